@@ -1,0 +1,150 @@
+package discovery
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// catalog is what one look at the server's discovery documents told. It is
+// never changed once built.
+type catalog struct {
+	// resources hold the groups in the server's order, within a group the
+	// preferred version first, within a version the server's order.
+	resources []gvr.Resource
+	// failed are the APIs that exist but could not be read. An empty Version
+	// stands for every version of the group.
+	failed map[schema.GroupVersion]error
+}
+
+var errNoVersion = errors.New("the server lists the group without any version, as it does while the group's API is down")
+
+// newCatalog merges what client-go's ServerGroupsAndResources returns. It
+// fails where not even the list of groups is known.
+func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err error) (*catalog, error) {
+	c := &catalog{failed: map[schema.GroupVersion]error{}}
+	if err != nil {
+		failed, ok := clientdiscovery.GroupDiscoveryFailedErrorGroups(err)
+		if !ok {
+			return nil, err
+		}
+		maps.Copy(c.failed, failed)
+	}
+	position := map[schema.GroupVersion]int{}
+	for _, g := range groups {
+		if len(g.Versions) == 0 && !c.failedGroup(g.Name) {
+			// Aggregated discovery leaves stale versions out, and client-go forgets
+			// why if nothing else is served.
+			c.failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
+		}
+		for _, v := range preferredFirst(g) {
+			position[schema.GroupVersion{Group: g.Name, Version: v}] = len(position)
+		}
+	}
+	byPosition := func(a, b *metav1.APIResourceList) int {
+		return cmp.Compare(positionOf(position, a), positionOf(position, b))
+	}
+	for _, list := range slices.SortedStableFunc(slices.Values(lists), byPosition) {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			c.failed[schema.GroupVersion{Group: list.GroupVersion}] = err
+			continue
+		}
+		for _, r := range list.APIResources {
+			if strings.Contains(r.Name, "/") {
+				continue // a subresource: it has no collection that could be watched
+			}
+			c.resources = append(c.resources, newResource(gv, r))
+		}
+	}
+	return c, nil
+}
+
+// positionOf puts lists of no announced group last.
+func positionOf(position map[schema.GroupVersion]int, list *metav1.APIResourceList) int {
+	gv, _ := schema.ParseGroupVersion(list.GroupVersion)
+	if i, ok := position[gv]; ok {
+		return i
+	}
+	return len(position)
+}
+
+func preferredFirst(g *metav1.APIGroup) []string {
+	versions := make([]string, 0, len(g.Versions))
+	for _, v := range g.Versions {
+		if v.Version == g.PreferredVersion.Version {
+			versions = slices.Insert(versions, 0, v.Version)
+		} else {
+			versions = append(versions, v.Version)
+		}
+	}
+	return versions
+}
+
+func newResource(gv schema.GroupVersion, r metav1.APIResource) gvr.Resource {
+	return gvr.Resource{
+		GroupVersionResource: gv.WithResource(r.Name),
+		Kind:                 r.Kind,
+		Singular:             r.SingularName,
+		ShortNames:           r.ShortNames,
+		Categories:           r.Categories,
+		Namespaced:           r.Namespaced,
+		Verbs:                r.Verbs,
+		StorageVersionHash:   r.StorageVersionHash,
+	}
+}
+
+func (c *catalog) failedGroup(group string) bool {
+	for gv := range c.failed {
+		if gv.Group == group {
+			return true
+		}
+	}
+	return false
+}
+
+// unavailable returns an error for the failed APIs that keep accepts, nil if
+// there are none.
+func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) error {
+	var apis []schema.GroupVersion
+	for gv := range c.failed {
+		if keep(gv) {
+			apis = append(apis, gv)
+		}
+	}
+	if len(apis) == 0 {
+		return nil
+	}
+	slices.SortFunc(apis, func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
+	causes := make([]error, len(apis))
+	for i, gv := range apis {
+		causes[i] = c.failed[gv]
+	}
+	err := causes[0]
+	if len(causes) > 1 {
+		err = errors.Join(causes...)
+	}
+	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: err}
+}
+
+// watchables are the resources that allow a watch, each group's resource once,
+// in the first version that allows it.
+func (c *catalog) watchables() []gvr.Resource {
+	var found []gvr.Resource
+	seen := map[schema.GroupResource]bool{}
+	for _, r := range c.resources {
+		if r.ClusterWatch() && !seen[r.GroupResource()] {
+			seen[r.GroupResource()] = true
+			found = append(found, r)
+		}
+	}
+	return found
+}

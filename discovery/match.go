@@ -1,0 +1,97 @@
+package discovery
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// How well a name fits a resource; lower is better. A resource's own name wins
+// over another one's kind, a kind over another one's short name.
+const (
+	byPlural = iota
+	byKind   // the kind or the singular
+	byListKind
+	byShortName
+	noMatch
+)
+
+// resolve finds the one resource that ref names.
+//
+// Among the versions of a group the server's preferred one is taken, or the
+// first in the server's order that has the resource. Where only the name is
+// given and several groups have it, the core group wins, as it does in kubectl
+// ("events", "pods" beside metrics.k8s.io); otherwise it is ambiguous.
+func (c *catalog) resolve(ref gvr.Ref) (gvr.Resource, error) {
+	best, candidates := noMatch, []gvr.Resource(nil)
+	seen := map[schema.GroupResource]bool{}
+	for _, r := range c.resources {
+		rank := match(ref.Name, r)
+		if rank == noMatch || rank > best || !inScope(ref, r.GroupVersion()) {
+			continue
+		}
+		if rank < best {
+			best, candidates = rank, nil
+			clear(seen)
+		}
+		if !seen[r.GroupResource()] {
+			seen[r.GroupResource()] = true
+			candidates = append(candidates, r)
+		}
+	}
+	switch len(candidates) {
+	case 0:
+		couldHaveIt := func(gv schema.GroupVersion) bool { return inScope(ref, gv) }
+		if err := c.unavailable(ref, couldHaveIt); err != nil {
+			return gvr.Resource{}, err
+		}
+		return gvr.Resource{}, &NotFoundError{Ref: ref, Similar: c.similar(ref)}
+	case 1:
+		return candidates[0], nil
+	}
+	if core := inCoreGroup(candidates); len(core) == 1 {
+		return core[0], nil
+	}
+	return gvr.Resource{}, &AmbiguousError{Ref: ref, Candidates: candidates}
+}
+
+func inCoreGroup(candidates []gvr.Resource) []gvr.Resource {
+	var core []gvr.Resource
+	for _, r := range candidates {
+		if r.Group == "" {
+			core = append(core, r)
+		}
+	}
+	return core
+}
+
+// inScope says whether ref may name something of gv. An empty gv.Version
+// stands for any version.
+func inScope(ref gvr.Ref, gv schema.GroupVersion) bool {
+	if ref.Version != "" {
+		return ref.Group == gv.Group && (gv.Version == "" || ref.Version == gv.Version)
+	}
+	return ref.Group == "" || ref.Group == gv.Group
+}
+
+func match(name string, r gvr.Resource) int {
+	if name == "" {
+		return noMatch
+	}
+	switch {
+	case strings.EqualFold(name, r.Resource):
+		return byPlural
+	case strings.EqualFold(name, r.Kind), strings.EqualFold(name, r.Singular):
+		return byKind
+	case strings.EqualFold(name, r.Kind+"List"):
+		return byListKind
+	}
+	for _, short := range r.ShortNames {
+		if strings.EqualFold(name, short) {
+			return byShortName
+		}
+	}
+	return noMatch
+}
