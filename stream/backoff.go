@@ -1,0 +1,19 @@
+package stream
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 30 * time.Second
+)
+
+// backoff is the wait before attempt n, 1 being the first repetition: a random
+// time up to a bound that doubles ("full jitter"), so that the clients of a
+// server that comes back do not come back together.
+func backoff(n int) time.Duration {
+	bound := firstBackoff << min(max(n-1, 0), 10)
+	return rand.N(min(bound, maxBackoff) + 1)
+}

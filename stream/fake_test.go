@@ -1,0 +1,192 @@
+package stream_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func fakeClient(objects ...runtime.Object) *fake.FakeDynamicClient {
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{widgets().GroupVersionResource: "WidgetList"}, objects...)
+}
+
+func widget(namespace, name, colour string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "spec": map[string]any{"colour": colour},
+	}}
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	o.SetLabels(map[string]string{"colour": colour})
+	return o
+}
+
+// onSynced ranges over s until the time is up, calling f after the nth SYNCED.
+func onSynced(t *testing.T, s *stream.Stream, n int, f func()) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []string
+	for ev, err := range s.Events(ctx) {
+		if err != nil {
+			break
+		}
+		got = append(got, text(ev))
+		if ev.Type == stream.Synced {
+			if n--; n == 0 {
+				go f()
+			}
+		}
+	}
+	return got
+}
+
+// must drops the result of a client's call, which here can't fail.
+func must(t *testing.T) func(*unstructured.Unstructured, error) {
+	return func(_ *unstructured.Unstructured, err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClient(widget("default", "a", "red"), widget("other", "b", "red"))
+		w := c.Resource(widgets().GroupVersionResource)
+		got := onSynced(t, newStream(t, c, nil), 1, func() {
+			synctest.Wait()
+			must(t)(w.Namespace("default").Create(t.Context(), widget("default", "c", "red"), metav1.CreateOptions{}))
+			must(t)(w.Namespace("default").Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
+			must(t)(nil, w.Namespace("other").Delete(t.Context(), "b", metav1.DeleteOptions{}))
+		})
+		want := []string{"ADDED a@", "ADDED b@", "SYNCED 3", "ADDED c@", "MODIFIED a@", "DELETED b@"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFakeInOneNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClient(widget("default", "a", "red"), widget("other", "b", "red"))
+		w := c.Resource(widgets().GroupVersionResource)
+		got := onSynced(t, newStream(t, c, &stream.Options{Namespace: "default"}), 1, func() {
+			synctest.Wait()
+			must(t)(w.Namespace("other").Create(t.Context(), widget("other", "c", "red"), metav1.CreateOptions{}))
+			must(t)(w.Namespace("default").Create(t.Context(), widget("default", "d", "red"), metav1.CreateOptions{}))
+		})
+		if diff := cmp.Diff([]string{"ADDED a@", "SYNCED 3", "ADDED d@"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFakeWatchCloses(t *testing.T) {
+	// The fake's events have no versions, so there is no going on from them: the
+	// differences must come from a list, compared by content.
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClient(widget("default", "a", "red"), widget("default", "b", "red"), widget("default", "c", "red"))
+		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
+		var open apiwatch.Interface
+		c.PrependWatchReactor("widgets", func(action clienttesting.Action) (bool, apiwatch.Interface, error) {
+			var err error
+			open, err = c.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+			return true, open, err
+		})
+		got := onSynced(t, newStream(t, c, nil), 1, func() {
+			synctest.Wait()
+			must(t)(w.Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
+			synctest.Wait()
+			open.Stop()
+			must(t)(nil, w.Delete(t.Context(), "b", metav1.DeleteOptions{}))
+			must(t)(w.Update(t.Context(), widget("default", "c", "green"), metav1.UpdateOptions{}))
+		})
+		want := []string{"ADDED a@", "ADDED b@", "ADDED c@", "SYNCED 4", "MODIFIED a@",
+			"GAP unversioned from 4", "MODIFIED c@ inferred", "DELETED b@ inferred", "SYNCED 6"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFakeKeepsItsObjects(t *testing.T) {
+	// The fake hands out its own objects when it replays: changing an event's
+	// object must not change what it stores.
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClient()
+		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
+		once := true
+		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if once {
+				once = false // between the list and the watch: it will be replayed
+				go func() { must(t)(w.Create(t.Context(), widget("default", "a", "red"), metav1.CreateOptions{})) }()
+			}
+			return false, nil, nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for ev, err := range newStream(t, slowWatch{c}, nil).Events(ctx) {
+			if err == nil && ev.Object != nil {
+				ev.Object.SetName("changed")
+			}
+		}
+		if _, err := w.Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+		got, err := w.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(got.Items) != 1 || got.Items[0].GetName() != "a" {
+			t.Errorf("the fake now holds %+v, %v", got, err)
+		}
+	})
+}
+
+// slowWatch lets others go first before each watch.
+type slowWatch struct{ dynamic.Interface }
+
+func (s slowWatch) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return slowResource{s.Interface.Resource(r)}
+}
+
+type slowResource struct {
+	dynamic.NamespaceableResourceInterface
+}
+
+func (s slowResource) Watch(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+	time.Sleep(time.Second) // in the bubble: when all others wait
+	return s.NamespaceableResourceInterface.Watch(ctx, o)
+}
+
+func TestWatchThatNeverCloses(t *testing.T) {
+	// A double that breaks watch.Interface's promise must not hold up the end.
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClient(widget("default", "a", "red"))
+		c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
+			return true, apiwatch.NewProxyWatcher(make(chan apiwatch.Event)), nil
+		})
+		began := time.Now()
+		for ev := range newStream(t, c, nil).Events(t.Context()) {
+			if ev.Type == stream.Synced {
+				time.AfterFunc(time.Minute, func() {})
+				break
+			}
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("it took %v to leave", d)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package stream
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+func obj(name, uid, rv string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetNamespace("ns")
+	o.SetName(name)
+	o.SetUID(types.UID(uid))
+	o.SetResourceVersion(rv)
+	return o
+}
+
+// told writes changes as "ADDED", or "DELETED name/uid@version" for one without an object.
+func told(changes []change) string {
+	var parts []string
+	for _, c := range changes {
+		s := string(c.kind)
+		if c.gone != nil {
+			s += " " + c.gone.Name + "/" + string(c.gone.uid) + "@" + c.gone.version
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func TestIndex(t *testing.T) {
+	type op func(*index) []change
+	list := func(objects ...*unstructured.Unstructured) op {
+		return func(x *index) []change {
+			x.beginList()
+			var all []change
+			for _, o := range objects {
+				all = append(all, x.put(o)...)
+			}
+			return append(all, x.endList()...)
+		}
+	}
+	brokenOff := func(o *unstructured.Unstructured) op {
+		return func(x *index) []change { x.beginList(); return x.put(o) }
+	}
+	put := func(o *unstructured.Unstructured) op { return func(x *index) []change { return x.put(o) } }
+	remove := func(o *unstructured.Unstructured) op { return func(x *index) []change { return x.remove(o) } }
+
+	tests := []struct {
+		name  string
+		known []op
+		op    op
+		want  string
+		why   string
+	}{
+		{"first list", nil, list(obj("a", "1", "5"), obj("b", "2", "6")), "ADDED, ADDED", "all is new"},
+		{"unchanged", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "nothing to tell"},
+		{"changed meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "only its last state"},
+		{"gone meanwhile", []op{list(obj("b", "2", "6"), obj("a", "1", "5"))}, list(), "DELETED a/1@5, DELETED b/2@6", "by uid and last version, in the order of names"},
+		{"recreated meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "9")), "DELETED a/1@5, ADDED", "another object of the same name: the first one's end is told first"},
+		{"same version, other uid", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "5")), "DELETED a/1@5, ADDED", "the uid decides (a restored etcd can repeat versions)"},
+		{"added live, kept by list", []op{list(), put(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "live events are known to the next list"},
+		{"broken off list, then whole", []op{list(obj("a", "1", "5"), obj("b", "2", "6")), brokenOff(obj("b", "2", "6"))}, list(obj("a", "1", "5")), "DELETED b/2@6", "seen by the list that broke off does not count"},
+		{"listed twice", []op{brokenOff(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "told by the list that broke off, not told again"},
+
+		{"live add", nil, put(obj("a", "1", "5")), "ADDED", ""},
+		{"live change", []op{put(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "MODIFIED", "also if the server calls it ADDED"},
+		{"live replay", []op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), "", "told"},
+		{"live replacement", []op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED", "a missed end is told"},
+		{"live end", []op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "with the server's object"},
+		{"end of the unknown", nil, remove(obj("a", "1", "6")), "", "never told of, or told of its end"},
+		{"end of a successor", []op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5", "the one that was told of must be gone as well"},
+		{"back after its end", []op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "left the selector and came back"},
+
+		{"no versions, unchanged", []op{list(obj("a", "", ""))}, list(obj("a", "", "")), "", "fakes: compared by content"},
+		{"no versions, changed", []op{list(obj("a", "", ""))}, list(labelled(obj("a", "", ""))), "MODIFIED", "fakes: compared by content"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newIndex()
+			for _, op := range tt.known {
+				op(x)
+			}
+			if diff := cmp.Diff(tt.want, told(tt.op(x))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+func labelled(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o.SetLabels(map[string]string{"new": "yes"})
+	return o
+}
+
+func TestInferredObject(t *testing.T) {
+	r := gvr.Resource{Kind: "Widget"}
+	r.Group, r.Version = "example.com", "v1"
+	x := newIndex()
+	x.put(obj("a", "u-1", "5"))
+	x.put(obj("b", "", ""))
+	x.beginList()
+	var got []map[string]any
+	for _, c := range x.endList() {
+		got = append(got, c.gone.object(r).Object)
+	}
+	want := []map[string]any{
+		{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"}},
+		// A hash is nobody's resourceVersion.
+		{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "ns", "name": "b"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,275 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// script is the server's side of a conversation, under client-go's real HTTP
+// client but without a network, so that it can be held in a synctest bubble.
+type script struct {
+	t *testing.T
+
+	mu        sync.Mutex
+	exchanges []exchange
+	requests  []string // all of them, as exchange.request
+	times     []time.Time
+}
+
+// exchange is a request that must come next, and its answer.
+type exchange struct {
+	request string // "list", "list continue=a", "watch 5"
+	answer  answer
+}
+
+type answer func(*http.Request) (*http.Response, error)
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	got := describe(r)
+	s.requests = append(s.requests, got)
+	s.times = append(s.times, time.Now())
+	next := exchange{got, hang}
+	if len(s.exchanges) > 0 {
+		next = s.exchanges[0]
+		if len(s.exchanges) > 1 || next.request != "" {
+			s.exchanges = s.exchanges[1:]
+		}
+	}
+	s.mu.Unlock()
+	if next.request != "" && next.request != got {
+		s.t.Errorf("request %d is %q, want %q", len(s.requests), got, next.request)
+		return nil, errors.New("not in the script")
+	}
+	s.check(r)
+	return next.answer(r)
+}
+
+// check holds every request to what none may do without.
+func (s *script) check(r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("watch") == "" {
+		if q.Has("resourceVersion") || q.Get("limit") != "500" {
+			s.t.Errorf("a list must ask for the newest state, in pages: %s", r.URL)
+		}
+		return
+	}
+	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
+	if seconds < 300 || seconds > 600 || q.Get("allowWatchBookmarks") != "true" {
+		s.t.Errorf("a watch must ask for bookmarks and end between 5 and 10 minutes: %s", r.URL)
+	}
+	if rv := q.Get("resourceVersion"); rv == "" || rv == "0" {
+		s.t.Errorf("a watch must begin at a version: %s", r.URL)
+	}
+}
+
+func describe(r *http.Request) string {
+	q := r.URL.Query()
+	s := "list"
+	if q.Get("watch") == "true" {
+		s = "watch " + q.Get("resourceVersion")
+	}
+	if q.Has("continue") {
+		s += " continue=" + q.Get("continue")
+	}
+	return s
+}
+
+func respond(code int, body io.ReadCloser) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+	}, nil
+}
+
+func respondJSON(code int, v any) (*http.Response, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return respond(code, io.NopCloser(bytes.NewReader(b)))
+}
+
+// hang answers nothing until the client gives up.
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func refuse(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+
+// list answers with objects written "name@version" or "name/uid@version".
+func list(rv, token string, objects ...string) answer {
+	return func(*http.Request) (*http.Response, error) {
+		items := []any{}
+		for _, o := range objects {
+			items = append(items, object(o))
+		}
+		return respondJSON(200, map[string]any{
+			"apiVersion": "example.com/v1", "kind": "WidgetList", "items": items,
+			"metadata": map[string]any{"resourceVersion": rv, "continue": token},
+		})
+	}
+}
+
+func object(s string) map[string]any {
+	name, rv, _ := strings.Cut(s, "@")
+	name, uid, ok := strings.Cut(name, "/")
+	if !ok {
+		uid = "uid-" + name
+	}
+	meta := map[string]any{"name": name, "namespace": "default", "uid": uid}
+	if rv != "" {
+		meta["resourceVersion"] = rv
+	}
+	return map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta}
+}
+
+func status(code int32, reason metav1.StatusReason) answer {
+	return func(*http.Request) (*http.Response, error) { return respondJSON(int(code), failure(code, reason, 0)) }
+}
+
+func failure(code int32, reason metav1.StatusReason, retryAfter int32) metav1.Status {
+	s := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: string(reason)}
+	s.APIVersion, s.Kind = "v1", "Status"
+	if retryAfter > 0 {
+		s.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfter}
+	}
+	return s
+}
+
+// watch answers with frames written "ADDED name@version", "BOOKMARK @version",
+// "ERROR 410 Expired" or raw bytes, then ends; "wait 5s" lets time pass, "open"
+// keeps the connection open until the client closes it.
+func watch(frames ...string) answer {
+	return func(r *http.Request) (*http.Response, error) {
+		pr, pw := io.Pipe()
+		go func() {
+			for _, f := range frames {
+				if !writeFrame(r.Context(), pw, f) {
+					return
+				}
+			}
+			_ = pw.Close()
+		}()
+		return respond(200, pr)
+	}
+}
+
+func writeFrame(ctx context.Context, w *io.PipeWriter, f string) bool {
+	kind, rest, _ := strings.Cut(f, " ")
+	var frame any
+	switch kind {
+	case "open":
+		<-ctx.Done()
+		_ = w.CloseWithError(context.Cause(ctx))
+		return false
+	case "reset":
+		_ = w.CloseWithError(errors.New("connection reset by peer"))
+		return false
+	case "wait":
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			panic(err)
+		}
+		select {
+		case <-time.After(d):
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	case "raw":
+		_, err := io.WriteString(w, rest)
+		return err == nil
+	case "ERROR":
+		var code int32
+		var reason metav1.StatusReason
+		var after int32
+		_, _ = fmt.Sscan(rest, &code, &reason, &after)
+		frame = failure(code, reason, after)
+	default:
+		frame = object(rest)
+	}
+	b, err := json.Marshal(map[string]any{"type": kind, "object": frame})
+	if err != nil {
+		panic(err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err == nil
+}
+
+func (s *script) client() dynamic.Interface {
+	return dynamic.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: s, QPS: -1})
+}
+
+func widgets() gvr.Resource {
+	r := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
+	r.Group, r.Version, r.Resource = "example.com", "v1", "widgets"
+	return r
+}
+
+func newStream(t *testing.T, c dynamic.Interface, o *stream.Options) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(c, widgets(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// text writes an event as the frames of the script are written.
+func text(ev stream.Event) string {
+	var s string
+	switch ev.Type {
+	case stream.Gap:
+		return fmt.Sprintf("GAP %s from %s", ev.Gap.Reason, ev.Gap.From)
+	case stream.Synced:
+		return "SYNCED " + ev.ResourceVersion
+	default:
+		s = fmt.Sprintf("%s %s@%s", ev.Type, ev.Object.GetName(), ev.ResourceVersion)
+		if uid := string(ev.Object.GetUID()); uid != "" && uid != "uid-"+ev.Object.GetName() {
+			s = fmt.Sprintf("%s %s/%s@%s", ev.Type, ev.Object.GetName(), uid, ev.ResourceVersion)
+		}
+	}
+	if ev.Inferred {
+		s += " inferred"
+	}
+	return s
+}
+
+var errTimeUp = errors.New("time is up")
+
+// record ranges over s for a time and returns what it told, an error last.
+func record(t *testing.T, s *stream.Stream, d time.Duration) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
+	defer cancel()
+	var got []string
+	for ev, err := range s.Events(ctx) {
+		switch {
+		case errors.Is(err, errTimeUp):
+		case err != nil:
+			got = append(got, "error: "+err.Error())
+		default:
+			got = append(got, text(ev))
+		}
+	}
+	return got
+}

@@ -1,0 +1,570 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func TestConversations(t *testing.T) {
+	down := exchange{"watch 5", refuse}
+	tests := []struct {
+		name   string
+		script []exchange
+		want   []string
+		why    string
+	}{
+		{"snapshot and live events",
+			[]exchange{
+				{"list", list("5", "", "a@2", "b@5")},
+				{"watch 5", watch("ADDED c@6", "MODIFIED a@7", "DELETED b@8", "open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@5", "SYNCED 5", "ADDED c@6", "MODIFIED a@7", "DELETED b@8"},
+			"the plain case"},
+		{"empty",
+			[]exchange{{"list", list("5", "")}, {"watch 5", watch("open")}},
+			[]string{"SYNCED 5"},
+			"that there is nothing is told as well"},
+		{"pages",
+			[]exchange{
+				{"list", list("5", "p2", "a@2")},
+				{"list continue=p2", list("5", "p3", "b@3")},
+				{"list continue=p3", list("5", "", "c@4")},
+				{"watch 5", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "SYNCED 5"},
+			"SYNCED only after the last page"},
+		{"continue token expired",
+			[]exchange{
+				{"list", list("5", "p2", "a@2", "b@3")},
+				{"list continue=p2", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@8", "c@4")},
+				{"watch 9", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@3", "MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
+			"the list begins again, and what it told before is corrected"},
+		{"page fails",
+			[]exchange{
+				{"list", list("5", "p2", "a@2")},
+				{"list continue=p2", status(500, metav1.StatusReasonInternalError)},
+				{"list continue=p2", list("5", "", "b@3")},
+				{"watch 5", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@3", "SYNCED 5"},
+			"only that page is read again"},
+		{"resume at the last event",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@6")},
+				{"watch 6", watch("MODIFIED b@7", "open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "MODIFIED b@7"},
+			"no list, no repeat"},
+		{"resume at the last bookmark",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@6", "BOOKMARK @90")},
+				{"watch 90", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
+			"a quiet resource keeps a version the server knows"},
+		{"planned end of a watch",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("ADDED b@6", "wait 5m")},
+				{"watch 6", watch("ADDED c@7", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7"},
+			"what every watch ends with"},
+		{"replay after resuming",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@6", "DELETED a@7")},
+				{"watch 7", watch("ADDED b@6", "DELETED a@7", "ADDED a@2", "MODIFIED b@8", "open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "DELETED a@7", "MODIFIED b@8"},
+			"a server that repeats itself is not repeated"},
+		{"expired in the stream",
+			[]exchange{
+				{"list", list("5", "", "a@2", "b@3", "c@4")},
+				{"watch 5", watch("ERROR 410 Expired")},
+				{"list", list("20", "", "a@2", "b@19", "d@18")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "SYNCED 5",
+				"GAP expired from 5", "MODIFIED b@19 inferred", "ADDED d@18 inferred", "DELETED c@4 inferred", "SYNCED 20"},
+			"only the differences, the deletion among them"},
+		{"expired as a response",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", status(410, metav1.StatusReasonGone)},
+				{"list", list("20", "", "a/other@15")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "GAP expired from 5", "DELETED a@2 inferred", "ADDED a/other@15 inferred", "SYNCED 20"},
+			"SYNCED waits for a watch; a successor is not its predecessor"},
+		{"expired as a response, later",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@6")},
+				{"watch 6", status(410, metav1.StatusReasonGone)},
+				{"list", list("20", "", "a@2", "b@6")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "GAP expired from 6", "SYNCED 20"},
+			"RetryWatcher asks for the same version for ever"},
+		{"expired, and the list fails",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ERROR 410 Expired")},
+				{"list", status(403, metav1.StatusReasonForbidden)},
+				{"list", status(404, metav1.StatusReasonNotFound)},
+				{"list", refuse},
+				{"list", list("20", "", "a@2")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5", "SYNCED 20"},
+			"one GAP; no failure is a deletion"},
+		{"closed at once, again and again",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch()}, {"watch 5", watch()}, {"watch 5", watch()},
+				{"list", list("20", "")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5", "DELETED a@2 inferred", "SYNCED 20"},
+			"kubernetes#104171: expired without a word"},
+		{"server away",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				down, down, down, down, down,
+				{"watch 5", watch("DELETED a@6", "open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "DELETED a@6"},
+			"refused connections say nothing about the version"},
+		{"refused later",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch()},
+				{"watch 5", status(401, metav1.StatusReasonUnauthorized)},
+				{"watch 5", status(403, metav1.StatusReasonForbidden)},
+				{"watch 5", status(404, metav1.StatusReasonNotFound)},
+				{"watch 5", status(503, metav1.StatusReasonServiceUnavailable)},
+				{"watch 5", watch("MODIFIED a@6", "open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"},
+			"none of these is a deletion, and none needs a new list"},
+		{"error in the stream",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@6", "ERROR 500 InternalError", "ADDED c@7", "open")},
+				{"watch 6", watch("ADDED c@7", "open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "ADDED c@7"},
+			"what follows an error is not read; it comes again"},
+		{"reset inside a frame",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("ADDED b@6", `raw {"type":"ADDED","object":{"apiVersion":"exam`, "reset")},
+				{"watch 6", watch("ADDED c@7", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7"},
+			"half an event is none"},
+		{"garbage",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("ADDED b@6", "raw not json at all\n", "open")},
+				{"watch 6", watch("WHATEVER c@7", "open")},
+				{"watch 6", watch(`raw {"type":"ADDED","object":{"metadata":{"name":"x"}}}` + "\n")},
+				{"watch 6", watch("ADDED @7", "open")},
+				{"watch 6", watch("ADDED c@7", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7"},
+			"no JSON, an unknown type, no kind, no name: nothing is told, nothing is passed over"},
+		{"hanging list",
+			[]exchange{
+				{"list", hang},
+				{"list", list("5", "")},
+				{"watch 5", watch("open")},
+			},
+			[]string{"SYNCED 5"},
+			"a request without an answer ends after a time"},
+		{"hanging watch",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", hang},
+				{"watch 5", watch("ADDED a@6", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED a@6"},
+			"so does a watch that is never accepted"},
+		{"dead connection",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("ADDED a@6", "open")},
+				{"watch 6", watch("ADDED b@7", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED a@6", "ADDED b@7"},
+			"a server that should have ended the watch and did not is gone"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{t: t, exchanges: tt.script}
+				got := record(t, newStream(t, s.client(), nil), 11*time.Minute)
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				if len(s.requests) < len(tt.script) {
+					t.Errorf("%s: only these requests came: %q", tt.why, s.requests)
+				}
+			})
+		})
+	}
+}
+
+func TestFinalErrors(t *testing.T) {
+	tests := []struct {
+		verb   string
+		answer answer
+		is     func(error) bool
+		why    string
+	}{
+		{"list", status(400, metav1.StatusReasonBadRequest), apierrors.IsBadRequest, "a field selector the resource does not know"},
+		{"list", status(401, metav1.StatusReasonUnauthorized), apierrors.IsUnauthorized, "a wrong token"},
+		{"list", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden, "no right to list"},
+		{"list", status(404, metav1.StatusReasonNotFound), apierrors.IsNotFound, "no such resource"},
+		{"list", status(405, metav1.StatusReasonMethodNotAllowed), apierrors.IsMethodNotSupported, "not a resource that lists"},
+		{"list", status(422, metav1.StatusReasonInvalid), apierrors.IsInvalid, "invalid options"},
+		{"list", list("0", ""), func(err error) bool { return strings.Contains(err.Error(), "resourceVersion") }, "version 0 is any version"},
+		{"watch", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden, "the right to list, but not to watch"},
+		{"list", list("", ""), func(err error) bool { return strings.Contains(err.Error(), "resourceVersion") }, "a list that can't be watched from"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{t: t, exchanges: []exchange{{"list", tt.answer}}}
+			if tt.verb == "watch" {
+				s.exchanges = []exchange{{"list", list("5", "")}, {"watch 5", tt.answer}}
+			}
+			events := 0
+			var last error
+			for _, err := range newStream(t, s.client(), &stream.Options{Namespace: "default"}).Events(t.Context()) {
+				events++
+				last = err
+			}
+			var re *stream.RequestError
+			if events != 1 || !errors.As(last, &re) || !tt.is(last) {
+				t.Fatalf("%s: %d events, last %v; want one *RequestError that the predicate sees through", tt.why, events, last)
+			}
+			if re.Verb != tt.verb || re.Resource.String() != "widgets.v1.example.com" || re.Namespace != "default" {
+				t.Errorf("the error does not say what failed: %+v", re)
+			}
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "")},
+			{"watch 5", watch("ERROR 429 TooManyRequests 17")},
+			{"watch 5", watch("open")},
+		}}
+		record(t, newStream(t, s.client(), nil), time.Minute)
+		if len(s.times) != 3 || s.times[2].Sub(s.times[1]) < 17*time.Second {
+			t.Errorf("requests %q at %v: the server asked for 17 s", s.requests, s.times)
+		}
+	})
+}
+
+func TestNoHotLoop(t *testing.T) {
+	object := "a@6"
+	tests := map[string][]exchange{
+		"every list fails":                {{"", status(500, metav1.StatusReasonInternalError)}},
+		"every request is refused":        {{"", refuse}},
+		"every watch is empty":            {{"list", list("5", "")}, {"", watch()}},
+		"every version is expired":        {{"", either(list("5", "", object), status(410, metav1.StatusReasonExpired))}},
+		"every watch says expired":        {{"", either(list("5", "", object), watch("ERROR 410 Expired"))}},
+		"every watch says one thing":      {{"", either(list("5", "", object), sayMore())}},
+		"every list is of other versions": {{"", otherVersions()}},
+		"every page is the same":          {{"", list("5", "again")}},
+		"every watch is garbage":          {{"", either(list("5", ""), watch("raw }{", "open"))}},
+	}
+	for name, exchanges := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{t: t, exchanges: exchanges}
+				record(t, newStream(t, s.client(), nil), time.Minute)
+				for i := range s.times {
+					// At most 5 a second on average over any 10 s.
+					if j := i + 50; j < len(s.times) && s.times[j].Sub(s.times[i]) < 10*time.Second {
+						t.Fatalf("51 requests within %v", s.times[j].Sub(s.times[i]))
+					}
+				}
+				if len(s.times) < 3 {
+					t.Errorf("only %d requests in a minute: it has given up", len(s.times))
+				}
+			})
+		})
+	}
+}
+
+// either answers lists and watches differently.
+func either(list, watch answer) answer {
+	return func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(describe(r), "list") {
+			return list(r)
+		}
+		return watch(r)
+	}
+}
+
+func sayMore() answer {
+	rv := 5
+	return func(r *http.Request) (*http.Response, error) {
+		rv++
+		return watch(fmt.Sprintf("MODIFIED a@%d", rv))(r)
+	}
+}
+
+func otherVersions() answer {
+	rv := 5
+	return func(r *http.Request) (*http.Response, error) {
+		rv++
+		return list(fmt.Sprint(rv), "more")(r)
+	}
+}
+
+func TestStop(t *testing.T) {
+	tests := map[string][]exchange{
+		"while listing":    {{"list", hang}},
+		"while connecting": {{"list", list("5", "")}, {"watch 5", hang}},
+		"while streaming":  {{"list", list("5", "")}, {"watch 5", watch("open")}},
+		"while waiting":    {{"list", list("5", "")}, {"watch 5", watch("ERROR 429 TooManyRequests 3600")}},
+	}
+	for name, exchanges := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStream(t, (&script{t: t, exchanges: exchanges}).client(), nil)
+				s.Stop() // of nothing
+				go func() {
+					synctest.Wait()
+					s.Stop()
+					s.Stop()
+				}()
+				began := time.Now()
+				for ev, err := range s.Events(t.Context()) {
+					if err != nil {
+						t.Errorf("Stop is no error: %v", err)
+					} else if ev.Type != stream.Synced {
+						t.Errorf("unexpected %s", text(ev))
+					}
+				}
+				if d := time.Since(began); d != 0 {
+					t.Errorf("it took %v", d)
+				}
+				s.Stop()
+				// The bubble fails if a goroutine is left.
+			})
+		})
+	}
+}
+
+func TestStopWhileTelling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "", "a@1", "b@2", "c@3")},
+			{"list", list("5", "", "a@1")},
+			{"watch 5", watch("open")},
+		}}
+		s := newStream(t, sc.client(), nil)
+		var got []string
+		for ev := range s.Events(t.Context()) {
+			got = append(got, text(ev))
+			s.Stop()
+		}
+		if diff := cmp.Diff([]string{"ADDED a@1"}, got); diff != "" {
+			t.Errorf("Stop in the loop's body (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5"}, record(t, s, time.Second)); diff != "" {
+			t.Errorf("ranged over again, from the beginning (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("open")}}}).client(), nil)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		why := errors.New("enough")
+		var errs []error
+		for _, err := range s.Events(ctx) {
+			if err != nil {
+				errs = append(errs, err)
+			}
+			cancel(why)
+		}
+		if len(errs) != 1 || !errors.Is(errs[0], why) {
+			t.Errorf("got %v, want the cause of the context, once and last", errs)
+		}
+	})
+}
+
+func TestLeavingTheLoop(t *testing.T) {
+	conversation := func() []exchange {
+		return []exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED a@6", "ADDED b@7", "open")}}
+	}
+	leave := map[string]func(*testing.T, *stream.Stream){
+		"break": func(t *testing.T, s *stream.Stream) {
+			for ev := range s.Events(t.Context()) {
+				if ev.Type == stream.Added {
+					break
+				}
+			}
+		},
+		"panic": func(t *testing.T, s *stream.Stream) {
+			defer func() {
+				if recover() != "mine" {
+					t.Error("the panic was lost")
+				}
+			}()
+			for ev := range s.Events(t.Context()) {
+				if ev.Type == stream.Added {
+					panic("mine")
+				}
+			}
+		},
+	}
+	for name, f := range leave {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStream(t, (&script{t: t, exchanges: append(conversation(), conversation()...)}).client(), nil)
+				f(t, s)
+				f(t, s) // it has let go of everything, or this would be ErrBusy
+			})
+		})
+	}
+}
+
+func TestOneRangeAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}}}).client(), nil)
+		for range s.Events(t.Context()) {
+			var errs []error
+			for _, err := range s.Events(t.Context()) {
+				errs = append(errs, err)
+			}
+			if len(errs) != 1 || !errors.Is(errs[0], stream.ErrBusy) {
+				t.Errorf("got %v, want ErrBusy", errs)
+			}
+			break
+		}
+	})
+}
+
+func TestObjectsAreTheReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t, (&script{t: t, exchanges: []exchange{
+			{"list", list("5", "", "a@1")},
+			{"watch 5", watch("MODIFIED a@6", "ERROR 410 Expired")},
+			{"list", list("9", "", "a@6")},
+			{"watch 9", watch("open")},
+		}}).client(), nil)
+		var got []string
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for ev, err := range s.Events(ctx) {
+			if err != nil {
+				break
+			}
+			got = append(got, text(ev))
+			if ev.Object != nil {
+				clear(ev.Object.Object) // must not be what the Stream remembers by
+			}
+		}
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5", "MODIFIED a@6", "GAP expired from 6", "SYNCED 9"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		sc := &script{t: t, exchanges: []exchange{{"list", refuse}, {"list", list("5", "")}, {"watch 5", watch("open")}}}
+		record(t, newStream(t, sc.client(), &stream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), time.Minute)
+		for _, want := range []string{"level=WARN", "widgets.v1.example.com", "connection refused", "after="} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log lacks %q: %s", want, log.String())
+			}
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	cluster := widgets()
+	cluster.Namespaced = false
+	listOnly := widgets()
+	listOnly.Verbs = []string{"list"}
+	tests := []struct {
+		r    gvr.Resource
+		o    *stream.Options
+		want error
+		text string
+		why  string
+	}{
+		{listOnly, nil, &stream.NotWatchableError{}, `the server serves ["list"]`, "no watch"},
+		{gvr.Resource{}, nil, &stream.NotWatchableError{}, "can't be watched", "nothing at all"},
+		{cluster, &stream.Options{Namespace: "default"}, &stream.NotNamespacedError{}, `cluster-scoped, so it can't be watched in the namespace "default"`, "no namespace to watch in"},
+		{widgets(), &stream.Options{Namespace: "a/b"}, &stream.NamespaceError{}, `"a/b" is not the name of a namespace`, "a path, not a name"},
+		{widgets(), &stream.Options{LabelSelector: "a in (b"}, &stream.SelectorError{}, `"a in (b" is not a label selector`, "unparsable"},
+		{widgets(), &stream.Options{FieldSelector: "metadata.name"}, &stream.SelectorError{}, `"metadata.name" is not a field selector`, "unparsable"},
+	}
+	for _, tt := range tests {
+		s := &script{t: t}
+		got, err := stream.New(s.client(), tt.r, tt.o)
+		if got != nil || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", tt.want) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: got %v, %T %v, want %T with %q", tt.why, got, err, err, tt.want, tt.text)
+		}
+		if len(s.requests) > 0 {
+			t.Errorf("%s: requests before the error: %q", tt.why, s.requests)
+		}
+	}
+}
+
+func TestOptionsReachTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &stream.Options{Namespace: "team", LabelSelector: "a=b,!c", FieldSelector: "metadata.name=x"}
+		seen := 0
+		look := func(then answer) answer {
+			return func(r *http.Request) (*http.Response, error) {
+				seen++
+				q := r.URL.Query()
+				if r.URL.Path != "/apis/example.com/v1/namespaces/team/widgets" || q.Get("labelSelector") != "a=b,!c" || q.Get("fieldSelector") != "metadata.name=x" {
+					t.Errorf("request %s", r.URL)
+				}
+				return then(r)
+			}
+		}
+		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", look(list("5", ""))}, {"watch 5", look(watch("open"))}}}).client(), o)
+		o.Namespace, o.LabelSelector = "changed", "later" // the options were copied
+		record(t, s, time.Second)
+		if seen != 2 {
+			t.Errorf("%d requests seen, want a list and a watch", seen)
+		}
+	})
+}
