@@ -128,11 +128,7 @@ func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) 
 	for i, gv := range apis {
 		causes[i] = c.failed[gv]
 	}
-	err := causes[0]
-	if len(causes) > 1 {
-		err = errors.Join(causes...)
-	}
-	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: err}
+	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: inOneLine(causes)}
 }
 
 // watchables are the resources that allow a watch, each group's resource once,

@@ -71,3 +71,23 @@ func nameAll(resources []gvr.Resource) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// inOneLine is errors.Join for a message that stays one line.
+func inOneLine(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return joined(errs)
+}
+
+type joined []error
+
+func (j joined) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joined) Unwrap() []error { return j }

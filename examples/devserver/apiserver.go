@@ -1,0 +1,105 @@
+package devserver
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	noopoteltrace "go.opentelemetry.io/otel/trace/noop"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	extoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	basecompatibility "k8s.io/component-base/compatibility"
+)
+
+// newAPIServer puts the apiextensions-apiserver together by hand: its own options
+// ask for a core API to delegate authentication, authorization and admission to.
+func newAPIServer(client *rest.Config, token string, port int, etcd *etcdServer, watchCache bool) (*apiextensions.CustomResourceDefinitions, error) {
+	c := genericapiserver.NewRecommendedConfig(apiextensions.Codecs)
+	c.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
+	c.ExternalAddress = fmt.Sprintf("127.0.0.1:%d", port)
+	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: newIdleListener()}
+	c.ShutdownWatchTerminationGracePeriod = watchGrace
+	c.EnableProfiling = false
+	c.Authentication.Authenticator = newAuthenticator(token)
+	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	// The server's own controllers have a token that never leaves the process.
+	c.LoopbackClientConfig = rest.CopyConfig(client)
+	c.LoopbackClientConfig.BearerToken = rand.Text()
+
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
+	namer := openapinamer.NewDefinitionNamer(apiextensions.Scheme, scheme.Scheme)
+	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	c.OpenAPIConfig.Info.Title, c.OpenAPIV3Config.Info.Title = "Kubernetes", "Kubernetes"
+
+	storage := etcdOptions(port, etcd, watchCache)
+	if err := storage.ApplyTo(&c.Config); err != nil {
+		return nil, fmt.Errorf("set up storage: %w", err)
+	}
+	err := genericoptions.NewAPIEnablementOptions().ApplyTo(&c.Config, apiextensions.DefaultAPIResourceConfigSource(), apiextensions.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("enable APIs: %w", err)
+	}
+	config := &apiextensions.Config{
+		GenericConfig: c,
+		ExtraConfig: apiextensions.ExtraConfig{
+			CRDRESTOptionsGetter: extoptions.NewCRDRESTOptionsGetter(*storage, nil, c.StorageObjectCountTracker),
+			ServiceResolver:      webhook.NewDefaultServiceResolver(),
+			AuthResolverWrapper: webhook.NewDefaultAuthenticationInfoResolverWrapper(
+				nil, nil, c.LoopbackClientConfig, noopoteltrace.NewTracerProvider()),
+		},
+	}
+	completed := config.Complete()
+	server, err := completed.New(genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("build the API server: %w", err)
+	}
+	installDiscovery(server.GenericAPIServer)
+	return server, nil
+}
+
+// release is a version of Kubernetes that /version can tell: a build without
+// Kubernetes' own linker flags has no release name there, and kubectl fails to
+// parse what stands in for it.
+type release struct {
+	basecompatibility.EffectiveVersion
+}
+
+func (r release) Info() *apimachineryversion.Info {
+	info := *r.EffectiveVersion.Info()
+	v := r.BinaryVersion() // without a patch release
+	info.GitVersion = fmt.Sprintf("v%d.%d.%d", v.Major(), v.Minor(), v.Patch())
+	return &info
+}
+
+// etcdOptions has the API server store in etcd the way kube-apiserver does.
+func etcdOptions(port int, etcd *etcdServer, watchCache bool) *genericoptions.EtcdOptions {
+	codec := apiextensions.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion, v1.SchemeGroupVersion)
+	o := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", codec))
+	// Connections come from etcd.dial. The address is a mere name, but it must be
+	// unique in the process: servers of one address share a compactor.
+	o.StorageConfig.Transport.ServerList = []string{fmt.Sprintf("http://etcd-%d.invalid:2379", port)}
+	o.StorageConfig.Transport.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
+		return etcd.dial, nil
+	}
+	o.EnableWatchCache = watchCache
+	// These probe etcd with clients of their own, which a server that was built
+	// but never run would leave behind. This etcd lives and dies with the process.
+	o.SkipHealthEndpoints = true
+	return o
+}

@@ -1,0 +1,98 @@
+package devserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// acceptAggregated asks for the aggregated form of a discovery document.
+const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// installDiscovery serves /apis and /api, each in the aggregated form and in the
+// one of older clients. In a cluster that is the aggregator's part, so the
+// apiextensions-apiserver does not do it; it only keeps the aggregated document.
+func installDiscovery(s *genericapiserver.GenericAPIServer) {
+	groups := aggregated.WrapAggregatedDiscoveryToHandler(
+		legacyGroups(s.AggregatedDiscoveryGroupManager), s.AggregatedDiscoveryGroupManager, nil)
+	s.Handler.GoRestfulContainer.Add(groups.GenerateWebService("/apis", metav1.APIGroupList{}))
+
+	// There is no core API. The older form of the document can't say so: client-go
+	// makes a group without a name of it. It takes 404 for what it means.
+	core := aggregated.WrapAggregatedDiscoveryToHandler(
+		http.HandlerFunc(http.NotFound), s.AggregatedLegacyDiscoveryGroupManager, nil)
+	s.Handler.NonGoRestfulMux.Handle("/api", core)
+}
+
+// legacyGroups answers with the groups and versions of the aggregated document,
+// so that both forms always agree.
+func legacyGroups(document http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list, err := readDocument(document, r)
+		if err != nil {
+			responsewriters.InternalError(w, r, err)
+			return
+		}
+		responsewriters.WriteObjectNegotiated(apiextensions.Codecs, negotiation.DefaultEndpointRestrictions,
+			schema.GroupVersion{Version: "v1"}, w, r, http.StatusOK, toLegacy(list), false)
+	})
+}
+
+// readDocument asks the aggregated document's handler in its own language.
+func readDocument(document http.Handler, r *http.Request) (*apidiscoveryv2.APIGroupDiscoveryList, error) {
+	r = r.Clone(r.Context())
+	r.Header = http.Header{"Accept": {acceptAggregated}}
+	answer := &memoryResponse{header: http.Header{}, status: http.StatusOK}
+	document.ServeHTTP(answer, r)
+	if answer.status != http.StatusOK {
+		return nil, fmt.Errorf("the aggregated discovery document: status %d", answer.status)
+	}
+	list := &apidiscoveryv2.APIGroupDiscoveryList{}
+	if err := json.Unmarshal(answer.body, list); err != nil {
+		return nil, fmt.Errorf("the aggregated discovery document: %w", err)
+	}
+	return list, nil
+}
+
+func toLegacy(list *apidiscoveryv2.APIGroupDiscoveryList) *metav1.APIGroupList {
+	legacy := &metav1.APIGroupList{Groups: []metav1.APIGroup{}}
+	for _, g := range list.Items {
+		group := metav1.APIGroup{Name: g.Name}
+		for _, v := range g.Versions {
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{
+				GroupVersion: schema.GroupVersion{Group: g.Name, Version: v.Version}.String(),
+				Version:      v.Version,
+			})
+		}
+		if len(group.Versions) > 0 {
+			group.PreferredVersion = group.Versions[0]
+		}
+		legacy.Groups = append(legacy.Groups, group)
+	}
+	return legacy
+}
+
+// memoryResponse keeps an answer instead of sending it.
+type memoryResponse struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (m *memoryResponse) Header() http.Header { return m.header }
+
+func (m *memoryResponse) WriteHeader(status int) { m.status = status }
+
+func (m *memoryResponse) Write(b []byte) (int, error) {
+	m.body = append(m.body, b...)
+	return len(b), nil
+}

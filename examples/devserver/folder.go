@@ -1,0 +1,74 @@
+package devserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+)
+
+// folder is a data folder this server alone works in.
+type folder struct {
+	path string
+	temp bool
+	lock *fileutil.LockedFile
+}
+
+// openFolder creates the folder if need be and locks it. The lock comes before
+// etcd's own, which would wait for ever.
+func openFolder(dir string) (*folder, error) {
+	f := &folder{temp: dir == ""}
+	var err error
+	if f.temp {
+		if f.path, err = os.MkdirTemp("", "gvrwatch-devserver-"); err != nil {
+			return nil, fmt.Errorf("create a temporary data folder: %w", err)
+		}
+	} else {
+		if f.path, err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(f.path, 0o700); err != nil {
+			return nil, fmt.Errorf("create the data folder: %w", err)
+		}
+	}
+	f.lock, err = fileutil.TryLockFile(filepath.Join(f.path, "lock"), os.O_WRONLY|os.O_CREATE, 0o600)
+	switch {
+	case errors.Is(err, fileutil.ErrLocked):
+		return nil, fmt.Errorf("%w: %s", ErrInUse, f.path)
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("lock the data folder: %w", err), f.close())
+	}
+	return f, nil
+}
+
+// close unlocks the folder, and removes it if it is a temporary one.
+func (f *folder) close() error {
+	var errs []error
+	if f.lock != nil {
+		errs = append(errs, f.lock.Close())
+	}
+	if f.temp {
+		errs = append(errs, os.RemoveAll(f.path))
+	}
+	return errors.Join(errs...)
+}
+
+// writeSecret replaces a file as a whole, so that a reader never sees a part of
+// it, and readable by its owner alone, whatever mode it had before.
+func writeSecret(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}

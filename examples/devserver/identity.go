@@ -1,0 +1,75 @@
+package devserver
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// identity is what clients know a server by. It is kept in the data folder.
+type identity struct {
+	token       string
+	certificate tls.Certificate // self-signed, hence its own authority
+}
+
+// loadIdentity reads the identity from the folder and makes up what is missing
+// there or no longer any good.
+func loadIdentity(dir string) (*identity, error) {
+	token, err := loadToken(filepath.Join(dir, "token"))
+	if err != nil {
+		return nil, fmt.Errorf("the bearer token: %w", err)
+	}
+	certificate, err := loadCertificate(filepath.Join(dir, "serving.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("the serving certificate: %w", err)
+	}
+	return &identity{token: token, certificate: certificate}, nil
+}
+
+func loadToken(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if token := strings.TrimSpace(string(data)); token != "" {
+		return token, nil
+	}
+	token := rand.Text()
+	return token, writeSecret(path, []byte(token+"\n"))
+}
+
+// clientConfig returns the configuration of the one user there is.
+func (id *identity) clientConfig(url string) *rest.Config {
+	return &rest.Config{
+		Host:        url,
+		BearerToken: id.token,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.certificate.Certificate[0]}),
+		},
+		QPS: -1,
+	}
+}
+
+func writeKubeconfig(path string, c *rest.Config) error {
+	const name = "gvrwatch-devserver"
+	k := clientcmdapi.NewConfig()
+	k.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
+	k.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.BearerToken}
+	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	k.CurrentContext = name
+	data, err := clientcmd.Write(*k)
+	if err != nil {
+		return err
+	}
+	return writeSecret(path, data)
+}

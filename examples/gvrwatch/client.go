@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+)
+
+// silenceClientGo keeps klog, which client-go logs to, from writing to stderr:
+// what matters of it reaches the user as an error or through the Logger.
+func silenceClientGo() {
+	klog.SetLogger(logr.Discard())
+	klog.SetOutput(io.Discard)
+	utilruntime.ErrorHandlers = nil //nolint:reassign // the documented way
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+}
+
+// server is what the commands need of the cluster that the flags name.
+type server struct {
+	client    dynamic.Interface
+	resolver  *discovery.Resolver
+	namespace string // of the flags, else of the kubeconfig, else "default"
+}
+
+func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
+	loader := flags.ToRawKubeConfigLoader()
+	cfg, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && *flags.APIServer == "" && cfg.Host == "http://localhost:8080" {
+		return nil, fmt.Errorf("no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	dc, err := clientdiscovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	watching := rest.CopyConfig(cfg)
+	watching.Timeout = 0 // --request-timeout is for requests; it would end every watch
+	watching.QPS = -1    // the Streams pace themselves
+	client, err := dynamic.NewForConfig(watching)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	return &server{client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace}, nil
+}

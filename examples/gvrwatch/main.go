@@ -1,0 +1,91 @@
+// Gvrwatch watches any Kubernetes resource by name from the command line.
+//
+// Its exit status is 0 at a normal end, 1 on errors, and 2 if the command line
+// alone is wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+func main() {
+	// After the first signal the next one kills, in case the end hangs.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+const (
+	statusOK    = 0
+	statusError = 1
+	statusUsage = 2
+)
+
+// run is the whole program but for the process it runs in. The end of ctx is a
+// normal end.
+func run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	silenceClientGo()
+	root := newRoot(streams)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	var failure *runError
+	switch {
+	case err == nil:
+		return statusOK
+	case errors.As(err, &failure):
+		complain(streams.ErrOut, err)
+		return statusError
+	}
+	// Everything that is no runError was found in the command line.
+	complain(streams.ErrOut, err)
+	fmt.Fprintf(streams.ErrOut, "See '%s --help'.\n", cmd.CommandPath())
+	return statusUsage
+}
+
+// runError is an error that the command line alone could not show.
+type runError struct{ error }
+
+func (e *runError) Unwrap() error { return e.error }
+
+// failed marks err, if there is one, as no mistake of the command line.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &runError{err}
+}
+
+// complain writes err in one line, whatever is in it.
+func complain(w io.Writer, err error) {
+	fmt.Fprintf(w, "gvrwatch: %s\n", strings.Join(strings.Fields(err.Error()), " "))
+}
+
+func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gvrwatch",
+		Short: "Watch any Kubernetes resource by name",
+		Long: "Gvrwatch watches any Kubernetes resource by name, custom resources included, and goes on\n" +
+			"through closed connections, server restarts and expired versions without losing a deletion.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newResources(streams), newWatch(streams), newDevserver(streams), newDemo(streams))
+	return root
+}

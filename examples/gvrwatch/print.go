@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/liggitt/tabwriter"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// eventPrinter writes one event. For people and with -o name, SYNCED and GAP go
+// to stderr; in the formats for programs they are events like the others.
+type eventPrinter interface {
+	print(stream.Event) error
+}
+
+func newEventPrinter(streams genericiooptions.IOStreams, output string, several, allNamespaces bool) eventPrinter {
+	switch output {
+	case "json":
+		return jsonPrinter{json.NewEncoder(streams.Out)}
+	case "yaml":
+		return &yamlPrinter{w: streams.Out}
+	case "name":
+		return objectPrinter{streams, namePrinter{}}
+	}
+	return objectPrinter{streams, &tablePrinter{
+		printer: printers.NewTablePrinter(printers.PrintOptions{WithNamespace: allNamespaces, Wide: output == "wide"}),
+		w:       printers.GetNewTabWriter(streams.Out),
+		several: several,
+	}}
+}
+
+// eventDocument is an event as programs read it.
+type eventDocument struct {
+	Type            stream.Type                `json:"type"`
+	Resource        string                     `json:"resource"`
+	ResourceVersion string                     `json:"resourceVersion,omitempty"` // of SYNCED
+	Inferred        bool                       `json:"inferred,omitempty"`
+	Gap             *gapDocument               `json:"gap,omitempty"`
+	Object          *unstructured.Unstructured `json:"object,omitempty"`
+}
+
+type gapDocument struct {
+	Reason stream.GapReason `json:"reason"`
+	From   string           `json:"from"`
+}
+
+func newEventDocument(ev stream.Event) eventDocument {
+	d := eventDocument{Type: ev.Type, Resource: ev.Resource.String(), Inferred: ev.Inferred, Object: ev.Object}
+	switch ev.Type {
+	case stream.Synced:
+		d.ResourceVersion = ev.ResourceVersion
+	case stream.Gap:
+		d.Gap = &gapDocument{ev.Gap.Reason, ev.Gap.From}
+	}
+	return d
+}
+
+type jsonPrinter struct{ enc *json.Encoder }
+
+func (p jsonPrinter) print(ev stream.Event) error { return p.enc.Encode(newEventDocument(ev)) }
+
+type yamlPrinter struct {
+	w     io.Writer
+	begun bool
+}
+
+func (p *yamlPrinter) print(ev stream.Event) error {
+	b, err := yaml.Marshal(newEventDocument(ev))
+	if err != nil {
+		return err
+	}
+	if p.begun {
+		b = append([]byte("---\n"), b...)
+	}
+	p.begun = true
+	_, err = p.w.Write(b)
+	return err
+}
+
+// objectPrinter writes objects with one of cli-runtime's printers and the rest
+// to stderr.
+type objectPrinter struct {
+	streams genericiooptions.IOStreams
+	objects interface {
+		printObject(stream.Event, io.Writer) error
+	}
+}
+
+func (p objectPrinter) print(ev stream.Event) error {
+	switch ev.Type {
+	case stream.Synced:
+		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: synced at resourceVersion %s\n", ev.Resource, ev.ResourceVersion)
+	case stream.Gap:
+		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap from resourceVersion %s (%s): the differences follow\n", ev.Resource, ev.Gap.From, ev.Gap.Reason)
+	default:
+		return p.objects.printObject(ev, p.streams.Out)
+	}
+	return nil
+}
+
+type namePrinter struct{}
+
+func (namePrinter) printObject(ev stream.Event, w io.Writer) error {
+	p := printers.NamePrinter{}
+	if ev.Type == stream.Deleted {
+		p.Operation = "deleted"
+	}
+	return p.PrintObj(ev.Object, w)
+}
+
+type tablePrinter struct {
+	printer printers.ResourcePrinter
+	w       *tabwriter.Writer // remembers the widths of earlier rows
+	several bool              // resources: names need their kind
+}
+
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name"},
+	{Name: "Age", Type: "string"},
+	{Name: "Resource version", Type: "string", Priority: 1},
+	{Name: "Uid", Type: "string", Priority: 1},
+	{Name: "Labels", Type: "string", Priority: 1},
+}
+
+func (p *tablePrinter) printObject(ev stream.Event, _ io.Writer) error {
+	o := ev.Object
+	name := o.GetName()
+	if p.several {
+		name = strings.ToLower(ev.Resource.Kind)
+		if ev.Resource.Group != "" {
+			name += "." + ev.Resource.Group
+		}
+		name += "/" + o.GetName()
+	}
+	table := &metav1.Table{ColumnDefinitions: columns, Rows: []metav1.TableRow{{
+		Cells:  []any{name, age(o), ev.ResourceVersion, string(o.GetUID()), labelText(o.GetLabels())},
+		Object: runtime.RawExtension{Object: o},
+	}}}
+	err := p.printer.PrintObj(&metav1.WatchEvent{Type: string(ev.Type), Object: runtime.RawExtension{Object: table}}, p.w)
+	if err != nil {
+		return err
+	}
+	return p.w.Flush()
+}
+
+func age(o *unstructured.Unstructured) string {
+	created := o.GetCreationTimestamp()
+	if created.IsZero() {
+		return "<unknown>" // an inferred DELETED says who, not since when
+	}
+	return duration.HumanDuration(time.Since(created.Time))
+}
+
+func labelText(l map[string]string) string {
+	if len(l) == 0 {
+		return "<none>"
+	}
+	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: l})
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+func newResources(streams genericiooptions.IOStreams) *cobra.Command {
+	flags := genericclioptions.NewConfigFlags(true)
+	var output string
+	cmd := &cobra.Command{
+		Use:   "resources",
+		Short: "List what the server lets one watch",
+		Long: "List the resource types that the server lets one list and watch, each in the version it prefers,\n" +
+			"and whether across the cluster and inside a namespace. What you are allowed to do is not considered.",
+		Example: "  gvrwatch resources\n  gvrwatch resources -o name",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf("output", output, "", "wide", "name", "json"); err != nil {
+				return err
+			}
+			return failed(listResources(cmd.Context(), streams, flags, output))
+		},
+	}
+	flags.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (wide, name, json).")
+	return cmd
+}
+
+func listResources(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output string) error {
+	srv, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	// Even when some APIs do not answer, the others are shown.
+	resources, unavailable := srv.resolver.Watchables(ctx)
+	if err := printResources(streams, resources, output); err != nil {
+		return err
+	}
+	return unavailable
+}
+
+func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource, output string) error {
+	switch output {
+	case "json":
+		enc := json.NewEncoder(streams.Out)
+		for _, r := range resources {
+			if err := enc.Encode(resourceJSON{
+				Resource: r.String(), Name: r.Resource, Group: r.Group, Version: r.Version, Kind: r.Kind,
+				SingularName: r.Singular, ShortNames: r.ShortNames, Categories: r.Categories,
+				Namespaced: r.Namespaced, ClusterWatch: r.ClusterWatch(), NamespacedWatch: r.NamespacedWatch(), Verbs: r.Verbs,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "name":
+		for _, r := range resources {
+			if _, err := fmt.Fprintln(streams.Out, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string"}, {Name: "Shortnames", Type: "string"}, {Name: "APIVersion", Type: "string"}, {Name: "Kind", Type: "string"},
+		{Name: "Cluster-wide", Type: "boolean"}, {Name: "Per-namespace", Type: "boolean"},
+		{Name: "Categories", Type: "string", Priority: 1}, {Name: "Verbs", Type: "string", Priority: 1},
+	}}
+	for _, r := range resources {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
+			r.Resource, strings.Join(r.ShortNames, ","), r.GroupVersion().String(), r.Kind,
+			r.ClusterWatch(), r.NamespacedWatch(), strings.Join(r.Categories, ","), strings.Join(r.Verbs, ","),
+		}})
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"}).PrintObj(table, streams.Out)
+}
+
+type resourceJSON struct {
+	Resource        string   `json:"resource"` // as watch takes it
+	Name            string   `json:"name"`
+	Group           string   `json:"group"`
+	Version         string   `json:"version"`
+	Kind            string   `json:"kind"`
+	SingularName    string   `json:"singularName,omitempty"`
+	ShortNames      []string `json:"shortNames,omitempty"`
+	Categories      []string `json:"categories,omitempty"`
+	Namespaced      bool     `json:"namespaced"`
+	ClusterWatch    bool     `json:"clusterWatch"`
+	NamespacedWatch bool     `json:"namespacedWatch"`
+	Verbs           []string `json:"verbs"`
+}
+
+// oneOf checks the value of a flag.
+func oneOf(flag, value string, allowed ...string) error {
+	var names []string
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+		if a != "" {
+			names = append(names, a)
+		}
+	}
+	return fmt.Errorf("--%s=%s: it must be one of %s", flag, value, strings.Join(names, ", "))
+}
