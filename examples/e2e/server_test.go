@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// patience bounds every wait for something that must happen. It is for a busy
+// machine: what is waited for takes milliseconds, or a few seconds of backoff.
+const patience = time.Minute
+
+var (
+	widgets = devserver.CRD{
+		Group: "e2e.example.com", Kind: "Widget", ShortNames: []string{"wd"}, Categories: []string{"all"},
+		Namespaced: true, Versions: []string{"v1", "v1beta1", "trial"},
+	}
+	globes = devserver.CRD{Group: "e2e.example.com", Kind: "Globe"}
+	// The same kind in another group, to be ambiguous with.
+	otherGlobes = devserver.CRD{Group: "other.example.com", Kind: "Globe", Namespaced: true}
+)
+
+// shared is the server of the tests that need none of their own. Its CRDs are
+// old enough for objects to be created without delay.
+var shared *devserver.Server
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	if shared, err = devserver.Start(ctx, nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer shared.Stop()
+	if err := devserver.CreateCRDs(ctx, dynamic.NewForConfigOrDie(shared.Config()), widgets, globes, otherGlobes); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func newResolver(cfg *rest.Config, legacy bool) *discovery.Resolver {
+	c := clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg)
+	c.UseLegacyDiscovery = legacy
+	return discovery.NewResolver(c, nil)
+}
+
+// resolve waits for a name to resolve: discovery lags behind serving by a moment.
+func resolve(t *testing.T, r *discovery.Resolver, name string) gvr.Resource {
+	t.Helper()
+	ref, err := gvr.ParseRef(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		res, err := r.Resolve(ctx, ref)
+		var notFound *discovery.NotFoundError
+		if err == nil {
+			return res
+		}
+		if !errors.As(err, &notFound) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cluster makes and changes objects on a server and knows the versions they got.
+type cluster struct {
+	t      *testing.T
+	client dynamic.Interface
+	writes []write
+}
+
+// write is one change as the server acknowledged it.
+type write struct {
+	kind          stream.Type
+	uid, name, rv string
+}
+
+func newCluster(t *testing.T, cfg *rest.Config) *cluster {
+	return &cluster{t: t, client: dynamic.NewForConfigOrDie(cfg)}
+}
+
+func (c *cluster) objects(crd devserver.CRD, namespace string) dynamic.ResourceInterface {
+	if namespace == "" {
+		return c.client.Resource(crd.Resource())
+	}
+	return c.client.Resource(crd.Resource()).Namespace(namespace)
+}
+
+func (c *cluster) create(crd devserver.CRD, namespace, name string) *unstructured.Unstructured {
+	c.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
+	o.SetAPIVersion(crd.Resource().GroupVersion().String())
+	o.SetKind(crd.Kind)
+	o.SetName(name)
+	o.SetLabels(map[string]string{"test": label(c.t)})
+	got, err := c.objects(crd, namespace).Create(c.t.Context(), o, metav1.CreateOptions{})
+	c.note(stream.Added, got, err)
+	return got
+}
+
+// label marks the objects of a test, since many share a server.
+func label(t *testing.T) string {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return name
+}
+
+// touch changes an object.
+func (c *cluster) touch(crd devserver.CRD, namespace, name string) {
+	c.t.Helper()
+	o, err := c.objects(crd, namespace).Get(c.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	size, _, _ := unstructured.NestedInt64(o.Object, "spec", "size")
+	if err := unstructured.SetNestedField(o.Object, size+1, "spec", "size"); err != nil {
+		c.t.Fatal(err)
+	}
+	o, err = c.objects(crd, namespace).Update(c.t.Context(), o, metav1.UpdateOptions{})
+	c.note(stream.Modified, o, err)
+}
+
+// delete removes an object. Its version is unknown: the answer to a DELETE of a
+// custom resource does not tell it.
+func (c *cluster) delete(crd devserver.CRD, namespace, name string) {
+	c.t.Helper()
+	o, err := c.objects(crd, namespace).Get(c.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	err = c.objects(crd, namespace).Delete(c.t.Context(), name, metav1.DeleteOptions{})
+	o.SetResourceVersion("")
+	c.note(stream.Deleted, o, err)
+}
+
+func (c *cluster) note(kind stream.Type, o *unstructured.Unstructured, err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.writes = append(c.writes, write{kind, string(o.GetUID()), o.GetName(), o.GetResourceVersion()})
+}

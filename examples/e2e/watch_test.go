@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func newStream(t *testing.T, c dynamic.Interface, r gvr.Resource, o *stream.Options) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(c, r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWatchAcrossNamespacesAndInOne(t *testing.T) {
+	c := newCluster(t, shared.Config())
+	r := resolve(t, newResolver(shared.Config(), false), "widgets")
+	c.create(widgets, "here", "before")
+	c.create(widgets, "there", "before")
+	all := record(t, newStream(t, c.client, r, &stream.Options{LabelSelector: "test=" + label(t)}))
+	one := record(t, newStream(t, c.client, r, &stream.Options{Namespace: "here"}))
+	all.awaitSynced(1)
+	one.awaitSynced(1)
+
+	c.create(widgets, "there", "after")
+	c.create(widgets, "here", "after")
+	c.touch(widgets, "there", "before")
+	c.touch(widgets, "here", "before")
+	c.delete(widgets, "there", "after")
+	c.delete(widgets, "here", "after")
+
+	isLast := func(events []stream.Event) bool {
+		return slices.Contains(texts(events), "DELETED here/after")
+	}
+	got := all.await("the last deletion", isLast)
+	check(t, got)
+	want := []string{"ADDED here/before", "ADDED there/before", "SYNCED", "ADDED there/after", "ADDED here/after",
+		"MODIFIED there/before", "MODIFIED here/before", "DELETED there/after", "DELETED here/after"}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
+		t.Errorf("across namespaces (-want +got):\n%s", diff)
+	}
+	got = one.await("the last deletion", isLast)
+	check(t, got)
+	want = []string{"ADDED here/before", "SYNCED", "ADDED here/after", "MODIFIED here/before", "DELETED here/after"}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
+		t.Errorf("in one namespace (-want +got):\n%s", diff)
+	}
+	for _, ev := range got {
+		if ev.Object != nil && ev.Type != stream.Deleted && ev.Object.GetKind() != "Widget" {
+			t.Errorf("%s has the kind %q", ev.Object.GetName(), ev.Object.GetKind())
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	// More than the 500 objects of a page, from a server that has real tokens.
+	c := newCluster(t, shared.Config())
+	const objects = 1100
+	var names []string
+	var wg sync.WaitGroup
+	work := make(chan string)
+	for range 8 {
+		wg.Go(func() {
+			mine := newCluster(t, shared.Config())
+			for name := range work {
+				mine.create(widgets, "pages", name)
+			}
+		})
+	}
+	for i := range objects {
+		name := "w-" + string(rune('a'+i/26/26%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
+		names = append(names, name)
+		work <- name
+	}
+	close(work)
+	wg.Wait()
+	r := resolve(t, newResolver(shared.Config(), false), "widgets")
+	got := record(t, newStream(t, c.client, r, &stream.Options{Namespace: "pages"})).awaitSynced(1)
+	check(t, got)
+	var told []string
+	for _, ev := range got[:len(got)-1] {
+		told = append(told, ev.Object.GetName())
+	}
+	slices.Sort(names)
+	slices.Sort(told)
+	if diff := cmp.Diff(names, told); diff != "" {
+		t.Errorf("(-created +told):\n%s", diff)
+	}
+}
+
+func TestCRDAddedAfterStart(t *testing.T) {
+	resolver := newResolver(shared.Config(), false)
+	resolve(t, resolver, "widgets") // what it knows is now older than the CRD
+	c := newCluster(t, shared.Config())
+	late := devserver.CRD{Group: "late.example.com", Kind: "Latecomer", Namespaced: true}
+	if err := devserver.CreateCRDs(t.Context(), c.client, late); err != nil {
+		t.Fatal(err)
+	}
+	r := resolve(t, resolver, "latecomers")
+	rec := record(t, newStream(t, c.client, r, nil))
+	rec.awaitSynced(1)
+	c.create(late, "default", "first")
+	got := rec.awaitObject(stream.Added, "first")
+	check(t, got)
+	if diff := cmp.Diff([]string{"SYNCED", "ADDED default/first"}, texts(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// gate lets connections through, or cuts them and refuses new ones.
+type gate struct {
+	mu    sync.Mutex
+	shut  bool
+	conns []net.Conn
+}
+
+func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil, syscall.ECONNREFUSED
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		g.conns = append(g.conns, c)
+	}
+	return c, err
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	for _, c := range g.conns {
+		c.Close()
+	}
+	g.conns = nil
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+}
+
+func TestDeletedBehindAnExpiredVersion(t *testing.T) {
+	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
+	c := newCluster(t, srv.Config())
+	if err := devserver.CreateCRDs(t.Context(), c.client, widgets); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kept", "changed", "deleted", "replaced"} {
+		c.create(widgets, "default", name)
+	}
+	cfg, g := srv.Config(), &gate{}
+	cfg.Dial = g.dial
+	rec := record(t, newStream(t, dynamic.NewForConfigOrDie(cfg), resolve(t, newResolver(srv.Config(), false), "widgets"), nil))
+	rec.awaitSynced(1)
+
+	g.close()
+	c.touch(widgets, "default", "changed")
+	c.delete(widgets, "default", "deleted")
+	c.delete(widgets, "default", "replaced")
+	c.create(widgets, "default", "replaced")
+	c.create(widgets, "default", "new")
+	// Twice, with a write between: a version is refused once etcd is compacted
+	// beyond it.
+	for range 2 {
+		c.touch(widgets, "default", "changed")
+		if err := srv.Compact(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.open()
+
+	got := rec.awaitSynced(2)
+	check(t, got)
+	want := []string{"ADDED default/changed", "ADDED default/deleted", "ADDED default/kept", "ADDED default/replaced", "SYNCED",
+		"GAP", "MODIFIED default/changed inferred", "ADDED default/new inferred",
+		"DELETED default/replaced inferred", "ADDED default/replaced inferred", "DELETED default/deleted inferred", "SYNCED"}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if gone := got[10].Object; string(gone.GetUID()) != c.writes[2].uid {
+		t.Errorf("the deleted object had the uid %s, told was %s", c.writes[2].uid, gone.GetUID())
+	}
+}
