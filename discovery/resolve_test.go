@@ -110,6 +110,7 @@ func TestResolveErrors(t *testing.T) {
 		{"widgets", &discovery.AmbiguousError{}, "write one of widgets.v2.example.com, widgets.v1.other.example.com", "two groups, none of them core"},
 		{"Widget", &discovery.AmbiguousError{}, "names more than one resource type", "by kind as well"},
 		{"podz", &discovery.NotFoundError{}, "did you mean pods.v1", "a slip of the finger"},
+		{"pdo", &discovery.NotFoundError{}, "did you mean pods.v1", "two letters changed places in a short word"},
 		{"deploymnet", &discovery.NotFoundError{}, "did you mean deployments.v1.apps?", "two letters changed places"},
 		{"quuxes", &discovery.NotFoundError{}, `serves no resource type "quuxes"`, "nothing like it"},
 		{"pods.apps", &discovery.NotFoundError{}, "did you mean pods.v1", "the right name in the wrong group"},

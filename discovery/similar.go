@@ -47,31 +47,36 @@ func distance(name string, r gvr.Resource) int {
 		return 0
 	}
 	name = strings.ToLower(name)
-	d := levenshtein(name, strings.ToLower(r.Resource))
-	d = min(d, levenshtein(name, strings.ToLower(r.Kind)))
+	d := edits(name, strings.ToLower(r.Resource))
+	d = min(d, edits(name, strings.ToLower(r.Kind)))
 	if r.Singular != "" {
-		d = min(d, levenshtein(name, strings.ToLower(r.Singular)))
+		d = min(d, edits(name, strings.ToLower(r.Singular)))
 	}
 	return d
 }
 
-// levenshtein counts the bytes to insert, delete or replace between a and b.
-func levenshtein(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// edits counts the bytes to insert, delete, replace or swap with their neighbour
+// between a and b (the optimal string alignment distance).
+func edits(a, b string) int {
+	var before []int // the row above the last one
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, diagonal+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

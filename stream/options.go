@@ -21,8 +21,8 @@ type Options struct {
 	// FieldSelector in the syntax of kubectl --field-selector. Which fields a
 	// resource knows only its server can tell. Empty means every object.
 	FieldSelector string
-	// Logger is told of broken connections and retries (Warn), and of what else
-	// the connection does (Debug). Nil means that nothing is logged.
+	// Logger is told of failures and retries (Warn), of their end (Info), and of
+	// every request (Debug). Nil means that nothing is logged.
 	Logger *slog.Logger
 }
 

@@ -92,6 +92,10 @@ func (r *run) connect(ctx context.Context, rv string) input {
 		cancel(nil)
 		return failed{r.requestError("watch", err)}
 	}
+	if r.failed {
+		r.failed = false
+		r.options.Logger.InfoContext(ctx, "watching again", "resource", r.resource.String(), "resourceVersion", rv)
+	}
 	r.conn = newConnection(w, cancel, lifetime)
 	return opened{}
 }

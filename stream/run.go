@@ -19,6 +19,7 @@ type run struct {
 	listed bool                         // a whole list has been told
 	items  []*unstructured.Unstructured // of the page last read
 	conn   *connection                  // while streaming
+	failed bool                         // the last request; only the log wants to know
 }
 
 var errLeft = errors.New("the loop was left")
@@ -65,6 +66,7 @@ func (r *run) act(ctx context.Context, s state) input {
 
 func (r *run) wait(ctx context.Context, s waiting) input {
 	d := max(backoff(s.attempt), s.atLeast)
+	r.failed = true
 	r.options.Logger.WarnContext(ctx, "trying again after a failure", "resource", r.resource.String(), "after", d, "error", s.cause)
 	t := time.NewTimer(d)
 	defer t.Stop()

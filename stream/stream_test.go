@@ -507,7 +507,7 @@ func TestLogger(t *testing.T) {
 		var log bytes.Buffer
 		sc := &script{t: t, exchanges: []exchange{{"list", refuse}, {"list", list("5", "")}, {"watch 5", watch("open")}}}
 		record(t, newStream(t, sc.client(), &stream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), time.Minute)
-		for _, want := range []string{"level=WARN", "widgets.v1.example.com", "connection refused", "after="} {
+		for _, want := range []string{"level=WARN", "widgets.v1.example.com", "connection refused", "after=", "level=INFO", "watching again"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q: %s", want, log.String())
 			}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientdiscovery "k8s.io/client-go/discovery"
@@ -24,8 +27,16 @@ func silenceClientGo() {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 }
 
+// newConfigFlags are kubectl's flags that say which server to talk to, and as whom.
+func newConfigFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir = nil // nothing is cached on disk
+	return flags
+}
+
 // server is what the commands need of the cluster that the flags name.
 type server struct {
+	url       string
 	client    dynamic.Interface
 	resolver  *discovery.Resolver
 	namespace string // of the flags, else of the kubeconfig, else "default"
@@ -55,5 +66,17 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	return &server{client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace}, nil
+	return &server{url: cfg.Host, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace}, nil
+}
+
+// explain says of an error of discovery what to do about it, where the user can.
+func (s *server) explain(err error) error {
+	var broken *url.Error
+	switch {
+	case errors.As(err, &broken) && !errors.Is(err, errTimeout):
+		return fmt.Errorf("the server %s can't be reached: is it running, and is the kubeconfig right? %w", s.url, broken.Err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the server %s does not accept the credentials of the kubeconfig: %w", s.url, err)
+	}
+	return err
 }

@@ -80,7 +80,6 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 			"through closed connections, server restarts and expired versions without losing a deletion.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(streams.Out)

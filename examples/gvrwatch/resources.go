@@ -16,7 +16,7 @@ import (
 )
 
 func newResources(streams genericiooptions.IOStreams) *cobra.Command {
-	flags := genericclioptions.NewConfigFlags(true)
+	flags := newConfigFlags()
 	var output string
 	cmd := &cobra.Command{
 		Use:   "resources",
@@ -47,7 +47,7 @@ func listResources(ctx context.Context, streams genericiooptions.IOStreams, flag
 	if err := printResources(streams, resources, output); err != nil {
 		return err
 	}
-	return unavailable
+	return srv.explain(unavailable)
 }
 
 func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource, output string) error {

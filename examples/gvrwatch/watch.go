@@ -30,7 +30,7 @@ type watchOptions struct {
 }
 
 func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
-	o := watchOptions{flags: genericclioptions.NewConfigFlags(true)}
+	o := watchOptions{flags: newConfigFlags()}
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE[,RESOURCE]...",
 		Short: "Watch resources by name",
@@ -57,7 +57,7 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 	f.StringVarP(&o.labelSelector, "selector", "l", "", "Label selector, as in kubectl: -l key1=value1,key2 in (a,b),!key3.")
 	f.StringVar(&o.fieldSelector, "field-selector", "", "Field selector, as in kubectl: --field-selector key1=value1,key2!=value2.")
 	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml, name).")
-	f.DurationVar(&o.timeout, "timeout", 0, "End after this time, such as 30s or 5m. Zero means never.")
+	f.DurationVar(&o.timeout, "timeout", 0, "End after this time, such as 30s or 5m; with --until-synced it is an error not to be synced by then. Zero means never.")
 	f.IntVar(&o.limit, "limit", 0, "End after this many events; SYNCED and GAP do not count. Zero means never.")
 	f.BoolVar(&o.untilSynced, "until-synced", false, "End when everything that exists has been told.")
 	return cmd
@@ -111,15 +111,20 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
 		defer cancel()
 	}
-	normalEnd := func(err error) bool {
-		return errors.Is(err, errTimeout) || errors.Is(err, errEnough) || signalled.Err() != nil
-	}
 	sources, err := o.sources(ctx, streams, namespaceGiven, refs)
 	if err == nil {
 		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces))
 	}
-	if err != nil && !normalEnd(err) {
+	switch {
+	case signalled.Err() != nil, errors.Is(err, errEnough):
+		return nil
+	case !errors.Is(err, errTimeout):
 		return err
+	case sources == nil:
+		return fmt.Errorf("the server has not said what it serves within --timeout=%v", o.timeout)
+	case o.untilSynced:
+		// A script must be able to tell a whole snapshot from a part of one.
+		return fmt.Errorf("not synced within --timeout=%v", o.timeout)
 	}
 	return nil
 }
@@ -136,7 +141,7 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 	for _, ref := range refs {
 		r, err := srv.resolver.Resolve(ctx, ref)
 		if err != nil {
-			return nil, err
+			return nil, srv.explain(err)
 		}
 		if named[r.String()] {
 			continue // the same twice: po,pods
@@ -145,7 +150,7 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 		opts := stream.Options{
 			LabelSelector: o.labelSelector,
 			FieldSelector: o.fieldSelector,
-			Logger:        slog.New(slog.NewTextHandler(streams.ErrOut, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Logger:        slog.New(logHandler{streams.ErrOut}),
 		}
 		// The kubeconfig's namespace is a default and means nothing to a
 		// cluster-scoped resource; a namespace on the command line is a mistake there.
