@@ -17,7 +17,7 @@ import (
 var (
 	res          = schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	errExpired   = apierrors.NewResourceExpired("too old")
-	errGone      = apierrors.NewGone("too old")
+	errGone      = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 410, Reason: metav1.StatusReasonGone, Message: "too old"}}
 	errForbidden = apierrors.NewForbidden(res, "", errors.New("no"))
 	errNotFound  = apierrors.NewNotFound(res, "")
 	errServer    = apierrors.NewInternalError(errors.New("boom"))

@@ -102,9 +102,10 @@ func TestPages(t *testing.T) {
 }
 
 func TestCRDAddedAfterStart(t *testing.T) {
-	resolver := newResolver(shared.Config(), false)
-	resolve(t, resolver, "widgets") // what it knows is now older than the CRD
-	c := newCluster(t, shared.Config())
+	srv := startServer(t, nil)
+	resolver := newResolver(srv.Config(), false)
+	resolve(t, resolver, "crds") // what it knows is now older than the CRD
+	c := newCluster(t, srv.Config())
 	late := devserver.CRD{Group: "late.example.com", Kind: "Latecomer", Namespaced: true}
 	if err := devserver.CreateCRDs(t.Context(), c.client, late); err != nil {
 		t.Fatal(err)
