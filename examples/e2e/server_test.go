@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +88,7 @@ func resolve(t *testing.T, r *discovery.Resolver, name string) gvr.Resource {
 type cluster struct {
 	t      *testing.T
 	client dynamic.Interface
+	label  string // test=label is on every object it creates
 	writes []write
 }
 
@@ -98,8 +99,14 @@ type write struct {
 }
 
 func newCluster(t *testing.T, cfg *rest.Config) *cluster {
-	return &cluster{t: t, client: dynamic.NewForConfigOrDie(cfg)}
+	return &cluster{t: t, client: dynamic.NewForConfigOrDie(cfg), label: unique("test")}
 }
+
+var uniques atomic.Int64
+
+// unique names something that no other test on the shared server has, nor this
+// one when it runs again.
+func unique(prefix string) string { return fmt.Sprintf("%s-%d", prefix, uniques.Add(1)) }
 
 func (c *cluster) objects(crd devserver.CRD, namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
@@ -114,16 +121,10 @@ func (c *cluster) create(crd devserver.CRD, namespace, name string) *unstructure
 	o.SetAPIVersion(crd.Resource().GroupVersion().String())
 	o.SetKind(crd.Kind)
 	o.SetName(name)
-	o.SetLabels(map[string]string{"test": label(c.t)})
+	o.SetLabels(map[string]string{"test": c.label})
 	got, err := c.objects(crd, namespace).Create(c.t.Context(), o, metav1.CreateOptions{})
 	c.note(stream.Added, got, err)
 	return got
-}
-
-// label marks the objects of a test, since many share a server.
-func label(t *testing.T) string {
-	name, _, _ := strings.Cut(t.Name(), "/")
-	return name
 }
 
 // touch changes an object.

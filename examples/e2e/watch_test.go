@@ -28,33 +28,34 @@ func newStream(t *testing.T, c dynamic.Interface, r gvr.Resource, o *stream.Opti
 func TestWatchAcrossNamespacesAndInOne(t *testing.T) {
 	c := newCluster(t, shared.Config())
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	c.create(widgets, "here", "before")
-	c.create(widgets, "there", "before")
-	all := record(t, newStream(t, c.client, r, &stream.Options{LabelSelector: "test=" + label(t)}))
-	one := record(t, newStream(t, c.client, r, &stream.Options{Namespace: "here"}))
+	here, there := unique("here"), unique("there")
+	c.create(widgets, here, "before")
+	c.create(widgets, there, "before")
+	all := record(t, newStream(t, c.client, r, &stream.Options{LabelSelector: "test=" + c.label}))
+	one := record(t, newStream(t, c.client, r, &stream.Options{Namespace: here}))
 	all.awaitSynced(1)
 	one.awaitSynced(1)
 
-	c.create(widgets, "there", "after")
-	c.create(widgets, "here", "after")
-	c.touch(widgets, "there", "before")
-	c.touch(widgets, "here", "before")
-	c.delete(widgets, "there", "after")
-	c.delete(widgets, "here", "after")
+	c.create(widgets, there, "after")
+	c.create(widgets, here, "after")
+	c.touch(widgets, there, "before")
+	c.touch(widgets, here, "before")
+	c.delete(widgets, there, "after")
+	c.delete(widgets, here, "after")
 
 	isLast := func(events []stream.Event) bool {
-		return slices.Contains(texts(events), "DELETED here/after")
+		return slices.Contains(texts(events), "DELETED "+here+"/after")
 	}
 	got := all.await("the last deletion", isLast)
 	check(t, got)
-	want := []string{"ADDED here/before", "ADDED there/before", "SYNCED", "ADDED there/after", "ADDED here/after",
-		"MODIFIED there/before", "MODIFIED here/before", "DELETED there/after", "DELETED here/after"}
+	want := []string{"ADDED " + here + "/before", "ADDED " + there + "/before", "SYNCED", "ADDED " + there + "/after", "ADDED " + here + "/after",
+		"MODIFIED " + there + "/before", "MODIFIED " + here + "/before", "DELETED " + there + "/after", "DELETED " + here + "/after"}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("across namespaces (-want +got):\n%s", diff)
 	}
 	got = one.await("the last deletion", isLast)
 	check(t, got)
-	want = []string{"ADDED here/before", "SYNCED", "ADDED here/after", "MODIFIED here/before", "DELETED here/after"}
+	want = []string{"ADDED " + here + "/before", "SYNCED", "ADDED " + here + "/after", "MODIFIED " + here + "/before", "DELETED " + here + "/after"}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("in one namespace (-want +got):\n%s", diff)
 	}
@@ -69,6 +70,7 @@ func TestPages(t *testing.T) {
 	// More than the 500 objects of a page, from a server that has real tokens.
 	c := newCluster(t, shared.Config())
 	const objects = 1100
+	namespace := unique("pages")
 	var names []string
 	var wg sync.WaitGroup
 	work := make(chan string)
@@ -76,7 +78,7 @@ func TestPages(t *testing.T) {
 		wg.Go(func() {
 			mine := newCluster(t, shared.Config())
 			for name := range work {
-				mine.create(widgets, "pages", name)
+				mine.create(widgets, namespace, name)
 			}
 		})
 	}
@@ -88,7 +90,7 @@ func TestPages(t *testing.T) {
 	close(work)
 	wg.Wait()
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	got := record(t, newStream(t, c.client, r, &stream.Options{Namespace: "pages"})).awaitSynced(1)
+	got := record(t, newStream(t, c.client, r, &stream.Options{Namespace: namespace})).awaitSynced(1)
 	check(t, got)
 	var told []string
 	for _, ev := range got[:len(got)-1] {

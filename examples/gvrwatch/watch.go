@@ -82,7 +82,7 @@ func (o *watchOptions) check(args []string) ([]gvr.Ref, error) {
 	}
 	switch len(args) {
 	case 0:
-		return nil, errors.New("name at least one resource type: gvrwatch watch RESOURCE[,RESOURCE]...")
+		return nil, errors.New("name at least one resource type, several with commas between them")
 	case 1:
 	default:
 		return nil, fmt.Errorf("%q is one argument too many: several resource types are written with commas, single objects are chosen with --field-selector metadata.name=NAME", args[1])
