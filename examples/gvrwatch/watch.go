@@ -48,7 +48,7 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return failed(o.run(cmd.Context(), streams, cmd.Flags().Changed("namespace"), refs))
+			return failed(o.run(cmd.Context(), streams, refs))
 		},
 	}
 	f := cmd.Flags()
@@ -104,14 +104,14 @@ var (
 	errEnough  = errors.New("enough has been told")
 )
 
-func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStreams, namespaceGiven bool, refs []gvr.Ref) error {
+func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStreams, refs []gvr.Ref) error {
 	signalled := ctx
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
 		defer cancel()
 	}
-	sources, err := o.sources(ctx, streams, namespaceGiven, refs)
+	sources, err := o.sources(ctx, streams, refs)
 	if err == nil {
 		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces))
 	}
@@ -131,7 +131,7 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 
 // sources resolves every name before anything is watched, so that a mistake in
 // one is told at once.
-func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOStreams, namespaceGiven bool, refs []gvr.Ref) ([]*stream.Stream, error) {
+func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOStreams, refs []gvr.Ref) ([]*stream.Stream, error) {
 	srv, err := connect(o.flags)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 		}
 		// The kubeconfig's namespace is a default and means nothing to a
 		// cluster-scoped resource; a namespace on the command line is a mistake there.
-		if !o.allNamespaces && (r.Namespaced || namespaceGiven) {
+		if !o.allNamespaces && (r.Namespaced || *o.flags.Namespace != "") {
 			opts.Namespace = srv.namespace
 		}
 		s, err := stream.New(srv.client, r, &opts)

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMistakes(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "none")
+	tests := []struct {
+		args   string
+		status int
+		want   string // in the message
+		why    string
+	}{
+		{"watch", 2, "name at least one resource type", "no argument"},
+		{"watch boats oceans", 2, "written with commas", "a space for a comma"},
+		{"watch boats/argo", 2, "single objects", "kubectl's TYPE/NAME"},
+		{"watch boats,", 2, "it is empty", "a comma too many"},
+		{"watch boats -o table", 2, "--output=table: it must be one of wide, json, yaml, name", "a format that is none"},
+		{"resources -o yaml", 2, "--output=yaml: it must be one of wide, name, json", "a format that is none here"},
+		{"watch boats --limit -1", 2, "--limit=-1: it must not be negative", ""},
+		{"watch boats --timeout -1s", 2, "--timeout=-1s: it must not be negative", ""},
+		{"watch boats --timeout soon", 2, `invalid argument "soon"`, "no duration"},
+		{"watch boats -l a==b==c", 2, "is not a label selector", ""},
+		{"watch boats --field-selector metadata.name", 2, "is not a field selector", ""},
+		{"watch boats --colour", 2, "unknown flag: --colour", ""},
+		{"wacht", 2, `unknown command "wacht" for "gvrwatch" Did you mean this? watch`, ""},
+		{"demo --for 0s", 2, "--for=0s: it must be more than zero", ""},
+		{"devserver --port 70000", 2, "--port=70000: it must be between 0 and 65535", ""},
+		{"devserver more", 2, "unknown command", "no arguments"},
+
+		{"watch baots", 1, `no resource type "baots"; did you mean boats.v1.cli.example.com?`, "a slip"},
+		{"watch boats,yachts", 1, `no resource type "yachts"`, "one of several is wrong: nothing is watched"},
+		{"watch oceans -n harbour", 1, `cluster-scoped, so it can't be watched in the namespace "harbour": leave the namespace out`, ""},
+		{"watch boats --field-selector spec.size=1", 1, "field label not supported: spec.size", "only the server knows the fields"},
+		{"watch boats --server https://127.0.0.1:1", 1, "https://127.0.0.1:1 can't be reached: is it running, and is the kubeconfig right?", ""},
+		{"resources --server https://127.0.0.1:1", 1, "can't be reached", ""},
+		{"watch boats --token wrong", 1, "does not accept the credentials of the kubeconfig", ""},
+		{"watch boats --context none", 1, `the kubeconfig can't be used: context "none" does not exist`, ""},
+		{"watch boats --kubeconfig " + empty, 1, "no such file", ""},
+		{"devserver --port " + fmt.Sprint(srv.Port()), 1, "address already in use", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
+			lines := strings.Split(strings.TrimSpace(stderr), "\n")
+			wantLines := map[int]int{1: 1, 2: 2}[tt.status] // a usage error says where to look, too
+			if status != tt.status || !strings.Contains(lines[0], tt.want) || !strings.HasPrefix(lines[0], "gvrwatch: ") ||
+				len(lines) != wantLines || stdout != "" {
+				t.Errorf("%s: status %d, want %d, with %q in one line of stderr and nothing on stdout\nstderr: %s\nstdout: %s",
+					tt.why, status, tt.status, tt.want, stderr, stdout)
+			}
+		})
+	}
+}
+
+func TestNoKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	status, _, stderr := gvrwatch(t, "watch", "boats")
+	if status != 1 || !strings.Contains(stderr, "no cluster to talk to") {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	// A server that accepts connections and never says anything.
+	silent := newSilentServer(t)
+	for args, want := range map[string]string{
+		"watch boats --timeout 100ms --server " + silent:                "the server has not said what it serves within --timeout=100ms",
+		"watch boats --timeout 100ms --until-synced --server " + silent: "the server has not said what it serves within --timeout=100ms",
+	} {
+		status, _, stderr := gvrwatch(t, strings.Fields(args)...)
+		if status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %s", args, status, stderr)
+		}
+	}
+}
+
+func newSilentServer(t *testing.T) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return "http://" + l.Addr().String()
+}

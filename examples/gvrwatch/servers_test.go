@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestDevserver(t *testing.T) {
+	ctx, signal := context.WithCancel(t.Context())
+	out := &waiter{enough: func(s string) bool { return strings.HasSuffix(s, "\n") }, then: make(chan bool)}
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: io.Discard}, []string{"devserver"})
+	}()
+	out.wait(t)
+	var ready struct{ Kubeconfig, Server string }
+	if err := json.Unmarshal([]byte(out.String()), &ready); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
+	if err != nil || cfg.Host != ready.Server {
+		t.Fatalf("server %q, kubeconfig of %+v, %v", ready.Server, cfg, err)
+	}
+	if _, err := dynamic.NewForConfigOrDie(cfg).Resource(boats.Resource()).List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("it is not a server of its own")
+	} else if !strings.Contains(err.Error(), "could not find the requested resource") {
+		t.Error(err)
+	}
+	signal()
+	if got := <-status; got != 0 {
+		t.Errorf("status %d after a signal, want 0", got)
+	}
+	if _, err := os.Stat(ready.Kubeconfig); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary folder is still there: %v", err)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	ctx, signal := context.WithCancel(t.Context())
+	events := regexp.MustCompile(`(ADDED|MODIFIED|DELETED) +(Robot|Planet) `)
+	out := &waiter{then: make(chan bool), enough: func(s string) bool {
+		seen := map[string]bool{}
+		for _, m := range events.FindAllStringSubmatch(s, -1) {
+			seen[m[1]+m[2]] = true
+		}
+		return len(seen) == 6
+	}}
+	status := make(chan int, 1)
+	var errOut bytes.Buffer
+	go func() {
+		status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: &errOut}, []string{"demo", "--for", "1m"})
+	}()
+	out.wait(t)
+	signal()
+	if got := <-status; got != 0 || errOut.String() != "" {
+		t.Errorf("status %d after a signal, want 0; stderr: %s", got, errOut.String())
+	}
+	for _, want := range []string{"is ready after", "SYNCED ", "battery 100 -> 71", "job=", "Seen: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("colour without a terminal:\n%q", out)
+	}
+}
+
+func TestDemoEndsByItself(t *testing.T) {
+	status, stdout, stderr := gvrwatch(t, "demo", "--for", "100ms")
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "is ready after") {
+		t.Errorf("status %d\n%s%s", status, stdout, stderr)
+	}
+}
+
+// waiter collects what is written and says when it is enough.
+type waiter struct {
+	mu     sync.Mutex
+	b      strings.Builder
+	enough func(string) bool
+	then   chan bool
+	once   sync.Once
+}
+
+func (w *waiter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.b.Write(b)
+	if w.enough(w.b.String()) {
+		w.once.Do(func() { close(w.then) })
+	}
+	return len(b), nil
+}
+
+func (w *waiter) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+func (w *waiter) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-w.then:
+	case <-time.After(patience):
+		t.Fatalf("only this was written:\n%s", w)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// versions differ from run to run.
+var versions = regexp.MustCompile(`("resourceVersion":|resourceVersion: |at resourceVersion )"?[0-9]+"?`)
+
+func TestWatchOutput(t *testing.T) {
+	tests := []struct {
+		args, stdout, stderr string
+		why                  string
+	}{
+		{"watch bt --until-synced -o name", "boat.cli.example.com/argo\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n",
+			"the kubeconfig's namespace is the default; control events on stderr"},
+		{"watch boats -A --until-synced -o name", "boat.cli.example.com/argo\nboat.cli.example.com/bounty\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n",
+			"all namespaces"},
+		{"watch boats -A -n harbour --until-synced -o name", "boat.cli.example.com/argo\nboat.cli.example.com/bounty\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n",
+			"-A wins, as in kubectl"},
+		{"watch Boat -n harbour --limit 1 -o name", "boat.cli.example.com/bounty\n", "", "the limit ends it before SYNCED"},
+		{"watch BoatList -A -l name=bounty --until-synced -o name", "boat.cli.example.com/bounty\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n", "label selector"},
+		{"watch boats -A --field-selector metadata.name=argo --until-synced -o name", "boat.cli.example.com/argo\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n", "field selector"},
+		{"watch bt,boats -n nowhere --until-synced -o json", `{"type":"SYNCED","resource":"boats.v1.cli.example.com","resourceVersion":N}` + "\n", "",
+			"the same resource twice is watched once; SYNCED is an event for programs"},
+		{"watch oceans --timeout 300ms -o name", "ocean.cli.example.com/pacific\n", "gvrwatch: oceans.v1.cli.example.com: synced at resourceVersion N\n",
+			"a cluster-scoped resource does not mind the default namespace"},
+		{"watch oceans --until-synced -o yaml --field-selector metadata.name=none", "resource: oceans.v1.cli.example.com\nresourceVersion: N\ntype: SYNCED\n", "", "YAML"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
+			got := []string{fmt.Sprint(status), versions.ReplaceAllString(stdout, "${1}N"), versions.ReplaceAllString(stderr, "${1}N")}
+			if diff := cmp.Diff([]string{"0", tt.stdout, tt.stderr}, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+func TestWatchJSON(t *testing.T) {
+	status, stdout, stderr := gvrwatch(t, "watch", "oceans,boats", "-A", "-o", "json", "--until-synced")
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d, stderr %s", status, stderr)
+	}
+	var got []string
+	for line := range strings.Lines(stdout) {
+		var ev struct {
+			Type, Resource, ResourceVersion string
+			Object                          *unstructured.Unstructured
+		}
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		switch {
+		case ev.Type == "SYNCED" && ev.ResourceVersion == "" || ev.Type == "ADDED" && ev.Object.GetUID() == "":
+			t.Errorf("incomplete: %s", line)
+		case ev.Object != nil:
+			ev.Type += " " + ev.Object.GetName()
+		}
+		got = append(got, ev.Resource+" "+ev.Type)
+	}
+	// The two streams are merged in no promised order.
+	want := map[string][]string{
+		"boats":  {"boats.v1.cli.example.com ADDED argo", "boats.v1.cli.example.com ADDED bounty", "boats.v1.cli.example.com SYNCED"},
+		"oceans": {"oceans.v1.cli.example.com ADDED pacific", "oceans.v1.cli.example.com SYNCED"},
+	}
+	each := map[string][]string{}
+	for _, line := range got {
+		name, _, _ := strings.Cut(line, ".")
+		each[name] = append(each[name], line)
+	}
+	if diff := cmp.Diff(want, each); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWatchTable(t *testing.T) {
+	age := regexp.MustCompile(`[0-9]+s|[0-9]+m[0-9]*s?`)
+	_, stdout, _ := gvrwatch(t, "watch", "boats,oceans", "-A", "--until-synced")
+	for _, want := range []string{"EVENT ", "NAMESPACE ", "harbour ", "boat.cli.example.com/bounty", "ocean.cli.example.com/pacific"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing:\n%s", want, stdout)
+		}
+	}
+	_, stdout, _ = gvrwatch(t, "watch", "boats", "--until-synced")
+	want := "EVENT      NAME   AGE\nADDED      argo   N\n"
+	if diff := cmp.Diff(want, age.ReplaceAllString(stdout, "N")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, stdout, _ = gvrwatch(t, "watch", "boats", "--until-synced", "-o", "wide")
+	if !strings.Contains(stdout, "RESOURCE VERSION") || !strings.Contains(stdout, "name=argo") {
+		t.Errorf("wide:\n%s", stdout)
+	}
+}
