@@ -21,8 +21,9 @@ import (
 const patience = 30 * time.Second
 
 var (
-	crds    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	widgets = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
+	crds      = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	widgetCRD = devserver.CRD{Group: "test.example.com", Kind: "Widget", Namespaced: true}
+	widgets   = widgetCRD.Resource()
 )
 
 func start(t *testing.T, opts *devserver.Options) *devserver.Server {
@@ -41,39 +42,14 @@ func start(t *testing.T, opts *devserver.Options) *devserver.Server {
 	return s
 }
 
-// createCRD defines the widgets and returns when they are served and discovered.
+// createCRD defines the widgets and returns when they are served.
 func createCRD(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	if err := defineWidgets(t.Context(), client); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := devserver.CreateCRDs(ctx, client, widgetCRD); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func defineWidgets(ctx context.Context, client dynamic.Interface) error {
-	crd := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "widgets.test.example.com"},
-		"spec": map[string]any{
-			"group": "test.example.com", "scope": "Namespaced",
-			"names": map[string]any{"plural": "widgets", "kind": "Widget"},
-			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object",
-					"properties": map[string]any{"spec": map[string]any{
-						"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-					}},
-				}},
-			}},
-		},
-	}}
-	if _, err := client.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		_, err := client.Resource(widgets).List(ctx, metav1.ListOptions{})
-		return err == nil, nil
-	})
 }
 
 // awaitDiscovered returns when both discovery forms list the widgets: they lag

@@ -83,7 +83,7 @@ func exercise() error {
 	if err != nil {
 		return err
 	}
-	if err := defineWidgets(ctx, client); err != nil {
+	if err := devserver.CreateCRDs(ctx, client, widgetCRD); err != nil {
 		return err
 	}
 	// An etcd client warns of every request that is given up on its way.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
@@ -62,6 +64,37 @@ func TestWatchAcrossNamespacesAndInOne(t *testing.T) {
 	for _, ev := range got {
 		if ev.Object != nil && ev.Type != stream.Deleted && ev.Object.GetKind() != "Widget" {
 			t.Errorf("%s has the kind %q", ev.Object.GetName(), ev.Object.GetKind())
+		}
+	}
+}
+
+func TestObjectLeavesAndEntersTheSelector(t *testing.T) {
+	c := newCluster(t, shared.Config())
+	r := resolve(t, newResolver(shared.Config(), false), "widgets")
+	namespace := unique("selected")
+	relabel := func(value string) {
+		t.Helper()
+		patch := []byte(`{"metadata":{"labels":{"colour":"` + value + `"}}}`)
+		if _, err := c.objects(widgets, namespace).Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec := record(t, newStream(t, c.client, r, &stream.Options{Namespace: namespace, LabelSelector: "colour=red"}))
+	rec.awaitSynced(1)
+	uid := c.create(widgets, namespace, "one").GetUID()
+	relabel("red")
+	relabel("blue")
+	relabel("red")
+	c.delete(widgets, namespace, "one")
+	got := rec.await("both ends", func(events []stream.Event) bool { return len(events) >= 5 })
+	check(t, got)
+	one := " " + namespace + "/one"
+	if diff := cmp.Diff([]string{"SYNCED", "ADDED" + one, "DELETED" + one, "ADDED" + one, "DELETED" + one}, texts(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, ev := range got[1:] {
+		if ev.Object.GetUID() != uid {
+			t.Errorf("%s of %s, want %s", ev.Type, ev.Object.GetUID(), uid)
 		}
 	}
 }

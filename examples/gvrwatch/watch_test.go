@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 // versions differ from run to run.
@@ -98,5 +101,19 @@ func TestWatchTable(t *testing.T) {
 	_, stdout, _ = gvrwatch(t, "watch", "boats", "--until-synced", "-o", "wide")
 	if !strings.Contains(stdout, "RESOURCE VERSION") || !strings.Contains(stdout, "name=argo") {
 		t.Errorf("wide:\n%s", stdout)
+	}
+}
+
+func TestWatchEndsAtASignal(t *testing.T) {
+	ctx, signal := context.WithCancel(t.Context())
+	errOut := &waiter{enough: func(s string) bool { return strings.Contains(s, "synced") }, then: make(chan bool)}
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, genericiooptions.IOStreams{Out: io.Discard, ErrOut: errOut}, []string{"watch", "boats"})
+	}()
+	errOut.wait(t)
+	signal()
+	if got := <-status; got != 0 || strings.Count(errOut.String(), "\n") != 1 {
+		t.Errorf("status %d after a signal, want 0; stderr: %s", got, errOut)
 	}
 }
