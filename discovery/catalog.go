@@ -25,7 +25,10 @@ type catalog struct {
 	failed map[schema.GroupVersion]error
 }
 
-var errNoVersion = errors.New("the server lists the group without any version, as it does while the group's API is down")
+var (
+	errNoVersion  = errors.New("the server lists the group without any version, as it does while the group's API is down")
+	errNoDocument = errors.New("the server announces the version, but its document is of another one or missing")
+)
 
 // newCatalog merges what client-go's ServerGroupsAndResources returns. It
 // fails where not even the list of groups is known.
@@ -38,43 +41,64 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 		}
 		maps.Copy(c.failed, failed)
 	}
-	position := map[schema.GroupVersion]int{}
-	for _, g := range groups {
-		if len(g.Versions) == 0 && !c.failedGroup(g.Name) {
-			// Aggregated discovery leaves stale versions out, and client-go forgets
-			// why if nothing else is served.
-			c.failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
-		}
-		for _, v := range preferredFirst(g) {
-			position[schema.GroupVersion{Group: g.Name, Version: v}] = len(position)
-		}
-	}
-	byPosition := func(a, b *metav1.APIResourceList) int {
-		return cmp.Compare(positionOf(position, a), positionOf(position, b))
-	}
-	for _, list := range slices.SortedStableFunc(slices.Values(lists), byPosition) {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			c.failed[schema.GroupVersion{Group: list.GroupVersion}] = err
+	announced := announcedVersions(groups, c.failed)
+	documents := map[schema.GroupVersion]*metav1.APIResourceList{}
+	for _, list := range lists {
+		if list == nil {
 			continue
 		}
-		for _, r := range list.APIResources {
-			if strings.Contains(r.Name, "/") {
-				continue // a subresource: it has no collection that could be watched
-			}
-			c.resources = append(c.resources, newResource(gv, r))
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
+			documents[gv] = list
+		}
+	}
+	for _, gv := range announced {
+		switch list, ok := documents[gv]; {
+		case ok:
+			c.add(gv, list.APIResources)
+		case c.failed[gv] == nil:
+			c.failed[gv] = errNoDocument
 		}
 	}
 	return c, nil
 }
 
-// positionOf puts lists of no announced group last.
-func positionOf(position map[schema.GroupVersion]int, list *metav1.APIResourceList) int {
-	gv, _ := schema.ParseGroupVersion(list.GroupVersion)
-	if i, ok := position[gv]; ok {
-		return i
+// announcedVersions returns the versions of all groups in the order in which
+// they are to be searched, each once, and notes the groups that have none.
+func announcedVersions(groups []*metav1.APIGroup, failed map[schema.GroupVersion]error) []schema.GroupVersion {
+	var announced []schema.GroupVersion
+	for _, g := range groups {
+		if len(g.Versions) == 0 && g.Name != "" && !hasGroup(failed, g.Name) {
+			// Aggregated discovery leaves stale versions out, and client-go forgets
+			// why if nothing else is served. (A core group without versions is what
+			// client-go makes of a server that has no core group.)
+			failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
+		}
+		for _, v := range preferredFirst(g) {
+			gv := schema.GroupVersion{Group: g.Name, Version: v}
+			if !slices.Contains(announced, gv) {
+				announced = append(announced, gv)
+			}
+		}
 	}
-	return len(position)
+	return announced
+}
+
+func hasGroup(failed map[schema.GroupVersion]error, group string) bool {
+	for gv := range failed {
+		if gv.Group == group {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
+	for _, r := range resources {
+		if r.Name == "" || r.Kind == "" || strings.Contains(r.Name, "/") {
+			continue // a mistake, or a subresource: no collection that could be watched
+		}
+		c.resources = append(c.resources, newResource(gv, r))
+	}
 }
 
 func preferredFirst(g *metav1.APIGroup) []string {
@@ -100,15 +124,6 @@ func newResource(gv schema.GroupVersion, r metav1.APIResource) gvr.Resource {
 		Verbs:                r.Verbs,
 		StorageVersionHash:   r.StorageVersionHash,
 	}
-}
-
-func (c *catalog) failedGroup(group string) bool {
-	for gv := range c.failed {
-		if gv.Group == group {
-			return true
-		}
-	}
-	return false
 }
 
 // unavailable returns an error for the failed APIs that keep accepts, nil if

@@ -72,11 +72,13 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver 
 // server's order that has the resource. APIs that do not answer can't take
 // part; the others still resolve.
 //
-// Answers are used again for Options.CacheFor, so a type removed meanwhile may
-// still be returned. An error never is: before one of *NotFoundError,
+// Answers are used again for Options.CacheFor (for five seconds at most while an
+// API does not answer), so a type removed meanwhile may still be returned. An
+// error never is: before one of *NotFoundError,
 // *AmbiguousError or *UnavailableError is returned, the server has been asked
 // anew. When ctx ends, its cause is returned, as soon as the client honours
-// it: client-go's own does at once.
+// it: client-go's own does at once. A look is made under the ctx of one of those
+// who wait for it; if that ends, another of them looks.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	known, now := r.known()
 	if known != nil {
@@ -111,12 +113,23 @@ func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
 	return c.watchables(), c.unavailable(gvr.Ref{}, all)
 }
 
+// keepIncomplete is how long a look is used again of which a part failed: what
+// was missing may be back, and may be the better answer.
+const keepIncomplete = 5 * time.Second
+
 // known returns the newest look if it is still good, and the number of looks
 // begun so far: one with a higher number began after this call.
 func (r *Resolver) known() (*look, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last != nil && time.Since(r.last.began) < r.cacheFor {
+	if r.last == nil {
+		return nil, r.looks
+	}
+	keep := r.cacheFor
+	if len(r.last.catalog.failed) > 0 {
+		keep = min(keep, keepIncomplete)
+	}
+	if time.Since(r.last.began) < keep {
 		return r.last, r.looks
 	}
 	return nil, r.looks

@@ -21,6 +21,9 @@ func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
 	}
 	var found []scored
 	seen := map[schema.GroupResource]bool{}
+	if len(ref.Name) > 63 {
+		return nil // no name is that long, and comparing takes its time
+	}
 	for _, r := range c.resources {
 		d := distance(ref.Name, r)
 		if d > max(1, len(ref.Name)/3) || seen[r.GroupResource()] {

@@ -38,6 +38,10 @@ const spellings = "write NAME, NAME.GROUP, NAME.VERSION.GROUP, GROUP/VERSION/NAM
 // group.
 var kubeVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
+// resourceName matches plurals, singulars, short names and kinds: DNS labels
+// (RFC 1035), but in either case.
+var resourceName = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+
 // ParseRef reads any of these spellings:
 //
 //	po, pods, Pod, PodList     a name alone: any group, preferred version
@@ -101,7 +105,7 @@ func parseDotted(s string) Ref {
 
 // invalid says what keeps r from naming a resource type, "" if nothing does.
 func (r Ref) invalid() string {
-	if len(validation.IsDNS1035Label(strings.ToLower(r.Name))) > 0 {
+	if !resourceName.MatchString(r.Name) {
 		return fmt.Sprintf("%q is no resource name or kind (letters, digits and '-', first a letter, at most 63); %s", r.Name, spellings)
 	}
 	if r.Group != "" && len(validation.IsDNS1123Subdomain(r.Group)) > 0 {

@@ -77,6 +77,7 @@ func TestParseRefRefuses(t *testing.T) {
 		{"example.com/V1/widgets", "no API version", "versions are lower case"},
 		{"v1/v1/pods", `group "v1" is a version`, "the core group's name is empty, not v1"},
 		{"*.example.com", "no resource name", "patterns are not names"},
+		{"pod\u0130", "no resource name", "a letter whose lower case is ASCII is not ASCII itself"},
 		{"pöds", "no resource name", "names are ASCII"},
 		{strings.Repeat("a", 64), "at most 63", "longer than any resource name"},
 	}

@@ -6,7 +6,9 @@ import (
 )
 
 const (
-	firstBackoff = 500 * time.Millisecond
+	// A server that sends an event and closes, every time, is asked again after
+	// 0.8 s on average: the second wait, over and over.
+	firstBackoff = 800 * time.Millisecond
 	maxBackoff   = 30 * time.Second
 )
 

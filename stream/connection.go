@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -28,12 +30,33 @@ type connection struct {
 	opened time.Time
 	death  *time.Timer // fires when the server should long have ended it
 
-	object  *unstructured.Unstructured // of the frame last received
-	deleted bool                       // that frame is a DELETED
+	check func(*unstructured.Unstructured) (object, error)
+	told  told // by the frame last received
 }
 
-func newConnection(w watch.Interface, cancel context.CancelCauseFunc, lifetime time.Duration) *connection {
-	return &connection{watch: w, cancel: cancel, opened: time.Now(), death: time.NewTimer(lifetime + overtime)}
+// told is what a frame tells of an object.
+type told struct {
+	object
+	deleted bool
+}
+
+func (t told) changes(x *index, old bool) []change {
+	switch {
+	case t.deleted && old:
+		return x.removeOld(t.object)
+	case t.deleted:
+		return x.remove(t.object)
+	case old:
+		return x.putOld(t.object)
+	}
+	return x.put(t.object)
+}
+
+// take returns what was received last, once: nothing keeps it after that.
+func (c *connection) take() told {
+	t := c.told
+	c.told = told{}
+	return t
 }
 
 // receive waits for the next frame, or for the end.
@@ -60,25 +83,34 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 	case watch.Error:
-		return nil, apierrors.FromObject(ev.Object)
+		return nil, errorOf(ev.Object)
 	default:
 		return nil, fmt.Errorf("the server sent an event of the unknown type %q", ev.Type)
 	}
-	o, ok := ev.Object.(*unstructured.Unstructured)
-	if !ok || o == nil {
+	u, ok := ev.Object.(*unstructured.Unstructured)
+	if !ok || u == nil {
 		return nil, fmt.Errorf("the client sent a %T instead of an *unstructured.Unstructured", ev.Object)
 	}
-	rv := o.GetResourceVersion()
-	if ev.Type != watch.Bookmark {
-		if o.GetName() == "" {
-			return nil, errNameless
-		}
-		if rv == "" {
-			o = o.DeepCopy() // a fake may keep the object for itself
-		}
-		c.object, c.deleted = o, ev.Type == watch.Deleted
+	if ev.Type == watch.Bookmark {
+		return frame{bookmark: true, rv: u.GetResourceVersion()}, nil
 	}
-	return frame{kind: ev.Type, rv: rv}, nil
+	o, err := c.check(u)
+	if err != nil {
+		return nil, err
+	}
+	c.told = told{o, ev.Type == watch.Deleted}
+	if strings.HasPrefix(o.version, noVersion) {
+		return frame{}, nil
+	}
+	return frame{rv: o.version}, nil
+}
+
+// errorOf is what an ERROR event says.
+func errorOf(o runtime.Object) error {
+	if v := reflect.ValueOf(o); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return errors.New("the server sent an ERROR event that says nothing")
+	}
+	return apierrors.FromObject(o)
 }
 
 // close ends the watch and waits for its goroutine. It may be called on nil.

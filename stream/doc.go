@@ -19,9 +19,15 @@
 // its last), any order between two Streams, a maximum delay, and exactly-once
 // over two ranges: each range begins with everything that exists, as ADDED.
 //
+// Nor is it promised to get past what the server sends but nobody can read: an
+// event that can't be decoded is asked for again and again, with waits, and only
+// the Logger hears of it.
+//
 // A connection that is dead without being closed is noticed when the server
 // should have ended the watch: at most ten and a half minutes after it began.
 //
 // Of each object only its name, uid and resourceVersion are kept. It runs on
-// any dynamic.Interface, client-go's dynamic fake included.
+// any dynamic.Interface. client-go's dynamic fake, which neither versions its
+// objects nor remembers deletions, is recognised and allowed for, unless it is
+// wrapped in another type.
 package stream

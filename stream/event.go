@@ -33,7 +33,9 @@ type Event struct {
 	// ResourceVersion is the object's, or the list's for SYNCED. It is empty for
 	// GAP, and where the server gave none (client-go's fakes).
 	ResourceVersion string
-	// Inferred says that a list showed it, not an event of the server. The Object
+	// Inferred says that it was found by comparing with what was told before, not
+	// told by an event of the server: what differs in a list after a GAP, or the end
+	// of an object that another one of the same name has replaced. The Object
 	// of an inferred DELETED holds only apiVersion, kind, and of its metadata
 	// namespace, name, uid and the last resourceVersion that was told.
 	Inferred bool
@@ -55,6 +57,6 @@ const (
 	// version without a word (kubernetes/kubernetes#104171).
 	GapExpired GapReason = "expired"
 	// GapUnversioned: the watch ended and its events bore no resourceVersion to go
-	// on from. Only client-go's fakes do that.
+	// on from, as those of client-go's fakes, or one that can't follow the last.
 	GapUnversioned GapReason = "unversioned"
 )

@@ -2,6 +2,9 @@ package stream_test
 
 import (
 	"context"
+	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,17 +174,117 @@ func (s slowResource) Watch(ctx context.Context, o metav1.ListOptions) (apiwatch
 	return s.NamespaceableResourceInterface.Watch(ctx, o)
 }
 
+func TestFakeOfVersionedObjects(t *testing.T) {
+	// Objects from a cluster or a file have versions, which the fake never changes.
+	synctest.Test(t, func(t *testing.T) {
+		versioned := func(name, colour string) *unstructured.Unstructured {
+			o := widget("default", name, colour)
+			o.SetResourceVersion("1")
+			o.SetUID("u")
+			return o
+		}
+		c := fakeClient(versioned("a", "red"), versioned("b", "red"))
+		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
+		got := onSynced(t, newStream(t, c, nil), 1, func() {
+			synctest.Wait()
+			must(t)(w.Update(t.Context(), versioned("a", "blue"), metav1.UpdateOptions{}))
+			must(t)(nil, w.Delete(t.Context(), "b", metav1.DeleteOptions{}))
+			must(t)(w.Create(t.Context(), versioned("c", "red"), metav1.CreateOptions{}))
+		})
+		want := []string{"ADDED a/u@1", "ADDED b/u@1", "SYNCED 3", "MODIFIED a/u@1", "DELETED b/u@1", "ADDED c/u@1"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// watchWith has the fake answer every watch with what f returns.
+func watchWith(t *testing.T, f func() apiwatch.Interface) *stream.Stream {
+	c := fakeClient(widget("default", "a", "red"))
+	c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) { return true, f(), nil })
+	return newStream(t, c, nil)
+}
+
+func TestOddDoubles(t *testing.T) {
+	say := func(events ...apiwatch.Event) func() apiwatch.Interface {
+		return func() apiwatch.Interface {
+			f := apiwatch.NewFakeWithChanSize(len(events), false)
+			for _, ev := range events {
+				f.Action(ev.Type, ev.Object)
+			}
+			return f
+		}
+	}
+	withInt := widget("default", "a", "blue")
+	withInt.Object["replicas"] = 3
+	withNaN := widget("default", "a", "blue")
+	withNaN.Object["ratio"] = math.NaN()
+	tests := []struct {
+		name  string
+		watch func() apiwatch.Interface
+		want  []string
+		why   string
+	}{
+		{"an int", say(apiwatch.Event{Type: apiwatch.Modified, Object: withInt}), []string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "DeepCopy panics at it"},
+		{"not a number", say(apiwatch.Event{Type: apiwatch.Modified, Object: withNaN}), []string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "JSON has no word for it"},
+		{"no watch", func() apiwatch.Interface { return nil }, []string{"ADDED a@"}, "neither a watch nor an error"},
+		{"an empty watch", apiwatch.NewEmptyWatch, []string{"ADDED a@", "SYNCED 2"}, "a double's way of saying nothing"},
+		{"ERROR of nothing", say(apiwatch.Event{Type: apiwatch.Error}), []string{"ADDED a@", "SYNCED 2"}, "no object"},
+		{"ERROR of nil", say(apiwatch.Event{Type: apiwatch.Error, Object: (*metav1.Status)(nil)}), []string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
+		{"ADDED of nil", say(apiwatch.Event{Type: apiwatch.Added, Object: (*unstructured.Unstructured)(nil)}), []string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
+		{"another type", say(apiwatch.Event{Type: apiwatch.Added, Object: &metav1.PartialObjectMetadata{}}), []string{"ADDED a@", "SYNCED 2"}, "not what a dynamic client sends"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := record(t, watchWith(t, tt.watch), 300*time.Millisecond)
+				if diff := cmp.Diff(tt.want, got[:min(len(got), len(tt.want))]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+			})
+		})
+	}
+}
+
+func TestEndWaitsForTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &slowToEnd{result: make(chan apiwatch.Event)}
+		for ev := range watchWith(t, func() apiwatch.Interface { return w }).Events(t.Context()) {
+			if ev.Type == stream.Synced {
+				break
+			}
+		}
+		if !w.ended.Load() {
+			t.Error("the range was left before the watch's goroutine had ended")
+		}
+	})
+}
+
+// slowToEnd takes half a second to end after Stop.
+type slowToEnd struct {
+	result chan apiwatch.Event
+	once   sync.Once
+	ended  atomic.Bool
+}
+
+func (s *slowToEnd) ResultChan() <-chan apiwatch.Event { return s.result }
+
+func (s *slowToEnd) Stop() {
+	s.once.Do(func() {
+		time.AfterFunc(time.Second/2, func() {
+			s.ended.Store(true)
+			close(s.result)
+		})
+	})
+}
+
 func TestWatchThatNeverCloses(t *testing.T) {
 	// A double that breaks watch.Interface's promise must not hold up the end.
 	synctest.Test(t, func(t *testing.T) {
-		c := fakeClient(widget("default", "a", "red"))
-		c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
-			return true, apiwatch.NewProxyWatcher(make(chan apiwatch.Event)), nil
-		})
 		began := time.Now()
-		for ev := range newStream(t, c, nil).Events(t.Context()) {
+		never := func() apiwatch.Interface { return apiwatch.NewProxyWatcher(make(chan apiwatch.Event)) }
+		for ev := range watchWith(t, never).Events(t.Context()) {
 			if ev.Type == stream.Synced {
-				time.AfterFunc(time.Minute, func() {})
 				break
 			}
 		}

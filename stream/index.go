@@ -2,10 +2,7 @@ package stream
 
 import (
 	"cmp"
-	"encoding/json"
-	"hash/fnv"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,9 +60,13 @@ func (x *index) endList() []change {
 }
 
 // put enters an object that exists and returns what that changes.
-func (x *index) put(o *unstructured.Unstructured) []change {
-	name, e := nameOf(o), entry{uid: o.GetUID(), version: versionOf(o), list: x.lists}
+func (x *index) put(o object) []change {
+	name := o.name()
+	e := entry{uid: o.GetUID(), version: o.version, list: x.lists}
 	known, ok := x.entries[name]
+	if ok && e.uid == "" {
+		e.uid = known.uid // what does not say who it is is no proof of another one
+	}
 	x.entries[name] = e
 	switch {
 	case !ok:
@@ -78,45 +79,52 @@ func (x *index) put(o *unstructured.Unstructured) []change {
 	return nil
 }
 
-// remove takes out an object that the server says is gone.
-func (x *index) remove(o *unstructured.Unstructured) []change {
-	name := nameOf(o)
-	known, ok := x.entries[name]
-	if !ok {
-		return nil // it has not been told of, or its end has
+// putOld enters an object from an event that may be a replay: only what is newer
+// than the version that was told is news. Of an object that is not known it can't
+// be told whether its end has been told.
+func (x *index) putOld(o object) []change {
+	known, ok := x.entries[o.name()]
+	if !ok || known.uid != o.GetUID() || notAfter(o.version, known.version) {
+		return nil
 	}
-	delete(x.entries, name)
-	if known.uid != o.GetUID() {
-		// One after the one that was told has come and gone.
+	return x.put(o)
+}
+
+// remove takes out an object that the server says is gone.
+func (x *index) remove(o object) []change {
+	name := o.name()
+	known, ok := x.entries[name]
+	switch {
+	case !ok:
+		return nil // it has not been told of, or its end has
+	case known.uid == o.GetUID() || o.GetUID() == "":
+		delete(x.entries, name)
+		return []change{{kind: Deleted}}
+	case notAfter(known.version, o.version):
+		// A later one of that name has come and gone, so this one is gone as well.
+		delete(x.entries, name)
 		return []change{{Deleted, known.identity(name)}}
 	}
-	return []change{{kind: Deleted}}
+	return nil
+}
+
+// removeOld takes out an object from an event that may be a replay: one of an
+// earlier version than was told is. (Servers exist whose last event of an object
+// bears the version of the one before.)
+func (x *index) removeOld(o object) []change {
+	known, ok := x.entries[o.name()]
+	if !ok || known.uid != o.GetUID() || !notAfter(known.version, o.version) {
+		return nil
+	}
+	return x.remove(o)
 }
 
 func (e entry) identity(name types.NamespacedName) *identity {
 	return &identity{name, e.uid, e.version}
 }
 
-func nameOf(o *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-}
-
-// noVersion begins what stands in for a resourceVersion.
-const noVersion = "#"
-
-// versionOf is the resourceVersion, or where there is none (client-go's fakes)
-// a hash of the object.
-func versionOf(o *unstructured.Unstructured) string {
-	if rv := o.GetResourceVersion(); rv != "" {
-		return rv
-	}
-	h := fnv.New64a()
-	_ = json.NewEncoder(h).Encode(o.Object) // a fake's object; a hash never fails to write
-	return noVersion + strconv.FormatUint(h.Sum64(), 36)
-}
-
-// object is what can be said of the object of a deletion that nobody told.
-func (i *identity) object(r gvr.Resource) *unstructured.Unstructured {
+// unstructured is what can be said of the object of a deletion that nobody told.
+func (i *identity) unstructured(r gvr.Resource) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(r.GroupVersionKind())
 	o.SetNamespace(i.Namespace)

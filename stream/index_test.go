@@ -11,7 +11,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-func obj(name, uid, rv string) *unstructured.Unstructured {
+func obj(name, uid, rv string) object { return received(raw(name, uid, rv)) }
+
+func raw(name, uid, rv string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetNamespace("ns")
 	o.SetName(name)
@@ -20,8 +22,8 @@ func obj(name, uid, rv string) *unstructured.Unstructured {
 	return o
 }
 
-// told writes changes as "ADDED", or "DELETED name/uid@version" for one without an object.
-func told(changes []change) string {
+// said writes changes as "ADDED", or "DELETED name/uid@version" for one without an object.
+func said(changes []change) string {
 	var parts []string
 	for _, c := range changes {
 		s := string(c.kind)
@@ -35,7 +37,7 @@ func told(changes []change) string {
 
 func TestIndex(t *testing.T) {
 	type op func(*index) []change
-	list := func(objects ...*unstructured.Unstructured) op {
+	list := func(objects ...object) op {
 		return func(x *index) []change {
 			x.beginList()
 			var all []change
@@ -45,11 +47,13 @@ func TestIndex(t *testing.T) {
 			return append(all, x.endList()...)
 		}
 	}
-	brokenOff := func(o *unstructured.Unstructured) op {
+	brokenOff := func(o object) op {
 		return func(x *index) []change { x.beginList(); return x.put(o) }
 	}
-	put := func(o *unstructured.Unstructured) op { return func(x *index) []change { return x.put(o) } }
-	remove := func(o *unstructured.Unstructured) op { return func(x *index) []change { return x.remove(o) } }
+	put := func(o object) op { return func(x *index) []change { return x.put(o) } }
+	remove := func(o object) op { return func(x *index) []change { return x.remove(o) } }
+	putOld := func(o object) op { return func(x *index) []change { return x.putOld(o) } }
+	removeOld := func(o object) op { return func(x *index) []change { return x.removeOld(o) } }
 
 	tests := []struct {
 		name  string
@@ -61,7 +65,10 @@ func TestIndex(t *testing.T) {
 		{"first list", nil, list(obj("a", "1", "5"), obj("b", "2", "6")), "ADDED, ADDED", "all is new"},
 		{"unchanged", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "nothing to tell"},
 		{"changed meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "only its last state"},
-		{"gone meanwhile", []op{list(obj("b", "2", "6"), obj("a", "1", "5"))}, list(), "DELETED a/1@5, DELETED b/2@6", "by uid and last version, in the order of names"},
+		{"gone meanwhile", []op{list(obj("d", "4", "6"), obj("b", "2", "6"), obj("c", "3", "6"), obj("a", "1", "5"))}, list(),
+			"DELETED a/1@5, DELETED b/2@6, DELETED c/3@6, DELETED d/4@6", "by uid and last version, in the order of names"},
+		{"gone for good", []op{list(obj("a", "1", "5")), list()}, list(), "", "an end is told once"},
+		{"no uid in a later version", []op{list(obj("a", "1", "5"))}, list(obj("a", "", "7")), "MODIFIED", "what does not say who it is is no proof of another one"},
 		{"recreated meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "9")), "DELETED a/1@5, ADDED", "another object of the same name: the first one's end is told first"},
 		{"same version, other uid", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "5")), "DELETED a/1@5, ADDED", "the uid decides (a restored etcd can repeat versions)"},
 		{"added live, kept by list", []op{list(), put(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "live events are known to the next list"},
@@ -74,11 +81,22 @@ func TestIndex(t *testing.T) {
 		{"live replacement", []op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED", "a missed end is told"},
 		{"live end", []op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "with the server's object"},
 		{"end of the unknown", nil, remove(obj("a", "1", "6")), "", "never told of, or told of its end"},
+		{"end of one of no uid", []op{put(obj("a", "1", "5"))}, remove(obj("a", "", "6")), "DELETED", "by name"},
+		{"end of a predecessor", []op{put(obj("a", "2", "8"))}, remove(obj("a", "1", "7")), "", "told of already"},
+		{"end of somebody, opaque versions", []op{put(obj("a", "2", "x"))}, remove(obj("a", "1", "y")), "", "whose end is later can't be told: no guess"},
+		{"old end never told", []op{put(obj("a", "1", "5"))}, removeOld(obj("a", "1", "5")), "DELETED", "a server whose last event bears the version of the one before"},
+		{"old end of one that came back", []op{put(obj("a", "1", "8"))}, removeOld(obj("a", "1", "7")), "", "a replay: it left the selector at 7 and was back at 8"},
+		{"old end of another", []op{put(obj("a", "2", "8"))}, removeOld(obj("a", "1", "9")), "", "a replay"},
+		{"old end of the unknown", nil, removeOld(obj("a", "1", "9")), "", "a replay"},
+		{"old change never told", []op{put(obj("a", "1", "5"))}, putOld(obj("a", "1", "6")), "MODIFIED", "newer than what was told of it"},
+		{"old change", []op{put(obj("a", "1", "7"))}, putOld(obj("a", "1", "6")), "", "a replay"},
+		{"old addition of the unknown", nil, putOld(obj("a", "1", "6")), "", "a replay of one whose end was told, for all that is known"},
+		{"old addition of another", []op{put(obj("a", "2", "8"))}, putOld(obj("a", "1", "9")), "", "a replay"},
 		{"end of a successor", []op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5", "the one that was told of must be gone as well"},
 		{"back after its end", []op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "left the selector and came back"},
 
 		{"no versions, unchanged", []op{list(obj("a", "", ""))}, list(obj("a", "", "")), "", "fakes: compared by content"},
-		{"no versions, changed", []op{list(obj("a", "", ""))}, list(labelled(obj("a", "", ""))), "MODIFIED", "fakes: compared by content"},
+		{"no versions, changed", []op{list(obj("a", "", ""))}, list(labelled("a")), "MODIFIED", "fakes: compared by content"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,16 +104,17 @@ func TestIndex(t *testing.T) {
 			for _, op := range tt.known {
 				op(x)
 			}
-			if diff := cmp.Diff(tt.want, told(tt.op(x))); diff != "" {
+			if diff := cmp.Diff(tt.want, said(tt.op(x))); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
 		})
 	}
 }
 
-func labelled(o *unstructured.Unstructured) *unstructured.Unstructured {
+func labelled(name string) object {
+	o := raw(name, "", "")
 	o.SetLabels(map[string]string{"new": "yes"})
-	return o
+	return received(o)
 }
 
 func TestInferredObject(t *testing.T) {
@@ -107,7 +126,7 @@ func TestInferredObject(t *testing.T) {
 	x.beginList()
 	var got []map[string]any
 	for _, c := range x.endList() {
-		got = append(got, c.gone.object(r).Object)
+		got = append(got, c.gone.unstructured(r).Object)
 	}
 	want := []map[string]any{
 		{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"}},

@@ -3,11 +3,11 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // This file is the protocol: which request follows which answer, and what may
@@ -22,8 +22,9 @@ type (
 	// differences to the index, so a list may begin again at any point.
 	listing struct {
 		memory
-		token string // of the page to read, "" for the first
-		rv    string // of the pages read so far
+		tokens []string // of the pages after the first; the last one is to be read
+		rv     string   // of the pages read so far
+		tries  int      // of this page that failed
 	}
 	// connecting opens a watch at rv.
 	connecting struct {
@@ -76,8 +77,8 @@ type (
 	opened struct{}
 	// frame is an event of the server about an object, or a bookmark.
 	frame struct {
-		kind watch.EventType
-		rv   string
+		bookmark bool
+		rv       string
 	}
 	// closed: the connection has ended, so long after it was opened, with the
 	// error the server sent in it, if any.
@@ -115,8 +116,9 @@ type (
 	endList struct{}
 	// tellSynced tells that all there was at rv has been told.
 	tellSynced struct{ rv string }
-	// tellFrame tells the event.
-	tellFrame struct{}
+	// tellFrame tells the event. An old one, at or before what has been told, is a
+	// replay, unless the index knows better.
+	tellFrame struct{ old bool }
 )
 
 func (tellGap) isOutput()    {}
@@ -127,10 +129,12 @@ func (tellSynced) isOutput() {}
 func (tellFrame) isOutput()  {}
 
 const (
-	// healthy is how long a connection must have lasted to count as a success.
-	// A proxy or a server in trouble closes at once; a server that is well ends
-	// watches after minutes.
-	healthy = 10 * time.Second
+	// healthy is how long a connection must have lasted to count as a success. A
+	// server in trouble closes at once; one that is well ends watches after
+	// minutes, and an impatient proxy after seconds.
+	healthy = 2 * time.Second
+	// maxTries is how often a page may fail before the list begins again.
+	maxTries = 3
 	// maxEmpty connections in a row may close soon and without a frame before the
 	// version counts as expired (kubernetes/kubernetes#104171, #137089).
 	maxEmpty = 3
@@ -140,7 +144,7 @@ const (
 
 var (
 	errNoVersion    = errors.New("the server's list has no resourceVersion, so it can't be watched from")
-	errInconsistent = errors.New("the pages of the list do not fit together: another resourceVersion, or the same page again")
+	errInconsistent = errors.New("the pages of the list do not fit together: another resourceVersion, or a page that was read before")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 )
 
@@ -182,32 +186,51 @@ func step(s state, in input) (state, []output) {
 	return stopped{fmt.Errorf("stream: no rule for %T while %T; please report this", in, s)}, nil
 }
 
+// token is that of the page to read, "" for the first.
+func (s listing) token() string {
+	if len(s.tokens) == 0 {
+		return ""
+	}
+	return s.tokens[len(s.tokens)-1]
+}
+
 func (s listing) page(in page) (state, []output) {
 	var out []output
-	if s.token == "" {
+	first := len(s.tokens) == 0
+	if first {
 		out = append(out, beginList{})
 	}
 	switch {
-	case s.token != "" && (in.rv != s.rv || in.token == s.token):
-		return listing{memory: s.memory}.failed(errInconsistent), nil
+	case !first && in.rv != s.rv, slices.Contains(s.tokens, in.token):
+		return s.restart(errInconsistent), nil
 	case in.token != "":
-		s.token, s.rv = in.token, in.rv
-		return s, append(out, tellPage{})
+		return listing{memory: s.memory, tokens: append(s.tokens, in.token), rv: in.rv}, append(out, tellPage{})
 	}
 	return connecting{s.memory, in.rv, true}, append(out, tellPage{}, endList{})
 }
 
 func (s listing) failed(err error) state {
-	switch {
-	case !s.synced && isFinal(err):
-		return stopped{err}
-	case isExpired(err):
-		// The server can't go on with this list. It may offer a token for the rest
-		// as it is now, but such a list holds for no version.
-		s.token, s.rv = "", ""
+	if len(s.tokens) == 0 {
+		if !s.synced && isFinal(err) {
+			return stopped{err}
+		}
+		return s.restart(err)
+	}
+	s.tries++
+	if isExpired(err) || isFinal(err) || s.tries >= maxTries {
+		// The server can't or won't go on with this list. After a 410 it may offer a
+		// token for the rest as it is now, but such a list holds for no version. What
+		// is wrong with the token need not be wrong with the list.
+		return s.restart(err)
 	}
 	s.failures++
 	return waiting{s.failures, retryAfter(err), err, s}
+}
+
+// restart begins a list from its first page, after a wait.
+func (m memory) restart(err error) state {
+	m.failures++
+	return waiting{m.failures, retryAfter(err), err, listing{memory: m}}
 }
 
 func (s connecting) opened() (state, []output) {
@@ -232,23 +255,34 @@ func (s connecting) failed(err error) (state, []output) {
 
 func (s streaming) frame(in frame) (state, []output) {
 	s.frames, s.empty = true, 0
-	if in.rv == "" && in.kind != watch.Bookmark {
+	switch {
+	case !follows(in.rv, s.rv):
+		// Nothing can be resumed at that, so the cursor stays, and is stale.
+		if in.bookmark {
+			return s, nil
+		}
 		s.unversioned = true
 		return s, []output{tellFrame{}}
-	}
-	if in.rv == "" || notAfter(in.rv, s.rv) {
-		return s, nil // a replay
+	case notAfter(in.rv, s.rv):
+		if in.bookmark {
+			return s, nil
+		}
+		return s, []output{tellFrame{old: true}}
 	}
 	s.rv = in.rv
-	if in.kind == watch.Bookmark {
+	if in.bookmark {
 		return s, nil
 	}
 	return s, []output{tellFrame{}}
 }
 
 func (s streaming) closed(in closed) (state, []output) {
-	if in.after >= healthy {
+	switch {
+	case in.after >= healthy:
 		s.failures, s.empty = 0, 0
+	case s.frames:
+		// It got on, so the waits need not grow; but there must be some.
+		s.failures = min(s.failures, 1)
 	}
 	cause := in.err
 	switch {
@@ -294,7 +328,7 @@ func isExpired(err error) bool {
 func isFinal(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInvalid(err) ||
-		errors.Is(err, errNoVersion)
+		errors.Is(err, errNoVersion) || errors.Is(err, errNameless) || errors.Is(err, errNoList)
 }
 
 func retryAfter(err error) time.Duration {
@@ -310,4 +344,15 @@ func retryAfter(err error) time.Duration {
 func notAfter(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order <= 0
+}
+
+// follows says whether a version is of the same sort as another: a server whose
+// versions are numbers sends no "0", which would mean any version, and no words.
+func follows(rv, cursor string) bool {
+	return rv != "" && rv != "0" && (isNumber(rv) || !isNumber(cursor))
+}
+
+func isNumber(rv string) bool {
+	_, err := resourceversion.CompareResourceVersion(rv, rv)
+	return err == nil
 }

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 var (
@@ -20,6 +19,7 @@ var (
 	errGone      = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 410, Reason: metav1.StatusReasonGone, Message: "too old"}}
 	errForbidden = apierrors.NewForbidden(res, "", errors.New("no"))
 	errNotFound  = apierrors.NewNotFound(res, "")
+	errBad       = apierrors.NewBadRequest("no such token")
 	errServer    = apierrors.NewInternalError(errors.New("boom"))
 	errBusy      = apierrors.NewTooManyRequests("later", 7)
 	synced       = memory{synced: true}
@@ -38,18 +38,33 @@ func TestStep(t *testing.T) {
 			connecting{rv: "5", listed: true}, []output{beginList{}, tellPage{}, endList{}},
 			"the watch begins where the list ends"},
 		{"first of many pages", listing{}, page{rv: "5", token: "a"},
-			listing{token: "a", rv: "5"}, []output{beginList{}, tellPage{}},
+			listing{tokens: []string{"a"}, rv: "5"}, []output{beginList{}, tellPage{}},
 			"what is known is told; nothing is known to be absent yet"},
-		{"middle page", listing{token: "a", rv: "5"}, page{rv: "5", token: "b"},
-			listing{token: "b", rv: "5"}, []output{tellPage{}},
+		{"middle page", listing{tokens: []string{"a"}, rv: "5"}, page{rv: "5", token: "b"},
+			listing{tokens: []string{"a", "b"}, rv: "5"}, []output{tellPage{}},
 			"only the first page begins the list"},
-		{"last page", listing{token: "b", rv: "5"}, page{rv: "5"},
+		{"tokens in a circle", listing{tokens: []string{"a", "b"}, rv: "5"}, page{rv: "5", token: "a"},
+			waiting{1, 0, errInconsistent, listing{memory: memory{failures: 1}}}, nil,
+			"a server that goes round must not be a hot loop"},
+		{"token refused", listing{memory: synced, tokens: []string{"a"}, rv: "5"}, failed{errBad},
+			waiting{1, 0, errBad, listing{memory: memory{synced: true, failures: 1}}}, nil,
+			"what is wrong with a token (a server of another version) need not be wrong with the list"},
+		{"token refused at first", listing{tokens: []string{"a"}, rv: "5"}, failed{errBad},
+			waiting{1, 0, errBad, listing{memory: memory{failures: 1}}}, nil,
+			"nor is it the caller's mistake"},
+		{"page failed again and again", listing{memory: memory{failures: 2}, tokens: []string{"a"}, rv: "5", tries: 2}, failed{errServer},
+			waiting{3, 0, errServer, listing{memory: memory{failures: 3}}}, nil,
+			"perhaps it is the token"},
+		{"no usable list at first", listing{}, failed{&RequestError{Err: errNameless}},
+			stopped{&RequestError{Err: errNameless}}, nil,
+			"the caller should hear of it"},
+		{"last page", listing{tokens: []string{"b"}, rv: "5"}, page{rv: "5"},
 			connecting{rv: "5", listed: true}, []output{tellPage{}, endList{}},
 			"now absence is known"},
-		{"page of another version", listing{token: "a", rv: "5"}, page{rv: "6"},
+		{"page of another version", listing{tokens: []string{"a"}, rv: "5"}, page{rv: "6"},
 			waiting{1, 0, errInconsistent, listing{memory: memory{failures: 1}}}, nil,
 			"pages of two versions are a base for nothing: not told, the list begins again"},
-		{"the same page for ever", listing{token: "a", rv: "5"}, page{rv: "5", token: "a"},
+		{"the same page for ever", listing{tokens: []string{"a"}, rv: "5"}, page{rv: "5", token: "a"},
 			waiting{1, 0, errInconsistent, listing{memory: memory{failures: 1}}}, nil,
 			"a server stuck on a token must not be a hot loop"},
 		{"list without version", listing{}, failed{&RequestError{Err: errNoVersion}},
@@ -58,11 +73,11 @@ func TestStep(t *testing.T) {
 		{"list without version, later", listing{memory: synced}, failed{errNoVersion},
 			waiting{1, 0, errNoVersion, listing{memory: memory{synced: true, failures: 1}}}, nil,
 			"once it was better, so it may be again"},
-		{"token expired", listing{token: "a", rv: "5"}, failed{errExpired},
+		{"token expired", listing{tokens: []string{"a"}, rv: "5"}, failed{errExpired},
 			waiting{1, 0, errExpired, listing{memory: memory{failures: 1}}}, nil,
 			"the list begins again; the offered inconsistent rest is not taken"},
-		{"page failed", listing{token: "a", rv: "5"}, failed{errServer},
-			waiting{1, 0, errServer, listing{memory: memory{failures: 1}, token: "a", rv: "5"}}, nil,
+		{"page failed", listing{tokens: []string{"a"}, rv: "5"}, failed{errServer},
+			waiting{1, 0, errServer, listing{memory: memory{failures: 1}, tokens: []string{"a"}, rv: "5", tries: 1}}, nil,
 			"the same page once more"},
 		{"first list forbidden", listing{}, failed{errForbidden},
 			stopped{errForbidden}, nil,
@@ -120,40 +135,55 @@ func TestStep(t *testing.T) {
 			waiting{1, 7 * time.Second, errBusy, connecting{memory: memory{synced: true, failures: 1}, rv: "5"}}, nil,
 			"429 keeps the version"},
 
-		{"event", streaming{memory: synced, rv: "5"}, frame{watch.Modified, "7"},
+		{"event", streaming{memory: synced, rv: "5"}, frame{rv: "7"},
 			streaming{memory: synced, rv: "7", frames: true}, []output{tellFrame{}},
 			"the version moves with what is told"},
-		{"longer version", streaming{memory: synced, rv: "9"}, frame{watch.Added, "10"},
+		{"longer version", streaming{memory: synced, rv: "9"}, frame{rv: "10"},
 			streaming{memory: synced, rv: "10", frames: true}, []output{tellFrame{}},
 			"10 is after 9"},
-		{"replay", streaming{memory: synced, rv: "7"}, frame{watch.Added, "6"},
-			streaming{memory: synced, rv: "7", frames: true}, nil,
-			"told before; the version never goes back"},
-		{"replay of the last", streaming{memory: synced, rv: "7"}, frame{watch.Deleted, "7"},
-			streaming{memory: synced, rv: "7", frames: true}, nil,
-			"told before"},
-		{"opaque versions", streaming{memory: synced, rv: "b"}, frame{watch.Added, "a"},
-			streaming{memory: synced, rv: "a", frames: true}, []output{tellFrame{}},
-			"what can't be compared is trusted to come in order"},
-		{"no version", streaming{memory: synced, rv: "7"}, frame{watch.Added, ""},
+		{"replay", streaming{memory: synced, rv: "7"}, frame{rv: "6"},
+			streaming{memory: synced, rv: "7", frames: true}, []output{tellFrame{old: true}},
+			"told before, unless the index knows better; the version never goes back"},
+		{"replay of the last", streaming{memory: synced, rv: "7"}, frame{rv: "7"},
+			streaming{memory: synced, rv: "7", frames: true}, []output{tellFrame{old: true}},
+			"likewise"},
+		{"version 0", streaming{memory: synced, rv: "7"}, frame{rv: "0"},
 			streaming{memory: synced, rv: "7", frames: true, unversioned: true}, []output{tellFrame{}},
-			"client-go's fake"},
-		{"bookmark", streaming{memory: synced, rv: "7"}, frame{watch.Bookmark, "9"},
-			streaming{memory: synced, rv: "9", frames: true}, nil,
-			"moves the version of a quiet resource"},
-		{"bookmark of the past", streaming{memory: synced, rv: "7"}, frame{watch.Bookmark, "3"},
-			streaming{memory: synced, rv: "7", frames: true}, nil,
-			"never back in time"},
-		{"bookmark without version", streaming{memory: synced, rv: "7"}, frame{watch.Bookmark, ""},
+			"told, but no watch ever begins at 0"},
+		{"word after number", streaming{memory: synced, rv: "7"}, frame{rv: "x"},
+			streaming{memory: synced, rv: "7", frames: true, unversioned: true}, []output{tellFrame{}},
+			"told, but not resumed at"},
+		{"bookmark at version 0", streaming{memory: synced, rv: "7"}, frame{bookmark: true, rv: "0"},
 			streaming{memory: synced, rv: "7", frames: true}, nil,
 			"says nothing"},
-		{"a frame ends the row of empty ones", streaming{memory: memory{synced: true, empty: 2}, rv: "5"}, frame{watch.Added, "6"},
+		{"opaque versions", streaming{memory: synced, rv: "b"}, frame{rv: "a"},
+			streaming{memory: synced, rv: "a", frames: true}, []output{tellFrame{}},
+			"what can't be compared is trusted to come in order"},
+		{"no version", streaming{memory: synced, rv: "7"}, frame{rv: ""},
+			streaming{memory: synced, rv: "7", frames: true, unversioned: true}, []output{tellFrame{}},
+			"client-go's fake"},
+		{"bookmark", streaming{memory: synced, rv: "7"}, frame{bookmark: true, rv: "9"},
+			streaming{memory: synced, rv: "9", frames: true}, nil,
+			"moves the version of a quiet resource"},
+		{"bookmark of the past", streaming{memory: synced, rv: "7"}, frame{bookmark: true, rv: "3"},
+			streaming{memory: synced, rv: "7", frames: true}, nil,
+			"never back in time"},
+		{"bookmark without version", streaming{memory: synced, rv: "7"}, frame{bookmark: true, rv: ""},
+			streaming{memory: synced, rv: "7", frames: true}, nil,
+			"says nothing"},
+		{"a frame ends the row of empty ones", streaming{memory: memory{synced: true, empty: 2}, rv: "5"}, frame{rv: "6"},
 			streaming{memory: synced, rv: "6", frames: true}, []output{tellFrame{}},
 			"the version works"},
 
 		{"ended as planned", streaming{memory: memory{synced: true, failures: 3, empty: 1}, rv: "5"}, closed{after: healthy},
 			connecting{memory: synced, rv: "5"}, nil,
 			"the usual end: on at once, at the same version, past failures forgiven"},
+		{"closed soon, after it got on", streaming{memory: memory{synced: true, failures: 9}, rv: "5", frames: true}, closed{},
+			waiting{2, 0, errClosed, connecting{memory: memory{synced: true, failures: 2}, rv: "5"}}, nil,
+			"the waits need not grow"},
+		{"expired soon, after it got on", streaming{memory: memory{synced: true, failures: 9}, rv: "5", frames: true}, closed{0, errExpired},
+			waiting{2, 0, errExpired, listing{memory: memory{synced: true, failures: 2}}}, []output{tellGap{GapExpired, "5"}},
+			"but there must be some, or this is a hot loop of lists"},
 		{"closed soon", streaming{memory: synced, rv: "5", frames: true}, closed{after: healthy - 1},
 			waiting{1, 0, errClosed, connecting{memory: memory{synced: true, failures: 1}, rv: "5"}}, nil,
 			"a server that closes at once again and again must not be a hot loop"},
@@ -190,7 +220,7 @@ func TestStep(t *testing.T) {
 		{"stopped stays stopped", stopped{errServer}, opened{}, stopped{errServer}, nil, "an end is an end"},
 	}
 	equal := cmp.Options{
-		cmp.AllowUnexported(listing{}, connecting{}, streaming{}, waiting{}, stopped{}, memory{}, tellGap{}, tellSynced{}),
+		cmp.AllowUnexported(listing{}, connecting{}, streaming{}, waiting{}, stopped{}, memory{}, tellGap{}, tellSynced{}, tellFrame{}),
 		cmp.FilterValues(func(a, b error) bool { return a != nil && b != nil }, cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })),
 		cmpopts.EquateEmpty(),
 	}
@@ -217,7 +247,7 @@ func TestStepKnowsEveryPair(t *testing.T) {
 		"waiting elapsed": true,
 	}
 	for _, s := range []state{listing{}, connecting{}, streaming{}, waiting{next: listing{}}} {
-		for _, in := range []input{page{rv: "1"}, opened{}, frame{kind: watch.Added}, closed{}, failed{errServer}, elapsed{}, nil} {
+		for _, in := range []input{page{rv: "1"}, opened{}, frame{rv: "9"}, closed{}, failed{errServer}, elapsed{}, nil} {
 			pair := fmt.Sprintf("%T %T", s, in)
 			got, _ := step(s, in)
 			_, ended := got.(stopped)

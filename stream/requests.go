@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,22 +14,25 @@ const (
 	pageSize = 500
 	// requestTimeout ends a list page, or the opening of a watch, that gets no
 	// answer. A kube-apiserver gives up on requests after one minute itself.
+	// Repeated failures double it, up to 16 minutes, for pages that take longer.
 	requestTimeout = 2 * time.Minute
+	maxDoublings   = 3
 	// The server is asked to end each watch after a time between these, so that
 	// many watches do not come back all at once.
 	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
 )
 
 var (
-	errNoAnswer   = fmt.Errorf("the server did not answer within %v", requestTimeout)
-	errNameless   = errors.New("the server sent an object without a name")
-	errNoList     = errors.New("the client returned neither a list nor an error")
+	errNoAnswer   = errors.New("the server did not answer in time")
+	errNameless   = errors.New("the server sent an object that lacks its name, or its namespace")
+	errNoList     = errors.New("the server answered a list with something else")
+	errNoWatch    = errors.New("the client returned neither a watch nor an error")
 	errWatchBroke = errors.New("the connection broke while the watch was being opened")
 )
 
 // list reads the page that token stands for.
-func (r *run) list(ctx context.Context, token string) input {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoAnswer)
+func (r *run) list(ctx context.Context, token string, failures int) input {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout<<min(failures, maxDoublings), errNoAnswer)
 	defer cancel()
 	r.options.Logger.DebugContext(ctx, "listing", "resource", r.resource.String(), "continue", token != "")
 	list, err := r.client.List(ctx, metav1.ListOptions{
@@ -46,20 +48,21 @@ func (r *run) list(ctx context.Context, token string) input {
 		return failed{r.requestError("list", context.Cause(ctx))}
 	case err != nil:
 		return failed{r.requestError("list", err)}
-	case list == nil:
+	case list == nil || r.resource.Kind != "" && list.GetKind() == r.resource.Kind:
 		return failed{r.requestError("list", errNoList)}
 	}
 	rv := list.GetResourceVersion()
 	if rv == "" || rv == "0" {
 		return failed{r.requestError("list", errNoVersion)} // a watch at 0 may begin anywhere in the past
 	}
-	r.items = make([]*unstructured.Unstructured, len(list.Items))
+	r.items = make([]object, len(list.Items))
 	for i := range list.Items {
 		// A new Unstructured: a pointer into Items would keep all of the page alive.
-		r.items[i] = &unstructured.Unstructured{Object: list.Items[i].Object}
-		if list.Items[i].GetName() == "" {
-			return failed{r.requestError("list", errNameless)}
+		o, err := r.check(&unstructured.Unstructured{Object: list.Items[i].Object})
+		if err != nil {
+			return failed{r.requestError("list", err)}
 		}
+		r.items[i] = o
 	}
 	return page{rv: rv, token: list.GetContinue()}
 }
@@ -82,7 +85,9 @@ func (r *run) connect(ctx context.Context, rv string) input {
 	switch {
 	case !answered:
 		err = context.Cause(ctx)
-	case err == nil && brokenWatch(w):
+	case err == nil && w == nil:
+		err = errNoWatch
+	case err == nil && !r.fake && brokenWatch(w):
 		err = errWatchBroke
 	}
 	if err != nil {
@@ -96,8 +101,24 @@ func (r *run) connect(ctx context.Context, rv string) input {
 		r.failed = false
 		r.options.Logger.InfoContext(ctx, "watching again", "resource", r.resource.String(), "resourceVersion", rv)
 	}
-	r.conn = newConnection(w, cancel, lifetime)
+	r.conn = &connection{
+		watch: w, cancel: cancel, check: r.check,
+		opened: time.Now(), death: time.NewTimer(lifetime + overtime),
+	}
 	return opened{}
+}
+
+// check takes an object in, if it can be told from others.
+func (s *Stream) check(o *unstructured.Unstructured) (object, error) {
+	switch {
+	case o.GetName() == "":
+		return object{}, errNameless
+	case s.fake:
+		return faked(o), nil
+	case s.resource.Namespaced && o.GetNamespace() == "":
+		return object{}, errNameless
+	}
+	return received(o), nil
 }
 
 func (r *run) requestError(verb string, err error) error {

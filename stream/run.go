@@ -16,10 +16,10 @@ type run struct {
 	yield func(Event, error) bool
 	left  bool // the caller has left the loop
 
-	listed bool                         // a whole list has been told
-	items  []*unstructured.Unstructured // of the page last read
-	conn   *connection                  // while streaming
-	failed bool                         // the last request; only the log wants to know
+	listed bool        // a whole list has been told
+	items  []object    // of the page last read
+	conn   *connection // while streaming
+	failed bool        // the last request; only the log wants to know
 }
 
 var errLeft = errors.New("the loop was left")
@@ -53,7 +53,7 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) act(ctx context.Context, s state) input {
 	switch s := s.(type) {
 	case listing:
-		return r.list(ctx, s.token)
+		return r.list(ctx, s.token(), s.failures)
 	case connecting:
 		return r.connect(ctx, s.rv)
 	case streaming:
@@ -84,12 +84,14 @@ func (r *run) tell(ctx context.Context, o output) error {
 	case beginList:
 		r.index.beginList()
 	case tellPage:
-		for _, item := range r.items {
-			if err := r.tellChanges(ctx, r.index.put(item), item, true); err != nil {
+		items := r.items
+		r.items = nil
+		for i, o := range items {
+			items[i] = object{} // what has been told need not be kept
+			if err := r.tellChanges(ctx, r.index.put(o), o.Unstructured, true); err != nil {
 				return err
 			}
 		}
-		r.items = nil
 	case endList:
 		err := r.tellChanges(ctx, r.index.endList(), nil, true)
 		r.listed = true
@@ -97,10 +99,8 @@ func (r *run) tell(ctx context.Context, o output) error {
 	case tellSynced:
 		return r.emit(ctx, Event{Type: Synced, ResourceVersion: o.rv})
 	case tellFrame:
-		if r.conn.deleted {
-			return r.tellChanges(ctx, r.index.remove(r.conn.object), r.conn.object, false)
-		}
-		return r.tellChanges(ctx, r.index.put(r.conn.object), r.conn.object, false)
+		f := r.conn.take()
+		return r.tellChanges(ctx, f.changes(r.index, o.old), f.Unstructured, false)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (r *run) tellChanges(ctx context.Context, changes []change, o *unstructured
 		ev := Event{Type: c.kind, Object: o}
 		switch {
 		case c.gone != nil:
-			ev.Object, ev.Inferred = c.gone.object(r.resource), true
+			ev.Object, ev.Inferred = c.gone.unstructured(r.resource), true
 		case listed:
 			// What a first list has is no inference, but that something has changed
 			// since another list is.

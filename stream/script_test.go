@@ -31,6 +31,7 @@ type script struct {
 	exchanges []exchange
 	requests  []string // all of them, as exchange.request
 	times     []time.Time
+	lifetime  time.Duration // that the last watch asked for
 }
 
 // exchange is a request that must come next, and its answer.
@@ -72,6 +73,7 @@ func (s *script) check(r *http.Request) {
 		return
 	}
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
+	s.lifetime = time.Duration(seconds) * time.Second
 	if seconds < 300 || seconds > 600 || q.Get("allowWatchBookmarks") != "true" {
 		s.t.Errorf("a watch must ask for bookmarks and end between 5 and 10 minutes: %s", r.URL)
 	}
@@ -112,6 +114,8 @@ func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, context.Cause(r.Context())
 }
+
+func breakOff(*http.Request) (*http.Response, error) { return nil, io.EOF }
 
 func refuse(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
@@ -17,6 +18,7 @@ type Stream struct {
 	client   dynamic.ResourceInterface
 	resource gvr.Resource
 	options  Options
+	fake     bool // the client is client-go's dynamic fake
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // of the range that is running, else nil
@@ -29,14 +31,15 @@ var errStopped = errors.New("stopped")
 // *NotWatchableError, *NotNamespacedError, *NamespaceError and *SelectorError
 // if r can't be watched like that. opts may be nil, and is copied.
 //
-// If c was made from a rest.Config with a Timeout, that ends every watch after
-// it; the Stream goes on, at the cost of a request each time.
+// Make c from a rest.Config without a Timeout: it would end every watch. The
+// Stream goes on, at the cost of a request each time; but a Timeout under two
+// seconds looks like a server in trouble, and brings waits and GAPs.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	o, err := opts.check(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{resource: r, options: o}
+	s := &Stream{resource: r, options: o, fake: watchlist.DoesClientNotSupportWatchListSemantics(c)}
 	if o.Namespace == "" {
 		s.client = c.Resource(r.GroupVersionResource)
 	} else {
@@ -56,30 +59,40 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //
 // A yielded error is the last thing yielded, and final: the cause of ctx when
 // ctx has ended, or a *RequestError when before the first SYNCED the server
-// refused the list or the watch (400, 401, 403, 404, 405, 422, or a list
-// without a resourceVersion). Everything else is tried again, after waits of at
-// most 30 s, or as the server asks, up to an hour. Stop ends the sequence
-// without an error.
+// refused the list or the watch (400, 401, 403, 404, 405, 422) or answered with
+// a list that can't be used (no resourceVersion, objects without names).
+// Everything else is tried again, after waits of at most 30 s, or as the server
+// asks, up to an hour. (client-go itself waits as a Retry-After header asks, up
+// to ten times; after two minutes of that it is asked anew.) Stop ends the
+// sequence without an error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		if !s.begin(cancel) {
-			yield(Event{}, ErrBusy)
-			return
-		}
-		defer s.end()
-		r := run{Stream: s, index: newIndex(), yield: yield}
-		err := r.loop(ctx)
-		if err != nil && !r.left && !errors.Is(err, errStopped) {
+		if err := s.run(ctx, yield); err != nil {
 			yield(Event{}, err)
 		}
 	}
 }
 
+// run is one range. It returns what is to be yielded as its last.
+func (s *Stream) run(ctx context.Context, yield func(Event, error) bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !s.begin(cancel) {
+		return ErrBusy
+	}
+	defer s.end()
+	r := run{Stream: s, index: newIndex(), yield: yield}
+	err := r.loop(ctx)
+	if r.left || errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
+}
+
 // Stop ends the range over Events that is running, if there is one, at once:
 // the loop ends as soon as its body returns. It does not wait for that, so the
-// body may call it.
+// body may call it. Before a range has begun there is nothing to stop: where one
+// goroutine starts a range and another must be sure to end it, end its ctx.
 func (s *Stream) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

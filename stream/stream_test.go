@@ -195,6 +195,66 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7"},
 			"no JSON, an unknown type, no kind, no name: nothing is told, nothing is passed over"},
+		{"token refused",
+			[]exchange{
+				{"list", list("5", "p2", "a@2")},
+				{"list continue=p2", status(400, metav1.StatusReasonBadRequest)},
+				{"list", list("6", "", "a@2", "b@6")},
+				{"watch 6", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@6", "SYNCED 6"},
+			"a server of another version knows no such token; the list is none the worse"},
+		{"end at the last version",
+			[]exchange{
+				{"list", list("5", "", "a@2", "b@5")},
+				{"watch 5", watch("DELETED a@2", "DELETED b@5", "ADDED c@6", "DELETED c@6", "open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@5", "SYNCED 5", "DELETED a@2", "DELETED b@5", "ADDED c@6", "DELETED c@6"},
+			"a server that does not give deletions a version of their own"},
+		{"version 0",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("BOOKMARK @0", "ADDED a@6", "BOOKMARK @0")},
+				{"watch 6", watch("open")},
+			},
+			[]string{"SYNCED 5", "ADDED a@6"},
+			"never back to version 0"},
+		{"closed after five seconds, quietly",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")},
+				{"watch 5", watch("ADDED a@6", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED a@6"},
+			"an impatient proxy, or rest.Config.Timeout: nothing has expired"},
+		{"broken off while opening",
+			[]exchange{
+				{"list", list("5", "")},
+				{"watch 5", breakOff}, {"watch 5", breakOff}, {"watch 5", breakOff}, {"watch 5", breakOff},
+				{"watch 5", watch("ADDED a@6", "open")},
+			},
+			[]string{"SYNCED 5", "ADDED a@6"},
+			"client-go makes an empty watch of it; it is no answer of the server, so nothing has expired"},
+		{"an object for a list",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ERROR 410 Expired")},
+				{"list", func(*http.Request) (*http.Response, error) { return respondJSON(200, object("a@9")) }},
+				{"list", list("20", "", "a@2")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5", "SYNCED 20"},
+			"it lists nothing, and deletes nothing"},
+		{"an item without a name",
+			[]exchange{
+				{"list", list("5", "", "a@2", "b@2")},
+				{"watch 5", watch("ERROR 410 Expired")},
+				{"list", list("19", "", "a@2", "@3")},
+				{"list", list("20", "", "a@2", "b@2")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@2", "SYNCED 5", "GAP expired from 5", "SYNCED 20"},
+			"such a list is a base for nothing"},
 		{"hanging list",
 			[]exchange{
 				{"list", hang},
@@ -251,6 +311,8 @@ func TestFinalErrors(t *testing.T) {
 		{"list", status(422, metav1.StatusReasonInvalid), apierrors.IsInvalid, "invalid options"},
 		{"list", list("0", ""), func(err error) bool { return strings.Contains(err.Error(), "resourceVersion") }, "version 0 is any version"},
 		{"watch", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden, "the right to list, but not to watch"},
+		{"list", list("5", "", "@2"), func(err error) bool { return strings.Contains(err.Error(), "lacks its name") }, "objects that can't be told from each other"},
+		{"list", func(*http.Request) (*http.Response, error) { return respondJSON(200, object("a@9")) }, func(err error) bool { return strings.Contains(err.Error(), "something else") }, "an object for a list"},
 		{"list", list("", ""), func(err error) bool { return strings.Contains(err.Error(), "resourceVersion") }, "a list that can't be watched from"},
 	}
 	for _, tt := range tests {
@@ -276,6 +338,42 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
+func TestWatchIsGivenItsTime(t *testing.T) {
+	// A dead connection is given up when the server should have ended the watch,
+	// and not before: the server may be slow in it.
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("open")}, {"watch 5", watch("open")}}}
+		record(t, newStream(t, s.client(), nil), 11*time.Minute)
+		if len(s.times) != 3 {
+			t.Fatalf("requests %q", s.requests)
+		}
+		late := s.times[2].Sub(s.times[1]) - s.lifetime
+		if late < 30*time.Second || late > time.Minute {
+			t.Errorf("asked to end after %v, given up %v after that, want 30 s and a wait", s.lifetime, late)
+		}
+	})
+}
+
+func TestSlowPage(t *testing.T) {
+	// Five minutes for a page: too long at first, but not for ever.
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{t: t, exchanges: []exchange{{"", func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Has("watch") {
+				return watch("open")(r)
+			}
+			select {
+			case <-time.After(5 * time.Minute):
+				return list("5", "", "a@1")(r)
+			case <-r.Context().Done():
+				return nil, context.Cause(r.Context())
+			}
+		}}}}
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5"}, record(t, newStream(t, s.client(), nil), 15*time.Minute)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{t: t, exchanges: []exchange{
@@ -293,15 +391,17 @@ func TestRetryAfter(t *testing.T) {
 func TestNoHotLoop(t *testing.T) {
 	object := "a@6"
 	tests := map[string][]exchange{
-		"every list fails":                {{"", status(500, metav1.StatusReasonInternalError)}},
-		"every request is refused":        {{"", refuse}},
-		"every watch is empty":            {{"list", list("5", "")}, {"", watch()}},
-		"every version is expired":        {{"", either(list("5", "", object), status(410, metav1.StatusReasonExpired))}},
-		"every watch says expired":        {{"", either(list("5", "", object), watch("ERROR 410 Expired"))}},
-		"every watch says one thing":      {{"", either(list("5", "", object), sayMore())}},
-		"every list is of other versions": {{"", otherVersions()}},
-		"every page is the same":          {{"", list("5", "again")}},
-		"every watch is garbage":          {{"", either(list("5", ""), watch("raw }{", "open"))}},
+		"every list fails":                         {{"", status(500, metav1.StatusReasonInternalError)}},
+		"every request is refused":                 {{"", refuse}},
+		"every watch is empty":                     {{"list", list("5", "")}, {"", watch()}},
+		"every version is expired":                 {{"", either(list("5", "", object), status(410, metav1.StatusReasonExpired))}},
+		"every watch says expired":                 {{"", either(list("5", "", object), watch("ERROR 410 Expired"))}},
+		"every watch says one thing, then expired": {{"", either(list("5", "", object), sayMore("ERROR 410 Expired"))}},
+		"pages in a circle":                        {{"", circle()}},
+		"every watch says one thing":               {{"", either(list("5", "", object), sayMore())}},
+		"every list is of other versions":          {{"", otherVersions()}},
+		"every page is the same":                   {{"", list("5", "again")}},
+		"every watch is garbage":                   {{"", either(list("5", ""), watch("raw }{", "open"))}},
 	}
 	for name, exchanges := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -332,11 +432,18 @@ func either(list, watch answer) answer {
 	}
 }
 
-func sayMore() answer {
+func sayMore(after ...string) answer {
 	rv := 5
 	return func(r *http.Request) (*http.Response, error) {
 		rv++
-		return watch(fmt.Sprintf("MODIFIED a@%d", rv))(r)
+		return watch(append([]string{fmt.Sprintf("MODIFIED a@%d", rv)}, after...)...)(r)
+	}
+}
+
+func circle() answer {
+	next := map[string]string{"": "x", "x": "y", "y": "z", "z": "x"}
+	return func(r *http.Request) (*http.Response, error) {
+		return list("5", next[r.URL.Query().Get("continue")])(r)
 	}
 }
 
@@ -458,6 +565,20 @@ func TestLeavingTheLoop(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestRangeAgainAfterTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forbidden := exchange{"list", status(403, metav1.StatusReasonForbidden)}
+		s := newStream(t, (&script{t: t, exchanges: []exchange{forbidden, forbidden}}).client(), nil)
+		for _, err := range s.Events(t.Context()) {
+			for _, again := range s.Events(t.Context()) {
+				if !apierrors.IsForbidden(err) || !apierrors.IsForbidden(again) {
+					t.Errorf("got %v, then %v: the first range was over with its error", err, again)
+				}
+			}
+		}
+	})
 }
 
 func TestOneRangeAtATime(t *testing.T) {
