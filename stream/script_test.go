@@ -31,7 +31,7 @@ type script struct {
 	exchanges []exchange
 	requests  []string // all of them, as exchange.request
 	times     []time.Time
-	lifetime  time.Duration // that the last watch asked for
+	lifetimes []time.Duration // that the watches asked for
 }
 
 // exchange is a request that must come next, and its answer.
@@ -73,7 +73,9 @@ func (s *script) check(r *http.Request) {
 		return
 	}
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
-	s.lifetime = time.Duration(seconds) * time.Second
+	s.mu.Lock()
+	s.lifetimes = append(s.lifetimes, time.Duration(seconds)*time.Second)
+	s.mu.Unlock()
 	if seconds < 300 || seconds > 600 || q.Get("allowWatchBookmarks") != "true" {
 		s.t.Errorf("a watch must ask for bookmarks and end between 5 and 10 minutes: %s", r.URL)
 	}

@@ -347,9 +347,9 @@ func TestWatchIsGivenItsTime(t *testing.T) {
 		if len(s.times) != 3 {
 			t.Fatalf("requests %q", s.requests)
 		}
-		late := s.times[2].Sub(s.times[1]) - s.lifetime
+		late := s.times[2].Sub(s.times[1]) - s.lifetimes[0]
 		if late < 30*time.Second || late > time.Minute {
-			t.Errorf("asked to end after %v, given up %v after that, want 30 s and a wait", s.lifetime, late)
+			t.Errorf("asked to end after %v, given up %v after that, want 30 s and a wait", s.lifetimes[0], late)
 		}
 	})
 }

@@ -1,12 +1,15 @@
 package devserver_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -364,4 +367,81 @@ func dynamicClient(t *testing.T, config *rest.Config) dynamic.Interface {
 		t.Fatal(err)
 	}
 	return client
+}
+
+func TestDamagedData(t *testing.T) {
+	// etcd panics at these, the second time in a goroutine of its own.
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"log": func(t *testing.T, dir string) {
+			logs, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "0*.wal"))
+			if err != nil || len(logs) == 0 {
+				t.Fatal(logs, err)
+			}
+			for _, l := range logs {
+				if err := os.Truncate(l, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"database": func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "etcd", "member", "snap", "db"), bytes.Repeat([]byte("damage"), 4096), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := start(t, &devserver.Options{Dir: dir}).Stop(); err != nil {
+				t.Fatal(err)
+			}
+			damage(t, dir)
+			s, err := devserver.Start(t.Context(), &devserver.Options{Dir: dir})
+			if err == nil {
+				s.Stop()
+			}
+			if err == nil || !strings.Contains(err.Error(), "remove it to start anew") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestFolderOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s, err := devserver.Start(t.Context(), &devserver.Options{Dir: dir})
+	if err == nil {
+		s.Stop()
+	}
+	if err == nil || !strings.Contains(err.Error(), "can be written to by others") {
+		t.Errorf("anybody could put a token there: got %v", err)
+	}
+}
+
+func TestListensOnLoopbackOnly(t *testing.T) {
+	s := start(t, nil)
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		ip := a.(*net.IPNet).IP
+		if ip.IsLoopback() {
+			continue
+		}
+		c, err := net.DialTimeout("tcp", net.JoinHostPort(ip.String(), strconv.Itoa(s.Port())), time.Second)
+		if err == nil {
+			c.Close()
+			t.Errorf("%s can be reached at %s", s.URL(), ip)
+		}
+	}
+	if file, err := os.ReadFile("/proc/net/tcp"); err == nil {
+		// Works where there is no other interface, too. 0A is LISTEN.
+		open := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: ([0-9A-F]{8}):%04X \S+ 0A`, s.Port())).FindSubmatch(file)
+		if open == nil || string(open[1]) != "0100007F" {
+			t.Errorf("it does not listen on 127.0.0.1 alone: %s", open)
+		}
+	}
 }

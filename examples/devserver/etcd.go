@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
@@ -36,11 +37,14 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
 	}
+	if err := os.Chmod(data, 0o700); err != nil { // the socket in it asks for no password
+		return nil, err
+	}
 	if err := e.chooseSocket(data); err != nil {
 		return nil, err
 	}
 	var err error
-	if e.etcd, err = embed.StartEtcd(etcdConfig(data, e.socket)); err != nil {
+	if e.etcd, err = openEtcd(etcdConfig(data, e.socket)); err != nil {
 		e.close()
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
@@ -53,6 +57,36 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 	}
 	e.close()
 	return nil, fmt.Errorf("wait for etcd: %w", err)
+}
+
+// openEtcd starts etcd, which panics where it can't read its own files. That is
+// no rare case: without fsync, the end of the machine may leave them damaged.
+func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, err = nil, damagedError(c.Dir, p)
+		}
+	}()
+	// The database is opened in a goroutine of etcd's, whose panic nobody can catch.
+	if err := checkDatabase(filepath.Join(c.Dir, "member", "snap", "db")); err != nil {
+		return nil, damagedError(c.Dir, err)
+	}
+	return embed.StartEtcd(c)
+}
+
+func damagedError(dir string, cause any) error {
+	return fmt.Errorf("the data in %s can't be read (%v): remove it to start anew", dir, cause)
+}
+
+func checkDatabase(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return nil // etcd makes a new one
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 // chooseSocket puts the socket in the data folder, or, if its path is too long

@@ -32,6 +32,9 @@ func openFolder(dir string) (*folder, error) {
 		if err := os.MkdirAll(f.path, 0o700); err != nil {
 			return nil, fmt.Errorf("create the data folder: %w", err)
 		}
+		if err := private(f.path); err != nil {
+			return nil, err
+		}
 	}
 	f.lock, err = fileutil.TryLockFile(filepath.Join(f.path, "lock"), os.O_WRONLY|os.O_CREATE, 0o600)
 	switch {
@@ -41,6 +44,21 @@ func openFolder(dir string) (*folder, error) {
 		return nil, errors.Join(fmt.Errorf("lock the data folder: %w", err), f.close())
 	}
 	return f, nil
+}
+
+// private makes sure that nobody else can put a token of his own, or data, into
+// the folder.
+func private(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !ours(info):
+		return fmt.Errorf("the data folder %s belongs to another user: choose one of your own", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("the data folder %s can be written to by others: chmod go-w it, or choose another", path)
+	}
+	return nil
 }
 
 // close unlocks the folder, and removes it if it is a temporary one.

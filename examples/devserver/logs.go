@@ -90,7 +90,7 @@ func newEtcdLogger() *zap.Logger {
 	config := zap.NewProductionEncoderConfig()
 	config.EncodeTime = zapcore.ISO8601TimeEncoder
 	encoder := zapcore.NewConsoleEncoder(config)
-	last := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.DPanicLevel })
+	last := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.FatalLevel })
 	rest := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.WarnLevel && sink.used() })
 	return zap.New(zapcore.NewTee(
 		zapcore.NewCore(encoder, zapcore.AddSync(sink), rest),

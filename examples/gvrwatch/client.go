@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,18 +21,20 @@ import (
 )
 
 // silenceClientGo keeps klog, which client-go logs to, from writing to stderr:
-// what matters of it reaches the user as an error or through the Logger.
-func silenceClientGo() {
+// what matters of it reaches the user as an error or through the Logger. It sets
+// globals, which others may be reading when it is called again.
+var silenceClientGo = sync.OnceFunc(func() {
 	klog.SetLogger(logr.Discard())
 	klog.SetOutput(io.Discard)
 	utilruntime.ErrorHandlers = nil //nolint:reassign // the documented way
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-}
+})
 
 // newConfigFlags are kubectl's flags that say which server to talk to, and as whom.
 func newConfigFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.CacheDir = nil // nothing is cached on disk
+	flags.Timeout = nil  // it would end every watch; --timeout is for the whole
 	return flags
 }
 
@@ -48,8 +52,14 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && *flags.APIServer == "" && cfg.Host == "http://localhost:8080" {
-		return nil, fmt.Errorf("no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
+	if raw, err := loader.RawConfig(); err == nil && *flags.APIServer == "" && cfg.Host == "http://localhost:8080" {
+		// That is client-go's default when it finds nothing.
+		if len(raw.Clusters) == 0 {
+			return nil, errors.New("no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
+		}
+		if raw.CurrentContext == "" && *flags.Context == "" && *flags.ClusterName == "" {
+			return nil, errors.New("the kubeconfig has no current-context: choose one of its contexts with --context")
+		}
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
@@ -60,8 +70,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	watching := rest.CopyConfig(cfg)
-	watching.Timeout = 0 // --request-timeout is for requests; it would end every watch
-	watching.QPS = -1    // the Streams pace themselves
+	watching.QPS = -1 // the Streams pace themselves
 	client, err := dynamic.NewForConfig(watching)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
@@ -75,6 +84,8 @@ func (s *server) explain(err error) error {
 	switch {
 	case errors.As(err, &broken) && !errors.Is(err, errTimeout):
 		return fmt.Errorf("the server %s can't be reached: is it running, and is the kubeconfig right? %w", s.url, broken.Err)
+	case apierrors.IsBadRequest(err) && strings.HasPrefix(s.url, "http://"):
+		return fmt.Errorf("the server %s does not take plain http: should it be https? %w", s.url, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the server %s does not accept the credentials of the kubeconfig: %w", s.url, err)
 	}

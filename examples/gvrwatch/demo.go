@@ -82,6 +82,8 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		sources = append(sources, s)
 	}
 
+	fmt.Fprintln(streams.Out, "The first objects take two seconds: that long the server holds them back for a new CustomResourceDefinition.")
+
 	ctx, stopWriting := context.WithCancelCause(ctx)
 	written := make(chan struct{})
 	defer func() { stopWriting(nil); <-written }()
@@ -99,6 +101,9 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 			return err
 		}
 		p.print(time.Now(), ev)
+		if err := failure(streams.Out); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -26,10 +26,18 @@ type demoPrinter struct {
 
 func newDemoPrinter(w io.Writer) *demoPrinter {
 	p := &demoPrinter{w: w, specs: map[types.UID]map[string]any{}, counts: map[stream.Type]int{}}
-	if f, ok := w.(*os.File); ok && os.Getenv("NO_COLOR") == "" { // https://no-color.org
-		p.colour = term.IsTerminal(int(f.Fd()))
-	}
+	p.colour = wantsColour(w, os.Getenv, term.IsTerminal)
 	return p
+}
+
+// wantsColour: on a terminal only, and not where the user or the terminal says
+// no (https://no-color.org).
+func wantsColour(w io.Writer, getenv func(string) string, isTerminal func(int) bool) bool {
+	if o, ok := w.(*output); ok {
+		w = o.w
+	}
+	f, ok := w.(*os.File)
+	return ok && isTerminal(int(f.Fd())) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
 var colours = map[stream.Type]string{

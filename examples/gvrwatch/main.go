@@ -13,15 +13,20 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 func main() {
-	// After the first signal the next one kills, in case the end hangs.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A second signal kills, in case the end hangs; but not one that comes with the
+	// first, as from timeout(1), which signals the program and its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
+	// A reader that leaves (| head) shall be an error of Write, not the death of a
+	// program that has a server to stop and a folder to remove.
+	signal.Ignore(syscall.SIGPIPE)
 	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(status)
@@ -37,11 +42,18 @@ const (
 // normal end.
 func run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	silenceClientGo()
+	out := &output{w: streams.Out}
+	streams.Out = out
 	root := newRoot(streams)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var failure *runError
 	switch {
+	case errors.Is(out.err, syscall.EPIPE):
+		return statusOK // nobody reads any more
+	case out.err != nil:
+		complain(streams.ErrOut, out.err)
+		return statusError
 	case err == nil:
 		return statusOK
 	case errors.As(err, &failure):

@@ -44,6 +44,9 @@ func listResources(ctx context.Context, streams genericiooptions.IOStreams, flag
 	}
 	// Even when some APIs do not answer, the others are shown.
 	resources, unavailable := srv.resolver.Watchables(ctx)
+	if ctx.Err() != nil {
+		return nil // a signal is a normal end
+	}
 	if err := printResources(streams, resources, output); err != nil {
 		return err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -74,6 +76,11 @@ func (o *watchOptions) check(args []string) ([]gvr.Ref, error) {
 	if o.limit < 0 {
 		return nil, fmt.Errorf("--limit=%d: it must not be negative", o.limit)
 	}
+	if ns := *o.flags.Namespace; ns != "" {
+		if reasons := validation.ValidateNamespaceName(ns, false); len(reasons) > 0 {
+			return nil, &stream.NamespaceError{Namespace: ns, Err: errors.New(strings.Join(reasons, "; "))}
+		}
+	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
 		return nil, &stream.SelectorError{Kind: "label", Selector: o.labelSelector, Err: err}
 	}
@@ -113,7 +120,7 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	}
 	sources, err := o.sources(ctx, streams, refs)
 	if err == nil {
-		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces))
+		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces), streams.Out)
 	}
 	switch {
 	case signalled.Err() != nil, errors.Is(err, errEnough):
@@ -167,14 +174,14 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 }
 
 // tell prints what the sources tell until it is enough.
-func (o *watchOptions) tell(ctx context.Context, sources []*stream.Stream, p eventPrinter) error {
+func (o *watchOptions) tell(ctx context.Context, sources []*stream.Stream, p eventPrinter, out io.Writer) error {
 	told, synced := 0, map[string]bool{}
 	for ev, err := range merge(ctx, sources) {
 		if err != nil {
 			return err
 		}
-		if err := p.print(ev); err != nil {
-			return fmt.Errorf("can't write: %w", err)
+		if err := errors.Join(p.print(ev), failure(out)); err != nil {
+			return err
 		}
 		switch ev.Type {
 		case stream.Added, stream.Modified, stream.Deleted:
