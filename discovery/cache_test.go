@@ -47,6 +47,129 @@ func TestAnswersAreNotKept(t *testing.T) {
 	}
 }
 
+func TestAnswersGrowOld(t *testing.T) {
+	down := map[schema.GroupVersion]error{{Group: "down.example.com", Version: "v1"}: errors.New("down")}
+	tests := []struct {
+		failed map[schema.GroupVersion]error
+		kept   time.Duration
+		why    string
+	}{
+		{nil, time.Minute, "the default of CacheFor"},
+		{down, 5 * time.Second, "what is missing may be back, and the better answer"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			client := &heldClient{goOn: make(chan bool), failed: tt.failed}
+			close(client.goOn)
+			r := discovery.NewResolver(client, nil)
+			for _, step := range []struct {
+				after time.Duration
+				looks int
+			}{{0, 1}, {tt.kept - 1, 1}, {1, 2}} {
+				time.Sleep(step.after)
+				if _, err := r.Resolve(t.Context(), ref(t, "gadgets")); err != nil {
+					t.Fatal(err)
+				}
+				if client.looks != step.looks {
+					t.Errorf("%v later: %d looks, want %d: %s", step.after, client.looks, step.looks, tt.why)
+				}
+			}
+		})
+	}
+}
+
+func TestWatchablesWantsAll(t *testing.T) {
+	s := newAPIServer(t, cluster()...)
+	s.down["apps/v1"] = true
+	r := discovery.NewResolver(s.client, nil)
+	if _, err := r.Watchables(t.Context()); err == nil {
+		t.Fatal("an incomplete list without an error")
+	}
+	s.change(func() { clear(s.down) })
+	if _, err := r.Watchables(t.Context()); err != nil {
+		t.Errorf("an incomplete look was used again: %v", err)
+	}
+}
+
+func TestWhoeverLooksMayGiveUp(t *testing.T) {
+	// Two wait for a look that has not begun. One of them makes it, and gives up:
+	// the other must not be told that.
+	synctest.Test(t, func(t *testing.T) {
+		client := &heldClient{goOn: make(chan bool), lookers: make(chan context.Context, 9)}
+		r := discovery.NewResolver(client, nil)
+		type key struct{}
+		ask := func(cancel context.CancelFunc, ctx context.Context) chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := r.Resolve(context.WithValue(ctx, key{}, cancel), ref(t, "gadgets"))
+				done <- err
+			}()
+			return done
+		}
+		first := ask(nil, t.Context())
+		<-client.lookers
+		synctest.Wait()
+		var asked []chan error
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked = append(asked, ask(cancel, ctx))
+		}
+		synctest.Wait()
+		client.fail(errors.New("the first look fails"))
+		if err := <-first; err == nil {
+			t.Error("the first look was to fail")
+		}
+		looker := <-client.lookers
+		synctest.Wait()
+		looker.Value(key{}).(context.CancelFunc)()
+		<-client.lookers // the other one looks
+		close(client.goOn)
+		var failed int
+		for _, done := range asked {
+			if err := <-done; errors.Is(err, context.Canceled) {
+				failed++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if failed != 1 {
+			t.Errorf("%d gave up, want 1", failed)
+		}
+	})
+}
+
+func TestPanicLeavesNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &heldClient{goOn: make(chan bool), lookers: make(chan context.Context, 9)}
+		r := discovery.NewResolver(client, nil)
+		results := make(chan any, 2)
+		ask := func() {
+			defer func() {
+				if p := recover(); p != nil {
+					results <- p
+				}
+			}()
+			_, err := r.Resolve(t.Context(), ref(t, "gadgets"))
+			results <- err
+		}
+		go ask()
+		<-client.lookers
+		go ask()
+		synctest.Wait()
+		client.panicNext = true
+		client.goOn <- true
+		if got := <-results; got != "a client's mistake" {
+			t.Errorf("the one who looked got %v, want the panic", got)
+		}
+		<-client.lookers
+		close(client.goOn)
+		if got := <-results; got != nil {
+			t.Errorf("the other one got %v", got)
+		}
+	})
+}
+
 func TestMissLooksAgain(t *testing.T) {
 	s := newAPIServer(t, cluster()...)
 	r := discovery.NewResolver(s.client, &discovery.Options{CacheFor: time.Hour})
@@ -127,18 +250,49 @@ func TestManyMissesShareLooks(t *testing.T) {
 	})
 }
 
-// heldClient serves one group, when it is told to go on.
+// heldClient serves gadgets, each time it is told to go on.
 type heldClient struct {
-	clientdiscovery.AggregatedDiscoveryInterface
-	goOn  chan bool
-	looks int
+	clientdiscovery.DiscoveryInterfaces
+	goOn      chan bool
+	lookers   chan context.Context // who looks, if anybody wants to know
+	looks     int
+	panicNext bool
+	err       error
+	failed    map[schema.GroupVersion]error
+}
+
+// fail ends the look that is held with an error.
+func (c *heldClient) fail(err error) {
+	c.err = err
+	c.goOn <- true
 }
 
 func (c *heldClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	return c.GroupsAndMaybeResourcesWithContext(context.Background())
+}
+
+func (c *heldClient) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	c.looks++
-	<-c.goOn
+	if c.lookers != nil {
+		c.lookers <- ctx
+	}
+	select {
+	case <-c.goOn:
+	case <-ctx.Done():
+		return nil, nil, nil, ctx.Err()
+	}
+	if c.panicNext {
+		c.panicNext = false
+		panic("a client's mistake")
+	}
+	if err := c.err; err != nil {
+		c.err = nil
+		return nil, nil, nil, err
+	}
 	return &metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "example.com", Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "example.com/v1", Version: "v1"}}}}},
-		map[schema.GroupVersion]*metav1.APIResourceList{{Group: "example.com", Version: "v1"}: {GroupVersion: "example.com/v1"}}, nil, nil
+		map[schema.GroupVersion]*metav1.APIResourceList{
+			{Group: "example.com", Version: "v1"}: {GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{namespaced("gadgets", "gadget", "Gadget")}},
+		}, c.failed, nil
 }
 
 func TestGivingUpDoesNotSpoilOthers(t *testing.T) {
@@ -189,8 +343,9 @@ func TestCutShortIsNotDown(t *testing.T) {
 			return false
 		}
 	})
-	if _, err := r.Watchables(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
+	var unavailable *discovery.UnavailableError
+	if _, err := r.Watchables(ctx); !errors.Is(err, context.Canceled) || errors.As(err, &unavailable) {
+		t.Errorf("got %v, want context.Canceled and nothing about the server", err)
 	}
 	s.change(func() { s.respond = nil })
 	if _, err := r.Watchables(t.Context()); err != nil {
@@ -223,34 +378,4 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%d: Watchables: got %v", tt.status, err)
 		}
 	}
-}
-
-func TestPanickingClientLeavesNobodyWaiting(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	client := &panicsOnce{AggregatedDiscoveryInterface: s.client}
-	r := discovery.NewResolver(client, nil)
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic was swallowed")
-			}
-		}()
-		_, _ = r.Resolve(t.Context(), ref(t, "pods"))
-	}()
-	if _, err := r.Resolve(t.Context(), ref(t, "pods")); err != nil {
-		t.Error(err)
-	}
-}
-
-type panicsOnce struct {
-	clientdiscovery.AggregatedDiscoveryInterface
-	done bool
-}
-
-func (p *panicsOnce) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	if !p.done {
-		p.done = true
-		panic("a client's mistake")
-	}
-	return p.AggregatedDiscoveryInterface.GroupsAndMaybeResources()
 }

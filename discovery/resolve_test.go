@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	fakediscovery "k8s.io/client-go/discovery/fake"
@@ -46,6 +47,9 @@ func TestResolve(t *testing.T) {
 		{"PodList", "pods.v1", "list kind"},
 		{"podlist", "pods.v1", "people do not mind case"},
 		{"PODS", "pods.v1", "kubectl takes this as well"},
+		{"podmetrics", "pods.v1beta1.metrics.k8s.io", "a kind in lower case, of a resource without a singular"},
+		{"WDX", "wds.v1.other.example.com", "a singular in upper case"},
+		{"OWD", "widgets.v1.other.example.com", "a short name in upper case"},
 		{"v1/pods", "pods.v1", "core group by version"},
 		{"pods.v1", "pods.v1", "as Resource.String writes it"},
 		{"PodMetrics", "pods.v1beta1.metrics.k8s.io", "found by kind, though it can't be watched"},
@@ -191,10 +195,123 @@ func TestAllGroupsDown(t *testing.T) {
 	// client-go forgets the failures when nothing at all is left.
 	s := newAPIServer(t, group{"example.com", []version{{"v1", nil}}})
 	s.down["example.com/v1"] = true
-	_, err := discovery.NewResolver(s.client, nil).Resolve(t.Context(), ref(t, "widgets.example.com"))
-	var unavailable *discovery.UnavailableError
-	if !errors.As(err, &unavailable) {
-		t.Errorf("got %v, want an *UnavailableError", err)
+	for _, name := range []string{"widgets.example.com", "widgets.v1.example.com"} {
+		_, err := discovery.NewResolver(s.client, nil).Resolve(t.Context(), ref(t, name))
+		var unavailable *discovery.UnavailableError
+		if !errors.As(err, &unavailable) {
+			t.Errorf("%s: got %v, want an *UnavailableError", name, err)
+		}
+	}
+}
+
+func TestOddDocuments(t *testing.T) {
+	gv := func(versions ...string) []metav1.GroupVersionForDiscovery {
+		var all []metav1.GroupVersionForDiscovery
+		for _, v := range versions {
+			all = append(all, metav1.GroupVersionForDiscovery{Version: v})
+		}
+		return all
+	}
+	doc := func(groupVersion string, resources ...metav1.APIResource) *metav1.APIResourceList {
+		return &metav1.APIResourceList{GroupVersion: groupVersion, APIResources: resources}
+	}
+	v1 := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	v2 := schema.GroupVersion{Group: "example.com", Version: "v2"}
+	example := metav1.APIGroup{Name: "example.com", Versions: gv("v1", "v2"), PreferredVersion: gv("v2")[0]}
+	widget := namespaced("widgets", "widget", "Widget")
+	tests := []struct {
+		name      string
+		groups    []metav1.APIGroup
+		documents map[schema.GroupVersion]*metav1.APIResourceList
+		want      map[string]string // name to resource, or to the kind of error
+		why       string
+	}{
+		{"a group announced twice", []metav1.APIGroup{example, {Name: "example.com", Versions: gv("v1")}},
+			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("example.com/v1", widget), v2: doc("example.com/v2", widget)},
+			map[string]string{"widgets": "widgets.v2.example.com"},
+			"the first announcement's preference holds, every time"},
+		{"a core group without versions", []metav1.APIGroup{{}, example},
+			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("example.com/v1"), v2: doc("example.com/v2")},
+			map[string]string{"nope": "*discovery.NotFoundError"},
+			"what client-go makes of a server that has no core group: it is not down"},
+		{"a document of nothing", []metav1.APIGroup{example},
+			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("", widget), v2: doc("example.com/v2")},
+			map[string]string{"widgets": "*discovery.UnavailableError"},
+			"it is not the core group's"},
+		{"a nil document", []metav1.APIGroup{example},
+			map[schema.GroupVersion]*metav1.APIResourceList{v1: nil, v2: doc("example.com/v2", widget)},
+			map[string]string{"widgets": "widgets.v2.example.com", "nope": "*discovery.UnavailableError"},
+			"as good as none"},
+		{"a document of the unannounced", []metav1.APIGroup{example},
+			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("other.com/v1", widget), v2: doc("a/b/c", widget)},
+			map[string]string{"widgets": "*discovery.UnavailableError"},
+			"what nobody announced is not served; what was announced is missing"},
+		{"a resource without name or kind", []metav1.APIGroup{example},
+			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("example.com/v1", namespaced("", "", "Nameless"), namespaced("kindless", "", "")), v2: doc("example.com/v2")},
+			map[string]string{"Nameless": "*discovery.NotFoundError", "kindless": "*discovery.NotFoundError", "List": "*discovery.NotFoundError"},
+			"it can't be watched by any name"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 20 { // maps are in the way
+				r := discovery.NewResolver(cannedClient{groups: tt.groups, documents: tt.documents}, nil)
+				for name, want := range tt.want {
+					res, err := r.Resolve(t.Context(), gvr.Ref{Name: name})
+					got := res.String()
+					if err != nil {
+						got = fmt.Sprintf("%T", err)
+					}
+					if got != want {
+						t.Fatalf("%s is %s, %v, want %s: %s", name, got, err, want, tt.why)
+					}
+				}
+			}
+		})
+	}
+}
+
+// cannedClient returns what no server should send.
+type cannedClient struct {
+	clientdiscovery.AggregatedDiscoveryInterface
+	groups    []metav1.APIGroup
+	documents map[schema.GroupVersion]*metav1.APIResourceList
+}
+
+func (c cannedClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	return &metav1.APIGroupList{Groups: c.groups}, c.documents, nil, nil
+}
+
+func TestSimilar(t *testing.T) {
+	names := func(resources []gvr.Resource) []string {
+		var all []string
+		for _, r := range resources {
+			all = append(all, r.String())
+		}
+		return all
+	}
+	var shoals []metav1.APIResource
+	for _, letter := range "abcdefgh" {
+		name := "shoal" + string(letter)
+		shoals = append(shoals, namespaced(name, "", name))
+	}
+	s := newAPIServer(t, append(cluster(), group{"sea.example.com", []version{{"v1", shoals}}})...)
+	r := discovery.NewResolver(s.client, nil)
+	tests := []struct {
+		in   string
+		want []string
+		why  string
+	}{
+		{"widgtes.other.example.com", []string{"widgets.v1.other.example.com", "widgets.v2.example.com"}, "the group that was named comes first"},
+		{"shoals", []string{"shoala.v1.sea.example.com", "shoalb.v1.sea.example.com", "shoalc.v1.sea.example.com", "shoald.v1.sea.example.com", "shoale.v1.sea.example.com"}, "no more than five"},
+		{"ev2", nil, "nearly any two letters are one edit from some short name"},
+	}
+	for _, tt := range tests {
+		var notFound *discovery.NotFoundError
+		if _, err := r.Resolve(t.Context(), ref(t, tt.in)); !errors.As(err, &notFound) {
+			t.Errorf("%s: %v", tt.in, err)
+		} else if diff := cmp.Diff(tt.want, names(notFound.Similar)); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", tt.in, tt.why, diff)
+		}
 	}
 }
 
@@ -258,14 +375,18 @@ func TestOtherClients(t *testing.T) {
 			fake.Resources[0].APIResources = append(fake.Resources[0].APIResources, namespaced("late", "late", "Late"))
 		}, "client-go's fake, which users test with"},
 		{memory.NewMemCacheClient(s.client), func() { s.add("late") }, "a client that caches and is never refreshed by itself"},
+		{onlyCached{memory.NewMemCacheClient(s.client)}, func() { s.add("latest") }, "such a client from before there were contexts"},
 		{onlyDiscovery{s.client.WithLegacy()}, func() { s.add("later") }, "a client with no method beyond the plain interface"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			r := discovery.NewResolver(tt.client, nil)
 			name := "late.example.com"
-			if strings.Contains(tt.why, "plain") {
+			switch {
+			case strings.Contains(tt.why, "plain"):
 				name = "later.example.com"
+			case strings.Contains(tt.why, "before"):
+				name = "latest.example.com"
 			}
 			if got, err := r.Resolve(t.Context(), ref(t, name)); err == nil {
 				t.Fatalf("found %s before it was there", got)
@@ -276,6 +397,11 @@ func TestOtherClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onlyCached hides all that is newer.
+type onlyCached struct {
+	clientdiscovery.CachedDiscoveryInterface
 }
 
 // onlyDiscovery hides what the client can do besides.

@@ -17,6 +17,7 @@ import (
 // apiServer serves discovery documents, aggregated and legacy, as a
 // kube-apiserver does.
 type apiServer struct {
+	config *rest.Config
 	client *clientdiscovery.DiscoveryClient
 
 	mu       sync.Mutex
@@ -42,7 +43,8 @@ func newAPIServer(t *testing.T, groups ...group) *apiServer {
 	s := &apiServer{groups: groups, down: map[string]bool{}}
 	hs := httptest.NewServer(s)
 	t.Cleanup(hs.Close)
-	s.client = clientdiscovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: hs.URL, QPS: -1})
+	s.config = &rest.Config{Host: hs.URL, QPS: -1}
+	s.client = clientdiscovery.NewDiscoveryClientForConfigOrDie(s.config)
 	return s
 }
 
