@@ -2,13 +2,13 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/url"
 	"strings"
 	"sync"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -22,9 +22,13 @@ import (
 
 // silenceClientGo keeps klog, which client-go logs to, from writing to stderr:
 // what matters of it reaches the user as an error or through the Logger. It sets
-// globals, which others may be reading when it is called again.
+// globals, which others may be reading when it is called again. devserver.Start
+// sends klog elsewhere again.
 var silenceClientGo = sync.OnceFunc(func() {
-	klog.SetLogger(logr.Discard())
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	flags.Set("stderrthreshold", "FATAL") // else errors go to stderr, wherever the rest goes
+	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	utilruntime.ErrorHandlers = nil //nolint:reassign // the documented way
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})

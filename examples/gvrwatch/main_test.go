@@ -32,6 +32,7 @@ var (
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	silenceClientGo() // before the server, as in the program
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
@@ -84,14 +85,21 @@ func prepare(ctx context.Context) error {
 // gvrwatch runs the program in this process.
 func gvrwatch(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
+	var out bytes.Buffer
+	status, stderr = gvrwatchTo(t, &out, args...)
+	return status, out.String(), stderr
+}
+
+func gvrwatchTo(t *testing.T, out io.Writer, args ...string) (status int, stderr string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var out, errOut bytes.Buffer
-	status = run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &locked{w: &errOut}}, args)
+	var errOut bytes.Buffer
+	status = run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &locked{w: &errOut}}, args)
 	if ctx.Err() != nil {
 		t.Errorf("%v did not end by itself", args)
 	}
-	return status, out.String(), errOut.String()
+	return status, errOut.String()
 }
 
 // locked lets several goroutines write.

@@ -3,9 +3,18 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func TestMistakes(t *testing.T) {
@@ -27,6 +36,8 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --timeout soon", 2, `invalid argument "soon"`, "no duration"},
 		{"watch boats -l a==b==c", 2, "is not a label selector", ""},
 		{"watch boats --field-selector metadata.name", 2, "is not a field selector", ""},
+		{"watch boats -n No/Such", 2, `"No/Such" is not the name of a namespace`, "the command line alone shows it"},
+		{"watch boats --request-timeout 1s", 2, "unknown flag: --request-timeout", "it would end every watch"},
 		{"watch boats --colour", 2, "unknown flag: --colour", ""},
 		{"wacht", 2, `unknown command "wacht" for "gvrwatch" Did you mean this? watch`, ""},
 		{"demo --for 0s", 2, "--for=0s: it must be more than zero", ""},
@@ -39,6 +50,7 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --field-selector spec.size=1", 1, "field label not supported: spec.size", "only the server knows the fields"},
 		{"watch boats --server https://127.0.0.1:1", 1, "https://127.0.0.1:1 can't be reached: is it running, and is the kubeconfig right?", ""},
 		{"resources --server https://127.0.0.1:1", 1, "can't be reached", ""},
+		{"watch boats --server " + strings.Replace(srv.URL(), "https", "http", 1), 1, "does not take plain http: should it be https?", ""},
 		{"watch boats --token wrong", 1, "does not accept the credentials of the kubeconfig", ""},
 		{"watch boats --context none", 1, `the kubeconfig can't be used: context "none" does not exist`, ""},
 		{"watch boats --kubeconfig " + empty, 1, "no such file", ""},
@@ -67,26 +79,92 @@ func TestNoKubeconfig(t *testing.T) {
 	}
 }
 
-func TestTimeouts(t *testing.T) {
-	// A server that accepts connections and never says anything.
-	silent := newSilentServer(t)
+func TestNoCurrentContext(t *testing.T) {
+	cfg, err := clientcmd.LoadFromFile(srv.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.CurrentContext = ""
+	useKubeconfig(t, cfg)
+	status, _, stderr := gvrwatch(t, "watch", "boats")
+	if status != 1 || !strings.Contains(stderr, "no current-context") {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+}
+
+func useKubeconfig(t *testing.T, cfg *clientcmdapi.Config) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*cfg, file); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+}
+
+func TestTimeoutTooEarly(t *testing.T) {
+	silent := "http://" + listen(t).Addr().String() // accepts connections and never says anything
+	hanging := newHangingProxy(t)                   // says what is served, but lists nothing
 	for args, want := range map[string]string{
-		"watch boats --timeout 100ms --server " + silent:                "the server has not said what it serves within --timeout=100ms",
-		"watch boats --timeout 100ms --until-synced --server " + silent: "the server has not said what it serves within --timeout=100ms",
+		"watch boats --timeout 100ms --server " + silent:                 "the server has not said what it serves within --timeout=100ms",
+		"watch boats --timeout 100ms --until-synced --server " + silent:  "the server has not said what it serves within --timeout=100ms",
+		"watch boats --timeout 200ms --until-synced --server " + hanging: "not synced within --timeout=200ms",
 	} {
-		status, _, stderr := gvrwatch(t, strings.Fields(args)...)
-		if status != 1 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: status %d, %s", args, status, stderr)
+		status, stdout, stderr := gvrwatch(t, strings.Fields(args)...)
+		if status != 1 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, want 1 with %q\n%s%s", args, status, want, stdout, stderr)
 		}
 	}
 }
 
-func newSilentServer(t *testing.T) (url string) {
+func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return "http://" + l.Addr().String()
+	return l
 }
+
+// newHangingProxy passes on all but the requests for objects.
+func newHangingProxy(t *testing.T) (address string) {
+	t.Helper()
+	transport, err := rest.TransportFor(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(srv.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = transport
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/boats") {
+			<-r.Context().Done()
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(hs.Close)
+	return hs.URL
+}
+
+func TestLostOutput(t *testing.T) {
+	for _, args := range []string{
+		"watch boats --until-synced", "watch boats --until-synced -o wide", "watch boats --until-synced -o name",
+		"watch boats --until-synced -o json", "watch boats --until-synced -o yaml",
+		"resources", "resources -o wide", "resources -o name", "resources -o json", "devserver", "demo --for 100ms",
+	} {
+		for err, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {
+			status, stderr := gvrwatchTo(t, brokenWriter{err}, strings.Fields(args)...)
+			if status != want || (status == 1) != strings.Contains(stderr, "can't write the output: no space left on device") {
+				t.Errorf("%s, %v: status %d, want %d (a reader who leaves is no error, a full disk is)\n%s", args, err, status, want, stderr)
+			}
+		}
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

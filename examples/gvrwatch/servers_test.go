@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -49,7 +50,30 @@ func TestDevserver(t *testing.T) {
 	}
 }
 
+func TestDevserverKeepsItsFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for range 2 {
+		ctx, signal := context.WithCancel(t.Context())
+		out := &waiter{enough: func(s string) bool { return strings.HasSuffix(s, "\n") }, then: make(chan bool)}
+		status := make(chan int, 1)
+		var errOut bytes.Buffer
+		go func() {
+			status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: &locked{w: &errOut}}, []string{"devserver", "-v", "--dir", dir})
+		}()
+		out.wait(t)
+		signal()
+		if got := <-status; got != 0 || !strings.Contains(errOut.String(), "apiextensions") {
+			t.Errorf("status %d, and with -v the server's log: %q", got, errOut.String())
+		}
+		if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDemo(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	ctx, signal := context.WithCancel(t.Context())
 	events := regexp.MustCompile(`(ADDED|MODIFIED|DELETED) +(Robot|Planet) `)
 	out := &waiter{then: make(chan bool), enough: func(s string) bool {
@@ -68,6 +92,9 @@ func TestDemo(t *testing.T) {
 	signal()
 	if got := <-status; got != 0 || errOut.String() != "" {
 		t.Errorf("status %d after a signal, want 0; stderr: %s", got, errOut.String())
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 	for _, want := range []string{"is ready after", "SYNCED ", "battery 100 -> 71", "job=", "Seen: "} {
 		if !strings.Contains(out.String(), want) {

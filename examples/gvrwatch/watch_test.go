@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // versions differ from run to run.
@@ -33,6 +34,7 @@ func TestWatchOutput(t *testing.T) {
 		{"watch boats -A --field-selector metadata.name=argo --until-synced -o name", "boat.cli.example.com/argo\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n", "field selector"},
 		{"watch bt,boats -n nowhere --until-synced -o json", `{"type":"SYNCED","resource":"boats.v1.cli.example.com","resourceVersion":N}` + "\n", "",
 			"the same resource twice is watched once; SYNCED is an event for programs"},
+		{"watch boats -A -l name=argo --limit 1 --until-synced -o name", "boat.cli.example.com/argo\n", "", "whatever comes first ends it"},
 		{"watch oceans --timeout 300ms -o name", "ocean.cli.example.com/pacific\n", "gvrwatch: oceans.v1.cli.example.com: synced at resourceVersion N\n",
 			"a cluster-scoped resource does not mind the default namespace"},
 		{"watch oceans --until-synced -o yaml --field-selector metadata.name=none", "resource: oceans.v1.cli.example.com\nresourceVersion: N\ntype: SYNCED\n", "", "YAML"},
@@ -115,5 +117,31 @@ func TestWatchEndsAtASignal(t *testing.T) {
 	signal()
 	if got := <-status; got != 0 || strings.Count(errOut.String(), "\n") != 1 {
 		t.Errorf("status %d after a signal, want 0; stderr: %s", got, errOut)
+	}
+}
+
+func TestLimitCountsObjects(t *testing.T) {
+	// Three objects of two resources; at least one SYNCED comes before the third.
+	status, stdout, _ := gvrwatch(t, "watch", "boats,oceans", "-A", "--limit", "3", "-o", "name")
+	if status != 0 || strings.Count(stdout, "\n") != 3 {
+		t.Errorf("status %d, want 0 with three lines:\n%s", status, stdout)
+	}
+}
+
+func TestNamespaceOfTheKubeconfig(t *testing.T) {
+	cfg, err := clientcmd.LoadFromFile(srv.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Contexts[cfg.CurrentContext].Namespace = "harbour"
+	useKubeconfig(t, cfg)
+	for args, want := range map[string]string{
+		"watch boats --until-synced -o name":            "boat.cli.example.com/bounty\n",
+		"watch boats -n default --until-synced -o name": "boat.cli.example.com/argo\n",
+		"watch oceans --until-synced -o name":           "ocean.cli.example.com/pacific\n",
+	} {
+		if status, stdout, stderr := gvrwatch(t, strings.Fields(args)...); status != 0 || stdout != want {
+			t.Errorf("%s: status %d, %q, want %q; %s", args, status, stdout, want, stderr)
+		}
 	}
 }

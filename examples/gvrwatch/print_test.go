@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func event(kind stream.Type) stream.Event {
+	r := gvr.Resource{Kind: "Boat"}
+	r.Group, r.Version, r.Resource = "example.com", "v1", "boats"
+	ev := stream.Event{Type: kind, Resource: r}
+	switch kind {
+	case stream.Synced:
+		ev.ResourceVersion = "7"
+	case stream.Gap:
+		ev.Gap = &stream.GapDetails{Reason: stream.GapExpired, From: "5"}
+	default:
+		ev.Object = &unstructured.Unstructured{}
+		ev.Object.SetAPIVersion("example.com/v1")
+		ev.Object.SetKind("Boat")
+		ev.Object.SetName("argo")
+	}
+	return ev
+}
+
+func TestPrintEvents(t *testing.T) {
+	inferred := event(stream.Deleted)
+	inferred.Inferred = true
+	all := []stream.Event{event(stream.Added), event(stream.Gap), inferred, event(stream.Synced)}
+	const told = "gvrwatch: boats.v1.example.com: gap from resourceVersion 5 (expired): the differences follow\n" +
+		"gvrwatch: boats.v1.example.com: synced at resourceVersion 7\n"
+	const object = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
+	tests := []struct{ format, stdout, stderr, why string }{
+		{"name", "boat.example.com/argo\nboat.example.com/argo deleted\n", told, "people read stderr, pipes read stdout"},
+		{"", "EVENT      NAME   AGE\nADDED      argo   <unknown>\nDELETED    argo   <unknown>\n", told, "a table of objects"},
+		{"json", `{"type":"ADDED","resource":"boats.v1.example.com","object":` + object + `}
+{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"expired","from":"5"}}
+{"type":"DELETED","resource":"boats.v1.example.com","inferred":true,"object":` + object + `}
+{"type":"SYNCED","resource":"boats.v1.example.com","resourceVersion":"7"}
+`, "", "one object a line, control events among them"},
+		{"yaml", `object:
+  apiVersion: example.com/v1
+  kind: Boat
+  metadata:
+    name: argo
+resource: boats.v1.example.com
+type: ADDED
+---
+gap:
+  from: "5"
+  reason: expired
+resource: boats.v1.example.com
+type: GAP
+---
+inferred: true
+object:
+  apiVersion: example.com/v1
+  kind: Boat
+  metadata:
+    name: argo
+resource: boats.v1.example.com
+type: DELETED
+---
+resource: boats.v1.example.com
+resourceVersion: "7"
+type: SYNCED
+`, "", "one document an event"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.format, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			p := newEventPrinter(genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}, tt.format, false, false)
+			for _, ev := range all {
+				if err := p.print(ev); err != nil {
+					t.Error(err)
+				}
+			}
+			if diff := cmp.Diff([]string{tt.stdout, tt.stderr}, []string{out.String(), errOut.String()}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+func TestLogLines(t *testing.T) {
+	var b bytes.Buffer
+	log := slog.New(logHandler{&b})
+	log.WarnContext(context.Background(), "trying again after a failure", "resource", "boats.v1", "after", 1234*time.Millisecond, "error", errors.New("connection\nrefused"))
+	log.InfoContext(context.Background(), "watching again", "resource", "boats.v1", "resourceVersion", "5")
+	log.DebugContext(context.Background(), "listing", "resource", "boats.v1")
+	want := "gvrwatch: boats.v1: trying again in 1.2s: connection refused\ngvrwatch: boats.v1: watching again\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("one line each, no details (-want +got):\n%s", diff)
+	}
+}
+
+func TestColour(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	tests := []struct {
+		w        io.Writer
+		env      map[string]string
+		terminal bool
+		want     bool
+		why      string
+	}{
+		{&output{w: file}, nil, true, true, "a terminal"},
+		{&output{w: file}, nil, false, false, "a file"},
+		{&output{w: &bytes.Buffer{}}, nil, true, false, "no file at all"},
+		{&output{w: file}, map[string]string{"NO_COLOR": "1"}, true, false, "the user says no"},
+		{&output{w: file}, map[string]string{"TERM": "dumb"}, true, false, "the terminal says no"},
+	}
+	for _, tt := range tests {
+		got := wantsColour(tt.w, func(k string) string { return tt.env[k] }, func(int) bool { return tt.terminal })
+		if got != tt.want {
+			t.Errorf("%v: %s", got, tt.why)
+		}
+	}
+}
