@@ -63,7 +63,7 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 }
 
 // announcedVersions returns the versions of all groups in the order in which
-// they are to be searched, each once, and notes the groups that have none.
+// they are to be searched, and notes the groups that have none.
 func announcedVersions(groups []*metav1.APIGroup, failed map[schema.GroupVersion]error) []schema.GroupVersion {
 	var announced []schema.GroupVersion
 	for _, g := range groups {
@@ -74,10 +74,7 @@ func announcedVersions(groups []*metav1.APIGroup, failed map[schema.GroupVersion
 			failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
 		}
 		for _, v := range preferredFirst(g) {
-			gv := schema.GroupVersion{Group: g.Name, Version: v}
-			if !slices.Contains(announced, gv) {
-				announced = append(announced, gv)
-			}
+			announced = append(announced, schema.GroupVersion{Group: g.Name, Version: v})
 		}
 	}
 	return announced

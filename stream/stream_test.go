@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -191,10 +192,11 @@ func TestConversations(t *testing.T) {
 				{"watch 6", watch("WHATEVER c@7", "open")},
 				{"watch 6", watch(`raw {"type":"ADDED","object":{"metadata":{"name":"x"}}}` + "\n")},
 				{"watch 6", watch("ADDED @7", "open")},
+				{"watch 6", watch(`raw {"type":"ADDED","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c","namespace":7,"resourceVersion":"7"}}}` + "\n")},
 				{"watch 6", watch("ADDED c@7", "open")},
 			},
 			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7"},
-			"no JSON, an unknown type, no kind, no name: nothing is told, nothing is passed over"},
+			"no JSON, an unknown type, no kind, no name, no namespace: nothing is told, nothing is passed over"},
 		{"token refused",
 			[]exchange{
 				{"list", list("5", "p2", "a@2")},
@@ -228,11 +230,12 @@ func TestConversations(t *testing.T) {
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"an impatient proxy, or rest.Config.Timeout: nothing has expired"},
 		{"broken off while opening",
-			[]exchange{
-				{"list", list("5", "")},
-				{"watch 5", breakOff}, {"watch 5", breakOff}, {"watch 5", breakOff}, {"watch 5", breakOff},
-				{"watch 5", watch("ADDED a@6", "open")},
-			},
+			slices.Concat(
+				[]exchange{{"list", list("5", "")}},
+				// client-go itself tries eleven times before it gives up.
+				slices.Repeat([]exchange{{"watch 5", breakOff}}, 4*11),
+				[]exchange{{"watch 5", watch("ADDED a@6", "open")}},
+			),
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"client-go makes an empty watch of it; it is no answer of the server, so nothing has expired"},
 		{"an object for a list",
