@@ -379,3 +379,26 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 }
+
+func TestDocumentOfAnothersName(t *testing.T) {
+	// In the legacy form client-go believes a document about its own version.
+	s := newAPIServer(t, cluster()...)
+	s.legacy = true
+	s.respond = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/apis/apps/v1" {
+			return false
+		}
+		writeJSON(w, metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{namespaced("bads", "bad", "Bad")}})
+		return true
+	}
+	r := discovery.NewResolver(s.client, nil)
+	if got, err := r.Resolve(t.Context(), ref(t, "v1/pods")); err != nil || got.String() != "pods.v1" {
+		t.Errorf("the core group is hidden: %v, %v", got, err)
+	}
+	var unavailable *discovery.UnavailableError
+	for _, name := range []string{"deployments.apps", "bads"} {
+		if got, err := r.Resolve(t.Context(), ref(t, name)); !errors.As(err, &unavailable) {
+			t.Errorf("%s: got %v, %v, want an *UnavailableError", name, got, err)
+		}
+	}
+}

@@ -47,7 +47,10 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 		if list == nil {
 			continue
 		}
-		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if _, taken := documents[gv]; err == nil && !taken {
+			// The first one that says so, since the lists come in the order of groups: a
+			// broken API that calls itself "v1" must not hide the core group.
 			documents[gv] = list
 		}
 	}
@@ -67,6 +70,9 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 func announcedVersions(groups []*metav1.APIGroup, failed map[schema.GroupVersion]error) []schema.GroupVersion {
 	var announced []schema.GroupVersion
 	for _, g := range groups {
+		if g == nil {
+			continue
+		}
 		if len(g.Versions) == 0 && g.Name != "" && !hasGroup(failed, g.Name) {
 			// Aggregated discovery leaves stale versions out, and client-go forgets
 			// why if nothing else is served. (A core group without versions is what

@@ -23,6 +23,11 @@
 // event that can't be decoded is asked for again and again, with waits, and only
 // the Logger hears of it.
 //
+// All of this takes resourceVersions for what Kubernetes says they are: every
+// change of a resource has a higher one than the changes before it, and so has
+// every deletion, or the object's last one. Versions that are no numbers are
+// trusted to come in order.
+//
 // A connection that is dead without being closed is noticed when the server
 // should have ended the watch: at most ten and a half minutes after it began.
 //

@@ -111,7 +111,16 @@ func TestFakeWatchCloses(t *testing.T) {
 			open, err = c.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
 			return true, open, err
 		})
+		changed := make(chan bool)
+		lists := 0
+		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if lists++; lists == 2 {
+				<-changed
+			}
+			return false, nil, nil
+		})
 		got := onSynced(t, newStream(t, c, nil), 1, func() {
+			defer close(changed)
 			synctest.Wait()
 			must(t)(w.Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
 			synctest.Wait()
@@ -256,6 +265,27 @@ func TestEndWaitsForTheWatch(t *testing.T) {
 		}
 		if !w.ended.Load() {
 			t.Error("the range was left before the watch's goroutine had ended")
+		}
+	})
+}
+
+func TestLateWatchIsStopped(t *testing.T) {
+	// A client that does not honour its context may return a watch that nobody
+	// waits for any more.
+	synctest.Test(t, func(t *testing.T) {
+		late := &slowToEnd{result: make(chan apiwatch.Event)}
+		first := true
+		s := watchWith(t, func() apiwatch.Interface {
+			if first {
+				first = false
+				time.Sleep(time.Hour)
+				return late
+			}
+			return apiwatch.NewFake()
+		})
+		record(t, s, 2*time.Hour)
+		if !late.ended.Load() {
+			t.Error("it was left running")
 		}
 	})
 }

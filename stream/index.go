@@ -67,6 +67,9 @@ func (x *index) put(o object) []change {
 	if ok && e.uid == "" {
 		e.uid = known.uid // what does not say who it is is no proof of another one
 	}
+	if known.uid == "" {
+		known.uid = e.uid // nor is what did not say
+	}
 	x.entries[name] = e
 	switch {
 	case !ok:
@@ -102,6 +105,8 @@ func (x *index) remove(o object) []change {
 		return []change{{kind: Deleted}}
 	case notAfter(known.version, o.version):
 		// A later one of that name has come and gone, so this one is gone as well.
+		// (Where versions can't be compared it may be the replay of an earlier one's
+		// end, and a deletion must not be invented.)
 		delete(x.entries, name)
 		return []change{{Deleted, known.identity(name)}}
 	}

@@ -68,6 +68,7 @@ func TestIndex(t *testing.T) {
 		{"gone meanwhile", []op{list(obj("d", "4", "6"), obj("b", "2", "6"), obj("c", "3", "6"), obj("a", "1", "5"))}, list(),
 			"DELETED a/1@5, DELETED b/2@6, DELETED c/3@6, DELETED d/4@6", "by uid and last version, in the order of names"},
 		{"gone for good", []op{list(obj("a", "1", "5")), list()}, list(), "", "an end is told once"},
+		{"no uid in an earlier version", []op{list(obj("a", "", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "what did not say who it was is no proof of another one"},
 		{"no uid in a later version", []op{list(obj("a", "1", "5"))}, list(obj("a", "", "7")), "MODIFIED", "what does not say who it is is no proof of another one"},
 		{"recreated meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "9")), "DELETED a/1@5, ADDED", "another object of the same name: the first one's end is told first"},
 		{"same version, other uid", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "5")), "DELETED a/1@5, ADDED", "the uid decides (a restored etcd can repeat versions)"},

@@ -217,6 +217,9 @@ func (s listing) failed(err error) state {
 		return s.restart(err)
 	}
 	s.tries++
+	if !s.synced && (isUnusable(err) || isFinal(err) && s.failures >= maxTries) {
+		return stopped{err}
+	}
 	if isExpired(err) || isFinal(err) || s.tries >= maxTries {
 		// The server can't or won't go on with this list. After a 410 it may offer a
 		// token for the rest as it is now, but such a list holds for no version. What
@@ -327,8 +330,12 @@ func isExpired(err error) bool {
 // they may: a role binding replaced, a CRD recreated, a token renewed.
 func isFinal(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
-		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInvalid(err) ||
-		errors.Is(err, errNoVersion) || errors.Is(err, errNameless) || errors.Is(err, errNoList)
+		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInvalid(err) || isUnusable(err)
+}
+
+// isUnusable: the server answered, but with what can't be told and watched.
+func isUnusable(err error) bool {
+	return errors.Is(err, errNoVersion) || errors.Is(err, errNameless) || errors.Is(err, errNoList)
 }
 
 func retryAfter(err error) time.Duration {

@@ -63,7 +63,7 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 // a list that can't be used (no resourceVersion, objects without names).
 // Everything else is tried again, after waits of at most 30 s, or as the server
 // asks, up to an hour. (client-go itself waits as a Retry-After header asks, up
-// to ten times; after two minutes of that it is asked anew.) Stop ends the
+// to ten times; after some minutes of that it is asked anew.) Stop ends the
 // sequence without an error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

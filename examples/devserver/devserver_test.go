@@ -383,6 +383,16 @@ func TestDamagedData(t *testing.T) {
 				}
 			}
 		},
+		"pages of the database": func(t *testing.T, dir string) {
+			db, err := os.OpenFile(filepath.Join(dir, "etcd", "member", "snap", "db"), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if _, err := db.WriteAt(bytes.Repeat([]byte("damage"), 4096), 8192); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"database": func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, "etcd", "member", "snap", "db"), bytes.Repeat([]byte("damage"), 4096), 0o600); err != nil {
 				t.Fatal(err)

@@ -64,20 +64,24 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e, err = nil, damagedError(c.Dir, p)
+			e, err = nil, dataError(c.Dir, p)
 		}
 	}()
 	// The database is opened in a goroutine of etcd's, whose panic nobody can catch.
 	if err := checkDatabase(filepath.Join(c.Dir, "member", "snap", "db")); err != nil {
-		return nil, damagedError(c.Dir, err)
+		return nil, dataError(c.Dir, err)
 	}
-	return embed.StartEtcd(c)
+	if e, err = embed.StartEtcd(c); err != nil {
+		return nil, dataError(c.Dir, err)
+	}
+	return e, nil
 }
 
-func damagedError(dir string, cause any) error {
-	return fmt.Errorf("the data in %s can't be read (%v): remove it to start anew", dir, cause)
+func dataError(dir string, cause any) error {
+	return fmt.Errorf("etcd can't work with the data in %s (%v): if it is damaged, remove it to start anew", dir, cause)
 }
 
+// checkDatabase reads all of the database, and panics or fails if it is damaged.
 func checkDatabase(path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		return nil // etcd makes a new one
@@ -86,7 +90,12 @@ func checkDatabase(path string) error {
 	if err != nil {
 		return err
 	}
-	return db.Close()
+	defer db.Close()
+	return db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(_, _ []byte) error { return nil })
+		})
+	})
 }
 
 // chooseSocket puts the socket in the data folder, or, if its path is too long

@@ -55,7 +55,7 @@ func private(path string) error {
 		return err
 	case !ours(info):
 		return fmt.Errorf("the data folder %s belongs to another user: choose one of your own", path)
-	case info.Mode().Perm()&0o022 != 0:
+	case open(info):
 		return fmt.Errorf("the data folder %s can be written to by others: chmod go-w it, or choose another", path)
 	}
 	return nil

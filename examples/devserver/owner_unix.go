@@ -13,3 +13,6 @@ func ours(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || int(stat.Uid) == os.Geteuid()
 }
+
+// open says whether others may write to a file.
+func open(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }

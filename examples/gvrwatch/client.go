@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -30,7 +29,6 @@ var silenceClientGo = sync.OnceFunc(func() {
 	flags.Set("stderrthreshold", "FATAL") // else errors go to stderr, wherever the rest goes
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	utilruntime.ErrorHandlers = nil //nolint:reassign // the documented way
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 })
 

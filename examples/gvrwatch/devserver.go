@@ -23,7 +23,7 @@ func newDevserver(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Run a real API server on loopback until a signal comes",
 		Long: "Run a real API server (etcd and apiextensions-apiserver in this process, on 127.0.0.1) that serves\n" +
 			"CustomResourceDefinitions and their objects. When it is ready, one line of JSON goes to stdout:\n" +
-			`{"kubeconfig":"…","server":"https://127.0.0.1:…"}. It runs until SIGINT or SIGTERM.`,
+			`{"kubeconfig":"…","server":"https://127.0.0.1:…"}. It runs until a signal ends it.`,
 		Example: "  gvrwatch devserver --dir /tmp/dev --port 16443\n  kubectl --kubeconfig /tmp/dev/kubeconfig api-resources",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,16 +20,29 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), ends()...)
 	// A second signal kills, in case the end hangs; but not one that comes with the
 	// first, as from timeout(1), which signals the program and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	// A reader that leaves (| head) shall be an error of Write, not the death of a
-	// program that has a server to stop and a folder to remove.
-	signal.Ignore(syscall.SIGPIPE)
+	// program that has a server to stop and a folder to remove. (Notify, since a
+	// program that this one runs for credentials would inherit Ignore.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(status)
+}
+
+// ends are the signals that end the program: not those that nohup, or the shell
+// for a job in the background, has it ignore.
+func ends() []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
 }
 
 const (
