@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -111,16 +112,15 @@ func TestFakeWatchCloses(t *testing.T) {
 			open, err = c.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
 			return true, open, err
 		})
-		changed := make(chan bool)
 		lists := 0
 		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if lists++; lists == 2 {
-				<-changed
+				// The wait that follows ends when all the changes have been made.
+				return true, nil, errors.New("not yet")
 			}
 			return false, nil, nil
 		})
 		got := onSynced(t, newStream(t, c, nil), 1, func() {
-			defer close(changed)
 			synctest.Wait()
 			must(t)(w.Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
 			synctest.Wait()
