@@ -74,11 +74,12 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver 
 //
 // Answers are used again for Options.CacheFor (for five seconds at most while an
 // API does not answer), so a type removed meanwhile may still be returned. An
-// error never is: before one of *NotFoundError,
-// *AmbiguousError or *UnavailableError is returned, the server has been asked
-// anew. When ctx ends, its cause is returned, as soon as the client honours
-// it: client-go's own does at once. A look is made under the ctx of one of those
-// who wait for it; if that ends, another of them looks.
+// error is never used again: before one of *NotFoundError, *AmbiguousError or
+// *UnavailableError is returned, the server has been asked anew.
+//
+// When ctx ends, its cause is returned, as soon as the client honours it:
+// client-go's own does at once. A look is made under the ctx of one of those who
+// wait for it; if that ends, another of them looks.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	known, now := r.known()
 	if known != nil {

@@ -100,7 +100,7 @@ func (x *index) remove(o object) []change {
 	switch {
 	case !ok:
 		return nil // it has not been told of, or its end has
-	case known.uid == o.GetUID() || o.GetUID() == "":
+	case known.uid == o.GetUID() || known.uid == "" || o.GetUID() == "":
 		delete(x.entries, name)
 		return []change{{kind: Deleted}}
 	case notAfter(known.version, o.version):

@@ -83,6 +83,8 @@ func TestIndex(t *testing.T) {
 		{"live end", []op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "with the server's object"},
 		{"end of the unknown", nil, remove(obj("a", "1", "6")), "", "never told of, or told of its end"},
 		{"end of one of no uid", []op{put(obj("a", "1", "5"))}, remove(obj("a", "", "6")), "DELETED", "by name"},
+		{"end of one that had no uid", []op{put(obj("a", "", "5"))}, remove(obj("a", "1", "6")), "DELETED", "by name"},
+		{"end of one that had neither", []op{put(obj("a", "", ""))}, remove(obj("a", "1", "6")), "DELETED", "a removal must be told, even of a double's object that got its uid and version late"},
 		{"end of a predecessor", []op{put(obj("a", "2", "8"))}, remove(obj("a", "1", "7")), "", "told of already"},
 		{"end of somebody, opaque versions", []op{put(obj("a", "2", "x"))}, remove(obj("a", "1", "y")), "", "whose end is later can't be told: no guess"},
 		{"old end never told", []op{put(obj("a", "1", "5"))}, removeOld(obj("a", "1", "5")), "DELETED", "a server whose last event bears the version of the one before"},
