@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clientdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
@@ -34,7 +33,7 @@ func TestReadmeProgram(t *testing.T) {
 
 	// It resolves the name and asks for the objects, which this server has not.
 	s := newAPIServer(t, cluster()...)
-	if err := watchDeployments(t.Context(), s.config); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "can't list deployments.v1.apps") {
+	if err := watchDeployments(t.Context(), s.config); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "can't watch deployments.v1.apps") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -49,7 +48,11 @@ func watchDeployments(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(dynamic.NewForConfigOrDie(cfg), resource, &stream.Options{Namespace: "default"})
+	client, err := stream.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	s, err := stream.New(client, resource, &stream.Options{Namespaces: []string{"default"}})
 	if err != nil {
 		return err
 	}

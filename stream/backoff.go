@@ -6,16 +6,31 @@ import (
 )
 
 const (
-	// A server that sends an event and closes, every time, is asked again after
-	// 0.8 s on average: the second wait, over and over.
-	firstBackoff = 800 * time.Millisecond
+	// The first attempt comes soon: most failures are a server that restarts or a
+	// connection that broke. A server that sends an event and closes, every time, is
+	// asked again after the second wait, over and over: 0.4 s on average.
+	firstBackoff = 200 * time.Millisecond
+	nextBackoff  = 800 * time.Millisecond
 	maxBackoff   = 30 * time.Second
+	// What was refused is asked for again more slowly, but so that rights that come
+	// back are noticed within a quarter of a minute.
+	slowBackoff    = 2 * time.Second
+	maxSlowBackoff = 15 * time.Second
 )
 
 // backoff is the wait before attempt n, 1 being the first repetition: a random
 // time up to a bound that doubles ("full jitter"), so that the clients of a
 // server that comes back do not come back together.
 func backoff(n int) time.Duration {
-	bound := firstBackoff << min(max(n-1, 0), 10)
-	return rand.N(min(bound, maxBackoff) + 1)
+	bound := firstBackoff
+	if n > 1 {
+		bound = min(nextBackoff<<min(n-2, 10), maxBackoff)
+	}
+	return rand.N(bound + 1)
+}
+
+// refusedBackoff is the wait after attempt n was refused.
+func refusedBackoff(n int) time.Duration {
+	bound := min(slowBackoff<<min(max(n-1, 0), 10), maxSlowBackoff)
+	return bound/2 + rand.N(bound/2+1)
 }

@@ -9,47 +9,43 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-const (
-	// overtime is how long after its lifetime a watch may still end by itself.
-	overtime = 30 * time.Second
-	// partingTime is how long close waits for the watch's goroutine.
-	partingTime = time.Second
-)
+// partingTime is how long close waits for the watch's goroutine.
+const partingTime = time.Second
 
-var errOverdue = errors.New("the connection is dead: the server should have ended the watch by now")
+var (
+	// errUnreadable is wrapped by what is wrong with a frame.
+	errUnreadable = errors.New("the server sent an event that can't be read")
+	errSilent     = errors.New("the watch fell silent")
+)
 
 // connection is a watch that the server has accepted.
 type connection struct {
-	watch  watch.Interface
-	cancel context.CancelCauseFunc
-	opened time.Time
-	death  *time.Timer // fires when the server should long have ended it
+	watch    watch.Interface
+	cancel   context.CancelCauseFunc
+	opened   time.Time
+	lifetime time.Duration // that the server was asked for
+	immortal bool          // client-go's fake: its silence means nothing
 
-	check func(*unstructured.Unstructured) (object, error)
-	told  told // by the frame last received
+	accept func(*unstructured.Unstructured) (object, error)
+	wrap  func(error) error
+	seen  func(kind Type, rv string)
+
+	timer  *time.Timer
+	told   told // by the frame last received
+	frames int
+	err    error // that ended it
 }
 
 // told is what a frame tells of an object.
 type told struct {
 	object
-	deleted bool
-}
-
-func (t told) changes(x *index, old bool) []change {
-	switch {
-	case t.deleted && old:
-		return x.removeOld(t.object)
-	case t.deleted:
-		return x.remove(t.object)
-	case old:
-		return x.putOld(t.object)
-	}
-	return x.put(t.object)
+	kind Type
 }
 
 // take returns what was received last, once: nothing keeps it after that.
@@ -59,24 +55,54 @@ func (c *connection) take() told {
 	return t
 }
 
-// receive waits for the next frame, or for the end.
-func (c *connection) receive(ctx context.Context) input {
+// receive waits for the next frame, for the end, or until nothing has come for
+// as long as patience.
+func (c *connection) receive(ctx context.Context, patience time.Duration) input {
+	select { // without a timer, while events keep coming
+	case ev, ok := <-c.watch.ResultChan():
+		return c.received(ev, ok)
+	default:
+	}
+	var silence <-chan time.Time
+	if !c.immortal {
+		if c.timer == nil {
+			c.timer = time.NewTimer(patience)
+		} else {
+			c.timer.Reset(patience)
+		}
+		silence = c.timer.C
+	}
 	select {
 	case ev, ok := <-c.watch.ResultChan():
-		if !ok {
-			return closed{after: time.Since(c.opened)}
-		}
-		in, err := c.read(ev)
-		if err != nil {
-			// Whatever comes after an error is not to be trusted.
-			return closed{time.Since(c.opened), err}
-		}
-		return in
-	case <-c.death.C:
-		return closed{time.Since(c.opened), errOverdue}
+		return c.received(ev, ok)
+	case <-silence:
+		c.err = errSilent
+		return silent{}
 	case <-ctx.Done():
-		return closed{}
+		return silent{} // the driver looks at ctx first
 	}
+}
+
+func (c *connection) received(ev watch.Event, ok bool) input {
+	if !ok {
+		return c.closed(nil)
+	}
+	in, err := c.read(ev)
+	if err != nil {
+		// Whatever comes after an error is not to be trusted.
+		return c.closed(err)
+	}
+	return in
+}
+
+func (c *connection) closed(err error) input {
+	if err != nil {
+		err = c.wrap(err)
+	}
+	c.err = err
+	open := time.Since(c.opened)
+	// Servers end watches on their own clock, so a moment early is no surprise.
+	return closed{after: open, planned: open >= c.lifetime-time.Second, err: err}
 }
 
 func (c *connection) read(ev watch.Event) (input, error) {
@@ -85,24 +111,43 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	case watch.Error:
 		return nil, errorOf(ev.Object)
 	default:
-		return nil, fmt.Errorf("the server sent an event of the unknown type %q", ev.Type)
+		return nil, fmt.Errorf("%w: it has the unknown type %q", errUnreadable, ev.Type)
 	}
 	u, ok := ev.Object.(*unstructured.Unstructured)
 	if !ok || u == nil {
-		return nil, fmt.Errorf("the client sent a %T instead of an *unstructured.Unstructured", ev.Object)
+		return nil, fmt.Errorf("%w: the client made a %T of it, not an *unstructured.Unstructured", errUnreadable, ev.Object)
 	}
 	if ev.Type == watch.Bookmark {
-		return frame{bookmark: true, rv: u.GetResourceVersion()}, nil
+		c.count(ev.Type, u.GetResourceVersion())
+		kind := bookmarkFrame
+		if u.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			kind = markerFrame
+		}
+		return frame{kind, u.GetResourceVersion()}, nil
 	}
-	o, err := c.check(u)
+	o, err := c.accept(u)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	c.told = told{o, ev.Type == watch.Deleted}
-	if strings.HasPrefix(o.version, noVersion) {
-		return frame{}, nil
+	c.told = told{o, Type(ev.Type)}
+	f := frame{kind: changedFrame}
+	if ev.Type == watch.Added {
+		f.kind = addedFrame
 	}
-	return frame{rv: o.version}, nil
+	if !strings.HasPrefix(o.version, noVersion) {
+		f.rv = o.version
+	}
+	c.count(ev.Type, f.rv)
+	return f, nil
+}
+
+func (c *connection) count(kind watch.EventType, rv string) {
+	c.frames++
+	c.seen(Type(kind), rv)
+}
+
+func (c *connection) end(namespace string) WatchEnd {
+	return WatchEnd{Namespace: namespace, Duration: time.Since(c.opened), Frames: c.frames, Err: c.err}
 }
 
 // errorOf is what an ERROR event says.
@@ -113,12 +158,11 @@ func errorOf(o runtime.Object) error {
 	return apierrors.FromObject(o)
 }
 
-// close ends the watch and waits for its goroutine. It may be called on nil.
+// close ends the watch and waits for its goroutine.
 func (c *connection) close() {
-	if c == nil {
-		return
+	if c.timer != nil {
+		c.timer.Stop()
 	}
-	c.death.Stop()
 	c.watch.Stop()
 	c.cancel(nil)
 	// watch.Interface promises that the channel is closed after Stop. Not every

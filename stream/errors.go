@@ -3,8 +3,24 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// What kind of trouble an error that Events yielded is, for errors.Is.
+var (
+	// ErrUnauthorized: the server does not know who asks (401).
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrForbidden: who asks may not (403).
+	ErrForbidden = errors.New("forbidden")
+	// ErrGone: the server does not serve the resource (404).
+	ErrGone = errors.New("gone")
+	// ErrExpired: the server no longer knows what happened since a version (410).
+	ErrExpired = errors.New("expired")
 )
 
 // ErrBusy is yielded by a second range over Events while one is running: one
@@ -55,8 +71,20 @@ func (e *SelectorError) Error() string {
 
 func (e *SelectorError) Unwrap() error { return e.Err }
 
+// OptionsError says that an option has a value it can't have, or that options
+// contradict each other.
+type OptionsError struct {
+	Option string // the field of Options, or "A and B"
+	Reason string // what is wrong, and what would be right
+}
+
+func (e *OptionsError) Error() string {
+	return fmt.Sprintf("stream: bad Options.%s: %s", e.Option, e.Reason)
+}
+
 // RequestError says which request failed for good. The predicates of
-// k8s.io/apimachinery/pkg/api/errors, such as IsForbidden, look through it.
+// k8s.io/apimachinery/pkg/api/errors, such as IsForbidden, look through it, and
+// so do errors.Is(err, ErrForbidden) and its like.
 type RequestError struct {
 	Verb      string // "list" or "watch"
 	Resource  gvr.Resource
@@ -73,3 +101,69 @@ func (e *RequestError) Error() string {
 }
 
 func (e *RequestError) Unwrap() error { return e.Err }
+
+// Is sorts the error into ErrUnauthorized, ErrForbidden, ErrGone and ErrExpired.
+func (e *RequestError) Is(target error) bool {
+	switch target {
+	case ErrUnauthorized:
+		return apierrors.IsUnauthorized(e.Err)
+	case ErrForbidden:
+		return apierrors.IsForbidden(e.Err)
+	case ErrGone:
+		return apierrors.IsNotFound(e.Err)
+	case ErrExpired:
+		return isExpired(e.Err)
+	}
+	return false
+}
+
+// GapError ends a sequence that was asked to Fail rather than to heal a gap.
+type GapError struct {
+	Reason GapReason
+	From   string // the resourceVersion up to which everything has been told
+	Err    error  // what the server said, if anything
+}
+
+func (e *GapError) Error() string {
+	s := fmt.Sprintf("what happened since resourceVersion %s can't be told (%s)", e.From, e.Reason)
+	if e.Err != nil {
+		s += fmt.Sprintf(": %v", e.Err)
+	}
+	return s
+}
+
+func (e *GapError) Unwrap() error { return e.Err }
+
+// Is says that the gap is ErrExpired if that is its Reason.
+func (e *GapError) Is(target error) bool {
+	return target == ErrExpired && e.Reason == GapExpired
+}
+
+var tooOld = regexp.MustCompile(`too old resource version: \d+ \((\d+)\)`)
+
+// Oldest is the oldest resourceVersion that the server can still be watched
+// from, or "" if it did not say so. (A kube-apiserver's watch cache does, in a
+// message; nothing in this package acts on it.)
+func (e *GapError) Oldest() string {
+	var status apierrors.APIStatus
+	if !errors.As(e.Err, &status) {
+		return ""
+	}
+	if m := tooOld.FindStringSubmatch(status.Status().Message); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// GaveUpError ends a sequence whose requests have failed for longer than
+// Options.GiveUpAfter.
+type GaveUpError struct {
+	After time.Duration
+	Err   error // the last failure
+}
+
+func (e *GaveUpError) Error() string {
+	return fmt.Sprintf("gave up after %v of failures, of which the last was: %v", e.After.Round(time.Millisecond), e.Err)
+}
+
+func (e *GaveUpError) Unwrap() error { return e.Err }

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -14,12 +16,16 @@ type Type string
 const (
 	Added    Type = "ADDED"
 	Modified Type = "MODIFIED"
-	// Deleted is an object that no longer exists or no longer matches the selectors.
+	// Deleted is an object that no longer exists, or no longer matches the
+	// selectors or Options.Select.
 	Deleted Type = "DELETED"
-	// Synced follows a list, once a watch is open: everything that existed at
+	// Bookmark says that everything up to ResourceVersion has been told. It is only
+	// told if Options.Bookmarks is set.
+	Bookmark Type = "BOOKMARK"
+	// Synced follows a snapshot, once a watch is open: everything that existed at
 	// ResourceVersion has been told, and what changes from there on will be.
 	Synced Type = "SYNCED"
-	// Gap says that the server can't tell what happened since Gap.From. Only the
+	// Gap says that it can't be told what happened since Gap.From. Only the
 	// differences to what was told before follow, then SYNCED.
 	Gap Type = "GAP"
 )
@@ -28,35 +34,65 @@ const (
 type Event struct {
 	Type     Type
 	Resource gvr.Resource
-	// Object is nil for SYNCED and GAP. It is the receiver's own to keep and change.
+	// Namespace is the one that the list or the watch was confined to: one of
+	// Options.Namespaces, or empty where the whole cluster is watched. It is empty
+	// for SYNCED, which is for all of them.
+	Namespace string
+	// Object is nil for BOOKMARK, SYNCED and GAP. It is the receiver's own to keep
+	// and change.
 	Object *unstructured.Unstructured
-	// ResourceVersion is the object's, or the list's for SYNCED. It is empty for
-	// GAP, and where the server gave none (client-go's fakes).
+	// ResourceVersion is the object's; for SYNCED that of the snapshot, for BOOKMARK
+	// the server's. It is empty for GAP, for a SYNCED of several namespaces, and
+	// where the server gave none (client-go's fakes).
 	ResourceVersion string
 	// Inferred says that it was found by comparing with what was told before, not
-	// told by an event of the server: what differs in a list after a GAP, or the end
-	// of an object that another one of the same name has replaced. The Object
+	// told by an event of the server: what differs in a snapshot after a GAP, or the
+	// end of an object that another one of the same name has replaced. The Object
 	// of an inferred DELETED holds only apiVersion, kind, and of its metadata
-	// namespace, name, uid and the last resourceVersion that was told.
+	// namespace, name, uid and the last resourceVersion that was known.
 	Inferred bool
 	// Gap is nil but for GAP.
 	Gap *GapDetails
 }
 
-// GapDetails says why and from where a sequence has a gap.
+// GapDetails says why, from where and for how long it is not known what happened.
 type GapDetails struct {
 	Reason GapReason
-	From   string // the resourceVersion up to which everything has been told
+	// From is the resourceVersion up to which everything has been told, To that of
+	// the snapshot whose differences follow. To is empty where the server sends it
+	// last (a streaming list, used for this only by those who may not list), and the
+	// SYNCED that follows may have a newer one, if the snapshot had to begin again.
+	From, To string
+	// Duration is the time since the server last showed that it was alive.
+	Duration time.Duration
+	// HistoryLost says that what was told before can't be compared with, so that
+	// more than the states in between is lost. With IndexNone everything follows as
+	// ADDED once more, and objects that are gone are not told. After a start at a
+	// version (After), objects that were never told may be gone without a word.
+	HistoryLost bool
 }
 
-// GapReason is why the server can't tell what happened since a resourceVersion.
+// GapReason is why it can't be told what happened since a resourceVersion.
 type GapReason string
 
 const (
 	// GapExpired: the server answered 410, or kept closing watches at that
-	// version without a word (kubernetes/kubernetes#104171).
+	// version without a word (kubernetes/kubernetes#104171, #137089).
 	GapExpired GapReason = "expired"
+	// GapRewound: the server's versions are lower than what was told: it has gone
+	// back in time, as when its etcd was restored from a backup.
+	GapRewound GapReason = "rewound"
+	// GapPoison: the server sent what can't be read, at the same version again and
+	// again.
+	GapPoison GapReason = "poison"
 	// GapUnversioned: the watch ended and its events bore no resourceVersion to go
 	// on from, as those of client-go's fakes, or one that can't follow the last.
 	GapUnversioned GapReason = "unversioned"
+	// GapRestarted: with IndexNone, a snapshot broke off and began again, and what
+	// of it was told before is not known.
+	GapRestarted GapReason = "restarted"
 )
+
+// Ack says that the event has been handled. It may be called in any order, from
+// any goroutine, and more than once. Without a checkpoint it does nothing.
+func (e Event) Ack() {}

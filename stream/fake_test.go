@@ -89,7 +89,7 @@ func TestFakeInOneNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClient(widget("default", "a", "red"), widget("other", "b", "red"))
 		w := c.Resource(widgets().GroupVersionResource)
-		got := onSynced(t, newStream(t, c, &stream.Options{Namespace: "default"}), 1, func() {
+		got := onSynced(t, newStream(t, c, &stream.Options{Namespaces: []string{"default"}}), 1, func() {
 			synctest.Wait()
 			must(t)(w.Namespace("other").Create(t.Context(), widget("other", "c", "red"), metav1.CreateOptions{}))
 			must(t)(w.Namespace("default").Create(t.Context(), widget("default", "d", "red"), metav1.CreateOptions{}))
@@ -129,7 +129,7 @@ func TestFakeWatchCloses(t *testing.T) {
 			must(t)(w.Update(t.Context(), widget("default", "c", "green"), metav1.UpdateOptions{}))
 		})
 		want := []string{"ADDED a@", "ADDED b@", "ADDED c@", "SYNCED 4", "MODIFIED a@",
-			"GAP unversioned from 4", "MODIFIED c@ inferred", "DELETED b@ inferred", "SYNCED 6"}
+			"GAP unversioned from 4 to 6", "MODIFIED c@ inferred", "DELETED b@ inferred", "SYNCED 6"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

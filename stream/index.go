@@ -2,6 +2,7 @@ package stream
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ type entry struct {
 	uid     types.UID // empty on client-go's fakes
 	version string
 	list    uint32 // the newest list that had it
+	hidden bool
 }
 
 // change is what an object means to somebody who knows what the index knows.
@@ -43,7 +45,32 @@ func newIndex() *index { return &index{entries: map[types.NamespacedName]entry{}
 func (x *index) beginList() { x.lists++ }
 
 // endList removes what the list did not have, in the order of names.
-func (x *index) endList() []change {
+type known struct {
+	identity
+	hidden bool
+}
+
+func (x *index) len() int { return len(x.entries) }
+func (x *index) has(n types.NamespacedName) bool { _, ok := x.entries[n]; return ok }
+func (x *index) all() iter.Seq[known] {
+	return func(yield func(known) bool) {
+		for n, e := range x.entries {
+			if !yield(known{*e.identity(n), e.hidden}) {
+				return
+			}
+		}
+	}
+}
+func (x *index) enter(k known) {
+	x.entries[k.NamespacedName] = entry{uid: k.uid, version: k.version, hidden: k.hidden}
+}
+func (x *index) put(o object, selected bool) iter.Seq[change]    { return slices.Values(x.put_(o)) }
+func (x *index) putOld(o object, selected bool) iter.Seq[change] { return slices.Values(x.putOld_(o)) }
+func (x *index) remove(o object) iter.Seq[change]                { return slices.Values(x.remove_(o)) }
+func (x *index) removeOld(o object) iter.Seq[change]             { return slices.Values(x.removeOld_(o)) }
+func (x *index) endList() iter.Seq[change]                       { return slices.Values(x.endList_()) }
+
+func (x *index) endList_() []change {
 	var gone []change
 	for name, e := range x.entries {
 		if e.list != x.lists {
@@ -60,7 +87,7 @@ func (x *index) endList() []change {
 }
 
 // put enters an object that exists and returns what that changes.
-func (x *index) put(o object) []change {
+func (x *index) put_(o object) []change {
 	name := o.name()
 	e := entry{uid: o.GetUID(), version: o.version, list: x.lists}
 	known, ok := x.entries[name]
@@ -85,16 +112,16 @@ func (x *index) put(o object) []change {
 // putOld enters an object from an event that may be a replay: only what is newer
 // than the version that was told is news. Of an object that is not known it can't
 // be told whether its end has been told.
-func (x *index) putOld(o object) []change {
+func (x *index) putOld_(o object) []change {
 	known, ok := x.entries[o.name()]
 	if !ok || known.uid != o.GetUID() || notAfter(o.version, known.version) {
 		return nil
 	}
-	return x.put(o)
+	return x.put_(o)
 }
 
 // remove takes out an object that the server says is gone.
-func (x *index) remove(o object) []change {
+func (x *index) remove_(o object) []change {
 	name := o.name()
 	known, ok := x.entries[name]
 	switch {
@@ -116,12 +143,12 @@ func (x *index) remove(o object) []change {
 // removeOld takes out an object from an event that may be a replay: one of an
 // earlier version than was told is. (Servers exist whose last event of an object
 // bears the version of the one before.)
-func (x *index) removeOld(o object) []change {
+func (x *index) removeOld_(o object) []change {
 	known, ok := x.entries[o.name()]
 	if !ok || known.uid != o.GetUID() || !notAfter(known.version, o.version) {
 		return nil
 	}
-	return x.remove(o)
+	return x.remove_(o)
 }
 
 func (e entry) identity(name types.NamespacedName) *identity {

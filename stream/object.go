@@ -36,7 +36,11 @@ func faked(o *unstructured.Unstructured) object {
 }
 
 func (o object) name() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	return namespacedName(o.GetNamespace(), o.GetName())
+}
+
+func namespacedName(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 func hash(o *unstructured.Unstructured) string {

@@ -1,56 +1,112 @@
 package stream
 
 import (
-	"errors"
 	"log/slog"
-	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/gvrwatch/gvrwatch/gvr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Options narrow what a Stream watches. The zero value is the default.
+// Options say what a Stream watches and how. The zero value is the default.
 type Options struct {
-	// Namespace to watch in. Empty means all of the cluster.
-	Namespace string
+	// Namespaces to watch in, each with a list and a watch of its own. Empty means
+	// all of the cluster, with one. Where there are several, the order of events
+	// holds within each, GAP and BOOKMARK are of one (Event.Namespace), and SYNCED
+	// comes when all are.
+	Namespaces []string
+
 	// LabelSelector in the syntax of kubectl -l. Empty means every object.
 	LabelSelector string
 	// FieldSelector in the syntax of kubectl --field-selector. Which fields a
 	// resource knows only its server can tell. Empty means every object.
 	FieldSelector string
+	// Name of the only object to watch. Empty means every object. It is added to the
+	// FieldSelector.
+	Name string
+	// InvolvedObject confines a watch of events (v1 or events.k8s.io) to those about
+	// an object; fields that are empty do not count. It is added to the
+	// FieldSelector.
+	InvolvedObject *corev1.ObjectReference
+	// Select confines the sequence to the objects it returns true for. It works as
+	// a selector does, after the server's: an object that no longer passes is told
+	// as DELETED, one that passes again as ADDED. It must depend on nothing but its
+	// argument. Nil means every object.
+	Select func(Meta) bool
+
+	// Transform may change what is delivered (drop managedFields, redact a field),
+	// just before it is: also the Object of an inferred DELETED, which has little
+	// more than a name. Nil means no change.
+	Transform func(*unstructured.Unstructured)
+	// MetadataOnly delivers apiVersion, kind and metadata alone. If the client was
+	// made by NewClient, no more is sent by the server (PartialObjectMetadata).
+	MetadataOnly bool
+	// Bookmarks tells BOOKMARK events. (They are asked of the server in any case.)
+	Bookmarks bool
+
+	// Start says where a range begins: Snapshot (the default), Now, After, or From.
+	Start Start
+	// End says when a range ends by itself: Never (the default), AtFirstClose or
+	// WhenSynced.
+	End End
+	// OnExpired says what becomes of a gap: Heal (the default) or Fail.
+	OnExpired OnExpired
+	// Index says what is kept of the objects told: IndexObjects (the default) or
+	// IndexNone.
+	Index Index
+	// InitialList says how a snapshot is read: ListStreamed (the default) or
+	// ListPaged.
+	InitialList InitialList
+
+	// Timeout after which the server is asked to end each watch (timeoutSeconds), so
+	// whole seconds. Zero means a random time between 5 and 10 minutes, so that many
+	// watches do not come back all at once.
+	Timeout time.Duration
+	// IdleTimeout is how long a watch may be silent before it is taken for dead, and
+	// another one is opened where it left off. Zero means 90 seconds: a
+	// kube-apiserver sends a bookmark every minute.
+	IdleTimeout time.Duration
+	// GiveUpAfter is how long requests may fail in a row before the last failure
+	// becomes final (*GiveUpError). Zero means for ever.
+	GiveUpAfter time.Duration
+
+	// Trace is told of what happens. Nil means nobody is.
+	Trace *Trace
 	// Logger is told of failures and retries (Warn), of their end (Info), and of
 	// every request (Debug). Nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
-// check returns a copy of o, or what is wrong with it for r.
-func (o *Options) check(r gvr.Resource) (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
+// Meta is the metadata of an object, to look at.
+type Meta interface {
+	GetNamespace() string
+	GetName() string
+	GetUID() types.UID
+	GetResourceVersion() string
+	GetGeneration() int64
+	GetCreationTimestamp() metav1.Time
+	GetDeletionTimestamp() *metav1.Time
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
+	GetFinalizers() []string
+	GetOwnerReferences() []metav1.OwnerReference
+}
+
+const (
+	defaultIdleTimeout = 90 * time.Second
+	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
+)
+
+func (o *Options) rules(fake bool) rules {
+	return rules{
+		fail:    o.OnExpired == Fail,
+		lossy:   o.Index == IndexNone,
+		quiet:   o.Start.kind == startNow,
+		partial: o.Start.kind == startAfter && o.Index != IndexNone,
+		until:   o.End,
+		initial: o.InitialList == ListStreamed && !fake,
+		blind:   fake,
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if !r.ClusterWatch() {
-		return c, &NotWatchableError{Resource: r}
-	}
-	if c.Namespace != "" {
-		if !r.Namespaced {
-			return c, &NotNamespacedError{Resource: r, Namespace: c.Namespace}
-		}
-		if reasons := validation.ValidateNamespaceName(c.Namespace, false); len(reasons) > 0 {
-			return c, &NamespaceError{Namespace: c.Namespace, Err: errors.New(strings.Join(reasons, "; "))}
-		}
-	}
-	if _, err := labels.Parse(c.LabelSelector); err != nil {
-		return c, &SelectorError{Kind: "label", Selector: c.LabelSelector, Err: err}
-	}
-	if _, err := fields.ParseSelector(c.FieldSelector); err != nil {
-		return c, &SelectorError{Kind: "field", Selector: c.FieldSelector, Err: err}
-	}
-	return c, nil
 }

@@ -12,18 +12,24 @@ import (
 
 const (
 	pageSize = 500
-	// requestTimeout ends a list page, or the opening of a watch, that gets no
-	// answer. A kube-apiserver gives up on requests after one minute itself.
-	// Repeated failures double it, up to 16 minutes, for pages that take longer.
-	requestTimeout = 2 * time.Minute
-	maxDoublings   = 3
-	// The server is asked to end each watch after a time between these, so that
-	// many watches do not come back all at once.
-	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
+	// pageTimeout ends a list page that gets no answer. A kube-apiserver gives up on
+	// requests after one minute itself. Repeated failures double it, up to 16
+	// minutes, for pages that take longer.
+	pageTimeout  = 2 * time.Minute
+	maxDoublings = 3
+	// openTimeout ends the opening of a watch that gets no answer. The server only
+	// has to accept it; it may have to queue for that (priority and fairness).
+	openTimeout  = 30 * time.Second
+	probeTimeout = 15 * time.Second
+	// markerPatience is how long a streaming list may be silent, snapshotPatience
+	// how long it may take, before it is taken for one that will have no end.
+	markerPatience   = 10 * time.Second
+	snapshotPatience = 5 * time.Minute
 )
 
 var (
 	errNoAnswer   = errors.New("the server did not answer in time")
+	errNoVersion  = errors.New("the server's list has no resourceVersion, so it can't be watched from")
 	errNameless   = errors.New("the server sent an object that lacks its name, or its namespace")
 	errNoList     = errors.New("the server answered a list with something else")
 	errNoWatch    = errors.New("the client returned neither a watch nor an error")
@@ -31,63 +37,92 @@ var (
 )
 
 // list reads the page that token stands for.
-func (r *run) list(ctx context.Context, token string, failures int) input {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout<<min(failures, maxDoublings), errNoAnswer)
-	defer cancel()
-	r.options.Logger.DebugContext(ctx, "listing", "resource", r.resource.String(), "continue", token != "")
-	list, err := r.client.List(ctx, metav1.ListOptions{
-		LabelSelector: r.options.LabelSelector,
-		FieldSelector: r.options.FieldSelector,
-		Limit:         pageSize,
-		Continue:      token,
-		// No resourceVersion: only the newest state is sure not to be older than
-		// what has been told.
-	})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return failed{r.requestError("list", context.Cause(ctx))}
-	case err != nil:
-		return failed{r.requestError("list", err)}
-	case list == nil || r.resource.Kind != "" && list.GetKind() == r.resource.Kind:
-		return failed{r.requestError("list", errNoList)}
-	}
-	rv := list.GetResourceVersion()
-	if rv == "" || rv == "0" {
-		return failed{r.requestError("list", errNoVersion)} // a watch at 0 may begin anywhere in the past
-	}
-	r.items = make([]object, len(list.Items))
-	for i := range list.Items {
-		// A new Unstructured: a pointer into Items would keep all of the page alive.
-		o, err := r.check(&unstructured.Unstructured{Object: list.Items[i].Object})
-		if err != nil {
-			return failed{r.requestError("list", err)}
-		}
-		r.items[i] = o
-	}
-	return page{rv: rv, token: list.GetContinue()}
+func (l *lane) list(ctx context.Context, token string, failures int) input {
+	began := time.Now()
+	in := l.listPage(ctx, metav1.ListOptions{Limit: pageSize, Continue: token}, pageTimeout<<min(failures, maxDoublings), true)
+	l.requestDone(began, Request{Verb: "list", Continued: token != "", Objects: len(l.items)}, in)
+	return in
 }
 
-// connect opens a watch at rv.
-func (r *run) connect(ctx context.Context, rv string) input {
-	lifetime := minWatch + rand.N(maxWatch-minWatch)
+// probe reads one object, and throws it away.
+func (l *lane) probe(ctx context.Context) input {
+	began := time.Now()
+	in := l.listPage(ctx, metav1.ListOptions{Limit: 1}, probeTimeout, false)
+	l.requestDone(began, Request{Verb: "probe"}, in)
+	return in
+}
+
+// listPage lists. It gives no resourceVersion: only the newest state is sure not
+// to be older than what has been told.
+func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration, keep bool) input {
+	ctx, cancel := context.WithTimeoutCause(l.asking(ctx), timeout, errNoAnswer)
+	defer cancel()
+	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
+	l.options.Logger.DebugContext(ctx, "listing", "resource", l.resource.String(), "namespace", l.namespace, "limit", o.Limit, "continue", o.Continue != "")
+	list, err := l.client.List(ctx, o)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return failed{l.requestError("list", context.Cause(ctx))}
+	case err != nil:
+		return failed{l.requestError("list", err)}
+	case list == nil || l.resource.Kind != "" && list.GetKind() == l.resource.Kind:
+		return failed{l.requestError("list", errNoList)}
+	case !usable(list.GetResourceVersion()):
+		return failed{l.requestError("list", errNoVersion)}
+	case !keep:
+		return page{rv: list.GetResourceVersion()}
+	}
+	l.items = make([]object, len(list.Items))
+	for i := range list.Items {
+		// A new Unstructured: a pointer into Items would keep all of the page alive.
+		o, err := l.accept(&unstructured.Unstructured{Object: list.Items[i].Object})
+		if err != nil {
+			l.items = nil
+			return failed{l.requestError("list", err)}
+		}
+		l.items[i] = o
+	}
+	return page{rv: list.GetResourceVersion(), token: list.GetContinue()}
+}
+
+// connect opens a watch.
+func (l *lane) connect(ctx context.Context, s connecting) input {
+	lifetime := l.options.Timeout
+	if lifetime == 0 {
+		lifetime = minWatch + rand.N(maxWatch-minWatch)
+	}
+	lifetime = lifetime.Truncate(time.Second)
 	seconds := int64(lifetime / time.Second)
-	ctx, cancel := context.WithCancelCause(ctx)
-	noAnswer := time.AfterFunc(requestTimeout, func() { cancel(errNoAnswer) })
-	r.options.Logger.DebugContext(ctx, "watching", "resource", r.resource.String(), "resourceVersion", rv, "lifetime", lifetime)
-	w, err := r.client.Watch(ctx, metav1.ListOptions{
-		LabelSelector:       r.options.LabelSelector,
-		FieldSelector:       r.options.FieldSelector,
-		ResourceVersion:     rv,
+	o := metav1.ListOptions{
+		LabelSelector:       l.options.LabelSelector,
+		FieldSelector:       l.options.FieldSelector,
+		ResourceVersion:     s.rv,
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
-	})
+	}
+	if s.initial {
+		all := true
+		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
+	}
+	l.options.Logger.DebugContext(ctx, "watching", "resource", l.resource.String(), "namespace", l.namespace,
+		"resourceVersion", o.ResourceVersion, "initialEvents", s.initial, "lifetime", lifetime)
+	began := time.Now()
+	in := l.open(ctx, o, lifetime, openTimeout<<min(s.failures, maxDoublings))
+	l.requestDone(began, Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial}, in)
+	return in
+}
+
+func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
+	ctx, cancel := context.WithCancelCause(l.asking(ctx))
+	noAnswer := time.AfterFunc(timeout, func() { cancel(errNoAnswer) })
+	w, err := l.client.Watch(ctx, o)
 	answered := noAnswer.Stop()
 	switch {
 	case !answered:
 		err = context.Cause(ctx)
 	case err == nil && w == nil:
 		err = errNoWatch
-	case err == nil && !r.fake && brokenWatch(w):
+	case err == nil && !l.fake && brokenWatch(w):
 		err = errWatchBroke
 	}
 	if err != nil {
@@ -95,32 +130,42 @@ func (r *run) connect(ctx context.Context, rv string) input {
 			w.Stop()
 		}
 		cancel(nil)
-		return failed{r.requestError("watch", err)}
+		return failed{l.requestError("watch", err)}
 	}
-	if r.failed {
-		r.failed = false
-		r.options.Logger.InfoContext(ctx, "watching again", "resource", r.resource.String(), "resourceVersion", rv)
-	}
-	r.conn = &connection{
-		watch: w, cancel: cancel, check: r.check,
-		opened: time.Now(), death: time.NewTimer(lifetime + overtime),
+	l.conn = &connection{
+		watch: w, cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
+		accept: l.accept,
+		wrap:   func(err error) error { return l.requestError("watch", err) },
+		seen: func(kind Type, rv string) {
+			l.options.Trace.frameReceived(Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
+		},
 	}
 	return opened{}
 }
 
-// check takes an object in, if it can be told from others.
-func (s *Stream) check(o *unstructured.Unstructured) (object, error) {
-	switch {
-	case o.GetName() == "":
-		return object{}, errNameless
-	case s.fake:
-		return faked(o), nil
-	case s.resource.Namespaced && o.GetNamespace() == "":
+// accept takes an object in, if it can be told from others.
+func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
+	if o.GetName() == "" || s.resource.Namespaced && o.GetNamespace() == "" && !s.fake {
 		return object{}, errNameless
 	}
-	return received(o), nil
+	taken := received(o)
+	if s.fake {
+		taken = faked(o)
+	}
+	if s.options.MetadataOnly {
+		taken.Unstructured = metadataOf(taken.Unstructured, s.resource)
+	}
+	return taken, nil
 }
 
-func (r *run) requestError(verb string, err error) error {
-	return &RequestError{Verb: verb, Resource: r.resource, Namespace: r.options.Namespace, Err: err}
+func (l *lane) requestError(verb string, err error) error {
+	return &RequestError{Verb: verb, Resource: l.resource, Namespace: l.namespace, Err: err}
+}
+
+func (l *lane) requestDone(began time.Time, r Request, in input) {
+	r.Namespace, r.Duration = l.namespace, time.Since(began)
+	if in, ok := in.(failed); ok {
+		r.Err = in.err
+	}
+	l.options.Trace.requestDone(r)
 }

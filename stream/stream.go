@@ -12,40 +12,43 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// Stream watches one resource, across the cluster or in one namespace. Its
+// Stream watches one resource, across the cluster or in some namespaces. Its
 // methods may be called from any goroutine.
 type Stream struct {
-	client   dynamic.ResourceInterface
+	client   dynamic.NamespaceableResourceInterface
 	resource gvr.Resource
 	options  Options
 	fake     bool // the client is client-go's dynamic fake
 
-	mu     sync.Mutex
-	cancel context.CancelCauseFunc // of the range that is running, else nil
+	mu       sync.Mutex
+	cancel   context.CancelCauseFunc // of the range that is running, else nil
+	lanes    []*lane                 // of the range that runs or ran last
+	next     string                  // resourceVersion that the next range begins after, if any
+	noStream bool                    // the server has no streaming lists
 }
 
 var errStopped = errors.New("stopped")
 
 // New returns a Stream of r, as package discovery returns it (r.Verbs must hold
 // list and watch). It asks the server nothing. It returns one of
-// *NotWatchableError, *NotNamespacedError, *NamespaceError and *SelectorError
-// if r can't be watched like that. opts may be nil, and is copied.
+// *NotWatchableError, *NotNamespacedError, *NamespaceError, *SelectorError and
+// *OptionsError if r can't be watched like that. opts may be nil, and is copied.
 //
-// Make c from a rest.Config without a Timeout: it would end every watch. The
-// Stream goes on, at the cost of a request each time; but a Timeout under two
-// seconds looks like a server in trouble, and brings waits and GAPs.
+// Make c with NewClient, or from a rest.Config without a Timeout: that would end
+// every watch. The Stream would go on, at the cost of two requests each time; but
+// a Timeout under two seconds looks like a server in trouble, and brings waits
+// and GAPs.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	o, err := opts.check(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{resource: r, options: o, fake: watchlist.DoesClientNotSupportWatchListSemantics(c)}
-	if o.Namespace == "" {
-		s.client = c.Resource(r.GroupVersionResource)
-	} else {
-		s.client = c.Resource(r.GroupVersionResource).Namespace(o.Namespace)
-	}
-	return s, nil
+	return &Stream{
+		client:   c.Resource(r.GroupVersionResource),
+		resource: r,
+		options:  o,
+		fake:     watchlist.DoesClientNotSupportWatchListSemantics(c),
+	}, nil
 }
 
 // Resource returns what the Stream watches.
@@ -53,18 +56,25 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 
 // Events returns the sequence. Ranging over it does all the work, in the
 // ranging goroutine: while the loop body runs, nothing is read, and the server
-// waits. Leaving the loop, by break, return or panic, ends the watch and waits
-// for its goroutine. It may be ranged over again, from the beginning, but only
-// once at a time (ErrBusy).
+// waits. (Where several namespaces are watched, each has a goroutine, which waits
+// likewise.) Leaving the loop, by break, return or panic, ends the watch and waits
+// for its goroutines. It may be ranged over again, from where Options.Start says,
+// but only once at a time (ErrBusy).
 //
-// A yielded error is the last thing yielded, and final: the cause of ctx when
-// ctx has ended, or a *RequestError when before the first SYNCED the server
-// refused the list or the watch (400, 401, 403, 404, 405, 422) or answered with
-// a list that can't be used (no resourceVersion, objects without names).
+// A yielded error is the last thing yielded, and final:
+//
+//   - the cause of ctx when ctx has ended,
+//   - a *RequestError when before the first SYNCED the server refused the list or
+//     the watch (400, 401, 403, 404, 405, 422) or answered with a list that can't
+//     be used (no resourceVersion, objects without names), or with AtFirstClose
+//     when it ended the watch with an error,
+//   - a *GapError with OnExpired: Fail,
+//   - a *GaveUpError after GiveUpAfter.
+//
 // Everything else is tried again, after waits of at most 30 s, or as the server
 // asks, up to an hour. (client-go itself waits as a Retry-After header asks, up
-// to ten times; after some minutes of that it is asked anew.) Stop ends the
-// sequence without an error.
+// to ten times; after some minutes of that it is asked anew.) Stop, and the End
+// that was asked for, end the sequence without an error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := s.run(ctx, yield); err != nil {
@@ -73,17 +83,43 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
+var errLeft = errors.New("the loop was left")
+
 // run is one range. It returns what is to be yielded as its last.
 func (s *Stream) run(ctx context.Context, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if !s.begin(cancel) {
+	emit := func(ctx context.Context, ev Event) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // stopped while a snapshot is being told
+		}
+		if s.options.Transform != nil && ev.Object != nil {
+			s.options.Transform(ev.Object)
+		}
+		if !yield(ev, nil) {
+			return errLeft
+		}
+		return nil
+	}
+	var lanes []*lane
+	var all fanIn
+	if len(s.options.Namespaces) == 1 {
+		lanes = []*lane{s.newLane(s.options.Namespaces[0], emit)}
+	} else {
+		all, lanes = s.newFanIn(emit)
+	}
+	from, ok := s.begin(cancel, lanes)
+	if !ok {
 		return ErrBusy
 	}
 	defer s.end()
-	r := run{Stream: s, index: newIndex(), yield: yield}
-	err := r.loop(ctx)
-	if r.left || errors.Is(err, errStopped) {
+	var err error
+	if len(lanes) == 1 {
+		err = lanes[0].loop(ctx, from)
+	} else {
+		err = all.loop(ctx, lanes, from)
+	}
+	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}
 	return err
@@ -101,18 +137,51 @@ func (s *Stream) Stop() {
 	}
 }
 
-func (s *Stream) begin(cancel context.CancelCauseFunc) bool {
+// SetResourceVersion makes the next range over Events, and those after it, begin
+// After a version, instead of where Options.Start says. An empty one undoes that.
+// It returns an *OptionsError where Options would.
+func (s *Stream) SetResourceVersion(rv string) error {
+	o := s.options
+	o.Start = Start{}
+	if rv != "" {
+		o.Start = After(rv)
+	}
+	if err := o.checkStart(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = rv
+	return nil
+}
+
+func (s *Stream) begin(cancel context.CancelCauseFunc, lanes []*lane) (Start, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
-		return false
+		return Start{}, false
 	}
-	s.cancel = cancel
-	return true
+	s.cancel, s.lanes = cancel, lanes
+	if s.next != "" {
+		return After(s.next), true
+	}
+	return s.options.Start, true
 }
 
 func (s *Stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel = nil
+}
+
+func (s *Stream) noStreamedLists() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noStream
+}
+
+func (s *Stream) forgetStreamedLists() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noStream = true
 }

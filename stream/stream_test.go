@@ -107,7 +107,7 @@ func TestConversations(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "SYNCED 5",
-				"GAP expired from 5", "MODIFIED b@19 inferred", "ADDED d@18 inferred", "DELETED c@4 inferred", "SYNCED 20"},
+				"GAP expired from 5 to 20", "MODIFIED b@19 inferred", "ADDED d@18 inferred", "DELETED c@4 inferred", "SYNCED 20"},
 			"only the differences, the deletion among them"},
 		{"expired as a response",
 			[]exchange{
@@ -116,7 +116,7 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "", "a/other@15")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "GAP expired from 5", "DELETED a@2 inferred", "ADDED a/other@15 inferred", "SYNCED 20"},
+			[]string{"ADDED a@2", "GAP expired from 5 to 20", "DELETED a@2 inferred", "ADDED a/other@15 inferred", "SYNCED 20"},
 			"SYNCED waits for a watch; a successor is not its predecessor"},
 		{"expired as a response, later",
 			[]exchange{
@@ -126,7 +126,7 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "", "a@2", "b@6")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "GAP expired from 6", "SYNCED 20"},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "GAP expired from 6 to 20", "SYNCED 20"},
 			"RetryWatcher asks for the same version for ever"},
 		{"expired, and the list fails",
 			[]exchange{
@@ -138,7 +138,7 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "", "a@2")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5", "SYNCED 20"},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"one GAP; no failure is a deletion"},
 		{"closed at once, again and again",
 			[]exchange{
@@ -147,7 +147,7 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5", "DELETED a@2 inferred", "SYNCED 20"},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "DELETED a@2 inferred", "SYNCED 20"},
 			"kubernetes#104171: expired without a word"},
 		{"server away",
 			[]exchange{
@@ -190,13 +190,24 @@ func TestConversations(t *testing.T) {
 				{"list", list("5", "")},
 				{"watch 5", watch("ADDED b@6", "raw not json at all\n", "open")},
 				{"watch 6", watch("WHATEVER c@7", "open")},
-				{"watch 6", watch(`raw {"type":"ADDED","object":{"metadata":{"name":"x"}}}` + "\n")},
-				{"watch 6", watch("ADDED @7", "open")},
-				{"watch 6", watch(`raw {"type":"ADDED","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c","namespace":7,"resourceVersion":"7"}}}` + "\n")},
-				{"watch 6", watch("ADDED c@7", "open")},
+				{"watch 6", watch("ADDED c@7", `raw {"type":"ADDED","object":{"metadata":{"name":"x"}}}`+"\n")},
+				{"watch 7", watch("ADDED @8", "open")},
+				{"watch 7", watch("ADDED d@8", `raw {"type":"ADDED","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"e","namespace":7,"resourceVersion":"9"}}}`+"\n")},
+				{"watch 8", watch("ADDED e@9", "open")},
 			},
-			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7"},
+			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7", "ADDED d@8", "ADDED e@9"},
 			"no JSON, an unknown type, no kind, no name, no namespace: nothing is told, nothing is passed over"},
+		{"poison",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@6", "raw not json at all\n", "ADDED d@8", "open")},
+				{"watch 6", watch("WHATEVER c@7", "ADDED d@8", "open")},
+				{"watch 6", watch("ERROR 500 InternalError", "ADDED d@8", "open")},
+				{"list", list("8", "", "a@2", "b@6", "c@7", "d@8")},
+				{"watch 8", watch("DELETED a@9", "open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "GAP poison from 6 to 8", "ADDED c@7 inferred", "ADDED d@8 inferred", "SYNCED 8", "DELETED a@9"},
+			"what can't be read at the same version again and again is gone around"},
 		{"token refused",
 			[]exchange{
 				{"list", list("5", "p2", "a@2")},
@@ -246,7 +257,7 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "", "a@2")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5", "SYNCED 20"},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"it lists nothing, and deletes nothing"},
 		{"an item without a name",
 			[]exchange{
@@ -256,7 +267,7 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "", "a@2", "b@2")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "ADDED b@2", "SYNCED 5", "GAP expired from 5", "SYNCED 20"},
+			[]string{"ADDED a@2", "ADDED b@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"such a list is a base for nothing"},
 		{"hanging list",
 			[]exchange{
@@ -326,7 +337,7 @@ func TestFinalErrors(t *testing.T) {
 			}
 			events := 0
 			var last error
-			for _, err := range newStream(t, s.client(), &stream.Options{Namespace: "default"}).Events(t.Context()) {
+			for _, err := range newStream(t, s.client(), &stream.Options{Namespaces: []string{"default"}}).Events(t.Context()) {
 				events++
 				last = err
 			}
@@ -341,18 +352,22 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-func TestWatchIsGivenItsTime(t *testing.T) {
-	// A dead connection is given up when the server should have ended the watch,
-	// and not before: the server may be slow in it.
+func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("open")}, {"watch 5", watch("open")}}}
-		record(t, newStream(t, s.client(), nil), 11*time.Minute)
-		if len(s.times) != 3 {
-			t.Fatalf("requests %q", s.requests)
+		record(t, newStream(t, s.client(), &stream.Options{IdleTimeout: 40 * time.Second}), 50*time.Second)
+		if diff := cmp.Diff([]string{"list", "watch 5", "probe", "watch 5"}, s.requests); diff != "" {
+			t.Errorf("a watch that is silent may be dead, so another one takes its place (-want +got):\n%s", diff)
 		}
-		late := s.times[2].Sub(s.times[1]) - s.lifetimes[0]
-		if late < 30*time.Second || late > time.Minute {
-			t.Errorf("asked to end after %v, given up %v after that, want 30 s and a wait", s.lifetimes[0], late)
+		if d := s.times[2].Sub(s.times[1]); d != 40*time.Second {
+			t.Errorf("noticed after %v, want the IdleTimeout", d)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 39s", "BOOKMARK @6", "wait 39s", "BOOKMARK @7", "wait 39s", "ADDED a@8", "open")}}}
+		record(t, newStream(t, sc.client(), &stream.Options{IdleTimeout: 40 * time.Second}), 150*time.Second)
+		if diff := cmp.Diff([]string{"list", "watch 5"}, sc.requests); diff != "" {
+			t.Errorf("bookmarks are signs of life (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -428,7 +443,7 @@ func TestNoHotLoop(t *testing.T) {
 // either answers lists and watches differently.
 func either(list, watch answer) answer {
 	return func(r *http.Request) (*http.Response, error) {
-		if strings.HasPrefix(describe(r), "list") {
+		if !strings.HasPrefix(describe(r), "watch") {
 			return list(r)
 		}
 		return watch(r)
@@ -620,7 +635,7 @@ func TestObjectsAreTheReceivers(t *testing.T) {
 				clear(ev.Object.Object) // must not be what the Stream remembers by
 			}
 		}
-		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5", "MODIFIED a@6", "GAP expired from 6", "SYNCED 9"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5", "MODIFIED a@6", "GAP expired from 6 to 9", "SYNCED 9"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -653,8 +668,8 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{listOnly, nil, &stream.NotWatchableError{}, `the server serves ["list"]`, "no watch"},
 		{gvr.Resource{}, nil, &stream.NotWatchableError{}, "can't be watched", "nothing at all"},
-		{cluster, &stream.Options{Namespace: "default"}, &stream.NotNamespacedError{}, `cluster-scoped, so it can't be watched in the namespace "default"`, "no namespace to watch in"},
-		{widgets(), &stream.Options{Namespace: "a/b"}, &stream.NamespaceError{}, `"a/b" is not the name of a namespace`, "a path, not a name"},
+		{cluster, &stream.Options{Namespaces: []string{"default"}}, &stream.NotNamespacedError{}, `cluster-scoped, so it can't be watched in the namespace "default"`, "no namespace to watch in"},
+		{widgets(), &stream.Options{Namespaces: []string{"a/b"}}, &stream.NamespaceError{}, `"a/b" is not the name of a namespace`, "a path, not a name"},
 		{widgets(), &stream.Options{LabelSelector: "a in (b"}, &stream.SelectorError{}, `"a in (b" is not a label selector`, "unparsable"},
 		{widgets(), &stream.Options{FieldSelector: "metadata.name"}, &stream.SelectorError{}, `"metadata.name" is not a field selector`, "unparsable"},
 	}
@@ -672,7 +687,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestOptionsReachTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &stream.Options{Namespace: "team", LabelSelector: "a=b,!c", FieldSelector: "metadata.name=x"}
+		o := &stream.Options{Namespaces: []string{"team"}, LabelSelector: "a=b,!c", FieldSelector: "metadata.name=x"}
 		seen := 0
 		look := func(then answer) answer {
 			return func(r *http.Request) (*http.Response, error) {
@@ -685,7 +700,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 			}
 		}
 		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", look(list("5", ""))}, {"watch 5", look(watch("open"))}}}).client(), o)
-		o.Namespace, o.LabelSelector = "changed", "later" // the options were copied
+		o.Namespaces[0], o.LabelSelector = "changed", "later" // the options were copied
 		record(t, s, time.Second)
 		if seen != 2 {
 			t.Errorf("%d requests seen, want a list and a watch", seen)

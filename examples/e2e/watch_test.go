@@ -34,7 +34,7 @@ func TestWatchAcrossNamespacesAndInOne(t *testing.T) {
 	c.create(widgets, here, "before")
 	c.create(widgets, there, "before")
 	all := record(t, newStream(t, c.client, r, &stream.Options{LabelSelector: "test=" + c.label}))
-	one := record(t, newStream(t, c.client, r, &stream.Options{Namespace: here}))
+	one := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{here}}))
 	all.awaitSynced(1)
 	one.awaitSynced(1)
 
@@ -79,7 +79,7 @@ func TestObjectLeavesAndEntersTheSelector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec := record(t, newStream(t, c.client, r, &stream.Options{Namespace: namespace, LabelSelector: "colour=red"}))
+	rec := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, LabelSelector: "colour=red"}))
 	rec.awaitSynced(1)
 	uid := c.create(widgets, namespace, "one").GetUID()
 	relabel("red")
@@ -123,7 +123,7 @@ func TestPages(t *testing.T) {
 	close(work)
 	wg.Wait()
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	got := record(t, newStream(t, c.client, r, &stream.Options{Namespace: namespace})).awaitSynced(1)
+	got := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}})).awaitSynced(1)
 	check(t, got)
 	var told []string
 	for _, ev := range got[:len(got)-1] {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // silenceClientGo keeps klog, which client-go logs to, from writing to stderr:
@@ -36,7 +37,7 @@ var silenceClientGo = sync.OnceFunc(func() {
 func newConfigFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.CacheDir = nil // nothing is cached on disk
-	flags.Timeout = nil  // it would end every watch; --timeout is for the whole
+	flags.Timeout = nil  // it is for requests; --timeout is for the whole
 	return flags
 }
 
@@ -73,7 +74,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	}
 	watching := rest.CopyConfig(cfg)
 	watching.QPS = -1 // the Streams pace themselves
-	client, err := dynamic.NewForConfig(watching)
+	client, err := stream.NewClient(watching)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}

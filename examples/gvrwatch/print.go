@@ -52,8 +52,10 @@ type eventDocument struct {
 }
 
 type gapDocument struct {
-	Reason stream.GapReason `json:"reason"`
-	From   string           `json:"from"`
+	Reason      stream.GapReason `json:"reason"`
+	From        string           `json:"from"`
+	To          string           `json:"to,omitempty"`
+	HistoryLost bool             `json:"historyLost,omitempty"`
 }
 
 func newEventDocument(ev stream.Event) eventDocument {
@@ -62,7 +64,7 @@ func newEventDocument(ev stream.Event) eventDocument {
 	case stream.Synced:
 		d.ResourceVersion = ev.ResourceVersion
 	case stream.Gap:
-		d.Gap = &gapDocument{ev.Gap.Reason, ev.Gap.From}
+		d.Gap = &gapDocument{ev.Gap.Reason, ev.Gap.From, ev.Gap.To, ev.Gap.HistoryLost}
 	}
 	return d
 }
@@ -103,7 +105,11 @@ func (p objectPrinter) print(ev stream.Event) error {
 	case stream.Synced:
 		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: synced at resourceVersion %s\n", ev.Resource, ev.ResourceVersion)
 	case stream.Gap:
-		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap from resourceVersion %s (%s): the differences follow\n", ev.Resource, ev.Gap.From, ev.Gap.Reason)
+		to := ""
+		if ev.Gap.To != "" {
+			to = " to " + ev.Gap.To
+		}
+		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap from resourceVersion %s%s (%s): the differences follow\n", ev.Resource, ev.Gap.From, to, ev.Gap.Reason)
 	default:
 		return p.objects.printObject(ev, p.streams.Out)
 	}

@@ -26,7 +26,7 @@ func event(kind stream.Type) stream.Event {
 	case stream.Synced:
 		ev.ResourceVersion = "7"
 	case stream.Gap:
-		ev.Gap = &stream.GapDetails{Reason: stream.GapExpired, From: "5"}
+		ev.Gap = &stream.GapDetails{Reason: stream.GapExpired, From: "5", To: "7"}
 	default:
 		ev.Object = &unstructured.Unstructured{}
 		ev.Object.SetAPIVersion("example.com/v1")
@@ -40,14 +40,14 @@ func TestPrintEvents(t *testing.T) {
 	inferred := event(stream.Deleted)
 	inferred.Inferred = true
 	all := []stream.Event{event(stream.Added), event(stream.Gap), inferred, event(stream.Synced)}
-	const told = "gvrwatch: boats.v1.example.com: gap from resourceVersion 5 (expired): the differences follow\n" +
+	const told = "gvrwatch: boats.v1.example.com: gap from resourceVersion 5 to 7 (expired): the differences follow\n" +
 		"gvrwatch: boats.v1.example.com: synced at resourceVersion 7\n"
 	const object = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
 	tests := []struct{ format, stdout, stderr, why string }{
 		{"name", "boat.example.com/argo\nboat.example.com/argo deleted\n", told, "people read stderr, pipes read stdout"},
 		{"", "EVENT      NAME   AGE\nADDED      argo   <unknown>\nDELETED    argo   <unknown>\n", told, "a table of objects"},
 		{"json", `{"type":"ADDED","resource":"boats.v1.example.com","object":` + object + `}
-{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"expired","from":"5"}}
+{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"expired","from":"5","to":"7"}}
 {"type":"DELETED","resource":"boats.v1.example.com","inferred":true,"object":` + object + `}
 {"type":"SYNCED","resource":"boats.v1.example.com","resourceVersion":"7"}
 `, "", "one object a line, control events among them"},
@@ -62,6 +62,7 @@ type: ADDED
 gap:
   from: "5"
   reason: expired
+  to: "7"
 resource: boats.v1.example.com
 type: GAP
 ---

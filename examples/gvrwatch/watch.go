@@ -162,7 +162,7 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 		// The kubeconfig's namespace is a default and means nothing to a
 		// cluster-scoped resource; a namespace on the command line is a mistake there.
 		if !o.allNamespaces && (r.Namespaced || *o.flags.Namespace != "") {
-			opts.Namespace = srv.namespace
+			opts.Namespaces = []string{srv.namespace}
 		}
 		s, err := stream.New(srv.client, r, &opts)
 		if err != nil {

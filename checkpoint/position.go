@@ -1,0 +1,26 @@
+// Package checkpoint holds what it takes to go on with a sequence of events
+// where it was left. It imports no Kubernetes client.
+package checkpoint
+
+import "k8s.io/apimachinery/pkg/types"
+
+// Position is how far a sequence has been told. It is a plain value: whoever
+// keeps it decides how.
+type Position struct {
+	// ResourceVersions holds, for each namespace that is watched ("" for the whole
+	// cluster), the version up to which everything has been told. One that is
+	// missing was within a snapshot: it goes on with the rest of that.
+	ResourceVersions map[string]string
+	// Objects are those that have been told, or are known not to be wanted.
+	Objects []Object
+}
+
+// Object is what is known of one.
+type Object struct {
+	Namespace, Name string
+	UID             types.UID
+	// ResourceVersion that was told last.
+	ResourceVersion string
+	// Hidden: it exists, but was not wanted (stream.Options.Select).
+	Hidden bool
+}

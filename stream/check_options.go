@@ -1,0 +1,131 @@
+package stream
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// check returns a copy of o with its defaults filled in and the field selector
+// complete, or what is wrong with it for r.
+func (o *Options) check(r gvr.Resource) (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if !r.ClusterWatch() {
+		return c, &NotWatchableError{Resource: r}
+	}
+	if err := c.checkNamespaces(r); err != nil {
+		return c, err
+	}
+	if _, err := labels.Parse(c.LabelSelector); err != nil {
+		return c, &SelectorError{Kind: "label", Selector: c.LabelSelector, Err: err}
+	}
+	selector, err := c.fieldSelector(r)
+	if err != nil {
+		return c, err
+	}
+	c.FieldSelector = selector
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
+	c.End = cmp.Or(c.End, Never)
+	c.OnExpired = cmp.Or(c.OnExpired, Heal)
+	c.Index = cmp.Or(c.Index, IndexObjects)
+	c.InitialList = cmp.Or(c.InitialList, ListStreamed)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Trace == nil {
+		c.Trace = &Trace{}
+	}
+	trace := *c.Trace
+	c.Trace = &trace
+	return c, c.contradiction()
+}
+
+func (o *Options) checkNamespaces(r gvr.Resource) error {
+	if len(o.Namespaces) == 0 || len(o.Namespaces) == 1 && o.Namespaces[0] == "" {
+		o.Namespaces = []string{""} // the whole cluster, as metav1.NamespaceAll
+		return nil
+	}
+	for _, n := range o.Namespaces {
+		if n == "" {
+			return &OptionsError{"Namespaces", "an empty name stands for the whole cluster, which holds the others: leave it out, or leave them out"}
+		}
+		if !r.Namespaced {
+			return &NotNamespacedError{Resource: r, Namespace: n}
+		}
+		if reasons := validation.ValidateNamespaceName(n, false); len(reasons) > 0 {
+			return &NamespaceError{Namespace: n, Err: errors.New(strings.Join(reasons, "; "))}
+		}
+	}
+	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	return nil
+}
+
+// contradiction is what can't be had together, or at all.
+func (o *Options) contradiction() error {
+	known := []struct {
+		option string
+		ok     bool
+	}{
+		{"End", slices.Contains([]End{Never, AtFirstClose, WhenSynced}, o.End)},
+		{"OnExpired", slices.Contains([]OnExpired{Heal, Fail}, o.OnExpired)},
+		{"Index", slices.Contains([]Index{IndexObjects, IndexNone}, o.Index)},
+		{"InitialList", slices.Contains([]InitialList{ListStreamed, ListPaged}, o.InitialList)},
+	}
+	for _, k := range known {
+		if !k.ok {
+			return &OptionsError{k.option, "it has a value that is none of its constants"}
+		}
+	}
+	switch {
+	case o.Timeout < 0, o.Timeout > 0 && o.Timeout < time.Second:
+		return &OptionsError{"Timeout", "a server ends watches after whole seconds: give at least one, or zero for the default"}
+	case o.IdleTimeout < 0:
+		return &OptionsError{"IdleTimeout", "a dead connection would never be noticed: give a positive time, or zero for the default"}
+	case o.GiveUpAfter < 0:
+		return &OptionsError{"GiveUpAfter", "give a positive time, or zero for never"}
+	case o.Select != nil && o.Index == IndexNone:
+		return &OptionsError{"Select and IndexNone", "without an index nobody knows which objects were told, so that the end of the others could not be kept back"}
+	}
+	return o.checkStart()
+}
+
+func (o *Options) checkStart() error {
+	p := o.Start.position
+	switch {
+	case o.Start.kind == startAfter && !usable(o.Start.version):
+		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
+	case o.End == WhenSynced && (o.Start.kind == startNow || o.Start.kind == startAfter):
+		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
+	case o.Index == IndexNone && len(p.Objects) > 0:
+		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
+	}
+	for n, rv := range p.ResourceVersions {
+		if !usable(rv) {
+			return &OptionsError{"Start", `the position has a resourceVersion that no watch can begin at: "` + rv + `"`}
+		}
+		if !slices.Contains(o.Namespaces, n) {
+			return &OptionsError{"Start and Namespaces", "the position is of other namespaces: " + strings.Join(slices.Sorted(maps.Keys(p.ResourceVersions)), ", ")}
+		}
+	}
+	for _, k := range p.Objects {
+		if o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
+			return &OptionsError{"Start and Namespaces", "the position holds an object of another namespace: " + k.Namespace + "/" + k.Name}
+		}
+		if k.Name == "" {
+			return &OptionsError{"Start", "the position holds an object without a name"}
+		}
+	}
+	return nil
+}

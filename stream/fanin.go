@@ -1,0 +1,124 @@
+package stream
+
+import (
+	"context"
+	"sync"
+)
+
+// fanIn merges the lanes of several namespaces into the ranging goroutine. Each
+// lane has a goroutine, which waits until its event has been handled.
+type fanIn struct {
+	emit   func(context.Context, Event) error
+	offers chan offer
+}
+
+// offer is an event of a lane, or its end.
+type offer struct {
+	lane  int
+	event Event
+	done  chan error // gets what came of the event
+	end   *laneEnd
+}
+
+type laneEnd struct {
+	err      error
+	panicked any
+}
+
+func (s *Stream) newFanIn(emit func(context.Context, Event) error) (fanIn, []*lane) {
+	f := fanIn{emit: emit, offers: make(chan offer)}
+	var lanes []*lane
+	for i, n := range s.options.Namespaces {
+		done := make(chan error)
+		lanes = append(lanes, s.newLane(n, func(ctx context.Context, ev Event) error {
+			select {
+			case f.offers <- offer{lane: i, event: ev, done: done}:
+				return <-done // loop answers what it has taken
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}))
+	}
+	return f, lanes
+}
+
+// loop runs all lanes until all have ended, or one with an error, and returns
+// that. What a lane panics with (a Select does) it panics with.
+func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	for i, l := range lanes {
+		running.Go(func() {
+			end := laneEnd{panicked: "the lane's goroutine was ended"}
+			defer func() {
+				if p := recover(); p != nil {
+					end.panicked = p
+				}
+				select {
+				case f.offers <- offer{lane: i, end: &end}:
+				case <-ctx.Done():
+				}
+			}()
+			end = laneEnd{err: l.loop(ctx, from)}
+		})
+	}
+	return f.merge(ctx, len(lanes))
+}
+
+func (f fanIn) merge(ctx context.Context, n int) error {
+	synced := make([]bool, n)
+	missing, ended := n, 0
+	for ended < n {
+		var o offer
+		select {
+		case o = <-f.offers:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if o.end != nil {
+			if o.end.panicked != nil {
+				panic(o.end.panicked)
+			}
+			if o.end.err != nil {
+				return o.end.err
+			}
+			ended++
+			continue
+		}
+		ev := o.event
+		switch ev.Type {
+		case Gap:
+			if synced[o.lane] {
+				synced[o.lane] = false
+				missing++
+			}
+		case Synced:
+			if !synced[o.lane] {
+				synced[o.lane] = true
+				missing--
+			}
+			// It is for all of them, whose snapshots have versions of their own.
+			ev.Namespace, ev.ResourceVersion = "", ""
+			if missing > 0 {
+				o.done <- nil
+				continue
+			}
+		}
+		err := f.handle(ctx, ev, o.done)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handle emits ev and tells its lane, also if the loop body panics: the lane must
+// not wait for ever.
+func (f fanIn) handle(ctx context.Context, ev Event, done chan<- error) (err error) {
+	err = errLeft
+	defer func() { done <- err }()
+	err = f.emit(ctx, ev)
+	return err
+}

@@ -1,0 +1,199 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// lane drives the protocol through one range for one namespace, or the cluster:
+// it does what the state says, feeds the result to step, and tells what comes
+// out. It has no goroutine of its own.
+type lane struct {
+	*Stream
+	namespace string
+	client    dynamic.ResourceInterface
+	emit      func(context.Context, Event) error // an error ends the sequence
+
+	index   *index // nil with IndexNone
+	snapped bool   // what the index holds is a snapshot or later, so what differs from it is inferred
+
+	items        []object    // of the page last read
+	conn         *connection // while replaying or streaming
+	workedAt     time.Time   // when a watch or a list last worked
+	failingSince time.Time   // zero while all is well
+	report       report      // for Status and Position
+}
+
+// newLane returns one that begins where start says.
+func (s *Stream) newLane(namespace string, emit func(context.Context, Event) error) *lane {
+	l := &lane{Stream: s, namespace: namespace, emit: emit, workedAt: time.Now()}
+	l.client = s.client
+	if namespace != "" {
+		l.client = s.client.Namespace(namespace)
+	}
+	l.report.status = Status{State: Idle, Namespace: namespace, Since: l.workedAt}
+	if s.options.Index != IndexNone {
+		l.index = newIndex()
+		l.report.index = l.index
+	}
+	return l
+}
+
+// begin is the state that the lane starts in.
+func (l *lane) begin(from Start) state {
+	r := l.options.rules(l.fake)
+	r.quiet, r.partial = from.kind == startNow, from.kind == startAfter && !r.lossy
+	if l.noStreamedLists() {
+		r.initial = false
+	}
+	rv := from.version
+	if from.kind == startFrom {
+		rv = from.position.ResourceVersions[l.namespace]
+		for _, o := range from.position.Objects {
+			if l.index != nil && (l.namespace == "" || o.Namespace == l.namespace) {
+				l.index.enter(knownObject(o))
+				l.snapped = true
+			}
+		}
+	}
+	l.report.resourceVersion(rv)
+	return start(r, rv)
+}
+
+// loop runs until the sequence ends and returns why.
+func (l *lane) loop(ctx context.Context, from Start) (err error) {
+	defer func() { l.report.stopped(l.options.Trace, err) }()
+	defer func() { l.disconnect() }()
+	s := l.begin(from)
+	l.show(ctx, nil, s)
+	for {
+		if end, ok := s.(stopped); ok {
+			return end.err
+		}
+		in := l.act(ctx, s)
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // whatever in says, it is due to that
+		}
+		l.note(s, in)
+		next, outputs := step(s, in)
+		if !connected(next) {
+			l.disconnect()
+		}
+		l.show(ctx, s, next)
+		for _, o := range outputs {
+			if err := l.tell(ctx, o); err != nil {
+				return err
+			}
+		}
+		l.report.resourceVersion(memoryOf(next).rv)
+		s = next
+	}
+}
+
+// show reports the state that follows s. A wait is reported when its length is
+// known.
+func (l *lane) show(ctx context.Context, s, next state) {
+	switch next.(type) {
+	case waiting:
+		return
+	case streaming:
+		if _, ok := s.(streaming); ok {
+			return // event after event, nothing changes
+		}
+		if l.report.failing() {
+			l.options.Logger.InfoContext(ctx, "watching again", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", memoryOf(next).rv)
+		}
+	}
+	l.report.state(l.options.Trace, next)
+}
+
+// act does what the state asks for and returns what came of it.
+func (l *lane) act(ctx context.Context, s state) input {
+	switch s := s.(type) {
+	case listing:
+		return l.list(ctx, s.token(), s.failures)
+	case connecting:
+		return l.connect(ctx, s)
+	case replaying:
+		return l.conn.receive(ctx, markerPatience)
+	case streaming:
+		return l.conn.receive(ctx, l.options.IdleTimeout)
+	case probing:
+		return l.probe(ctx)
+	case waiting:
+		return l.wait(ctx, s)
+	}
+	return nil
+}
+
+// note keeps the times at which things worked and began to fail.
+func (l *lane) note(s state, in input) {
+	_, probe := s.(probing)
+	switch in := in.(type) {
+	case page:
+		if !probe {
+			l.workedAt, l.failingSince = time.Now(), time.Time{}
+		}
+	case opened:
+		l.workedAt = time.Now()
+	case frame:
+		l.workedAt, l.failingSince = time.Now(), time.Time{}
+	case closed:
+		if in.after >= healthy {
+			l.failingSince = time.Time{}
+		}
+	}
+}
+
+func (l *lane) wait(ctx context.Context, s waiting) input {
+	now := time.Now()
+	if l.failingSince.IsZero() {
+		l.failingSince = now
+	}
+	d := backoff(s.attempt)
+	if isRefusal(s.cause) {
+		d = refusedBackoff(s.attempt)
+	}
+	d = max(d, s.atLeast)
+	patience := l.options.GiveUpAfter
+	if patience > 0 {
+		d = min(d, max(patience-now.Sub(l.failingSince), 0))
+	}
+	l.report.waiting(l.options.Trace, s, now.Add(d))
+	l.options.Logger.WarnContext(ctx, "trying again after a failure",
+		"resource", l.resource.String(), "namespace", l.namespace, "after", d, "error", s.cause)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	if failing := time.Since(l.failingSince); patience > 0 && failing >= patience {
+		return gaveUp{failing}
+	}
+	return elapsed{}
+}
+
+func (l *lane) disconnect() {
+	if l.conn != nil {
+		l.conn.close()
+		l.options.Trace.watchClosed(l.conn.end(l.namespace))
+		l.conn = nil
+	}
+}
+
+func connected(s state) bool {
+	switch s.(type) {
+	case replaying, streaming:
+		return true
+	}
+	return false
+}
+
+func knownObject(o checkpoint.Object) known {
+	return known{identity{namespacedName(o.Namespace, o.Name), o.UID, o.ResourceVersion}, o.Hidden}
+}

@@ -1,0 +1,155 @@
+package stream
+
+import (
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// report is what a lane lets others see of it.
+type report struct {
+	mu     sync.Mutex
+	status Status
+	index  *index // nil with IndexNone
+}
+
+// state reports a state that is no wait. While it is being tried again after a
+// failure, the failure stands.
+func (r *report) state(t *Trace, s state) {
+	m := memoryOf(s)
+	switch s := s.(type) {
+	case stopped:
+		return // the end is reported once nothing is left of it
+	case listing:
+		if len(s.tokens) == 0 && m.failures > 0 && r.failing() {
+			return
+		}
+	case connecting, probing:
+		if m.failures > 0 && r.failing() {
+			return
+		}
+	}
+	r.set(t, Status{State: stateOf(s), Synced: m.current})
+}
+
+func (r *report) failing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status.Cause != nil
+}
+
+// waiting reports a wait.
+func (r *report) waiting(t *Trace, s waiting, nextTry time.Time) {
+	m := memoryOf(s)
+	r.set(t, Status{State: stateOf(s), Synced: m.current, Cause: s.cause, Attempt: s.attempt, NextTry: nextTry})
+}
+
+// stopped reports the end.
+func (r *report) stopped(t *Trace, err error) {
+	r.set(t, Status{State: Stopped, Cause: err})
+}
+
+// set reports next, and tells of it if its State is another one.
+func (r *report) set(t *Trace, next Status) {
+	r.mu.Lock()
+	old := r.status
+	next.Namespace, next.ResourceVersion, next.Since = old.Namespace, old.ResourceVersion, old.Since
+	if next.State != old.State {
+		next.Since = time.Now()
+	}
+	r.status = next
+	r.mu.Unlock()
+	if next.State != old.State {
+		t.statusChanged(r.get())
+	}
+}
+
+// resourceVersion reports up to which everything has been told.
+func (r *report) resourceVersion(rv string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.ResourceVersion = rv
+}
+
+func (r *report) get() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	if r.index != nil {
+		s.Objects = r.index.len()
+	}
+	return s
+}
+
+// position adds what has been told to p.
+func (r *report) position(p *checkpoint.Position) {
+	r.mu.Lock()
+	rv, namespace, index := r.status.ResourceVersion, r.status.Namespace, r.index
+	r.mu.Unlock()
+	if rv != "" {
+		p.ResourceVersions[namespace] = rv
+	}
+	if index == nil {
+		return
+	}
+	for k := range index.all() {
+		p.Objects = append(p.Objects, checkpoint.Object{
+			Namespace: k.Namespace, Name: k.Name, UID: k.uid, ResourceVersion: k.version, Hidden: k.hidden,
+		})
+	}
+}
+
+func stateOf(s state) State {
+	switch s := s.(type) {
+	case listing, replaying:
+		return Listing
+	case connecting:
+		if s.initial || s.owed {
+			return Listing
+		}
+		return Resuming
+	case probing:
+		return Resuming
+	case streaming:
+		return Streaming
+	case waiting:
+		return stateWaiting(s)
+	}
+	return Stopped
+}
+
+func stateWaiting(s waiting) State {
+	switch {
+	case apierrors.IsUnauthorized(s.cause):
+		return Unauthorized
+	case apierrors.IsForbidden(s.cause):
+		return Forbidden
+	case apierrors.IsNotFound(s.cause):
+		return Gone
+	}
+	if p, ok := s.next.(probing); ok && p.stalled {
+		return Stalled
+	}
+	return Backoff
+}
+
+func memoryOf(s state) memory {
+	switch s := s.(type) {
+	case listing:
+		return s.memory
+	case connecting:
+		return s.memory
+	case replaying:
+		return s.memory
+	case streaming:
+		return s.memory
+	case probing:
+		return s.memory
+	case waiting:
+		return memoryOf(s.next)
+	}
+	return memory{}
+}

@@ -1,0 +1,74 @@
+package stream
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// fieldSelector is FieldSelector AND Name AND InvolvedObject.
+func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
+	given, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil {
+		return "", &SelectorError{Kind: "field", Selector: o.FieldSelector, Err: err}
+	}
+	terms := fields.Set{}
+	if o.Name != "" {
+		terms["metadata.name"] = o.Name
+	}
+	if ref := o.InvolvedObject; ref != nil {
+		prefix := involvedField(r)
+		if prefix == "" {
+			return "", &OptionsError{"InvolvedObject", fmt.Sprintf("%s are no events, so they involve no object", r)}
+		}
+		for field, value := range involved(ref) {
+			if value != "" {
+				terms[prefix+field] = value
+			}
+		}
+		if len(terms) == 0 || len(terms) == 1 && o.Name != "" {
+			return "", &OptionsError{"InvolvedObject", "it has no field that says which object: leave it out for events about all"}
+		}
+	}
+	if len(terms) == 0 {
+		return o.FieldSelector, nil
+	}
+	for field, value := range terms {
+		if other, ok := given.RequiresExactMatch(field); ok && other != value {
+			return "", &OptionsError{"FieldSelector", fmt.Sprintf("it wants %s to be %q, another option wants %q: no object is both", field, other, value)}
+		}
+	}
+	if given.Empty() {
+		return terms.AsSelector().String(), nil
+	}
+	return fields.AndSelectors(given, terms.AsSelector()).String(), nil
+}
+
+// involvedField begins the fields of an event that name what it is about. (The
+// server of events.k8s.io calls them "regarding" in its selectors as well.)
+func involvedField(r gvr.Resource) string {
+	switch {
+	case r.Resource != "events":
+		return ""
+	case r.Group == "":
+		return "involvedObject."
+	case r.Group == "events.k8s.io":
+		return "regarding."
+	}
+	return ""
+}
+
+func involved(ref *corev1.ObjectReference) map[string]string {
+	return map[string]string{
+		"apiVersion":      ref.APIVersion,
+		"kind":            ref.Kind,
+		"namespace":       ref.Namespace,
+		"name":            ref.Name,
+		"uid":             string(ref.UID),
+		"resourceVersion": ref.ResourceVersion,
+		"fieldPath":       ref.FieldPath,
+	}
+}

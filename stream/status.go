@@ -1,0 +1,93 @@
+package stream
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// State says what a Stream is doing.
+type State string
+
+const (
+	Idle         State = "Idle"         // no range over Events is running
+	Listing      State = "Listing"      // reading a snapshot
+	Streaming    State = "Streaming"    // a watch is open
+	Resuming     State = "Resuming"     // between two watches, for a moment
+	Backoff      State = "Backoff"      // a request failed; it is tried again at NextTry
+	Stalled      State = "Stalled"      // the watch fell silent, and the server does not answer why
+	Unauthorized State = "Unauthorized" // 401; tried again at NextTry
+	Forbidden    State = "Forbidden"    // 403; tried again at NextTry
+	Gone         State = "Gone"         // 404, as when a CRD is deleted; tried again at NextTry
+	Stopped      State = "Stopped"      // the last range has ended
+)
+
+// Status is what a Stream is doing, since when and why.
+type Status struct {
+	State State
+	// Namespace that it is about, empty for the whole cluster.
+	Namespace string
+	// ResourceVersion is that up to which everything has been told, empty before the
+	// end of the first snapshot.
+	ResourceVersion string
+	Since           time.Time // when State began
+	// Cause is the error that led to a Backoff, Stalled, Unauthorized, Forbidden,
+	// Gone or Stopped. It is nil where nothing is wrong.
+	Cause error
+	// Attempt counts the failures in a row, NextTry is when the next attempt begins.
+	// They are zero where nothing is wrong.
+	Attempt int
+	NextTry time.Time
+	// Objects is how many are known to the index.
+	Objects int
+	// Synced says that SYNCED has been told and no gap is open.
+	Synced bool
+	// Namespaces holds one Status each where several namespaces are watched; the
+	// outer one is then that of the namespace that is worst off.
+	Namespaces []Status
+}
+
+// worst says which of two states wants more attention, by their order here.
+var worst = []State{Idle, Streaming, Resuming, Listing, Stopped, Backoff, Stalled, Gone, Unauthorized, Forbidden}
+
+// Status returns what the Stream is doing at this moment.
+func (s *Stream) Status() Status {
+	s.mu.Lock()
+	lanes := s.lanes
+	s.mu.Unlock()
+	if len(lanes) == 0 {
+		return Status{State: Idle}
+	}
+	if len(lanes) == 1 {
+		return lanes[0].report.get()
+	}
+	var all Status
+	for i, l := range lanes {
+		one := l.report.get()
+		objects, synced := all.Objects+one.Objects, one.Synced && (i == 0 || all.Synced)
+		rank, highest := slices.Index(worst, one.State), slices.Index(worst, all.State)
+		each := append(all.Namespaces, one)
+		if rank > highest {
+			all = one
+			all.Namespace, all.ResourceVersion = "", ""
+		}
+		all.Objects, all.Synced, all.Namespaces = objects, synced, each
+	}
+	return all
+}
+
+// Position returns how far the sequence has been told, for From. It is to be
+// called in the loop body, where it includes the event that is being handled, or
+// when no range is running: then it is where the last one ended. It takes time and
+// memory in proportion to the objects that exist.
+func (s *Stream) Position() checkpoint.Position {
+	s.mu.Lock()
+	lanes := s.lanes
+	s.mu.Unlock()
+	p := checkpoint.Position{ResourceVersions: map[string]string{}}
+	for _, l := range lanes {
+		l.report.position(&p)
+	}
+	return p
+}

@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// healthy is how long a connection must have lasted to count as a success. A
+	// server in trouble closes at once; one that is well ends watches after
+	// minutes, and an impatient proxy after seconds.
+	healthy = 2 * time.Second
+	// maxTries is how often a page may fail before the list begins again, and how
+	// often a streaming list may break off before a paged one is tried.
+	maxTries = 3
+	// maxEmpty connections in a row may close soon and without a frame before the
+	// version counts as expired (kubernetes/kubernetes#104171, #137089).
+	maxEmpty = 3
+	// maxPoison connections in a row may end at the same version at what can't be
+	// read, before it is gone around.
+	maxPoison = 3
+	// maxBehind answers in a row that are older than what was told make it certain
+	// that the server has gone back in time. One may come from a replica that lags.
+	maxBehind = 2
+	// maxRetryAfter bounds what a server may ask for.
+	maxRetryAfter = time.Hour
+)
+
+var (
+	errInconsistent = errors.New("the pages of the list do not fit together: another resourceVersion, or a page that was read before")
+	errClosed       = errors.New("the server closed the connection soon after it was opened")
+	errBehind       = errors.New("the server answered with an older resourceVersion than it did before")
+	errNoMarker     = errors.New("the server did not end its initial events with a bookmark that says so")
+)
+
+// start is the state of a new range that goes on at rv, or begins with a
+// snapshot if that is empty.
+func start(r rules, rv string) state {
+	m := memory{rules: r, rv: rv}
+	if rv != "" || r.quiet && r.lossy && !r.blind {
+		return m.resume(true, false)
+	}
+	return m.snapshot(m.initial)
+}
+
+// step is the whole protocol. An input that does not fit the state is a mistake
+// of the driver and ends the sequence with an error: it is never guessed at.
+func step(s state, in input) (state, []output) {
+	switch s := s.(type) {
+	case listing:
+		switch in := in.(type) {
+		case page:
+			return s.page(in)
+		case failed:
+			return s.failed(in.err), nil
+		}
+	case connecting:
+		switch in := in.(type) {
+		case opened:
+			return s.opened()
+		case failed:
+			return s.failed(in.err)
+		}
+	case replaying:
+		switch in := in.(type) {
+		case frame:
+			return s.frame(in)
+		case silent:
+			return s.unsupported(errNoMarker)
+		case closed:
+			return s.closed(in)
+		}
+	case streaming:
+		switch in := in.(type) {
+		case frame:
+			return s.frame(in)
+		case silent:
+			return s.silent()
+		case closed:
+			return s.closed(in)
+		}
+	case probing:
+		switch in := in.(type) {
+		case page:
+			return s.page(in)
+		case failed:
+			return s.failed(in.err), nil
+		}
+	case waiting:
+		switch in := in.(type) {
+		case elapsed:
+			return s.next, nil
+		case gaveUp:
+			return stopped{&GaveUpError{After: in.after, Err: s.cause}}, nil
+		}
+	case stopped:
+		return s, nil
+	}
+	return stopped{fmt.Errorf("stream: no rule for %T while %T; please report this", in, s)}, nil
+}
+
+// resume goes on at rv: with a look at the server first, where that is possible.
+func (m memory) resume(owed, stalled bool) state {
+	if m.noList || m.blind {
+		return connecting{memory: m, owed: owed}
+	}
+	return probing{memory: m, owed: owed, stalled: stalled}
+}
+
+// snapshot reads all there is, from the initial events of a watch or as a list.
+func (m memory) snapshot(initial bool) state {
+	if initial {
+		return connecting{memory: m, initial: true}
+	}
+	return listing{memory: m}
+}
+
+// again begins the snapshot anew, after a wait.
+func (m memory) again(initial bool, err error) state {
+	m.failures++
+	return waiting{m.failures, retryAfter(err), err, m.snapshot(initial)}
+}
+
+// relist goes around what can't be told, with a new snapshot: at once the first
+// time, later with a wait, since a version that expires before it can be watched
+// would otherwise be a loop of lists. The snapshot is a list, whose version comes
+// first, so that the GAP can bear it, unless lists are refused.
+func (m memory) relist(reason GapReason, cause error) state {
+	if m.fail {
+		return stopped{&GapError{Reason: reason, From: m.rv, Err: cause}}
+	}
+	if m.gap == nil {
+		m.gap = &gap{reason, m.rv}
+	}
+	if m.partial {
+		m.since = m.rv
+	}
+	if reason == GapRewound {
+		m.rv, m.since = "", "" // versions up to these mean nothing any more
+	}
+	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
+	m.failures++
+	next := m.snapshot(m.noList && m.initial)
+	if m.failures > 1 {
+		next = waiting{m.failures, retryAfter(cause), cause, next}
+	}
+	return next
+}
+
+// isBehind says whether an answer at rv is older than what was told, so that it
+// must not be used, and whether that has been seen often enough to be sure.
+func (m *memory) isBehind(rv string) (behind, sure bool) {
+	if !before(rv, m.rv) {
+		m.behind = 0
+		return false, false
+	}
+	m.behind++
+	return true, m.behind >= maxBehind
+}
+
+// begin begins to tell a snapshot at version to, if that is known.
+func (m *memory) begin(to string) []output {
+	var out []output
+	switch {
+	case m.gap != nil:
+		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial})
+	case m.lossy && m.begun:
+		out = append(out, tellGap{gap{GapRestarted, m.rv}, to, true})
+	}
+	m.gap, m.begun = nil, false
+	return append(out, beginList{})
+}
+
+// told says how the objects of a snapshot are to be told.
+func (m *memory) told() snapshot {
+	m.begun = m.begun || !m.quiet
+	return snapshot{m.quiet, m.since}
+}
+
+// end ends a snapshot: everything up to rv has been told.
+func (m *memory) end(rv string) {
+	m.rv, m.since = rv, ""
+	m.begun, m.quiet, m.partial = false, false, false
+}

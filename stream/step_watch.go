@@ -1,0 +1,145 @@
+package stream
+
+import apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+func (s connecting) opened() (state, []output) {
+	switch {
+	case s.initial:
+		out := s.begin("")
+		return replaying{s.memory}, out
+	case s.owed:
+		next, synced := s.tellSynced()
+		if s, ok := next.(streaming); ok {
+			s.frames = false
+			next = s
+		}
+		return next, []output{synced}
+	}
+	return streaming{memory: s.memory}, nil
+}
+
+func (s connecting) failed(err error) (state, []output) {
+	switch {
+	case s.initial && isUnsupported(err):
+		return replaying{s.memory}.unsupported(err)
+	case s.initial && apierrors.IsBadRequest(err):
+		// Is it the selector, or the initial events? The list will say.
+		return listing{memory: s.memory}, nil
+	case s.initial && !s.synced && isRefusal(err):
+		return stopped{err}, nil
+	case s.initial:
+		s.initials++
+		return s.again(s.initials < maxTries, err), nil
+	case isExpired(err):
+		return s.relist(GapExpired, err), nil
+	case !s.synced && isRefusal(err):
+		return stopped{err}, nil
+	}
+	s.failures++
+	if retryAfter(err) > 0 || isRefusal(err) {
+		return waiting{s.failures, retryAfter(err), err, s}, nil
+	}
+	return waiting{s.failures, 0, err, s.resume(s.owed, false)}, nil
+}
+
+func (s streaming) frame(in frame) (state, []output) {
+	s.frames, s.empty = true, 0
+	switch {
+	case !follows(in.rv, s.rv):
+		// Nothing can be resumed at that, so the cursor stays, and is stale.
+		if in.kind.isBookmark() {
+			return s, nil
+		}
+		s.unversioned = true
+		return s, []output{tellFrame{partial: s.partial}}
+	case notAfter(in.rv, s.rv):
+		if in.kind.isBookmark() {
+			return s, nil
+		}
+		return s, []output{tellFrame{old: true, partial: s.partial}}
+	}
+	s.rv, s.poison = in.rv, 0
+	if in.kind.isBookmark() {
+		return s, []output{tellBookmark{in.rv}}
+	}
+	return s, []output{tellFrame{partial: s.partial}}
+}
+
+func (s streaming) silent() (state, []output) {
+	if s.unversioned {
+		return s.relist(GapUnversioned, errSilent), nil
+	}
+	return s.resume(false, true), nil
+}
+
+func (s streaming) closed(in closed) (state, []output) {
+	switch {
+	case in.after >= healthy:
+		s.failures, s.empty = 0, 0
+	case s.frames:
+		// It got on, so the waits need not grow; but there must be some.
+		s.failures = min(s.failures, 1)
+	}
+	cause := in.err
+	switch {
+	case isExpired(cause):
+		return s.relist(GapExpired, cause), nil
+	case s.until == AtFirstClose:
+		return stopped{cause}, nil
+	case s.unversioned:
+		return s.relist(GapUnversioned, cause), nil
+	case cause == nil && in.planned && in.after >= healthy:
+		return connecting{memory: s.memory}, nil
+	case cause == nil && in.after >= healthy:
+		return s.resume(false, false), nil
+	case cause == nil:
+		cause = errClosed
+		if !s.frames {
+			s.empty++
+		}
+		if s.empty >= maxEmpty {
+			return s.relist(GapExpired, cause), nil
+		}
+	case isPoison(cause):
+		s.poison++
+		if s.poison >= maxPoison {
+			return s.relist(GapPoison, cause), nil
+		}
+	}
+	s.failures++
+	next := s.resume(false, false)
+	if retryAfter(cause) > 0 {
+		next = connecting{memory: s.memory}
+	}
+	return waiting{s.failures, retryAfter(cause), cause, next}, nil
+}
+
+func (s probing) page(in page) (state, []output) {
+	if behind, sure := s.isBehind(in.rv); sure {
+		return s.relist(GapRewound, errBehind), nil
+	} else if behind {
+		return s.retry(errBehind), nil
+	}
+	if s.rv == "" {
+		s.end(in.rv) // a start at now, without an index: this is all it takes
+	}
+	return connecting{memory: s.memory, owed: s.owed}, nil
+}
+
+func (s probing) failed(err error) state {
+	switch {
+	case mayNotList(err) && s.rv != "":
+		s.noList = true // the watch will say whether that may go on
+		return connecting{memory: s.memory, owed: s.owed}
+	case isUnusable(err) && s.rv != "", isExpired(err):
+		return connecting{memory: s.memory, owed: s.owed}
+	case !s.synced && isRefusal(err):
+		return stopped{err}
+	}
+	return s.retry(err)
+}
+
+func (s probing) retry(err error) state {
+	s.failures++
+	return waiting{s.failures, retryAfter(err), err, s}
+}
