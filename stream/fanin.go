@@ -27,17 +27,20 @@ type laneEnd struct {
 
 func (s *Stream) newFanIn(emit func(context.Context, Event) error) (fanIn, []*lane) {
 	f := fanIn{emit: emit, offers: make(chan offer)}
+	turn := make(chan struct{}, 1)
 	var lanes []*lane
 	for i, n := range s.options.Namespaces {
 		done := make(chan error)
-		lanes = append(lanes, s.newLane(n, func(ctx context.Context, ev Event) error {
+		l := s.newLane(n, func(ctx context.Context, ev Event) error {
 			select {
 			case f.offers <- offer{lane: i, event: ev, done: done}:
-				return <-done // loop answers what it has taken
+				return <-done // merge answers what it has taken
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-		}))
+		})
+		l.turn = turn
+		lanes = append(lanes, l)
 	}
 	return f, lanes
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,148 +13,203 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// index remembers which objects were told and in what version, so that a list
-// can be told as differences. It does not keep the objects.
+// index remembers which objects were told and in what version, so that a
+// snapshot can be told as differences. It does not keep the objects.
+//
+// Its iterators change it step by step, each step just before what it means is
+// yielded: if the consumer leaves, what was not yielded has not been entered. All
+// of them must be ranged over, also if they yield nothing.
 type index struct {
-	entries map[types.NamespacedName]entry
-	lists   uint32 // lists begun
+	mu    sync.Mutex // never held while yielding
+	table table
 }
 
-type entry struct {
+// known is what the index knows of an object.
+type known struct {
+	identity
+	hidden bool // it exists, but was not told: Options.Select does not want it
+}
+
+// identity says which object, in which version.
+type identity struct {
+	types.NamespacedName
 	uid     types.UID // empty on client-go's fakes
 	version string
-	list    uint32 // the newest list that had it
-	hidden bool
 }
 
-// change is what an object means to somebody who knows what the index knows.
+// change is what an object means to somebody who knows what was told.
 type change struct {
 	kind Type
 	gone *identity // set for a DELETED that has no object of its own
 }
 
-// identity is all that is known of an object that is gone.
-type identity struct {
-	types.NamespacedName
-	uid     types.UID
-	version string
+func newIndex() *index { return &index{table: newTable()} }
+
+func (x *index) len() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.table.len()
 }
 
-func newIndex() *index { return &index{entries: map[types.NamespacedName]entry{}} }
+func (x *index) has(name types.NamespacedName) bool {
+	_, ok := x.get(name)
+	return ok
+}
+
+func (x *index) get(name types.NamespacedName) (known, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.table.get(name)
+}
+
+// set enters what is known, and that a snapshot has it.
+func (x *index) set(k known) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.table.set(k, true)
+}
+
+func (x *index) delete(name types.NamespacedName) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.table.delete(name)
+}
+
+// enter takes over what another index knew.
+func (x *index) enter(k known) { x.set(k) }
+
+// all returns everything that is known, in no order.
+func (x *index) all() []known {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make([]known, 0, x.table.len())
+	for k := range x.table.all() {
+		all = append(all, k)
+	}
+	return all
+}
+
+// full says that there is hardly room for more objects.
+func (x *index) full() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.table.full()
+}
 
 // beginList makes every object unseen. A list that was broken off leaves no trace.
-func (x *index) beginList() { x.lists++ }
-
-// endList removes what the list did not have, in the order of names.
-type known struct {
-	identity
-	hidden bool
+func (x *index) beginList() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.table.unsee()
 }
 
-func (x *index) len() int { return len(x.entries) }
-func (x *index) has(n types.NamespacedName) bool { _, ok := x.entries[n]; return ok }
-func (x *index) all() iter.Seq[known] {
-	return func(yield func(known) bool) {
-		for n, e := range x.entries {
-			if !yield(known{*e.identity(n), e.hidden}) {
+// endList removes what the list did not have, in the order of names.
+func (x *index) endList() iter.Seq[change] {
+	return func(yield func(change) bool) {
+		for _, k := range x.unseen() {
+			x.delete(k.NamespacedName)
+			if !k.hidden && !yield(change{Deleted, &k.identity}) {
 				return
 			}
 		}
 	}
 }
-func (x *index) enter(k known) {
-	x.entries[k.NamespacedName] = entry{uid: k.uid, version: k.version, hidden: k.hidden}
-}
-func (x *index) put(o object, selected bool) iter.Seq[change]    { return slices.Values(x.put_(o)) }
-func (x *index) putOld(o object, selected bool) iter.Seq[change] { return slices.Values(x.putOld_(o)) }
-func (x *index) remove(o object) iter.Seq[change]                { return slices.Values(x.remove_(o)) }
-func (x *index) removeOld(o object) iter.Seq[change]             { return slices.Values(x.removeOld_(o)) }
-func (x *index) endList() iter.Seq[change]                       { return slices.Values(x.endList_()) }
 
-func (x *index) endList_() []change {
-	var gone []change
-	for name, e := range x.entries {
-		if e.list != x.lists {
-			gone = append(gone, change{Deleted, e.identity(name)})
+func (x *index) unseen() []known {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var gone []known
+	for k, seen := range x.table.all() {
+		if !seen {
+			gone = append(gone, k)
 		}
 	}
-	slices.SortFunc(gone, func(a, b change) int {
-		return cmp.Or(cmp.Compare(a.gone.Namespace, b.gone.Namespace), cmp.Compare(a.gone.Name, b.gone.Name))
+	slices.SortFunc(gone, func(a, b known) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	for _, c := range gone {
-		delete(x.entries, c.gone.NamespacedName)
-	}
 	return gone
 }
 
-// put enters an object that exists and returns what that changes.
-func (x *index) put_(o object) []change {
-	name := o.name()
-	e := entry{uid: o.GetUID(), version: o.version, list: x.lists}
-	known, ok := x.entries[name]
-	if ok && e.uid == "" {
-		e.uid = known.uid // what does not say who it is is no proof of another one
+// put enters an object that exists and yields what that changes.
+func (x *index) put(o object, selected bool) iter.Seq[change] {
+	return func(yield func(change) bool) {
+		now := known{identity{o.name(), o.GetUID(), o.version}, !selected}
+		was, ok := x.get(now.NamespacedName)
+		if ok && isOther(was.uid, now.uid) {
+			x.delete(was.NamespacedName)
+			if !was.hidden && !yield(change{Deleted, &was.identity}) {
+				return
+			}
+			ok = false
+		}
+		if ok && now.uid == "" {
+			now.uid = was.uid
+		}
+		x.set(now)
+		told := ok && !was.hidden
+		switch {
+		case !told && selected:
+			yield(change{kind: Added})
+		case told && !selected:
+			yield(change{kind: Deleted})
+		case told && was.version != now.version:
+			yield(change{kind: Modified})
+		}
 	}
-	if known.uid == "" {
-		known.uid = e.uid // nor is what did not say
-	}
-	x.entries[name] = e
-	switch {
-	case !ok:
-		return []change{{kind: Added}}
-	case known.uid != e.uid:
-		return []change{{Deleted, known.identity(name)}, {kind: Added}}
-	case known.version != e.version:
-		return []change{{kind: Modified}}
-	}
-	return nil
 }
 
 // putOld enters an object from an event that may be a replay: only what is newer
 // than the version that was told is news. Of an object that is not known it can't
 // be told whether its end has been told.
-func (x *index) putOld_(o object) []change {
-	known, ok := x.entries[o.name()]
-	if !ok || known.uid != o.GetUID() || notAfter(o.version, known.version) {
-		return nil
+func (x *index) putOld(o object, selected bool) iter.Seq[change] {
+	was, ok := x.get(o.name())
+	if !ok || was.uid != o.GetUID() || notAfter(o.version, was.version) {
+		return nothing
 	}
-	return x.put_(o)
+	return x.put(o, selected)
 }
 
 // remove takes out an object that the server says is gone.
-func (x *index) remove_(o object) []change {
-	name := o.name()
-	known, ok := x.entries[name]
+func (x *index) remove(o object) iter.Seq[change] {
+	was, ok := x.get(o.name())
+	var c change
 	switch {
 	case !ok:
-		return nil // it has not been told of, or its end has
-	case known.uid == o.GetUID() || known.uid == "" || o.GetUID() == "":
-		delete(x.entries, name)
-		return []change{{kind: Deleted}}
-	case notAfter(known.version, o.version):
+		return nothing // it has not been told of, or its end has
+	case !isOther(was.uid, o.GetUID()):
+		c = change{kind: Deleted}
+	case notAfter(was.version, o.version):
 		// A later one of that name has come and gone, so this one is gone as well.
 		// (Where versions can't be compared it may be the replay of an earlier one's
 		// end, and a deletion must not be invented.)
-		delete(x.entries, name)
-		return []change{{Deleted, known.identity(name)}}
+		c = change{Deleted, &was.identity}
+	default:
+		return nothing
 	}
-	return nil
+	return func(yield func(change) bool) {
+		x.delete(was.NamespacedName)
+		if !was.hidden {
+			yield(c)
+		}
+	}
 }
 
 // removeOld takes out an object from an event that may be a replay: one of an
 // earlier version than was told is. (Servers exist whose last event of an object
 // bears the version of the one before.)
-func (x *index) removeOld_(o object) []change {
-	known, ok := x.entries[o.name()]
-	if !ok || known.uid != o.GetUID() || !notAfter(known.version, o.version) {
-		return nil
+func (x *index) removeOld(o object) iter.Seq[change] {
+	was, ok := x.get(o.name())
+	if !ok || was.uid != o.GetUID() || !notAfter(was.version, o.version) {
+		return nothing
 	}
-	return x.remove_(o)
+	return x.remove(o)
 }
 
-func (e entry) identity(name types.NamespacedName) *identity {
-	return &identity{name, e.uid, e.version}
-}
+// isOther says whether the uids are those of two objects. What does not say who
+// it is is no proof of another one.
+func isOther(a, b types.UID) bool { return a != "" && b != "" && a != b }
+
+func nothing(func(change) bool) {}
 
 // unstructured is what can be said of the object of a deletion that nobody told.
 func (i *identity) unstructured(r gvr.Resource) *unstructured.Unstructured {

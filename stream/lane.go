@@ -17,9 +17,10 @@ type lane struct {
 	namespace string
 	client    dynamic.ResourceInterface
 	emit      func(context.Context, Event) error // an error ends the sequence
+	turn      chan struct{}                      // taken by the one lane that changes its index and emits; nil for a lone lane
 
 	index   *index // nil with IndexNone
-	snapped bool   // what the index holds is a snapshot or later, so what differs from it is inferred
+	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 
 	items        []object    // of the page last read
 	conn         *connection // while replaying or streaming
@@ -88,6 +89,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 			if err := l.tell(ctx, o); err != nil {
 				return err
 			}
+		}
+		if l.index != nil && len(outputs) > 0 && l.index.full() {
+			return ErrIndexFull
 		}
 		l.report.resourceVersion(memoryOf(next).rv)
 		s = next

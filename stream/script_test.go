@@ -172,7 +172,7 @@ func failure(code int32, reason metav1.StatusReason, retryAfter int32) metav1.St
 }
 
 // watch answers with frames written "ADDED name@version", "BOOKMARK @version",
-// "ERROR 410 Expired" or raw bytes, then ends; "wait 5s" lets time pass, "open"
+// "MARKER @version" (the bookmark that ends initial events), "ERROR 410 Expired" or raw bytes, then ends; "wait 5s" lets time pass, "open"
 // keeps the connection open until the client closes it.
 func watch(frames ...string) answer {
 	return func(r *http.Request) (*http.Response, error) {
@@ -187,6 +187,15 @@ func watch(frames ...string) answer {
 		}()
 		return respond(200, pr)
 	}
+}
+
+// watchObject answers with one frame and stays open.
+func watchObject(kind string, o map[string]any) answer {
+	b, err := json.Marshal(map[string]any{"type": kind, "object": o})
+	if err != nil {
+		panic(err)
+	}
+	return watch("raw "+string(b)+"\n", "open")
 }
 
 func writeFrame(ctx context.Context, w *io.PipeWriter, f string) bool {
@@ -220,6 +229,10 @@ func writeFrame(ctx context.Context, w *io.PipeWriter, f string) bool {
 		var after int32
 		_, _ = fmt.Sscan(rest, &code, &reason, &after)
 		frame = failure(code, reason, after)
+	case "MARKER":
+		o := object(rest)
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{metav1.InitialEventsAnnotationKey: "true"}
+		kind, frame = "BOOKMARK", o
 	default:
 		frame = object(rest)
 	}

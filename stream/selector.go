@@ -2,6 +2,8 @@ package stream
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -36,15 +38,17 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	if len(terms) == 0 {
 		return o.FieldSelector, nil
 	}
-	for field, value := range terms {
-		if other, ok := given.RequiresExactMatch(field); ok && other != value {
-			return "", &OptionsError{"FieldSelector", fmt.Sprintf("it wants %s to be %q, another option wants %q: no object is both", field, other, value)}
+	var all []fields.Selector
+	if !given.Empty() {
+		all = append(all, given)
+	}
+	for _, field := range slices.Sorted(maps.Keys(terms)) {
+		if other, ok := given.RequiresExactMatch(field); ok && other != terms[field] {
+			return "", &OptionsError{"FieldSelector", fmt.Sprintf("it wants %s to be %q, another option wants %q: no object is both", field, other, terms[field])}
 		}
+		all = append(all, fields.OneTermEqualSelector(field, terms[field]))
 	}
-	if given.Empty() {
-		return terms.AsSelector().String(), nil
-	}
-	return fields.AndSelectors(given, terms.AsSelector()).String(), nil
+	return fields.AndSelectors(all...).String(), nil
 }
 
 // involvedField begins the fields of an event that name what it is about. (The

@@ -12,6 +12,7 @@ import (
 func (l *lane) tell(ctx context.Context, o output) error {
 	switch o := o.(type) {
 	case tellGap:
+		l.snapped = true
 		return l.emit(ctx, l.event(Gap, &GapDetails{
 			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.workedAt),
 		}))
@@ -64,8 +65,9 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 		}
 		return l.tellObject(ctx, Added, o.Unstructured, false)
 	}
+	unsaid := how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.name())
 	changes := l.index.put(o, l.selects(o))
-	if how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.name()) {
+	if unsaid {
 		for range changes { // they are only to be known
 		}
 		return nil
@@ -108,6 +110,16 @@ func (l *lane) selects(o object) bool {
 
 // tellChanges emits changes; o is the object of those that have no identity.
 func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *unstructured.Unstructured, listed bool) error {
+	// What the index knows has been told or is being told when the loop body runs,
+	// whichever lane it is about: Position depends on it.
+	if l.turn != nil {
+		select {
+		case l.turn <- struct{}{}:
+			defer func() { <-l.turn }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	for c := range changes {
 		object, inferred := o, false
 		switch {

@@ -1,0 +1,208 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// namespaces is a server whose namespaces each have a script of their own.
+type namespaces map[string]*script
+
+func (n namespaces) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, rest, _ := strings.Cut(r.URL.Path, "/namespaces/")
+	ns, _, _ := strings.Cut(rest, "/")
+	return n[ns].RoundTrip(r)
+}
+
+func (n namespaces) client() dynamic.Interface {
+	return dynamic.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: n, QPS: -1})
+}
+
+func TestSeveralNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := namespaces{
+			"one": {t: t, exchanges: []exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("wait 1s", "ADDED b@6", "wait 3s", "ERROR 410 Expired")},
+				{"list", list("20", "", "b@6")},
+				{"watch 20", watch("wait 1s", "DELETED b@21", "open")},
+			}},
+			"two": {t: t, exchanges: []exchange{
+				{"list", func(r *http.Request) (*http.Response, error) {
+					time.Sleep(2 * time.Second)
+					return list("7", "", "c@3")(r)
+				}},
+				{"watch 7", watch("wait 4s", "ADDED d@8", "open")},
+			}},
+		}
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"two", "one", "two"}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var got []string
+		for ev, err := range s.Events(ctx) {
+			if err != nil {
+				break
+			}
+			st := s.Status()
+			line := fmt.Sprintf("%s %s %v", ev.Namespace, text(ev), st.Synced)
+			got = append(got, line)
+		}
+		want := []string{
+			"one ADDED a@2 false",
+			"one ADDED b@6 false",
+			"two ADDED c@3 false",
+			" SYNCED  true",
+			"one GAP expired from 6 to 20 false",
+			"one DELETED a@2 inferred false",
+			" SYNCED  true",
+			"one DELETED b@21 true",
+			"two ADDED d@8 true",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("SYNCED is for all, GAP for one (-want +got):\n%s", diff)
+		}
+		var each []string
+		for _, one := range s.Status().Namespaces {
+			each = append(each, fmt.Sprintf("%s %s %s %d", one.Namespace, one.State, one.ResourceVersion, one.Objects))
+		}
+		if diff := cmp.Diff([]string{"one Stopped 21 0", "two Stopped 8 2"}, each); diff != "" {
+			t.Errorf("each has a Status (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]string{"one": "21", "two": "8"}, s.Position().ResourceVersions); diff != "" {
+			t.Errorf("and a position (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestSeveralNamespacesEnd(t *testing.T) {
+	quietly := func() *script {
+		return &script{exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}, {"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
+	}
+	tests := []struct {
+		name    string
+		two     []exchange
+		options stream.Options
+		leave   func(*stream.Stream, stream.Event)
+		want    string // in the error
+		why     string
+	}{
+		{"refused in one", []exchange{{"list", status(403, metav1.StatusReasonForbidden)}}, stream.Options{}, nil,
+			`in the namespace "two"`, "the error says where"},
+		{"stopped", quietly().exchanges, stream.Options{}, func(s *stream.Stream, _ stream.Event) { s.Stop() },
+			"", "from within the loop"},
+		{"when synced", quietly().exchanges, stream.Options{End: stream.WhenSynced}, nil,
+			"", "when all are"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := namespaces{"one": quietly(), "two": {exchanges: tt.two}}
+				for _, sc := range n {
+					sc.t = t
+				}
+				tt.options.Namespaces = []string{"one", "two"}
+				s := newStream(t, n.client(), &tt.options)
+				var last error
+				var kinds []stream.Type
+				for ev, err := range s.Events(t.Context()) {
+					last = err
+					kinds = append(kinds, ev.Type)
+					if tt.leave != nil {
+						tt.leave(s, ev)
+					}
+				}
+				if got := fmt.Sprint(last); tt.want == "" != (last == nil) || !strings.Contains(got, tt.want) {
+					t.Errorf("%s: got %v", tt.why, last)
+				}
+				if tt.name == "when synced" && !slices.Equal(kinds, []stream.Type{stream.Added, stream.Added, stream.Synced}) {
+					t.Errorf("%s: got %v", tt.why, kinds)
+				}
+				// The bubble fails if a goroutine is left.
+			})
+		})
+	}
+}
+
+func TestSeveralNamespacesPanic(t *testing.T) {
+	tests := map[string]func(*stream.Options) func(){
+		"in the loop body": func(*stream.Options) func() { return func() { panic("mine") } },
+		"in Select": func(o *stream.Options) func() {
+			o.Select = func(stream.Meta) bool { panic("mine") }
+			return func() {}
+		},
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := namespaces{}
+				for _, ns := range []string{"one", "two", "three"} {
+					n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2", "b@3")}, {"watch 5", watch("open")}}}
+				}
+				o := &stream.Options{Namespaces: []string{"one", "two", "three"}}
+				body := prepare(o)
+				s := newStream(t, n.client(), o)
+				defer func() {
+					if p := recover(); p != "mine" {
+						t.Errorf("recovered %v: the panic was lost", p)
+					}
+					if name == "in Select" {
+						return // it would panic again
+					}
+					ended, end := context.WithCancel(t.Context())
+					end()
+					for _, err := range s.Events(ended) {
+						if !errors.Is(err, context.Canceled) {
+							t.Errorf("got %v: it has not let go", err)
+						}
+					}
+				}()
+				for range s.Events(t.Context()) {
+					body()
+				}
+			})
+		})
+	}
+}
+
+func TestSeveralNamespacesWait(t *testing.T) {
+	// While the loop body runs, no other lane gets past its event.
+	synctest.Test(t, func(t *testing.T) {
+		n := namespaces{}
+		for _, ns := range []string{"one", "two"} {
+			n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2", "b@3", "c@4")}, {"watch 5", watch("open")}}}
+		}
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}})
+		var mu sync.Mutex
+		events := 0
+		for range s.Events(t.Context()) {
+			if !mu.TryLock() {
+				t.Fatal("two loop bodies at once")
+			}
+			time.Sleep(time.Second)
+			objects := s.Status().Objects
+			events++
+			if objects > events {
+				t.Errorf("%d objects are known after %d events: a lane went on by itself", objects, events)
+			}
+			mu.Unlock()
+			if events == 6 {
+				break
+			}
+		}
+	})
+}

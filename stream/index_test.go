@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+func obj(name, uid, rv string) object { return received(raw(name, uid, rv)) }
+
+func raw(name, uid, rv string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetNamespace("ns")
+	o.SetName(name)
+	o.SetUID(types.UID(uid))
+	o.SetResourceVersion(rv)
+	return o
+}
+
+// said writes changes as "ADDED", or "DELETED name/uid@version" for one without an object.
+func said(changes []change) string {
+	var parts []string
+	for _, c := range changes {
+		s := string(c.kind)
+		if c.gone != nil {
+			s += " " + c.gone.Name + "/" + string(c.gone.uid) + "@" + c.gone.version
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func TestIndex(t *testing.T) {
+	type op func(*index) []change
+	list := func(objects ...object) op {
+		return func(x *index) []change {
+			x.beginList()
+			var all []change
+			for _, o := range objects {
+				all = slices.AppendSeq(all, x.put(o, true))
+			}
+			return slices.AppendSeq(all, x.endList())
+		}
+	}
+	brokenOff := func(o object) op {
+		return func(x *index) []change { x.beginList(); return slices.Collect(x.put(o, true)) }
+	}
+	put := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, true)) } }
+	remove := func(o object) op { return func(x *index) []change { return slices.Collect(x.remove(o)) } }
+	putOld := func(o object) op { return func(x *index) []change { return slices.Collect(x.putOld(o, true)) } }
+	removeOld := func(o object) op { return func(x *index) []change { return slices.Collect(x.removeOld(o)) } }
+
+	unwanted := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, false)) } }
+
+	tests := []struct {
+		name  string
+		known []op
+		op    op
+		want  string
+		why   string
+	}{
+		{"first list", nil, list(obj("a", "1", "5"), obj("b", "2", "6")), "ADDED, ADDED", "all is new"},
+		{"unchanged", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "nothing to tell"},
+		{"changed meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "only its last state"},
+		{"gone meanwhile", []op{list(obj("d", "4", "6"), obj("b", "2", "6"), obj("c", "3", "6"), obj("a", "1", "5"))}, list(),
+			"DELETED a/1@5, DELETED b/2@6, DELETED c/3@6, DELETED d/4@6", "by uid and last version, in the order of names"},
+		{"gone for good", []op{list(obj("a", "1", "5")), list()}, list(), "", "an end is told once"},
+		{"no uid in an earlier version", []op{list(obj("a", "", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "what did not say who it was is no proof of another one"},
+		{"no uid in a later version", []op{list(obj("a", "1", "5"))}, list(obj("a", "", "7")), "MODIFIED", "what does not say who it is is no proof of another one"},
+		{"recreated meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "9")), "DELETED a/1@5, ADDED", "another object of the same name: the first one's end is told first"},
+		{"same version, other uid", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "5")), "DELETED a/1@5, ADDED", "the uid decides (a restored etcd can repeat versions)"},
+		{"added live, kept by list", []op{list(), put(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "live events are known to the next list"},
+		{"broken off list, then whole", []op{list(obj("a", "1", "5"), obj("b", "2", "6")), brokenOff(obj("b", "2", "6"))}, list(obj("a", "1", "5")), "DELETED b/2@6", "seen by the list that broke off does not count"},
+		{"listed twice", []op{brokenOff(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "told by the list that broke off, not told again"},
+
+		{"live add", nil, put(obj("a", "1", "5")), "ADDED", ""},
+		{"live change", []op{put(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "MODIFIED", "also if the server calls it ADDED"},
+		{"live replay", []op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), "", "told"},
+		{"live replacement", []op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED", "a missed end is told"},
+		{"live end", []op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "with the server's object"},
+		{"end of the unknown", nil, remove(obj("a", "1", "6")), "", "never told of, or told of its end"},
+		{"end of one of no uid", []op{put(obj("a", "1", "5"))}, remove(obj("a", "", "6")), "DELETED", "by name"},
+		{"end of one that had no uid", []op{put(obj("a", "", "5"))}, remove(obj("a", "1", "6")), "DELETED", "by name"},
+		{"end of one that had neither", []op{put(obj("a", "", ""))}, remove(obj("a", "1", "6")), "DELETED", "a removal must be told, even of a double's object that got its uid and version late"},
+		{"end of a predecessor", []op{put(obj("a", "2", "8"))}, remove(obj("a", "1", "7")), "", "told of already"},
+		{"end of somebody, opaque versions", []op{put(obj("a", "2", "x"))}, remove(obj("a", "1", "y")), "", "whose end is later can't be told: no guess"},
+		{"old end never told", []op{put(obj("a", "1", "5"))}, removeOld(obj("a", "1", "5")), "DELETED", "a server whose last event bears the version of the one before"},
+		{"old end of one that came back", []op{put(obj("a", "1", "8"))}, removeOld(obj("a", "1", "7")), "", "a replay: it left the selector at 7 and was back at 8"},
+		{"old end of another", []op{put(obj("a", "2", "8"))}, removeOld(obj("a", "1", "9")), "", "a replay"},
+		{"old end of the unknown", nil, removeOld(obj("a", "1", "9")), "", "a replay"},
+		{"old change never told", []op{put(obj("a", "1", "5"))}, putOld(obj("a", "1", "6")), "MODIFIED", "newer than what was told of it"},
+		{"old change", []op{put(obj("a", "1", "7"))}, putOld(obj("a", "1", "6")), "", "a replay"},
+		{"old addition of the unknown", nil, putOld(obj("a", "1", "6")), "", "a replay of one whose end was told, for all that is known"},
+		{"old addition of another", []op{put(obj("a", "2", "8"))}, putOld(obj("a", "1", "9")), "", "a replay"},
+		{"end of a successor", []op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5", "the one that was told of must be gone as well"},
+		{"back after its end", []op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "left the selector and came back"},
+
+		{"not wanted", nil, unwanted(obj("a", "1", "5")), "", "known, not told"},
+		{"no longer wanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "1", "6")), "DELETED", "with the object as it is now"},
+		{"no longer wanted at the same version", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "1", "5")), "DELETED", "a Select that has changed its mind"},
+		{"wanted again", []op{unwanted(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "ADDED", "it was not told before"},
+		{"wanted again at the same version", []op{unwanted(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "ADDED", "nor here"},
+		{"still not wanted", []op{unwanted(obj("a", "1", "5"))}, unwanted(obj("a", "1", "6")), "", ""},
+		{"end of the unwanted", []op{unwanted(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "", "it was never told"},
+		{"end of the unwanted meanwhile", []op{unwanted(obj("a", "1", "5"))}, list(), "", "nor here"},
+		{"end of the unwanted's successor", []op{unwanted(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "", "nor here"},
+		{"unwanted replaced", []op{unwanted(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "ADDED", "only the new one is told"},
+		{"replaced by an unwanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "2", "6")), "DELETED a/1@5", "only the end of the old one is told"},
+
+		{"no versions, unchanged", []op{list(obj("a", "", ""))}, list(obj("a", "", "")), "", "fakes: compared by content"},
+		{"no versions, changed", []op{list(obj("a", "", ""))}, list(labelled("a")), "MODIFIED", "fakes: compared by content"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newIndex()
+			for _, op := range tt.known {
+				op(x)
+			}
+			if diff := cmp.Diff(tt.want, said(tt.op(x))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+func labelled(name string) object {
+	o := raw(name, "", "")
+	o.SetLabels(map[string]string{"new": "yes"})
+	return received(o)
+}
+
+func TestInferredObject(t *testing.T) {
+	r := gvr.Resource{Kind: "Widget"}
+	r.Group, r.Version = "example.com", "v1"
+	x := newIndex()
+	drain(x.put(obj("a", "u-1", "5"), true))
+	drain(x.put(obj("b", "", ""), true))
+	x.beginList()
+	var got []map[string]any
+	for c := range x.endList() {
+		got = append(got, c.gone.unstructured(r).Object)
+	}
+	want := []map[string]any{
+		{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"}},
+		// A hash is nobody's resourceVersion.
+		{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "ns", "name": "b"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestIndexEntersWhatIsYielded(t *testing.T) {
+	// Whoever leaves in the middle finds the rest untold the next time.
+	x := newIndex()
+	drain(x.put(obj("a", "1", "5"), true))
+	for c := range x.put(obj("a", "2", "6"), true) {
+		if c.kind != Deleted {
+			t.Errorf("got %v first, want the end of the old one", c.kind)
+		}
+		break
+	}
+	if x.has(namespacedName("ns", "a")) {
+		t.Error("its end was told, but it is still known")
+	}
+	if diff := cmp.Diff("ADDED", said(slices.Collect(x.put(obj("a", "2", "6"), true)))); diff != "" {
+		t.Errorf("the new one was not told yet (-want +got):\n%s", diff)
+	}
+
+	drain(x.put(obj("b", "1", "7"), true))
+	x.beginList()
+	for range x.endList() {
+		break
+	}
+	if !x.has(namespacedName("ns", "b")) || x.len() != 1 {
+		t.Error("after the end of a only b is known, whose end was not told")
+	}
+}
+
+func drain(changes iter.Seq[change]) {
+	for range changes {
+	}
+}
