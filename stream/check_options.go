@@ -36,6 +36,7 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 		return c, err
 	}
 	c.FieldSelector = selector
+	c.PageSize = cmp.Or(c.PageSize, defaultPageSize)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
 	c.End = cmp.Or(c.End, Never)
 	c.OnExpired = cmp.Or(c.OnExpired, Heal)
@@ -91,6 +92,8 @@ func (o *Options) contradiction() error {
 	switch {
 	case o.Timeout < 0, o.Timeout > 0 && o.Timeout < time.Second:
 		return &OptionsError{"Timeout", "a server ends watches after whole seconds: give at least one, or zero for the default"}
+	case o.PageSize < 0:
+		return &OptionsError{"PageSize", "give a positive number, or zero for the default"}
 	case o.IdleTimeout < 0:
 		return &OptionsError{"IdleTimeout", "a dead connection would never be noticed: give a positive time, or zero for the default"}
 	case o.GiveUpAfter < 0:

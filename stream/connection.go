@@ -33,8 +33,8 @@ type connection struct {
 	immortal bool          // client-go's fake: its silence means nothing
 
 	accept func(*unstructured.Unstructured) (object, error)
-	wrap  func(error) error
-	seen  func(kind Type, rv string)
+	wrap   func(error) error
+	seen   func(kind Type, rv string)
 
 	timer  *time.Timer
 	told   told // by the frame last received
@@ -128,6 +128,9 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	o, err := c.accept(u)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if rv := u.GetResourceVersion(); !usable(rv) && !c.immortal {
+		return nil, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
 	}
 	c.told = told{o, Type(ev.Type)}
 	f := frame{kind: changedFrame}

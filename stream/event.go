@@ -49,8 +49,7 @@ type Event struct {
 	// told by an event of the server: what differs in a snapshot after a GAP, or the
 	// end of an object that another one of the same name has replaced. The Object
 	// of an inferred DELETED holds only apiVersion, kind, and of its metadata
-	// namespace, name, uid and the last resourceVersion that was known; unless it
-	// still exists, and Options.Select no longer wants it.
+	// namespace, name, uid and the last resourceVersion that was known.
 	Inferred bool
 	// Gap is nil but for GAP.
 	Gap *GapDetails

@@ -84,7 +84,7 @@ func TestSelect(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED a@1", "ADDED c@3", "ADDED e@5", "SYNCED 5", "GAP expired from 5 to 20",
-				"DELETED a@6 inferred", "ADDED b@7 inferred", "MODIFIED c@9 inferred", "SYNCED 20"},
+				"DELETED a@1 inferred", "ADDED b@7 inferred", "MODIFIED c@9 inferred", "SYNCED 20"},
 			"the differences of what is selected; d was never told, so its end is not"},
 		{"another incarnation", stream.Options{Select: odd},
 			[]exchange{

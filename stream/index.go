@@ -41,6 +41,7 @@ type identity struct {
 type change struct {
 	kind Type
 	gone *identity // set for a DELETED that has no object of its own
+	left *identity // set for a DELETED of one that exists, and is no longer wanted
 }
 
 func newIndex() *index { return &index{table: newTable()} }
@@ -108,7 +109,7 @@ func (x *index) endList() iter.Seq[change] {
 	return func(yield func(change) bool) {
 		for _, k := range x.unseen() {
 			x.delete(k.NamespacedName)
-			if !k.hidden && !yield(change{Deleted, &k.identity}) {
+			if !k.hidden && !yield(change{kind: Deleted, gone: &k.identity}) {
 				return
 			}
 		}
@@ -137,7 +138,7 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 		was, ok := x.get(now.NamespacedName)
 		if ok && isOther(was.uid, now.uid) {
 			x.delete(was.NamespacedName)
-			if !was.hidden && !yield(change{Deleted, &was.identity}) {
+			if !was.hidden && !yield(change{kind: Deleted, gone: &was.identity}) {
 				return
 			}
 			ok = false
@@ -151,7 +152,7 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 		case !told && selected:
 			yield(change{kind: Added})
 		case told && !selected:
-			yield(change{kind: Deleted})
+			yield(change{kind: Deleted, left: &was.identity})
 		case told && was.version != now.version:
 			yield(change{kind: Modified})
 		}
@@ -182,7 +183,7 @@ func (x *index) remove(o object) iter.Seq[change] {
 		// A later one of that name has come and gone, so this one is gone as well.
 		// (Where versions can't be compared it may be the replay of an earlier one's
 		// end, and a deletion must not be invented.)
-		c = change{Deleted, &was.identity}
+		c = change{kind: Deleted, gone: &was.identity}
 	default:
 		return nothing
 	}

@@ -22,6 +22,7 @@ type lane struct {
 	index   *index // nil with IndexNone
 	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 
+	moves        string      // the version that the event being told moves the sequence to
 	items        []object    // of the page last read
 	conn         *connection // while replaying or streaming
 	workedAt     time.Time   // when a watch or a list last worked
@@ -57,7 +58,6 @@ func (l *lane) begin(from Start) state {
 		for _, o := range from.position.Objects {
 			if l.index != nil && (l.namespace == "" || o.Namespace == l.namespace) {
 				l.index.enter(knownObject(o))
-				l.snapped = true
 			}
 		}
 	}
@@ -93,7 +93,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		if l.index != nil && len(outputs) > 0 && l.index.full() {
 			return ErrIndexFull
 		}
-		l.report.resourceVersion(memoryOf(next).rv)
+		if m := memoryOf(next); !m.begun {
+			l.report.resourceVersion(m.rv)
+		}
 		s = next
 	}
 }

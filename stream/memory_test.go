@@ -57,7 +57,6 @@ func partial(m *memory)     { m.partial = true }
 func quiet(m *memory)       { m.quiet = true }
 func initial(m *memory)     { m.initial = true }
 func blind(m *memory)       { m.blind = true }
-func noList(m *memory)      { m.noList = true }
 func broken(m *memory)      { m.current = false }
 func gapped(r GapReason, from string) tweak {
 	return func(m *memory) { m.gap, m.current = &gap{r, from}, false }

@@ -74,9 +74,13 @@ type (
 	endList struct{}
 	// tellSynced tells that all there was at rv has been told.
 	tellSynced struct{ rv string }
-	// tellFrame tells the event. An old one, at or before what has been told, is a
-	// replay, unless the index knows better.
-	tellFrame struct{ old, partial bool }
+	// tellFrame tells the event. With it everything up to rv has been told, unless
+	// that is empty. An old one, at or before what has been told, is a replay, unless
+	// the index knows better.
+	tellFrame struct {
+		rv           string
+		old, partial bool
+	}
 	// tellBookmark tells that everything up to rv has been told.
 	tellBookmark struct{ rv string }
 	// noInitial remembers that the server has no streaming lists.

@@ -59,6 +59,9 @@ type Options struct {
 	// InitialList says how a snapshot is read: ListStreamed (the default) or
 	// ListPaged.
 	InitialList InitialList
+	// PageSize is how many objects a page may hold. Zero means 500. The objects of a
+	// page are in memory all at once, so big ones want small pages.
+	PageSize int
 
 	// Timeout after which the server is asked to end each watch (timeoutSeconds), so
 	// whole seconds. Zero means a random time between 5 and 10 minutes, so that many
@@ -96,6 +99,7 @@ type Meta interface {
 
 const (
 	defaultIdleTimeout = 90 * time.Second
+	defaultPageSize    = 500
 	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
 )
 

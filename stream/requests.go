@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	pageSize = 500
 	// pageTimeout ends a list page that gets no answer. A kube-apiserver gives up on
 	// requests after one minute itself. Repeated failures double it, up to 16
 	// minutes, for pages that take longer.
@@ -39,7 +38,7 @@ var (
 // list reads the page that token stands for.
 func (l *lane) list(ctx context.Context, token string, failures int) input {
 	began := time.Now()
-	in := l.listPage(ctx, metav1.ListOptions{Limit: pageSize, Continue: token}, pageTimeout<<min(failures, maxDoublings), true)
+	in := l.listPage(ctx, metav1.ListOptions{Limit: int64(l.options.PageSize), Continue: token}, pageTimeout<<min(failures, maxDoublings), true)
 	l.requestDone(began, Request{Verb: "list", Continued: token != "", Objects: len(l.items)}, in)
 	return in
 }

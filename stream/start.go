@@ -85,6 +85,6 @@ const (
 	// default. The snapshot after a gap is always read in pages, unless lists are
 	// refused.
 	ListStreamed InitialList = "streamed"
-	// ListPaged asks for pages of 500 objects.
+	// ListPaged asks for pages of Options.PageSize objects.
 	ListPaged InitialList = "paged"
 )

@@ -149,7 +149,7 @@ func TestStarts(t *testing.T) {
 				{"list", list("9", "", "b@8")},
 				{"watch 9", watch("open")},
 			},
-			[]string{"ADDED b@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
+			[]string{"ADDED b@8", "DELETED a@2 inferred", "SYNCED 9"},
 			"the rest of the snapshot"},
 	})
 }
@@ -268,8 +268,8 @@ func TestPosition(t *testing.T) {
 			"ADDED b@3: at  a@2 b@3",
 			"ADDED c@4: at  a@2 b@3 c@4",
 			"SYNCED 5: at 5 a@2 b@3 c@4",
-			"DELETED a@6: at 5 b@3 c@4",
-			"MODIFIED b@7: at 6 b@7 c@4",
+			"DELETED a@6: at 6 b@3 c@4",
+			"MODIFIED b@7: at 7 b@7 c@4",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("what has been told, with the event that is being handled (-want +got):\n%s", diff)

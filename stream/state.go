@@ -80,18 +80,17 @@ type memory struct {
 	poison   int    // connections in a row that ended at what can't be read, at rv
 	behind   int    // answers in a row that were older than rv
 	initials int    // streaming lists in a row that broke off
-	noList   bool   // lists are refused (403, 405), so there is no probing
 }
 
 // rules are the options that the protocol heeds, and what is known of the server.
 type rules struct {
-	fail    bool   // a gap ends the sequence
-	lossy   bool   // there is no index
-	partial bool   // the index lacks what existed before the start at a version
-	quiet   bool   // the first snapshot is not told
-	until   End    // when the sequence ends by itself
-	initial bool   // streaming lists are to be used
-	blind   bool   // no probing at all: client-go's fakes
+	fail    bool // a gap ends the sequence
+	lossy   bool // there is no index
+	partial bool // the index lacks what existed before the start at a version
+	quiet   bool // the first snapshot is not told
+	until   End  // when the sequence ends by itself
+	initial bool // streaming lists are to be used
+	blind   bool // no probing at all: client-go's fakes
 }
 
 // gap is one that was found.

@@ -28,8 +28,8 @@ type Status struct {
 	State State
 	// Namespace that it is about, empty for the whole cluster.
 	Namespace string
-	// ResourceVersion is that up to which everything has been told, empty before the
-	// end of the first snapshot.
+	// ResourceVersion is that up to which everything has been told, the event that is
+	// being handled too. It is empty while a snapshot is being told.
 	ResourceVersion string
 	Since           time.Time // when State began
 	// Cause is the error that led to a Backoff, Stalled, Unauthorized, Forbidden,

@@ -102,7 +102,7 @@ func step(s state, in input) (state, []output) {
 
 // resume goes on at rv: with a look at the server first, where that is possible.
 func (m memory) resume(owed, stalled bool) state {
-	if m.noList || m.blind {
+	if m.blind {
 		return connecting{memory: m, owed: owed}
 	}
 	return probing{memory: m, owed: owed, stalled: stalled}
@@ -125,7 +125,7 @@ func (m memory) again(initial bool, err error) state {
 // relist goes around what can't be told, with a new snapshot: at once the first
 // time, later with a wait, since a version that expires before it can be watched
 // would otherwise be a loop of lists. The snapshot is a list, whose version comes
-// first, so that the GAP can bear it, unless lists are refused.
+// first, so that the GAP can bear it.
 func (m memory) relist(reason GapReason, cause error) state {
 	if m.fail {
 		return stopped{&GapError{Reason: reason, From: m.rv, Err: cause}}
@@ -141,7 +141,7 @@ func (m memory) relist(reason GapReason, cause error) state {
 	}
 	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
 	m.failures++
-	next := m.snapshot(m.noList && m.initial)
+	var next state = listing{memory: m}
 	if m.failures > 1 {
 		next = waiting{m.failures, retryAfter(cause), cause, next}
 	}

@@ -26,7 +26,6 @@ func (s listing) page(in page) (state, []output) {
 		} else if behind {
 			return s.again(false, errBehind), nil
 		}
-		s.noList = false
 		out = s.begin(in.rv)
 	}
 	if slices.Contains(s.tokens, in.token) {
@@ -45,7 +44,6 @@ func (s listing) failed(err error) state {
 		switch {
 		case mayNotList(err) && s.initial:
 			// Who may watch but not list has streaming lists.
-			s.noList = true
 			return s.again(true, err)
 		case !s.synced && isRefusal(err):
 			return stopped{err}

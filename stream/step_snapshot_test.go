@@ -69,9 +69,6 @@ func TestListing(t *testing.T) {
 		{"older, then newer", listing{memory: at("9", gapped(GapExpired, "9"), behinds(1))}, page{rv: "10"},
 			connecting{memory: at("10", broken), owed: true}, []output{tellGap{gap{GapExpired, "9"}, "10", false}, beginList{}, told, endList{}},
 			"it was a replica that lagged"},
-		{"lists are allowed again", listing{memory: at("5", noList)}, page{rv: "9"},
-			connecting{memory: at("9"), owed: true}, []output{beginList{}, told, endList{}},
-			"so are probes"},
 	})
 }
 
@@ -89,7 +86,7 @@ func TestListingFails(t *testing.T) {
 		{"nameless", listing{}, failed{&RequestError{Err: errNameless}}, stopped{&RequestError{Err: errNameless}}, nil,
 			"likewise"},
 		{"forbidden to one who may watch", listing{memory: first(initial)}, failed{errNotYours},
-			waiting{1, 0, errNotYours, connecting{memory: first(initial, noList, failures(1)), initial: true}}, nil,
+			waiting{1, 0, errNotYours, connecting{memory: first(initial, failures(1)), initial: true}}, nil,
 			"a streaming list takes the right to watch only"},
 		{"down", listing{}, failed{errRefused},
 			waiting{1, 0, errRefused, listing{memory: first(failures(1))}}, nil,

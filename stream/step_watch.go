@@ -62,7 +62,7 @@ func (s streaming) frame(in frame) (state, []output) {
 	if in.kind.isBookmark() {
 		return s, []output{tellBookmark{in.rv}}
 	}
-	return s, []output{tellFrame{partial: s.partial}}
+	return s, []output{tellFrame{rv: in.rv, partial: s.partial}}
 }
 
 func (s streaming) silent() (state, []output) {
@@ -88,7 +88,7 @@ func (s streaming) closed(in closed) (state, []output) {
 		return stopped{cause}, nil
 	case s.unversioned:
 		return s.relist(GapUnversioned, cause), nil
-	case cause == nil && in.planned && in.after >= healthy:
+	case cause == nil && in.planned && in.after >= healthy && s.frames:
 		return connecting{memory: s.memory}, nil
 	case cause == nil && in.after >= healthy:
 		return s.resume(false, false), nil
@@ -129,7 +129,7 @@ func (s probing) page(in page) (state, []output) {
 func (s probing) failed(err error) state {
 	switch {
 	case mayNotList(err) && s.rv != "":
-		s.noList = true // the watch will say whether that may go on
+		// Whether the watch may go on, it will say itself.
 		return connecting{memory: s.memory, owed: s.owed}
 	case isUnusable(err) && s.rv != "", isExpired(err):
 		return connecting{memory: s.memory, owed: s.owed}

@@ -17,6 +17,8 @@ func (l *lane) tell(ctx context.Context, o output) error {
 			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.workedAt),
 		}))
 	case beginList:
+		// From here to the end of the snapshot, what is known fits no version.
+		l.report.resourceVersion("")
 		if l.index != nil {
 			l.index.beginList()
 		}
@@ -78,6 +80,8 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 // tellFrame tells an event of the watch.
 func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	o := t.object
+	l.moves = how.rv
+	defer func() { l.moves = "" }()
 	switch {
 	case l.index == nil && how.old:
 		return nil
@@ -125,6 +129,9 @@ func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *uns
 		switch {
 		case c.gone != nil:
 			object, inferred = c.gone.unstructured(l.resource), true
+		case c.left != nil && listed:
+			// When it left is not known, nor in which version: as if it were gone.
+			object, inferred = c.left.unstructured(l.resource), true
 		case listed:
 			// What a first snapshot has is no inference, but that something has changed
 			// since another one is.
@@ -138,6 +145,9 @@ func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *uns
 }
 
 func (l *lane) tellObject(ctx context.Context, kind Type, o *unstructured.Unstructured, inferred bool) error {
+	if l.moves != "" && !inferred { // an inferred end of another one comes before the event itself
+		l.report.resourceVersion(l.moves)
+	}
 	ev := l.event(kind, nil)
 	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), inferred
 	return l.emit(ctx, ev)

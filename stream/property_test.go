@@ -1,0 +1,384 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 2000, "how many seeds TestRandomHistories plays")
+	seed  = flag.Uint64("seed", 0, "the first seed of TestRandomHistories; with -seeds 1 it replays one")
+)
+
+// TestRandomHistories plays random histories under random faults to Streams with
+// random options, and holds what they tell to every promise.
+//
+//	go test ./stream -run TestRandomHistories -seed 4711 -seeds 1 -v
+func TestRandomHistories(t *testing.T) {
+	for n := *seed; n < *seed+*seeds && !t.Failed(); n++ {
+		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
+		})
+	}
+}
+
+func FuzzHistories(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Fuzz(func(t *testing.T, a, b uint64) {
+		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(a, b))).run() })
+	})
+}
+
+// play is one random run.
+type play struct {
+	*testing.T
+	*rand.Rand
+	srv     *streamtest.Server
+	r       gvr.Resource
+	options stream.Options
+	check   streamtest.CheckOptions
+	scope   streamtest.Scope
+	script  string   // of faults
+	acts    []string // what the writer did besides writing
+}
+
+func newPlay(t *testing.T, r *rand.Rand) *play {
+	p := &play{T: t, Rand: r, r: widgets()}
+	p.srv = streamtest.NewServer(p.r)
+	return p
+}
+
+func (p *play) chance(percent int) bool { return p.IntN(100) < percent }
+
+func (p *play) pick(of ...string) string { return of[p.IntN(len(of))] }
+
+func (p *play) run() {
+	for range p.IntN(30) {
+		p.write()
+	}
+	if p.chance(20) {
+		p.srv.Compact("")
+	}
+	p.choose()
+	switch {
+	case p.chance(15):
+		rv := p.srv.ResourceVersion()
+		p.writes()
+		p.options.Start, p.check.After = stream.After(rv), rv
+	case p.chance(15):
+		p.options.Start, p.check.Now = stream.Now(), true
+	case p.chance(20):
+		// An earlier run, under no faults, left somewhere.
+		if pos, told, ok := p.earlier(); ok {
+			p.options.Start, p.check.From = stream.From(pos), resume(pos, told)
+		}
+	}
+	p.writes()
+	p.faults()
+	rec := p.record(true)
+	if rec.Err != nil && !errors.Is(rec.Err, errTimeUp) {
+		// A refusal before the first SYNCED is final. Nothing is owed after that.
+		var refused *stream.RequestError
+		if !errors.As(rec.Err, &refused) || synced(rec.Events) {
+			p.Errorf("it ended with %v", rec.Err)
+		}
+		p.check.Settled = false
+	}
+	h := p.srv.History(p.r, p.scope)
+	err := errors.Join(
+		streamtest.Check(h, rec.Events, &p.check),
+		streamtest.CheckRequests(h.Requests),
+		streamtest.CheckStatuses(rec.Statuses),
+	)
+	if err != nil {
+		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts,
+			strings.Join(streamtest.Texts(rec.Events), "\n"), historyText(h))
+	}
+}
+
+func synced(events []stream.Event) bool {
+	for _, ev := range events {
+		if ev.Type == stream.Synced {
+			return true
+		}
+	}
+	return false
+}
+
+func historyText(h streamtest.History) string {
+	var b strings.Builder
+	for _, c := range h.Changes {
+		fmt.Fprintf(&b, "%s %s/%s@%s epoch %d at %s\n", c.Type, c.Object.GetNamespace(), c.Object.GetName(), c.ResourceVersion, c.Epoch, c.At.Format("15:04:05.000"))
+	}
+	for _, r := range h.Requests {
+		fmt.Fprintf(&b, "%s %s %s rv=%q limit=%d initial=%v continue=%q: %d\n", r.At.Format("15:04:05.000"), r.Verb, r.Namespace, r.ResourceVersion, r.Limit, r.SendInitialEvents, r.Continue, r.Code)
+	}
+	return b.String()
+}
+
+// choose chooses options.
+func (p *play) choose() {
+	o := &p.options
+	switch p.IntN(4) {
+	case 0:
+		o.Namespaces = []string{"one"}
+	case 1:
+		o.Namespaces = []string{"one", "two"}
+	}
+	p.scope.Namespaces, p.check.Namespaces = o.Namespaces, o.Namespaces
+	if p.chance(30) {
+		o.LabelSelector, p.scope.LabelSelector = "colour=red", "colour=red"
+	}
+	if p.chance(10) {
+		o.Name, p.scope.FieldSelector = "a", "metadata.name=a"
+	}
+	if p.chance(15) {
+		o.Index, p.check.IndexNone = stream.IndexNone, true
+	} else if p.chance(20) {
+		o.Select = func(m stream.Meta) bool { return m.GetLabels()["size"] != "0" }
+		p.check.Selected = func(u *unstructured.Unstructured) bool { return o.Select(u) }
+	}
+	if p.chance(40) {
+		o.InitialList = stream.ListPaged
+	}
+	o.PageSize = 1 + p.IntN(8)
+	if o.PageSize == 1 {
+		o.PageSize = 2 // 1 is a probe, to the script
+	}
+	o.Bookmarks = p.chance(30)
+	o.MetadataOnly = p.chance(5)
+	if o.MetadataOnly {
+		p.check.Transform = func(u *unstructured.Unstructured) {
+			for field := range u.Object {
+				if field != "apiVersion" && field != "kind" && field != "metadata" {
+					delete(u.Object, field)
+				}
+			}
+		}
+	}
+	if p.chance(50) {
+		o.Timeout = time.Duration(5+p.IntN(60)) * time.Second
+	}
+	o.IdleTimeout = time.Duration(15+p.IntN(60)) * time.Second
+	p.check.Settled = true
+}
+
+// write changes something.
+func (p *play) write() {
+	ns, name := p.pick("one", "two", "two"), p.pick("a", "b", "c", "d", "e", "f", "g", "h")
+	if p.chance(30) {
+		if _, err := p.srv.Delete(p.r, ns, name); err == nil && p.chance(50) {
+			p.put(ns, name) // at once again, as another one
+		}
+		return
+	}
+	p.put(ns, name)
+}
+
+func (p *play) put(ns, name string) {
+	p.srv.Put(p.r, ns, name, "labels.colour="+p.pick("red", "blue"), fmt.Sprint("labels.size=", p.IntN(3)), fmt.Sprint("spec.n=", p.IntN(100)))
+}
+
+func (p *play) writes() {
+	for range p.IntN(6) {
+		p.write()
+	}
+}
+
+// faults gives the server a script.
+func (p *play) faults() {
+	var lines []string
+	for range p.IntN(7) {
+		lines = append(lines, p.fault())
+	}
+	p.script = strings.Join(lines, "\n") + "\n"
+	if err := p.srv.Apply(p.script); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *play) fault() string {
+	nth := p.pick("1", "2", "1-3", "2-4", fmt.Sprint(1+p.IntN(8)))
+	switch p.IntN(9) {
+	case 0:
+		return p.pick("list", "page", "probe", "watch", "initial", "any") + " " + nth + ": " +
+			p.pick("500", "503", "504", "429 retry-after 3s", "429 in status 2s", "503 plain", "refuse", "hang", "reset", "garbage", "close", "slow 2s", "410", "410 Gone")
+	case 1:
+		return "initial " + nth + ": " + p.pick("no marker", "plain marker", "ignore initial", "422", "400", "501")
+	case 2:
+		return "watch " + nth + p.pick("", " after 1 frames", " after 2 frames", " after 3s") + ": " +
+			p.pick("close", "half-open", "reset", "410 in stream", "error frame", "error not status", "frames after error")
+	case 3:
+		return p.pick("watch ", "initial ") + nth + p.pick(" after 1 frames", " after 2 frames") + ": " +
+			p.pick("replay 3", "reset inside frame", "garbage", "unknown type", "invalid utf-8", "no kind", "no name", "no version", "1e400")
+	case 4:
+		rev := 30 + p.IntN(60)
+		return fmt.Sprintf("change %d: ", rev) + p.pick("garbage", "unknown type", "invalid utf-8", "no kind", "no name", "1e400", "error frame", "reset inside frame")
+	case 5:
+		return p.pick("list ", "page ", "probe ") + nth + ": stale " + p.pick("1", "2", "5")
+	case 6:
+		return "page " + nth + ": " + p.pick("inconsistent pages", "token circle")
+	case 7:
+		return "list " + nth + ": " + p.pick("no version", "404", "403", "401")
+	default:
+		return p.pick("watch ", "probe ") + nth + ": " + p.pick("403", "401", "404")
+	}
+}
+
+// act does something to the server while it is watched.
+func (p *play) act() {
+	what := p.pick("compact", "compact", "restart", "widgets expire", "widgets close watches", "widgets silence",
+		"410 as status", "410 as close", "410 in stream", "bookmarks never", "bookmarks every 5s",
+		"forbid all", "forbid list", "unauthorized", "rewind 3", "rewind 2 restart", "widgets delete crd")
+	p.do(what)
+	switch {
+	case strings.HasPrefix(what, "forbid"):
+		p.sleep(60)
+		p.do("allow")
+	case what == "unauthorized":
+		p.sleep(60)
+		p.do("authorized")
+	case what == "widgets delete crd":
+		p.sleep(20)
+		p.do("widgets create crd")
+	case strings.HasPrefix(what, "rewind"):
+		// Time for a probe, before the old version is passed once more.
+		time.Sleep(5 * time.Minute)
+	}
+}
+
+func (p *play) do(what string) {
+	p.acts = append(p.acts, time.Now().Format("15:04:05.000 ")+what)
+	if err := p.srv.Do(what); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *play) sleep(seconds int) { time.Sleep(time.Duration(p.IntN(seconds*1000)) * time.Millisecond) }
+
+// live is the time in which things happen.
+func (p *play) live() {
+	for range 5 + p.IntN(40) {
+		p.sleep(p.pickInt(1, 1, 5, 20, 60))
+		if p.chance(15) {
+			p.act()
+		} else {
+			p.writes()
+		}
+	}
+	p.do("heal")
+	time.Sleep(10 * time.Minute) // longer than any wait or request that is still under way
+}
+
+func (p *play) pickInt(of ...int) int { return of[p.IntN(len(of))] }
+
+// record records a Stream with these options until all is quiet, in a loop whose
+// body sometimes takes its time.
+func (p *play) record(lively bool) streamtest.Recording {
+	var mu sync.Mutex
+	var statuses []stream.Status
+	o := p.options
+	o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
+		mu.Lock()
+		defer mu.Unlock()
+		statuses = append(statuses, s)
+	}}
+	s, err := stream.New(p.srv.Client(), p.r, &o)
+	if err != nil {
+		p.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(p.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		if lively {
+			p.live()
+		}
+		cancel(errTimeUp)
+	})
+	slow := p.chance(20)
+	rec := streamtest.Record(s.Events(ctx), func(stream.Event) bool {
+		if slow {
+			time.Sleep(time.Second)
+		}
+		return false
+	})
+	writer.Wait()
+	rec.Statuses = statuses
+	return rec
+}
+
+// earlier returns a position that a run left somewhere, and the versions up to
+// which it had told everything.
+func (p *play) earlier() (pos checkpoint.Position, told map[string]string, ok bool) {
+	o := p.options
+	s, err := stream.New(p.srv.Client(), p.r, &o)
+	if err != nil {
+		p.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
+	defer cancel()
+	stop := p.IntN(20)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(time.Second)
+			p.writes()
+		}
+	})
+	live := map[string]bool{}
+	for ev, err := range s.Events(ctx) {
+		if err != nil {
+			break
+		}
+		pos, ok = s.Position(), true
+		told = maps.Clone(pos.ResourceVersions)
+		switch ev.Type {
+		case stream.Gap:
+			live[ev.Namespace] = false
+		case stream.Synced:
+			for _, ns := range append(o.Namespaces, "") {
+				live[ns] = true
+			}
+		default:
+			// The objects include the event that is being handled, the version does not.
+			if live[ev.Namespace] && !ev.Inferred {
+				told[ev.Namespace] = ev.ResourceVersion
+			}
+		}
+		if stop--; stop < 0 {
+			break
+		}
+	}
+	cancel()
+	writer.Wait()
+	return pos, told, ok
+}
+
+func resume(pos checkpoint.Position, told map[string]string) *streamtest.Resume {
+	r := &streamtest.Resume{ResourceVersions: told}
+	for _, o := range pos.Objects {
+		if !o.Hidden {
+			r.Objects = append(r.Objects, streamtest.KnownObject{
+				NamespacedName: types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, UID: o.UID, ResourceVersion: o.ResourceVersion,
+			})
+		}
+	}
+	return r
+}

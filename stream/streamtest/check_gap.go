@@ -1,0 +1,210 @@
+package streamtest
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// problem is a broken promise that is not reported yet: another world may have none.
+type problem struct {
+	promise error
+	why     string
+}
+
+// difference checks an event of a snapshot: it is new to the sequence, and was so
+// at some time. Whether it still was at the end is for SYNCED to show.
+func (s *source) difference(i int, ev stream.Event) {
+	if p := s.marking(ev); p != nil && !s.complained {
+		s.report(p.promise, i, p.why)
+		s.complained = true
+	}
+	var fit []world
+	var first *problem
+	for _, w := range s.worlds {
+		p := s.news(w, ev)
+		if p == nil {
+			fit = append(fit, w)
+		} else if first == nil {
+			first = p
+		}
+	}
+	if len(fit) > 0 {
+		s.worlds = fit
+	} else if first != nil {
+		s.report(first.promise, i, first.why)
+		if first.promise == ErrInvented && ev.Type == stream.Deleted {
+			if r, ok := s.lookup(s.worlds[0], keyOf(ev.Object)); !ok || r.uid != ev.Object.GetUID() {
+				return
+			}
+		}
+	}
+	s.tell(i, ev)
+}
+
+// marking checks that what is inferred is marked so. Several namespaces are live
+// one by one before they are SYNCED, which does not show.
+func (s *source) marking(ev stream.Event) *problem {
+	switch {
+	case s.joint || s.opts.IndexNone && ev.Type == stream.Added:
+		return nil
+	case s.phase == initial && s.opts.Now:
+		return &problem{ErrSilent, "what exists is not to be told before SYNCED if the start is now"}
+	case s.phase == initial && ev.Type == stream.Added && ev.Inferred:
+		return &problem{ErrSilent, "a first snapshot is not inferred"}
+	case s.phase == initial && ev.Type != stream.Added && !ev.Inferred:
+		return &problem{ErrSilent, "it can't come from the server before SYNCED"}
+	case s.phase == gap && !ev.Inferred:
+		return &problem{ErrSilent, "before the SYNCED after a GAP all is inferred"}
+	}
+	return nil
+}
+
+// news checks an event against what is known in a world.
+func (s *source) news(w world, ev stream.Event) *problem {
+	if ev.Type == stream.Deleted {
+		return s.goneNews(w, ev)
+	}
+	key, now := keyOf(ev.Object), refOf(ev)
+	was, known := s.lookup(w, key)
+	switch {
+	case known && was.uid != now.uid:
+		return &problem{ErrRemoval, fmt.Sprintf("the object with uid %q was there, and its removal was not told", was.uid)}
+	case known && was.rv == now.rv && now.rv != "":
+		return s.toldAgain(ev)
+	case known && ev.Type == stream.Added:
+		return &problem{ErrInvented, "the object is known: a change of it is MODIFIED"}
+	case !known && ev.Type == stream.Modified && !s.unknown && !s.hides(key):
+		return &problem{ErrInvented, "the object is not known: it is ADDED"}
+	case s.opts.IndexNone && !s.joint && ev.Type == stream.Modified:
+		return &problem{ErrInvented, "without an index there is nothing that it could differ from"}
+	case known && older(now.rv, was.rv) && !s.mayGoBack(w):
+		return &problem{ErrBackInTime, "version " + was.rv + " of it is known"}
+	}
+	found := false
+	for _, t := range s.timelines[w.epoch:] {
+		for _, e := range t {
+			if e.exists && e.key == key && e.ref == now {
+				if sameContent(e.object, ev.Object) {
+					return nil
+				}
+				found = true
+			}
+		}
+	}
+	if found {
+		return &problem{ErrInvented, "the object was never like that"}
+	}
+	return &problem{ErrInvented, "there never was such an object"}
+}
+
+func (s *source) goneNews(w world, ev stream.Event) *problem {
+	key := keyOf(ev.Object)
+	was, known := s.lookup(w, key)
+	switch {
+	case s.joint && !ev.Inferred && (known && was.uid == ev.Object.GetUID() || s.unknown || s.hides(key)):
+		return s.goneLive(w, ev)
+	case !ev.Inferred && known && s.goneLive(w, ev) == nil:
+		return nil // that it comes too early is told elsewhere
+	case s.opts.IndexNone:
+		return &problem{ErrInvented, "without an index no removal can be inferred"}
+	case !known && s.hides(key) && s.was(ev):
+		was = refOf(ev)
+	case !known:
+		return &problem{ErrInvented, "the object is not known"}
+	case was.uid != ev.Object.GetUID():
+		return &problem{ErrRemoval, fmt.Sprintf("the object that is known has the uid %q", was.uid)}
+	case was.rv != ev.ResourceVersion:
+		return &problem{ErrInvented, "the version that is known is " + was.rv}
+	}
+	if !identityOnly(ev.Object) {
+		return &problem{ErrInvented, "of a removal that is inferred only the identity is known"}
+	}
+	for epoch, t := range s.timelines {
+		if epoch < w.epoch {
+			continue
+		}
+		from := w.pos
+		if epoch > w.epoch || s.mayGoBack(w) {
+			from = 0
+		}
+		if _, gone := t.lives(from, key, was.uid); gone {
+			return nil
+		}
+	}
+	return &problem{ErrInvented, "the object was never removed"}
+}
+
+// goneLive checks a removal told by the server between a GAP and the SYNCED of
+// several namespaces.
+func (s *source) goneLive(w world, ev stream.Event) *problem {
+	for _, t := range s.timelines[w.epoch:] {
+		for _, e := range t {
+			if s.is(w, e, ev) && sameContent(e.object, ev.Object) {
+				return nil
+			}
+		}
+	}
+	return &problem{ErrInvented, "that never happened"}
+}
+
+// hides says whether the sequence may know of a name what it did not tell.
+func (s *source) hides(key types.NamespacedName) bool {
+	if s.joint && s.opts.IndexNone && s.opts.Selected != nil {
+		return true // it does not know itself what it has told
+	}
+	_, ok := s.told[key]
+	return (s.silent || s.unknown && s.lost) && !ok
+}
+
+// was says whether the object ever had the version of ev.
+func (s *source) was(ev stream.Event) bool {
+	for _, t := range s.timelines {
+		for _, e := range t {
+			if e.exists && e.key == keyOf(ev.Object) && e.ref == refOf(ev) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// toldAgain is an object told once more as it was.
+func (s *source) toldAgain(ev stream.Event) *problem {
+	t, ok := s.told[keyOf(ev.Object)]
+	switch {
+	case ok && t.index > s.opened:
+		return &problem{ErrRepeated, "it has been told before"}
+	case s.resuming:
+		return &problem{ErrResumed, "the position knows it, with this version"}
+	}
+	return &problem{ErrSilent, "it is as it was, and only differences follow a GAP"}
+}
+
+// mayGoBack says whether states of the past can be right: when that was said, or
+// when the server did so and it did not show in its versions. If GAP.To already
+// tells that they are wrong, SYNCED is where to say so.
+func (s *source) mayGoBack(w world) bool {
+	return s.rewound || s.hidden || older(s.to, s.cursor) || w.epoch < len(s.timelines)-1
+}
+
+// identityOnly says whether u holds no more than the identity of an object.
+func identityOnly(u *unstructured.Unstructured) bool {
+	for k := range u.Object {
+		if k != "apiVersion" && k != "kind" && k != "metadata" {
+			return false
+		}
+	}
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	for k := range metadata {
+		switch k {
+		case "namespace", "name", "uid", "resourceVersion":
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+package streamtest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// corruption breaks a recording at event i. It returns nil if it can't do that
+// there, or if nobody could tell.
+type corruption struct {
+	name    string
+	corrupt func(m *model, i int) []stream.Event
+	want    []error // any of them; nil is any at all
+	rewound bool    // only if the server went back
+}
+
+var corruptions = []corruption{
+	{name: "drop an event", corrupt: func(m *model, i int) []stream.Event {
+		ev := m.events[i]
+		// A change that is overtaken before SYNCED need not be told, nor what a list
+		// that broke off had without an index, or a server that went back.
+		if ev.Object == nil || m.vague() || (m.opts.IndexNone || m.opts.After != "") && len(m.h.Rewinds) > 0 || !m.marks[i] && (ev.Type == stream.Modified || m.opts.IndexNone || m.opts.After != "" || len(m.clients) > 1) {
+			return nil
+		}
+		return slices.Delete(m.copied(), i, i+1)
+	}, want: []error{ErrMissing, ErrRemoval, ErrResumed, ErrInvented}},
+	{name: "tell an event twice", corrupt: func(m *model, i int) []stream.Event {
+		if m.events[i].Object == nil || m.vague() {
+			return nil
+		}
+		return slices.Insert(m.copied(), i, m.events[i])
+	}, want: []error{ErrRepeated, ErrInvented}},
+	{name: "swap two live events", corrupt: func(m *model, i int) []stream.Event {
+		if i == 0 || m.vague() || m.events[i].Object == nil || m.events[i-1].Object == nil ||
+			!m.marks[i] || !m.marks[i-1] || m.events[i].Namespace != m.events[i-1].Namespace {
+			return nil
+		}
+		events := m.copied()
+		events[i], events[i-1] = events[i-1], events[i]
+		return events
+	}, want: []error{ErrOrder}},
+	{name: "swap a removal and what replaces it", corrupt: func(m *model, i int) []stream.Event {
+		if i == 0 || m.events[i].Type != stream.Added || m.events[i-1].Type != stream.Deleted || !m.events[i-1].Inferred ||
+			keyOf(m.events[i].Object) != keyOf(m.events[i-1].Object) {
+			return nil
+		}
+		events := m.copied()
+		events[i], events[i-1] = events[i-1], events[i]
+		return events
+	}, want: []error{ErrRemoval, ErrInvented, ErrRepeated, ErrSilent}},
+	{name: "change the type", corrupt: func(m *model, i int) []stream.Event {
+		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 {
+			return nil
+		}
+		types := []stream.Type{stream.Added, stream.Modified, stream.Deleted, "PATCHED"}
+		types = slices.DeleteFunc(types, func(t stream.Type) bool { return t == m.events[i].Type })
+		events := m.copied()
+		events[i].Type = types[m.IntN(len(types))]
+		return events
+	}},
+	{name: "change the uid", corrupt: func(m *model, i int) []stream.Event {
+		return m.spoil(i, func(u *unstructured.Unstructured) { u.SetUID("forged") })
+	}, want: []error{ErrInvented, ErrRemoval}},
+	{name: "change the name", corrupt: func(m *model, i int) []stream.Event {
+		return m.spoil(i, func(u *unstructured.Unstructured) { u.SetName("forged") })
+	}, want: []error{ErrInvented}},
+	{name: "change the content", corrupt: func(m *model, i int) []stream.Event {
+		return m.spoil(i, func(u *unstructured.Unstructured) { u.Object["spec"] = map[string]any{"n": int64(-1)} })
+	}, want: []error{ErrInvented, ErrSilent}},
+	{name: "change the version", corrupt: func(m *model, i int) []stream.Event {
+		events := m.spoil(i, func(u *unstructured.Unstructured) { u.SetResourceVersion("1000000") })
+		if events != nil {
+			events[i].ResourceVersion = "1000000"
+		}
+		return events
+	}, want: []error{ErrInvented, ErrBackInTime, ErrSilent}},
+	{name: "invert Inferred", corrupt: func(m *model, i int) []stream.Event {
+		if m.events[i].Object == nil || !m.marks[i] && (len(m.clients) > 1 || m.opts.IndexNone) {
+			return nil
+		}
+		events := m.copied()
+		events[i].Inferred = !events[i].Inferred
+		return events
+	}, want: []error{ErrSilent}},
+	{name: "drop a GAP", corrupt: func(m *model, i int) []stream.Event {
+		// Nobody misses one of two, nor one before the first event.
+		if i == 0 || m.events[i].Type != stream.Gap || len(m.clients) > 1 || m.open(i) || i+1 == len(m.events) || m.events[i+1].Type == stream.Gap {
+			return nil
+		}
+		return slices.Delete(m.copied(), i, i+1)
+	}, want: []error{ErrSilent}},
+	{name: "drop SYNCED", corrupt: func(m *model, i int) []stream.Event {
+		if m.events[i].Type != stream.Synced || slices.ContainsFunc(m.events[i:], func(ev stream.Event) bool { return ev.Type == stream.Gap }) {
+			return nil
+		}
+		return slices.Delete(m.copied(), i, i+1)
+	}, want: []error{ErrSilent}},
+	{name: "SYNCED out of nothing", corrupt: func(m *model, i int) []stream.Event {
+		if !m.marks[i] || i == 0 || !m.marks[i-1] || len(m.clients) > 1 {
+			return nil
+		}
+		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Synced, ResourceVersion: m.events[i].ResourceVersion})
+	}, want: []error{ErrSilent}},
+	{name: "invent a removal", corrupt: func(m *model, i int) []stream.Event {
+		ev := m.events[i]
+		if !m.marks[i] || ev.Object == nil || ev.Type == stream.Deleted {
+			return nil
+		}
+		ev.Type, ev.Inferred = stream.Deleted, m.IntN(2) == 0
+		return slices.Insert(m.copied(), i+1, ev)
+	}, want: []error{ErrInvented, ErrSilent}},
+	{name: "invent a removal in a gap", corrupt: func(m *model, i int) []stream.Event {
+		if m.events[i].Type != stream.Synced || m.opts.IndexNone || len(m.clients) > 1 || i == 0 || m.events[i-1].Object == nil || m.events[i-1].Type == stream.Deleted {
+			return nil
+		}
+		o := m.events[i-1].Object
+		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Deleted, Namespace: m.events[i-1].Namespace, Inferred: true,
+			Object: identityAt(o.GetNamespace(), o.GetName(), string(o.GetUID()), o.GetResourceVersion()), ResourceVersion: o.GetResourceVersion()})
+	}, want: []error{ErrInvented, ErrRemoval, ErrMissing, ErrResumed}},
+	{name: "a rewind called expired", corrupt: func(m *model, i int) []stream.Event {
+		if g := m.events[i].Gap; g == nil || g.Reason != stream.GapRewound || len(m.clients) > 1 || m.open(i) {
+			return nil
+		}
+		for _, ev := range m.events[i+1:] {
+			if ev.Gap != nil {
+				return nil
+			}
+			if ev.Type == stream.Synced {
+				if !older(ev.ResourceVersion, m.events[i].Gap.From) {
+					return nil
+				}
+				break
+			}
+		}
+		events := m.copied()
+		g := *events[i].Gap
+		g.Reason = stream.GapExpired
+		events[i].Gap = &g
+		return events
+	}, want: []error{ErrBackInTime}, rewound: true},
+	{name: "a GAP without a reason", corrupt: func(m *model, i int) []stream.Event {
+		if m.events[i].Gap == nil {
+			return nil
+		}
+		events := m.copied()
+		events[i].Gap = &stream.GapDetails{From: "1", HistoryLost: true}
+		return events
+	}, want: []error{ErrSilent}},
+	{name: "BOOKMARK ahead", corrupt: func(m *model, i int) []stream.Event {
+		// One that says that the next live event has been told.
+		if m.vague() || !m.marks[i] || m.events[i].Object == nil {
+			return nil
+		}
+		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Bookmark, Namespace: m.events[i].Namespace, ResourceVersion: m.events[i].ResourceVersion})
+	}, want: []error{ErrMissing, ErrRemoval, ErrResumed, ErrInvented, ErrOrder}}, // the last two where it is true of another epoch
+	{name: "stop before the end", corrupt: func(m *model, i int) []stream.Event {
+		if m.vague() || !m.marks[i] || m.events[i].Object == nil || slices.ContainsFunc(m.events[i+1:], func(ev stream.Event) bool { return ev.Type == stream.Synced }) {
+			return nil
+		}
+		return m.copied()[:i]
+	}, want: []error{ErrMissing, ErrRemoval, ErrResumed}},
+}
+
+// vague is where what may be left out is left to the sequence, or where it began
+// is not known.
+func (m *model) vague() bool {
+	return m.opts.Now && len(m.clients) > 1 || m.opts.Selected != nil && (m.opts.IndexNone || m.opts.After != "")
+}
+
+func (m *model) copied() []stream.Event { return slices.Clone(m.events) }
+
+// open says whether SYNCED was due before event i anyway.
+func (m *model) open(i int) bool {
+	for _, ev := range slices.Backward(m.events[:i]) {
+		switch ev.Type {
+		case stream.Gap:
+			return true
+		case stream.Synced:
+			return false
+		}
+	}
+	return m.opts.After == "" && m.opts.From == nil
+}
+
+func (m *model) spoil(i int, change func(*unstructured.Unstructured)) []stream.Event {
+	if m.events[i].Object == nil {
+		return nil
+	}
+	events := m.copied()
+	events[i].Object = events[i].Object.DeepCopy()
+	change(events[i].Object)
+	return events
+}
+
+// Each way to spoil a random recording is found, and as something that it can be
+// taken for.
+func TestCheckFindsCorruption(t *testing.T) {
+	found := map[string]int{}
+	for seed := range uint64(*seeds / 20) {
+		m := newModel(seed)
+		m.run(20 + m.IntN(120))
+		if len(m.events) == 0 {
+			continue
+		}
+		m.Rand = rand.New(rand.NewPCG(seed, 11))
+		for _, c := range corruptions {
+			i := m.IntN(len(m.events))
+			events := c.corrupt(m, i)
+			for tries := 0; events == nil && tries < 10; tries++ {
+				i = m.IntN(len(m.events))
+				events = c.corrupt(m, i)
+			}
+			if events == nil {
+				continue
+			}
+			found[c.name]++
+			err := Check(m.h, events, &m.opts)
+			// Several pasts leave more than one explanation of what is wrong.
+			ok := err != nil && (c.want == nil || len(m.h.Rewinds) > 0 && !c.rewound)
+			for _, want := range c.want {
+				ok = ok || errors.Is(err, want)
+			}
+			if !ok {
+				t.Fatalf("seed %d: %s at %d: got %v, options %+v\nevents before:\n%s\nhistory:\n%s", seed, c.name, i, err, m.opts, numbered(m.events), historyText(m.h))
+			}
+		}
+	}
+	for _, c := range corruptions {
+		if found[c.name] < *seeds/500 {
+			t.Errorf("%s: tried only %d times", c.name, found[c.name])
+		}
+	}
+	t.Log(found)
+}

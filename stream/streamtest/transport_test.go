@@ -1,0 +1,319 @@
+package streamtest_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// open opens a watch without client-go, which hides how connections end.
+func open(t *testing.T, ctx context.Context, rt http.RoundTripper, url string) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/apis/example.com/v1/widgets?watch=true&resourceVersion=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rt.RoundTrip(r)
+}
+
+func TestEnds(t *testing.T) {
+	tests := []struct {
+		script string
+		end    error
+		frames int
+	}{
+		{"watch 1 after 1 frame: close", nil, 1},
+		{"watch 1 after 1 frame: reset", syscall.ECONNRESET, 1},
+		{"watch 1 after 1 frame: reset inside frame", syscall.ECONNRESET, 1},
+		{"watch 1: reset", syscall.ECONNRESET, 0},
+	}
+	for _, tc := range tests {
+		check := func(t *testing.T, where string, srv *streamtest.Server, rt http.RoundTripper, url string) {
+			srv.Put(widgets, "x", "a")
+			srv.Put(widgets, "x", "b")
+			apply(t, srv, tc.script)
+			response, err := open(t, t.Context(), rt, url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			data, err := io.ReadAll(response.Body)
+			frames := strings.Count(string(data), "\n")
+			if !errors.Is(err, tc.end) || frames != tc.frames {
+				t.Errorf("%s, %s: %d frames, then %v; want %d, %v", tc.script, where, frames, err, tc.frames, tc.end)
+			}
+			inside := !strings.HasSuffix(string(data), "\n") && len(data) > 0
+			if want := strings.HasSuffix(tc.script, "inside frame"); inside != want {
+				t.Errorf("%s, %s: it ends inside a frame: %t, want %t", tc.script, where, inside, want)
+			}
+		}
+		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			check(t, "in memory", srv, srv.Config().Transport, "http://streamtest")
+		})
+		srv := streamtest.NewServer(widgets, globes)
+		hs := httptest.NewServer(srv)
+		t.Cleanup(hs.Close)
+		check(t, "over TCP", srv, &http.Transport{DisableKeepAlives: true}, hs.URL)
+	}
+}
+
+// Over TCP the same client sees the same, refusals excepted.
+func TestOverTCP(t *testing.T) {
+	srv := streamtest.NewServer(widgets, globes)
+	hs := httptest.NewServer(srv)
+	t.Cleanup(hs.Close)
+	t.Cleanup(srv.Close)
+	client := dynamic.NewForConfigOrDie(&rest.Config{Host: hs.URL, QPS: -1}).Resource(widgets.GroupVersionResource)
+	fourWidgets(srv)
+	if got := listText(client.List(t.Context(), metav1.ListOptions{Limit: 3})); got != "@6: a@2 b@3 c@5 +1 ..." {
+		t.Errorf("the list is %s", got)
+	}
+	w, err := client.Watch(t.Context(), initial())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	var got []string
+	for range 5 {
+		got = append(got, eventText(<-w.ResultChan()))
+	}
+	srv.Put(widgets, "x", "e")
+	got = append(got, eventText(<-w.ResultChan()))
+	do(t, srv, "close watches")
+	if _, open := <-w.ResultChan(); open {
+		t.Error("the watch goes on")
+	}
+	if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "ADDED c@5", "ADDED d@6", "BOOKMARK @6 end", "ADDED e@7"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	apply(t, srv, "list *: refuse\nwatch 1: half-open")
+	// Not by client-go, which would try again for ten seconds.
+	if response, err := http.Get(hs.URL + "/apis/example.com/v1/widgets"); err == nil {
+		t.Errorf("a refused list has the answer %d", response.StatusCode)
+		_ = response.Body.Close()
+	}
+	silent, err := client.Watch(t.Context(), from("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case ev := <-silent.ResultChan():
+		t.Errorf("a half-open watch tells %v", ev)
+	case <-time.After(20 * time.Millisecond):
+	}
+	silent.Stop()
+}
+
+func TestClose(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		apply(t, srv, "at 1h: compact\nwatch 1: half-open")
+		var ends []error
+		for range 2 {
+			response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			synctest.Wait()
+			if len(ends) == 1 {
+				srv.Close()
+				srv.Close()
+			}
+			go func() { _, _ = io.Copy(io.Discard, response.Body) }()
+			ends = append(ends, nil)
+		}
+		if _, err := list(t, srv, "", metav1.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("a list after Close: %v", err)
+		}
+	})
+}
+
+// A client that gives up ends the handler, and gets its context's cause.
+func TestCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		response, err := open(t, ctx, srv.Config().Transport, "http://streamtest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		time.AfterFunc(time.Second, func() { cancel(cause) })
+		if _, err := io.ReadAll(response.Body); !errors.Is(err, cause) {
+			t.Errorf("reading ended with %v", err)
+		}
+		if _, err := open(t, ctx, srv.Config().Transport, "http://streamtest"); !errors.Is(err, cause) {
+			t.Errorf("a request ended with %v", err)
+		}
+		if n := len(srv.Requests()); n != 1 {
+			t.Errorf("the server has seen %d requests, want 1", n)
+		}
+	})
+}
+
+// A server does not run ahead of a client that does not read, nor hang on it.
+func TestSlowClient(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		padding := strings.Repeat("x", 100<<10)
+		for range 20 {
+			srv.Put(widgets, "x", "a", "spec.padding="+padding, "spec.n="+srv.ResourceVersion())
+		}
+		synctest.Wait()
+		buffer := make([]byte, 10<<20)
+		n, err := response.Body.Read(buffer)
+		if err != nil || n > 400<<10 {
+			t.Errorf("unread are %d bytes, %v", n, err)
+		}
+		var all int
+		for all = n; all < 20*len(padding); all += n {
+			if n, err = response.Body.Read(buffer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := response.Body.Read(buffer); err == nil {
+			t.Error("a closed body can be read")
+		}
+	})
+}
+
+func TestMetadata(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		fourWidgets(srv)
+		client := metadata.NewForConfigOrDie(srv.Config()).Resource(widgets.GroupVersionResource)
+		l, err := client.List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		if err != nil || len(l.Items) != 2 || l.Items[0].Name != "a" || l.ResourceVersion != "6" {
+			t.Errorf("listed %+v, %v", l, err)
+		}
+		one, err := client.Namespace("y").Get(t.Context(), "d", metav1.GetOptions{})
+		if err != nil || one.ResourceVersion != "6" {
+			t.Errorf("got %+v, %v", one, err)
+		}
+		w, err := client.Watch(t.Context(), withBookmarks(from("5")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		for _, want := range []string{"d", ""} {
+			ev := <-w.ResultChan()
+			if o, ok := ev.Object.(*metav1.PartialObjectMetadata); !ok || o.Name != want || o.ResourceVersion != "6" {
+				t.Errorf("told %+v, want %q", ev, want)
+			}
+		}
+	})
+}
+
+func TestAccept(t *testing.T) {
+	const list, object = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	tests := []struct {
+		accept, query string
+		code          int
+		kind          string // in the answer
+		why           string
+	}{
+		{"", "", 200, `"WidgetList"`, "no header"},
+		{"*/*", "", 200, `"WidgetList"`, "anything"},
+		{list, "", 200, `"PartialObjectMetadataList"`, ""},
+		{"application/json, " + list, "", 200, `"WidgetList"`, "the first one counts"},
+		{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + list, "", 200, `"PartialObjectMetadataList"`, "no protobuf here"},
+		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", 200, `"WidgetList"`, "no tables here"},
+		{object, "", 406, "but the requested object is a list", "a list is no object"},
+		{"text/html", "", 406, "application/json", ""},
+		{object, "?watch=1", 200, `"PartialObjectMetadata"`, ""},
+		{list + "," + object, "?watch=1", 200, `"Widget"`, "the first one counts, and can't be made of an event"},
+	}
+	for _, tc := range tests {
+		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			srv.Put(widgets, "x", "a")
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://streamtest/apis/example.com/v1/widgets"+tc.query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.accept != "" {
+				r.Header.Set("Accept", tc.accept)
+			}
+			response, err := srv.Config().Transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			synctest.Wait()
+			data := make([]byte, 1<<20)
+			n, err := response.Body.Read(data)
+			if err != nil || response.StatusCode != tc.code || !strings.Contains(string(data[:n]), tc.kind) {
+				t.Errorf("%q %s: %d %s, want %d with %s in it", tc.accept, tc.why, response.StatusCode, data[:n], tc.code, tc.kind)
+			}
+		})
+	}
+}
+
+// Many at once, for the race detector: writers, lists, watches and faults.
+func TestConcurrent(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\nat 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				for n := range 20 {
+					srv.Put(widgets, "x", string(rune('a'+n%5)), "spec.n="+string(rune('0'+i)))
+					time.Sleep(time.Millisecond)
+				}
+			})
+			wg.Go(func() {
+				for range 10 {
+					_ = watchFor(t, srv, initial(), 2*time.Millisecond)
+					_, _ = list(t, srv, "", metav1.ListOptions{Limit: 2})
+				}
+			})
+			wg.Go(func() {
+				for range 10 {
+					_ = srv.History(widgets, streamtest.Scope{})
+					_ = srv.Requests()
+					_ = srv.Do("globes delete crd")
+					_ = srv.Do("create crd")
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		do(t, srv, "heal")
+		now := map[string]string{}
+		h := srv.History(widgets, streamtest.Scope{})
+		for name, o := range h.At(len(h.Rewinds), srv.ResourceVersion()) {
+			now[name.Name] = o.GetResourceVersion()
+		}
+		l, err := list(t, srv, "", metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := map[string]string{}
+		for _, o := range l.Items {
+			listed[o.GetName()] = o.GetResourceVersion()
+		}
+		if diff := cmp.Diff(now, listed); diff != "" || len(now) == 0 {
+			t.Errorf("the history's end and the list differ (-history +list):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package streamtest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func seconds(n int64, o metav1.ListOptions) metav1.ListOptions {
+	o.TimeoutSeconds = &n
+	return o
+}
+
+func TestWatch(t *testing.T) {
+	snapshot := []string{"ADDED a@2", "ADDED b@3", "ADDED c@5", "ADDED d@6"}
+	history := []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "MODIFIED c@5", "ADDED d@6"}
+	tests := []struct {
+		why     string
+		script  string
+		options metav1.ListOptions
+		period  time.Duration
+		want    []string
+	}{
+		{"from a version: what came after it", "", from("3"), time.Second, history[2:]},
+		{"from the beginning", "", from("1"), time.Second, history},
+		{"from the newest: nothing", "", from("6"), time.Second, nil},
+		{"from no version: what exists, then what happens", "", from(""), time.Second, snapshot},
+		{"from any version: the same", "", from("0"), time.Second, snapshot},
+		{"from the future: silence until then", "at 1s: compact", from("100"), time.Minute, nil},
+		{"a label selector: c began to match at 5", "", metav1.ListOptions{ResourceVersion: "1", LabelSelector: "app=web"}, time.Second,
+			[]string{"ADDED a@2", "ADDED c@5"}},
+		{"a label selector: c matched until 5", "", metav1.ListOptions{ResourceVersion: "2", LabelSelector: "!app"}, time.Second,
+			[]string{"ADDED b@3", "ADDED c@4", "DELETED c@5", "ADDED d@6"}},
+		{"a field selector", "", metav1.ListOptions{ResourceVersion: "1", FieldSelector: "metadata.name=b"}, time.Second, []string{"ADDED b@3"}},
+		{"a bookmark every minute", "", withBookmarks(from("6")), 150 * time.Second, []string{"BOOKMARK @6", "BOOKMARK @6"}},
+		{"no bookmarks unless asked for", "", from("6"), 150 * time.Second, nil},
+		{"as often as the script says", "at 0s: bookmarks every 10s", withBookmarks(from("6")), 25 * time.Second, []string{"BOOKMARK @6", "BOOKMARK @6"}},
+		{"none", "at 0s: bookmarks never", withBookmarks(from("6")), 20 * time.Minute, nil},
+		{"the end, with a last bookmark", "", seconds(10, withBookmarks(from("6"))), time.Hour, []string{"BOOKMARK @6", "closed"}},
+		{"the end", "", seconds(10, from("6")), time.Hour, []string{"closed"}},
+		{"too short for a bookmark", "", seconds(2, withBookmarks(from("6"))), time.Hour, []string{"closed"}},
+		{"an end by default", "at 0s: bookmarks never", from("6"), time.Hour, []string{"closed"}},
+		{"a streaming list", "", initial(), time.Second, append(snapshot[:4:4], "BOOKMARK @6 end")},
+		{"without bookmarks it has no marker", "", func() metav1.ListOptions {
+			o := initial()
+			o.AllowWatchBookmarks = false
+			return o
+		}(), time.Second, snapshot},
+		{"initial events are not wanted", "", metav1.ListOptions{SendInitialEvents: new(bool), ResourceVersionMatch: "NotOlderThan"}, time.Second, nil},
+		{"the marker never comes", "initial 1: no marker", initial(), time.Second, snapshot},
+		{"the marker has no annotation", "initial 1: plain marker", initial(), time.Second, append(snapshot[:4:4], "BOOKMARK @6")},
+		{"an old server", "initial 1: ignore initial", initial(), time.Second, snapshot},
+		{"an old server that looks at the match", "initial 1: 422", initial(), time.Second, []string{"422 Invalid"}},
+		{"a lagging replica catches up", "initial 1: stale 2", initial(), time.Second,
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "MODIFIED c@5", "ADDED d@6"}},
+		{"broken off in the middle", "initial 1 after 2 frames: reset", initial(), time.Second, append(snapshot[:2:2], "closed")},
+		{"poison is in changes, not in snapshots", "change 3: garbage", initial(), time.Second, append(snapshot[:4:4], "BOOKMARK @6 end")},
+		{"poison comes again with each watch", "change 5: garbage", from("4"), time.Second, []string{"ERROR undecodable", "closed"}},
+		{"initial events need the match", "", metav1.ListOptions{SendInitialEvents: new(bool)}, time.Second, []string{"422 Invalid"}},
+		{"the match needs initial events", "", metav1.ListOptions{ResourceVersionMatch: "NotOlderThan"}, time.Second, []string{"422 Invalid"}},
+		{"no version", "", from("newest"), time.Second, []string{"400 BadRequest"}},
+		{"no selector", "", metav1.ListOptions{LabelSelector: "a b"}, time.Second, []string{"400 BadRequest"}},
+		{"expired, in the stream", "at 0s: compact", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
+		{"expired, by status", "at 0s: compact\nat 0s: 410 as status", from("5"), time.Second, []string{"410 Expired"}},
+		{"expired, without a word", "at 0s: compact\nat 0s: 410 as close", from("5"), time.Second, []string{"closed"}},
+		{"expired, as ever", "at 0s: compact\nat 0s: 410 as close\nat 0s: 410 in stream", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
+		{"the newest has not expired", "at 0s: compact", from("6"), time.Second, nil},
+		{"a restart makes versions expire", "at 0s: restart", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
+		{"so does a change of the schema", "at 0s: widgets expire", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
+		{"of this resource", "at 0s: globes expire", from("5"), time.Second, history[4:]},
+		{"may not watch", "at 0s: forbid watch", from("5"), time.Second, []string{"403 Forbidden"}},
+		{"other versions than those before the rewind", "at 0s: rewind 3", from("2"), time.Second, history[1:2]},
+		{"a rewind takes the compaction back", "at 0s: compact\nat 0s: rewind 3", from("3"), time.Second, nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.why, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+				fourWidgets(srv)
+				apply(t, srv, tc.script)
+				if diff := cmp.Diff(tc.want, watchFor(t, srv, tc.options, tc.period)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestPoisonComesAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		fourWidgets(srv)
+		apply(t, srv, "change 5: 1e400\nwatch 1 after 1 frame: garbage")
+		for i, want := range [][]string{{"ADDED c@4", "ERROR undecodable", "closed"}, {"ADDED c@4", "ERROR undecodable", "closed"}} {
+			if diff := cmp.Diff(want, watchFor(t, srv, from("3"), time.Second)); diff != "" {
+				t.Errorf("watch %d (-want +got):\n%s", i+1, diff)
+			}
+		}
+		if diff := cmp.Diff([]string{"ADDED d@6"}, watchFor(t, srv, from("5"), time.Second)); diff != "" {
+			t.Errorf("after it (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What a watch tells of live changes, and that deletions carry what was deleted.
+func TestLiveWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		w, err := srv.Client().Resource(widgets.GroupVersionResource).Namespace("x").Watch(t.Context(), from("1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		srv.Put(widgets, "x", "a", "spec.size=1")
+		srv.Put(widgets, "y", "a", "spec.size=1")
+		srv.Put(widgets, "x", "a", "spec.size=2")
+		if _, err := srv.Delete(widgets, "x", "a"); err != nil {
+			t.Fatal(err)
+		}
+		srv.Put(widgets, "x", "a")
+		synctest.Wait()
+		var got []string
+		var objects []*unstructured.Unstructured
+		for range 4 {
+			ev := <-w.ResultChan()
+			got = append(got, eventText(ev))
+			objects = append(objects, ev.Object.(*unstructured.Unstructured))
+		}
+		if diff := cmp.Diff([]string{"ADDED a@2", "MODIFIED a@4", "DELETED a@5", "ADDED a@6"}, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		deleted := objects[2]
+		if size, _, _ := unstructured.NestedInt64(deleted.Object, "spec", "size"); size != 2 || deleted.GetUID() != objects[0].GetUID() {
+			t.Errorf("DELETED has size %d and uid %s, want the last state of the same object", size, deleted.GetUID())
+		}
+		if objects[3].GetUID() == deleted.GetUID() {
+			t.Error("a new object has the uid of the deleted one of its name")
+		}
+		if gvk := deleted.GroupVersionKind(); gvk != widgets.GroupVersionKind() {
+			t.Errorf("the deleted object is a %v", gvk)
+		}
+	})
+}
+
+// A watch that a rewind has passed by tells nothing until the store is where it
+// was, and then goes on.
+func TestRewind(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		fourWidgets(srv)
+		client := srv.Client().Resource(widgets.GroupVersionResource)
+		w, err := client.Watch(t.Context(), withBookmarks(from("6")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		synctest.Wait()
+		do(t, srv, "rewind 2")
+		if rv := srv.ResourceVersion(); rv != "4" {
+			t.Fatalf("it is at version %s, want 4", rv)
+		}
+		if got := listText(list(t, srv, "", metav1.ListOptions{})); got != "@4: a@2 b@3 c@4" {
+			t.Errorf("got %s, want the state of 4", got)
+		}
+		if got := collect(w, 150*time.Second); got != nil {
+			t.Errorf("the watch tells %v of a store that is behind it", got)
+		}
+		srv.Put(widgets, "x", "e")
+		srv.Put(widgets, "x", "f")
+		srv.Put(widgets, "x", "g")
+		if diff := cmp.Diff([]string{"ADDED g@7"}, collect(w, time.Second)); diff != "" {
+			t.Errorf("behind the old version (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"ADDED e@5", "ADDED f@6", "ADDED g@7"}, watchFor(t, srv, from("4"), time.Second)); diff != "" {
+			t.Errorf("the same versions, other changes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCRD(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		fourWidgets(srv)
+		srv.Put(globes, "", "earth")
+		w, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(t.Context(), from("7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		synctest.Wait()
+		do(t, srv, "widgets delete crd")
+		if got := watchFor(t, srv, from("7"), time.Second); !cmp.Equal(got, []string{"404 NotFound"}) {
+			t.Errorf("a watch without the CRD: %v", got)
+		}
+		if _, err := srv.Client().Resource(globes.GroupVersionResource).Get(t.Context(), "earth", metav1.GetOptions{}); err != nil {
+			t.Errorf("another resource is gone too: %v", err)
+		}
+		began := time.Now()
+		want := []string{"DELETED a@8", "DELETED b@9", "DELETED c@10", "DELETED d@11", "closed"}
+		if diff := cmp.Diff(want, collect(w, time.Minute)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("the watch ended after %s, want 1s", d)
+		}
+		do(t, srv, "widgets create crd")
+		if diff := cmp.Diff([]string{"ERROR 410 Expired", "closed"}, watchFor(t, srv, from("11"), time.Second)); diff != "" {
+			t.Errorf("a version from before (-want +got):\n%s", diff)
+		}
+		srv.Put(widgets, "x", "a")
+		if got := listText(list(t, srv, "", metav1.ListOptions{})); got != "@14: a@14" {
+			t.Errorf("after that the list is %s", got)
+		}
+	})
+}
+
+// A version that is no longer served leaves the others and the objects alone.
+func TestUnserve(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		v2 := widgets
+		v2.Version = "v2"
+		srv.Serve(v2)
+		srv.Put(widgets, "x", "a")
+		later := time.AfterFunc(time.Minute, func() { srv.Unserve(widgets) })
+		defer later.Stop()
+		if diff := cmp.Diff([]string{"ADDED a@2", "closed"}, watchFor(t, srv, from("1"), time.Hour)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		o, err := srv.Client().Resource(v2.GroupVersionResource).Namespace("x").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || o.GetAPIVersion() != "example.com/v2" || o.GetResourceVersion() != "2" {
+			t.Errorf("as v2 it is %v, %v", o, err)
+		}
+	})
+}
