@@ -18,19 +18,23 @@ const (
 	maxSlowBackoff = 15 * time.Second
 )
 
-// backoff is the wait before attempt n, 1 being the first repetition: a random
-// time up to a bound that doubles ("full jitter"), so that the clients of a
+// backoff bounds the wait before attempt n, 1 being the first repetition: a
+// random time up to a bound that doubles ("full jitter"), so that the clients of a
 // server that comes back do not come back together.
-func backoff(n int) time.Duration {
-	bound := firstBackoff
-	if n > 1 {
-		bound = min(nextBackoff<<min(n-2, 10), maxBackoff)
+func backoff(n int) (least, most time.Duration) {
+	if n <= 1 {
+		return 0, firstBackoff
 	}
-	return rand.N(bound + 1)
+	return 0, min(nextBackoff<<min(n-2, 10), maxBackoff)
 }
 
-// refusedBackoff is the wait after attempt n was refused.
-func refusedBackoff(n int) time.Duration {
-	bound := min(slowBackoff<<min(max(n-1, 0), 10), maxSlowBackoff)
-	return bound/2 + rand.N(bound/2+1)
+// refusedBackoff bounds the wait after attempt n was refused.
+func refusedBackoff(n int) (least, most time.Duration) {
+	most = min(slowBackoff<<min(max(n-1, 0), 10), maxSlowBackoff)
+	return most / 2, most
+}
+
+// between is a random time.
+func between(least, most time.Duration) time.Duration {
+	return least + rand.N(most-least+1)
 }

@@ -27,10 +27,6 @@ var (
 // Stream tells one sequence. Make another Stream for another one.
 var ErrBusy = errors.New("this Stream is already being ranged over; make another one for a second sequence")
 
-// ErrIndexFull is yielded when the names of the objects fill 4 GB, as those of
-// some 150 million objects would. IndexNone has no such limit.
-var ErrIndexFull = errors.New("there are more objects than the index can hold: confine the watch, or use IndexNone")
-
 // NotWatchableError says that the server does not let the resource be listed
 // and watched.
 type NotWatchableError struct{ Resource gvr.Resource }

@@ -16,9 +16,11 @@ import (
 // index remembers which objects were told and in what version, so that a
 // snapshot can be told as differences. It does not keep the objects.
 //
-// Its iterators change it step by step, each step just before what it means is
-// yielded: if the consumer leaves, what was not yielded has not been entered. All
-// of them must be ranged over, also if they yield nothing.
+// Its iterators look and change when they are ranged over, not when they are
+// made, and step by step, each step right before what it means is yielded: if the
+// consumer leaves, what was not yielded has not been entered. They must be ranged
+// over also for what they yield nothing of. One goroutine may change an index;
+// any may ask for len and all meanwhile.
 type index struct {
 	mu    sync.Mutex // never held while yielding
 	table table
@@ -52,49 +54,51 @@ func (x *index) len() int {
 	return x.table.len()
 }
 
-func (x *index) has(name types.NamespacedName) bool {
-	_, ok := x.get(name)
-	return ok
-}
-
 func (x *index) get(name types.NamespacedName) (known, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.table.get(name)
 }
 
-// set enters what is known, and that a snapshot has it.
-func (x *index) set(k known) {
+func (x *index) has(name types.NamespacedName) bool {
+	_, ok := x.get(name)
+	return ok
+}
+
+// enter makes an object known, and seen.
+func (x *index) enter(k known) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.table.set(k, true)
 }
 
-func (x *index) delete(name types.NamespacedName) {
+func (x *index) forget(name types.NamespacedName) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.table.delete(name)
 }
 
-// enter takes over what another index knew.
-func (x *index) enter(k known) { x.set(k) }
-
-// all returns everything that is known, in no order.
-func (x *index) all() []known {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	all := make([]known, 0, x.table.len())
-	for k := range x.table.all() {
-		all = append(all, k)
+// all yields what is known at the time when it is ranged over, in any order.
+func (x *index) all() iter.Seq[known] {
+	return func(yield func(known) bool) {
+		for _, k := range x.collect(func(bool) bool { return true }) {
+			if !yield(k) {
+				return
+			}
+		}
 	}
-	return all
 }
 
-// full says that there is hardly room for more objects.
-func (x *index) full() bool {
+func (x *index) collect(want func(seen bool) bool) []known {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.table.full()
+	var found []known
+	for k, seen := range x.table.all() {
+		if want(seen) {
+			found = append(found, k)
+		}
+	}
+	return found
 }
 
 // beginList makes every object unseen. A list that was broken off leaves no trace.
@@ -107,28 +111,17 @@ func (x *index) beginList() {
 // endList removes what the list did not have, in the order of names.
 func (x *index) endList() iter.Seq[change] {
 	return func(yield func(change) bool) {
-		for _, k := range x.unseen() {
-			x.delete(k.NamespacedName)
-			if !k.hidden && !yield(change{kind: Deleted, gone: &k.identity}) {
+		gone := x.collect(func(seen bool) bool { return !seen })
+		slices.SortFunc(gone, func(a, b known) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		for i := range gone {
+			x.forget(gone[i].NamespacedName)
+			if !gone[i].hidden && !yield(change{kind: Deleted, gone: &gone[i].identity}) {
 				return
 			}
 		}
 	}
-}
-
-func (x *index) unseen() []known {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var gone []known
-	for k, seen := range x.table.all() {
-		if !seen {
-			gone = append(gone, k)
-		}
-	}
-	slices.SortFunc(gone, func(a, b known) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return gone
 }
 
 // put enters an object that exists and yields what that changes.
@@ -136,8 +129,8 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		now := known{identity{o.name(), o.GetUID(), o.version}, !selected}
 		was, ok := x.get(now.NamespacedName)
-		if ok && isOther(was.uid, now.uid) {
-			x.delete(was.NamespacedName)
+		if ok && differ(was.uid, now.uid) {
+			x.forget(was.NamespacedName)
 			if !was.hidden && !yield(change{kind: Deleted, gone: &was.identity}) {
 				return
 			}
@@ -146,9 +139,8 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 		if ok && now.uid == "" {
 			now.uid = was.uid
 		}
-		x.set(now)
-		told := ok && !was.hidden
-		switch {
+		x.enter(now)
+		switch told := ok && !was.hidden; {
 		case !told && selected:
 			yield(change{kind: Added})
 		case told && !selected:
@@ -160,35 +152,34 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 }
 
 // putOld enters an object from an event that may be a replay: only what is newer
-// than the version that was told is news. Of an object that is not known it can't
+// than the version that is known is news. Of an object that is not known it can't
 // be told whether its end has been told.
 func (x *index) putOld(o object, selected bool) iter.Seq[change] {
-	was, ok := x.get(o.name())
-	if !ok || was.uid != o.GetUID() || notAfter(o.version, was.version) {
-		return nothing
+	return func(yield func(change) bool) {
+		if was, ok := x.get(o.name()); ok && was.uid == o.GetUID() && !notAfter(o.version, was.version) {
+			x.put(o, selected)(yield)
+		}
 	}
-	return x.put(o, selected)
 }
 
 // remove takes out an object that the server says is gone.
 func (x *index) remove(o object) iter.Seq[change] {
-	was, ok := x.get(o.name())
-	var c change
-	switch {
-	case !ok:
-		return nothing // it has not been told of, or its end has
-	case !isOther(was.uid, o.GetUID()):
-		c = change{kind: Deleted}
-	case notAfter(was.version, o.version):
-		// A later one of that name has come and gone, so this one is gone as well.
-		// (Where versions can't be compared it may be the replay of an earlier one's
-		// end, and a deletion must not be invented.)
-		c = change{kind: Deleted, gone: &was.identity}
-	default:
-		return nothing
-	}
 	return func(yield func(change) bool) {
-		x.delete(was.NamespacedName)
+		was, ok := x.get(o.name())
+		if !ok {
+			return // it has not been told of, or its end has
+		}
+		c := change{kind: Deleted}
+		if differ(was.uid, o.GetUID()) {
+			// If it is a later one of that name that has come and gone, then this one is
+			// gone as well. Where versions can't be compared it may be the replay of an
+			// earlier one's end, and a deletion must not be invented.
+			if !notAfter(was.version, o.version) {
+				return
+			}
+			c.gone = &was.identity
+		}
+		x.forget(was.NamespacedName)
 		if !was.hidden {
 			yield(c)
 		}
@@ -196,21 +187,19 @@ func (x *index) remove(o object) iter.Seq[change] {
 }
 
 // removeOld takes out an object from an event that may be a replay: one of an
-// earlier version than was told is. (Servers exist whose last event of an object
+// earlier version than is known is. (Servers exist whose last event of an object
 // bears the version of the one before.)
 func (x *index) removeOld(o object) iter.Seq[change] {
-	was, ok := x.get(o.name())
-	if !ok || was.uid != o.GetUID() || !notAfter(was.version, o.version) {
-		return nothing
+	return func(yield func(change) bool) {
+		if was, ok := x.get(o.name()); ok && was.uid == o.GetUID() && notAfter(was.version, o.version) {
+			x.remove(o)(yield)
+		}
 	}
-	return x.remove(o)
 }
 
-// isOther says whether the uids are those of two objects. What does not say who
-// it is is no proof of another one.
-func isOther(a, b types.UID) bool { return a != "" && b != "" && a != b }
-
-func nothing(func(change) bool) {}
+// differ says whether the uids are those of two objects. What does not say who it
+// is is no proof of another one.
+func differ(a, b types.UID) bool { return a != "" && b != "" && a != b }
 
 // unstructured is what can be said of the object of a deletion that nobody told.
 func (i *identity) unstructured(r gvr.Resource) *unstructured.Unstructured {

@@ -90,9 +90,6 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 				return err
 			}
 		}
-		if l.index != nil && len(outputs) > 0 && l.index.full() {
-			return ErrIndexFull
-		}
 		if m := memoryOf(next); !m.begun {
 			l.report.resourceVersion(m.rv)
 		}
@@ -160,11 +157,11 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 	if l.failingSince.IsZero() {
 		l.failingSince = now
 	}
-	d := backoff(s.attempt)
+	bounds := backoff
 	if isRefusal(s.cause) {
-		d = refusedBackoff(s.attempt)
+		bounds = refusedBackoff
 	}
-	d = max(d, s.atLeast)
+	d := max(l.between(bounds(s.attempt)), s.atLeast)
 	patience := l.options.GiveUpAfter
 	if patience > 0 {
 		d = min(d, max(patience-now.Sub(l.failingSince), 0))

@@ -49,6 +49,7 @@ func poisons(n int) tweak   { return func(m *memory) { m.poison = n } }
 func behinds(n int) tweak   { return func(m *memory) { m.behind = n } }
 func initials(n int) tweak  { return func(m *memory) { m.initials = n } }
 func since(rv string) tweak { return func(m *memory) { m.since = rv } }
+func floor(rv string) tweak { return func(m *memory) { m.floor = rv } }
 func until(e End) tweak     { return func(m *memory) { m.until = e } }
 func begun(m *memory)       { m.begun = true }
 func fail(m *memory)        { m.fail = true }

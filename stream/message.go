@@ -70,8 +70,8 @@ type (
 	tellPage struct{ snapshot }
 	// tellInitial tells the initial event likewise.
 	tellInitial struct{ snapshot }
-	// endList tells what the snapshot did not have as deleted.
-	endList struct{}
+	// endList tells what the snapshot did not have as deleted, or if quiet forgets it.
+	endList struct{ quiet bool }
 	// tellSynced tells that all there was at rv has been told.
 	tellSynced struct{ rv string }
 	// tellFrame tells the event. With it everything up to rv has been told, unless

@@ -284,10 +284,22 @@ func (p *play) live() {
 		}
 	}
 	p.do("heal")
-	time.Sleep(10 * time.Minute) // longer than any wait or request that is still under way
+	time.Sleep(25 * time.Minute) // three pages that hang take 14 minutes
 }
 
 func (p *play) pickInt(of ...int) int { return of[p.IntN(len(of))] }
+
+// replayable makes the waits of a Stream depend on nothing but the seed. (What
+// happens at the same instant still happens in any order.)
+func (p *play) replayable(s *stream.Stream) {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(p.Uint64(), 2))
+	s.SetRandom(func(least, most time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return least + time.Duration(r.Int64N(int64(most-least)+1))
+	})
+}
 
 // record records a Stream with these options until all is quiet, in a loop whose
 // body sometimes takes its time.
@@ -304,6 +316,8 @@ func (p *play) record(lively bool) streamtest.Recording {
 	if err != nil {
 		p.Fatal(err)
 	}
+	slow := p.chance(20)
+	p.replayable(s)
 	ctx, cancel := context.WithCancelCause(p.Context())
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -312,7 +326,6 @@ func (p *play) record(lively bool) streamtest.Recording {
 		}
 		cancel(errTimeUp)
 	})
-	slow := p.chance(20)
 	rec := streamtest.Record(s.Events(ctx), func(stream.Event) bool {
 		if slow {
 			time.Sleep(time.Second)
@@ -332,6 +345,7 @@ func (p *play) earlier() (pos checkpoint.Position, told map[string]string, ok bo
 	if err != nil {
 		p.Fatal(err)
 	}
+	p.replayable(s)
 	ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
 	defer cancel()
 	stop := p.IntN(20)

@@ -95,7 +95,7 @@ func (r *report) position(p *checkpoint.Position) {
 	if index == nil {
 		return
 	}
-	for _, k := range index.all() {
+	for k := range index.all() {
 		p.Objects = append(p.Objects, checkpoint.Object{
 			Namespace: k.Namespace, Name: k.Name, UID: k.uid, ResourceVersion: k.version, Hidden: k.hidden,
 		})

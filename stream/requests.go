@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +87,7 @@ func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.
 func (l *lane) connect(ctx context.Context, s connecting) input {
 	lifetime := l.options.Timeout
 	if lifetime == 0 {
-		lifetime = minWatch + rand.N(maxWatch-minWatch)
+		lifetime = l.between(minWatch, maxWatch)
 	}
 	lifetime = lifetime.Truncate(time.Second)
 	seconds := int64(lifetime / time.Second)

@@ -82,9 +82,9 @@ func TestStarts(t *testing.T) {
 			"what was not told is known: b has not changed"},
 		{"now, and the list begins again", stream.Options{Start: stream.Now()},
 			[]exchange{
-				{"list", list("5", "p", "a@2")},
+				{"list", list("5", "p", "a@2", "b@3")},
 				{"list continue=p", status(410, metav1.StatusReasonExpired)},
-				{"list", list("9", "", "a@8")},
+				{"list", list("9", "", "a/other@8")},
 				{"watch 9", watch("open")},
 			},
 			[]string{"SYNCED 9"},

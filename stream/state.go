@@ -74,6 +74,7 @@ type memory struct {
 	current  bool   // ... and there was no gap since
 	gap      *gap   // found, not told yet: its To is that of the snapshot to come
 	begun    bool   // a snapshot has been told in part
+	floor    string // the version of that snapshot, as far as it is known
 	since    string // with partial: what is not newer may have been known at the gap
 	failures int    // since a connection last was healthy
 	empty    int    // connections in a row that closed soon and without a frame

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -137,7 +138,7 @@ func (m memory) relist(reason GapReason, cause error) state {
 		m.since = m.rv
 	}
 	if reason == GapRewound {
-		m.rv, m.since = "", "" // versions up to these mean nothing any more
+		m.forgetVersions()
 	}
 	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
 	m.failures++
@@ -151,13 +152,16 @@ func (m memory) relist(reason GapReason, cause error) state {
 // isBehind says whether an answer at rv is older than what was told, so that it
 // must not be used, and whether that has been seen often enough to be sure.
 func (m *memory) isBehind(rv string) (behind, sure bool) {
-	if !before(rv, m.rv) {
+	if !before(rv, m.rv) && !before(rv, m.floor) {
 		m.behind = 0
 		return false, false
 	}
 	m.behind++
 	return true, m.behind >= maxBehind
 }
+
+// forgetVersions: the server has gone back behind them, and will use them again.
+func (m *memory) forgetVersions() { m.rv, m.floor, m.since = "", "", "" }
 
 // begin begins to tell a snapshot at version to, if that is known.
 func (m *memory) begin(to string) []output {
@@ -166,9 +170,12 @@ func (m *memory) begin(to string) []output {
 	case m.gap != nil:
 		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial})
 	case m.lossy && m.begun:
-		out = append(out, tellGap{gap{GapRestarted, m.rv}, to, true})
+		out = append(out, tellGap{gap{GapRestarted, cmp.Or(m.rv, m.floor)}, to, true})
 	}
 	m.gap, m.begun = nil, false
+	if to != "" {
+		m.floor = to
+	}
 	return append(out, beginList{})
 }
 
@@ -179,7 +186,9 @@ func (m *memory) told() snapshot {
 }
 
 // end ends a snapshot: everything up to rv has been told.
-func (m *memory) end(rv string) {
-	m.rv, m.since = rv, ""
+func (m *memory) end(rv string) output {
+	out := endList{m.quiet}
+	m.rv, m.floor, m.since = rv, "", ""
 	m.begun, m.quiet, m.partial = false, false, false
+	return out
 }

@@ -1,6 +1,9 @@
 package stream
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // token is that of the page to read, "" for the first.
 func (s listing) token() string {
@@ -21,8 +24,8 @@ func (s listing) page(in page) (state, []output) {
 			if s.fail {
 				return stopped{&GapError{Reason: GapRewound, From: s.rv, Err: errBehind}}, nil
 			}
-			s.gap = &gap{GapRewound, s.rv}
-			s.rv, s.since = "", "" // versions up to these mean nothing any more
+			s.gap = &gap{GapRewound, cmp.Or(s.rv, s.floor)}
+			s.forgetVersions()
 		} else if behind {
 			return s.again(false, errBehind), nil
 		}
@@ -35,8 +38,8 @@ func (s listing) page(in page) (state, []output) {
 	if in.token != "" {
 		return listing{memory: s.memory, tokens: append(slices.Clone(s.tokens), in.token), list: in.rv}, out
 	}
-	s.end(in.rv)
-	return connecting{memory: s.memory, owed: true}, append(out, endList{})
+	out = append(out, s.end(in.rv))
+	return connecting{memory: s.memory, owed: true}, out
 }
 
 func (s listing) failed(err error) state {
@@ -67,6 +70,9 @@ func (s listing) failed(err error) state {
 func (s replaying) frame(in frame) (state, []output) {
 	switch {
 	case in.kind == addedFrame:
+		if s.floor == "" || before(s.floor, in.rv) {
+			s.floor = in.rv
+		}
 		return s, []output{tellInitial{s.told()}}
 	case in.kind != markerFrame || !usable(in.rv):
 		// There are no other initial events: it is a watch like any other.
@@ -77,14 +83,14 @@ func (s replaying) frame(in frame) (state, []output) {
 		if s.fail {
 			return stopped{&GapError{Reason: GapRewound, From: s.rv, Err: errBehind}}, nil
 		}
-		out = append(out, tellGap{gap{GapRewound, s.rv}, in.rv, s.lossy || s.partial})
+		out = append(out, tellGap{gap{GapRewound, cmp.Or(s.rv, s.floor)}, in.rv, s.lossy || s.partial})
 	} else if behind {
 		return s.again(true, errBehind), nil
 	}
-	s.end(in.rv)
+	out = append(out, s.end(in.rv))
 	s.initials = 0
 	next, synced := s.tellSynced()
-	return next, append(append(out, endList{}), synced)
+	return next, append(out, synced)
 }
 
 // unsupported reads a list instead, now and from now on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/watchlist"
@@ -19,6 +20,7 @@ type Stream struct {
 	resource gvr.Resource
 	options  Options
 	fake     bool // the client is client-go's dynamic fake
+	between  func(least, most time.Duration) time.Duration
 
 	mu       sync.Mutex
 	cancel   context.CancelCauseFunc // of the range that is running, else nil
@@ -48,6 +50,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 		resource: r,
 		options:  o,
 		fake:     watchlist.DoesClientNotSupportWatchListSemantics(c),
+		between:  between,
 	}, nil
 }
 

@@ -35,7 +35,12 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		return l.tellListed(ctx, l.conn.take().object, o.snapshot)
 	case endList:
 		l.snapped = true
-		if l.index != nil {
+		switch {
+		case l.index == nil:
+		case o.quiet:
+			for range l.index.endList() {
+			}
+		default:
 			return l.tellChanges(ctx, l.index.endList(), nil, true)
 		}
 	case tellSynced:

@@ -88,9 +88,6 @@ func newSource(c *checker, h History, namespace string, opts *CheckOptions) *sou
 	}
 	s.phase, s.begins, s.cursor = live, true, opts.startVersion(namespace)
 	s.unknown, s.resuming = opts.After != "", opts.From != nil
-	if s.cursor == "" {
-		s.phase, s.begins = initial, false // the position is from within a snapshot
-	}
 	base := state{}
 	if s.resuming {
 		for _, o := range opts.From.Objects {
@@ -98,6 +95,13 @@ func newSource(c *checker, h History, namespace string, opts *CheckOptions) *sou
 				base[o.NamespacedName] = ref{uid: o.UID, rv: o.ResourceVersion}
 			}
 		}
+	}
+	if s.cursor == "" { // the position is from within a snapshot, which fits no version
+		s.phase, s.begins = initial, false
+		for i := range s.worlds {
+			s.worlds[i].base = base
+		}
+		return s
 	}
 	s.worlds = nil
 	var fit []world
