@@ -30,10 +30,13 @@ func (s *Stream) asking(ctx context.Context) context.Context {
 	return ctx
 }
 
-// acceptMetadata is what client-go's metadata client accepts. A server that does
-// not know it sends whole objects.
-const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
-	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+// What client-go's metadata client accepts. A server that does not know it sends
+// whole objects. Lists and watches are asked differently: a kube-apiserver takes
+// the first clause that it knows, and can't make a list of an event.
+const (
+	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
 
 // accepting asks for metadata alone where the context says so.
 type accepting struct{ next http.RoundTripper }
@@ -41,7 +44,11 @@ type accepting struct{ next http.RoundTripper }
 func (a accepting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Context().Value(onlyMetadata{}) != nil {
 		r = r.Clone(r.Context())
-		r.Header.Set("Accept", acceptMetadata)
+		accept := acceptMetadataList
+		if r.URL.Query().Has("watch") {
+			accept = acceptMetadata
+		}
+		r.Header.Set("Accept", accept)
 	}
 	return a.next.RoundTrip(r)
 }

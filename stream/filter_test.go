@@ -160,7 +160,11 @@ func TestMetadataOnly(t *testing.T) {
 				accepts := 0
 				see := func(then answer) answer {
 					return func(r *http.Request) (*http.Response, error) {
-						if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
+						want := "as=PartialObjectMetadataList;"
+						if r.URL.Query().Has("watch") {
+							want = "as=PartialObjectMetadata;"
+						}
+						if accept := r.Header.Get("Accept"); strings.HasPrefix(accept, "application/json;"+want) && strings.HasSuffix(accept, ",application/json") {
 							accepts++
 						}
 						return then(r)

@@ -224,10 +224,13 @@ func (p *play) fault() string {
 		return "initial " + nth + ": " + p.pick("no marker", "plain marker", "ignore initial", "422", "400", "501")
 	case 2:
 		return "watch " + nth + p.pick("", " after 1 frames", " after 2 frames", " after 3s") + ": " +
-			p.pick("close", "half-open", "reset", "410 in stream", "error frame", "error not status", "frames after error")
+			p.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame", "error not status", "frames after error")
 	case 3:
+		if !p.check.IndexNone && p.chance(20) { // without an index, initial events that repeat themselves can't be recognised
+			return "initial " + nth + " after 2 frames: replay 3"
+		}
 		return p.pick("watch ", "initial ") + nth + p.pick(" after 1 frames", " after 2 frames") + ": " +
-			p.pick("replay 3", "reset inside frame", "garbage", "unknown type", "invalid utf-8", "no kind", "no name", "no version", "1e400")
+			p.pick("reset inside frame", "garbage", "unknown type", "invalid utf-8", "no kind", "no name", "no version", "1e400")
 	case 4:
 		rev := 30 + p.IntN(60)
 		return fmt.Sprintf("change %d: ", rev) + p.pick("garbage", "unknown type", "invalid utf-8", "no kind", "no name", "1e400", "error frame", "reset inside frame")

@@ -71,7 +71,8 @@ const (
 	IndexObjects Index = "objects"
 	// IndexNone keeps nothing. After a GAP (with HistoryLost) everything that exists
 	// is told again as ADDED, and what is gone is not told. Replays are recognised by
-	// their resourceVersions alone.
+	// their resourceVersions alone, so that initial events which the server repeats
+	// are told twice.
 	IndexNone Index = "none"
 )
 

@@ -33,8 +33,6 @@ type conn struct {
 	cut   chan struct{}
 	how   ending
 	isCut bool
-
-	broke bool // the handler's own
 }
 
 var (
@@ -138,16 +136,12 @@ func (c *conn) reset() {
 }
 
 func (c *conn) breakOff(err error) {
-	if c.broke {
-		return
-	}
-	c.broke = true
 	if w, ok := c.w.(broken); ok {
 		w.breakOff(err)
 		return
 	}
 	hijacked, _, err := http.NewResponseController(c.w).Hijack()
-	if err != nil { // HTTP/2: resets the stream
+	if err != nil { // HTTP/2, where this resets the stream, or broken off before
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := hijacked.(*net.TCPConn); ok {

@@ -203,6 +203,20 @@ func TestListFaults(t *testing.T) {
 	}
 }
 
+// After a rewind there are as many revisions as before, but others.
+func TestListAfterRewind(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		fourWidgets(srv)
+		before := listText(list(t, srv, "", metav1.ListOptions{}))
+		do(t, srv, "rewind 1")
+		srv.Put(widgets, "y", "e")
+		after := listText(list(t, srv, "", metav1.ListOptions{}))
+		if before != "@6: a@2 b@3 c@5 d@6" || after != "@6: a@2 b@3 c@5 e@6" {
+			t.Errorf("before %s, after %s", before, after)
+		}
+	})
+}
+
 func TestListTooNew(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		later := time.AfterFunc(2*time.Second, func() { srv.Put(widgets, "x", "a") })

@@ -83,3 +83,21 @@ func TestDoErrors(t *testing.T) {
 		}
 	})
 }
+
+// Whatever a script says, it is followed or refused, and never a panic.
+func FuzzScript(f *testing.F) {
+	f.Add("widgets watch 1-2 in x after 3 frames: replay 2 # comment")
+	f.Add("at 5s: rewind 3 restart\nchange 7: garbage\nat 1s: globes forbid watch in x")
+	f.Add("any *: 429 retry-after 3s\nlist N: 410 Gone")
+	f.Fuzz(func(t *testing.T, script string) {
+		srv := streamtest.NewServer(widgets, globes)
+		defer srv.Close()
+		var refused *streamtest.ScriptError
+		if err := srv.Apply(script); err != nil && !errors.As(err, &refused) {
+			t.Errorf("%T: %v", err, err)
+		}
+		if err := srv.Do(script); err != nil && !errors.As(err, &refused) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -123,21 +122,22 @@ func TestOverTCP(t *testing.T) {
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		apply(t, srv, "at 1h: compact\nwatch 1: half-open")
-		var ends []error
-		for range 2 {
+		for _, kind := range []string{"half-open", "open"} {
 			response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = response.Body.Close() }()
-			synctest.Wait()
-			if len(ends) == 1 {
-				srv.Close()
-				srv.Close()
-			}
-			go func() { _, _ = io.Copy(io.Discard, response.Body) }()
-			ends = append(ends, nil)
+			go func() {
+				defer func() { _ = response.Body.Close() }()
+				if _, err := io.ReadAll(response.Body); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("the %s watch ended with %v", kind, err)
+				}
+			}()
 		}
+		synctest.Wait()
+		srv.Close()
+		srv.Close()
+		synctest.Wait()
 		if _, err := list(t, srv, "", metav1.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("a list after Close: %v", err)
 		}
@@ -163,6 +163,26 @@ func TestCancel(t *testing.T) {
 		}
 		if n := len(srv.Requests()); n != 1 {
 			t.Errorf("the server has seen %d requests, want 1", n)
+		}
+	})
+}
+
+// A watch that is closed tells no more of what it had still to tell.
+func TestCloseWatchWithMoreToTell(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		for range 20 {
+			srv.Put(widgets, "x", "a", "spec.padding="+strings.Repeat("x", 100<<10), "spec.n="+srv.ResourceVersion())
+		}
+		synctest.Wait()
+		do(t, srv, "close watches")
+		data, err := io.ReadAll(response.Body)
+		if frames := strings.Count(string(data), "\n"); err != nil || frames == 0 || frames > 5 {
+			t.Errorf("told %d of 20 changes, then %v", frames, err)
 		}
 	})
 }
@@ -197,76 +217,6 @@ func TestSlowClient(t *testing.T) {
 			t.Error("a closed body can be read")
 		}
 	})
-}
-
-func TestMetadata(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		fourWidgets(srv)
-		client := metadata.NewForConfigOrDie(srv.Config()).Resource(widgets.GroupVersionResource)
-		l, err := client.List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-		if err != nil || len(l.Items) != 2 || l.Items[0].Name != "a" || l.ResourceVersion != "6" {
-			t.Errorf("listed %+v, %v", l, err)
-		}
-		one, err := client.Namespace("y").Get(t.Context(), "d", metav1.GetOptions{})
-		if err != nil || one.ResourceVersion != "6" {
-			t.Errorf("got %+v, %v", one, err)
-		}
-		w, err := client.Watch(t.Context(), withBookmarks(from("5")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Stop()
-		for _, want := range []string{"d", ""} {
-			ev := <-w.ResultChan()
-			if o, ok := ev.Object.(*metav1.PartialObjectMetadata); !ok || o.Name != want || o.ResourceVersion != "6" {
-				t.Errorf("told %+v, want %q", ev, want)
-			}
-		}
-	})
-}
-
-func TestAccept(t *testing.T) {
-	const list, object = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	tests := []struct {
-		accept, query string
-		code          int
-		kind          string // in the answer
-		why           string
-	}{
-		{"", "", 200, `"WidgetList"`, "no header"},
-		{"*/*", "", 200, `"WidgetList"`, "anything"},
-		{list, "", 200, `"PartialObjectMetadataList"`, ""},
-		{"application/json, " + list, "", 200, `"WidgetList"`, "the first one counts"},
-		{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + list, "", 200, `"PartialObjectMetadataList"`, "no protobuf here"},
-		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", 200, `"WidgetList"`, "no tables here"},
-		{object, "", 406, "but the requested object is a list", "a list is no object"},
-		{"text/html", "", 406, "application/json", ""},
-		{object, "?watch=1", 200, `"PartialObjectMetadata"`, ""},
-		{list + "," + object, "?watch=1", 200, `"Widget"`, "the first one counts, and can't be made of an event"},
-	}
-	for _, tc := range tests {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
-			srv.Put(widgets, "x", "a")
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://streamtest/apis/example.com/v1/widgets"+tc.query, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if tc.accept != "" {
-				r.Header.Set("Accept", tc.accept)
-			}
-			response, err := srv.Config().Transport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = response.Body.Close() }()
-			synctest.Wait()
-			data := make([]byte, 1<<20)
-			n, err := response.Body.Read(data)
-			if err != nil || response.StatusCode != tc.code || !strings.Contains(string(data[:n]), tc.kind) {
-				t.Errorf("%q %s: %d %s, want %d with %s in it", tc.accept, tc.why, response.StatusCode, data[:n], tc.code, tc.kind)
-			}
-		})
-	}
 }
 
 // Many at once, for the race detector: writers, lists, watches and faults.

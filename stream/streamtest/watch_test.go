@@ -76,6 +76,7 @@ func TestWatch(t *testing.T) {
 		{"of this resource", "at 0s: globes expire", from("5"), time.Second, history[4:]},
 		{"may not watch", "at 0s: forbid watch", from("5"), time.Second, []string{"403 Forbidden"}},
 		{"other versions than those before the rewind", "at 0s: rewind 3", from("2"), time.Second, history[1:2]},
+		{"a rewind takes the expiry back", "at 0s: expire\nat 0s: rewind 3", from("3"), time.Second, nil},
 		{"a rewind takes the compaction back", "at 0s: compact\nat 0s: rewind 3", from("3"), time.Second, nil},
 	}
 	for _, tc := range tests {
@@ -211,6 +212,22 @@ func TestCRD(t *testing.T) {
 		srv.Put(widgets, "x", "a")
 		if got := listText(list(t, srv, "", metav1.ListOptions{})); got != "@14: a@14" {
 			t.Errorf("after that the list is %s", got)
+		}
+	})
+}
+
+// Healing takes back what the script has in store, not what follows from what has
+// happened.
+func TestHealLeavesConsequences(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		fourWidgets(srv)
+		apply(t, srv, "at 1s: widgets delete crd\nat 1500ms: heal\nat 2s: create crd")
+		want := []string{"DELETED a@7", "DELETED b@8", "DELETED c@9", "DELETED d@10", "closed"}
+		if diff := cmp.Diff(want, watchFor(t, srv, from("6"), time.Minute)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := watchFor(t, srv, from("6"), time.Minute); !cmp.Equal(got, []string{"404 NotFound"}) {
+			t.Errorf("later: %v, want the CRD still deleted", got)
 		}
 	})
 }
