@@ -20,7 +20,9 @@ import (
 // then one that comes (at 11 s), one that changes (at 21 s), one that goes (at 31 s).
 func TestFaults(t *testing.T) {
 	plain := []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "ADDED ns/c@4", "MODIFIED ns/a@6", "DELETED ns/b@7"}
-	gap := func(lines ...string) []string { return append([]string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3"}, lines...) }
+	gap := func(lines ...string) []string {
+		return append([]string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3"}, lines...)
+	}
 	tests := []struct {
 		name     string
 		script   string // of the server, from the beginning
