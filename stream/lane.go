@@ -27,6 +27,7 @@ type lane struct {
 	conn         *connection // while replaying or streaming
 	workedAt     time.Time   // when a watch or a list last worked
 	failingSince time.Time   // zero while all is well
+	warned       bool        // the log has been told of a failure, and not of its end
 	report       report      // for Status and Position
 }
 
@@ -70,7 +71,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 	defer func() { l.report.stopped(l.options.Trace, err) }()
 	defer func() { l.disconnect() }()
 	s := l.begin(from)
-	l.show(ctx, nil, s)
+	l.show(ctx, nil, nil, s)
 	for {
 		if end, ok := s.(stopped); ok {
 			return end.err
@@ -84,7 +85,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		if !connected(next) {
 			l.disconnect()
 		}
-		l.show(ctx, s, next)
+		l.show(ctx, s, in, next)
 		for _, o := range outputs {
 			if err := l.tell(ctx, o); err != nil {
 				return err
@@ -99,7 +100,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 
 // show reports the state that follows s. A wait is reported when its length is
 // known.
-func (l *lane) show(ctx context.Context, s, next state) {
+func (l *lane) show(ctx context.Context, s state, in input, next state) {
 	switch next.(type) {
 	case waiting:
 		return
@@ -107,11 +108,14 @@ func (l *lane) show(ctx context.Context, s, next state) {
 		if _, ok := s.(streaming); ok {
 			return // event after event, nothing changes
 		}
-		if l.report.failing() {
+		if l.warned {
+			l.warned = false
 			l.options.Logger.InfoContext(ctx, "watching again", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", memoryOf(next).rv)
 		}
 	}
-	l.report.state(l.options.Trace, next)
+	_, wasListing := s.(listing)
+	_, page := in.(page)
+	l.report.state(l.options.Trace, next, wasListing && page)
 }
 
 // act does what the state asks for and returns what came of it.
@@ -167,6 +171,7 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 		d = min(d, max(patience-now.Sub(l.failingSince), 0))
 	}
 	l.report.waiting(l.options.Trace, s, now.Add(d))
+	l.warned = true
 	l.options.Logger.WarnContext(ctx, "trying again after a failure",
 		"resource", l.resource.String(), "namespace", l.namespace, "after", d, "error", s.cause)
 	t := time.NewTimer(d)

@@ -44,6 +44,7 @@ func first(tweaks ...tweak) memory {
 
 func rv(rv string) tweak    { return func(m *memory) { m.rv = rv } }
 func failures(n int) tweak  { return func(m *memory) { m.failures = n } }
+func relists(n int) tweak   { return func(m *memory) { m.relists = n } }
 func empties(n int) tweak   { return func(m *memory) { m.empty = n } }
 func poisons(n int) tweak   { return func(m *memory) { m.poison = n } }
 func behinds(n int) tweak   { return func(m *memory) { m.behind = n } }

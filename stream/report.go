@@ -17,8 +17,8 @@ type report struct {
 }
 
 // state reports a state that is no wait. While it is being tried again after a
-// failure, the failure stands.
-func (r *report) state(t *Trace, s state) {
+// failure, the failure stands, unless something has succeeded.
+func (r *report) state(t *Trace, s state, success bool) {
 	m := memoryOf(s)
 	switch s := s.(type) {
 	case stopped:
@@ -28,7 +28,7 @@ func (r *report) state(t *Trace, s state) {
 			return
 		}
 	case connecting, probing:
-		if m.failures > 0 && r.failing() {
+		if m.failures > 0 && !success && r.failing() {
 			return
 		}
 	}

@@ -77,6 +77,7 @@ type memory struct {
 	floor    string // the version of that snapshot, as far as it is known
 	since    string // with partial: what is not newer may have been known at the gap
 	failures int    // since a connection last was healthy
+	relists  int    // likewise
 	empty    int    // connections in a row that closed soon and without a frame
 	poison   int    // connections in a row that ended at what can't be read, at rv
 	behind   int    // answers in a row that were older than rv

@@ -141,12 +141,12 @@ func (m memory) relist(reason GapReason, cause error) state {
 		m.forgetVersions()
 	}
 	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
-	m.failures++
-	var next state = listing{memory: m}
-	if m.failures > 1 {
-		next = waiting{m.failures, retryAfter(cause), cause, next}
+	m.relists++
+	if m.relists == 1 {
+		return listing{memory: m}
 	}
-	return next
+	m.failures++
+	return waiting{max(m.relists, m.failures), retryAfter(cause), cause, listing{memory: m}}
 }
 
 // isBehind says whether an answer at rv is older than what was told, so that it

@@ -75,10 +75,10 @@ func (s streaming) silent() (state, []output) {
 func (s streaming) closed(in closed) (state, []output) {
 	switch {
 	case in.after >= healthy:
-		s.failures, s.empty = 0, 0
+		s.failures, s.relists, s.empty = 0, 0, 0
 	case s.frames:
 		// It got on, so the waits need not grow; but there must be some.
-		s.failures = min(s.failures, 1)
+		s.failures, s.relists = min(s.failures, 1), min(s.relists, 1)
 	}
 	cause := in.err
 	switch {

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -652,37 +651,6 @@ func TestLogger(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestNewRefuses(t *testing.T) {
-	cluster := widgets()
-	cluster.Namespaced = false
-	listOnly := widgets()
-	listOnly.Verbs = []string{"list"}
-	tests := []struct {
-		r    gvr.Resource
-		o    *stream.Options
-		want error
-		text string
-		why  string
-	}{
-		{listOnly, nil, &stream.NotWatchableError{}, `the server serves ["list"]`, "no watch"},
-		{gvr.Resource{}, nil, &stream.NotWatchableError{}, "can't be watched", "nothing at all"},
-		{cluster, &stream.Options{Namespaces: []string{"default"}}, &stream.NotNamespacedError{}, `cluster-scoped, so it can't be watched in the namespace "default"`, "no namespace to watch in"},
-		{widgets(), &stream.Options{Namespaces: []string{"a/b"}}, &stream.NamespaceError{}, `"a/b" is not the name of a namespace`, "a path, not a name"},
-		{widgets(), &stream.Options{LabelSelector: "a in (b"}, &stream.SelectorError{}, `"a in (b" is not a label selector`, "unparsable"},
-		{widgets(), &stream.Options{FieldSelector: "metadata.name"}, &stream.SelectorError{}, `"metadata.name" is not a field selector`, "unparsable"},
-	}
-	for _, tt := range tests {
-		s := &script{t: t}
-		got, err := stream.New(s.client(), tt.r, tt.o)
-		if got != nil || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", tt.want) || !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("%s: got %v, %T %v, want %T with %q", tt.why, got, err, err, tt.want, tt.text)
-		}
-		if len(s.requests) > 0 {
-			t.Errorf("%s: requests before the error: %q", tt.why, s.requests)
-		}
-	}
 }
 
 func TestOptionsReachTheServer(t *testing.T) {

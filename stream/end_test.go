@@ -1,0 +1,166 @@
+package stream_test
+
+import (
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func TestGiveUp(t *testing.T) {
+	forbidden := exchange{"watch 5", status(403, metav1.StatusReasonForbidden)}
+	tests := []struct {
+		name        string
+		script      []exchange
+		least, most time.Duration // until it gives up; zero: it does not
+		is          error
+		why         string
+	}{
+		{"never reached", []exchange{{"", refuse}}, 60 * time.Second, 60 * time.Second, nil, "not reached for a minute"},
+		{"refused later", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden},
+			65 * time.Second, 66 * time.Second, stream.ErrForbidden, "later refusals are states, for so long"},
+		{"asked to wait for longer", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s", "ERROR 429 TooManyRequests 3600")}},
+			65 * time.Second, 65 * time.Second, nil, "there is no use in waiting for what will not be waited for"},
+		{"on and off", append(onAndOff(80), exchange{"watch 85", watch("open")}), 0, 0, nil, "it works now and then"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &stream.Options{GiveUpAfter: time.Minute, IdleTimeout: time.Hour, Timeout: time.Hour})
+				began := time.Now()
+				stop := time.AfterFunc(10*time.Minute, s.Stop)
+				defer stop.Stop()
+				var last error
+				for _, err := range s.Events(t.Context()) {
+					last = err
+				}
+				if tt.least == 0 {
+					if last != nil {
+						t.Errorf("%s: got %v", tt.why, last)
+					}
+					return
+				}
+				var gaveUp *stream.GaveUpError
+				if !errors.As(last, &gaveUp) || tt.is != nil && !errors.Is(last, tt.is) {
+					t.Fatalf("%s: got %v, want a *GaveUpError", tt.why, last)
+				}
+				if d := time.Since(began); d < tt.least || d > tt.most || gaveUp.After < time.Minute || gaveUp.After > 61*time.Second {
+					t.Errorf("%s: it gave up after %v (%v), want %v to %v", tt.why, d, gaveUp.After, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// onAndOff fails for a while, says one thing, and fails again.
+func onAndOff(n int) []exchange {
+	all := []exchange{{"list", list("5", "")}}
+	for i := range n {
+		rv := 5 + i
+		all = append(all, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), watch(addedAt(rv + 1))})
+	}
+	return all
+}
+
+func TestErrorsAreOfAKind(t *testing.T) {
+	kinds := map[string]error{
+		"unauthorized": stream.ErrUnauthorized, "forbidden": stream.ErrForbidden, "gone": stream.ErrGone, "expired": stream.ErrExpired,
+	}
+	tests := []struct {
+		answer answer
+		kind   string
+		why    string
+	}{
+		{status(401, metav1.StatusReasonUnauthorized), "unauthorized", "a wrong token"},
+		{status(403, metav1.StatusReasonForbidden), "forbidden", "no right to it"},
+		{status(404, metav1.StatusReasonNotFound), "gone", "no such resource"},
+		{status(422, metav1.StatusReasonInvalid), "", "none of these"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", tt.answer}}}).client(), nil)
+			for _, err := range s.Events(t.Context()) {
+				for kind, target := range kinds {
+					if errors.Is(err, target) != (kind == tt.kind) {
+						t.Errorf("%s: errors.Is(%v, %v) = %v", tt.why, err, target, kind != tt.kind)
+					}
+				}
+			}
+		})
+	}
+}
+
+func sequence(err error, events ...stream.Event) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		for _, ev := range events {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(stream.Event{}, err)
+		}
+	}
+}
+
+func TestUntil(t *testing.T) {
+	broken := errors.New("broken")
+	one, two, three := stream.Event{ResourceVersion: "1"}, stream.Event{ResourceVersion: "2"}, stream.Event{ResourceVersion: "3"}
+	isTwo := func(ev stream.Event) (bool, error) { return ev.ResourceVersion == "2", nil }
+	tests := []struct {
+		seq  iter.Seq2[stream.Event, error]
+		cond func(stream.Event) (bool, error)
+		want string
+		err  error
+		why  string
+	}{
+		{sequence(broken, one, two, three), isTwo, "2", nil, "met: what comes after it does not matter"},
+		{sequence(nil, one, three), isTwo, "", stream.ErrUnmet, "the sequence has ended"},
+		{sequence(broken, one), isTwo, "", broken, "the sequence has failed"},
+		{sequence(nil, one, two), func(stream.Event) (bool, error) { return false, broken }, "1", broken, "the condition has failed, at that event"},
+		{sequence(nil), isTwo, "", stream.ErrUnmet, "nothing at all"},
+	}
+	for _, tt := range tests {
+		got, err := stream.Until(tt.seq, tt.cond)
+		if got.ResourceVersion != tt.want || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+			t.Errorf("%s: got %q, %v, want %q, %v", tt.why, got.ResourceVersion, err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestUntilEndsTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}}}
+		s := newStream(t, sc.client(), nil)
+		ev, err := stream.Until(s.Events(t.Context()), func(ev stream.Event) (bool, error) { return ev.Type == stream.Modified, nil })
+		if err != nil || text(ev) != "MODIFIED a@6" {
+			t.Errorf("got %v, %v", ev, err)
+		}
+		// The bubble fails if a goroutine is left.
+	})
+}
+
+func TestAcked(t *testing.T) {
+	broken := errors.New("broken")
+	var got []string
+	for ev, err := range stream.Acked(sequence(broken, stream.Event{ResourceVersion: "1"}, stream.Event{ResourceVersion: "2"})) {
+		ev.Ack() // once more does no harm
+		if err != nil {
+			got = append(got, err.Error())
+			continue
+		}
+		got = append(got, ev.ResourceVersion)
+	}
+	if diff := cmp.Diff([]string{"1", "2", "broken"}, got); diff != "" {
+		t.Errorf("it tells what the sequence tells (-want +got):\n%s", diff)
+	}
+	for range stream.Acked(sequence(nil, stream.Event{}, stream.Event{})) {
+		break // leaves the sequence as well, or this would panic
+	}
+}

@@ -1,0 +1,186 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// What Status says at some times of a sequence, under a script.
+func TestStatus(t *testing.T) {
+	type moment struct {
+		after time.Duration // the beginning
+		want  string        // State, Synced, ResourceVersion, Objects, what is wrong
+	}
+	tests := []struct {
+		name    string
+		script  string
+		options stream.Options
+		moments []moment
+		why     string
+	}{
+		{"well", "", stream.Options{},
+			[]moment{{time.Second, "Streaming synced @3 2"}}, "a watch is open"},
+		{"listing", "list 1: hang", stream.Options{InitialList: stream.ListPaged},
+			[]moment{{time.Second, "Listing @ 0"}}, "nothing is known yet"},
+		{"server away", "at 1s: close watches\nany 1-*: refuse", stream.Options{},
+			[]moment{{30 * time.Second, "Backoff @ 0: connect"}}, "from the first request on"},
+		{"server goes away", "at 5s: close watches\nprobe *: 503", stream.Options{},
+			[]moment{{4 * time.Second, "Streaming synced @3 2"}, {30 * time.Second, "Backoff synced @3 2: 503"}}, "nothing has been missed so far"},
+		{"forbidden", "at 5s: forbid all\nat 5s: close watches\nat 60s: allow", stream.Options{},
+			[]moment{{30 * time.Second, "Forbidden synced @3 2: 403"}, {80 * time.Second, "Streaming synced @3 2"}}, "and back within 15 s"},
+		{"unauthorized", "at 5s: unauthorized\nat 5s: close watches\nat 60s: authorized", stream.Options{},
+			[]moment{{30 * time.Second, "Unauthorized synced @3 2: 401"}, {80 * time.Second, "Streaming synced @3 2"}}, "and back"},
+		{"CRD deleted", "at 5s: delete crd\nat 60s: create crd", stream.Options{},
+			[]moment{{30 * time.Second, "Gone synced @5 0: 404"}, {80 * time.Second, "Streaming synced @7 0"}}, "its objects went first"},
+		{"stalled", "at 5s: silence\nprobe *: 500", stream.Options{IdleTimeout: 10 * time.Second},
+			[]moment{{9 * time.Second, "Streaming synced @3 2"}, {40 * time.Second, "Stalled synced @3 2: 500"}}, "a dead conversion webhook: silence, and lists fail"},
+		{"in a gap", "at 5s: rewind 1 restart\nlist *: 500", stream.Options{},
+			[]moment{{60 * time.Second, "Backoff @ 2: 500"}}, "what was told holds no longer"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				srv.Put(widgets(), "ns", "a")
+				srv.Put(widgets(), "ns", "b")
+				if err := srv.Apply(tt.script); err != nil {
+					t.Fatal(err)
+				}
+				s, err := stream.New(srv.Client(), widgets(), &tt.options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := s.Status(); got.State != stream.Idle {
+					t.Errorf("before it begins: %+v", got)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				began := time.Now()
+				go func() {
+					defer cancel(errTimeUp)
+					for _, m := range tt.moments {
+						time.Sleep(m.after - time.Since(began))
+						synctest.Wait()
+						got := s.Status()
+						if diff := cmp.Diff(m.want, statusText(got)); diff != "" {
+							t.Errorf("%s: after %v (-want +got):\n%s", tt.why, m.after, diff)
+						}
+						if err := streamtest.CheckStatuses([]stream.Status{got}); err != nil {
+							t.Errorf("after %v: %v", m.after, err)
+						}
+						if got.Since.After(time.Now()) || got.Since.Before(began) {
+							t.Errorf("after %v: since %v", m.after, got.Since)
+						}
+					}
+				}()
+				for range s.Events(ctx) {
+				}
+				if got := s.Status(); got.State != stream.Stopped || !errors.Is(got.Cause, errTimeUp) {
+					t.Errorf("at the end: %+v", got)
+				}
+			})
+		})
+	}
+}
+
+func statusText(s stream.Status) string {
+	text := string(s.State)
+	if s.Synced {
+		text += " synced"
+	}
+	text += fmt.Sprintf(" @%s %d", s.ResourceVersion, s.Objects)
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(s.Cause, &status):
+		text += fmt.Sprint(": ", status.Status().Code)
+	case s.Cause != nil:
+		text += ": connect"
+	}
+	return text
+}
+
+func TestStatusIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", refuse}, {"list", refuse}, {"list", list("5", "", "a@2")},
+			{"watch 5", watch("wait 5s")},
+			{"probe", refuse}, {"probe", list("5", "")},
+			{"watch 5", watch("wait 5s", "ERROR 410 Expired")},
+			{"list", list("9", "", "a@2")}, {"watch 9", watch("open")},
+		}}
+		var got []string
+		s := newStream(t, sc.client(), &stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+			got = append(got, fmt.Sprintf("%s %v %d", s.State, s.Synced, s.Attempt))
+		}}})
+		record(t, s, time.Minute)
+		want := []string{
+			"Listing false 0", "Backoff false 1", // and once more, which is no change
+			"Listing false 0", "Streaming true 0", "Resuming true 0", "Backoff true 1",
+			"Streaming true 0", "Listing false 0", "Streaming true 0", "Stopped false 0",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("a failure stands until an attempt succeeds (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{
+			{"watch initial", watch("ADDED a@2", "MARKER @5", "BOOKMARK @6", "wait 5s", "ERROR 410 Expired")},
+			{"list", list("9", "p", "a@2", "b@3")}, {"list continue=p", refuse}, {"list continue=p", list("9", "", "c@4")},
+			{"watch 9", watch("ADDED d@10", "open")},
+			{"watch 10", watch("open")},
+		}}
+		var got []string
+		say := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
+		failed := func(err error) string {
+			if err == nil {
+				return "nil"
+			}
+			return "failed"
+		}
+		s := newStream(t, sc.client(), &stream.Options{
+			InitialList: stream.ListStreamed, IdleTimeout: 40 * time.Second, Namespaces: []string{"default"},
+			Trace: &stream.Trace{
+				RequestDone: func(r stream.Request) {
+					say("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace, r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
+				},
+				FrameReceived: func(f stream.Frame) { say("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
+				WatchClosed: func(e stream.WatchEnd) {
+					say("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Frames, failed(e.Err))
+				},
+			},
+		})
+		record(t, s, 50*time.Second)
+		want := []string{
+			"watch in default rv= continued=false initial=true objects=0 nil",
+			"ADDED@2 in default", "BOOKMARK@5 in default", "BOOKMARK@6 in default",
+			"closed in default after 5s, 3 frames, failed",
+			"list in default rv= continued=false initial=false objects=2 nil",
+			"list in default rv= continued=true initial=false objects=0 failed",
+			"list in default rv= continued=true initial=false objects=1 nil",
+			"watch in default rv=9 continued=false initial=false objects=0 nil",
+			"ADDED@10 in default",
+			"closed in default after 40s, 1 frames, failed",
+			"probe in default rv= continued=false initial=false objects=0 nil",
+			"watch in default rv=10 continued=false initial=false objects=0 nil",
+		}
+		if n := len(got) - 1; n > 0 && strings.HasPrefix(got[n], "closed in default after ") {
+			got = got[:n] // how long that one was open depends on how long the waits were
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
