@@ -65,6 +65,13 @@ func (x *index) has(name types.NamespacedName) bool {
 	return ok
 }
 
+// saw says whether the list that was begun last has had an object.
+func (x *index) saw(name types.NamespacedName) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.table.saw(name)
+}
+
 // enter makes an object known, and seen.
 func (x *index) enter(k known) {
 	x.mu.Lock()

@@ -41,6 +41,14 @@ func (t *table) get(name types.NamespacedName) (known, bool) {
 	return known{identity{name, o.uid, o.version}, o.hidden}, ok
 }
 
+// saw says whether an object is there and was seen.
+func (t *table) saw(name types.NamespacedName) bool {
+	if slot, ok := t.packed.find(name); ok {
+		return t.packed.at(slot).space&flagSeen != 0
+	}
+	return t.odd[name].seen
+}
+
 // set enters an object, or what is new of it.
 func (t *table) set(k known, seen bool) {
 	r, usual := pack(k, seen)

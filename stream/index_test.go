@@ -157,6 +157,23 @@ func TestInferredObject(t *testing.T) {
 	}
 }
 
+func TestIndexSaw(t *testing.T) {
+	name := namespacedName("ns", "a")
+	for _, version := range []string{"5", "odd"} { // packed, and not
+		x := newIndex()
+		if x.saw(name) {
+			t.Error("nothing was seen yet")
+		}
+		drain(x.put(obj("a", "1", version), true))
+		if !x.saw(name) {
+			t.Errorf("version %s was seen", version)
+		}
+		if x.beginList(); x.saw(name) {
+			t.Errorf("version %s was not seen by the new list", version)
+		}
+	}
+}
+
 func TestIndexEntersWhatIsYielded(t *testing.T) {
 	// Whoever leaves in the middle finds the rest untold the next time.
 	x := newIndex()

@@ -74,6 +74,9 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 	}
 	unsaid := how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.name())
 	changes := l.index.put(o, l.selects(o))
+	if l.index.saw(o.name()) {
+		changes = l.index.putOld(o, l.selects(o)) // the server repeats itself
+	}
 	if unsaid {
 		for range changes { // they are only to be known
 		}
