@@ -1,38 +1,61 @@
 // Package stream watches one resource and tells what happens to its objects as
 // one unbroken sequence of events, whatever happens to the connection.
 //
-// A Stream lists, opens a watch, says SYNCED, and goes on with what the watch
-// tells. When the watch ends it opens another at the last resourceVersion it
-// saw. When the server no longer knows that version, it says GAP, lists again,
-// tells only the differences to what it told before (deletions among them), and
-// says SYNCED again.
+// A Stream reads a snapshot, opens a watch, says SYNCED, and goes on with what the
+// watch tells. When the watch ends it opens another at the last resourceVersion it
+// saw. When what happened since then can't be told any more, it says GAP, reads
+// another snapshot, tells only the differences to what it told before (deletions
+// among them), and says SYNCED again.
 //
-// What is promised, per Stream and per range over Events:
+// # What is promised
 //
-//   - Between two SYNCED nothing is missing. Every removal is told.
-//   - Live events come in the order of their resourceVersions, none of them twice.
-//   - A failure is never taken for a deletion: errors of the server, refused
-//     rights and lists that break off tell no DELETED.
-//   - A detected break is never silent: GAP comes first.
+// Per Stream and per range over Events; package streamtest has each of these as
+// a function that recorded sequences are held to.
 //
-// What is not promised: every state an object went through across a GAP (only
-// its last), any order between two Streams, a maximum delay, and exactly-once
-// over two ranges: each range begins with everything that exists, as ADDED.
+//   - Ordered: live events come in the order of their resourceVersions.
+//   - Unique: no object is told twice at the same version.
+//   - Reliable: between two SYNCED nothing is missing.
+//   - Never silent: where something can't be told, GAP comes first, then only
+//     differences, then SYNCED.
+//   - Every removal is told, by uid. An object that another one of its name has
+//     replaced is told as DELETED before the other is told as ADDED.
+//   - Failure is never deletion: errors of the server, refused rights, and lists
+//     that break off or do not fit together tell no DELETED.
+//   - Resumable: From goes on where Position was taken, also past the server's
+//     history.
+//   - Never back in time: nothing is read at resourceVersion 0; a server whose
+//     versions are lower than what was told is asked again, and if it insists it has
+//     gone back in time, which is a GAP.
+//   - Bounded blindness: a connection that has died without being closed is noticed
+//     within Options.IdleTimeout.
+//   - Bounded effort: failures are tried again after random waits that grow up to
+//     30 s, or as the server asks; no server can make it ask for more than about five
+//     things a second for long. Of each object only its name, uid and resourceVersion
+//     are kept, in some 70 bytes.
+//   - Classified: Status says at any time what it is doing and, if something is
+//     wrong, what, and when it is tried again.
 //
-// Nor is it promised to get past what the server sends but nobody can read: an
-// event that can't be decoded is asked for again and again, with waits, and only
-// the Logger hears of it.
+// # What is not promised
+//
+// Every state an object went through across a GAP (only its last), any order
+// between two Streams or two namespaces, a maximum delay, and exactly-once over
+// two ranges: unless Options.Start says otherwise each range begins with everything
+// that exists, as ADDED.
 //
 // All of this takes resourceVersions for what Kubernetes says they are: every
 // change of a resource has a higher one than the changes before it, and so has
 // every deletion, or the object's last one. Versions that are no numbers are
-// trusted to come in order.
+// trusted to come in order, and can't show that a server has gone back in time.
+// Nor can numbers, once the server has passed them again: it must be asked in
+// between, which is after every end of a watch that was not planned, and after
+// IdleTimeout.
 //
-// A connection that is dead without being closed is noticed when the server
-// should have ended the watch: at most ten and a half minutes after it began.
+// An event that can't be read is asked for three times, and then gone around with
+// a GAP. A list that can't be read is tried again for as long as it takes.
 //
-// Of each object only its name, uid and resourceVersion are kept. It runs on
-// any dynamic.Interface. client-go's dynamic fake, which neither versions its
-// objects nor remembers deletions, is recognised and allowed for, unless it is
-// wrapped in another type.
+// # Clients
+//
+// It runs on any dynamic.Interface. NewClient makes one from a rest.Config.
+// client-go's dynamic fake, which neither versions its objects nor remembers
+// deletions, is recognised and allowed for, unless it is wrapped in another type.
 package stream

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // A program's own test, on client-go's dynamic fake.
@@ -60,4 +61,70 @@ func ExampleStream_Events() {
 	// that is all there was
 	// ADDED second
 	// DELETED first
+}
+
+// Wait for an object to have a label, whether it has it already or gets it later.
+func ExampleUntil() {
+	srv := streamtest.NewServer(widgets())
+	defer srv.Close()
+	srv.Put(widgets(), "default", "door", "labels.state=shut")
+
+	s, err := stream.New(srv.Client(), widgets(), &stream.Options{Name: "door"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ev, err := stream.Until(s.Events(context.Background()), func(ev stream.Event) (bool, error) {
+		if ev.Type == stream.Synced {
+			fmt.Println("not yet; somebody opens it")
+			srv.Put(widgets(), "default", "door", "labels.state=open")
+		}
+		return ev.Object != nil && ev.Object.GetLabels()["state"] == "open", nil
+	})
+	fmt.Println(ev.Type, ev.Object.GetLabels()["state"], err)
+	// Output:
+	// not yet; somebody opens it
+	// MODIFIED open <nil>
+}
+
+// Stop in the middle, and go on where it was left.
+func ExampleFrom() {
+	srv := streamtest.NewServer(widgets())
+	defer srv.Close()
+	for _, name := range []string{"a", "b", "c"} {
+		srv.Put(widgets(), "default", name)
+	}
+	ctx := context.Background()
+
+	first, err := stream.New(srv.Client(), widgets(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for ev := range first.Events(ctx) {
+		fmt.Println(ev.Type, ev.Object.GetName())
+		if ev.Object.GetName() == "b" {
+			break
+		}
+	}
+	position := first.Position()
+
+	// Meanwhile one of those that were told goes.
+	_, _ = srv.Delete(widgets(), "default", "a")
+
+	second, err := stream.New(srv.Client(), widgets(), &stream.Options{Start: stream.From(position), End: stream.WhenSynced})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for ev := range second.Events(ctx) {
+		if ev.Object != nil {
+			fmt.Println(ev.Type, ev.Object.GetName())
+		}
+	}
+	// Output:
+	// ADDED a
+	// ADDED b
+	// ADDED c
+	// DELETED a
 }

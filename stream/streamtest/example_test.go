@@ -2,7 +2,9 @@ package streamtest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
@@ -63,4 +66,50 @@ func watchOnce(ctx context.Context, client dynamic.Interface, r gvr.Resource, rv
 		}
 	}
 	return ctx.Err()
+}
+
+// What a program was told of a server that lost its history is held to what
+// really happened.
+func ExampleCheck() {
+	srv := streamtest.NewServer(widgets)
+	defer srv.Close()
+	srv.Put(widgets, "shop", "door")
+	srv.Put(widgets, "shop", "window")
+
+	s, err := stream.New(srv.Client(), widgets, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	synced := 0
+	rec := streamtest.Record(s.Events(context.Background()), func(ev stream.Event) bool {
+		if ev.Type != stream.Synced {
+			return false
+		}
+		if synced++; synced == 1 {
+			// While nobody watches, an object goes and its deletion is forgotten.
+			_ = srv.Do("forbid watch")
+			_ = srv.Do("close watches")
+			_, _ = srv.Delete(widgets, "shop", "door")
+			srv.Compact("")
+			_ = srv.Do("allow")
+		}
+		return synced == 2
+	})
+	for _, line := range streamtest.Texts(rec.Events) {
+		fmt.Println(line)
+	}
+	fmt.Println(streamtest.Check(srv.History(widgets, streamtest.Scope{}), rec.Events, &streamtest.CheckOptions{Settled: true}))
+
+	lost := slices.DeleteFunc(rec.Events, func(ev stream.Event) bool { return ev.Type == stream.Deleted })
+	fmt.Println(errors.Is(streamtest.Check(srv.History(widgets, streamtest.Scope{}), lost, nil), streamtest.ErrRemoval))
+	// Output:
+	// ADDED shop/door@2
+	// ADDED shop/window@3
+	// SYNCED @3
+	// GAP expired 3..4
+	// DELETED shop/door@2 inferred
+	// SYNCED @4
+	// <nil>
+	// true
 }

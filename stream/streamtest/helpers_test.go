@@ -23,6 +23,7 @@ var (
 	widgets = gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
 		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
+		Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 	}
 	globes = gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globes"}, Kind: "Globe",
