@@ -13,6 +13,9 @@ type Position struct {
 	ResourceVersions map[string]string
 	// Objects are those that have been told, or are known not to be wanted.
 	Objects []Object
+	// Partial: there may be more objects, of which nothing has been told: the sequence
+	// began after a version, or kept no index.
+	Partial bool
 }
 
 // Object is what is known of one.

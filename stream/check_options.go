@@ -50,6 +50,8 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	}
 	trace := *c.Trace
 	c.Trace = &trace
+	c.Start.position.ResourceVersions = maps.Clone(c.Start.position.ResourceVersions)
+	c.Start.position.Objects = slices.Clone(c.Start.position.Objects)
 	return c, c.contradiction()
 }
 
@@ -94,8 +96,8 @@ func (o *Options) contradiction() error {
 		return &OptionsError{"Timeout", "a server ends watches after whole seconds: give at least one, or zero for the default"}
 	case o.PageSize < 0:
 		return &OptionsError{"PageSize", "give a positive number, or zero for the default"}
-	case o.IdleTimeout < 0:
-		return &OptionsError{"IdleTimeout", "a dead connection would never be noticed: give a positive time, or zero for the default"}
+	case o.IdleTimeout < 0, o.IdleTimeout > 0 && o.IdleTimeout < time.Second:
+		return &OptionsError{"IdleTimeout", "a watch that is given up each moment is no watch, and one that never is may be dead: give at least a second, or zero for the default"}
 	case o.GiveUpAfter < 0:
 		return &OptionsError{"GiveUpAfter", "give a positive time, or zero for never"}
 	case o.Select != nil && o.Index == IndexNone:
@@ -111,6 +113,8 @@ func (o *Options) checkStart() error {
 		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
 	case o.End == WhenSynced && (o.Start.kind == startNow || o.Start.kind == startAfter):
 		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
+	case o.End == WhenSynced && len(p.ResourceVersions) == len(o.Namespaces):
+		return &OptionsError{"Start and End", "a sequence that goes on from there begins with SYNCED: it would tell nothing"}
 	case o.Index == IndexNone && len(p.Objects) > 0:
 		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
 	}

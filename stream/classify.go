@@ -56,7 +56,12 @@ func statusCode(err error) int32 {
 	return status.Status().Code
 }
 
+// retryAfter is how long the server asks to wait, in a header or in a Status.
 func retryAfter(err error) time.Duration {
+	var paced *pacedError
+	if errors.As(err, &paced) {
+		return paced.after
+	}
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok || seconds <= 0 {
 		return 0

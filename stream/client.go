@@ -3,31 +3,55 @@ package stream
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
-// NewClient returns a dynamic client that suits watching: cfg is copied, and its
-// Timeout, which would end every watch, is left out of the copy. It can ask for
-// metadata alone (Options.MetadataOnly), which client-go's own can't: that always
-// accepts whole objects. In all else it is client-go's own.
+// NewClient returns a dynamic client that suits watching. cfg is copied, and its
+// Timeout, which would end every watch, is left out of the copy. For a Stream, and
+// nobody else, it does two things that client-go's own can't: it asks for metadata
+// alone (Options.MetadataOnly), and it leaves the waits that a Retry-After header
+// asks for to the Stream, which shows them in its Status. In all else it is
+// client-go's own.
 func NewClient(cfg *rest.Config) (dynamic.Interface, error) {
 	c := rest.CopyConfig(cfg)
 	c.Timeout = 0
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return accepting{next} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
 	return dynamic.NewForConfig(c)
 }
 
-// onlyMetadata marks the context of requests that ask for no more.
-type onlyMetadata struct{}
+// wish is what a Stream wants of the transport, in the context of a request.
+type wish struct {
+	metadata   bool         // and no more
+	retryAfter atomic.Int64 // seconds, that the server asked for
+}
 
-// asking is the context for requests with these options.
-func (s *Stream) asking(ctx context.Context) context.Context {
-	if s.options.MetadataOnly {
-		return context.WithValue(ctx, onlyMetadata{}, true)
+type wishKey struct{}
+
+// wishing is the context for a request.
+func (s *Stream) wishing(ctx context.Context) (context.Context, *wish) {
+	w := &wish{metadata: s.options.MetadataOnly}
+	return context.WithValue(ctx, wishKey{}, w), w
+}
+
+// pacedError is what a server answered that asked for a wait in a header.
+type pacedError struct {
+	error
+	after time.Duration
+}
+
+func (e *pacedError) Unwrap() error { return e.error }
+
+// paced adds to err what the header said.
+func (w *wish) paced(err error) error {
+	if seconds := w.retryAfter.Load(); seconds > 0 {
+		return &pacedError{err, time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second}
 	}
-	return ctx
+	return err
 }
 
 // What client-go's metadata client accepts. A server that does not know it sends
@@ -38,11 +62,15 @@ const (
 	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 
-// accepting asks for metadata alone where the context says so.
-type accepting struct{ next http.RoundTripper }
+// transport does what the context of a request wishes.
+type transport struct{ next http.RoundTripper }
 
-func (a accepting) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Context().Value(onlyMetadata{}) != nil {
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, ok := r.Context().Value(wishKey{}).(*wish)
+	if !ok {
+		return t.next.RoundTrip(r)
+	}
+	if w.metadata {
 		r = r.Clone(r.Context())
 		accept := acceptMetadataList
 		if r.URL.Query().Has("watch") {
@@ -50,7 +78,16 @@ func (a accepting) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Header.Set("Accept", accept)
 	}
-	return a.next.RoundTrip(r)
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return resp, err
+	}
+	// client-go would wait by itself, up to ten times, and say nothing.
+	if seconds, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64); err == nil && seconds > 0 {
+		w.retryAfter.Store(seconds)
+		resp.Header.Del("Retry-After")
+	}
+	return resp, nil
 }
 
-func (a accepting) WrappedRoundTripper() http.RoundTripper { return a.next }
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }

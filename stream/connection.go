@@ -37,6 +37,7 @@ type connection struct {
 	seen   func(kind Type, rv string)
 
 	timer  *time.Timer
+	waited time.Duration // for frames
 	told   told // by the frame last received
 	frames int
 	err    error // that ended it
@@ -72,6 +73,8 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 		}
 		silence = c.timer.C
 	}
+	began := time.Now()
+	defer func() { c.waited += time.Since(began) }()
 	select {
 	case ev, ok := <-c.watch.ResultChan():
 		return c.received(ev, ok)
@@ -102,7 +105,7 @@ func (c *connection) closed(err error) input {
 	c.err = err
 	open := time.Since(c.opened)
 	// Servers end watches on their own clock, so a moment early is no surprise.
-	return closed{after: open, planned: open >= c.lifetime-time.Second, err: err}
+	return closed{after: open, planned: open >= c.lifetime-min(time.Second, c.lifetime/10), err: err}
 }
 
 func (c *connection) read(ev watch.Event) (input, error) {

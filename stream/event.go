@@ -59,11 +59,11 @@ type Event struct {
 type GapDetails struct {
 	Reason GapReason
 	// From is the resourceVersion up to which everything has been told, To that of
-	// the snapshot whose differences follow. To is empty where the server sends it
-	// last (a streaming list, used for this only by those who may not list), and the
-	// SYNCED that follows may have a newer one, if the snapshot had to begin again.
+	// the snapshot whose differences follow. The SYNCED that follows may have a newer
+	// one, if that snapshot broke off and another one was read.
 	From, To string
-	// Duration is the time since the server last showed that it was alive.
+	// Duration is for how long it is not known what happened: since the last event,
+	// bookmark or SYNCED, or the end of a watch that had been open for a while.
 	Duration time.Duration
 	// HistoryLost says that what was told before can't be compared with, so that
 	// more than the states in between is lost. With IndexNone everything follows as

@@ -9,6 +9,7 @@ import (
 // lane has a goroutine, which waits until its event has been handled.
 type fanIn struct {
 	emit   func(context.Context, Event) error
+	first  bool // the first lane that ends is the end
 	offers chan offer
 }
 
@@ -26,7 +27,7 @@ type laneEnd struct {
 }
 
 func (s *Stream) newFanIn(emit func(context.Context, Event) error) (fanIn, []*lane) {
-	f := fanIn{emit: emit, offers: make(chan offer)}
+	f := fanIn{emit: emit, first: s.options.End == AtFirstClose, offers: make(chan offer)}
 	turn := make(chan struct{}, 1)
 	var lanes []*lane
 	for i, n := range s.options.Namespaces {
@@ -84,7 +85,7 @@ func (f fanIn) merge(ctx context.Context, n int) error {
 			if o.end.panicked != nil {
 				panic(o.end.panicked)
 			}
-			if o.end.err != nil {
+			if o.end.err != nil || f.first {
 				return o.end.err
 			}
 			ended++

@@ -25,20 +25,21 @@ type lane struct {
 	moves        string      // the version that the event being told moves the sequence to
 	items        []object    // of the page last read
 	conn         *connection // while replaying or streaming
-	workedAt     time.Time   // when a watch or a list last worked
+	knewAt       time.Time   // when everything that had happened was last known
 	failingSince time.Time   // zero while all is well
+	failedAt     time.Time   // when it was last tried again
 	warned       bool        // the log has been told of a failure, and not of its end
 	report       report      // for Status and Position
 }
 
 // newLane returns one that begins where start says.
 func (s *Stream) newLane(namespace string, emit func(context.Context, Event) error) *lane {
-	l := &lane{Stream: s, namespace: namespace, emit: emit, workedAt: time.Now()}
+	l := &lane{Stream: s, namespace: namespace, emit: emit, knewAt: time.Now()}
 	l.client = s.client
 	if namespace != "" {
 		l.client = s.client.Namespace(namespace)
 	}
-	l.report.status = Status{State: Idle, Namespace: namespace, Since: l.workedAt}
+	l.report.status = Status{State: Idle, Namespace: namespace, Since: l.knewAt}
 	if s.options.Index != IndexNone {
 		l.index = newIndex()
 		l.report.index = l.index
@@ -48,11 +49,6 @@ func (s *Stream) newLane(namespace string, emit func(context.Context, Event) err
 
 // begin is the state that the lane starts in.
 func (l *lane) begin(from Start) state {
-	r := l.options.rules(l.fake)
-	r.quiet, r.partial = from.kind == startNow, from.kind == startAfter && !r.lossy
-	if l.noStreamedLists() {
-		r.initial = false
-	}
 	rv := from.version
 	if from.kind == startFrom {
 		rv = from.position.ResourceVersions[l.namespace]
@@ -63,6 +59,8 @@ func (l *lane) begin(from Start) state {
 		}
 	}
 	l.report.resourceVersion(rv)
+	r := l.options.rules(from, l.fake, l.noStreamedLists())
+	l.report.known(!r.partial && !r.lossy)
 	return start(r, rv)
 }
 
@@ -87,12 +85,19 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		}
 		l.show(ctx, s, in, next)
 		for _, o := range outputs {
-			if err := l.tell(ctx, o); err != nil {
+			tell := func() error { return l.tell(ctx, o) }
+			if _, ok := o.(tellPage); ok {
+				err = tell() // object by object
+			} else {
+				err = l.inTurn(ctx, tell)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if m := memoryOf(next); !m.begun {
+		if m, ok := memoryOf(next); ok && !m.begun {
 			l.report.resourceVersion(m.rv)
+			l.report.known(!m.partial && !m.lossy)
 		}
 		s = next
 	}
@@ -101,7 +106,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 // show reports the state that follows s. A wait is reported when its length is
 // known.
 func (l *lane) show(ctx context.Context, s state, in input, next state) {
-	switch next.(type) {
+	switch next := next.(type) {
 	case waiting:
 		return
 	case streaming:
@@ -110,7 +115,7 @@ func (l *lane) show(ctx context.Context, s state, in input, next state) {
 		}
 		if l.warned {
 			l.warned = false
-			l.options.Logger.InfoContext(ctx, "watching again", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", memoryOf(next).rv)
+			l.options.Logger.InfoContext(ctx, "watching again", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", next.rv)
 		}
 	}
 	_, wasListing := s.(listing)
@@ -126,6 +131,9 @@ func (l *lane) act(ctx context.Context, s state) input {
 	case connecting:
 		return l.connect(ctx, s)
 	case replaying:
+		if l.conn.waited > snapshotPatience {
+			return silent{}
+		}
 		return l.conn.receive(ctx, markerPatience)
 	case streaming:
 		return l.conn.receive(ctx, l.options.IdleTimeout)
@@ -139,34 +147,32 @@ func (l *lane) act(ctx context.Context, s state) input {
 
 // note keeps the times at which things worked and began to fail.
 func (l *lane) note(s state, in input) {
-	_, probe := s.(probing)
 	switch in := in.(type) {
-	case page:
-		if !probe {
-			l.workedAt, l.failingSince = time.Now(), time.Time{}
-		}
-	case opened:
-		l.workedAt = time.Now()
 	case frame:
-		l.workedAt, l.failingSince = time.Now(), time.Time{}
+		if _, ok := s.(streaming); ok {
+			l.knewAt, l.failingSince = time.Now(), time.Time{}
+		}
+	case silent:
+		l.failingSince = time.Time{}
 	case closed:
 		if in.after >= healthy {
-			l.failingSince = time.Time{}
+			l.knewAt, l.failingSince = time.Now(), time.Time{}
 		}
 	}
 }
 
 func (l *lane) wait(ctx context.Context, s waiting) input {
 	now := time.Now()
-	if l.failingSince.IsZero() {
-		l.failingSince = now
+	patience := l.options.GiveUpAfter
+	if l.failingSince.IsZero() || now.Sub(l.failedAt) > patience {
+		l.failingSince = now // a long list may have gone well in between
 	}
+	defer func() { l.failedAt = time.Now() }()
 	bounds := backoff
 	if isRefusal(s.cause) {
 		bounds = refusedBackoff
 	}
 	d := max(l.between(bounds(s.attempt)), s.atLeast)
-	patience := l.options.GiveUpAfter
 	if patience > 0 {
 		d = min(d, max(patience-now.Sub(l.failingSince), 0))
 	}

@@ -70,6 +70,8 @@ type (
 	tellPage struct{ snapshot }
 	// tellInitial tells the initial event likewise.
 	tellInitial struct{ snapshot }
+	// keepInitial keeps it, to be told as a page.
+	keepInitial struct{}
 	// endList tells what the snapshot did not have as deleted, or if quiet forgets it.
 	endList struct{ quiet bool }
 	// tellSynced tells that all there was at rv has been told.
@@ -97,6 +99,7 @@ func (tellGap) isOutput()      {}
 func (beginList) isOutput()    {}
 func (tellPage) isOutput()     {}
 func (tellInitial) isOutput()  {}
+func (keepInitial) isOutput()  {}
 func (endList) isOutput()      {}
 func (tellSynced) isOutput()   {}
 func (tellFrame) isOutput()    {}

@@ -103,14 +103,15 @@ const (
 	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
 )
 
-func (o *Options) rules(fake bool) rules {
+// rules are what the protocol has to know of o, for a range that begins at from.
+func (o *Options) rules(from Start, fake, noStreamedLists bool) rules {
 	return rules{
 		fail:    o.OnExpired == Fail,
 		lossy:   o.Index == IndexNone,
-		quiet:   o.Start.kind == startNow,
-		partial: o.Start.kind == startAfter && o.Index != IndexNone,
+		quiet:   from.kind == startNow,
+		partial: (from.kind == startAfter || from.position.Partial) && o.Index != IndexNone,
 		until:   o.End,
-		initial: o.InitialList == ListStreamed && !fake,
+		initial: o.InitialList == ListStreamed && !fake && !noStreamedLists,
 		blind:   fake,
 	}
 }

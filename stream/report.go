@@ -14,12 +14,14 @@ type report struct {
 	mu     sync.Mutex
 	status Status
 	index  *index // nil with IndexNone
+	// partial: there are objects that the index does not know.
+	partial bool
 }
 
 // state reports a state that is no wait. While it is being tried again after a
 // failure, the failure stands, unless something has succeeded.
 func (r *report) state(t *Trace, s state, success bool) {
-	m := memoryOf(s)
+	m, _ := memoryOf(s)
 	switch s := s.(type) {
 	case stopped:
 		return // the end is reported once nothing is left of it
@@ -43,7 +45,7 @@ func (r *report) failing() bool {
 
 // waiting reports a wait.
 func (r *report) waiting(t *Trace, s waiting, nextTry time.Time) {
-	m := memoryOf(s)
+	m, _ := memoryOf(s)
 	r.set(t, Status{State: stateOf(s), Synced: m.current, Cause: s.cause, Attempt: s.attempt, NextTry: nextTry})
 }
 
@@ -67,6 +69,13 @@ func (r *report) set(t *Trace, next Status) {
 	}
 }
 
+// known reports whether the index knows all that there is.
+func (r *report) known(everything bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.partial = !everything
+}
+
 // resourceVersion reports up to which everything has been told.
 func (r *report) resourceVersion(rv string) {
 	r.mu.Lock()
@@ -88,6 +97,7 @@ func (r *report) get() Status {
 func (r *report) position(p *checkpoint.Position) {
 	r.mu.Lock()
 	rv, namespace, index := r.status.ResourceVersion, r.status.Namespace, r.index
+	p.Partial = p.Partial || r.partial
 	r.mu.Unlock()
 	if rv != "" {
 		p.ResourceVersions[namespace] = rv
@@ -136,20 +146,21 @@ func stateWaiting(s waiting) State {
 	return Backoff
 }
 
-func memoryOf(s state) memory {
+// memoryOf is what a state remembers; one that has stopped remembers nothing.
+func memoryOf(s state) (memory, bool) {
 	switch s := s.(type) {
 	case listing:
-		return s.memory
+		return s.memory, true
 	case connecting:
-		return s.memory
+		return s.memory, true
 	case replaying:
-		return s.memory
+		return s.memory, true
 	case streaming:
-		return s.memory
+		return s.memory, true
 	case probing:
-		return s.memory
+		return s.memory, true
 	case waiting:
 		return memoryOf(s.next)
 	}
-	return memory{}
+	return memory{}, false
 }

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ const (
 	openTimeout  = 30 * time.Second
 	probeTimeout = 15 * time.Second
 	// markerPatience is how long a streaming list may be silent, snapshotPatience
-	// how long it may take, before it is taken for one that will have no end.
+	// how long it may be waited for in all, before it is taken for one without an end.
 	markerPatience   = 10 * time.Second
 	snapshotPatience = 5 * time.Minute
 )
@@ -53,7 +54,8 @@ func (l *lane) probe(ctx context.Context) input {
 // listPage lists. It gives no resourceVersion: only the newest state is sure not
 // to be older than what has been told.
 func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration, keep bool) input {
-	ctx, cancel := context.WithTimeoutCause(l.asking(ctx), timeout, errNoAnswer)
+	ctx, wish := l.wishing(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
 	l.options.Logger.DebugContext(ctx, "listing", "resource", l.resource.String(), "namespace", l.namespace, "limit", o.Limit, "continue", o.Continue != "")
@@ -62,8 +64,8 @@ func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.
 	case err != nil && ctx.Err() != nil:
 		return failed{l.requestError("list", context.Cause(ctx))}
 	case err != nil:
-		return failed{l.requestError("list", err)}
-	case list == nil || l.resource.Kind != "" && list.GetKind() == l.resource.Kind:
+		return failed{l.requestError("list", wish.paced(err))}
+	case list == nil || !l.fake && !strings.HasSuffix(list.GetKind(), "List"):
 		return failed{l.requestError("list", errNoList)}
 	case !usable(list.GetResourceVersion()):
 		return failed{l.requestError("list", errNoVersion)}
@@ -99,6 +101,7 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 		TimeoutSeconds:      &seconds,
 	}
 	if s.initial {
+		l.items = nil // that another one has left
 		all := true
 		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
 	}
@@ -111,7 +114,8 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 }
 
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
-	ctx, cancel := context.WithCancelCause(l.asking(ctx))
+	ctx, wish := l.wishing(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	noAnswer := time.AfterFunc(timeout, func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
 	answered := noAnswer.Stop()
@@ -128,7 +132,7 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 			w.Stop()
 		}
 		cancel(nil)
-		return failed{l.requestError("watch", err)}
+		return failed{l.requestError("watch", wish.paced(err))}
 	}
 	l.conn = &connection{
 		watch: w, cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,

@@ -54,8 +54,9 @@ type End string
 const (
 	// Never is the default: it takes ctx, Stop, a break, or a final error.
 	Never End = "never"
-	// AtFirstClose ends it when the server ends a watch that had told SYNCED. If the
-	// server does so with an error other than 410, that is yielded.
+	// AtFirstClose ends it when the server ends a watch (the first of several) that
+	// had told SYNCED. If the server does so with an error other than 410, that is
+	// yielded.
 	AtFirstClose End = "at first close"
 	// WhenSynced ends it after the first SYNCED.
 	WhenSynced End = "when synced"

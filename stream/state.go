@@ -32,8 +32,12 @@ type (
 		owed bool
 	}
 	// replaying receives the initial events of a watch up to the bookmark that ends
-	// them.
-	replaying struct{ memory }
+	// them. If anything was told before, they are held until that has shown that they
+	// are no state of the past.
+	replaying struct {
+		memory
+		hold bool
+	}
 	// streaming receives events; everything up to rv has been told.
 	streaming struct {
 		memory
@@ -82,6 +86,7 @@ type memory struct {
 	poison   int    // connections in a row that ended at what can't be read, at rv
 	behind   int    // answers in a row that were older than rv
 	initials int    // streaming lists in a row that broke off
+	suspect  bool   // the last one fell silent
 }
 
 // rules are the options that the protocol heeds, and what is known of the server.

@@ -49,7 +49,7 @@ type Status struct {
 }
 
 // worst says which of two states wants more attention, by their order here.
-var worst = []State{Idle, Streaming, Resuming, Listing, Stopped, Backoff, Stalled, Gone, Unauthorized, Forbidden}
+var worst = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalled, Gone, Unauthorized, Forbidden}
 
 // Status returns what the Stream is doing at this moment.
 func (s *Stream) Status() Status {
@@ -62,13 +62,13 @@ func (s *Stream) Status() Status {
 	if len(lanes) == 1 {
 		return lanes[0].report.get()
 	}
-	var all Status
+	all := Status{State: Stopped}
 	for i, l := range lanes {
 		one := l.report.get()
 		objects, synced := all.Objects+one.Objects, one.Synced && (i == 0 || all.Synced)
 		rank, highest := slices.Index(worst, one.State), slices.Index(worst, all.State)
 		each := append(all.Namespaces, one)
-		if rank > highest {
+		if rank > highest || i == 0 {
 			all = one
 			all.Namespace, all.ResourceVersion = "", ""
 		}

@@ -68,7 +68,7 @@ func step(s state, in input) (state, []output) {
 		case frame:
 			return s.frame(in)
 		case silent:
-			return s.unsupported(errNoMarker)
+			return s.silent(), nil
 		case closed:
 			return s.closed(in)
 		}
@@ -119,8 +119,20 @@ func (m memory) snapshot(initial bool) state {
 
 // again begins the snapshot anew, after a wait.
 func (m memory) again(initial bool, err error) state {
+	if end := m.unrepeatable(err); end != nil {
+		return end
+	}
 	m.failures++
 	return waiting{m.failures, retryAfter(err), err, m.snapshot(initial)}
+}
+
+// unrepeatable is the end of a sequence that would rather fail than begin a
+// snapshot anew of which a part was told, and nobody knows which.
+func (m memory) unrepeatable(err error) state {
+	if m.fail && m.lossy && m.begun {
+		return stopped{&GapError{Reason: GapRestarted, From: cmp.Or(m.rv, m.floor), Err: err}}
+	}
+	return nil
 }
 
 // relist goes around what can't be told, with a new snapshot: at once the first
@@ -128,10 +140,11 @@ func (m memory) again(initial bool, err error) state {
 // would otherwise be a loop of lists. The snapshot is a list, whose version comes
 // first, so that the GAP can bear it.
 func (m memory) relist(reason GapReason, cause error) state {
-	if m.fail {
+	switch {
+	case m.quiet: // nothing was told yet, so nothing is missing
+	case m.fail:
 		return stopped{&GapError{Reason: reason, From: m.rv, Err: cause}}
-	}
-	if m.gap == nil {
+	case m.gap == nil:
 		m.gap = &gap{reason, m.rv}
 	}
 	if m.partial {
@@ -189,6 +202,6 @@ func (m *memory) told() snapshot {
 func (m *memory) end(rv string) output {
 	out := endList{m.quiet}
 	m.rv, m.floor, m.since = rv, "", ""
-	m.begun, m.quiet, m.partial = false, false, false
+	m.begun, m.partial = false, false
 	return out
 }

@@ -20,32 +20,49 @@ func (s listing) page(in page) (state, []output) {
 			return s.again(false, errInconsistent), nil
 		}
 	} else {
-		if behind, sure := s.isBehind(in.rv); sure {
-			if s.fail {
-				return stopped{&GapError{Reason: GapRewound, From: s.rv, Err: errBehind}}, nil
-			}
-			s.gap = &gap{GapRewound, cmp.Or(s.rv, s.floor)}
-			s.forgetVersions()
-		} else if behind {
-			return s.again(false, errBehind), nil
+		if stale := s.stale(in.rv, false); stale != nil {
+			return stale, nil
 		}
 		out = s.begin(in.rv)
+		if s.suspect {
+			s.suspect, s.initial = false, false
+			out = append(out, noInitial{errNoMarker})
+		}
 	}
 	if slices.Contains(s.tokens, in.token) {
 		return s.again(false, errInconsistent), nil
 	}
 	out = append(out, tellPage{s.told()})
 	if in.token != "" {
-		return listing{memory: s.memory, tokens: append(slices.Clone(s.tokens), in.token), list: in.rv}, out
+		return listing{memory: s.memory, tokens: append(s.tokens, in.token), list: in.rv}, out
 	}
 	out = append(out, s.end(in.rv))
 	return connecting{memory: s.memory, owed: true}, out
 }
 
+// stale says what to do about a snapshot that is older than what was told, if it
+// is: to read another one, or to give up if that is wanted. Once the server insists
+// it is told, as a gap.
+func (m *memory) stale(rv string, initial bool) state {
+	behind, sure := m.isBehind(rv)
+	switch {
+	case sure && m.quiet: // nothing was told
+		m.forgetVersions()
+	case sure && m.fail:
+		return stopped{&GapError{Reason: GapRewound, From: cmp.Or(m.rv, m.floor), Err: errBehind}}
+	case sure:
+		m.gap = &gap{GapRewound, cmp.Or(m.rv, m.floor)}
+		m.forgetVersions()
+	case behind:
+		return m.again(initial, errBehind)
+	}
+	return nil
+}
+
 func (s listing) failed(err error) state {
 	if len(s.tokens) == 0 {
 		switch {
-		case mayNotList(err) && s.initial:
+		case mayNotList(err) && s.initial && (s.synced || s.initials < maxTries):
 			// Who may watch but not list has streaming lists.
 			return s.again(true, err)
 		case !s.synced && isRefusal(err):
@@ -69,6 +86,8 @@ func (s listing) failed(err error) state {
 
 func (s replaying) frame(in frame) (state, []output) {
 	switch {
+	case in.kind == addedFrame && s.hold:
+		return s, []output{keepInitial{}}
 	case in.kind == addedFrame:
 		if s.floor == "" || before(s.floor, in.rv) {
 			s.floor = in.rv
@@ -78,17 +97,15 @@ func (s replaying) frame(in frame) (state, []output) {
 		// There are no other initial events: it is a watch like any other.
 		return s.unsupported(errNoMarker)
 	}
+	if stale := s.stale(in.rv, true); stale != nil {
+		return stale, nil
+	}
 	var out []output
-	if behind, sure := s.isBehind(in.rv); sure {
-		if s.fail {
-			return stopped{&GapError{Reason: GapRewound, From: s.rv, Err: errBehind}}, nil
-		}
-		out = append(out, tellGap{gap{GapRewound, cmp.Or(s.rv, s.floor)}, in.rv, s.lossy || s.partial})
-	} else if behind {
-		return s.again(true, errBehind), nil
+	if s.hold {
+		out = append(s.begin(in.rv), tellPage{s.told()})
 	}
 	out = append(out, s.end(in.rv))
-	s.initials = 0
+	s.initials, s.suspect = 0, false
 	next, synced := s.tellSynced()
 	return next, append(out, synced)
 }
@@ -96,7 +113,21 @@ func (s replaying) frame(in frame) (state, []output) {
 // unsupported reads a list instead, now and from now on.
 func (s replaying) unsupported(cause error) (state, []output) {
 	s.initial = false
+	if end := s.unrepeatable(cause); end != nil {
+		return end, nil
+	}
 	return listing{memory: s.memory}, []output{noInitial{cause}}
+}
+
+// silent: either the marker will never come, or the server is slow. If it has
+// lists, they will do.
+func (s replaying) silent() state {
+	if end := s.unrepeatable(errNoMarker); end != nil {
+		return end
+	}
+	s.initials++
+	s.suspect = true
+	return listing{memory: s.memory}
 }
 
 func (s replaying) closed(in closed) (state, []output) {
@@ -107,13 +138,19 @@ func (s replaying) closed(in closed) (state, []output) {
 	if cause == nil {
 		cause = errClosed
 	}
-	s.initials++
-	return s.again(s.initials < maxTries, cause), nil
+	return s.broken(cause), nil
+}
+
+// broken: a streaming list failed or broke off. If a part of it was told, a list
+// is better, since it says its version before it is told.
+func (m memory) broken(err error) state {
+	m.initials++
+	return m.again(m.initials < maxTries && m.floor == "", err)
 }
 
 // tellSynced: a snapshot has been told and the watch is open.
 func (m memory) tellSynced() (state, output) {
-	m.synced, m.current = true, true
+	m.synced, m.current, m.quiet = true, true, false
 	out := tellSynced{m.rv}
 	if m.until == WhenSynced {
 		return stopped{}, out

@@ -24,7 +24,7 @@ type transition struct {
 func check(t *testing.T, rows []transition) {
 	equal := cmp.Options{
 		cmp.AllowUnexported(listing{}, connecting{}, replaying{}, streaming{}, probing{}, waiting{}, stopped{}, memory{}, rules{}, gap{},
-			tellGap{}, tellPage{}, endList{}, tellInitial{}, snapshot{}, tellSynced{}, tellFrame{}, tellBookmark{}, noInitial{}),
+			tellGap{}, tellPage{}, endList{}, tellInitial{}, keepInitial{}, snapshot{}, tellSynced{}, tellFrame{}, tellBookmark{}, noInitial{}),
 		cmp.FilterValues(func(a, b error) bool { return a != nil && b != nil }, cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })),
 		cmpopts.EquateEmpty(),
 	}

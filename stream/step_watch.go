@@ -5,8 +5,11 @@ import apierrors "k8s.io/apimachinery/pkg/api/errors"
 func (s connecting) opened() (state, []output) {
 	switch {
 	case s.initial:
+		if s.rv != "" || s.floor != "" || s.gap != nil {
+			return replaying{s.memory, true}, nil
+		}
 		out := s.begin("")
-		return replaying{s.memory}, out
+		return replaying{s.memory, false}, out
 	case s.owed:
 		next, synced := s.tellSynced()
 		if s, ok := next.(streaming); ok {
@@ -21,15 +24,15 @@ func (s connecting) opened() (state, []output) {
 func (s connecting) failed(err error) (state, []output) {
 	switch {
 	case s.initial && isUnsupported(err):
-		return replaying{s.memory}.unsupported(err)
+		return replaying{memory: s.memory}.unsupported(err)
 	case s.initial && apierrors.IsBadRequest(err):
 		// Is it the selector, or the initial events? The list will say.
+		s.initials++
 		return listing{memory: s.memory}, nil
 	case s.initial && !s.synced && isRefusal(err):
 		return stopped{err}, nil
 	case s.initial:
-		s.initials++
-		return s.again(s.initials < maxTries, err), nil
+		return s.broken(err), nil
 	case isExpired(err):
 		return s.relist(GapExpired, err), nil
 	case !s.synced && isRefusal(err):
@@ -74,7 +77,7 @@ func (s streaming) silent() (state, []output) {
 
 func (s streaming) closed(in closed) (state, []output) {
 	switch {
-	case in.after >= healthy:
+	case in.after >= healthy || in.planned:
 		s.failures, s.relists, s.empty = 0, 0, 0
 	case s.frames:
 		// It got on, so the waits need not grow; but there must be some.
@@ -88,9 +91,9 @@ func (s streaming) closed(in closed) (state, []output) {
 		return stopped{cause}, nil
 	case s.unversioned:
 		return s.relist(GapUnversioned, cause), nil
-	case cause == nil && in.planned && in.after >= healthy && s.frames:
+	case cause == nil && in.planned && s.frames:
 		return connecting{memory: s.memory}, nil
-	case cause == nil && in.after >= healthy:
+	case cause == nil && (in.after >= healthy || in.planned):
 		return s.resume(false, false), nil
 	case cause == nil:
 		cause = errClosed

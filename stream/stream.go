@@ -75,8 +75,8 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //   - a *GaveUpError after GiveUpAfter.
 //
 // Everything else is tried again, after waits of at most 30 s, or as the server
-// asks, up to an hour. (client-go itself waits as a Retry-After header asks, up
-// to ten times; after some minutes of that it is asked anew.) Stop, and the End
+// asks, up to an hour. (A client that is not of NewClient waits by itself as a
+// Retry-After header asks; after half a minute of that it is asked anew.) Stop, and the End
 // that was asked for, end the sequence without an error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

@@ -8,13 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// inTurn does f while no other lane does: what is known when the loop body runs
+// has been told or is being told, whichever lane it is of. Position depends on it.
+func (l *lane) inTurn(ctx context.Context, f func() error) error {
+	if l.turn == nil {
+		return f()
+	}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		return f()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // tell does what an output of the protocol says.
 func (l *lane) tell(ctx context.Context, o output) error {
 	switch o := o.(type) {
 	case tellGap:
 		l.snapped = true
 		return l.emit(ctx, l.event(Gap, &GapDetails{
-			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.workedAt),
+			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.knewAt),
 		}))
 	case beginList:
 		// From here to the end of the snapshot, what is known fits no version.
@@ -27,12 +42,15 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		l.items = nil
 		for i, item := range items {
 			items[i] = object{} // what has been told need not be kept
-			if err := l.tellListed(ctx, item, o.snapshot); err != nil {
+			err := l.inTurn(ctx, func() error { return l.tellListed(ctx, item, o.snapshot) })
+			if err != nil {
 				return err
 			}
 		}
 	case tellInitial:
 		return l.tellListed(ctx, l.conn.take().object, o.snapshot)
+	case keepInitial:
+		l.items = append(l.items, l.conn.take().object)
 	case endList:
 		l.snapped = true
 		switch {
@@ -45,16 +63,13 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		}
 	case tellSynced:
 		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.rv)
-		ev := l.event(Synced, nil)
-		ev.ResourceVersion = o.rv
-		return l.emit(ctx, ev)
+		l.knewAt = time.Now()
+		return l.tellVersion(ctx, Synced, o.rv)
 	case tellFrame:
 		return l.tellFrame(ctx, l.conn.take(), o)
 	case tellBookmark:
 		if l.options.Bookmarks {
-			ev := l.event(Bookmark, nil)
-			ev.ResourceVersion = o.rv
-			return l.emit(ctx, ev)
+			return l.tellVersion(ctx, Bookmark, o.rv)
 		}
 	case noInitial:
 		l.forgetStreamedLists()
@@ -96,16 +111,7 @@ func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	case l.index == nil:
 		return l.tellObject(ctx, t.kind, o.Unstructured, false)
 	case how.partial && !how.old && !l.index.has(o.name()):
-		// Nothing is known of it, so the server is believed.
-		selected := l.selects(o)
-		if t.kind != Deleted {
-			for range l.index.put(o, selected) {
-			}
-		}
-		if !selected {
-			return nil
-		}
-		return l.tellObject(ctx, t.kind, o.Unstructured, false)
+		return l.tellChanges(ctx, l.believe(t), o.Unstructured, false)
 	case t.kind == Deleted && how.old:
 		return l.tellChanges(ctx, l.index.removeOld(o), o.Unstructured, false)
 	case t.kind == Deleted:
@@ -116,22 +122,26 @@ func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	return l.tellChanges(ctx, l.index.put(o, l.selects(o)), o.Unstructured, false)
 }
 
+// believe is what an event means of an object that nothing is known of.
+func (l *lane) believe(t told) iter.Seq[change] {
+	return func(yield func(change) bool) {
+		selected := l.selects(t.object)
+		if t.kind != Deleted {
+			for range l.index.put(t.object, selected) {
+			}
+		}
+		if selected {
+			yield(change{kind: t.kind})
+		}
+	}
+}
+
 func (l *lane) selects(o object) bool {
 	return l.options.Select == nil || l.options.Select(o)
 }
 
 // tellChanges emits changes; o is the object of those that have no identity.
 func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *unstructured.Unstructured, listed bool) error {
-	// What the index knows has been told or is being told when the loop body runs,
-	// whichever lane it is about: Position depends on it.
-	if l.turn != nil {
-		select {
-		case l.turn <- struct{}{}:
-			defer func() { <-l.turn }()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 	for c := range changes {
 		object, inferred := o, false
 		switch {
@@ -158,6 +168,14 @@ func (l *lane) tellObject(ctx context.Context, kind Type, o *unstructured.Unstru
 	}
 	ev := l.event(kind, nil)
 	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), inferred
+	return l.emit(ctx, ev)
+}
+
+// tellVersion tells that everything up to rv has been told.
+func (l *lane) tellVersion(ctx context.Context, kind Type, rv string) error {
+	l.report.resourceVersion(rv)
+	ev := l.event(kind, nil)
+	ev.ResourceVersion = rv
 	return l.emit(ctx, ev)
 }
 
