@@ -38,7 +38,7 @@ type connection struct {
 
 	timer  *time.Timer
 	waited time.Duration // for frames
-	told   told // by the frame last received
+	told   told          // by the frame last received
 	frames int
 	err    error // that ended it
 }

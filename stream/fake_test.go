@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -322,4 +323,53 @@ func TestWatchThatNeverCloses(t *testing.T) {
 			t.Errorf("it took %v to leave", d)
 		}
 	})
+}
+
+// client-go's fake heeds no selectors in watches, so a program's test would be
+// told what the program never is.
+func TestFakeSelectors(t *testing.T) {
+	tests := []struct {
+		o    stream.Options
+		want []string
+		why  string
+	}{
+		{stream.Options{LabelSelector: "colour=red"}, []string{"ADDED a@", "SYNCED", "DELETED a@", "ADDED b@", "ADDED c@"}, "by label, and by change of label"},
+		{stream.Options{Name: "b"}, []string{"ADDED b@", "SYNCED", "MODIFIED b@", "DELETED b@"}, "by name"},
+		{stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"}, []string{"SYNCED", "ADDED b@", "ADDED c@"}, "by field"},
+		{stream.Options{LabelSelector: "colour=red", Index: stream.IndexNone}, []string{"ADDED a@", "SYNCED", "MODIFIED b@", "ADDED c@"}, "without an index, each event by itself"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			c := fakeClient(widget("default", "a", "red"), widget("default", "b", "blue"))
+			tt.o.Namespaces = []string{"default"}
+			s, err := stream.New(c, widgets(), &tt.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			api := c.Resource(widgets().GroupVersionResource).Namespace("default")
+			got := onSynced(t, s, 1, func() {
+				for _, o := range []*unstructured.Unstructured{widget("default", "a", "blue"), widget("default", "b", "red")} {
+					if _, err := api.Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := api.Create(t.Context(), widget("default", "c", "red"), metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+				if tt.o.Name != "" {
+					if err := api.Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			for i := range got {
+				if strings.HasPrefix(got[i], "SYNCED") {
+					got[i] = "SYNCED"
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
 }

@@ -50,22 +50,30 @@ func (s *Stream) newFanIn(emit func(context.Context, Event) error) (fanIn, []*la
 // that. What a lane panics with (a Select does) it panics with.
 func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
 	ctx, cancel := context.WithCancelCause(ctx)
+	ends := make([]laneEnd, len(lanes))
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel(nil)
+	defer func() {
+		cancel(nil)
+		running.Wait()
+		for _, end := range ends { // also of those that nobody listened to any more
+			if end.panicked != nil {
+				panic(end.panicked)
+			}
+		}
+	}()
 	for i, l := range lanes {
 		running.Go(func() {
-			end := laneEnd{panicked: "the lane's goroutine was ended"}
+			ends[i].panicked = "the goroutine of a lane was ended"
 			defer func() {
 				if p := recover(); p != nil {
-					end.panicked = p
+					ends[i].panicked = p
 				}
 				select {
-				case f.offers <- offer{lane: i, end: &end}:
+				case f.offers <- offer{lane: i, end: &ends[i]}:
 				case <-ctx.Done():
 				}
 			}()
-			end = laneEnd{err: l.loop(ctx, from)}
+			ends[i] = laneEnd{err: l.loop(ctx, from)}
 		})
 	}
 	return f.merge(ctx, len(lanes))
@@ -82,11 +90,8 @@ func (f fanIn) merge(ctx context.Context, n int) error {
 			return context.Cause(ctx)
 		}
 		if o.end != nil {
-			if o.end.panicked != nil {
-				panic(o.end.panicked)
-			}
-			if o.end.err != nil || f.first {
-				return o.end.err
+			if o.end.err != nil || o.end.panicked != nil || f.first {
+				return o.end.err // loop panics, where that is due
 			}
 			ended++
 			continue

@@ -206,3 +206,39 @@ func TestSeveralNamespacesWait(t *testing.T) {
 		}
 	})
 }
+
+func TestSeveralNamespacesPanicTooLate(t *testing.T) {
+	// A lane that panics when the loop has been left is heard of all the same.
+	synctest.Test(t, func(t *testing.T) {
+		n := namespaces{}
+		for _, ns := range []string{"one", "two"} {
+			n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
+		}
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, Trace: &stream.Trace{
+			WatchClosed: func(stream.WatchEnd) { panic("mine") },
+		}})
+		defer func() {
+			if p := recover(); p != "mine" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		for ev := range s.Events(t.Context()) {
+			if ev.Type == stream.Synced {
+				break
+			}
+		}
+	})
+}
+
+func TestAtFirstCloseOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := namespaces{
+			"one": {t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1s", "ADDED b@6", "wait 5s")}}},
+			"two": {t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 10s", "ADDED c@7", "open")}}},
+		}
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, End: stream.AtFirstClose})
+		if diff := cmp.Diff([]string{"ADDED a@2", "SYNCED ", "ADDED b@6"}, record(t, s, time.Minute)); diff != "" {
+			t.Errorf("with the first of them all end: one of them can't be left unwatched (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -86,8 +85,8 @@ func (p *play) run() {
 		p.options.Start, p.check.Now = stream.Now(), true
 	case p.chance(20):
 		// An earlier run, under no faults, left somewhere.
-		if pos, told, ok := p.earlier(); ok {
-			p.options.Start, p.check.From = stream.From(pos), resume(pos, told)
+		if pos, ok := p.earlier(); ok {
+			p.options.Start, p.check.From = stream.From(pos), resume(pos)
 		}
 	}
 	p.writes()
@@ -340,9 +339,8 @@ func (p *play) record(lively bool) streamtest.Recording {
 	return rec
 }
 
-// earlier returns a position that a run left somewhere, and the versions up to
-// which it had told everything.
-func (p *play) earlier() (pos checkpoint.Position, told map[string]string, ok bool) {
+// earlier returns a position that a run left somewhere.
+func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	o := p.options
 	s, err := stream.New(p.srv.Client(), p.r, &o)
 	if err != nil {
@@ -359,37 +357,22 @@ func (p *play) earlier() (pos checkpoint.Position, told map[string]string, ok bo
 			p.writes()
 		}
 	})
-	live := map[string]bool{}
-	for ev, err := range s.Events(ctx) {
+	for _, err := range s.Events(ctx) {
 		if err != nil {
 			break
 		}
 		pos, ok = s.Position(), true
-		told = maps.Clone(pos.ResourceVersions)
-		switch ev.Type {
-		case stream.Gap:
-			live[ev.Namespace] = false
-		case stream.Synced:
-			for _, ns := range append(o.Namespaces, "") {
-				live[ns] = true
-			}
-		default:
-			// The objects include the event that is being handled, the version does not.
-			if live[ev.Namespace] && !ev.Inferred {
-				told[ev.Namespace] = ev.ResourceVersion
-			}
-		}
 		if stop--; stop < 0 {
 			break
 		}
 	}
 	cancel()
 	writer.Wait()
-	return pos, told, ok
+	return pos, ok
 }
 
-func resume(pos checkpoint.Position, told map[string]string) *streamtest.Resume {
-	r := &streamtest.Resume{ResourceVersions: told}
+func resume(pos checkpoint.Position) *streamtest.Resume {
+	r := &streamtest.Resume{ResourceVersions: pos.ResourceVersions}
 	for _, o := range pos.Objects {
 		if !o.Hidden {
 			r.Objects = append(r.Objects, streamtest.KnownObject{

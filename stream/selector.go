@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
@@ -74,5 +77,22 @@ func involved(ref *corev1.ObjectReference) map[string]string {
 		"uid":             string(ref.UID),
 		"resourceVersion": ref.ResourceVersion,
 		"fieldPath":       ref.FieldPath,
+	}
+}
+
+// matcher does what a server does with the selectors, for client-go's fakes,
+// whose watches do not heed them.
+func (o *Options) matcher() func(*unstructured.Unstructured) bool {
+	byLabel, _ := labels.Parse(o.LabelSelector) // both have been checked
+	byField, _ := fields.ParseSelector(o.FieldSelector)
+	return func(u *unstructured.Unstructured) bool {
+		values := fields.Set{}
+		for _, r := range byField.Requirements() {
+			value, _, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(r.Field, ".")...)
+			if value != nil {
+				values[r.Field] = fmt.Sprint(value)
+			}
+		}
+		return byLabel.Matches(labels.Set(u.GetLabels())) && byField.Matches(values)
 	}
 }

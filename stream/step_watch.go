@@ -72,6 +72,7 @@ func (s streaming) silent() (state, []output) {
 	if s.unversioned {
 		return s.relist(GapUnversioned, errSilent), nil
 	}
+	s.poison = 0
 	return s.resume(false, true), nil
 }
 
@@ -84,6 +85,9 @@ func (s streaming) closed(in closed) (state, []output) {
 		s.failures, s.relists = min(s.failures, 1), min(s.relists, 1)
 	}
 	cause := in.err
+	if cause == nil && s.failures == 0 {
+		s.poison = 0 // what could not be read has not come again
+	}
 	switch {
 	case isExpired(cause):
 		return s.relist(GapExpired, cause), nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/watchlist"
 
@@ -19,7 +20,8 @@ type Stream struct {
 	client   dynamic.NamespaceableResourceInterface
 	resource gvr.Resource
 	options  Options
-	fake     bool // the client is client-go's dynamic fake
+	fake     bool                                  // the client is client-go's dynamic fake
+	matches  func(*unstructured.Unstructured) bool // the selectors, where the server does not heed them
 	between  func(least, most time.Duration) time.Duration
 
 	mu       sync.Mutex
@@ -45,13 +47,17 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{
+	s := &Stream{
 		client:   c.Resource(r.GroupVersionResource),
 		resource: r,
 		options:  o,
 		fake:     watchlist.DoesClientNotSupportWatchListSemantics(c),
 		between:  between,
-	}, nil
+	}
+	if s.fake {
+		s.matches = o.matcher()
+	}
+	return s, nil
 }
 
 // Resource returns what the Stream watches.

@@ -82,7 +82,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 // tellListed tells an object of a snapshot.
 func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 	if l.index == nil {
-		if how.quiet {
+		if how.quiet || !l.selects(o) {
 			return nil
 		}
 		return l.tellObject(ctx, Added, o.Unstructured, false)
@@ -106,7 +106,7 @@ func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	l.moves = how.rv
 	defer func() { l.moves = "" }()
 	switch {
-	case l.index == nil && how.old:
+	case l.index == nil && (how.old || !l.selects(o)):
 		return nil
 	case l.index == nil:
 		return l.tellObject(ctx, t.kind, o.Unstructured, false)
@@ -137,7 +137,7 @@ func (l *lane) believe(t told) iter.Seq[change] {
 }
 
 func (l *lane) selects(o object) bool {
-	return l.options.Select == nil || l.options.Select(o)
+	return (l.matches == nil || l.matches(o.Unstructured)) && (l.options.Select == nil || l.options.Select(o))
 }
 
 // tellChanges emits changes; o is the object of those that have no identity.
