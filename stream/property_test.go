@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,8 +32,18 @@ var (
 //
 //	go test ./stream -run TestRandomHistories -seed 4711 -seeds 1 -v
 func TestRandomHistories(t *testing.T) {
-	for n := *seed; n < *seed+*seeds && !t.Failed(); n++ {
+	var failed atomic.Bool
+	for n := *seed; n < *seed+*seeds; n++ {
 		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
+			t.Parallel()
+			if failed.Load() {
+				t.Skip("another seed has failed: one is enough to look at")
+			}
+			defer func() {
+				if t.Failed() {
+					failed.Store(true)
+				}
+			}()
 			synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
 		})
 	}
@@ -173,7 +184,7 @@ func (p *play) choose() {
 		}
 	}
 	if p.chance(50) {
-		o.Timeout = time.Duration(5+p.IntN(60)) * time.Second
+		o.Timeout = time.Duration(20+p.IntN(120)) * time.Second
 	}
 	o.IdleTimeout = time.Duration(15+p.IntN(60)) * time.Second
 	p.check.Settled = true

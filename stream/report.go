@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -51,7 +52,10 @@ func (r *report) waiting(t *Trace, s waiting, nextTry time.Time) {
 
 // stopped reports the end.
 func (r *report) stopped(t *Trace, err error) {
-	r.set(t, Status{State: Stopped, Cause: err})
+	if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
+		err = nil // as somebody wanted
+	}
+	r.set(t, Status{State: Stopped, Cause: err, Synced: r.get().Synced})
 }
 
 // set reports next, and tells of it if its State is another one.

@@ -285,3 +285,47 @@ func TestPosition(t *testing.T) {
 		}
 	})
 }
+
+func TestGapDuration(t *testing.T) {
+	tests := []struct {
+		name  string
+		watch answer
+		want  time.Duration
+		why   string
+	}{
+		{"expired at once", watch("wait 3s", "ADDED b@6", "ERROR 410 Expired"), 0, "nothing can have been missed for long"},
+		{"expired after silence", watch("wait 3s", "ADDED b@6", "wait 20s", "ERROR 410 Expired"), 0, "the watch was open all the time"},
+		{"broken soon, and expired when it was back", watch("ADDED b@6", "reset"), 25 * time.Second, "since the event, whatever came between"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sc := &script{t: t, exchanges: []exchange{
+					{"list", list("5", "", "a@2")}, {"watch 5", tt.watch},
+				}}
+				if tt.want > 0 {
+					began := time.Now()
+					sc.exchanges = append(sc.exchanges,
+						exchange{"watch 6", refuse},
+						exchange{"watch 6", func(r *http.Request) (*http.Response, error) {
+							time.Sleep(25*time.Second - time.Since(began))
+							return status(410, metav1.StatusReasonExpired)(r)
+						}})
+				}
+				sc.exchanges = append(sc.exchanges, exchange{"list", list("9", "", "a@2")}, exchange{"watch 9", watch("open")})
+				s := newStream(t, sc.client(), nil)
+				for ev, err := range s.Events(t.Context()) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if ev.Type == stream.Gap {
+						if ev.Gap.Duration != tt.want {
+							t.Errorf("%s: %v, want %v", tt.why, ev.Gap.Duration, tt.want)
+						}
+						break
+					}
+				}
+			})
+		})
+	}
+}

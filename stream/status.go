@@ -33,15 +33,15 @@ type Status struct {
 	ResourceVersion string
 	Since           time.Time // when State began
 	// Cause is the error that led to a Backoff, Stalled, Unauthorized, Forbidden,
-	// Gone or Stopped. It is nil where nothing is wrong.
+	// Gone or Stopped. It is nil where nothing is wrong, and after a Stop or a break.
 	Cause error
-	// Attempt counts the failures in a row, NextTry is when the next attempt begins.
-	// They are zero where nothing is wrong.
+	// Attempt counts the failures in a row, NextTry is when the next attempt begins,
+	// or began if it is under way. They are zero where nothing is wrong.
 	Attempt int
 	NextTry time.Time
 	// Objects is how many are known to the index.
 	Objects int
-	// Synced says that SYNCED has been told and no gap is open.
+	// Synced says that SYNCED has been told and no gap is open (or was, at the end).
 	Synced bool
 	// Namespaces holds one Status each where several namespaces are watched; the
 	// outer one is then that of the namespace that is worst off.

@@ -126,7 +126,7 @@ func TestStatusIsTold(t *testing.T) {
 		want := []string{
 			"Listing false 0", "Backoff false 1", // and once more, which is no change
 			"Listing false 0", "Streaming true 0", "Resuming true 0", "Backoff true 1",
-			"Streaming true 0", "Listing false 0", "Streaming true 0", "Stopped false 0",
+			"Streaming true 0", "Listing false 0", "Streaming true 0", "Stopped true 0",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("a failure stands until an attempt succeeds (-want +got):\n%s", diff)

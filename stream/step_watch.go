@@ -138,7 +138,7 @@ func (s probing) failed(err error) state {
 	case mayNotList(err) && s.rv != "":
 		// Whether the watch may go on, it will say itself.
 		return connecting{memory: s.memory, owed: s.owed}
-	case isUnusable(err) && s.rv != "", isExpired(err):
+	case s.rv != "" && (isUnusable(err) || isExpired(err)):
 		return connecting{memory: s.memory, owed: s.owed}
 	case !s.synced && isRefusal(err):
 		return stopped{err}
