@@ -33,7 +33,8 @@ type Options struct {
 	// Select confines the sequence to the objects it returns true for. It works as
 	// a selector does, after the server's: an object that no longer passes is told
 	// as DELETED, one that passes again as ADDED. It must depend on nothing but its
-	// argument. Nil means every object.
+	// argument, and is called from several goroutines at once where several
+	// namespaces are watched. Nil means every object.
 	Select func(Meta) bool
 
 	// Transform may change what is delivered (drop managedFields, redact a field),
