@@ -3,6 +3,7 @@ package stream_test
 import (
 	"errors"
 	"iter"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,14 +28,24 @@ func TestGiveUp(t *testing.T) {
 			65 * time.Second, 66 * time.Second, stream.ErrForbidden, "later refusals are states, for so long"},
 		{"asked to wait for longer", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s", "ERROR 429 TooManyRequests 3600")}},
 			65 * time.Second, 65 * time.Second, nil, "there is no use in waiting for what will not be waited for"},
+		{"no answers", []exchange{{"", hang}}, time.Minute, 63 * time.Second, nil, "a request that takes two minutes is not waited for"},
+		{"lists work, watches are expired", []exchange{{"", either(list("5", ""), watch("ERROR 410 Expired"))}}, time.Minute, 63 * time.Second, nil, "one gap after the other is no progress"},
+		{"the second page fails", []exchange{{"", func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Has("continue") {
+				return status(410, metav1.StatusReasonExpired)(r)
+			}
+			return list("5", "more", "a@2")(r)
+		}}}, time.Minute, 63 * time.Second, nil, "no more is the first page"},
+		{"well but silent in between", []exchange{{"list", list("5", "")}, {"watch 5", refuse}, {"watch 5", watch("wait 3h")}, {"watch 5", refuse}, {"watch 5", watch("open")}},
+			0, 0, nil, "an hour of silence is no failure"},
 		{"on and off", append(onAndOff(80), exchange{"watch 85", watch("open")}), 0, 0, nil, "it works now and then"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &stream.Options{GiveUpAfter: time.Minute, IdleTimeout: time.Hour, Timeout: time.Hour})
+				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &stream.Options{GiveUpAfter: time.Minute, IdleTimeout: 2 * time.Hour, Timeout: time.Hour})
 				began := time.Now()
-				stop := time.AfterFunc(10*time.Minute, s.Stop)
+				stop := time.AfterFunc(90*time.Minute, s.Stop)
 				defer stop.Stop()
 				var last error
 				for _, err := range s.Events(t.Context()) {
@@ -50,7 +61,7 @@ func TestGiveUp(t *testing.T) {
 				if !errors.As(last, &gaveUp) || tt.is != nil && !errors.Is(last, tt.is) {
 					t.Fatalf("%s: got %v, want a *GaveUpError", tt.why, last)
 				}
-				if d := time.Since(began); d < tt.least || d > tt.most || gaveUp.After < time.Minute || gaveUp.After > 61*time.Second {
+				if d := time.Since(began); d < tt.least || d > tt.most || gaveUp.After < time.Minute || gaveUp.After > 63*time.Second {
 					t.Errorf("%s: it gave up after %v (%v), want %v to %v", tt.why, d, gaveUp.After, tt.least, tt.most)
 				}
 			})

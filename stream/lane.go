@@ -28,6 +28,7 @@ type lane struct {
 	knewAt       time.Time   // when everything that had happened was last known
 	failingSince time.Time   // zero while all is well
 	failedAt     time.Time   // when it was last tried again
+	askedAt      time.Time   // when the request that was made last began; zero while a watch is open
 	warned       bool        // the log has been told of a failure, and not of its end
 	report       report      // for Status and Position
 }
@@ -148,6 +149,8 @@ func (l *lane) act(ctx context.Context, s state) input {
 // note keeps the times at which things worked and began to fail.
 func (l *lane) note(s state, in input) {
 	switch in := in.(type) {
+	case opened:
+		l.askedAt = time.Time{}
 	case frame:
 		if _, ok := s.(streaming); ok {
 			l.knewAt, l.failingSince = time.Now(), time.Time{}
@@ -164,8 +167,11 @@ func (l *lane) note(s state, in input) {
 func (l *lane) wait(ctx context.Context, s waiting) input {
 	now := time.Now()
 	patience := l.options.GiveUpAfter
-	if l.failingSince.IsZero() || now.Sub(l.failedAt) > patience {
-		l.failingSince = now // a long list may have gone well in between
+	if l.failingSince.IsZero() || now.Sub(l.failedAt) > patience { // a long list may have gone well in between
+		l.failingSince = now
+		if !l.askedAt.IsZero() {
+			l.failingSince = l.askedAt
+		}
 	}
 	defer func() { l.failedAt = time.Now() }()
 	bounds := backoff
@@ -190,6 +196,19 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 		return gaveUp{failing}
 	}
 	return elapsed{}
+}
+
+// patience shortens the time for a request to what GiveUpAfter leaves.
+func (l *lane) patience(timeout time.Duration) time.Duration {
+	l.askedAt = time.Now()
+	if l.options.GiveUpAfter == 0 {
+		return timeout
+	}
+	left := l.options.GiveUpAfter
+	if !l.failingSince.IsZero() {
+		left -= time.Since(l.failingSince)
+	}
+	return max(min(timeout, left), time.Second)
 }
 
 func (l *lane) disconnect() {

@@ -7,8 +7,12 @@ import "time"
 type input interface{ isInput() }
 
 type (
-	// page is an answer to a list or a probe.
-	page struct{ rv, token string }
+	// page is an answer to a list or a probe. A vacant one holds nothing that the list
+	// has not had before.
+	page struct {
+		rv, token string
+		vacant    bool
+	}
 	// opened: the server has accepted the watch.
 	opened struct{}
 	// frame is an event of the server about an object, or a bookmark.

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (l *lane) probe(ctx context.Context) input {
 // to be older than what has been told.
 func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration, keep bool) input {
 	ctx, wish := l.wishing(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.patience(timeout), errNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
 	l.options.Logger.DebugContext(ctx, "listing", "resource", l.resource.String(), "namespace", l.namespace, "limit", o.Limit, "continue", o.Continue != "")
@@ -82,7 +83,12 @@ func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.
 		}
 		l.items[i] = o
 	}
-	return page{rv: list.GetResourceVersion(), token: list.GetContinue()}
+	return page{list.GetResourceVersion(), list.GetContinue(), o.Continue != "" && l.allSeen()}
+}
+
+// allSeen says whether the list that was begun has had everything on this page.
+func (l *lane) allSeen() bool {
+	return !slices.ContainsFunc(l.items, func(o object) bool { return l.index == nil || !l.index.saw(o.name()) })
 }
 
 // connect opens a watch.
@@ -116,7 +122,7 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
 	ctx, wish := l.wishing(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
-	noAnswer := time.AfterFunc(timeout, func() { cancel(errNoAnswer) })
+	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
 	answered := noAnswer.Stop()
 	switch {

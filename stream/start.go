@@ -28,12 +28,14 @@ func Now() Start { return Start{kind: startNow} }
 // After begins with SYNCED and what happened after a resourceVersion. Of objects
 // that have not changed since then nothing is known: their MODIFIED and DELETED
 // are told as the server tells them, and after a GAP (with HistoryLost) their end
-// is not. From is the way to go on without that loss.
+// is not; nor is that of one that leaves Options.Select with its first change. From
+// is the way to go on without that loss.
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
 // From goes on where p was taken (Stream.Position): with what happened after it,
 // or if the server no longer knows that, with GAP and the differences. A position
-// from within a snapshot goes on with the rest of the snapshot.
+// from within a snapshot goes on with the rest of the snapshot, or without an index
+// begins it anew.
 func From(p checkpoint.Position) Start { return Start{kind: startFrom, position: p} }
 
 // OnExpired says what becomes of a gap: what happened since a resourceVersion

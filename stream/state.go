@@ -20,6 +20,7 @@ type (
 		tokens []string // of the pages after the first; the last one is to be read
 		list   string   // resourceVersion of the pages read so far
 		tries  int      // of this page that failed
+		vacant int      // pages in a row
 	}
 	// connecting opens a watch: at rv, or, if initial, one that begins with a
 	// snapshot (a streaming list, KEP-3157).

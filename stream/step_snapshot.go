@@ -29,12 +29,17 @@ func (s listing) page(in page) (state, []output) {
 			out = append(out, noInitial{errNoMarker})
 		}
 	}
-	if slices.Contains(s.tokens, in.token) {
+	if in.vacant {
+		s.vacant++
+	} else {
+		s.vacant = 0
+	}
+	if slices.Contains(s.tokens, in.token) || s.vacant >= maxVacant {
 		return s.again(false, errInconsistent), nil
 	}
 	out = append(out, tellPage{s.told()})
 	if in.token != "" {
-		return listing{memory: s.memory, tokens: append(s.tokens, in.token), list: in.rv}, out
+		return listing{memory: s.memory, tokens: append(s.tokens, in.token), list: in.rv, vacant: s.vacant}, out
 	}
 	out = append(out, s.end(in.rv))
 	return connecting{memory: s.memory, owed: true}, out

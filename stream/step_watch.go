@@ -72,7 +72,8 @@ func (s streaming) silent() (state, []output) {
 	if s.unversioned {
 		return s.relist(GapUnversioned, errSilent), nil
 	}
-	s.poison = 0
+	// It was well for a while, or nobody will ever know.
+	s.failures, s.relists, s.empty, s.poison = 0, 0, 0, 0
 	return s.resume(false, true), nil
 }
 

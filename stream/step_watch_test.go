@@ -163,7 +163,7 @@ func TestStreamingEnds(t *testing.T) {
 		{"soon, after what could not be read", streaming{memory: at("5", poisons(2), failures(1)), frames: true}, closed{},
 			waiting{2, 0, errClosed, probing{memory: at("5", failures(2), poisons(2))}}, nil,
 			"it may not have come to that"},
-		{"silent", streaming{memory: at("5", poisons(2))}, silent{},
+		{"silent", streaming{memory: at("5", poisons(2), failures(9), relists(4), empties(2))}, silent{},
 			probing{memory: at("5"), stalled: true}, nil,
 			"it may be dead: a look, and on where it was left"},
 		{"silent without versions", streaming{memory: at("5"), unversioned: true}, silent{},

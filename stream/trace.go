@@ -44,7 +44,7 @@ type WatchEnd struct {
 	Namespace string
 	Duration  time.Duration // that it was open
 	Frames    int
-	Err       error // that the server sent; nil if it just ended
+	Err       error // that ended it; nil if the server did so without one, or we did
 }
 
 func (t *Trace) statusChanged(s Status) {
