@@ -297,7 +297,11 @@ func (p *play) live() {
 		}
 	}
 	p.do("heal")
-	time.Sleep(25 * time.Minute) // three pages that hang take 14 minutes
+	quiet := 6 * time.Minute // longer than any wait
+	if strings.Contains(p.script, "hang") {
+		quiet = 25 * time.Minute // three pages that hang take 14
+	}
+	time.Sleep(quiet)
 }
 
 func (p *play) pickInt(of ...int) int { return of[p.IntN(len(of))] }
