@@ -6,19 +6,21 @@ import (
 )
 
 // fanIn merges the lanes of several namespaces into the ranging goroutine. Each
-// lane has a goroutine, which waits until its event has been handled.
+// lane has a goroutine; what it changes and tells it does in its turn, which the
+// ranging goroutine gives to one at a time and sees to its end.
 type fanIn struct {
-	emit   func(context.Context, Event) error
-	first  bool // the first lane that ends is the end
-	offers chan offer
+	emit  func(Event) error
+	first bool // the first lane that ends is the end
+	turns chan turn
+	ends  chan *laneEnd
 }
 
-// offer is an event of a lane, or its end.
-type offer struct {
-	lane  int
-	event Event
-	done  chan error // gets what came of the event
-	end   *laneEnd
+// turn is a lane's, from when it is accepted until over is closed.
+type turn struct {
+	lane    int
+	events  chan Event
+	results chan error // of each event
+	over    chan struct{}
 }
 
 type laneEnd struct {
@@ -26,21 +28,25 @@ type laneEnd struct {
 	panicked any
 }
 
-func (s *Stream) newFanIn(emit func(context.Context, Event) error) (fanIn, []*lane) {
-	f := fanIn{emit: emit, first: s.options.End == AtFirstClose, offers: make(chan offer)}
-	turn := make(chan struct{}, 1)
+func (s *Stream) newFanIn(emit func(Event) error) (fanIn, []*lane) {
+	f := fanIn{emit: emit, first: s.options.End == AtFirstClose, turns: make(chan turn), ends: make(chan *laneEnd)}
 	var lanes []*lane
 	for i, n := range s.options.Namespaces {
-		done := make(chan error)
-		l := s.newLane(n, func(ctx context.Context, ev Event) error {
+		events, results := make(chan Event), make(chan error)
+		l := s.newLane(n, func(ev Event) error {
+			events <- ev // merge listens until the turn is over
+			return <-results
+		})
+		l.turn = func(ctx context.Context, tell func() error) error {
+			t := turn{lane: i, events: events, results: results, over: make(chan struct{})}
 			select {
-			case f.offers <- offer{lane: i, event: ev, done: done}:
-				return <-done // merge answers what it has taken
+			case f.turns <- t:
+				defer close(t.over)
+				return tell()
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-		})
-		l.turn = turn
+		}
 		lanes = append(lanes, l)
 	}
 	return f, lanes
@@ -69,7 +75,7 @@ func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
 					ends[i].panicked = p
 				}
 				select {
-				case f.offers <- offer{lane: i, end: &ends[i]}:
+				case f.ends <- &ends[i]:
 				case <-ctx.Done():
 				}
 			}()
@@ -80,54 +86,72 @@ func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
 }
 
 func (f fanIn) merge(ctx context.Context, n int) error {
-	synced := make([]bool, n)
-	missing, ended := n, 0
-	for ended < n {
-		var o offer
+	all := barrier{synced: make([]bool, n), missing: n}
+	for ended := 0; ended < n; {
 		select {
-		case o = <-f.offers:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if o.end != nil {
-			if o.end.err != nil || o.end.panicked != nil || f.first {
-				return o.end.err // loop panics, where that is due
+		case t := <-f.turns:
+			if err := f.serve(t, &all); err != nil {
+				return err
+			}
+		case end := <-f.ends:
+			if end.err != nil || end.panicked != nil || f.first {
+				return end.err // loop panics, where that is due
 			}
 			ended++
-			continue
-		}
-		ev := o.event
-		switch ev.Type {
-		case Gap:
-			if synced[o.lane] {
-				synced[o.lane] = false
-				missing++
-			}
-		case Synced:
-			if !synced[o.lane] {
-				synced[o.lane] = true
-				missing--
-			}
-			// It is for all of them, whose snapshots have versions of their own.
-			ev.Namespace, ev.ResourceVersion = "", ""
-			if missing > 0 {
-				o.done <- nil
-				continue
-			}
-		}
-		err := f.handle(ctx, ev, o.done)
-		if err != nil {
-			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
 
+// serve emits what a lane tells in its turn.
+func (f fanIn) serve(t turn, all *barrier) (err error) {
+	for {
+		select {
+		case ev := <-t.events:
+			if all.passes(t.lane, &ev) {
+				err = f.handle(ev, t)
+			} else {
+				t.results <- nil
+			}
+		case <-t.over:
+			return err
+		}
+	}
+}
+
 // handle emits ev and tells its lane, also if the loop body panics: the lane must
 // not wait for ever.
-func (f fanIn) handle(ctx context.Context, ev Event, done chan<- error) (err error) {
+func (f fanIn) handle(ev Event, t turn) (err error) {
 	err = errLeft
-	defer func() { done <- err }()
-	err = f.emit(ctx, ev)
+	defer func() { t.results <- err }()
+	err = f.emit(ev)
 	return err
+}
+
+// barrier makes the SYNCED of all lanes one.
+type barrier struct {
+	synced  []bool
+	missing int
+}
+
+// passes says whether ev is to be told.
+func (b *barrier) passes(lane int, ev *Event) bool {
+	switch ev.Type {
+	case Gap:
+		if b.synced[lane] {
+			b.synced[lane] = false
+			b.missing++
+		}
+	case Synced:
+		if !b.synced[lane] {
+			b.synced[lane] = true
+			b.missing--
+		}
+		// It is for all of them, whose snapshots have versions of their own.
+		ev.Namespace, ev.ResourceVersion = "", ""
+		return b.missing == 0
+	}
+	return true
 }

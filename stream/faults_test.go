@@ -154,6 +154,9 @@ func poisoned() []string {
 
 // requestsUntil counts those up to the last event.
 func requestsUntil(srv *streamtest.Server, rec streamtest.Recording) int {
+	if len(rec.Times) == 0 {
+		return 0
+	}
 	n := 0
 	for _, r := range srv.Requests() {
 		if !r.At.After(rec.Times[len(rec.Times)-1]) {

@@ -16,8 +16,8 @@ type lane struct {
 	*Stream
 	namespace string
 	client    dynamic.ResourceInterface
-	emit      func(context.Context, Event) error // an error ends the sequence
-	turn      chan struct{}                      // taken by the one lane that changes its index and emits; nil for a lone lane
+	emit      func(Event) error                         // an error ends the sequence
+	turn      func(context.Context, func() error) error // gives it a turn among several lanes; nil for a lone one
 
 	index   *index // nil with IndexNone
 	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
@@ -34,7 +34,7 @@ type lane struct {
 }
 
 // newLane returns one that begins where start says.
-func (s *Stream) newLane(namespace string, emit func(context.Context, Event) error) *lane {
+func (s *Stream) newLane(namespace string, emit func(Event) error) *lane {
 	l := &lane{Stream: s, namespace: namespace, emit: emit, knewAt: time.Now()}
 	l.client = s.client
 	if namespace != "" {

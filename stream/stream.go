@@ -98,10 +98,7 @@ var errLeft = errors.New("the loop was left")
 func (s *Stream) run(ctx context.Context, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	emit := func(ctx context.Context, ev Event) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // stopped while a snapshot is being told
-		}
+	emit := func(ev Event) error {
 		if s.options.Transform != nil && ev.Object != nil {
 			s.options.Transform(ev.Object)
 		}

@@ -9,18 +9,20 @@ import (
 )
 
 // inTurn does f while no other lane does: what is known when the loop body runs
-// has been told or is being told, whichever lane it is of. Position depends on it.
+// has been told or is being told, whichever lane it is of. Once f has begun, what
+// it enters into the index is told, even if ctx ends meanwhile. Position depends
+// on both.
 func (l *lane) inTurn(ctx context.Context, f func() error) error {
+	unlessOver := func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return f()
+	}
 	if l.turn == nil {
-		return f()
+		return unlessOver()
 	}
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-		return f()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return l.turn(ctx, unlessOver)
 }
 
 // tell does what an output of the protocol says.
@@ -28,7 +30,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	switch o := o.(type) {
 	case tellGap:
 		l.snapped = true
-		return l.emit(ctx, l.event(Gap, &GapDetails{
+		return l.emit(l.event(Gap, &GapDetails{
 			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.knewAt),
 		}))
 	case beginList:
@@ -158,6 +160,9 @@ func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *uns
 		if err := l.tellObject(ctx, c.kind, object, inferred); err != nil {
 			return err
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // before the next one is entered
+		}
 	}
 	return nil
 }
@@ -168,7 +173,7 @@ func (l *lane) tellObject(ctx context.Context, kind Type, o *unstructured.Unstru
 	}
 	ev := l.event(kind, nil)
 	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), inferred
-	return l.emit(ctx, ev)
+	return l.emit(ev)
 }
 
 // tellVersion tells that everything up to rv has been told.
@@ -176,7 +181,7 @@ func (l *lane) tellVersion(ctx context.Context, kind Type, rv string) error {
 	l.report.resourceVersion(rv)
 	ev := l.event(kind, nil)
 	ev.ResourceVersion = rv
-	return l.emit(ctx, ev)
+	return l.emit(ev)
 }
 
 func (l *lane) event(kind Type, gap *GapDetails) Event {
