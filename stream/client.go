@@ -82,11 +82,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, err
 	}
-	// client-go would wait by itself, up to ten times, and say nothing.
-	if seconds, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64); err == nil && seconds > 0 {
+	// client-go would wait by itself, up to ten times, and say nothing; after "0" it
+	// would not even wait.
+	if seconds, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64); err == nil {
 		w.retryAfter.Store(seconds)
-		resp.Header.Del("Retry-After")
 	}
+	resp.Header.Del("Retry-After")
 	return resp, nil
 }
 

@@ -30,7 +30,8 @@
 //     within Options.IdleTimeout.
 //   - Bounded effort: failures are tried again after random waits that grow up to
 //     30 s, or as the server asks; no server can make it ask for more than about five
-//     things a second for long. Of each object only its name, uid and resourceVersion
+//     things a second for long, unless the client is not of NewClient and repeats
+//     requests by itself (client-go does, ten times at once after "Retry-After: 0"). Of each object only its name, uid and resourceVersion
 //     are kept, in some 70 bytes.
 //   - Classified: Status says at any time what it is doing and, if something is
 //     wrong, what, and when it is tried again.

@@ -59,7 +59,7 @@ func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
 	ends := make([]laneEnd, len(lanes))
 	var running sync.WaitGroup
 	defer func() {
-		cancel(nil)
+		cancel(errLeft) // if not the caller's ctx, it is the loop that ends them
 		running.Wait()
 		for _, end := range ends { // also of those that nobody listened to any more
 			if end.panicked != nil {

@@ -156,7 +156,9 @@ func (l *lane) note(s state, in input) {
 			l.knewAt, l.failingSince = time.Now(), time.Time{}
 		}
 	case silent:
-		l.failingSince = time.Time{}
+		if _, ok := s.(streaming); ok {
+			l.failingSince = time.Time{}
+		}
 	case closed:
 		if in.after >= healthy {
 			l.knewAt, l.failingSince = time.Now(), time.Time{}

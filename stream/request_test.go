@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gvrwatch/gvrwatch/stream"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // How a watch is taken up again: at once where it ended as planned, after a look
@@ -102,4 +104,49 @@ func TestWatchesEndAtRandomTimes(t *testing.T) {
 			t.Errorf("%d watches were to last %v: that is not between 5 and 10 minutes at random", n, sc.lifetimes)
 		}
 	})
+}
+
+// What a server asks for in a header is honoured in full, seen in Status, and not
+// left to client-go, which would ask again at once after a zero.
+func TestRetryAfterHeader(t *testing.T) {
+	tests := []struct {
+		header      string
+		least, most time.Duration // until the next request
+		why         string
+	}{
+		{"300", 300 * time.Second, 300 * time.Second, "longer than the opening of a watch may take"},
+		{"0", 0, 2 * time.Second, "no time at all: the usual waits"},
+		{"-5", 0, 2 * time.Second, "nonsense: the usual waits"},
+		{"Fri, 31 Dec 1999 23:59:59 GMT", 0, 2 * time.Second, "a date: the usual waits"},
+	}
+	for _, verb := range []string{"list", "watch 5"} {
+		for _, tt := range tests {
+			t.Run(verb+" "+tt.header, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					busy := func(*http.Request) (*http.Response, error) {
+						resp, err := respondJSON(503, failure(503, metav1.StatusReasonServiceUnavailable, 0))
+						resp.Header.Set("Retry-After", tt.header)
+						return resp, err
+					}
+					sc := &script{t: t, exchanges: []exchange{{verb, busy}, {"list", list("5", "")}, {"watch 5", watch("open")}}}
+					asked := 0
+					if verb != "list" {
+						sc.exchanges = []exchange{{"list", list("5", "")}, {verb, busy}, {verb, watch("open")}}
+						asked = 1
+					}
+					client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := newStream(t, client, nil)
+					if diff := cmp.Diff([]string{"SYNCED 5"}, record(t, s, 310*time.Second)); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+					}
+					if d := sc.times[asked+1].Sub(sc.times[asked]); d < tt.least || d > tt.most {
+						t.Errorf("%s: asked again after %v, want %v to %v", tt.why, d, tt.least, tt.most)
+					}
+				})
+			})
+		}
+	}
 }

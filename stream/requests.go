@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +65,7 @@ func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.
 		return failed{l.requestError("list", context.Cause(ctx))}
 	case err != nil:
 		return failed{l.requestError("list", wish.paced(err))}
-	case list == nil || !l.fake && !strings.HasSuffix(list.GetKind(), "List"):
+	case list == nil || l.isNoList(list.GetKind()):
 		return failed{l.requestError("list", errNoList)}
 	case !usable(list.GetResourceVersion()):
 		return failed{l.requestError("list", errNoVersion)}
@@ -84,6 +83,13 @@ func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.
 		l.items[i] = o
 	}
 	return page{list.GetResourceVersion(), list.GetContinue(), o.Continue != "" && l.allSeen()}
+}
+
+// isNoList says whether an answer of this kind is not a list of objects, though
+// client-go makes an empty one of it: everything would be taken for deleted. (What
+// the kind of a list is called is up to the CRD: spec.names.listKind.)
+func (l *lane) isNoList(kind string) bool {
+	return !l.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", l.resource.Kind}, kind)
 }
 
 // allSeen says whether the list that was begun has had everything on this page.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/selection"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -22,6 +25,9 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	}
 	terms := fields.Set{}
 	if o.Name != "" {
+		if reasons := path.IsValidPathSegmentName(o.Name); len(reasons) > 0 {
+			return "", &OptionsError{"Name", fmt.Sprintf("%q %s", o.Name, strings.Join(reasons, ", "))}
+		}
 		terms["metadata.name"] = o.Name
 	}
 	if ref := o.InvolvedObject; ref != nil {
@@ -39,19 +45,40 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 		}
 	}
 	if len(terms) == 0 {
-		return o.FieldSelector, nil
+		return o.FieldSelector, o.unsatisfiable(given)
 	}
 	var all []fields.Selector
 	if !given.Empty() {
 		all = append(all, given)
 	}
 	for _, field := range slices.Sorted(maps.Keys(terms)) {
-		if other, ok := given.RequiresExactMatch(field); ok && other != terms[field] {
-			return "", &OptionsError{"FieldSelector", fmt.Sprintf("it wants %s to be %q, another option wants %q: no object is both", field, other, terms[field])}
-		}
 		all = append(all, fields.OneTermEqualSelector(field, terms[field]))
 	}
-	return fields.AndSelectors(all...).String(), nil
+	selector := fields.AndSelectors(all...)
+	return selector.String(), o.unsatisfiable(selector)
+}
+
+// unsatisfiable says what of a selector no object can match.
+func (o *Options) unsatisfiable(s fields.Selector) error {
+	wanted := map[string]string{}
+	for _, r := range s.Requirements() {
+		if r.Operator == selection.NotEquals {
+			continue
+		}
+		if other, ok := wanted[r.Field]; ok && other != r.Value {
+			return &OptionsError{"FieldSelector", fmt.Sprintf("it, or another option with it, wants %s to be %q and %q: no object is both", r.Field, other, r.Value)}
+		}
+		wanted[r.Field] = r.Value
+	}
+	for _, r := range s.Requirements() {
+		if value, ok := wanted[r.Field]; ok && value == r.Value && r.Operator == selection.NotEquals {
+			return &OptionsError{"FieldSelector", fmt.Sprintf("it, or another option with it, wants %s to be %q, and not to be: no object is both", r.Field, value)}
+		}
+	}
+	if n, ok := wanted["metadata.namespace"]; ok && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, n) {
+		return &OptionsError{"FieldSelector", fmt.Sprintf("it wants objects of the namespace %q, which is none of Namespaces", n)}
+	}
+	return nil
 }
 
 // involvedField begins the fields of an event that name what it is about. (The

@@ -57,8 +57,8 @@ const (
 	// Never is the default: it takes ctx, Stop, a break, or a final error.
 	Never End = "never"
 	// AtFirstClose ends it when the server ends a watch (the first of several) that
-	// had told SYNCED. If the server does so with an error other than 410, that is
-	// yielded.
+	// had told SYNCED. If the server does so with an error, that is yielded; but a
+	// 410 is a gap (OnExpired), and not the end.
 	AtFirstClose End = "at first close"
 	// WhenSynced ends it after the first SYNCED.
 	WhenSynced End = "when synced"

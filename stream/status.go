@@ -79,8 +79,9 @@ func (s *Stream) Status() Status {
 
 // Position returns how far the sequence has been told, for From. It is to be
 // called in the loop body, where it includes the event that is being handled, or
-// when no range is running: then it is where the last one ended. It takes time and
-// memory in proportion to the objects that exist.
+// when no range is running: then it is where the last one ended. (Before the first
+// SYNCED of a range that began at Now it is worth nothing: From it, everything is
+// told.) It takes time and memory in proportion to the objects that exist.
 func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	lanes := s.lanes

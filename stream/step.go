@@ -15,8 +15,9 @@ const (
 	// maxTries is how often a page may fail before the list begins again, and how
 	// often a streaming list may break off before a paged one is tried.
 	maxTries = 3
-	// maxVacant pages in a row may hold nothing new: a kube-apiserver has no such
-	// pages, and a list that goes on like that has no end.
+	// maxVacant pages in a row may hold nothing new before the next ones are asked for
+	// more and more slowly. A kube-apiserver has no such pages; a proxy that filters
+	// them may, and a server that goes round in circles.
 	maxVacant = 3
 	// maxEmpty connections in a row may close soon and without a frame before the
 	// version counts as expired (kubernetes/kubernetes#104171, #137089).
@@ -33,6 +34,7 @@ const (
 
 var (
 	errInconsistent = errors.New("the pages of the list do not fit together: another resourceVersion, or pages that were read before")
+	errVacant       = errors.New("page after page holds nothing new")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 	errBehind       = errors.New("the server answered with an older resourceVersion than it did before")
 	errNoMarker     = errors.New("the server did not end its initial events with a bookmark that says so")

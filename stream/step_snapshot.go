@@ -34,12 +34,16 @@ func (s listing) page(in page) (state, []output) {
 	} else {
 		s.vacant = 0
 	}
-	if slices.Contains(s.tokens, in.token) || s.vacant >= maxVacant {
+	if slices.Contains(s.tokens, in.token) {
 		return s.again(false, errInconsistent), nil
 	}
 	out = append(out, tellPage{s.told()})
 	if in.token != "" {
-		return listing{memory: s.memory, tokens: append(s.tokens, in.token), list: in.rv, vacant: s.vacant}, out
+		next := listing{memory: s.memory, tokens: append(s.tokens, in.token), list: in.rv, vacant: s.vacant}
+		if s.vacant > maxVacant {
+			return waiting{s.vacant - maxVacant, 0, errVacant, next}, out
+		}
+		return next, out
 	}
 	out = append(out, s.end(in.rv))
 	return connecting{memory: s.memory, owed: true}, out

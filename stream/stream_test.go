@@ -258,6 +258,27 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"it lists nothing, and deletes nothing"},
+		{"a Table for a list",
+			[]exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ERROR 410 Expired")},
+				{"list", func(*http.Request) (*http.Response, error) {
+					return respondJSON(200, map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{"resourceVersion": "9"}})
+				}},
+				{"list", list("20", "", "a@2")},
+				{"watch 20", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
+			"it has no items, which does not mean that there are none"},
+		{"a list of a kind that is not called so",
+			[]exchange{
+				{"list", func(*http.Request) (*http.Response, error) {
+					return respondJSON(200, map[string]any{"kind": "WidgetCollection", "apiVersion": "example.com/v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": []any{object("a@2")}})
+				}},
+				{"watch 5", watch("open")},
+			},
+			[]string{"ADDED a@2", "SYNCED 5"},
+			"spec.names.listKind is up to the CRD"},
 		{"an item without a name",
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@2")},

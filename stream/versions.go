@@ -1,6 +1,10 @@
 package stream
 
-import "k8s.io/apimachinery/pkg/util/resourceversion"
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
 
 // notAfter says that version a is known to be b or older. Versions that can't
 // be compared are trusted to come in order.
@@ -15,9 +19,9 @@ func before(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// usable says whether a watch can begin at a version: at "0" it would begin at
-// any, possibly in the past.
-func usable(rv string) bool { return rv != "" && rv != "0" }
+// usable says whether a watch can begin at a version: at "0", however it is
+// written, it would begin at any, possibly in the past.
+func usable(rv string) bool { return strings.Trim(rv, "0") != "" }
 
 // follows says whether a version is of the same sort as another: a server whose
 // versions are numbers sends no words.

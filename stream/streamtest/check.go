@@ -157,6 +157,9 @@ func (c *checker) event(i int, ev stream.Event) {
 		return
 	}
 	if ev.Type == stream.Synced {
+		if s := c.sources[0]; ev.ResourceVersion == "" && len(c.sources) == 1 && s.versioned {
+			c.report(ErrSilent, i, "it does not say up to which version")
+		}
 		c.synced(i, ev)
 		return
 	}
@@ -191,6 +194,9 @@ func (c *checker) synced(i int, ev stream.Event) {
 // wellFormed reports events whose fields contradict each other.
 func (c *checker) wellFormed(i int, ev stream.Event) bool {
 	why := ""
+	if r := c.events[0].Resource; ev.Resource.GroupVersionResource != r.GroupVersionResource {
+		c.report(ErrInvented, i, "it is of another resource than the first event, "+r.String())
+	}
 	switch ev.Type {
 	case stream.Added, stream.Modified, stream.Deleted:
 		switch {
@@ -208,8 +214,15 @@ func (c *checker) wellFormed(i int, ev stream.Event) bool {
 			return true
 		}
 	case stream.Bookmark, stream.Synced, stream.Gap:
-		if ev.Object != nil {
+		switch {
+		case ev.Object != nil:
 			why = "it is not about an object"
+		case ev.Type == stream.Gap && ev.ResourceVersion != "":
+			why = "a GAP is at no version"
+		case ev.Type != stream.Gap && ev.Gap != nil:
+			why = "only GAP has details"
+		case ev.Type == stream.Synced && ev.ResourceVersion != "" && len(c.sources) > 1:
+			why = "a SYNCED of several namespaces has no version"
 		}
 	default:
 		why = "there is no such type"

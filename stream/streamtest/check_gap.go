@@ -123,6 +123,9 @@ func (s *source) goneNews(w world, ev stream.Event) *problem {
 	if !identityOnly(ev.Object) {
 		return &problem{ErrInvented, "of a removal that is inferred only the identity is known"}
 	}
+	if !s.hasKind(ev) {
+		return &problem{ErrInvented, "its apiVersion and kind are not those of the objects of this resource"}
+	}
 	for epoch, t := range s.timelines {
 		if epoch < w.epoch {
 			continue
@@ -158,6 +161,21 @@ func (s *source) hides(key types.NamespacedName) bool {
 	}
 	_, ok := s.told[key]
 	return (s.silent || s.unknown && s.lost) && !ok
+}
+
+// hasKind says whether the object is of the kind that the others are.
+func (s *source) hasKind(ev stream.Event) bool {
+	if s.opts.Transform != nil {
+		return true // it may have changed that
+	}
+	for _, t := range s.timelines {
+		for _, e := range t {
+			if e.object != nil {
+				return e.object.GroupVersionKind() == ev.Object.GroupVersionKind()
+			}
+		}
+	}
+	return true
 }
 
 // was says whether the object ever had the version of ev.

@@ -180,10 +180,14 @@ func (s *source) open(i int) {
 	s.phase = gap
 }
 
+var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison, stream.GapUnversioned, stream.GapRestarted}
+
 func (s *source) gap(i int, ev stream.Event) {
 	switch g := ev.Gap; {
-	case g == nil || g.Reason == "":
+	case g == nil || !slices.Contains(reasons, g.Reason):
 		s.report(ErrSilent, i, "it does not say why")
+	case g.Duration < 0:
+		s.report(ErrSilent, i, "its duration is negative")
 	case g.From == "" && s.phase == live && s.versioned:
 		s.report(ErrSilent, i, "it does not say from where")
 	case s.opts.IndexNone && !g.HistoryLost:

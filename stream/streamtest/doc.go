@@ -16,6 +16,11 @@
 // that a test can run in a testing/synctest bubble, where hours take no time. It is
 // an http.Handler too: httptest.NewServer(srv) puts it on a real network.
 //
+// client-go's informers run on it, too. In a bubble, let
+// k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers be without its second one
+// first: that slows errors down by a clock outside of the bubble, and would sleep
+// for decades.
+//
 // # Scripts
 //
 // [Server.Apply] reads a script: one fault a line, empty lines and comments from #

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,10 @@ func (s *Server) serveObject(c *conn, q *query) {
 }
 
 func (s *Server) object(q *query, contentType string, body []byte) (int, any, error) {
+	media, _, _ := strings.Cut(contentType, ";")
+	if (q.Verb == "create" || q.Verb == "update") && media != "" && media != "application/json" {
+		return 0, nil, unsupportedMedia("application/json")
+	}
 	switch q.Verb {
 	case "get":
 		return s.get(q)
@@ -90,13 +95,17 @@ func readObject(q *query, body []byte) (*unstructured.Unstructured, error) {
 	return o, nil
 }
 
+func unsupportedMedia(known string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " + known,
+	}}
+}
+
 // patch knows merge patches only (RFC 7386).
 func (s *Server) patch(q *query, contentType string, body []byte) (int, any, error) {
 	if contentType != "application/merge-patch+json" {
-		return 0, nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
-			Message: "the body of the request was in an unknown format - accepted media types include: application/merge-patch+json",
-		}}
+		return 0, nil, unsupportedMedia("application/merge-patch+json")
 	}
 	old, exists := s.store.table(q.resource.GroupResource()).objects[joinKey(q.Namespace, q.Name)]
 	if !exists {

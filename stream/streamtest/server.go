@@ -113,7 +113,10 @@ func (s *Server) find(group, version, plural string) (gvr.Resource, bool) {
 // Config is for clients of this server. Its transport needs no network, so that
 // clients can be held in a synctest bubble.
 func (s *Server) Config() *rest.Config {
-	return &rest.Config{Host: "http://streamtest", Transport: transport{s}, QPS: -1}
+	return &rest.Config{
+		Host: "http://streamtest", Transport: transport{s}, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+	}
 }
 
 // Client is client-go's own dynamic client for Config.
