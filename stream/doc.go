@@ -49,7 +49,7 @@
 // trusted to come in order, and can't show that a server has gone back in time.
 // Nor can numbers, once the server has passed them again: it must be asked in
 // between, which is after every end of a watch that was not planned, and after
-// IdleTimeout.
+// IdleTimeout; and only who may list can ask.
 //
 // An event that can't be read is asked for three times, and then gone around with
 // a GAP. A list that can't be read is tried again for as long as it takes.

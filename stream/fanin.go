@@ -87,14 +87,17 @@ func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
 
 func (f fanIn) merge(ctx context.Context, n int) error {
 	all := barrier{synced: make([]bool, n), missing: n}
+	over := false
 	for ended := 0; ended < n; {
 		select {
 		case t := <-f.turns:
-			if err := f.serve(t, &all); err != nil {
+			err := f.serve(t, &all)
+			if err != nil || over && all.missing == 0 {
 				return err
 			}
 		case end := <-f.ends:
-			if end.err != nil || end.panicked != nil || f.first {
+			over = over || f.first // but the snapshots are told to their end
+			if end.err != nil || end.panicked != nil || over && all.missing == 0 {
 				return end.err // loop panics, where that is due
 			}
 			ended++

@@ -241,4 +241,20 @@ func TestAtFirstCloseOfSeveral(t *testing.T) {
 			t.Errorf("with the first of them all end: one of them can't be left unwatched (-want +got):\n%s", diff)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		n := namespaces{
+			"one": {t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1s")}}},
+			"two": {t: t, exchanges: []exchange{
+				{"list", func(r *http.Request) (*http.Response, error) {
+					time.Sleep(20 * time.Second)
+					return list("5", "", "b@3")(r)
+				}},
+				{"watch 5", watch("open")},
+			}},
+		}
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, End: stream.AtFirstClose})
+		if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "SYNCED "}, record(t, s, time.Minute)); diff != "" {
+			t.Errorf("half a snapshot is none (-want +got):\n%s", diff)
+		}
+	})
 }

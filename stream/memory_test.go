@@ -57,6 +57,7 @@ func fail(m *memory)        { m.fail = true }
 func lossy(m *memory)       { m.lossy = true }
 func partial(m *memory)     { m.partial = true }
 func quiet(m *memory)       { m.quiet = true }
+func wanted(m *memory)      { m.wanted = true }
 func initial(m *memory)     { m.initial = true }
 func blind(m *memory)       { m.blind = true }
 func broken(m *memory)      { m.current = false }

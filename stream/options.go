@@ -72,8 +72,8 @@ type Options struct {
 	// another one is opened where it left off. Zero means 90 seconds: a
 	// kube-apiserver sends a bookmark every minute.
 	IdleTimeout time.Duration
-	// GiveUpAfter is how long requests may fail in a row before the last failure
-	// becomes final (*GiveUpError). Zero means for ever.
+	// GiveUpAfter is how long requests may fail, or go unanswered, in a row before the
+	// last failure becomes final (*GaveUpError). Zero means for ever.
 	GiveUpAfter time.Duration
 
 	// Trace is told of what happens. Nil means nobody is.
@@ -112,6 +112,7 @@ func (o *Options) rules(from Start, fake, noStreamedLists bool) rules {
 		quiet:   from.kind == startNow,
 		partial: (from.kind == startAfter || from.position.Partial) && o.Index != IndexNone,
 		until:   o.End,
+		wanted:  o.InitialList == ListStreamed && !fake,
 		initial: o.InitialList == ListStreamed && !fake && !noStreamedLists,
 		blind:   fake,
 	}

@@ -106,7 +106,10 @@ func (p *play) run() {
 	if rec.Err != nil && !errors.Is(rec.Err, errTimeUp) {
 		// A refusal before the first SYNCED is final. Nothing is owed after that.
 		var refused *stream.RequestError
-		if !errors.As(rec.Err, &refused) || synced(rec.Events) {
+		var gap *stream.GapError
+		switch {
+		case p.options.OnExpired == stream.Fail && errors.As(rec.Err, &gap):
+		case !errors.As(rec.Err, &refused), synced(rec.Events):
 			p.Errorf("it ended with %v", rec.Err)
 		}
 		p.check.Settled = false
@@ -173,6 +176,9 @@ func (p *play) choose() {
 		o.PageSize = 2 // 1 is a probe, to the script
 	}
 	o.Bookmarks = p.chance(30)
+	if p.chance(5) {
+		o.OnExpired = stream.Fail
+	}
 	o.MetadataOnly = p.chance(5)
 	if o.MetadataOnly {
 		p.check.Transform = func(u *unstructured.Unstructured) {
@@ -251,7 +257,8 @@ func (p *play) fault() string {
 	case 7:
 		return "list " + nth + ": " + p.pick("no version", "404", "403", "401")
 	default:
-		return p.pick("watch ", "probe ") + nth + ": " + p.pick("403", "401", "404")
+		// Who may not list can't see that the server has gone back in time.
+		return p.pick("watch "+nth+": 403", "watch "+nth+": 401", "watch "+nth+": 404", "probe "+nth+": 401", "probe "+nth+": 404")
 	}
 }
 
@@ -329,7 +336,14 @@ func (p *play) record(lively bool) streamtest.Recording {
 		defer mu.Unlock()
 		statuses = append(statuses, s)
 	}}
-	s, err := stream.New(p.srv.Client(), p.r, &o)
+	client := p.srv.Client()
+	if p.chance(50) {
+		var err error
+		if client, err = stream.NewClient(p.srv.Config()); err != nil {
+			p.Fatal(err)
+		}
+	}
+	s, err := stream.New(client, p.r, &o)
 	if err != nil {
 		p.Fatal(err)
 	}

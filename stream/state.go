@@ -97,7 +97,8 @@ type rules struct {
 	partial bool // the index lacks what existed before the start at a version
 	quiet   bool // the first snapshot is not told
 	until   End  // when the sequence ends by itself
-	initial bool // streaming lists are to be used
+	wanted  bool // streaming lists are wanted
+	initial bool // ... and not known to be missing
 	blind   bool // no probing at all: client-go's fakes
 }
 

@@ -71,8 +71,10 @@ func (m *memory) stale(rv string, initial bool) state {
 func (s listing) failed(err error) state {
 	if len(s.tokens) == 0 {
 		switch {
-		case mayNotList(err) && s.initial && (s.synced || s.initials < maxTries):
-			// Who may watch but not list has streaming lists.
+		case mayNotList(err) && s.wanted && (s.synced || s.initials < maxTries):
+			// Who may watch but not list has streaming lists, if anything: also if they
+			// seemed to be missing, as they do while servers are upgraded.
+			s.initial = true
 			return s.again(true, err)
 		case !s.synced && isRefusal(err):
 			return stopped{err}
@@ -122,6 +124,7 @@ func (s replaying) frame(in frame) (state, []output) {
 // unsupported reads a list instead, now and from now on.
 func (s replaying) unsupported(cause error) (state, []output) {
 	s.initial = false
+	s.initials++
 	if end := s.unrepeatable(cause); end != nil {
 		return end, nil
 	}

@@ -8,8 +8,8 @@
 // that has not expired, bookmarks, streaming lists (sendInitialEvents), label
 // selectors, PartialObjectMetadata, discovery in both forms, and errors in the
 // kube-apiserver's words. The differences: field selectors may name any dotted path,
-// there are no subresources, no validation, no server-side apply, no protobuf,
-// and patches are merge patches only. An update that changes nothing makes no new
+// there are no subresources, no validation, no dry runs, no server-side apply, no
+// protobuf, and patches are merge patches only. An update that changes nothing makes no new
 // version, as ever.
 //
 // [Server.Config] and [Server.Client] reach it through an in-memory transport, so

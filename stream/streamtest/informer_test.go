@@ -85,3 +85,21 @@ func TestTypedClient(t *testing.T) {
 		t.Errorf("protobuf is not spoken here: got %v", err)
 	}
 }
+
+func TestCreateTakesAnyNumber(t *testing.T) {
+	srv := streamtest.NewServer(widgets)
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": 3, "weight": 1.5}}}
+	o.SetNamespace("shop")
+	o.SetName("door")
+	stored, err := srv.Create(widgets, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"size": int64(3), "weight": 1.5}, stored.Object["spec"]); diff != "" {
+		t.Errorf("an int is a number like any other (-want +got):\n%s", diff)
+	}
+	o.Object["spec"] = make(chan int)
+	if _, err := srv.Update(widgets, o); !apierrors.IsBadRequest(err) {
+		t.Errorf("what is no JSON: got %v", err)
+	}
+}

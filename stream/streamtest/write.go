@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -101,8 +102,26 @@ func (s *Server) locked(f func() (*unstructured.Unstructured, error)) (*unstruct
 	return f()
 }
 
+// ownCopy copies through JSON, as a request does: an int, which DeepCopy panics
+// at, is a number like any other.
+func ownCopy(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	b, err := json.Marshal(o.Object)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("the object can't be written as JSON: " + err.Error())
+	}
+	value, err := readJSON(b)
+	object, ok := value.(map[string]any)
+	if err != nil || !ok {
+		return nil, apierrors.NewBadRequest("the object is not a JSON object")
+	}
+	return &unstructured.Unstructured{Object: object}, nil
+}
+
 func (s *Server) create(r gvr.Resource, namespace string, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object.Object)}
+	o, err := ownCopy(object)
+	if err != nil {
+		return nil, err
+	}
 	if o.GetName() == "" && o.GetGenerateName() != "" {
 		o.SetName(fmt.Sprintf("%s%05x", o.GetGenerateName(), s.uids+1))
 	}
@@ -123,7 +142,10 @@ func (s *Server) create(r gvr.Resource, namespace string, object *unstructured.U
 }
 
 func (s *Server) update(r gvr.Resource, namespace, name string, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object.Object)}
+	o, err := ownCopy(object)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.checkWrite(r, namespace, o); err != nil {
 		return nil, err
 	}
