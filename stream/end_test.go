@@ -175,3 +175,14 @@ func TestAcked(t *testing.T) {
 		break // leaves the sequence as well, or this would panic
 	}
 }
+
+func TestStatusAfterTheEndThatWasWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
+		s := newStream(t, sc.client(), &stream.Options{End: stream.WhenSynced})
+		record(t, s, time.Minute)
+		if got := s.Status(); got.State != stream.Stopped || !got.Synced || got.ResourceVersion != "5" || got.Cause != nil {
+			t.Errorf("got %+v, want Stopped, synced at 5, for no bad reason", got)
+		}
+	})
+}

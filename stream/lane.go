@@ -62,7 +62,8 @@ func (l *lane) begin(from Start) state {
 	l.report.resourceVersion(rv)
 	r := l.options.rules(from, l.fake, l.noStreamedLists())
 	l.report.known(!r.partial && !r.lossy)
-	return start(r, rv)
+	// Without an index nobody knows which part of a snapshot was told.
+	return start(r, rv, r.lossy && rv == "" && from.position.Partial)
 }
 
 // loop runs until the sequence ends and returns why.

@@ -73,6 +73,13 @@ func (r *report) set(t *Trace, next Status) {
 	}
 }
 
+// synced reports that SYNCED is told.
+func (r *report) synced() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Synced = true
+}
+
 // known reports whether the index knows all that there is.
 func (r *report) known(everything bool) {
 	r.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/selection"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +25,7 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	}
 	terms := fields.Set{}
 	if o.Name != "" {
-		if reasons := path.IsValidPathSegmentName(o.Name); len(reasons) > 0 {
+		if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
 			return "", &OptionsError{"Name", fmt.Sprintf("%q %s", o.Name, strings.Join(reasons, ", "))}
 		}
 		terms["metadata.name"] = o.Name

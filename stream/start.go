@@ -34,8 +34,8 @@ func After(resourceVersion string) Start { return Start{kind: startAfter, versio
 
 // From goes on where p was taken (Stream.Position): with what happened after it,
 // or if the server no longer knows that, with GAP and the differences. A position
-// from within a snapshot goes on with the rest of the snapshot, or without an index
-// begins it anew.
+// from within a snapshot goes on with the rest of the snapshot; without an index that
+// is a GAP (GapRestarted), and everything once more.
 func From(p checkpoint.Position) Start { return Start{kind: startFrom, position: p} }
 
 // OnExpired says what becomes of a gap: what happened since a resourceVersion

@@ -151,6 +151,13 @@ func TestStarts(t *testing.T) {
 			},
 			[]string{"ADDED b@8", "DELETED a@2 inferred", "SYNCED 9"},
 			"the rest of the snapshot"},
+		{"from a position within a snapshot, without an index", stream.Options{Start: stream.From(checkpoint.Position{Partial: true}), Index: stream.IndexNone},
+			[]exchange{
+				{"list", list("9", "", "a@2", "b@8")},
+				{"watch 9", watch("open")},
+			},
+			[]string{"GAP restarted from  to 9 history lost", "ADDED a@2", "ADDED b@8", "SYNCED 9"},
+			"a part of it was told, and nobody knows which"},
 	})
 }
 

@@ -41,9 +41,12 @@ var (
 )
 
 // start is the state of a new range that goes on at rv, or begins with a
-// snapshot if that is empty.
-func start(r rules, rv string) state {
-	m := memory{rules: r, rv: rv}
+// snapshot if that is empty: with another one, if a part of one was told.
+func start(r rules, rv string, begun bool) state {
+	m := memory{rules: r, rv: rv, begun: begun}
+	if end := m.unrepeatable(nil); end != nil {
+		return end
+	}
 	if rv != "" || r.quiet && r.lossy && !r.blind {
 		return m.resume(true, false)
 	}

@@ -5,7 +5,7 @@ import apierrors "k8s.io/apimachinery/pkg/api/errors"
 func (s connecting) opened() (state, []output) {
 	switch {
 	case s.initial:
-		if s.rv != "" || s.floor != "" || s.gap != nil {
+		if s.rv != "" || s.floor != "" || s.gap != nil || s.begun {
 			return replaying{s.memory, true}, nil
 		}
 		out := s.begin("")
