@@ -50,20 +50,30 @@ func (s *Stream) newLane(namespace string, emit func(Event) error) *lane {
 
 // begin is the state that the lane starts in.
 func (l *lane) begin(from Start) state {
-	rv := from.version
+	r := l.options.rules(from, l.fake, l.noStreamedLists())
+	b := beginning{rv: from.version}
 	if from.kind == startFrom {
-		rv = from.position.ResourceVersions[l.namespace]
-		for _, o := range from.position.Objects {
-			if l.index != nil && (l.namespace == "" || o.Namespace == l.namespace) {
-				l.index.enter(knownObject(o))
-			}
+		b = l.enter(from.position)
+	}
+	l.report.resourceVersion(b.rv)
+	l.report.known(!r.partial && !r.lossy)
+	return start(r, b)
+}
+
+// enter takes over what a position knows of this lane's objects.
+func (l *lane) enter(p checkpoint.Position) beginning {
+	b := beginning{rv: p.ResourceVersions[l.namespace]}
+	b.begun = b.rv == "" && p.Partial && l.index == nil
+	for _, o := range p.Objects {
+		if l.index == nil || l.namespace != "" && o.Namespace != l.namespace {
+			continue
+		}
+		l.index.enter(knownObject(o))
+		if b.rv == "" && (b.floor == "" || before(b.floor, o.ResourceVersion)) {
+			b.floor = o.ResourceVersion
 		}
 	}
-	l.report.resourceVersion(rv)
-	r := l.options.rules(from, l.fake, l.noStreamedLists())
-	l.report.known(!r.partial && !r.lossy)
-	// Without an index nobody knows which part of a snapshot was told.
-	return start(r, rv, r.lossy && rv == "" && from.position.Partial)
+	return b
 }
 
 // loop runs until the sequence ends and returns why.

@@ -380,10 +380,12 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	defer cancel()
 	stop := p.IntN(20)
 	var writer sync.WaitGroup
+	other := *p // how often it draws depends on when it is stopped
+	other.Rand = rand.New(rand.NewPCG(p.Uint64(), 3))
 	writer.Go(func() {
 		for ctx.Err() == nil {
 			time.Sleep(time.Second)
-			p.writes()
+			other.writes()
 		}
 	})
 	for _, err := range s.Events(ctx) {

@@ -151,6 +151,14 @@ func TestStarts(t *testing.T) {
 			},
 			[]string{"ADDED b@8", "DELETED a@2 inferred", "SYNCED 9"},
 			"the rest of the snapshot"},
+		{"from a position within a snapshot, to a replica that lags", stream.Options{Start: position("", knownAs("a", "7"))},
+			[]exchange{
+				{"list", list("5", "", "a@4")},
+				{"list", list("9", "", "a@7", "b@8")},
+				{"watch 9", watch("open")},
+			},
+			[]string{"ADDED b@8", "SYNCED 9"},
+			"never back in time, not even to what was there before"},
 		{"from a position within a snapshot, without an index", stream.Options{Start: stream.From(checkpoint.Position{Partial: true}), Index: stream.IndexNone},
 			[]exchange{
 				{"list", list("9", "", "a@2", "b@8")},

@@ -40,14 +40,20 @@ var (
 	errNoMarker     = errors.New("the server did not end its initial events with a bookmark that says so")
 )
 
-// start is the state of a new range that goes on at rv, or begins with a
-// snapshot if that is empty: with another one, if a part of one was told.
-func start(r rules, rv string, begun bool) state {
-	m := memory{rules: r, rv: rv, begun: begun}
+// beginning is what is known at the start of a range.
+type beginning struct {
+	rv    string // that it goes on at; empty: with a snapshot
+	floor string // that the snapshot must not be older than
+	begun bool   // a part of one was told, and nobody knows which
+}
+
+// start is the state of a new range.
+func start(r rules, b beginning) state {
+	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun}
 	if end := m.unrepeatable(nil); end != nil {
 		return end
 	}
-	if rv != "" || r.quiet && r.lossy && !r.blind {
+	if m.rv != "" || r.quiet && r.lossy && !r.blind {
 		return m.resume(true, false)
 	}
 	return m.snapshot(m.initial)

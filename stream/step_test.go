@@ -47,24 +47,24 @@ func check(t *testing.T, rows []transition) {
 
 func TestStart(t *testing.T) {
 	tests := []struct {
-		r     rules
-		rv    string
-		begun bool
-		want  state
-		why   string
+		r    rules
+		b    beginning
+		want state
+		why  string
 	}{
-		{rules{}, "", false, listing{}, "pages, where streaming lists are not wanted or not there"},
-		{rules{initial: true}, "", false, connecting{memory: first(initial), initial: true}, "the snapshot comes with the watch"},
-		{rules{quiet: true, initial: true}, "", false, connecting{memory: first(quiet, initial), initial: true}, "what is not told must still be known"},
-		{rules{quiet: true, lossy: true, initial: true}, "", false, probing{memory: first(quiet, lossy, initial), owed: true}, "where nothing is known, a version is all it takes"},
-		{rules{quiet: true, lossy: true, blind: true}, "", false, listing{memory: first(quiet, lossy, blind)}, "client-go's fake lists as any"},
-		{rules{partial: true, initial: true}, "7", false, probing{memory: first(partial, initial, rv("7")), owed: true}, "the server may have gone back behind it"},
-		{rules{blind: true}, "7", false, connecting{memory: first(blind, rv("7")), owed: true}, "client-go's fake has no past"},
-		{rules{lossy: true}, "", true, listing{memory: first(lossy, begun)}, "the rest of a snapshot, of which nobody knows what it is: a GAP"},
-		{rules{lossy: true, fail: true}, "", true, stopped{&GapError{Reason: GapRestarted}}, "likewise, to one who would rather fail"},
+		{rules{}, beginning{}, listing{}, "pages, where streaming lists are not wanted or not there"},
+		{rules{initial: true}, beginning{}, connecting{memory: first(initial), initial: true}, "the snapshot comes with the watch"},
+		{rules{quiet: true, initial: true}, beginning{}, connecting{memory: first(quiet, initial), initial: true}, "what is not told must still be known"},
+		{rules{quiet: true, lossy: true, initial: true}, beginning{}, probing{memory: first(quiet, lossy, initial), owed: true}, "where nothing is known, a version is all it takes"},
+		{rules{quiet: true, lossy: true, blind: true}, beginning{}, listing{memory: first(quiet, lossy, blind)}, "client-go's fake lists as any"},
+		{rules{partial: true, initial: true}, beginning{rv: "7"}, probing{memory: first(partial, initial, rv("7")), owed: true}, "the server may have gone back behind it"},
+		{rules{blind: true}, beginning{rv: "7"}, connecting{memory: first(blind, rv("7")), owed: true}, "client-go's fake has no past"},
+		{rules{initial: true}, beginning{floor: "7"}, connecting{memory: first(initial, floor("7")), initial: true}, "the rest of a snapshot, which must not be older than what was told of it"},
+		{rules{lossy: true}, beginning{begun: true}, listing{memory: first(lossy, begun)}, "the rest of a snapshot, of which nobody knows what it is: a GAP"},
+		{rules{lossy: true, fail: true}, beginning{begun: true}, stopped{&GapError{Reason: GapRestarted}}, "likewise, to one who would rather fail"},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, start(tt.r, tt.rv, tt.begun), cmp.AllowUnexported(listing{}, connecting{}, probing{}, stopped{}, memory{}, rules{})); diff != "" {
+		if diff := cmp.Diff(tt.want, start(tt.r, tt.b), cmp.AllowUnexported(listing{}, connecting{}, probing{}, stopped{}, memory{}, rules{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}
 	}
