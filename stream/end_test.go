@@ -96,7 +96,7 @@ func TestErrorsAreOfAKind(t *testing.T) {
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", tt.answer}}}).client(), nil)
-			for _, err := range s.Events(t.Context()) {
+			for _, err := range s.Events(anHour(t)) {
 				for kind, target := range kinds {
 					if errors.Is(err, target) != (kind == tt.kind) {
 						t.Errorf("%s: errors.Is(%v, %v) = %v", tt.why, err, target, kind != tt.kind)
@@ -149,7 +149,7 @@ func TestUntilEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}}}
 		s := newStream(t, sc.client(), nil)
-		ev, err := stream.Until(s.Events(t.Context()), func(ev stream.Event) (bool, error) { return ev.Type == stream.Modified, nil })
+		ev, err := stream.Until(s.Events(anHour(t)), func(ev stream.Event) (bool, error) { return ev.Type == stream.Modified, nil })
 		if err != nil || text(ev) != "MODIFIED a@6" {
 			t.Errorf("got %v, %v", ev, err)
 		}

@@ -119,7 +119,7 @@ func TestSeveralNamespacesEnd(t *testing.T) {
 				s := newStream(t, n.client(), &tt.options)
 				var last error
 				var kinds []stream.Type
-				for ev, err := range s.Events(t.Context()) {
+				for ev, err := range s.Events(anHour(t)) {
 					last = err
 					kinds = append(kinds, ev.Type)
 					if tt.leave != nil {
@@ -171,7 +171,7 @@ func TestSeveralNamespacesPanic(t *testing.T) {
 						}
 					}
 				}()
-				for range s.Events(t.Context()) {
+				for range s.Events(anHour(t)) {
 					body()
 				}
 			})
@@ -189,7 +189,7 @@ func TestSeveralNamespacesWait(t *testing.T) {
 		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}})
 		var mu sync.Mutex
 		events := 0
-		for range s.Events(t.Context()) {
+		for range s.Events(anHour(t)) {
 			if !mu.TryLock() {
 				t.Fatal("two loop bodies at once")
 			}
@@ -222,7 +222,7 @@ func TestSeveralNamespacesPanicTooLate(t *testing.T) {
 				t.Errorf("recovered %v", p)
 			}
 		}()
-		for ev := range s.Events(t.Context()) {
+		for ev := range s.Events(anHour(t)) {
 			if ev.Type == stream.Synced {
 				break
 			}

@@ -184,7 +184,7 @@ func TestMetadataOnly(t *testing.T) {
 					}
 				}
 				s := newStream(t, client, &stream.Options{MetadataOnly: true})
-				for ev, err := range s.Events(t.Context()) {
+				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -319,3 +319,11 @@ func record(t *testing.T, s *stream.Stream, d time.Duration) []string {
 
 func watchAt(rv int) string { return fmt.Sprint("watch ", rv) }
 func addedAt(rv int) string { return fmt.Sprintf("ADDED o%d@%d", rv, rv) }
+
+// anHour ends a sequence that should have ended long before: in a bubble one that
+// never ends would spin for ever.
+func anHour(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, errTimeUp)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -188,7 +188,7 @@ func TestOnExpired(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", tt.answer}}}
 			var last error
-			for _, err := range newStream(t, s.client(), &stream.Options{OnExpired: stream.Fail}).Events(t.Context()) {
+			for _, err := range newStream(t, s.client(), &stream.Options{OnExpired: stream.Fail}).Events(anHour(t)) {
 				last = err
 			}
 			var gap *stream.GapError
@@ -273,7 +273,7 @@ func TestPosition(t *testing.T) {
 		}}
 		s := newStream(t, sc.client(), nil)
 		var got []string
-		for ev, err := range s.Events(t.Context()) {
+		for ev, err := range s.Events(anHour(t)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -329,7 +329,7 @@ func TestGapDuration(t *testing.T) {
 				}
 				sc.exchanges = append(sc.exchanges, exchange{"list", list("9", "", "a@2")}, exchange{"watch 9", watch("open")})
 				s := newStream(t, sc.client(), nil)
-				for ev, err := range s.Events(t.Context()) {
+				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -357,7 +357,7 @@ func TestFinalErrors(t *testing.T) {
 			}
 			events := 0
 			var last error
-			for _, err := range newStream(t, s.client(), &stream.Options{Namespaces: []string{"default"}}).Events(t.Context()) {
+			for _, err := range newStream(t, s.client(), &stream.Options{Namespaces: []string{"default"}}).Events(anHour(t)) {
 				events++
 				last = err
 			}
@@ -511,7 +511,7 @@ func TestStop(t *testing.T) {
 					s.Stop()
 				}()
 				began := time.Now()
-				for ev, err := range s.Events(t.Context()) {
+				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {
 						t.Errorf("Stop is no error: %v", err)
 					} else if ev.Type != stream.Synced {
@@ -537,7 +537,7 @@ func TestStopWhileTelling(t *testing.T) {
 		}}
 		s := newStream(t, sc.client(), nil)
 		var got []string
-		for ev := range s.Events(t.Context()) {
+		for ev := range s.Events(anHour(t)) {
 			got = append(got, text(ev))
 			s.Stop()
 		}
@@ -575,7 +575,7 @@ func TestLeavingTheLoop(t *testing.T) {
 	}
 	leave := map[string]func(*testing.T, *stream.Stream){
 		"break": func(t *testing.T, s *stream.Stream) {
-			for ev := range s.Events(t.Context()) {
+			for ev := range s.Events(anHour(t)) {
 				if ev.Type == stream.Added {
 					break
 				}
@@ -587,7 +587,7 @@ func TestLeavingTheLoop(t *testing.T) {
 					t.Error("the panic was lost")
 				}
 			}()
-			for ev := range s.Events(t.Context()) {
+			for ev := range s.Events(anHour(t)) {
 				if ev.Type == stream.Added {
 					panic("mine")
 				}
@@ -609,8 +609,8 @@ func TestRangeAgainAfterTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := exchange{"list", status(403, metav1.StatusReasonForbidden)}
 		s := newStream(t, (&script{t: t, exchanges: []exchange{forbidden, forbidden}}).client(), nil)
-		for _, err := range s.Events(t.Context()) {
-			for _, again := range s.Events(t.Context()) {
+		for _, err := range s.Events(anHour(t)) {
+			for _, again := range s.Events(anHour(t)) {
 				if !apierrors.IsForbidden(err) || !apierrors.IsForbidden(again) {
 					t.Errorf("got %v, then %v: the first range was over with its error", err, again)
 				}
@@ -622,9 +622,9 @@ func TestRangeAgainAfterTheLastError(t *testing.T) {
 func TestOneRangeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}}}).client(), nil)
-		for range s.Events(t.Context()) {
+		for range s.Events(anHour(t)) {
 			var errs []error
-			for _, err := range s.Events(t.Context()) {
+			for _, err := range s.Events(anHour(t)) {
 				errs = append(errs, err)
 			}
 			if len(errs) != 1 || !errors.Is(errs[0], stream.ErrBusy) {
