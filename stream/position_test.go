@@ -185,3 +185,40 @@ func TestPositionAtTheStart(t *testing.T) {
 		})
 	}
 }
+
+// A position says whether there may be objects that it does not know, so that one
+// who goes on from it believes the server about these.
+func TestPartialPositions(t *testing.T) {
+	tests := []struct {
+		name    string
+		options stream.Options
+		script  []exchange
+		want    bool
+		why     string
+	}{
+		{"snapshot", stream.Options{}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, false, "everything was told"},
+		{"after a version", stream.Options{Start: stream.After("5")}, []exchange{{"watch 5", watch("open")}}, true, "what existed is not known"},
+		{"after a version, and a gap", stream.Options{Start: stream.After("5")},
+			[]exchange{{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")}}, false, "the snapshot has shown what exists"},
+		{"no index", stream.Options{Index: stream.IndexNone}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, true, "nothing is known"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &tt.options)
+				record(t, s, time.Minute)
+				p := s.Position()
+				if p.Partial != tt.want {
+					t.Errorf("%s: Partial is %v", tt.why, p.Partial)
+				}
+				// Going on from it, the end of an object that was never told.
+				next := &script{t: t, exchanges: []exchange{{"watch " + p.ResourceVersions[""], watch("DELETED z@20", "open")}}}
+				o := stream.Options{Start: stream.From(p), Index: tt.options.Index}
+				told := len(record(t, newStream(t, next.client(), &o), time.Minute)) > 1
+				if told != tt.want {
+					t.Errorf("%s: the end of an unknown object was told: %v", tt.why, told)
+				}
+			})
+		})
+	}
+}
