@@ -1,8 +1,10 @@
-// Package checkpoint holds what it takes to go on with a sequence of events
-// where it was left. It imports no Kubernetes client.
 package checkpoint
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Position is how far a sequence has been told. It is a plain value: whoever
 // keeps it decides how.
@@ -26,4 +28,13 @@ type Object struct {
 	ResourceVersion string
 	// Hidden: it exists, but was not wanted (stream.Options.Select).
 	Hidden bool
+}
+
+// NamespacedName is where the object is.
+func (o Object) NamespacedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+}
+
+func (o Object) compare(other Object) int {
+	return cmp.Or(cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name))
 }

@@ -1,0 +1,28 @@
+// Package checkpoint keeps how far sequences of events have been handled, so that
+// a program can be killed at any instruction, start again, and go on without a
+// loss: also if it was away for longer than the server's history reaches.
+//
+// A Tracker belongs to a Store. Streams that are given it (stream.Options.Checkpoint)
+// mark their events; Event.Ack, in any order and from any goroutine, says that one
+// has been handled. What is kept follows the events that were acked, never one
+// that was not:
+//
+//   - The position moves over contiguous acks only. A bookmark moves it once
+//     everything before it is acked, so that it moves where nothing happens, too.
+//   - It stands at no version while the low-water mark is within a snapshot: the
+//     objects of it that were acked are kept, in whatever order they were, and the
+//     next run is told the rest.
+//   - The name, uid and resourceVersion of every object that was told are kept with
+//     it, so that after an expired version the next run is told the differences,
+//     deletions among them.
+//
+// Acks are committed to the store in batches. What was acked after the last
+// commit comes again in the next run: delivery is at least once. A commit that
+// fails is tried again, shown by Status, and ends nothing.
+//
+// What is kept is bound to an Identity: cluster, resource, namespaces, selectors.
+// Going on with another one is refused with a *MismatchError.
+//
+// The stores are in packages file (a bbolt file) and configmap (a ConfigMap of the
+// cluster); Memory is for tests. This package imports no Kubernetes client.
+package checkpoint

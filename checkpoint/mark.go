@@ -1,0 +1,59 @@
+package checkpoint
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Mark belongs to an event, and says by Ack that the event has been handled. All
+// its methods may be called on nil, and from any goroutine.
+type Mark struct {
+	progress *Progress
+	point    point    // that the low-water mark comes to with it
+	changes  []Change // usually one, which is then in one
+	one      [1]Change
+	told     time.Time
+
+	acked, entered bool
+	next           *Mark   // told after it; nil once it is behind the low-water mark
+	awaits         int     // marks of the same objects that are not entered, within a snapshot
+	awaited        []*Mark // by these
+}
+
+// Change is what an event makes of what is known.
+type Change struct {
+	Object
+	// Gone: it is no more; the Object is only a name.
+	Gone bool
+}
+
+// point is where the low-water mark can be.
+type point struct {
+	version  string // empty within a snapshot
+	partial  bool
+	snapshot int // that it is within; zero for none
+}
+
+// Ack says that the event has been handled. More than once is once; after the
+// next run under the same key has begun it means nothing.
+func (m *Mark) Ack() {
+	if m == nil {
+		return
+	}
+	p := m.progress
+	s := p.session
+	s.mu.Lock()
+	entered, moved := 0, false
+	if !m.acked && !s.over {
+		m.acked = true
+		entered, moved = p.advance(m)
+	}
+	s.mu.Unlock()
+	if entered > 0 || moved {
+		s.tracker.due(entered)
+	}
+}
+
+// pending says which of its objects has a mark that is not entered.
+type pending map[types.NamespacedName]*Mark

@@ -1,0 +1,192 @@
+package checkpoint
+
+import "time"
+
+// Progress is that of one namespace of a sequence, or of the cluster, which has
+// versions of its own. It is for who tells the events: Note, Mark and Pass are to
+// be called by one goroutine at a time, in the order in which things are told.
+type Progress struct {
+	session   *Session
+	namespace string
+	noted     []Change // since the last mark
+	held      bool     // nothing is kept before the first mark is acked
+
+	// What follows is guarded by session.mu.
+	low         point // everything up to here has been acked
+	told        point
+	snapshots   int
+	first, last *Mark // those above the low-water mark
+	unacked     int
+	objects     pending // of the snapshot that is being told
+}
+
+// Hold keeps everything back until the first event's mark has been acked: of a
+// sequence that does not begin with a snapshot half a beginning is none. It must
+// be called before anything else.
+func (p *Progress) Hold() {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	p.held = true
+	p.session.held++
+}
+
+// Note says what the next mark means, or if no event tells it the next Pass.
+func (p *Progress) Note(c Change) { p.noted = append(p.noted, c) }
+
+// Mark returns that of an event, after which the sequence is at a version: empty
+// within a snapshot. Partial is as in Position.
+func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
+	m := &Mark{progress: p, told: time.Now()}
+	if len(p.noted) == 1 {
+		m.one[0] = p.noted[0]
+		m.changes = m.one[:]
+		p.noted = p.noted[:0]
+	} else {
+		m.changes, p.noted = p.noted, nil
+	}
+	s := p.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.unacked++
+	p.append(m, resourceVersion, partial)
+	return m
+}
+
+// Pass is for what is not told as an event, and so needs no ack: a bookmark, the
+// beginning of a snapshot, an object that is not wanted.
+func (p *Progress) Pass(resourceVersion string, partial bool) {
+	s := p.session
+	s.mu.Lock()
+	if p.held || len(p.noted) == 0 && p.told.version == resourceVersion && p.told.partial == partial {
+		s.mu.Unlock()
+		return
+	}
+	m := &Mark{progress: p, acked: true, changes: p.noted}
+	p.noted = nil
+	p.append(m, resourceVersion, partial)
+	_, moved := p.advance(m)
+	s.mu.Unlock()
+	if moved {
+		s.tracker.due(0)
+	}
+}
+
+func (p *Progress) append(m *Mark, version string, partial bool) {
+	if version == "" && p.told.version != "" {
+		p.snapshots++
+		p.objects = pending{}
+	}
+	p.told = point{version: version, partial: partial}
+	if version == "" {
+		p.told.snapshot = p.snapshots
+		p.await(m)
+	} else {
+		p.objects = nil
+	}
+	m.point = p.told
+	if p.last == nil {
+		p.first = m
+	} else {
+		p.last.next = m
+	}
+	p.last = m
+}
+
+// await finds the marks that m must not overtake, within a snapshot.
+func (p *Progress) await(m *Mark) {
+	for _, c := range m.changes {
+		name := c.NamespacedName()
+		if before := p.objects[name]; before != nil && before != m {
+			before.awaited = append(before.awaited, m)
+			m.awaits++
+		}
+		p.objects[name] = m
+	}
+}
+
+// advance enters what the ack of m allows. It returns how many events that were,
+// and whether the low-water mark has moved.
+func (p *Progress) advance(m *Mark) (entered int, moved bool) {
+	if p.first != m {
+		if p.mayOvertake(m) {
+			entered = p.enter(m)
+		}
+		return entered, false
+	}
+	for m := p.first; m != nil && m.acked; m = p.first {
+		entered += p.enter(m)
+		p.first = m.next
+		m.next = nil // who keeps an event must not keep all that follow
+		if p.first == nil {
+			p.last = nil
+		}
+		began := m.point.snapshot != 0 && m.point.snapshot != p.low.snapshot
+		p.low = m.point
+		if began {
+			entered += p.overtake()
+		}
+	}
+	p.session.dirty = true
+	if p.held {
+		p.held = false
+		p.session.held--
+	}
+	return entered, true
+}
+
+// mayOvertake says whether m may be entered though something before it is not:
+// the position is at no version meanwhile, and all that counts is which state of
+// an object was handled last.
+func (p *Progress) mayOvertake(m *Mark) bool {
+	return m.acked && !m.entered && m.awaits == 0 && m.point.snapshot != 0 && m.point.snapshot == p.low.snapshot
+}
+
+// overtake enters what was acked of the snapshot that the low-water mark has come
+// to.
+func (p *Progress) overtake() int {
+	n := 0
+	for m := p.first; m != nil && m.point.snapshot == p.low.snapshot; m = m.next {
+		if p.mayOvertake(m) {
+			n += p.enter(m)
+		}
+	}
+	return n
+}
+
+// enter makes what m says part of the next commit, and of those that waited for
+// it.
+func (p *Progress) enter(m *Mark) int {
+	if m.entered {
+		return 0
+	}
+	m.entered = true
+	for _, c := range m.changes {
+		p.session.enter(c)
+		if name := c.NamespacedName(); p.objects[name] == m {
+			delete(p.objects, name)
+		}
+	}
+	n := 0
+	if !m.told.IsZero() {
+		n = 1
+		p.unacked--
+	}
+	later := m.awaited
+	m.awaited, m.changes = nil, nil
+	for _, l := range later {
+		if l.awaits--; p.mayOvertake(l) {
+			n += p.enter(l)
+		}
+	}
+	return n
+}
+
+// oldest is when the first event that is not acked was told.
+func (p *Progress) oldest() (time.Time, bool) {
+	for m := p.first; m != nil; m = m.next {
+		if !m.acked {
+			return m.told, true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,165 @@
+package checkpoint
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Session is one sequence, from its beginning to its end, under a key. It is made
+// by Tracker.Begin, for who tells the events (package stream does).
+type Session struct {
+	tracker  *Tracker
+	key      string
+	identity Identity
+	position *Position // that it goes on from
+
+	mu       sync.Mutex
+	progress map[string]*Progress // by namespace
+	changed  map[types.NamespacedName]Change
+	dirty    bool // something moved since the last commit
+	reset    bool // what is in the store is not to be kept
+	held     int  // of progress
+	ended    bool // nothing more is told
+	over     bool // ... nor heard
+}
+
+func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session {
+	s := &Session{tracker: t, key: key, identity: id, progress: map[string]*Progress{}}
+	var from Position
+	if saved != nil {
+		from = saved.Position
+		s.position = &from
+	}
+	namespaces := id.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, n := range namespaces {
+		p := &Progress{session: s, low: point{version: from.ResourceVersions[n], partial: from.Partial}}
+		if p.low.version == "" {
+			p.snapshots, p.low.snapshot, p.objects = 1, 1, pending{}
+		}
+		p.told = p.low
+		s.progress[n] = p
+	}
+	return s
+}
+
+// Position is where the sequence has to go on, and nil if it begins.
+func (s *Session) Position() *Position { return s.position }
+
+// Progress returns that of one of Identity.Namespaces, or where there are none of
+// the cluster ("").
+func (s *Session) Progress(namespace string) *Progress { return s.progress[namespace] }
+
+// End says that no more events are told. Those that were can still be acked,
+// until the next Session under the key begins.
+func (s *Session) End() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.tracker.kick()
+}
+
+// enter makes a change part of the next commit.
+func (s *Session) enter(c Change) {
+	if s.tracker.final.Load() {
+		return // it would be kept for nobody
+	}
+	if s.changed == nil {
+		s.changed = map[types.NamespacedName]Change{}
+	}
+	s.changed[c.NamespacedName()] = c
+	s.dirty = true
+}
+
+// take returns what is to be committed, if anything is, and forgets it.
+func (s *Session) take() (Delta, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.dirty || s.held > 0 {
+		return Delta{}, false
+	}
+	d := Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
+	for n, p := range s.progress {
+		if p.low.version != "" {
+			d.ResourceVersions[n] = p.low.version
+		}
+		d.Partial = d.Partial || p.low.partial
+	}
+	for name, c := range s.changed {
+		if c.Gone {
+			d.Gone = append(d.Gone, name)
+		} else {
+			d.Put = append(d.Put, c.Object)
+		}
+	}
+	s.dirty, s.reset, s.changed = false, false, nil
+	return d, true
+}
+
+// giveBack undoes a take that could not be committed.
+func (s *Session) giveBack(d Delta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dirty, s.reset = true, s.reset || d.Reset
+	newer := s.changed
+	s.changed = make(map[types.NamespacedName]Change, len(d.Put)+len(d.Gone))
+	for _, o := range d.Put {
+		s.changed[o.NamespacedName()] = Change{Object: o}
+	}
+	for _, name := range d.Gone {
+		s.changed[name] = Change{Object: Object{Namespace: name.Namespace, Name: name.Name}, Gone: true}
+	}
+	for name, c := range newer {
+		s.changed[name] = c
+	}
+}
+
+func (s *Session) runs() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended
+}
+
+// isDone says that nothing can come of it any more.
+func (s *Session) isDone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.progress {
+		if p.first != nil {
+			return false
+		}
+	}
+	return s.ended && !s.dirty
+}
+
+// identityOf is that of what was acked last under a key, if anything was.
+func identityOf(before *Session, saved *Checkpoint) (Identity, bool) {
+	if before != nil {
+		before.mu.Lock()
+		defer before.mu.Unlock()
+		if before.dirty && before.held == 0 {
+			return before.identity, true
+		}
+	}
+	if saved != nil {
+		return saved.Identity, true
+	}
+	return Identity{}, false
+}
+
+// close ends the session for good and returns what has not been committed.
+func (s *Session) close() (Delta, bool) {
+	if s == nil {
+		return Delta{}, false
+	}
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	return s.take()
+}
