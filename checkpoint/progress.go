@@ -10,6 +10,7 @@ type Progress struct {
 	namespace string
 	noted     []Change // since the last mark
 	held      bool     // nothing is kept before the first mark is acked
+	begun     bool     // there has been a mark
 
 	// What follows is guarded by session.mu.
 	low         point // everything up to here has been acked
@@ -47,6 +48,7 @@ func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	s := p.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p.begun = true
 	p.unacked++
 	p.append(m, resourceVersion, partial)
 	return m
@@ -57,7 +59,7 @@ func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 func (p *Progress) Pass(resourceVersion string, partial bool) {
 	s := p.session
 	s.mu.Lock()
-	if p.held || len(p.noted) == 0 && p.told.version == resourceVersion && p.told.partial == partial {
+	if p.held && !p.begun || len(p.noted) == 0 && p.told.version == resourceVersion && p.told.partial == partial {
 		s.mu.Unlock()
 		return
 	}

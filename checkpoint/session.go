@@ -54,8 +54,11 @@ func (s *Session) Position() *Position { return s.position }
 func (s *Session) Progress(namespace string) *Progress { return s.progress[namespace] }
 
 // End says that no more events are told. Those that were can still be acked,
-// until the next Session under the key begins.
+// until the next Session under the key begins. It may be called on nil.
 func (s *Session) End() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()

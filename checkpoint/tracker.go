@@ -52,8 +52,8 @@ func NewTracker(store Store, opts *Options) (*Tracker, error) {
 // Cluster is filled in. It returns a *KeyError, an *InUseError while another
 // sequence under that key has not ended, a *MismatchError, or what the store says.
 func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session, error) {
-	if !isKey(key) {
-		return nil, &KeyError{key}
+	if err := CheckKey(key); err != nil {
+		return nil, err
 	}
 	id.Cluster = t.options.Cluster
 	id.Namespaces = slices.Clone(id.Namespaces)
@@ -104,17 +104,18 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 
 var errClosed = errors.New("checkpoint: the Tracker has been closed")
 
-func isKey(key string) bool {
-	if len(key) == 0 || len(key) > maxKey || key == "." || key == ".." {
-		return false
-	}
+// CheckKey returns a *KeyError if there can be no checkpoint under a key.
+func CheckKey(key string) error {
 	for _, c := range []byte(key) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && c != '-' && c != '_' && c != '.' {
-			return false
+			return &KeyError{key}
 		}
 	}
-	return true
+	if len(key) == 0 || len(key) > maxKey || key == "." || key == ".." {
+		return &KeyError{key}
+	}
+	return nil
 }
 
 // due says that something is to be committed: at the latest after the interval,

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
@@ -36,6 +37,12 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 		return c, err
 	}
 	c.FieldSelector = selector
+	if c.Checkpoint != nil {
+		c.CheckpointKey = cmp.Or(c.CheckpointKey, r.GroupResource().String())
+		if err := checkpoint.CheckKey(c.CheckpointKey); err != nil {
+			return c, err
+		}
+	}
 	c.PageSize = cmp.Or(c.PageSize, defaultPageSize)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
 	c.End = cmp.Or(c.End, Never)
@@ -100,6 +107,10 @@ func (o *Options) contradiction() error {
 		return &OptionsError{"IdleTimeout", "a watch that is given up each moment is no watch, and one that never is may be dead: give at least a second, or zero for the default"}
 	case o.GiveUpAfter < 0:
 		return &OptionsError{"GiveUpAfter", "give a positive time, or zero for never"}
+	case o.Checkpoint == nil && o.CheckpointKey != "":
+		return &OptionsError{"CheckpointKey", "it is a key of nothing: give a Checkpoint as well"}
+	case o.Checkpoint != nil && o.Start.kind == startFrom:
+		return &OptionsError{"Start and Checkpoint", "a range goes on where the checkpoint says, and From says something else: leave one of them out"}
 	case o.Select != nil && o.Index == IndexNone:
 		return &OptionsError{"Select and IndexNone", "without an index nobody knows which objects were told, so that the end of the others could not be kept back"}
 	}

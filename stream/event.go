@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
@@ -53,6 +54,9 @@ type Event struct {
 	Inferred bool
 	// Gap is nil but for GAP.
 	Gap *GapDetails
+	// Mark is what Ack acks. It is nil without Options.Checkpoint. (To compare events
+	// that have one with go-cmp, leave it out: cmpopts.IgnoreFields.)
+	Mark *checkpoint.Mark `json:"-"`
 }
 
 // GapDetails says why, from where and for how long it is not known what happened.
@@ -94,5 +98,6 @@ const (
 )
 
 // Ack says that the event has been handled. It may be called in any order, from
-// any goroutine, and more than once. Without a checkpoint it does nothing.
-func (e Event) Ack() {}
+// any goroutine, and more than once: events of all types are to be acked. Without
+// Options.Checkpoint it does nothing.
+func (e Event) Ack() { e.Mark.Ack() }

@@ -116,6 +116,7 @@ func (f fanIn) serve(t turn, all *barrier) (err error) {
 			if all.passes(t.lane, &ev) {
 				err = f.handle(ev, t)
 			} else {
+				ev.Ack() // nobody will see it
 				t.results <- nil
 			}
 		case <-t.over:

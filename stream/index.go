@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
@@ -24,6 +25,7 @@ import (
 type index struct {
 	mu    sync.Mutex // never held while yielding
 	table table
+	noted func(checkpoint.Change) // is told of what changes, if anybody is
 }
 
 // known is what the index knows of an object.
@@ -81,8 +83,15 @@ func (x *index) enter(k known) {
 
 func (x *index) forget(name types.NamespacedName) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.table.delete(name)
+	x.mu.Unlock()
+	x.note(checkpoint.Change{Object: checkpoint.Object{Namespace: name.Namespace, Name: name.Name}, Gone: true})
+}
+
+func (x *index) note(c checkpoint.Change) {
+	if x.noted != nil {
+		x.noted(c)
+	}
 }
 
 // all yields what is known at the time when it is ranged over, in any order.
@@ -147,6 +156,9 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 			now.uid = was.uid
 		}
 		x.enter(now)
+		if !ok || was != now {
+			x.note(checkpoint.Change{Object: now.object()})
+		}
 		switch told := ok && !was.hidden; {
 		case !told && selected:
 			yield(change{kind: Added})

@@ -31,6 +31,8 @@ type lane struct {
 	askedAt      time.Time   // when the request that was made last began; zero while a watch is open
 	warned       bool        // the log has been told of a failure, and not of its end
 	report       report      // for Status and Position
+
+	progress *checkpoint.Progress // nil without a checkpoint
 }
 
 // newLane returns one that begins where start says.
@@ -63,7 +65,7 @@ func (l *lane) begin(from Start) state {
 // enter takes over what a position knows of this lane's objects.
 func (l *lane) enter(p checkpoint.Position) beginning {
 	b := beginning{rv: p.ResourceVersions[l.namespace]}
-	b.begun = b.rv == "" && p.Partial && l.index == nil
+	b.begun = b.rv == "" && p.Partial
 	for _, o := range p.Objects {
 		if l.index == nil || l.namespace != "" && o.Namespace != l.namespace {
 			continue
@@ -110,6 +112,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		if m, ok := memoryOf(next); ok && !m.begun {
 			l.report.resourceVersion(m.rv)
 			l.report.known(!m.partial && !m.lossy)
+			l.pass()
 		}
 		s = next
 	}
@@ -242,4 +245,8 @@ func connected(s state) bool {
 
 func knownObject(o checkpoint.Object) known {
 	return known{identity{namespacedName(o.Namespace, o.Name), o.UID, o.ResourceVersion}, o.Hidden}
+}
+
+func (k known) object() checkpoint.Object {
+	return checkpoint.Object{Namespace: k.Namespace, Name: k.Name, UID: k.uid, ResourceVersion: k.version, Hidden: k.hidden}
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // Options say what a Stream watches and how. The zero value is the default.
@@ -52,6 +54,18 @@ type Options struct {
 	// End says when a range ends by itself: Never (the default), AtFirstClose or
 	// WhenSynced.
 	End End
+
+	// Checkpoint keeps how far events have been acked (Event.Ack), so that a range,
+	// of this program or the next, goes on from there; Start is only for the first.
+	// With WhenSynced a range that goes on tells what is different from what was
+	// acked, and SYNCED. What Select says should be the same each time: another
+	// Select is another sequence, and wants another key. Nil means no checkpoint.
+	Checkpoint *checkpoint.Tracker
+	// CheckpointKey is what the checkpoint is kept under. Empty means the resource and
+	// its group, "deployments.apps", whatever the version; another stream of the same
+	// resource on the same Tracker needs another one.
+	CheckpointKey string
+
 	// OnExpired says what becomes of a gap: Heal (the default) or Fail.
 	OnExpired OnExpired
 	// Index says what is kept of the objects told: IndexObjects (the default) or

@@ -94,6 +94,13 @@ func (r *report) resourceVersion(rv string) {
 	r.status.ResourceVersion = rv
 }
 
+// point is where the sequence is: at which version, and with how much of it known.
+func (r *report) point() (rv string, partial bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status.ResourceVersion, r.partial
+}
+
 func (r *report) get() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,9 +124,7 @@ func (r *report) position(p *checkpoint.Position) {
 		return
 	}
 	for k := range index.all() {
-		p.Objects = append(p.Objects, checkpoint.Object{
-			Namespace: k.Namespace, Name: k.Name, UID: k.uid, ResourceVersion: k.version, Hidden: k.hidden,
-		})
+		p.Objects = append(p.Objects, k.object())
 	}
 }
 

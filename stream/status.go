@@ -43,6 +43,9 @@ type Status struct {
 	Objects int
 	// Synced says that SYNCED has been told and no gap is open (or was, at the end).
 	Synced bool
+	// Checkpoint says how far acks and commits are behind. Its Key is empty where there
+	// is no checkpoint.
+	Checkpoint checkpoint.Status
 	// Namespaces holds one Status each where several namespaces are watched; the
 	// outer one is then that of the namespace that is worst off.
 	Namespaces []Status
@@ -54,8 +57,16 @@ var worst = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalle
 // Status returns what the Stream is doing at this moment.
 func (s *Stream) Status() Status {
 	s.mu.Lock()
-	lanes := s.lanes
+	lanes, session := s.lanes, s.session
 	s.mu.Unlock()
+	all := statusOf(lanes)
+	if session != nil {
+		all.Checkpoint = session.Status()
+	}
+	return all
+}
+
+func statusOf(lanes []*lane) Status {
 	if len(lanes) == 0 {
 		return Status{State: Idle}
 	}

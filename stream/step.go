@@ -50,8 +50,11 @@ type beginning struct {
 // start is the state of a new range.
 func start(r rules, b beginning) state {
 	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun}
-	if end := m.unrepeatable(nil); end != nil {
-		return end
+	if m.fail && m.begun {
+		return stopped{&GapError{Reason: GapRestarted, From: m.floor}}
+	}
+	if m.begun && !m.lossy {
+		m.begun, m.gap = false, &gap{GapRestarted, m.floor}
 	}
 	if m.rv != "" || r.quiet && r.lossy && !r.blind {
 		return m.resume(true, false)

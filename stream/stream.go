@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/watchlist"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
@@ -27,6 +28,7 @@ type Stream struct {
 	mu       sync.Mutex
 	cancel   context.CancelCauseFunc // of the range that is running, else nil
 	lanes    []*lane                 // of the range that runs or ran last
+	session  *checkpoint.Session     // of that range, if there is a checkpoint
 	next     string                  // resourceVersion that the next range begins after, if any
 	noStream bool                    // the server has no streaming lists
 }
@@ -78,7 +80,9 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //     be used (no resourceVersion, objects without names), or with AtFirstClose
 //     when it ended the watch with an error,
 //   - a *GapError with OnExpired: Fail,
-//   - a *GaveUpError after GiveUpAfter.
+//   - a *GaveUpError after GiveUpAfter,
+//   - with a Checkpoint, what Tracker.Begin returns: a *checkpoint.MismatchError, an
+//     *InUseError, or what the Store says, a *CorruptError for one.
 //
 // Everything else is tried again, after waits of at most 30 s, or as the server
 // asks, up to an hour. (A client that is not of NewClient waits by itself as a
@@ -119,7 +123,11 @@ func (s *Stream) run(ctx context.Context, yield func(Event, error) bool) error {
 		return ErrBusy
 	}
 	defer s.end()
-	var err error
+	session, from, err := s.checkpoint(ctx, lanes, from)
+	if err != nil {
+		return err
+	}
+	defer session.End()
 	if len(lanes) == 1 {
 		err = lanes[0].loop(ctx, from)
 	} else {
@@ -150,6 +158,9 @@ func (s *Stream) SetResourceVersion(rv string) error {
 	o := s.options
 	o.Start = Start{}
 	if rv != "" {
+		if o.Checkpoint != nil {
+			return &OptionsError{"SetResourceVersion and Checkpoint", "the next range goes on where the checkpoint says: delete that from its Store to begin elsewhere"}
+		}
 		o.Start = After(rv)
 	}
 	if err := o.checkStart(); err != nil {

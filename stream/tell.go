@@ -36,6 +36,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	case beginList:
 		// From here to the end of the snapshot, what is known fits no version.
 		l.report.resourceVersion("")
+		l.pass()
 		if l.index != nil {
 			l.index.beginList()
 		}
@@ -84,6 +85,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 
 // tellListed tells an object of a snapshot.
 func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
+	defer l.pass()
 	if l.index == nil {
 		if how.quiet || !l.selects(o) {
 			return nil
@@ -185,6 +187,7 @@ func (l *lane) tellVersion(ctx context.Context, kind Type, rv string) error {
 	return l.emit(ev)
 }
 
+// event returns one that is to be emitted next.
 func (l *lane) event(kind Type, gap *GapDetails) Event {
-	return Event{Type: kind, Resource: l.resource, Namespace: l.namespace, Gap: gap}
+	return Event{Type: kind, Resource: l.resource, Namespace: l.namespace, Gap: gap, Mark: l.mark()}
 }
