@@ -24,7 +24,8 @@ type Mark struct {
 // Change is what an event makes of what is known.
 type Change struct {
 	Object
-	// Gone: it is no more; the Object is only a name.
+	// Gone: it is no more; of the Object only the ID counts. If it is Unacked, an
+	// object of that name that is not is still what it was.
 	Gone bool
 }
 

@@ -23,6 +23,7 @@ type Memory struct {
 type memory struct {
 	checkpoint Checkpoint // without objects
 	objects    map[types.NamespacedName]Object
+	unacked    map[ID]Object
 }
 
 // NewMemory returns an empty one.
@@ -45,6 +46,7 @@ func (m *Memory) Load(_ context.Context, key string) (*Checkpoint, error) {
 	c := s.checkpoint
 	c.Position.ResourceVersions = maps.Clone(c.Position.ResourceVersions)
 	c.Position.Objects = slices.SortedFunc(maps.Values(s.objects), Object.compare)
+	c.Position.Objects = append(c.Position.Objects, slices.SortedFunc(maps.Values(s.unacked), Object.compare)...)
 	return &c, nil
 }
 
@@ -57,16 +59,22 @@ func (m *Memory) Commit(_ context.Context, deltas []Delta) error {
 	for _, d := range deltas {
 		s := m.saved[d.Key]
 		if s.objects == nil || d.Reset {
-			s.objects = map[types.NamespacedName]Object{}
+			s.objects, s.unacked = map[types.NamespacedName]Object{}, map[ID]Object{}
 		}
 		s.checkpoint = Checkpoint{Identity: d.Identity, Committed: time.Now(), Position: Position{
-			ResourceVersions: maps.Clone(d.ResourceVersions), Partial: d.Partial,
+			ResourceVersions: maps.Clone(d.ResourceVersions), Partial: d.Partial, Unclean: d.Unclean,
 		}}
 		for _, o := range d.Put {
 			s.objects[o.NamespacedName()] = o
 		}
 		for _, name := range d.Gone {
 			delete(s.objects, name)
+		}
+		for _, o := range d.Told {
+			s.unacked[o.ID()] = o
+		}
+		for _, id := range d.Settled {
+			delete(s.unacked, id)
 		}
 		m.saved[d.Key] = s
 	}

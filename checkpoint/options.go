@@ -23,6 +23,14 @@ type Options struct {
 	// ending the sequence with a *MismatchError. What was kept is forgotten with the
 	// first commit: deletions in between are not told.
 	Reset bool
+	// NoWriteAhead tells new objects before the Store knows of them. Without it every
+	// ADDED waits for a commit (those of a page, or that came together, for one), so
+	// that the end of every object that was ever told is told, whenever the program is
+	// killed. With it the end of one that was told after the last commit, and is gone
+	// before the next run, and from the server's history as well, is not; the GAP says
+	// so then (HistoryLost), unless the last run ended with Close and everything acked.
+	// It is for a Store that is slow or dear to write, as a ConfigMap is.
+	NoWriteAhead bool
 	// Committed, if not nil, is called after each attempt to commit, by no two
 	// goroutines at once. It must not call the Tracker.
 	Committed func(CommitInfo)

@@ -18,6 +18,8 @@ type Position struct {
 	// Partial: there may be more objects, of which nothing has been told: the sequence
 	// began after a version, or kept no index.
 	Partial bool
+	// Unclean: more may have been told than this says (see Options.NoWriteAhead).
+	Unclean bool
 }
 
 // Object is what is known of one.
@@ -28,7 +30,20 @@ type Object struct {
 	ResourceVersion string
 	// Hidden: it exists, but was not wanted (stream.Options.Select).
 	Hidden bool
+	// Unacked: it was about to be told as ADDED, and nobody said that it was handled.
+	// If it is gone its end must be told, in case it was. There may be several of a
+	// name, besides one that is not Unacked.
+	Unacked bool
 }
+
+// ID tells an object from others of its name.
+type ID struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// ID returns the object's.
+func (o Object) ID() ID { return ID{o.NamespacedName(), o.UID} }
 
 // NamespacedName is where the object is.
 func (o Object) NamespacedName() types.NamespacedName {
@@ -36,5 +51,5 @@ func (o Object) NamespacedName() types.NamespacedName {
 }
 
 func (o Object) compare(other Object) int {
-	return cmp.Or(cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name))
+	return cmp.Or(cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name), cmp.Compare(o.UID, other.UID))
 }

@@ -17,19 +17,26 @@ type Session struct {
 	mu       sync.Mutex
 	progress map[string]*Progress // by namespace
 	changed  map[types.NamespacedName]Change
+	ahead    ahead
 	dirty    bool // something moved since the last commit
 	reset    bool // what is in the store is not to be kept
 	held     int  // of progress
+	unclean  bool // the store says so
 	ended    bool // nothing more is told
 	over     bool // ... nor heard
 }
 
 func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session {
-	s := &Session{tracker: t, key: key, identity: id, progress: map[string]*Progress{}}
+	s := &Session{tracker: t, key: key, identity: id, progress: map[string]*Progress{}, ahead: newAhead()}
 	var from Position
 	if saved != nil {
 		from = saved.Position
 		s.position = &from
+		for _, o := range from.Objects {
+			if o.Unacked {
+				s.ahead.written[o.ID()] = o
+			}
+		}
 	}
 	namespaces := id.Namespaces
 	if len(namespaces) == 0 {
@@ -61,6 +68,9 @@ func (s *Session) End() {
 	}
 	s.mu.Lock()
 	s.ended = true
+	if s.unclean && s.isAcked() {
+		s.dirty = true // so that the store is told
+	}
 	s.mu.Unlock()
 	s.tracker.kick()
 }
@@ -70,11 +80,18 @@ func (s *Session) enter(c Change) {
 	if s.tracker.final.Load() {
 		return // it would be kept for nobody
 	}
+	s.dirty = true
+	switch {
+	case !c.Gone:
+		s.ahead.known(c.Object)
+	case c.Unacked:
+		s.ahead.settle(c.ID())
+		return
+	}
 	if s.changed == nil {
 		s.changed = map[types.NamespacedName]Change{}
 	}
 	s.changed[c.NamespacedName()] = c
-	s.dirty = true
 }
 
 // take returns what is to be committed, if anything is, and forgets it.
@@ -98,6 +115,9 @@ func (s *Session) take() (Delta, bool) {
 			d.Put = append(d.Put, c.Object)
 		}
 	}
+	s.ahead.take(&d)
+	s.unclean = s.tracker.options.NoWriteAhead && !(s.ended && s.isAcked())
+	d.Unclean = s.unclean
 	s.dirty, s.reset, s.changed = false, false, nil
 	return d, true
 }
@@ -118,6 +138,7 @@ func (s *Session) giveBack(d Delta) {
 	for name, c := range newer {
 		s.changed[name] = c
 	}
+	s.ahead.giveBack(d)
 }
 
 func (s *Session) runs() bool {
@@ -133,12 +154,17 @@ func (s *Session) runs() bool {
 func (s *Session) isDone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.ended && !s.dirty && s.isAcked()
+}
+
+// isAcked says whether everything that was told is. s.mu is held.
+func (s *Session) isAcked() bool {
 	for _, p := range s.progress {
 		if p.first != nil {
 			return false
 		}
 	}
-	return s.ended && !s.dirty
+	return true
 }
 
 // identityOf is that of what was acked last under a key, if anything was.

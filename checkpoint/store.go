@@ -37,23 +37,35 @@ type Checkpoint struct {
 // Delta is what has changed under a key since the last commit.
 type Delta struct {
 	Key string
-	// Identity, ResourceVersions and Partial replace what was there (see Position).
+	// Identity, ResourceVersions, Partial and Unclean replace what was there (see
+	// Position).
 	Identity         Identity
 	ResourceVersions map[string]string
-	Partial          bool
+	Partial, Unclean bool
 	// Reset: the objects that were there are forgotten before Put.
 	Reset bool
 	// Put are objects that are new or have changed, Gone those that are no more. No
 	// object is in both.
 	Put  []Object
 	Gone []types.NamespacedName
+	// Told are objects that are Unacked from now on, Settled those that no longer are.
+	// They are kept apart from the others, by their IDs. No object is in both.
+	Told    []Object
+	Settled []ID
 }
 
 // onto returns c as it is with d, which may be the first of its key.
 func (d Delta) onto(c *Checkpoint) *Checkpoint {
 	m := NewMemory()
 	if c != nil {
-		first := Delta{Key: d.Key, Put: c.Position.Objects}
+		first := Delta{Key: d.Key}
+		for _, o := range c.Position.Objects {
+			if o.Unacked {
+				first.Told = append(first.Told, o)
+			} else {
+				first.Put = append(first.Put, o)
+			}
+		}
 		_ = m.Commit(context.Background(), []Delta{first})
 	}
 	_ = m.Commit(context.Background(), []Delta{d})

@@ -296,6 +296,13 @@ func (t *Tracker) record(info CommitInfo) error {
 			t.options.Logger.Info("checkpoints are committed again")
 		}
 		t.last, t.err = time.Now(), nil
+		if t.timer != nil { // it may be that of a retry
+			t.timer.Stop()
+			t.timer = nil
+		}
+		if t.waiting && !t.committing {
+			t.after(t.options.Interval)
+		}
 		return nil
 	}
 	t.acked, t.waiting = t.acked+info.Events, true
@@ -312,6 +319,9 @@ func (t *Tracker) record(info CommitInfo) error {
 		t.options.Logger.Warn("checkpoints can't be committed, trying again", "error", info.Err, "attempts", failed.Attempts)
 	}
 	t.err = failed
+	if !t.committing && t.timer == nil && !t.final.Load() {
+		t.after(time.Until(failed.NextTry))
+	}
 	return failed
 }
 

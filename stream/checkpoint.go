@@ -26,10 +26,8 @@ func (s *Stream) checkpoint(ctx context.Context, lanes []*lane, from Start) (*ch
 	}
 	if p := session.Position(); p != nil {
 		from = From(*p)
-		if s.options.End == WhenSynced {
-			// What is wanted is how things are now: a snapshot, as differences.
-			from.position.ResourceVersions = nil
-		}
+		// Where the end is SYNCED, what is wanted is how things are now.
+		from.snapshot = s.options.End == WhenSynced
 	} else if from.kind != startSnapshot {
 		for _, l := range lanes {
 			l.progress.Hold()
@@ -75,3 +73,36 @@ func (l *lane) pass() {
 		l.progress.Pass(l.report.point())
 	}
 }
+
+// aheadOf makes sure that the checkpoint knows of the objects of a snapshot that
+// will be told as ADDED.
+func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) {
+	if l.progress == nil || l.index == nil {
+		return
+	}
+	var fresh []checkpoint.Object
+	for _, o := range items {
+		if !l.isUnsaid(o, how) && l.isFresh(o) {
+			fresh = append(fresh, o.known().object())
+		}
+	}
+	l.progress.Ahead(ctx, fresh)
+}
+
+// aheadOfFrame does so for an event of the watch.
+func (l *lane) aheadOfFrame(ctx context.Context, t told, old bool) {
+	if l.progress == nil || l.index == nil || t.kind == Deleted || old && !l.index.has(t.name()) {
+		return
+	}
+	if l.isFresh(t.object) {
+		l.progress.Ahead(ctx, []checkpoint.Object{t.known().object()})
+	}
+}
+
+// isFresh says whether an object, once it is told, is ADDED.
+func (l *lane) isFresh(o object) bool {
+	was, ok := l.index.get(o.name())
+	return (!ok || was.hidden || differ(was.uid, o.GetUID())) && l.selects(o)
+}
+
+func (o object) known() known { return known{identity: identity{o.name(), o.GetUID(), o.version}} }

@@ -23,9 +23,12 @@ import (
 // over also for what they yield nothing of. One goroutine may change an index;
 // any may ask for len and all meanwhile.
 type index struct {
-	mu    sync.Mutex // never held while yielding
-	table table
-	noted func(checkpoint.Change) // is told of what changes, if anybody is
+	mu     sync.Mutex // never held while yielding
+	table  table
+	ghosts ghosts
+	doubts
+	listing bool                    // a list was begun, and has not ended
+	noted   func(checkpoint.Change) // is told of what changes, if anybody is
 }
 
 // known is what the index knows of an object.
@@ -83,9 +86,10 @@ func (x *index) enter(k known) {
 
 func (x *index) forget(name types.NamespacedName) {
 	x.mu.Lock()
+	was, _ := x.table.get(name)
 	x.table.delete(name)
 	x.mu.Unlock()
-	x.note(checkpoint.Change{Object: checkpoint.Object{Namespace: name.Namespace, Name: name.Name}, Gone: true})
+	x.note(checkpoint.Change{Gone: true, Object: checkpoint.Object{Namespace: name.Namespace, Name: name.Name, UID: was.uid}})
 }
 
 func (x *index) note(c checkpoint.Change) {
@@ -121,6 +125,7 @@ func (x *index) collect(want func(seen bool) bool) []known {
 func (x *index) beginList() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.listing = true
 	x.table.unsee()
 }
 
@@ -133,10 +138,15 @@ func (x *index) endList() iter.Seq[change] {
 		})
 		for i := range gone {
 			x.forget(gone[i].NamespacedName)
+			if !gone[i].hidden {
+				x.forgo(gone[i].identity)
+			}
 			if !gone[i].hidden && !yield(change{kind: Deleted, gone: &gone[i].identity}) {
 				return
 			}
 		}
+		x.listing, x.doubted = false, nil
+		x.buryAll()(yield)
 	}
 }
 
@@ -159,12 +169,16 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 		if !ok || was != now {
 			x.note(checkpoint.Change{Object: now.object()})
 		}
+		doubted := x.touch(now.NamespacedName)
+		ghost := x.lay(now.NamespacedName, now.uid, now.version)
 		switch told := ok && !was.hidden; {
+		case !told && !selected && ghost != nil:
+			yield(change{kind: Deleted, left: ghost})
 		case !told && selected:
 			yield(change{kind: Added})
 		case told && !selected:
 			yield(change{kind: Deleted, left: &was.identity})
-		case told && was.version != now.version:
+		case told && (was.version != now.version || doubted || ghost != nil && ghost.version != now.version):
 			yield(change{kind: Modified})
 		}
 	}
@@ -185,10 +199,17 @@ func (x *index) putOld(o object, selected bool) iter.Seq[change] {
 func (x *index) remove(o object) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		was, ok := x.get(o.name())
+		c := change{kind: Deleted}
+		if x.lay(o.name(), o.GetUID(), o.version) != nil && (!ok || was.hidden) {
+			if ok && was.uid == o.GetUID() {
+				x.forget(was.NamespacedName)
+			}
+			yield(c)
+			return
+		}
 		if !ok {
 			return // it has not been told of, or its end has
 		}
-		c := change{kind: Deleted}
 		if differ(was.uid, o.GetUID()) {
 			// If it is a later one of that name that has come and gone, then this one is
 			// gone as well. Where versions can't be compared it may be the replay of an

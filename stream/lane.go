@@ -23,7 +23,8 @@ type lane struct {
 	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 
 	moves        string      // the version that the event being told moves the sequence to
-	items        []object    // of the page last read
+	items        []object    // of the page last read, or of initial events that are told together
+	how          snapshot    // how those are to be told
 	conn         *connection // while replaying or streaming
 	knewAt       time.Time   // when everything that had happened was last known
 	failingSince time.Time   // zero while all is well
@@ -55,7 +56,10 @@ func (l *lane) begin(from Start) state {
 	r := l.options.rules(from, l.fake, l.noStreamedLists())
 	b := beginning{rv: from.version}
 	if from.kind == startFrom {
-		b = l.enter(from.position)
+		b = l.enter(from)
+		if l.index != nil {
+			l.index.resume()
+		}
 	}
 	l.report.resourceVersion(b.rv)
 	l.report.known(!r.partial && !r.lossy)
@@ -63,15 +67,23 @@ func (l *lane) begin(from Start) state {
 }
 
 // enter takes over what a position knows of this lane's objects.
-func (l *lane) enter(p checkpoint.Position) beginning {
+func (l *lane) enter(from Start) beginning {
+	p := from.position
 	b := beginning{rv: p.ResourceVersions[l.namespace]}
-	b.begun = b.rv == "" && p.Partial
+	if from.snapshot {
+		b.rv, b.floor = "", b.rv
+	}
+	b.begun = b.rv == "" && (p.Partial || p.Unclean)
 	for _, o := range p.Objects {
 		if l.index == nil || l.namespace != "" && o.Namespace != l.namespace {
 			continue
 		}
-		l.index.enter(knownObject(o))
-		if b.rv == "" && (b.floor == "" || before(b.floor, o.ResourceVersion)) {
+		if k := knownObject(o); o.Unacked {
+			l.index.haunt(k.identity)
+		} else {
+			l.index.enter(k)
+		}
+		if (b.rv == "" || before(b.rv, o.ResourceVersion)) && (b.floor == "" || before(b.floor, o.ResourceVersion)) {
 			b.floor = o.ResourceVersion
 		}
 	}
@@ -99,13 +111,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		}
 		l.show(ctx, s, in, next)
 		for _, o := range outputs {
-			tell := func() error { return l.tell(ctx, o) }
-			if _, ok := o.(tellPage); ok {
-				err = tell() // object by object
-			} else {
-				err = l.inTurn(ctx, tell)
-			}
-			if err != nil {
+			if err = l.tellInTurn(ctx, o); err != nil {
 				return err
 			}
 		}

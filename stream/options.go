@@ -125,6 +125,7 @@ func (o *Options) rules(from Start, fake, noStreamedLists bool) rules {
 		lossy:   o.Index == IndexNone,
 		quiet:   from.kind == startNow,
 		partial: (from.kind == startAfter || from.position.Partial) && o.Index != IndexNone,
+		unsure:  from.position.Unclean,
 		until:   o.End,
 		wanted:  o.InitialList == ListStreamed && !fake,
 		initial: o.InitialList == ListStreamed && !fake && !noStreamedLists,

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -405,10 +404,12 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 func resume(pos checkpoint.Position) *streamtest.Resume {
 	r := &streamtest.Resume{ResourceVersions: pos.ResourceVersions}
 	for _, o := range pos.Objects {
-		if !o.Hidden {
-			r.Objects = append(r.Objects, streamtest.KnownObject{
-				NamespacedName: types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, UID: o.UID, ResourceVersion: o.ResourceVersion,
-			})
+		known := streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion}
+		switch {
+		case o.Unacked:
+			r.Unacked = append(r.Unacked, known)
+		case !o.Hidden:
+			r.Objects = append(r.Objects, known)
 		}
 	}
 	return r

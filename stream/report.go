@@ -123,6 +123,9 @@ func (r *report) position(p *checkpoint.Position) {
 	if index == nil {
 		return
 	}
+	for _, i := range index.allGhosts() {
+		p.Objects = append(p.Objects, i.unacked())
+	}
 	for k := range index.all() {
 		p.Objects = append(p.Objects, k.object())
 	}

@@ -7,6 +7,7 @@ type Start struct {
 	kind     startKind
 	version  string
 	position checkpoint.Position
+	snapshot bool // ... but with a snapshot in any case
 }
 
 type startKind int

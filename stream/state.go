@@ -95,6 +95,7 @@ type rules struct {
 	fail    bool // a gap ends the sequence
 	lossy   bool // there is no index
 	partial bool // the index lacks what existed before the start at a version
+	unsure  bool // more may have been told than the index knows
 	quiet   bool // the first snapshot is not told
 	until   End  // when the sequence ends by itself
 	wanted  bool // streaming lists are wanted

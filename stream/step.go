@@ -198,7 +198,7 @@ func (m *memory) begin(to string) []output {
 	var out []output
 	switch {
 	case m.gap != nil:
-		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial})
+		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial || m.unsure})
 	case m.lossy && m.begun:
 		out = append(out, tellGap{gap{GapRestarted, cmp.Or(m.rv, m.floor)}, to, true})
 	}
@@ -219,6 +219,6 @@ func (m *memory) told() snapshot {
 func (m *memory) end(rv string) output {
 	out := endList{m.quiet}
 	m.rv, m.floor, m.since = rv, "", ""
-	m.begun, m.partial = false, false
+	m.begun, m.partial, m.unsure = false, false, false
 	return out
 }

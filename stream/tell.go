@@ -25,10 +25,48 @@ func (l *lane) inTurn(ctx context.Context, f func() error) error {
 	return l.turn(ctx, unlessOver)
 }
 
+// tellInTurn tells an output in a turn of its own, and those that are of several
+// objects object by object.
+func (l *lane) tellInTurn(ctx context.Context, o output) error {
+	switch o := o.(type) {
+	case tellPage:
+		return l.tellItems(ctx, o.snapshot)
+	case tellInitial:
+		l.items, l.how = append(l.items, l.conn.take().object), o.snapshot
+		if l.progress != nil && len(l.items) < l.options.PageSize {
+			return nil // they are written ahead together
+		}
+		return l.tellItems(ctx, o.snapshot)
+	case endList:
+		if err := l.tellItems(ctx, l.how); err != nil { // initial events that still wait
+			return err
+		}
+	}
+	return l.inTurn(ctx, func() error { return l.tell(ctx, o) })
+}
+
+// tellItems tells the objects of a snapshot that are there.
+func (l *lane) tellItems(ctx context.Context, how snapshot) error {
+	items := l.items
+	l.items = nil
+	l.aheadOf(ctx, items, how)
+	for i, item := range items {
+		items[i] = object{} // what has been told need not be kept
+		err := l.inTurn(ctx, func() error { return l.tellListed(ctx, item, how) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tell does what an output of the protocol says.
 func (l *lane) tell(ctx context.Context, o output) error {
 	switch o := o.(type) {
 	case tellGap:
+		if o.reason == GapRewound && l.index != nil {
+			l.index.doubt()
+		}
 		l.snapped = true
 		return l.emit(l.event(Gap, &GapDetails{
 			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.knewAt),
@@ -40,18 +78,6 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		if l.index != nil {
 			l.index.beginList()
 		}
-	case tellPage:
-		items := l.items
-		l.items = nil
-		for i, item := range items {
-			items[i] = object{} // what has been told need not be kept
-			err := l.inTurn(ctx, func() error { return l.tellListed(ctx, item, o.snapshot) })
-			if err != nil {
-				return err
-			}
-		}
-	case tellInitial:
-		return l.tellListed(ctx, l.conn.take().object, o.snapshot)
 	case keepInitial:
 		l.items = append(l.items, l.conn.take().object)
 	case endList:
@@ -67,6 +93,9 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	case tellSynced:
 		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.rv)
 		l.knewAt = time.Now()
+		if l.index != nil {
+			l.index.trust()
+		}
 		l.report.synced()
 		return l.tellVersion(ctx, Synced, o.rv)
 	case tellFrame:
@@ -92,7 +121,10 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 		}
 		return l.tellObject(ctx, Added, o.Unstructured, false)
 	}
-	unsaid := how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.name())
+	unsaid := l.isUnsaid(o, how)
+	if err := l.tellChanges(ctx, l.index.bury(o.name(), o.GetUID()), o.Unstructured, true); err != nil {
+		return err
+	}
 	changes := l.index.put(o, l.selects(o))
 	if l.index.saw(o.name()) {
 		changes = l.index.putOld(o, l.selects(o)) // the server repeats itself
@@ -105,9 +137,15 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 	return l.tellChanges(ctx, changes, o.Unstructured, true)
 }
 
+// isUnsaid says whether an object of a snapshot is only to be known.
+func (l *lane) isUnsaid(o object, how snapshot) bool {
+	return how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.name())
+}
+
 // tellFrame tells an event of the watch.
 func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	o := t.object
+	l.aheadOfFrame(ctx, t, how.old)
 	l.moves = how.rv
 	defer func() { l.moves = "" }()
 	switch {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
@@ -22,15 +21,17 @@ import (
 //	header/      header       sealed JSON: the format and the keys
 //	checkpoints/ KEY/ record  sealed JSON: what a checkpoint says besides objects
 //	             KEY/ objects/ namespace 0x00 name -> object (object.go)
+//	             KEY/ unacked/ namespace 0x00 name 0x00 uid -> object
 //
 // A sealed text begins with its checksum. The record holds the number of the
-// objects and the sum of their checksums.
+// objects of both kinds and the sum of their checksums.
 var (
 	bucketHeader      = []byte("header")
 	bucketCheckpoints = []byte("checkpoints")
 	keyHeader         = []byte("header")
 	keyRecord         = []byte("record")
 	bucketObjects     = []byte("objects")
+	bucketUnacked     = []byte("unacked")
 )
 
 // format is the newest that can be read.
@@ -46,6 +47,7 @@ type record struct {
 	Identity         checkpoint.Identity `json:"identity"`
 	ResourceVersions map[string]string   `json:"resourceVersions"`
 	Partial          bool                `json:"partial,omitempty"`
+	Unclean          bool                `json:"unclean,omitempty"`
 	Committed        time.Time           `json:"committed"`
 	Objects          int                 `json:"objects"`
 	Sum              uint64              `json:"sum,string"`
@@ -119,7 +121,7 @@ func (s *Store) checkContents(tx *bbolt.Tx) error {
 
 func readRecord(b *bbolt.Bucket, key string) (record, error) {
 	var r record
-	if b == nil || b.Bucket(bucketObjects) == nil {
+	if b == nil || b.Bucket(bucketObjects) == nil || b.Bucket(bucketUnacked) == nil {
 		return r, wrong("the checkpoint %q is none", key)
 	}
 	if err := unseal(b.Get(keyRecord), &r); err != nil {
@@ -142,27 +144,39 @@ func load(tx *bbolt.Tx, key string) (*checkpoint.Checkpoint, error) {
 		return nil, err
 	}
 	c := &checkpoint.Checkpoint{Identity: r.Identity, Committed: r.Committed, Position: checkpoint.Position{
-		ResourceVersions: r.ResourceVersions, Partial: r.Partial,
+		ResourceVersions: r.ResourceVersions, Partial: r.Partial, Unclean: r.Unclean,
 	}}
 	n, sum := 0, uint64(0)
 	if r.Objects > 0 {
 		c.Position.Objects = make([]checkpoint.Object, 0, min(r.Objects, 1<<20))
 	}
 	spaces := interned{}
-	err = b.Bucket(bucketObjects).ForEach(func(k, v []byte) error {
-		o, err := decode(k, v, spaces)
+	for _, unacked := range []bool{false, true} {
+		err := b.Bucket(bucketOf(unacked)).ForEach(func(k, v []byte) error {
+			o, err := decode(k, v, unacked, spaces)
+			if err != nil {
+				return wrong("the checkpoint %q holds an object that can't be read: %v", key, err)
+			}
+			c.Position.Objects = append(c.Position.Objects, o)
+			n++
+			sum += checksum(k, v)
+			return nil
+		})
 		if err != nil {
-			return wrong("the checkpoint %q holds an object that can't be read: %v", key, err)
+			return nil, err
 		}
-		c.Position.Objects = append(c.Position.Objects, o)
-		n++
-		sum += checksum(k, v)
-		return nil
-	})
-	if err == nil && (n != r.Objects || sum != r.Sum) {
-		err = wrong("the objects of the checkpoint %q do not fit their checksum", key)
 	}
-	return c, err
+	if n != r.Objects || sum != r.Sum {
+		return nil, wrong("the objects of the checkpoint %q do not fit their checksum", key)
+	}
+	return c, nil
+}
+
+func bucketOf(unacked bool) []byte {
+	if unacked {
+		return bucketUnacked
+	}
+	return bucketObjects
 }
 
 // commit enters a delta.
@@ -180,17 +194,28 @@ func commit(tx *bbolt.Tx, d checkpoint.Delta, now time.Time) error {
 		return err
 	}
 	if d.Reset {
-		if err := b.DeleteBucket(bucketObjects); err != nil {
-			return err
-		}
-		if _, err := b.CreateBucket(bucketObjects); err != nil {
+		err := cmp.Or(b.DeleteBucket(bucketObjects), b.DeleteBucket(bucketUnacked), makeRoom(b))
+		if err != nil {
 			return err
 		}
 		r.Objects, r.Sum = 0, 0
 	}
 	objects := b.Bucket(bucketObjects)
 	objects.FillPercent = 0.9 // the names of a snapshot come in order
-	for _, c := range sorted(d) {
+	if err := r.enter(objects, sorted(d)); err != nil {
+		return err
+	}
+	if err := r.enter(b.Bucket(bucketUnacked), ahead(d)); err != nil {
+		return err
+	}
+	r.Identity, r.ResourceVersions, r.Partial, r.Unclean, r.Committed = d.Identity, d.ResourceVersions, d.Partial, d.Unclean, now
+	text, err := seal(r)
+	return cmp.Or(err, b.Put(keyRecord, text))
+}
+
+// enter makes changes, and keeps account of them.
+func (r *record) enter(objects *bbolt.Bucket, changes []change) (err error) {
+	for _, c := range changes {
 		if was := objects.Get(c.key); was != nil {
 			r.Objects--
 			r.Sum -= checksum(c.key, was)
@@ -206,9 +231,7 @@ func commit(tx *bbolt.Tx, d checkpoint.Delta, now time.Time) error {
 			return err
 		}
 	}
-	r.Identity, r.ResourceVersions, r.Partial, r.Committed = d.Identity, d.ResourceVersions, d.Partial, now
-	text, err := seal(r)
-	return cmp.Or(err, b.Put(keyRecord, text))
+	return nil
 }
 
 // add makes room for a checkpoint.
@@ -223,10 +246,18 @@ func add(tx *bbolt.Tx, key string) (*bbolt.Bucket, error) {
 		return nil, err
 	}
 	b, err := tx.Bucket(bucketCheckpoints).CreateBucket([]byte(key))
-	if err == nil {
-		_, err = b.CreateBucket(bucketObjects)
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	return b, makeRoom(b)
+}
+
+func makeRoom(b *bbolt.Bucket) error {
+	_, err := b.CreateBucket(bucketObjects)
+	if err == nil {
+		_, err = b.CreateBucket(bucketUnacked)
+	}
+	return err
 }
 
 // change of one entry; without a value it is removed.
@@ -240,8 +271,24 @@ func sorted(d checkpoint.Delta) []change {
 		changes = append(changes, change{objectKey(o.NamespacedName()), encode(o)})
 	}
 	for _, name := range d.Gone {
-		changes = append(changes, change{key: objectKey(types.NamespacedName(name))})
+		changes = append(changes, change{key: objectKey(name)})
 	}
+	return inOrder(changes)
+}
+
+// ahead returns those of what is Unacked likewise.
+func ahead(d checkpoint.Delta) []change {
+	var changes []change
+	for _, o := range d.Told {
+		changes = append(changes, change{unackedKey(o.ID()), encode(o)})
+	}
+	for _, id := range d.Settled {
+		changes = append(changes, change{key: unackedKey(id)})
+	}
+	return inOrder(changes)
+}
+
+func inOrder(changes []change) []change {
 	slices.SortFunc(changes, func(a, b change) int { return bytes.Compare(a.key, b.key) })
 	return changes
 }

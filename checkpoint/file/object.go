@@ -40,6 +40,11 @@ func objectKey(name types.NamespacedName) []byte {
 	return append(key, name.Name...)
 }
 
+// unackedKey: there may be several objects of a name.
+func unackedKey(id checkpoint.ID) []byte {
+	return append(append(objectKey(id.NamespacedName), 0), id.UID...)
+}
+
 func encode(o checkpoint.Object) []byte {
 	value := make([]byte, 1, 1+16+binary.MaxVarintLen64)
 	if o.Hidden {
@@ -64,13 +69,16 @@ func appendText(b []byte, text string) []byte {
 
 var errObject = errors.New("it is too short, too long, or has unknown flags")
 
-func decode(key, value []byte, spaces interned) (checkpoint.Object, error) {
+func decode(key, value []byte, unacked bool, spaces interned) (checkpoint.Object, error) {
 	namespace, name, ok := bytes.Cut(key, []byte{0})
+	if unacked {
+		name, _, _ = bytes.Cut(name, []byte{0})
+	}
 	if !ok || len(name) == 0 || len(value) == 0 || value[0]&^(flagHidden|flagUUID|flagNumber) != 0 {
 		return checkpoint.Object{}, errObject
 	}
 	flags, rest := value[0], value[1:]
-	o := checkpoint.Object{Namespace: spaces.text(namespace), Name: string(name), Hidden: flags&flagHidden != 0}
+	o := checkpoint.Object{Namespace: spaces.text(namespace), Name: string(name), Hidden: flags&flagHidden != 0, Unacked: unacked}
 	if flags&flagUUID == 0 {
 		var uid string
 		uid, rest, ok = cutText(rest)

@@ -45,6 +45,8 @@ type Resume struct {
 	ResourceVersion  string
 	ResourceVersions map[string]string // by namespace, where there are several
 	Objects          []KnownObject
+	// Unacked may or may not have been told besides. Their end may be told.
+	Unacked []KnownObject
 }
 
 // KnownObject is an object that had been told up to a position.

@@ -22,6 +22,13 @@ func (s *source) difference(i int, ev stream.Event) {
 		s.report(p.promise, i, p.why)
 		s.complained = true
 	}
+	if ev.Type == stream.Deleted && s.isUnacked(s.worlds[0], ev) {
+		if p := s.goneNews(s.worlds[0], ev); p != nil {
+			s.report(p.promise, i, p.why)
+		}
+		delete(s.unacked, ev.Object.GetUID())
+		return // another one of the name may be known, and still is
+	}
 	var fit []world
 	var first *problem
 	for _, w := range s.worlds {
@@ -113,6 +120,8 @@ func (s *source) goneNews(w world, ev stream.Event) *problem {
 		return &problem{ErrInvented, "without an index no removal can be inferred"}
 	case !known && s.hides(key) && s.was(ev):
 		was = refOf(ev)
+	case s.isUnacked(w, ev):
+		was = refOf(ev)
 	case !known:
 		return &problem{ErrInvented, "the object is not known"}
 	case was.uid != ev.Object.GetUID():
@@ -154,6 +163,15 @@ func (s *source) goneLive(w world, ev stream.Event) *problem {
 	return &problem{ErrInvented, "that never happened"}
 }
 
+// isUnacked says whether ev is the end of an object that may have been told before
+// the sequence went on, and is not known besides.
+func (s *source) isUnacked(w world, ev stream.Event) bool {
+	uid := ev.Object.GetUID()
+	was, known := s.lookup(w, keyOf(ev.Object))
+	u, ok := s.unacked[uid]
+	return ok && u.rv == ev.ResourceVersion && ev.Type == stream.Deleted && !(known && was.uid == uid)
+}
+
 // hides says whether the sequence may know of a name what it did not tell.
 func (s *source) hides(key types.NamespacedName) bool {
 	if s.joint && s.opts.IndexNone && s.opts.Selected != nil {
@@ -193,9 +211,14 @@ func (s *source) was(ev stream.Event) bool {
 // toldAgain is an object told once more as it was.
 func (s *source) toldAgain(ev stream.Event) *problem {
 	t, ok := s.told[keyOf(ev.Object)]
+	if u, ok := s.unacked[ev.Object.GetUID()]; ok && u.rv != ev.ResourceVersion {
+		return nil // it may have been told otherwise
+	}
 	switch {
 	case ok && t.index > s.opened:
 		return &problem{ErrRepeated, "it has been told before"}
+	case s.resuming && s.rewound:
+		return nil // something else may have been told, of what is no more
 	case s.resuming:
 		return &problem{ErrResumed, "the position knows it, with this version"}
 	}

@@ -50,6 +50,7 @@ type source struct {
 	unknown  bool // what existed at the start is not known to the sequence: After
 	silent   bool // what it knows is not known to us: Now, before SYNCED
 	resuming bool // From, and neither a SYNCED nor a live event yet
+	unacked  map[types.UID]told
 
 	// Since the GAP or the start.
 	opened        int // index of the GAP
@@ -90,6 +91,10 @@ func newSource(c *checker, h History, namespace string, opts *CheckOptions) *sou
 	s.unknown, s.resuming = opts.After != "", opts.From != nil
 	base := state{}
 	if s.resuming {
+		s.unacked = map[types.UID]told{}
+		for _, o := range opts.From.Unacked {
+			s.unacked[o.UID] = told{ref: ref{uid: o.UID, rv: o.ResourceVersion}}
+		}
 		for _, o := range opts.From.Objects {
 			if namespace == "" || o.Namespace == namespace {
 				base[o.NamespacedName] = ref{uid: o.UID, rv: o.ResourceVersion}

@@ -1,0 +1,285 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestRandomKills plays programs that are killed again and again while they watch
+// random histories under random faults, ack in random order and commit now and
+// then. Each run is held to every promise, and what was acked over all runs must
+// come to what the server has in the end.
+//
+//	go test ./stream -run TestRandomKills -seed 4711 -seeds 1 -v
+func TestRandomKills(t *testing.T) {
+	var failed atomic.Bool
+	for n := *seed; n < *seed+(*seeds+3)/4; n++ {
+		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
+			t.Parallel()
+			if failed.Load() {
+				return // one seed that fails is enough to look at
+			}
+			defer func() {
+				if t.Failed() {
+					failed.Store(true)
+				}
+			}()
+			synctest.Test(t, func(t *testing.T) {
+				p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: checkpoint.NewMemory(), handled: map[types.UID]string{}}
+				p.run()
+			})
+		})
+	}
+}
+
+// killedPlay is a program that runs several times.
+type killedPlay struct {
+	*play
+	now     bool
+
+	unwritten bool // a commit failed
+	rewound   bool // while it did not run
+	store   *checkpoint.Memory
+	handled map[types.UID]string // the versions of what exists, for who handled what was acked
+	log     []string
+}
+
+func (p *killedPlay) run() {
+	for range p.IntN(30) {
+		p.write()
+	}
+	p.choose()
+	p.options.OnExpired = stream.Heal
+	if p.now = p.chance(15); p.now {
+		p.options.Start = stream.Now()
+	}
+	if p.options.Index == stream.IndexNone || p.now {
+		p.handled = nil // what there was, or what is gone, need not be told
+	}
+	for range 1 + p.IntN(5) {
+		p.faults()
+		p.once(false)
+		for range p.IntN(3) {
+			p.writes()
+			if p.chance(40) {
+				p.do("compact")
+			}
+		}
+	}
+	if back := p.behind(); back > 0 && p.chance(30) {
+		p.rewound = true
+		p.do("heal") // a run that is refused would see nothing of it
+		p.do(fmt.Sprint("rewind ", back+p.IntN(3)))
+	}
+	for !p.once(true) && !p.Failed() { // refused: somebody starts it again
+		p.do("heal")
+	}
+	if p.handled == nil || p.Failed() {
+		return
+	}
+	h := p.srv.History(p.r, p.scope)
+	exist := map[types.UID]string{}
+	for _, o := range h.At(len(h.Rewinds), "1000000000") {
+		if p.options.Select == nil || p.options.Select(o) {
+			exist[o.GetUID()] = o.GetResourceVersion()
+		}
+	}
+	for uid, rv := range exist {
+		if p.handled[uid] != rv {
+			p.Errorf("%s is at %s, and was handled at %q", uid, rv, p.handled[uid])
+		}
+	}
+	for uid, rv := range p.handled {
+		if p.unwritten {
+			break // what was told while nothing could be written ahead may be lost
+		}
+		if _, ok := exist[uid]; !ok {
+			p.Errorf("%s is gone, and was handled last at %s", uid, rv)
+		}
+	}
+	if p.Failed() {
+		p.Logf("%s\n\nhistory:\n%s", strings.Join(p.log, "\n"), historyText(h))
+	}
+}
+
+// behind is how far the server has to go back to be before what was committed.
+func (p *killedPlay) behind() int {
+	saved, err := p.store.Load(p.Context(), "widgets.example.com")
+	if err != nil {
+		p.Fatal(err)
+	}
+	if saved == nil || len(saved.Position.ResourceVersions) < max(1, len(p.options.Namespaces)) {
+		return 0
+	}
+	now, back := number(p, p.srv.ResourceVersion()), 0
+	for _, rv := range saved.Position.ResourceVersions {
+		back = max(back, now-number(p, rv)+1)
+	}
+	return back
+}
+
+func number(p *killedPlay, rv string) int {
+	n, err := strconv.Atoi(rv)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return n
+}
+
+// killable is a Store that a killed program can no longer reach.
+type killable struct {
+	checkpoint.Store
+	mu     sync.Mutex
+	killed bool
+	fails  func() bool
+}
+
+func (k *killable) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.killed:
+		return &checkpoint.FencedError{Store: "the store", Holder: "the next run"}
+	case k.fails():
+		return errors.New("the disk is full")
+	}
+	return k.Store.Commit(ctx, deltas)
+}
+
+func (k *killable) kill() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.killed = true
+}
+
+// once is one run, until it is killed, or if it is the last until all is quiet. It
+// says whether the server let it.
+func (p *killedPlay) once(last bool) bool {
+	before, err := p.store.Load(p.Context(), "widgets.example.com")
+	if err != nil {
+		p.Fatal(err)
+	}
+	others := rand.New(rand.NewPCG(p.Uint64(), 9))
+	failing := p.chance(20)
+	k := &killable{Store: p.store, fails: func() bool {
+		fails := failing && others.IntN(2) == 0
+		p.unwritten = p.unwritten || fails
+		return fails
+	}}
+	tracker, err := checkpoint.NewTracker(k, &checkpoint.Options{
+		Cluster: checkpoint.Cluster{UID: "test"}, Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.options.Checkpoint = tracker
+	check := p.check
+	check.Settled = last
+	switch {
+	case before != nil:
+		check.From = resume(before.Position)
+	case p.now:
+		check.Now = true
+	}
+	s, err := stream.New(p.srv.Client(), p.r, &p.options)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.replayable(s)
+	ctx, cancel := context.WithCancelCause(p.Context())
+	var writer sync.WaitGroup
+	lifetime := p.IntN(20)
+	writer.Go(func() {
+		if p.rewound {
+			time.Sleep(5 * time.Minute) // for a look, before the old version is passed once more
+		}
+		switch {
+		case last:
+			p.live()
+		default:
+			for range lifetime {
+				p.sleep(p.pickInt(1, 1, 5, 60))
+				p.writes()
+			}
+		}
+		if !last {
+			k.kill()
+		}
+		cancel(errTimeUp)
+	})
+	var events []stream.Event
+	acked := map[int]bool{}
+	var pool []int
+	ordered, lazy := others.IntN(2) == 0, others.IntN(100)
+	for ev, err := range s.Events(ctx) {
+		if err != nil {
+			if err != errTimeUp {
+				check.Settled = false
+				if refused := (*stream.RequestError)(nil); !errors.As(err, &refused) || synced(events) {
+					p.Errorf("it ended with %v", err)
+				}
+			}
+			break
+		}
+		events = append(events, ev)
+		pool = append(pool, len(events)-1)
+		for len(pool) > 0 && (last || others.IntN(100) >= lazy) {
+			i := 0
+			if !ordered {
+				i = others.IntN(len(pool))
+			}
+			events[pool[i]].Ack()
+			acked[pool[i]] = true
+			pool = append(pool[:i], pool[i+1:]...)
+		}
+	}
+	k.kill()
+	writer.Wait()
+	_ = tracker.Close() // nothing comes of it any more
+	after, err := p.store.Load(p.Context(), "widgets.example.com")
+	if err != nil {
+		p.Fatal(err)
+	}
+	for i, ev := range events {
+		text := streamtest.Text(ev)
+		if acked[i] {
+			text += " (acked)"
+			p.handle(ev)
+		}
+		p.log = append(p.log, text)
+	}
+	p.log = append(p.log, fmt.Sprintf("--- killed with %+v", after))
+	h := p.srv.History(p.r, p.scope)
+	err = errors.Join(streamtest.Check(h, events, &check), streamtest.CheckRequests(h.Requests))
+	if err != nil {
+		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts, before,
+			strings.Join(p.log, "\n"), historyText(h))
+	}
+	return check.Settled == last
+}
+
+// handle does with an acked event what a relay would.
+func (p *killedPlay) handle(ev stream.Event) {
+	switch {
+	case p.handled == nil:
+	case ev.Type == stream.Added, ev.Type == stream.Modified:
+		p.handled[ev.Object.GetUID()] = ev.ResourceVersion
+	case ev.Type == stream.Deleted:
+		delete(p.handled, ev.Object.GetUID())
+	}
+}
