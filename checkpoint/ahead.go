@@ -40,28 +40,33 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) {
 }
 
 func (a *ahead) add(o Object) {
+	if was, ok := a.get(o.ID()); !ok || was.ResourceVersion != o.ResourceVersion {
+		a.told[o.ID()] = o
+		delete(a.settled, o.ID())
+	}
+}
+
+func (a *ahead) get(id ID) (Object, bool) {
+	o, ok := a.told[id]
+	if !ok {
+		o, ok = a.written[id]
+	}
+	return o, ok
+}
+
+// settle: an object has been told, and acked, in a version, or its end has. That
+// settles nothing of a later version: one that was about to be told before a kill,
+// or that was told since.
+func (a *ahead) settle(o Object) {
 	id := o.ID()
-	if _, ok := a.written[id]; !ok {
-		a.told[id] = o
-		delete(a.settled, id)
+	was, ok := a.get(id)
+	if !ok {
+		return
 	}
-}
-
-// known: an object has been told and acked. In a version before the one that was
-// about to be told once, as where a watch goes on before that, it settles nothing.
-func (a *ahead) known(o Object) {
-	for _, unacked := range []map[ID]Object{a.told, a.written} {
-		if u, ok := unacked[o.ID()]; ok {
-			if c, err := resourceversion.CompareResourceVersion(o.ResourceVersion, u.ResourceVersion); err == nil && c < 0 {
-				return
-			}
-		}
+	order, err := resourceversion.CompareResourceVersion(o.ResourceVersion, was.ResourceVersion)
+	if o.ResourceVersion != was.ResourceVersion && (err != nil || order < 0) {
+		return
 	}
-	a.settle(o.ID())
-}
-
-// settle: nobody need be told of the object's end for its having been told ahead.
-func (a *ahead) settle(id ID) {
 	delete(a.told, id)
 	if _, ok := a.written[id]; ok {
 		delete(a.written, id)
@@ -85,7 +90,8 @@ func (a *ahead) take(d *Delta) {
 // giveBack undoes take. What has been settled meanwhile stays so.
 func (a *ahead) giveBack(d Delta) {
 	for _, o := range d.Told {
-		if id := o.ID(); !a.settled[id] {
+		id := o.ID()
+		if _, newer := a.told[id]; !newer && !a.settled[id] {
 			a.told[id] = o // it may have been written all the same
 		}
 	}

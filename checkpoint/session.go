@@ -81,11 +81,10 @@ func (s *Session) enter(c Change) {
 		return // it would be kept for nobody
 	}
 	s.dirty = true
-	switch {
-	case !c.Gone:
-		s.ahead.known(c.Object)
-	case c.Unacked:
-		s.ahead.settle(c.ID())
+	if !c.Gone || c.Unacked {
+		s.ahead.settle(c.Object)
+	}
+	if c.Gone && c.Unacked {
 		return
 	}
 	if s.changed == nil {

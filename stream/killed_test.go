@@ -72,7 +72,9 @@ func (p *killedPlay) run() {
 		p.handled = nil // what there was, or what is gone, need not be told
 	}
 	for range 1 + p.IntN(5) {
+		scripts := p.script // what of it has not come to pass may yet
 		p.faults()
+		p.script = scripts + p.script
 		p.once(false)
 		for range p.IntN(3) {
 			p.writes()

@@ -42,6 +42,13 @@ var shared *devserver.Server
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if order := os.Getenv(relayVariable); order != "" {
+		if err := relay(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
@@ -115,12 +122,17 @@ func (c *cluster) objects(crd devserver.CRD, namespace string) dynamic.ResourceI
 	return c.client.Resource(crd.Resource()).Namespace(namespace)
 }
 
-func (c *cluster) create(crd devserver.CRD, namespace, name string) *unstructured.Unstructured {
-	c.t.Helper()
+func newObject(crd devserver.CRD, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
 	o.SetAPIVersion(crd.Resource().GroupVersion().String())
 	o.SetKind(crd.Kind)
 	o.SetName(name)
+	return o
+}
+
+func (c *cluster) create(crd devserver.CRD, namespace, name string) *unstructured.Unstructured {
+	c.t.Helper()
+	o := newObject(crd, name)
 	o.SetLabels(map[string]string{"test": c.label})
 	got, err := c.objects(crd, namespace).Create(c.t.Context(), o, metav1.CreateOptions{})
 	c.note(stream.Added, got, err)

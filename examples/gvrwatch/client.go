@@ -44,6 +44,7 @@ func newConfigFlags() *genericclioptions.ConfigFlags {
 // server is what the commands need of the cluster that the flags name.
 type server struct {
 	url       string
+	config    *rest.Config
 	client    dynamic.Interface
 	resolver  *discovery.Resolver
 	namespace string // of the flags, else of the kubeconfig, else "default"
@@ -78,7 +79,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	return &server{url: cfg.Host, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace}, nil
+	return &server{url: cfg.Host, config: cfg, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace}, nil
 }
 
 // explain says of an error of discovery what to do about it, where the user can.

@@ -16,6 +16,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -29,6 +31,7 @@ type watchOptions struct {
 	timeout       time.Duration
 	limit         int
 	untilSynced   bool
+	checkpoint    string
 }
 
 func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
@@ -44,7 +47,8 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 			"everything else to stderr; with -o json and -o yaml SYNCED and GAP go to stdout as well.",
 		Example: "  gvrwatch watch pods\n" +
 			"  gvrwatch watch deployments.apps,services -n web -l app=shop\n" +
-			"  gvrwatch watch widgets.example.com -A -o json --until-synced",
+			"  gvrwatch watch widgets.example.com -A -o json --until-synced\n" +
+			"  gvrwatch watch pods -A -o json --checkpoint pods.db    # go on where it was left, however it ended",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			refs, err := o.check(args)
 			if err != nil {
@@ -62,6 +66,7 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", 0, "End after this time, such as 30s or 5m; with --until-synced it is an error not to be synced by then. Zero means never.")
 	f.IntVar(&o.limit, "limit", 0, "End after this many events; SYNCED and GAP do not count. Zero means never.")
 	f.BoolVar(&o.untilSynced, "until-synced", false, "End when everything that exists has been told.")
+	f.StringVar(&o.checkpoint, "checkpoint", "", "Keep in this file how far events have been written to stdout, and go on from there. What was written last may come again after a kill.")
 	return cmd
 }
 
@@ -118,10 +123,18 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
 		defer cancel()
 	}
-	sources, err := o.sources(ctx, streams, refs)
-	if err == nil {
-		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces), streams.Out)
-	}
+	var sources []*stream.Stream
+	err := o.keep(func(store checkpoint.Store) (err error) {
+		var tracker *checkpoint.Tracker
+		sources, tracker, err = o.sources(ctx, streams, refs, store)
+		if err == nil {
+			err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces), streams.Out)
+		}
+		if tracker != nil {
+			err = errors.Join(err, tracker.Close())
+		}
+		return err
+	})
 	switch {
 	case signalled.Err() != nil, errors.Is(err, errEnough):
 		return nil
@@ -136,19 +149,42 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	return nil
 }
 
+// keep opens the file of --checkpoint, if there is one, for f.
+func (o *watchOptions) keep(f func(checkpoint.Store) error) error {
+	if o.checkpoint == "" {
+		return f(nil)
+	}
+	store, err := file.Open(o.checkpoint)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(store), store.Close())
+}
+
 // sources resolves every name before anything is watched, so that a mistake in
 // one is told at once.
-func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOStreams, refs []gvr.Ref) ([]*stream.Stream, error) {
+func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOStreams, refs []gvr.Ref, store checkpoint.Store) ([]*stream.Stream, *checkpoint.Tracker, error) {
 	srv, err := connect(o.flags)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	logger := slog.New(logHandler{streams.ErrOut})
+	var tracker *checkpoint.Tracker
+	if store != nil {
+		cluster, err := stream.ClusterOf(ctx, srv.config)
+		if err != nil {
+			return nil, nil, srv.explain(err)
+		}
+		if tracker, err = checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster, Logger: logger}); err != nil {
+			return nil, nil, err
+		}
 	}
 	var sources []*stream.Stream
 	named := map[string]bool{}
 	for _, ref := range refs {
 		r, err := srv.resolver.Resolve(ctx, ref)
 		if err != nil {
-			return nil, srv.explain(err)
+			return nil, tracker, srv.explain(err)
 		}
 		if named[r.String()] {
 			continue // the same twice: po,pods
@@ -157,7 +193,11 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 		opts := stream.Options{
 			LabelSelector: o.labelSelector,
 			FieldSelector: o.fieldSelector,
-			Logger:        slog.New(logHandler{streams.ErrOut}),
+			Logger:        logger,
+			Checkpoint:    tracker,
+		}
+		if o.untilSynced && tracker != nil {
+			opts.End = stream.WhenSynced // what is different, instead of what happened
 		}
 		// The kubeconfig's namespace is a default and means nothing to a
 		// cluster-scoped resource; a namespace on the command line is a mistake there.
@@ -166,11 +206,11 @@ func (o *watchOptions) sources(ctx context.Context, streams genericiooptions.IOS
 		}
 		s, err := stream.New(srv.client, r, &opts)
 		if err != nil {
-			return nil, err
+			return nil, tracker, err
 		}
 		sources = append(sources, s)
 	}
-	return sources, nil
+	return sources, tracker, nil
 }
 
 // tell prints what the sources tell until it is enough.
@@ -183,6 +223,7 @@ func (o *watchOptions) tell(ctx context.Context, sources []*stream.Stream, p eve
 		if err := errors.Join(p.print(ev), failure(out)); err != nil {
 			return err
 		}
+		ev.Ack()
 		switch ev.Type {
 		case stream.Added, stream.Modified, stream.Deleted:
 			if told++; told == o.limit {

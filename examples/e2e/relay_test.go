@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+
+	clientdiscovery "k8s.io/client-go/discovery"
+)
+
+// relayOrder makes the test binary a relay: a program that handles events by
+// writing them to a file, in several goroutines, and acks them. It comes as JSON
+// in relayVariable.
+type relayOrder struct {
+	Kubeconfig, Resource, Store, Log string
+	Run                              int
+}
+
+const relayVariable = "GVRWATCH_E2E_RELAY"
+
+// relayed is a line of the relay's log, written once the event is handled and
+// before it is acked.
+type relayed struct {
+	Run             int
+	Type            stream.Type
+	UID, Name       string           `json:",omitempty"`
+	ResourceVersion string           `json:",omitempty"`
+	Inferred        bool             `json:",omitempty"`
+	Gap             stream.GapReason `json:",omitempty"`
+}
+
+// relay runs until it is killed, or told to end.
+func relay(order string) error {
+	var o relayOrder
+	if err := json.Unmarshal([]byte(order), &o); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	ref, err := gvr.ParseRef(o.Resource)
+	if err != nil {
+		return err
+	}
+	r, err := discovery.NewResolver(clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg), nil).Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	cluster, err := stream.ClusterOf(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(o.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	store, err := file.Open(o.Store)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster, Interval: 200 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	client, err := stream.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	s, err := stream.New(client, r, &stream.Options{Checkpoint: tracker, PageSize: 20})
+	if err != nil {
+		return err
+	}
+	err = handle(ctx, s, log, o.Run)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	if err := tracker.Close(); err != nil {
+		return err
+	}
+	return err
+}
+
+// handle gives each event to one of several workers, the same for the same
+// object, and waits for them in the end.
+func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	work := make([]chan stream.Event, 4)
+	for i := range work {
+		work[i] = make(chan stream.Event, 16)
+		defer close(work[i])
+		workers.Go(func() {
+			for ev := range work[i] {
+				time.Sleep(rand.N(4 * time.Millisecond)) // not the same for all
+				if err := writeLine(log, run, ev); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					return // and never ack it
+				}
+				ev.Ack()
+			}
+		})
+	}
+	for ev, err := range s.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		i := 0
+		if ev.Object != nil {
+			h := fnv.New32a()
+			h.Write([]byte(ev.Object.GetUID()))
+			i = int(h.Sum32() % uint32(len(work)))
+		}
+		work[i] <- ev
+	}
+	return nil
+}
+
+func writeLine(log *os.File, run int, ev stream.Event) error {
+	line := relayed{Run: run, Type: ev.Type, ResourceVersion: ev.ResourceVersion, Inferred: ev.Inferred}
+	if ev.Object != nil {
+		line.UID, line.Name = string(ev.Object.GetUID()), ev.Object.GetNamespace()+"/"+ev.Object.GetName()
+	}
+	if ev.Gap != nil {
+		line.Gap = ev.Gap.Reason
+	}
+	b, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	_, err = log.Write(append(b, '\n'))
+	return err
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+)
+
+func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "checkpoint",
+		Short: "Show or forget what watch --checkpoint keeps",
+		Long: "Show or forget what 'gvrwatch watch --checkpoint FILE' keeps in its file. KEY is the resource and its group,\n" +
+			"such as deployments.apps, as show prints it. While a watch has the file open nobody else can.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCheckpointShow(streams), newCheckpointReset(streams))
+	return cmd
+}
+
+func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show FILE [KEY]",
+		Short: "Show the checkpoints in a file, or one of them",
+		Example: "  gvrwatch checkpoint show positions.db\n" +
+			"  gvrwatch checkpoint show positions.db deployments.apps -o json",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("output", output, "", "wide", "json", "yaml", "name"); err != nil {
+				return err
+			}
+			return failed(withFile(args, func(s *file.Store, keys []string) error {
+				return showCheckpoints(cmd.Context(), streams, s, keys, output)
+			}))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (wide, json, yaml, name).")
+	return cmd
+}
+
+func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset FILE [KEY]",
+		Short: "Forget the checkpoints in a file, or one of them",
+		Long: "Forget the checkpoints in a file, or one of them. The next watch begins with everything that exists; what was\n" +
+			"deleted in between is not told.",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return failed(withFile(args, func(s *file.Store, keys []string) error {
+				for _, key := range keys {
+					if err := s.Delete(cmd.Context(), key); err != nil {
+						return err
+					}
+					fmt.Fprintf(streams.Out, "%s reset\n", key)
+				}
+				return nil
+			}))
+		},
+	}
+}
+
+// withFile opens a file that must be there, and finds out which of its keys are
+// meant.
+func withFile(args []string, do func(*file.Store, []string) error) error {
+	if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no file %s: give the one that was given to watch --checkpoint", args[0])
+	}
+	s, err := file.Open(args[0])
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	keys, err := s.Keys()
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		if !slices.Contains(keys, args[1]) {
+			return fmt.Errorf("%s has no checkpoint %q, only: %s", args[0], args[1], orElse(strings.Join(keys, ", "), "none at all"))
+		}
+		keys = args[1:]
+	}
+	return do(s, keys)
+}
+
+// checkpointDocument is a checkpoint as programs read it.
+type checkpointDocument struct {
+	Key              string              `json:"key"`
+	Identity         checkpoint.Identity `json:"identity"`
+	ResourceVersions map[string]string   `json:"resourceVersions,omitempty"` // by namespace; one that is missing is within a snapshot
+	Partial          bool                `json:"partial,omitempty"`
+	Committed        metav1.Time         `json:"committed"`
+	Objects          []objectDocument    `json:"objects"`
+}
+
+type objectDocument struct {
+	Namespace       string `json:"namespace,omitempty"`
+	Name            string `json:"name"`
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Unacked         bool   `json:"unacked,omitempty"`
+}
+
+func showCheckpoints(ctx context.Context, streams genericiooptions.IOStreams, s *file.Store, keys []string, output string) error {
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		{Name: "Key", Type: "string"}, {Name: "Namespaces", Type: "string"}, {Name: "Resource version", Type: "string"},
+		{Name: "Objects", Type: "integer"}, {Name: "Committed", Type: "string"},
+		{Name: "Cluster", Type: "string", Priority: 1}, {Name: "Selectors", Type: "string", Priority: 1},
+	}}
+	for i, key := range keys {
+		c, err := s.Load(ctx, key)
+		if err != nil {
+			return err
+		}
+		switch output {
+		case "name":
+			_, err = fmt.Fprintln(streams.Out, key)
+		case "json":
+			err = json.NewEncoder(streams.Out).Encode(documentOf(key, c))
+		case "yaml":
+			err = printYAML(streams, i, documentOf(key, c))
+		default:
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: cellsOf(key, c)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(table.Rows) == 0 {
+		return nil
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"}).PrintObj(table, streams.Out)
+}
+
+func printYAML(streams genericiooptions.IOStreams, i int, v any) error {
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if i > 0 {
+		b = append([]byte("---\n"), b...)
+	}
+	_, err = streams.Out.Write(b)
+	return err
+}
+
+func documentOf(key string, c *checkpoint.Checkpoint) checkpointDocument {
+	d := checkpointDocument{
+		Key: key, Identity: c.Identity, ResourceVersions: c.Position.ResourceVersions, Partial: c.Position.Partial,
+		Committed: metav1.NewTime(c.Committed), Objects: []objectDocument{},
+	}
+	for _, o := range c.Position.Objects {
+		d.Objects = append(d.Objects, objectDocument{o.Namespace, o.Name, string(o.UID), o.ResourceVersion, o.Unacked})
+	}
+	return d
+}
+
+func cellsOf(key string, c *checkpoint.Checkpoint) []any {
+	namespaces := c.Identity.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	var at []string
+	for _, n := range namespaces {
+		rv := c.Position.ResourceVersions[n]
+		if rv == "" {
+			rv = "<snapshot>"
+		}
+		at = append(at, rv)
+	}
+	selectors := strings.Join(slices.DeleteFunc([]string{c.Identity.LabelSelector, c.Identity.FieldSelector}, func(s string) bool { return s == "" }), " ")
+	return []any{
+		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), len(c.Position.Objects),
+		duration.HumanDuration(time.Since(c.Committed)) + " ago", c.Identity.Cluster.String(), orElse(selectors, "<none>"),
+	}
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
