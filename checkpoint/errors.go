@@ -54,7 +54,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s holds no checkpoints that can be read: %v: put back a copy of it, or move it away to begin anew", e.Store, e.Err)
+	return fmt.Sprintf("%s can't be read as a checkpoint: %v: put back a copy of it, or move it away to begin anew", e.Store, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }

@@ -19,6 +19,7 @@ type Session struct {
 	changed  map[types.NamespacedName]Change
 	ahead    ahead
 	dirty    bool // something moved since the last commit
+	taken    bool // ... and that commit is under way
 	reset    bool // what is in the store is not to be kept
 	held     int  // of progress
 	unclean  bool // the store says so
@@ -117,15 +118,22 @@ func (s *Session) take() (Delta, bool) {
 	s.ahead.take(&d)
 	s.unclean = s.tracker.options.NoWriteAhead && !(s.ended && s.isAcked())
 	d.Unclean = s.unclean
-	s.dirty, s.reset, s.changed = false, false, nil
+	s.dirty, s.reset, s.changed, s.taken = false, false, nil, true
 	return d, true
+}
+
+// keep says that what was taken has been committed.
+func (s *Session) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken = false
 }
 
 // giveBack undoes a take that could not be committed.
 func (s *Session) giveBack(d Delta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dirty, s.reset = true, s.reset || d.Reset
+	s.dirty, s.reset, s.taken = true, s.reset || d.Reset, false
 	newer := s.changed
 	s.changed = make(map[types.NamespacedName]Change, len(d.Put)+len(d.Gone))
 	for _, o := range d.Put {

@@ -10,7 +10,8 @@ type Status struct {
 	// ago. (Acked events within a snapshot don't count, whatever is before them.)
 	Unacked       int
 	OldestUnacked time.Duration
-	// Uncommitted says that acks are waiting for a commit.
+	// Uncommitted says that acks, or what was passed, are waiting for a commit to be
+	// over.
 	Uncommitted bool
 	// LastCommit is that of the Tracker, of any key. It is zero before the first.
 	LastCommit time.Time
@@ -22,7 +23,7 @@ type Status struct {
 func (s *Session) Status() Status {
 	st := Status{Key: s.key}
 	s.mu.Lock()
-	st.Uncommitted = s.dirty
+	st.Uncommitted = s.dirty || s.taken
 	var oldest time.Time
 	for _, p := range s.progress {
 		st.Unacked += p.unacked

@@ -277,8 +277,10 @@ func (t *Tracker) commit(ctx context.Context) error {
 	info.Err = t.store.Commit(ctx, deltas)
 	cancel()
 	info.Duration = time.Since(began)
-	if info.Err != nil {
-		for i, s := range taken {
+	for i, s := range taken {
+		if info.Err == nil {
+			s.keep()
+		} else {
 			s.giveBack(deltas[i])
 		}
 	}
