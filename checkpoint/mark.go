@@ -45,13 +45,13 @@ func (m *Mark) Ack() {
 	p := m.progress
 	s := p.session
 	s.mu.Lock()
-	entered, moved := 0, false
+	entered, due := 0, false
 	if !m.acked && !s.over {
 		m.acked = true
-		entered, moved = p.advance(m)
+		entered, due = p.advance(m)
 	}
 	s.mu.Unlock()
-	if entered > 0 || moved {
+	if due {
 		s.tracker.due(entered)
 	}
 }

@@ -16,8 +16,8 @@ type Options struct {
 	// Events is how many acked events may wait for a commit. Zero means 1,000. While
 	// a commit is under way more of them gather for the next one.
 	Events int
-	// Timeout is how long a commit may take before it counts as failed, and so how
-	// long Close may have to wait. Zero means 10 s.
+	// Timeout is how long a commit may take before it counts as failed. Close may have
+	// to wait for two: one that is under way, and its own. Zero means 10 s.
 	Timeout time.Duration
 	// Reset begins anew where what is kept under a key does not match, instead of
 	// ending the sequence with a *MismatchError. What was kept is forgotten with the

@@ -6,11 +6,10 @@ import "time"
 // versions of its own. It is for who tells the events: Note, Mark and Pass are to
 // be called by one goroutine at a time, in the order in which things are told.
 type Progress struct {
-	session   *Session
-	namespace string
-	noted     []Change // since the last mark
-	held      bool     // nothing is kept before the first mark is acked
-	begun     bool     // there has been a mark
+	session *Session
+	noted   []Change // since the last mark
+	held    bool     // nothing is kept before the first mark is acked
+	begun   bool     // there has been a mark
 
 	// What follows is guarded by session.mu.
 	low         point // everything up to here has been acked
@@ -66,9 +65,9 @@ func (p *Progress) Pass(resourceVersion string, partial bool) {
 	m := &Mark{progress: p, acked: true, changes: p.noted}
 	p.noted = nil
 	p.append(m, resourceVersion, partial)
-	_, moved := p.advance(m)
+	_, due := p.advance(m)
 	s.mu.Unlock()
-	if moved {
+	if due {
 		s.tracker.due(0)
 	}
 }
@@ -107,13 +106,13 @@ func (p *Progress) await(m *Mark) {
 }
 
 // advance enters what the ack of m allows. It returns how many events that were,
-// and whether the low-water mark has moved.
-func (p *Progress) advance(m *Mark) (entered int, moved bool) {
+// and whether anything is to be committed.
+func (p *Progress) advance(m *Mark) (entered int, due bool) {
 	if p.first != m {
-		if p.mayOvertake(m) {
-			entered = p.enter(m)
+		if !p.mayOvertake(m) {
+			return 0, false
 		}
-		return entered, false
+		return p.enter(m), true
 	}
 	for m := p.first; m != nil && m.acked; m = p.first {
 		entered += p.enter(m)

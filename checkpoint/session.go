@@ -161,7 +161,7 @@ func (s *Session) runs() bool {
 func (s *Session) isDone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended && !s.dirty && s.isAcked()
+	return s.ended && (!s.dirty || s.held > 0) && s.isAcked()
 }
 
 // isAcked says whether everything that was told is. s.mu is held.

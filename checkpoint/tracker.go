@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -85,6 +86,7 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 		return nil, errClosed
 	}
 	uncommitted, ok := before.close()
+	ok = ok && id.differs(uncommitted.Identity) == nil // acked since they were compared
 	var s *Session
 	if mismatch != nil {
 		s = newSession(t, key, id, nil)
@@ -102,7 +104,7 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 	return s, nil
 }
 
-var errClosed = errors.New("checkpoint: the Tracker has been closed")
+var errClosed = fmt.Errorf("checkpoint: the Tracker: %w", os.ErrClosed)
 
 // CheckKey returns a *KeyError if there can be no checkpoint under a key.
 func CheckKey(key string) error {
@@ -235,6 +237,13 @@ func (t *Tracker) Close() error {
 	}
 	err := t.Flush(context.Background())
 	t.final.Store(true)
+	if failed := (*CommitError)(nil); errors.As(err, &failed) {
+		last := *failed
+		last.NextTry = time.Time{}
+		t.mu.Lock()
+		t.err, err = &last, &last
+		t.mu.Unlock()
+	}
 	return err
 }
 
@@ -270,6 +279,9 @@ func (t *Tracker) commit(ctx context.Context) error {
 		}
 	}
 	if len(deltas) == 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.err = nil // what could not be committed is not wanted any more
 		return nil
 	}
 	began := time.Now()
@@ -316,7 +328,7 @@ func (t *Tracker) record(info CommitInfo) error {
 		t.final.Store(true)
 		t.options.Logger.Error("checkpoints are committed no more", "error", info.Err)
 	} else {
-		wait := min(t.options.Interval<<min(failed.Attempts, 10), maxBackoff)
+		wait := min(min(t.options.Interval, maxBackoff)<<min(failed.Attempts, 10), maxBackoff)
 		failed.NextTry = time.Now().Add(wait/2 + rand.N(wait/2+1))
 		t.options.Logger.Warn("checkpoints can't be committed, trying again", "error", info.Err, "attempts", failed.Attempts)
 	}

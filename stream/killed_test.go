@@ -50,13 +50,13 @@ func TestRandomKills(t *testing.T) {
 // killedPlay is a program that runs several times.
 type killedPlay struct {
 	*play
-	now     bool
+	now bool
 
 	unwritten bool // a commit failed
 	rewound   bool // while it did not run
-	store   *checkpoint.Memory
-	handled map[types.UID]string // the versions of what exists, for who handled what was acked
-	log     []string
+	store     *checkpoint.Memory
+	handled   map[types.UID]string // the versions of what exists, for who handled what was acked
+	log       []string
 }
 
 func (p *killedPlay) run() {
@@ -267,12 +267,25 @@ func (p *killedPlay) once(last bool) bool {
 	}
 	p.log = append(p.log, fmt.Sprintf("--- killed with %+v", after))
 	h := p.srv.History(p.r, p.scope)
-	err = errors.Join(streamtest.Check(h, events, &check), streamtest.CheckRequests(h.Requests))
+	err = errors.Join(streamtest.Check(h, events, &check), streamtest.CheckRequests(h.Requests), p.checkSaved(before, after, events, acked, check))
 	if err != nil {
 		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts, before,
 			strings.Join(p.log, "\n"), historyText(h))
 	}
 	return check.Settled == last
+}
+
+// checkSaved holds what is in the store against what was told and acked.
+func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]bool, opts streamtest.CheckOptions) error {
+	run := streamtest.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
+	run.Options.From = nil
+	if before != nil {
+		run.Before = &before.Position
+	}
+	if after != nil {
+		run.After = &after.Position
+	}
+	return streamtest.CheckCheckpoint(run)
 }
 
 // handle does with an acked event what a relay would.

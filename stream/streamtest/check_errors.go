@@ -9,9 +9,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// The promises that a recording can be seen to break, one error each. Checkpoints
-// have two more, that no unhandled event is passed and that no file is torn;
-// neither shows in a sequence of events.
+// The promises that a recording can be seen to break, one error each. Two of them
+// are about checkpoints, which don't show in a sequence of events: CheckCheckpoint
+// holds what is kept against it.
 var (
 	// ErrOrder: live events come in the order of the server's versions.
 	ErrOrder = errors.New("events out of order")
@@ -31,6 +31,8 @@ var (
 	// ErrResumed: a sequence that goes on from a position tells all that changed
 	// since, and nothing else.
 	ErrResumed = errors.New("not resumed where it was left")
+	// ErrAcknowledged: a checkpoint never passes an event that was not acked.
+	ErrAcknowledged = errors.New("an event was passed that was not acked")
 	// ErrBackInTime: no older state without GAP(rewound), and no list or watch at
 	// resourceVersion 0, which may be any state of the past.
 	ErrBackInTime = errors.New("back in time without a word")
@@ -38,6 +40,8 @@ var (
 	ErrBlind = errors.New("blind for too long")
 	// ErrUnbounded: at most 5 requests a second on average over 10 seconds.
 	ErrUnbounded = errors.New("too many requests")
+	// ErrDurable: a checkpoint is old or new, never torn.
+	ErrDurable = errors.New("a checkpoint that nobody committed")
 	// ErrUnclassified: a status is one of the known states, and has a cause and a
 	// next try exactly where something is wrong.
 	ErrUnclassified = errors.New("a status without a proper class")

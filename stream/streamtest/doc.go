@@ -1,6 +1,7 @@
 // Package streamtest is for testing what watches Kubernetes: an API server in the
-// test's own process, with a history and with faults that a script asks for; and
-// Check, which holds what a program was told against what truly happened.
+// test's own process, with a history and with faults that a script asks for;
+// Check, which holds what a program was told against what truly happened; and
+// CheckCheckpoint, which holds what it kept against what it was told and acked.
 //
 // A [Server] serves resources without schemas, as CRDs that preserve unknown
 // fields. It does what matters to watches as a kube-apiserver does: one revision

@@ -1,0 +1,205 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// Close commits what was acked, once, and nothing after it.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which would not end if a goroutine were left
+		s := newStore()
+		tracker := newTracker(t, s, &checkpoint.Options{Events: 2})
+		l := live(t, tracker)
+		l.run("a:1@10 b:2@11")
+		s.hinder(func(context.Context) error { l.run("ack 2"); return nil }) // by another goroutine, as it were
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("9", saved(t, s)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		l.run("ack 1 c:3@12 ack 3 bookmark@13 ack 0") // harmless
+		if err := tracker.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		l.session.End()
+		if err := tracker.Close(); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.count() != 1 {
+			t.Errorf("%d commits, want the one of Close", s.count())
+		}
+	})
+}
+
+// Close says what it could not commit, and that there is no other try.
+func TestCloseFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.fail(errNoSpace)
+		tracker := newTracker(t, s, nil)
+		l := live(t, tracker)
+		time.Sleep(10 * time.Second)
+		for what, err := range map[string]error{"Close": tracker.Close(), "Status": l.session.Status().Err} {
+			var failed *checkpoint.CommitError
+			if !errors.As(err, &failed) || !errors.Is(err, errNoSpace) || !failed.NextTry.IsZero() || failed.Attempts < 2 {
+				t.Errorf("%s: %+v, want a *CommitError without another try", what, err)
+			}
+		}
+		s.heal()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.count() != 0 {
+			t.Errorf("%d commits after Close", s.count())
+		}
+	})
+}
+
+// A store that hangs holds Close up for two timeouts at most.
+func TestCloseWhileTheStoreHangs(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before time.Duration
+		want   time.Duration
+		why    string
+	}{
+		{"nothing under way", 0, 3 * time.Second, "its own attempt"},
+		{"an attempt under way", 2 * time.Second, 2*time.Second + 3*time.Second, "the rest of that, and its own"},
+		{"a retry due", 5 * time.Second, 3 * time.Second, "its own attempt: it does not wait for the next try"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				s.hinder(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+				tracker := newTracker(t, s, &checkpoint.Options{Timeout: 3 * time.Second})
+				live(t, tracker)
+				time.Sleep(tc.before)
+				began := time.Now()
+				err := tracker.Close()
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != tc.want {
+					t.Errorf("%v after %v, want a timeout after %v: %s", err, took, tc.want, tc.why)
+				}
+			})
+		})
+	}
+}
+
+// Acks come from any goroutine, and in any order.
+func TestAcksFromManyGoroutines(t *testing.T) {
+	s := newStore()
+	tracker := newTracker(t, s, &checkpoint.Options{Interval: time.Millisecond, Events: 10})
+	session := begin(t, tracker, widgets("x", "y"))
+	l := newTeller(t, session).run("x/snapshot y/snapshot")
+	marks := make(chan *checkpoint.Mark, 64)
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for m := range marks {
+				m.Ack()
+				m.Ack()
+				_ = session.Status()
+			}
+		})
+	}
+	run := func(script string) {
+		told := len(l.marks)
+		l.run(script)
+		for _, m := range l.marks[told:] {
+			marks <- m
+		}
+	}
+	for range 50 {
+		run("x/a:1@3 y/a:2@3 x/?h:5@4 x/-a:1@5 x/a:4@5 y/b:3@6 x/synced@9 y/synced@9")
+		run("x/a:4@10 y/-b:3@11 x/c:6@12 y/bookmark@13 x/-c:6@14 x/gap y/gap")
+	}
+	run("x/synced@20 y/synced@21 x/z:9@22")
+	close(marks)
+	running.Wait()
+	session.End()
+	if err := tracker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("x=22 y=21 x/a:4@10 ?x/h:5@4 x/z:9@22 y/a:2@3", saved(t, s)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Who keeps an old event does not keep all that followed it.
+func TestOldMarksKeepNoOthers(t *testing.T) {
+	for _, tc := range []struct{ name, script, why string }{
+		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 0-5", "each refers to the next while it waits"},
+		{"live in reverse", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 5-0", "the same"},
+		{"a snapshot", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 0-4", "each of an object refers to the next of it"},
+		{"a snapshot in reverse", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 4-0", "the same"},
+		{"a snapshot with a hole", "snapshot z:9@1 a:1@3 a:1@4 b:2@4 a:1@5 synced@9 ack 4-1 ack 5 ack 0", "the hole is filled last"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
+			l := newTeller(t, begin(t, tracker, widgets())).run(tc.script)
+			l.run("-gone:7@100") // one that waits for its ack, and is the only one to be kept
+			old, n := l.marks[0], len(l.marks)
+			var others []weak.Pointer[checkpoint.Mark]
+			for _, m := range l.marks[1 : n-1] {
+				others = append(others, weak.Make(m))
+			}
+			l.marks = nil
+			for range 3 {
+				runtime.GC()
+			}
+			for i, w := range others {
+				if w.Value() != nil {
+					t.Errorf("event %d is kept by an older one: %s", i+1, tc.why)
+				}
+			}
+			old.Ack()
+			runtime.KeepAlive(l.session)
+		})
+	}
+}
+
+// A tracker that serves many short sequences does not keep them.
+func TestEndedSessionsAreLetGo(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		kept         bool
+		why          string
+	}{
+		{"all acked", "x/snapshot x/a:1@3 x/synced@9 ack 0-1", false, "nothing can come of it any more"},
+		{"nothing told", "", false, "nor of this one"},
+		{"one not acked", "x/snapshot x/a:1@3 x/synced@9 ack 1", true, "it may still be acked"},
+		{"held", "x/hold y/hold x/synced@9 ack 0", false, "y never began, and will not"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
+			w := func() weak.Pointer[checkpoint.Session] {
+				s := begin(t, tracker, widgets("x", "y"))
+				newTeller(t, s).run(tc.script)
+				s.End()
+				return weak.Make(s)
+			}()
+			for range 2 { // what is committed by the first is let go by the second
+				flush(t, tracker)
+			}
+			for range 3 {
+				runtime.GC()
+			}
+			if kept := w.Value() != nil; kept != tc.kept {
+				t.Errorf("kept: %v, want %v: %s", kept, tc.kept, tc.why)
+			}
+			runtime.KeepAlive(tracker)
+		})
+	}
+}

@@ -1,0 +1,286 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+var errNoSpace = &os.PathError{Op: "write", Path: "/var/lib/checkpoints", Err: syscall.ENOSPC}
+
+// A full disk: commits are tried again after growing waits that have a bound, and
+// once there is room everything that was acked is committed, the newest of it.
+func TestFailedCommitsAreRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		var attempts []time.Time
+		full := func(context.Context) error { attempts = append(attempts, time.Now()); return errNoSpace }
+		s.hinder(full)
+		var infos []checkpoint.CommitInfo
+		tracker := newTracker(t, s, &checkpoint.Options{Committed: func(i checkpoint.CommitInfo) { infos = append(infos, i) }})
+		l := live(t, tracker)
+		l.run("a:1@10 b:2@11 c:3@12 ack 1-3")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		var failed *checkpoint.CommitError
+		st := l.session.Status()
+		if !errors.As(st.Err, &failed) || failed.Attempts != 1 || !errors.Is(failed, syscall.ENOSPC) || !st.Uncommitted || !st.LastCommit.IsZero() {
+			t.Fatalf("after a failed commit the status is %+v", st)
+		}
+		if wait := time.Until(failed.NextTry); wait < time.Second || wait > 2*time.Second {
+			t.Errorf("the next try is in %v, want 1 s to 2 s", wait)
+		}
+		l.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // watching goes on
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for i := 1; i < len(attempts); i++ {
+			wait := attempts[i].Sub(attempts[i-1])
+			longest := min(time.Second<<min(i, 10), 30*time.Second)
+			if wait < longest/2 || wait > longest+time.Millisecond {
+				t.Errorf("attempt %d came %v after the one before it, want %v to %v", i, wait, longest/2, longest)
+			}
+		}
+		if n := len(attempts); n < 20 || n > 50 {
+			t.Errorf("%d attempts in 10 minutes", n)
+		}
+		l.run("d:4@16 ack 7")
+		s.heal()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff("16 b:2@14 c:3@12 d:4@16", saved(t, s)); diff != "" {
+			t.Errorf("once there is room: -want +got:\n%s", diff)
+		}
+		st = l.session.Status()
+		if st.Err != nil || st.Uncommitted || time.Since(st.LastCommit) > 30*time.Second {
+			t.Errorf("once there is room the status is %+v", st)
+		}
+		if last := infos[len(infos)-1]; last.Err != nil || last.Events != 8 || last.Objects != 4 {
+			t.Errorf("the commit that went well: %+v, want 8 events and 4 objects", last)
+		}
+		l.run("d:4@17 ack 8")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff("17 b:2@14 c:3@12 d:4@17", saved(t, s)); diff != "" {
+			t.Errorf("afterwards all is as ever: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// While commits fail, however many events are acked makes no more attempts.
+func TestFailedCommitsAreNotHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		attempts := 0
+		s.hinder(func(context.Context) error { attempts++; return errNoSpace })
+		tracker := newTracker(t, s, &checkpoint.Options{Events: 2})
+		l := live(t, tracker)
+		for i := range 1000 {
+			tellMany(l, i, 1)
+			synctest.Wait()
+		}
+		if attempts != 1 {
+			t.Errorf("%d attempts in no time, want one", attempts)
+		}
+		l.session.End()
+		synctest.Wait()
+		if attempts != 1 {
+			t.Errorf("an end of the sequence brought the next attempt")
+		}
+	})
+}
+
+// What was given back after a failure does not overwrite what was acked meanwhile.
+func TestAcksDuringAFailingCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(context.Context) error { time.Sleep(5 * time.Second); return errNoSpace })
+		tracker := newTracker(t, s, nil)
+		l := live(t, tracker)
+		l.run("a:1@10 -b:2@11 c:3@12 ack 1-3")
+		time.Sleep(2 * time.Second) // the attempt is under way
+		l.run("-a:1@13 b:2@14 ack 4-5")
+		time.Sleep(4 * time.Second)
+		s.heal()
+		flush(t, tracker)
+		if diff := cmp.Diff("14 b:2@14 c:3@12", saved(t, s)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// A Flush that fails says so, and is tried again: also if it came in the way of a
+// commit that was due.
+func TestFlushFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(context.Context) error { time.Sleep(5 * time.Second); return nil })
+		tracker := newTracker(t, s, nil)
+		l := live(t, tracker)
+		time.Sleep(2 * time.Second) // a commit is under way
+		l.run("a:1@10 ack 1")
+		flushed := make(chan error)
+		go func() { flushed <- tracker.Flush(context.Background()) }()
+		synctest.Wait()
+		s.fail(errNoSpace)
+		var failed *checkpoint.CommitError
+		if err := <-flushed; !errors.As(err, &failed) || !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("Flush returned %v, want a *CommitError", err)
+		}
+		s.heal()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := saved(t, s); got != "10 a:1@10" {
+			t.Errorf("a minute later there is %s", got)
+		}
+	})
+}
+
+// What can't be written ahead holds nobody up, and is tried again: also if it was
+// the first thing to be written.
+func TestAheadFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.fail(errNoSpace)
+		session := begin(t, newTracker(t, s, nil), widgets())
+		l := newTeller(t, session).run("snapshot")
+		session.Progress("").Ahead(t.Context(), []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
+		if err := session.Status().Err; !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("the status has %v", err)
+		}
+		l.run("a:1@3 synced@9 ack 0-1")
+		s.heal()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff("9 a:1@3", saved(t, s)); diff != "" {
+			t.Errorf("a minute later: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// A Flush that goes well ends the wait after a failure for what comes next.
+func TestFlushEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.fail(errNoSpace)
+		tracker := newTracker(t, s, nil)
+		l := live(t, tracker)
+		time.Sleep(10 * time.Minute) // the waits are up to 30 s now
+		s.hinder(func(context.Context) error { l.run("a:1@10 ack 1"); s.heal(); return nil })
+		flush(t, tracker)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff("10 a:1@10", saved(t, s)); diff != "" {
+			t.Errorf("what was acked during the Flush, after the interval: -want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestFlushHonoursItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+		tracker := newTracker(t, s, nil)
+		live(t, tracker)
+		why := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second/2, why)
+		defer cancel()
+		if err := tracker.Flush(ctx); !errors.Is(err, why) {
+			t.Errorf("Flush returned %v, want its context's cause", err)
+		}
+		time.Sleep(2 * time.Second) // an attempt hangs, and has its turn
+		ctx, cancel = context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		began := time.Now()
+		if err := tracker.Flush(ctx); !errors.Is(err, why) || time.Since(began) != time.Second {
+			t.Errorf("Flush returned %v after %v, want its context's cause after 1 s", err, time.Since(began))
+		}
+	})
+}
+
+// A store that does not answer is a failure after the timeout.
+func TestCommitHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		tracker := newTracker(t, s, &checkpoint.Options{Timeout: 3 * time.Second})
+		l := live(t, tracker)
+		time.Sleep(3900 * time.Millisecond)
+		synctest.Wait()
+		if err := l.session.Status().Err; err != nil {
+			t.Errorf("after 2.9 s: %v", err)
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if err := l.session.Status().Err; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after the timeout: %v", err)
+		}
+	})
+}
+
+// An interval that is never up does not stand in the way of trying again.
+func TestFailureWithAnEndlessInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.fail(errNoSpace)
+		tracker := newTracker(t, s, &checkpoint.Options{Interval: math.MaxInt64, Events: 1})
+		live(t, tracker)
+		synctest.Wait()
+		s.heal()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff("9", saved(t, s)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// Errors that time can't heal end the attempts.
+func TestFinalErrors(t *testing.T) {
+	for _, tc := range []struct {
+		err error
+		why string
+	}{
+		{fmt.Errorf("committing: %w", &checkpoint.FencedError{Store: "configmap default/x", Holder: "pod-2"}), "somebody else has taken over"},
+		{fmt.Errorf("bbolt: %w", os.ErrClosed), "the store has been closed"},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				attempts := 0
+				s.hinder(func(context.Context) error { attempts++; return tc.err })
+				tracker := newTracker(t, s, nil)
+				l := live(t, tracker)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				s.hinder(func(context.Context) error { attempts++; return nil })
+				l.run("a:1@10 ack 1")
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if attempts != 1 {
+					t.Errorf("%d attempts, want one: %s", attempts, tc.why)
+				}
+				for what, err := range map[string]error{
+					"Status": l.session.Status().Err, "Flush": tracker.Flush(t.Context()), "Close": tracker.Close(),
+				} {
+					var failed *checkpoint.CommitError
+					if !errors.As(err, &failed) || !errors.Is(err, tc.err) || !failed.NextTry.IsZero() {
+						t.Errorf("%s: %+v, want a *CommitError without another try", what, err)
+					}
+				}
+				if got := saved(t, s); got != "nothing" {
+					t.Errorf("there is %s", got)
+				}
+			})
+		})
+	}
+}
