@@ -171,6 +171,7 @@ func (p *Progress) enter(m *Mark) int {
 	if !m.told.IsZero() {
 		n = 1
 		p.unacked--
+		p.session.entered++
 	}
 	later := m.awaited
 	m.awaited, m.changes = nil, nil
@@ -184,10 +185,8 @@ func (p *Progress) enter(m *Mark) int {
 
 // oldest is when the first event that is not acked was told.
 func (p *Progress) oldest() (time.Time, bool) {
-	for m := p.first; m != nil; m = m.next {
-		if !m.acked {
-			return m.told, true
-		}
+	if p.first == nil {
+		return time.Time{}, false
 	}
-	return time.Time{}, false
+	return p.first.told, true // else it would be below the low-water mark
 }

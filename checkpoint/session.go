@@ -12,12 +12,13 @@ type Session struct {
 	tracker  *Tracker
 	key      string
 	identity Identity
-	position *Position // that it goes on from
+	position *Position // that it goes on from, until it has been asked for
 
 	mu       sync.Mutex
 	progress map[string]*Progress // by namespace
 	changed  map[types.NamespacedName]Change
 	ahead    ahead
+	entered  int  // events, since the last commit
 	dirty    bool // something moved since the last commit
 	taken    bool // ... and that commit is under way
 	reset    bool // what is in the store is not to be kept
@@ -54,8 +55,13 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 	return s
 }
 
-// Position is where the sequence has to go on, and nil if it begins.
-func (s *Session) Position() *Position { return s.position }
+// Position is where the sequence has to go on, and nil if it begins. It is
+// returned once, since it can be large, and nil after that.
+func (s *Session) Position() *Position {
+	p := s.position
+	s.position = nil
+	return p
+}
 
 // Progress returns that of one of Identity.Namespaces, or where there are none of
 // the cluster ("").
@@ -94,14 +100,15 @@ func (s *Session) enter(c Change) {
 	s.changed[c.NamespacedName()] = c
 }
 
-// take returns what is to be committed, if anything is, and forgets it.
-func (s *Session) take() (Delta, bool) {
+// take returns what is to be committed, if anything is, and of how many events,
+// and forgets it.
+func (s *Session) take() (d Delta, events int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.dirty || s.held > 0 {
-		return Delta{}, false
+		return d, 0, false
 	}
-	d := Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
+	d = Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
 	for n, p := range s.progress {
 		if p.low.version != "" {
 			d.ResourceVersions[n] = p.low.version
@@ -118,8 +125,9 @@ func (s *Session) take() (Delta, bool) {
 	s.ahead.take(&d)
 	s.unclean = s.tracker.options.NoWriteAhead && !(s.ended && s.isAcked())
 	d.Unclean = s.unclean
+	events, s.entered = s.entered, 0
 	s.dirty, s.reset, s.changed, s.taken = false, false, nil, true
-	return d, true
+	return d, events, true
 }
 
 // keep says that what was taken has been committed.
@@ -130,9 +138,10 @@ func (s *Session) keep() {
 }
 
 // giveBack undoes a take that could not be committed.
-func (s *Session) giveBack(d Delta) {
+func (s *Session) giveBack(d Delta, events int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.entered += events
 	s.dirty, s.reset, s.taken = true, s.reset || d.Reset, false
 	newer := s.changed
 	s.changed = make(map[types.NamespacedName]Change, len(d.Put)+len(d.Gone))
@@ -190,9 +199,9 @@ func identityOf(before *Session, saved *Checkpoint) (Identity, bool) {
 }
 
 // close ends the session for good and returns what has not been committed.
-func (s *Session) close() (Delta, bool) {
+func (s *Session) close() (d Delta, events int, ok bool) {
 	if s == nil {
-		return Delta{}, false
+		return d, 0, false
 	}
 	s.mu.Lock()
 	s.over = true

@@ -6,8 +6,8 @@ import "time"
 type Status struct {
 	// Key is empty if there is no checkpoint.
 	Key string
-	// Unacked events have been told and not been acked, the oldest of them so long
-	// ago. (Acked events within a snapshot don't count, whatever is before them.)
+	// Unacked events have been told and not been acked, or, but within a snapshot,
+	// wait for one before them that has not. The oldest was told so long ago.
 	Unacked       int
 	OldestUnacked time.Duration
 	// Uncommitted says that acks, or what was passed, are waiting for a commit to be

@@ -74,7 +74,9 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 	}
 	var mismatch *MismatchError
 	if known, ok := identityOf(before, saved); ok {
-		mismatch = id.differs(known)
+		if mismatch = id.differs(known); mismatch == nil {
+			id.Cluster.UID = cmp.Or(id.Cluster.UID, known.Cluster.UID) // even if it can't be read now
+		}
 	}
 	if mismatch != nil && !t.options.Reset {
 		mismatch.Key = key
@@ -85,7 +87,7 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 	if t.closed {
 		return nil, errClosed
 	}
-	uncommitted, ok := before.close()
+	uncommitted, events, ok := before.close()
 	ok = ok && id.differs(uncommitted.Identity) == nil // acked since they were compared
 	var s *Session
 	if mismatch != nil {
@@ -97,7 +99,7 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 		}
 		s = newSession(t, key, id, saved)
 		if ok {
-			s.giveBack(uncommitted)
+			s.giveBack(uncommitted, events)
 		}
 	}
 	t.sessions[key] = s
@@ -266,16 +268,19 @@ func (t *Tracker) commit(ctx context.Context) error {
 			sessions = append(sessions, s)
 		}
 	}
-	info := CommitInfo{Events: t.acked}
+	var info CommitInfo
+	acked := t.acked
 	t.acked, t.waiting = 0, false
 	t.mu.Unlock()
 	slices.SortFunc(sessions, func(a, b *Session) int { return cmp.Compare(a.key, b.key) })
 	var deltas []Delta
 	var taken []*Session
+	var counts []int
 	for _, s := range sessions {
-		if d, ok := s.take(); ok {
-			deltas, taken = append(deltas, d), append(taken, s)
+		if d, events, ok := s.take(); ok {
+			deltas, taken, counts = append(deltas, d), append(taken, s), append(counts, events)
 			info.Objects += len(d.Put) + len(d.Gone)
+			info.Events += events
 		}
 	}
 	if len(deltas) == 0 {
@@ -293,16 +298,16 @@ func (t *Tracker) commit(ctx context.Context) error {
 		if info.Err == nil {
 			s.keep()
 		} else {
-			s.giveBack(deltas[i])
+			s.giveBack(deltas[i], counts[i])
 		}
 	}
-	err := t.record(info)
+	err := t.record(info, acked)
 	t.options.Committed(info)
 	return err
 }
 
 // record keeps what came of an attempt.
-func (t *Tracker) record(info CommitInfo) error {
+func (t *Tracker) record(info CommitInfo, acked int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if info.Err == nil {
@@ -319,7 +324,7 @@ func (t *Tracker) record(info CommitInfo) error {
 		}
 		return nil
 	}
-	t.acked, t.waiting = t.acked+info.Events, true
+	t.acked, t.waiting = t.acked+acked, true
 	failed := &CommitError{Err: info.Err, Attempts: 1}
 	if t.err != nil {
 		failed.Attempts += t.err.Attempts

@@ -20,7 +20,7 @@ func stride() int {
 	if *everyByte {
 		return 1
 	}
-	return 13
+	return 37
 }
 
 func TestTruncated(t *testing.T) {

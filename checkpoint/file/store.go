@@ -34,6 +34,9 @@ var _ checkpoint.Store = (*Store)(nil)
 // this package's (also if it is empty), a *checkpoint.FormatError if it is of a
 // newer version, and else an *fs.PathError from the file system.
 func Open(path string) (*Store, error) {
+	if path == "" {
+		return nil, fmt.Errorf("checkpoint/file: give the path of a file: %w", &os.PathError{Op: "open", Path: path, Err: os.ErrInvalid})
+	}
 	path = filepath.Clean(path)
 	exists, err := isThere(path)
 	if err != nil {
