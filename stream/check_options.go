@@ -126,7 +126,13 @@ func (o *Options) checkStart() error {
 		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
 	case o.End == WhenSynced && len(p.ResourceVersions) == len(o.Namespaces):
 		return &OptionsError{"Start and End", "a sequence that goes on from there begins with SYNCED: it would tell nothing"}
-	case o.Index == IndexNone && len(p.Objects) > 0:
+	}
+	return o.checkPosition(p)
+}
+
+// checkPosition says what is wrong with a position to go on from.
+func (o *Options) checkPosition(p checkpoint.Position) error {
+	if o.Index == IndexNone && len(p.Objects) > 0 {
 		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
 	}
 	for n, rv := range p.ResourceVersions {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -18,21 +19,26 @@ func (s *Stream) checkpoint(ctx context.Context, lanes []*lane, from Start) (*ch
 	if err != nil {
 		return nil, from, err
 	}
-	s.mu.Lock()
-	s.session = session
-	s.mu.Unlock()
 	for _, l := range lanes {
 		l.keep(session.Progress(l.namespace))
 	}
 	if p := session.Position(); p != nil {
 		from = From(*p)
-		// Where the end is SYNCED, what is wanted is how things are now.
-		from.snapshot = s.options.End == WhenSynced
+		// Where the end is SYNCED, what is wanted is how things are now; and client-go's
+		// fakes remember nothing of what was deleted.
+		from.snapshot = s.options.End == WhenSynced || s.fake
+		if err := s.options.checkPosition(*p); err != nil {
+			session.End()
+			return nil, from, fmt.Errorf("stream: the checkpoint %q: %w", s.options.CheckpointKey, err)
+		}
 	} else if from.kind != startSnapshot {
 		for _, l := range lanes {
 			l.progress.Hold()
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.session = session
 	return session, from, nil
 }
 

@@ -51,14 +51,7 @@ func benchmarkEvents(b *testing.B, flushEvery int) {
 	all := objects(many, 1_000_000)
 	s := fill(b, path, all)
 	defer s.Close()
-	tracker, err := checkpoint.NewTracker(s, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	session, err := tracker.Begin(context.Background(), "pods", checkpoint.Identity{Resource: "pods", Objects: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tracker, session := begin(b, s)
 	p := session.Progress("")
 	random := rand.New(rand.NewPCG(3, 4))
 	version := 2_000_000
@@ -79,6 +72,49 @@ func benchmarkEvents(b *testing.B, flushEvery int) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkNew acks and commits new objects, written ahead as a stream does: those
+// of a page of a snapshot together, one that a watch tells by itself.
+func BenchmarkNew(b *testing.B) {
+	for _, together := range []int{1, 500} {
+		b.Run(fmt.Sprint(together, " at a time"), func(b *testing.B) {
+			s, err := file.Open(filepath.Join(b.TempDir(), "positions.db"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			tracker, session := begin(b, s)
+			p := session.Progress("")
+			all := objects(b.N, 1_000_000)
+			b.ResetTimer()
+			for len(all) > 0 {
+				page := all[:min(together, len(all))]
+				all = all[len(page):]
+				p.Ahead(context.Background(), page)
+				for _, o := range page {
+					p.Note(checkpoint.Change{Object: o})
+					p.Mark("", false).Ack()
+				}
+			}
+			if err := tracker.Close(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+func begin(b *testing.B, s *file.Store) (*checkpoint.Tracker, *checkpoint.Session) {
+	tracker, err := checkpoint.NewTracker(s, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	session, err := tracker.Begin(context.Background(), "pods", checkpoint.Identity{Resource: "pods", Objects: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return tracker, session
 }
 
 // BenchmarkOpen opens a file of 100,000 objects and loads them.

@@ -1,0 +1,217 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// fullStore refuses commits.
+type fullStore struct{ checkpoint.Store }
+
+var errFull = errors.New("no space left on device")
+
+func (fullStore) Commit(context.Context, []checkpoint.Delta) error { return errFull }
+
+func TestWatchesOnWhileCommitsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, fullStore{checkpoint.NewMemory()}, checkpoint.Options{})
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1m", "ADDED b@6", "wait 1m", "ADDED c@7", "open")},
+		}}
+		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errTimeUp)
+		defer cancel()
+		var got []string
+		for ev, err := range stream.Acked(s.Events(ctx)) {
+			if err != nil {
+				break
+			}
+			got = append(got, text(ev))
+		}
+		if diff := cmp.Diff([]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "ADDED c@7"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		st := s.Status().Checkpoint
+		var failed *checkpoint.CommitError
+		if !errors.As(st.Err, &failed) || !errors.Is(st.Err, errFull) || failed.Attempts < 5 || failed.Attempts > 60 ||
+			!st.Uncommitted || st.Unacked != 0 || !st.LastCommit.IsZero() || st.Key != "widgets.example.com" {
+			t.Errorf("the status is %+v", st)
+		}
+		if err := tracker.Close(); !errors.Is(err, errFull) {
+			t.Errorf("Close: %v, want one that says that acks are lost", err)
+		}
+	})
+}
+
+func TestLagIsVisible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, checkpoint.NewMemory(), checkpoint.Options{})
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 10s", "MODIFIED a@6", "wait 10s", "MODIFIED a@7", "open")},
+		}}
+		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+		var got []string
+		var events []stream.Event
+		for ev, err := range s.Events(anHour(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, ev)
+			st := s.Status().Checkpoint
+			got = append(got, fmt.Sprintf("%s: %d since %v", text(ev), st.Unacked, st.OldestUnacked))
+			if len(events) == 4 {
+				break
+			}
+		}
+		want := []string{"ADDED a@2: 1 since 0s", "SYNCED 5: 2 since 0s", "MODIFIED a@6: 3 since 10s", "MODIFIED a@7: 4 since 20s"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for _, ev := range events {
+			ev.Ack()
+		}
+		if st := s.Status().Checkpoint; st.Unacked != 0 || st.OldestUnacked != 0 {
+			t.Errorf("all is acked, and the status is %+v", st)
+		}
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestCheckpointRefuses(t *testing.T) {
+	kept := stream.Options{LabelSelector: "b=c,a=b"}
+	tests := []struct {
+		options stream.Options
+		cluster string
+		want    any // type of error, nil for none
+		text    string
+		why     string
+	}{
+		{options: kept, why: "the same"},
+		{options: stream.Options{LabelSelector: "a=b, b=c"}, why: "the same in other words"},
+		{options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}, why: "the whole cluster, said aloud"},
+		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is of label selector "a=b,b=c", not "a=b"`, "other labels"},
+		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test", new(*checkpoint.MismatchError), "field selector", "one name only"},
+		{stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{"default"}}, "test", new(*checkpoint.MismatchError), "namespaces", "one namespace only"},
+		{stream.Options{LabelSelector: "b=c,a=b", Index: stream.IndexNone}, "test", new(*checkpoint.MismatchError), "index", "no index"},
+		{kept, "another", new(*checkpoint.MismatchError), `cluster "test", not "another"`, "another cluster"},
+		{stream.Options{LabelSelector: "a=b", CheckpointKey: "other"}, "test", nil, "", "another key is another sequence"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			store := checkpoint.NewMemory()
+			run := func(o stream.Options, cluster string) (err error) {
+				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: cluster}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tracker.Close()
+				o.Checkpoint, o.End = tracker, stream.WhenSynced
+				srv := streamtest.NewServer(widgets())
+				s, err := stream.New(srv.Client(), widgets(), &o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range stream.Acked(s.Events(anHour(t))) {
+					err = e
+				}
+				return err
+			}
+			if err := run(kept, "test"); err != nil {
+				t.Fatal(err)
+			}
+			err := run(tt.options, map[bool]string{true: "test", false: tt.cluster}[tt.cluster == ""])
+			switch {
+			case tt.want == nil && err != nil:
+				t.Errorf("%s: %v", tt.why, err)
+			case tt.want != nil && (!errors.As(err, tt.want) || !strings.Contains(err.Error(), tt.text)):
+				t.Errorf("%s: %v, want a %T that says %q", tt.why, err, tt.want, tt.text)
+			}
+		})
+	}
+}
+
+func TestOneStreamOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		tracker := newTracker(t, checkpoint.NewMemory(), checkpoint.Options{})
+		first := newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker})
+		second := newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker})
+		for range first.Events(anHour(t)) {
+			var inUse *checkpoint.InUseError
+			for _, err := range second.Events(anHour(t)) {
+				if !errors.As(err, &inUse) || inUse.Key != "widgets.example.com" {
+					t.Errorf("while the first is told: %v, want an *InUseError", err)
+				}
+				break
+			}
+			if inUse == nil {
+				t.Error("the second was told something, or nothing")
+			}
+			break
+		}
+		for _, err := range second.Events(anHour(t)) {
+			if err != nil {
+				t.Errorf("after the first: %v", err)
+			}
+			break
+		}
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range first.Events(anHour(t)) {
+			if !errors.Is(err, os.ErrClosed) {
+				t.Errorf("after Close: %v, want one that wraps os.ErrClosed", err)
+			}
+		}
+	})
+}
+
+// TestBrokenPosition gives a Stream what no Store should: no watch may begin at
+// version 0, whatever says so.
+func TestBrokenPosition(t *testing.T) {
+	tests := []struct {
+		delta checkpoint.Delta
+		why   string
+	}{
+		{checkpoint.Delta{ResourceVersions: map[string]string{"": "0"}}, "version 0 is any"},
+		{checkpoint.Delta{ResourceVersions: map[string]string{"default": "5"}}, "another namespace"},
+		{checkpoint.Delta{Put: []checkpoint.Object{{UID: "a"}}}, "an object without a name"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			store := checkpoint.NewMemory()
+			tt.delta.Key = "widgets.example.com"
+			tt.delta.Identity = checkpoint.Identity{Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", Objects: true}
+			if err := store.Commit(t.Context(), []checkpoint.Delta{tt.delta}); err != nil {
+				t.Fatal(err)
+			}
+			s := newStream(t, streamtest.NewServer(widgets()).Client(), &stream.Options{Checkpoint: newTracker(t, store, checkpoint.Options{})})
+			for range 2 { // the key is free after that
+				n := 0
+				for _, err := range s.Events(anHour(t)) {
+					if n++; !errors.As(err, new(*stream.OptionsError)) {
+						t.Errorf("%s: %v, want an *OptionsError", tt.why, err)
+						break
+					}
+				}
+				if n != 1 {
+					t.Errorf("%s: %d events", tt.why, n)
+				}
+			}
+		})
+	}
+}
