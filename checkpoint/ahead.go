@@ -17,13 +17,24 @@ func newAhead() ahead {
 	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}}
 }
 
+// WritesAhead says whether Ahead does anything.
+func (p *Progress) WritesAhead() bool { return !p.session.tracker.options.NoWriteAhead }
+
+// IsAhead says whether the Store knows of an object, or is to be told of it.
+func (p *Progress) IsAhead(o Object) bool {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	was, ok := p.session.ahead.get(o.ID())
+	return ok && was.ResourceVersion == o.ResourceVersion
+}
+
 // Ahead makes sure that the Store knows of objects that are about to be told as
 // ADDED, before they are. While commits fail it returns at once: the failure is
 // shown by Status, and what is told is not held up by it. It may be called from
 // any goroutine.
 func (p *Progress) Ahead(ctx context.Context, objects []Object) {
 	s := p.session
-	if len(objects) == 0 || s.tracker.options.NoWriteAhead || s.tracker.final.Load() {
+	if len(objects) == 0 || !p.WritesAhead() || s.tracker.final.Load() {
 		return
 	}
 	s.mu.Lock()

@@ -80,10 +80,15 @@ func (l *lane) pass() {
 	}
 }
 
-// aheadOf makes sure that the checkpoint knows of the objects of a snapshot that
-// will be told as ADDED.
+// writesAhead says whether the checkpoint is to know of new objects before they
+// are told.
+func (l *lane) writesAhead() bool {
+	return l.progress != nil && l.index != nil && l.progress.WritesAhead()
+}
+
+// aheadOf does so for the objects of a snapshot.
 func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) {
-	if l.progress == nil || l.index == nil {
+	if !l.writesAhead() {
 		return
 	}
 	var fresh []checkpoint.Object
@@ -95,14 +100,23 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) {
 	l.progress.Ahead(ctx, fresh)
 }
 
-// aheadOfFrame does so for an event of the watch.
+// aheadOfFrame does so for an event of the watch, and if it is news for all that
+// have come after it.
 func (l *lane) aheadOfFrame(ctx context.Context, t told, old bool) {
-	if l.progress == nil || l.index == nil || t.kind == Deleted || old && !l.index.has(t.name()) {
+	if !l.writesAhead() || t.kind == Deleted || old && !l.index.has(t.name()) || !l.isFresh(t.object) {
 		return
 	}
-	if l.isFresh(t.object) {
-		l.progress.Ahead(ctx, []checkpoint.Object{t.known().object()})
+	fresh := []checkpoint.Object{t.known().object()}
+	if !l.progress.IsAhead(fresh[0]) {
+		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
+		for _, o := range l.conn.come() {
+			if k := o.known().object(); !first[k.ID()] && l.isFresh(o) {
+				first[k.ID()] = true
+				fresh = append(fresh, k)
+			}
+		}
 	}
+	l.progress.Ahead(ctx, fresh)
 }
 
 // isFresh says whether an object, once it is told, is ADDED.

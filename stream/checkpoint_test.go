@@ -325,3 +325,41 @@ func TestFakeGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// TestReadAhead lets events come while the one before them is handled.
+func TestReadAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 150 // more than are read ahead
+		commits := 0
+		tracker := newTracker(t, checkpoint.NewMemory(), checkpoint.Options{
+			Interval: time.Hour, Committed: func(checkpoint.CommitInfo) { commits++ },
+		})
+		frames := []string{}
+		for i := range n {
+			frames = append(frames, fmt.Sprintf("ADDED o%d@%d", i, 10+i))
+		}
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "")}, {"watch 5", watch(append(frames, "open")...)},
+		}}
+		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+		told := 0
+		for ev, err := range s.Events(anHour(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if ev.Type == stream.Added {
+				told++
+			}
+			if told == n-1 { // with one that has come, and is not told
+				break
+			}
+		}
+		if commits > 4 {
+			t.Errorf("%d new objects were written ahead in %d commits", n, commits)
+		}
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -27,6 +27,9 @@ var (
 // connection is a watch that the server has accepted.
 type connection struct {
 	watch    watch.Interface
+	events   <-chan watch.Event // of the watch, or read ahead
+	waiting  []watch.Event      // that came from there, and are to be received first
+	gone     chan struct{}      // ends reading ahead; nil without it
 	cancel   context.CancelCauseFunc
 	opened   time.Time
 	lifetime time.Duration // that the server was asked for
@@ -59,8 +62,11 @@ func (c *connection) take() told {
 // receive waits for the next frame, for the end, or until nothing has come for
 // as long as patience.
 func (c *connection) receive(ctx context.Context, patience time.Duration) input {
+	if ev, ok := c.next(); ok {
+		return c.received(ev, true)
+	}
 	select { // without a timer, while events keep coming
-	case ev, ok := <-c.watch.ResultChan():
+	case ev, ok := <-c.events:
 		return c.received(ev, ok)
 	default:
 	}
@@ -76,7 +82,7 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 	began := time.Now()
 	defer func() { c.waited += time.Since(began) }()
 	select {
-	case ev, ok := <-c.watch.ResultChan():
+	case ev, ok := <-c.events:
 		return c.received(ev, ok)
 	case <-silence:
 		c.err = errSilent
@@ -116,8 +122,8 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	default:
 		return nil, fmt.Errorf("%w: it has the unknown type %q", errUnreadable, ev.Type)
 	}
-	u, ok := ev.Object.(*unstructured.Unstructured)
-	if !ok || u == nil {
+	u := unstructuredOf(ev.Object)
+	if u == nil {
 		return nil, fmt.Errorf("%w: the client made a %T of it, not an *unstructured.Unstructured", errUnreadable, ev.Object)
 	}
 	if ev.Type == watch.Bookmark {
@@ -147,6 +153,12 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	return f, nil
 }
 
+// unstructuredOf returns nil for what a client of this kind should not have made.
+func unstructuredOf(o runtime.Object) *unstructured.Unstructured {
+	u, _ := o.(*unstructured.Unstructured)
+	return u
+}
+
 func (c *connection) count(kind watch.EventType, rv string) {
 	c.frames++
 	c.seen(Type(kind), rv)
@@ -168,6 +180,11 @@ func errorOf(o runtime.Object) error {
 func (c *connection) close() {
 	if c.timer != nil {
 		c.timer.Stop()
+	}
+	if c.gone != nil {
+		close(c.gone)
+		for range c.events { // until nobody reads ahead any more
+		}
 	}
 	c.watch.Stop()
 	c.cancel(nil)

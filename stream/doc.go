@@ -22,7 +22,9 @@
 //   - Failure is never deletion: errors of the server, refused rights, and lists
 //     that break off or do not fit together tell no DELETED.
 //   - Resumable: From goes on where Position was taken, also past the server's
-//     history.
+//     history; with Options.Checkpoint, where the program had acked (see below).
+//   - Acknowledged: a checkpoint never passes an event that was not acked.
+//   - Durable: what is kept is the outcome of one commit, or an error.
 //   - Never back in time: nothing is read at resourceVersion 0; a server whose
 //     versions are lower than what was told is asked again, and if it insists it has
 //     gone back in time, which is a GAP.
@@ -36,12 +38,39 @@
 //   - Classified: Status says at any time what it is doing and, if something is
 //     wrong, what, and when it is tried again.
 //
+// # Restarts
+//
+// With Options.Checkpoint and a Store in package checkpoint, Event.Ack says what has
+// been handled, and the next range, of this program or of the next one, goes on from
+// there: at least once, also after a kill, and also if the server no longer knows
+// what happened since. Then GAP comes, and what is different from what was acked.
+//
+//	store, err := file.Open("positions.db")
+//	cluster, err := stream.ClusterOf(ctx, config)
+//	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster})
+//	s, err := stream.New(client, resource, &stream.Options{Checkpoint: tracker})
+//	for ev, err := range stream.Acked(s.Events(ctx)) {
+//		...
+//	}
+//	err = tracker.Close()
+//
+// A new object is written to the Store before it is told, so that its end is told
+// even if nobody had the time to ack it. So ADDED waits for a commit: those of a page
+// for one, and those that a watch has sent meanwhile (up to 100) for one. An inferred
+// DELETED may be of an object that was only about to be told. See
+// checkpoint.Options.NoWriteAhead, and what it costs.
+//
+// If the server has gone back in time while the program was away, everything that
+// still exists is told again, as MODIFIED.
+//
 // # What is not promised
 //
 // Every state an object went through across a GAP (only its last), any order
 // between two Streams or two namespaces, a maximum delay, and exactly-once over
-// two ranges: unless Options.Start says otherwise each range begins with everything
-// that exists, as ADDED.
+// two ranges: unless Options.Start or a Checkpoint says otherwise each range begins
+// with everything that exists, as ADDED. While a Store can't be written, what is told
+// is not known to it: see checkpoint.Status. That a server has gone back in time is
+// not noticed after a restart if it is not before what was committed.
 //
 // All of this takes resourceVersions for what Kubernetes says they are: every
 // change of a resource has a higher one than the changes before it, and so has

@@ -115,7 +115,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 				return err
 			}
 		}
-		if m, ok := memoryOf(next); ok && !m.begun {
+		// Within a snapshot it is at no version; before a gap is told, still at that
+		// before it, even if that is no more.
+		if m, ok := memoryOf(next); ok && !m.begun && m.gap == nil {
 			l.report.resourceVersion(m.rv)
 			l.report.known(!m.partial && !m.lossy)
 			l.pass()

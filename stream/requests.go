@@ -147,12 +147,15 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 		return failed{l.requestError("watch", wish.paced(err))}
 	}
 	l.conn = &connection{
-		watch: w, cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
+		watch: w, events: w.ResultChan(), cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
 		accept: l.accept,
 		wrap:   func(err error) error { return l.requestError("watch", err) },
 		seen: func(kind Type, rv string) {
 			l.options.Trace.frameReceived(Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
 		},
+	}
+	if l.writesAhead() {
+		l.conn.readAhead()
 	}
 	return opened{}
 }

@@ -46,7 +46,7 @@ func TestStatus(t *testing.T) {
 		{"stalled", "at 5s: silence\nprobe *: 500", stream.Options{IdleTimeout: 10 * time.Second},
 			[]moment{{9 * time.Second, "Streaming synced @3 2"}, {40 * time.Second, "Stalled synced @3 2: 500"}}, "a dead conversion webhook: silence, and lists fail"},
 		{"in a gap", "at 5s: rewind 1 restart\nlist *: 500", stream.Options{},
-			[]moment{{60 * time.Second, "Backoff @ 2: 500"}}, "what was told holds no longer"},
+			[]moment{{60 * time.Second, "Backoff @3 2: 500"}}, "until the gap is told, who goes on from there will find it, too"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -66,8 +66,8 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 func (s *Stream) Resource() gvr.Resource { return s.resource }
 
 // Events returns the sequence. Ranging over it does all the work, in the
-// ranging goroutine: while the loop body runs, nothing is read, and the server
-// waits. (Where several namespaces are watched, each has a goroutine, which waits
+// ranging goroutine: while the loop body runs, nothing is read (with a Checkpoint,
+// not more than 200 events), and the server waits. (Where several namespaces are watched, each has a goroutine, which waits
 // likewise.) Leaving the loop, by break, return or panic, ends the watch and waits
 // for its goroutines. It may be ranged over again, from where Options.Start says,
 // but only once at a time (ErrBusy).

@@ -1,0 +1,62 @@
+package stream_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func TestClusterOf(t *testing.T) {
+	kubeSystem := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system","uid":"1-2-3"}}`
+	failure := `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":%q,"code":%d}`
+	tests := []struct {
+		code  int
+		body  string
+		uid   string
+		fails func(error) bool
+		why   string
+	}{
+		{200, kubeSystem, "1-2-3", nil, "its uid is what no other cluster has"},
+		{403, fmt.Sprintf(failure, "Forbidden", 403), "", nil, "who may not read it has the address"},
+		{404, fmt.Sprintf(failure, "NotFound", 404), "", nil, "a server without namespaces has one, too"},
+		{401, fmt.Sprintf(failure, "Unauthorized", 401), "", apierrors.IsUnauthorized, "with wrong credentials nothing else would work"},
+		{500, fmt.Sprintf(failure, "InternalError", 500), "", apierrors.IsInternalError, "a server in trouble must not become another cluster"},
+	}
+	for _, tt := range tests {
+		srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/behind/api/v1/namespaces/kube-system" {
+				t.Errorf("a request for %s", r.URL)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tt.code)
+			fmt.Fprint(w, tt.body)
+		}))
+		cfg := &rest.Config{Host: srv.URL + "/behind/"}
+		cfg.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+		c, err := stream.ClusterOf(t.Context(), cfg)
+		srv.Close()
+		switch {
+		case tt.fails != nil && (err == nil || !tt.fails(err)):
+			t.Errorf("%s: %v, %v", tt.why, c, err)
+		case tt.fails == nil && (err != nil || c.UID != tt.uid || !strings.HasPrefix(c.Address, srv.URL+"/behind") || !strings.Contains(c.Address, " sha256:")):
+			t.Errorf("%s: %+v, %v", tt.why, c, err)
+		}
+	}
+	for why, cfg := range map[string]*rest.Config{
+		"no URL":          {Host: "://"},
+		"no such CA":      {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}},
+		"nobody is there": {Host: "http://127.0.0.1:1"},
+	} {
+		if c, err := stream.ClusterOf(t.Context(), cfg); err == nil {
+			t.Errorf("%s: %+v", why, c)
+		}
+	}
+}

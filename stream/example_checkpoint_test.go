@@ -1,0 +1,71 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// A program that is started again is told what it has not handled yet, and what
+// was deleted in between.
+func Example_checkpoint() {
+	srv := streamtest.NewServer(widgets()) // usually a cluster
+	srv.Put(widgets(), "default", "a")
+	srv.Put(widgets(), "default", "b")
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+
+	program := func() error {
+		store, err := file.Open(filepath.Join(dir, "positions.db"))
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		cluster, err := stream.ClusterOf(context.Background(), srv.Config())
+		if err != nil {
+			return err
+		}
+		tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster})
+		if err != nil {
+			return err
+		}
+		s, err := stream.New(srv.Client(), widgets(), &stream.Options{Checkpoint: tracker, End: stream.WhenSynced})
+		if err != nil {
+			return err
+		}
+		for ev, err := range stream.Acked(s.Events(context.Background())) {
+			if err != nil {
+				return err
+			}
+			if ev.Object != nil {
+				fmt.Println(ev.Type, ev.Object.GetName())
+			}
+		}
+		return tracker.Close()
+	}
+	if err := program(); err != nil {
+		fmt.Println(err)
+	}
+	if _, err := srv.Delete(widgets(), "default", "a"); err != nil {
+		fmt.Println(err)
+	}
+	srv.Compact("") // it forgets that this ever happened
+	fmt.Println("again")
+	if err := program(); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// ADDED a
+	// ADDED b
+	// again
+	// DELETED a
+}

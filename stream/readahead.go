@@ -1,0 +1,70 @@
+package stream
+
+import "k8s.io/apimachinery/pkg/watch"
+
+// readAhead is how many events of a watch may be read before they are told, where
+// a checkpoint is to know of new objects before: those that have come meanwhile
+// are written together.
+const readAhead = 100
+
+// readAhead lets events come in while others are told.
+func (c *connection) readAhead() {
+	in, out, gone := c.watch.ResultChan(), make(chan watch.Event, readAhead), make(chan struct{})
+	c.events, c.gone = out, gone
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case ev, ok := <-in:
+				if !ok {
+					return
+				}
+				select {
+				case out <- ev:
+				case <-gone:
+					return
+				}
+			case <-gone:
+				return
+			}
+		}
+	}()
+}
+
+// next returns an event that has come.
+func (c *connection) next() (watch.Event, bool) {
+	if len(c.waiting) == 0 {
+		return watch.Event{}, false
+	}
+	ev := c.waiting[0]
+	c.waiting[0] = watch.Event{} // what has been told need not be kept
+	c.waiting = c.waiting[1:]
+	return ev, true
+}
+
+// come returns the objects of ADDED and MODIFIED that have come and have not been
+// received. What can't be read is left for when it is.
+func (c *connection) come() []object {
+	for len(c.waiting) < readAhead {
+		select {
+		case ev, ok := <-c.events:
+			if ok {
+				c.waiting = append(c.waiting, ev)
+				continue
+			}
+		default:
+		}
+		break
+	}
+	var objects []object
+	for _, ev := range c.waiting {
+		u := unstructuredOf(ev.Object)
+		if u == nil || ev.Type != watch.Added && ev.Type != watch.Modified {
+			continue
+		}
+		if o, err := c.accept(u); err == nil {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
