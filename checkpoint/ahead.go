@@ -11,10 +11,16 @@ type ahead struct {
 	told    map[ID]Object // that the next commit writes
 	written map[ID]Object // that the Store has, is about to have, or may have
 	settled map[ID]bool   // that the next commit removes
+	// by is the event that tells one as ADDED, so that the ack of an earlier one, at
+	// the same version, settles nothing: unborn before it is told. It is nil for those
+	// of an earlier run.
+	by map[ID]*Mark
 }
 
+var unborn = &Mark{}
+
 func newAhead() ahead {
-	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}}
+	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}}
 }
 
 // WritesAhead says whether Ahead does anything.
@@ -25,7 +31,7 @@ func (p *Progress) IsAhead(o Object) bool {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
 	was, ok := p.session.ahead.get(o.ID())
-	return ok && was.ResourceVersion == o.ResourceVersion
+	return ok && (was.ResourceVersion == o.ResourceVersion || before(o, was))
 }
 
 // Ahead makes sure that the Store knows of objects that are about to be told as
@@ -51,9 +57,15 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) {
 }
 
 func (a *ahead) add(o Object) {
-	if was, ok := a.get(o.ID()); !ok || was.ResourceVersion != o.ResourceVersion {
-		a.told[o.ID()] = o
-		delete(a.settled, o.ID())
+	id := o.ID()
+	was, ok := a.get(id)
+	if ok && before(o, was) {
+		return // the watch goes on before what was about to be told then
+	}
+	a.by[id] = unborn
+	if !ok || was.ResourceVersion != o.ResourceVersion {
+		a.told[id] = o
+		delete(a.settled, id)
 	}
 }
 
@@ -65,24 +77,35 @@ func (a *ahead) get(id ID) (Object, bool) {
 	return o, ok
 }
 
-// settle: an object has been told, and acked, in a version, or its end has. That
-// settles nothing of a later version: one that was about to be told before a kill,
-// or that was told since.
-func (a *ahead) settle(o Object) {
+// tell: an object is told by m.
+func (a *ahead) tell(o Object, m *Mark) {
+	id := o.ID()
+	if was, _ := a.get(id); a.by[id] == unborn && was.ResourceVersion == o.ResourceVersion {
+		a.by[id] = m
+	}
+}
+
+// settle: an object has been told by m, and acked, or its end has. Of an earlier
+// run's that settles nothing that is newer.
+func (a *ahead) settle(o Object, m *Mark) {
 	id := o.ID()
 	was, ok := a.get(id)
-	if !ok {
-		return
-	}
-	order, err := resourceversion.CompareResourceVersion(o.ResourceVersion, was.ResourceVersion)
-	if o.ResourceVersion != was.ResourceVersion && (err != nil || order < 0) {
+	by := a.by[id]
+	if !ok || by != nil && by != m || by == nil && was.ResourceVersion != o.ResourceVersion && !before(was, o) {
 		return
 	}
 	delete(a.told, id)
+	delete(a.by, id)
 	if _, ok := a.written[id]; ok {
 		delete(a.written, id)
 		a.settled[id] = true
 	}
+}
+
+// before says that a is known to be an older version than b.
+func before(a, b Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order < 0
 }
 
 // take makes it part of a commit.

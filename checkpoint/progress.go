@@ -84,6 +84,11 @@ func (p *Progress) append(m *Mark, version string, partial bool) {
 	} else {
 		p.objects = nil
 	}
+	for _, c := range m.changes {
+		if !c.Gone {
+			p.session.ahead.tell(c.Object, m)
+		}
+	}
 	m.point = p.told
 	if p.last == nil {
 		p.first = m
@@ -162,7 +167,7 @@ func (p *Progress) enter(m *Mark) int {
 	}
 	m.entered = true
 	for _, c := range m.changes {
-		p.session.enter(c)
+		p.session.enter(c, m)
 		if name := c.NamespacedName(); p.objects[name] == m {
 			delete(p.objects, name)
 		}

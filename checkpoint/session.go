@@ -83,13 +83,13 @@ func (s *Session) End() {
 }
 
 // enter makes a change part of the next commit.
-func (s *Session) enter(c Change) {
+func (s *Session) enter(c Change, m *Mark) {
 	if s.tracker.final.Load() {
 		return // it would be kept for nobody
 	}
 	s.dirty = true
 	if !c.Gone || c.Unacked {
-		s.ahead.settle(c.Object)
+		s.ahead.settle(c.Object, m)
 	}
 	if c.Gone && c.Unacked {
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -238,6 +239,9 @@ func (p *killedPlay) once(last bool) bool {
 			}
 			break
 		}
+		if ev.Type == stream.Added && p.handled != nil && !p.unwritten {
+			p.mustBeWrittenAhead(ev)
+		}
 		events = append(events, ev)
 		pool = append(pool, len(events)-1)
 		for len(pool) > 0 && (last || others.IntN(100) >= lazy) {
@@ -273,6 +277,18 @@ func (p *killedPlay) once(last bool) bool {
 			strings.Join(p.log, "\n"), historyText(h))
 	}
 	return check.Settled == last
+}
+
+// mustBeWrittenAhead checks that the store knows of an object before it is told as
+// ADDED.
+func (p *killedPlay) mustBeWrittenAhead(ev stream.Event) {
+	saved, err := p.store.Load(p.Context(), "widgets.example.com")
+	if err != nil {
+		p.Fatal(err)
+	}
+	if saved == nil || !slices.ContainsFunc(saved.Position.Objects, func(o checkpoint.Object) bool { return o.UID == ev.Object.GetUID() }) {
+		p.Errorf("the store does not know of %s, which is told", streamtest.Text(ev))
+	}
 }
 
 // checkSaved holds what is in the store against what was told and acked.
