@@ -149,7 +149,8 @@ type killable struct {
 	checkpoint.Store
 	mu     sync.Mutex
 	killed bool
-	fails  func() bool
+	fails  *rand.Rand // sometimes; nil for never
+	failed atomic.Bool
 }
 
 func (k *killable) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
@@ -158,7 +159,8 @@ func (k *killable) Commit(ctx context.Context, deltas []checkpoint.Delta) error 
 	switch {
 	case k.killed:
 		return &checkpoint.FencedError{Store: "the store", Holder: "the next run"}
-	case k.fails():
+	case k.fails != nil && k.fails.IntN(2) == 0:
+		k.failed.Store(true)
 		return errors.New("the disk is full")
 	}
 	return k.Store.Commit(ctx, deltas)
@@ -178,12 +180,11 @@ func (p *killedPlay) once(last bool) bool {
 		p.Fatal(err)
 	}
 	others := rand.New(rand.NewPCG(p.Uint64(), 9))
-	failing := p.chance(20)
-	k := &killable{Store: p.store, fails: func() bool {
-		fails := failing && others.IntN(2) == 0
-		p.unwritten = p.unwritten || fails
-		return fails
-	}}
+	k := &killable{Store: p.store}
+	if p.chance(20) {
+		k.fails = rand.New(rand.NewPCG(p.Uint64(), 10))
+	}
+	defer func() { p.unwritten = p.unwritten || k.failed.Load() }()
 	tracker, err := checkpoint.NewTracker(k, &checkpoint.Options{
 		Cluster: checkpoint.Cluster{UID: "test"}, Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),
 	})
@@ -239,7 +240,7 @@ func (p *killedPlay) once(last bool) bool {
 			}
 			break
 		}
-		if ev.Type == stream.Added && p.handled != nil && !p.unwritten {
+		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() {
 			p.mustBeWrittenAhead(ev)
 		}
 		events = append(events, ev)
