@@ -28,6 +28,7 @@ func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Show or forget what watch --checkpoint keeps",
 		Long: "Show or forget what 'gvrwatch watch --checkpoint FILE' keeps in its file. KEY is the resource and its group,\n" +
 			"such as deployments.apps, as show prints it. While a watch has the file open nobody else can.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCheckpointShow(streams), newCheckpointReset(streams))
@@ -142,6 +143,9 @@ func showCheckpoints(ctx context.Context, streams genericiooptions.IOStreams, s 
 		if err != nil {
 			return err
 		}
+	}
+	if len(keys) == 0 {
+		fmt.Fprintln(streams.ErrOut, "gvrwatch: there are no checkpoints in it")
 	}
 	if len(table.Rows) == 0 {
 		return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,16 @@ var (
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if args := os.Getenv(argsVariable); args != "" {
+		os.Args = []string{"gvrwatch"}
+		var given []string
+		if err := json.Unmarshal([]byte(args), &given); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		os.Args = append(os.Args, given...)
+		main()
+	}
 	silenceClientGo() // before the server, as in the program
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

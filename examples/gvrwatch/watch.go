@@ -117,24 +117,34 @@ var (
 )
 
 func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStreams, refs []gvr.Ref) error {
+	if o.checkpoint == "" {
+		return o.watch(ctx, streams, refs, nil)
+	}
+	store, err := file.Open(o.checkpoint)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.watch(ctx, streams, refs, store), store.Close())
+}
+
+// watch tells what the sources tell; the store, if there is one, is kept up with
+// it.
+func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStreams, refs []gvr.Ref, store checkpoint.Store) error {
 	signalled := ctx
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
 		defer cancel()
 	}
-	var sources []*stream.Stream
-	err := o.keep(func(store checkpoint.Store) (err error) {
-		var tracker *checkpoint.Tracker
-		sources, tracker, err = o.sources(ctx, streams, refs, store)
-		if err == nil {
-			err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces), streams.Out)
+	sources, tracker, err := o.sources(ctx, streams, refs, store)
+	if err == nil {
+		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces), streams.Out)
+	}
+	if tracker != nil {
+		if lost := tracker.Close(); lost != nil {
+			return lost // also where the end is a normal one
 		}
-		if tracker != nil {
-			err = errors.Join(err, tracker.Close())
-		}
-		return err
-	})
+	}
 	switch {
 	case signalled.Err() != nil, errors.Is(err, errEnough):
 		return nil
@@ -147,18 +157,6 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 		return fmt.Errorf("not synced within --timeout=%v", o.timeout)
 	}
 	return nil
-}
-
-// keep opens the file of --checkpoint, if there is one, for f.
-func (o *watchOptions) keep(f func(checkpoint.Store) error) error {
-	if o.checkpoint == "" {
-		return f(nil)
-	}
-	store, err := file.Open(o.checkpoint)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(store), store.Close())
 }
 
 // sources resolves every name before anything is watched, so that a mistake in
