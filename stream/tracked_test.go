@@ -215,3 +215,51 @@ func TestBrokenPosition(t *testing.T) {
 		})
 	}
 }
+
+// TestPanicAcksNothing leaves the loop in all ways in which the event at hand has
+// not been handled, and goes on with it.
+func TestPanicAcksNothing(t *testing.T) {
+	ways := map[string]func(){"panic": func() { panic("at the disco") }, "break": nil}
+	for name, leave := range ways {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := checkpoint.NewMemory()
+				tracker := newTracker(t, store, checkpoint.Options{})
+				sc := &script{t: t, exchanges: []exchange{
+					{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}, {"watch 5", watch("MODIFIED a@6", "open")},
+				}}
+				s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+				run := func() (told []string) {
+					defer func() { _ = recover() }()
+					for ev, err := range stream.Acked(s.Events(anHour(t))) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						told = append(told, text(ev))
+						if ev.Type == stream.Modified {
+							if leave != nil {
+								leave()
+							}
+							break
+						}
+					}
+					return told
+				}
+				run()
+				if err := tracker.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := kept(t, store); got != "at 5 a@2" {
+					t.Errorf("what is kept is %s", got)
+				}
+				leave = nil
+				if diff := cmp.Diff([]string{"SYNCED 5", "MODIFIED a@6"}, run()); diff != "" {
+					t.Errorf("the next range (-want +got):\n%s", diff)
+				}
+				if err := tracker.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
