@@ -36,12 +36,12 @@ func (p *Progress) IsAhead(o Object) bool {
 
 // Ahead makes sure that the Store knows of objects that are about to be told as
 // ADDED, before they are. While commits fail it returns at once: the failure is
-// shown by Status, and what is told is not held up by it. It may be called from
-// any goroutine.
-func (p *Progress) Ahead(ctx context.Context, objects []Object) {
+// shown by Status, and what is told is not held up by it. It returns an error only
+// if ctx ends: then they must not be told. It may be called from any goroutine.
+func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
 	s := p.session
 	if len(objects) == 0 || !p.WritesAhead() || s.tracker.final.Load() {
-		return
+		return nil
 	}
 	s.mu.Lock()
 	for _, o := range objects {
@@ -51,9 +51,10 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) {
 	wait := len(s.ahead.told) > 0 && s.held == 0
 	s.dirty = s.dirty || wait
 	s.mu.Unlock()
-	if wait {
-		s.tracker.writeAhead(ctx, s)
+	if !wait {
+		return nil
 	}
+	return s.tracker.writeAhead(ctx, s)
 }
 
 func (a *ahead) add(o Object) {
@@ -65,7 +66,10 @@ func (a *ahead) add(o Object) {
 	a.by[id] = unborn
 	if !ok || was.ResourceVersion != o.ResourceVersion {
 		a.told[id] = o
+	}
+	if a.settled[id] { // the Store has it still, or again
 		delete(a.settled, id)
+		a.written[id] = o
 	}
 }
 
@@ -144,17 +148,18 @@ func (s *Session) waits() bool {
 }
 
 // writeAhead commits what is told ahead, with all else there is. Who comes while
-// another one does finds it done.
-func (t *Tracker) writeAhead(ctx context.Context, s *Session) {
+// another one does finds it done. It returns the cause if ctx ends.
+func (t *Tracker) writeAhead(ctx context.Context, s *Session) error {
 	if _, err := t.state(); err != nil {
-		return
+		return context.Cause(ctx)
 	}
-	if t.take(ctx) != nil {
-		return
+	if err := t.take(ctx); err != nil {
+		return err
 	}
-	defer t.release()
-	if _, err := t.state(); err == nil && s.waits() {
-		// Not with ctx: that the stream is stopped is no failure of the Store.
-		_ = t.commit(context.WithoutCancel(ctx)) // shown by Status, and tried again
+	if _, err := t.state(); err != nil || !s.waits() {
+		t.release()
+		return context.Cause(ctx)
 	}
+	_ = t.commit(ctx) // a failure is shown by Status, and tried again
+	return context.Cause(ctx)
 }

@@ -87,9 +87,9 @@ func (l *lane) writesAhead() bool {
 }
 
 // aheadOf does so for the objects of a snapshot.
-func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) {
+func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) error {
 	if !l.writesAhead() {
-		return
+		return nil
 	}
 	var fresh []checkpoint.Object
 	for _, o := range items {
@@ -97,14 +97,14 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) {
 			fresh = append(fresh, o.known().object())
 		}
 	}
-	l.progress.Ahead(ctx, fresh)
+	return l.progress.Ahead(ctx, fresh)
 }
 
 // aheadOfFrame does so for an event of the watch, and if it is news for all that
 // have come after it.
-func (l *lane) aheadOfFrame(ctx context.Context, t told, old bool) {
+func (l *lane) aheadOfFrame(ctx context.Context, t told, old bool) error {
 	if !l.writesAhead() || t.kind == Deleted || old && !l.index.has(t.name()) || !l.isFresh(t.object) {
-		return
+		return nil
 	}
 	fresh := []checkpoint.Object{t.known().object()}
 	if !l.progress.IsAhead(fresh[0]) {
@@ -116,7 +116,7 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, old bool) {
 			}
 		}
 	}
-	l.progress.Ahead(ctx, fresh)
+	return l.progress.Ahead(ctx, fresh)
 }
 
 // isFresh says whether an object, once it is told, is ADDED.

@@ -37,6 +37,10 @@ func (l *lane) tellInTurn(ctx context.Context, o output) error {
 			return nil // they are written ahead together
 		}
 		return l.tellItems(ctx, o.snapshot)
+	case tellFrame:
+		if err := l.aheadOfFrame(ctx, l.conn.told, o.old); err != nil { // while others have their turns
+			return err
+		}
 	case endList:
 		if err := l.tellItems(ctx, l.how); err != nil { // initial events that still wait
 			return err
@@ -49,7 +53,9 @@ func (l *lane) tellInTurn(ctx context.Context, o output) error {
 func (l *lane) tellItems(ctx context.Context, how snapshot) error {
 	items := l.items
 	l.items = nil
-	l.aheadOf(ctx, items, how)
+	if err := l.aheadOf(ctx, items, how); err != nil {
+		return err
+	}
 	for i, item := range items {
 		items[i] = object{} // what has been told need not be kept
 		err := l.inTurn(ctx, func() error { return l.tellListed(ctx, item, how) })
@@ -145,7 +151,6 @@ func (l *lane) isUnsaid(o object, how snapshot) bool {
 // tellFrame tells an event of the watch.
 func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	o := t.object
-	l.aheadOfFrame(ctx, t, how.old)
 	l.moves = how.rv
 	defer func() { l.moves = "" }()
 	switch {
