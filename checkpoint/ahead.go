@@ -144,7 +144,7 @@ func (a *ahead) giveBack(d Delta) {
 func (s *Session) waits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ahead.told) > 0
+	return len(s.ahead.told) > 0 || s.withdrawn
 }
 
 // writeAhead commits what is told ahead, with all else there is. Who comes while

@@ -33,6 +33,7 @@ type Change struct {
 type point struct {
 	version  string // empty within a snapshot
 	partial  bool
+	rewound  bool
 	snapshot int // that it is within; zero for none
 }
 

@@ -62,7 +62,7 @@ func (m *Memory) Commit(_ context.Context, deltas []Delta) error {
 			s.objects, s.unacked = map[types.NamespacedName]Object{}, map[ID]Object{}
 		}
 		s.checkpoint = Checkpoint{Identity: d.Identity, Committed: time.Now(), Position: Position{
-			ResourceVersions: maps.Clone(d.ResourceVersions), Partial: d.Partial, Unclean: d.Unclean,
+			ResourceVersions: maps.Clone(d.ResourceVersions), Partial: d.Partial, Rewound: d.Rewound, Unclean: d.Unclean,
 		}}
 		for _, o := range d.Put {
 			s.objects[o.NamespacedName()] = o

@@ -18,6 +18,9 @@ type Position struct {
 	// Partial: there may be more objects, of which nothing has been told: the sequence
 	// began after a version, or kept no index.
 	Partial bool
+	// Rewound: the server has gone back in time since, which has not been told and
+	// acked to its end: ResourceVersions and Objects may be of times that are no more.
+	Rewound bool
 	// Unclean: more may have been told than this says (see Options.NoWriteAhead).
 	Unclean bool
 }

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Progress is that of one namespace of a sequence, or of the cluster, which has
 // versions of its own. It is for who tells the events: Note, Mark and Pass are to
@@ -33,6 +36,28 @@ func (p *Progress) Hold() {
 // Note says what the next mark means, or if no event tells it the next Pass.
 func (p *Progress) Note(c Change) { p.noted = append(p.noted, c) }
 
+// Rewound says that the server has gone back in time. What was acked is no longer
+// a place to go on from, whatever is acked: a run that begins now has to tell that
+// first, and everything again. It holds until an event is acked that follows a
+// snapshot. An error is ctx's: nothing more must be told then.
+func (p *Progress) Rewound(ctx context.Context) error {
+	s := p.session
+	s.mu.Lock()
+	known := p.told.rewound
+	p.told.rewound, p.low.rewound = true, true
+	for m := p.first; m != nil; m = m.next {
+		m.point.rewound = true
+	}
+	wait := !known && s.held == 0
+	s.withdrawn = s.withdrawn || wait
+	s.dirty = s.dirty || wait
+	s.mu.Unlock()
+	if !wait {
+		return nil
+	}
+	return s.tracker.writeAhead(ctx, s)
+}
+
 // Mark returns that of an event, after which the sequence is at a version: empty
 // within a snapshot. Partial is as in Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
@@ -62,6 +87,10 @@ func (p *Progress) Pass(resourceVersion string, partial bool) {
 		s.mu.Unlock()
 		return
 	}
+	if p.merge(resourceVersion, partial) {
+		s.mu.Unlock()
+		return
+	}
 	m := &Mark{progress: p, acked: true, changes: p.noted}
 	p.noted = nil
 	p.append(m, resourceVersion, partial)
@@ -72,12 +101,28 @@ func (p *Progress) Pass(resourceVersion string, partial bool) {
 	}
 }
 
+// merge makes a pass part of the one before it, if both are behind an event that
+// is not acked and at versions: there may be any number of them.
+func (p *Progress) merge(version string, partial bool) bool {
+	m := p.last
+	if m == nil || !m.acked || !m.told.IsZero() || m.point.snapshot != 0 || version == "" {
+		return false
+	}
+	m.changes = append(m.changes, p.noted...)
+	p.noted = nil
+	p.told = point{version: version, partial: partial, rewound: p.told.rewound}
+	m.point = p.told
+	return true
+}
+
 func (p *Progress) append(m *Mark, version string, partial bool) {
 	if version == "" && p.told.version != "" {
 		p.snapshots++
 		p.objects = pending{}
 	}
-	p.told = point{version: version, partial: partial}
+	// What follows a snapshot is of the server's times as they are.
+	rewound := p.told.rewound && (version == "" || p.told.version != "")
+	p.told = point{version: version, partial: partial, rewound: rewound}
 	if version == "" {
 		p.told.snapshot = p.snapshots
 		p.await(m)

@@ -23,9 +23,11 @@ type Session struct {
 	taken    bool // ... and that commit is under way
 	reset    bool // what is in the store is not to be kept
 	held     int  // of progress
-	unclean  bool // the store says so
-	ended    bool // nothing more is told
-	over     bool // ... nor heard
+
+	withdrawn bool // the Store is to be told at once that the server has gone back in time
+	unclean   bool // the store says so
+	ended     bool // nothing more is told
+	over      bool // ... nor heard
 }
 
 func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session {
@@ -45,7 +47,7 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		namespaces = []string{""}
 	}
 	for _, n := range namespaces {
-		p := &Progress{session: s, low: point{version: from.ResourceVersions[n], partial: from.Partial}}
+		p := &Progress{session: s, low: point{version: from.ResourceVersions[n], partial: from.Partial, rewound: from.Rewound}}
 		if p.low.version == "" {
 			p.snapshots, p.low.snapshot, p.objects = 1, 1, pending{}
 		}
@@ -108,12 +110,14 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	if !s.dirty || s.held > 0 {
 		return d, 0, false
 	}
+	s.withdrawn = false
 	d = Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
 	for n, p := range s.progress {
 		if p.low.version != "" {
 			d.ResourceVersions[n] = p.low.version
 		}
 		d.Partial = d.Partial || p.low.partial
+		d.Rewound = d.Rewound || p.low.rewound
 	}
 	for name, c := range s.changed {
 		if c.Gone {

@@ -37,11 +37,10 @@ type Checkpoint struct {
 // Delta is what has changed under a key since the last commit.
 type Delta struct {
 	Key string
-	// Identity, ResourceVersions, Partial and Unclean replace what was there (see
-	// Position).
-	Identity         Identity
-	ResourceVersions map[string]string
-	Partial, Unclean bool
+	// Identity, ResourceVersions and the flags replace what was there (see Position).
+	Identity                  Identity
+	ResourceVersions          map[string]string
+	Partial, Rewound, Unclean bool
 	// Reset: the objects that were there are forgotten before Put.
 	Reset bool
 	// Put are objects that are new or have changed, Gone those that are no more. No

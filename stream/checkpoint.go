@@ -3,8 +3,12 @@ package stream
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
@@ -45,12 +49,21 @@ func (s *Stream) checkpoint(ctx context.Context, lanes []*lane, from Start) (*ch
 func (s *Stream) identity() checkpoint.Identity {
 	id := checkpoint.Identity{
 		Group: s.resource.Group, Resource: s.resource.Resource, StorageVersionHash: s.resource.StorageVersionHash,
-		LabelSelector: s.options.LabelSelector, FieldSelector: s.options.FieldSelector,
 		Objects: s.options.Index != IndexNone,
 	}
-	if selector, err := labels.Parse(id.LabelSelector); err == nil {
-		id.LabelSelector = selector.String() // sorted
+	// However they are written. (Both have been checked.)
+	byLabel, _ := labels.Parse(s.options.LabelSelector)
+	byField, _ := fields.ParseSelector(s.options.FieldSelector)
+	var terms []string
+	for _, r := range byField.Requirements() {
+		operator := "="
+		if r.Operator == selection.NotEquals {
+			operator = "!="
+		}
+		terms = append(terms, r.Field+operator+fields.EscapeValue(r.Value))
 	}
+	slices.Sort(terms)
+	id.LabelSelector, id.FieldSelector = byLabel.String(), strings.Join(slices.Compact(terms), ",")
 	if s.options.Namespaces[0] != "" {
 		id.Namespaces = s.options.Namespaces
 	}
@@ -126,3 +139,23 @@ func (l *lane) isFresh(o object) bool {
 }
 
 func (o object) known() known { return known{identity: identity{o.name(), o.GetUID(), o.version}} }
+
+// withdraw takes the position back where the server has gone back in time, before
+// anybody is told: who goes on from it must not miss that, even if the server is
+// past it again by then.
+func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error {
+	m, _ := memoryOf(next)
+	rewound := m.gap != nil && m.gap.reason == GapRewound
+	for _, o := range outputs {
+		gap, ok := o.(tellGap)
+		rewound = rewound || ok && gap.reason == GapRewound
+	}
+	if !rewound {
+		return nil
+	}
+	l.report.withdrawn()
+	if l.progress == nil {
+		return nil
+	}
+	return l.progress.Rewound(ctx)
+}

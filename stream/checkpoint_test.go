@@ -29,6 +29,9 @@ func kept(t *testing.T, store checkpoint.Store) string {
 		return "nothing"
 	}
 	words := []string{"at " + c.Position.ResourceVersions[""]}
+	if c.Position.Rewound {
+		words[0] = "rewound, " + words[0]
+	}
 	for _, o := range c.Position.Objects {
 		word := o.Name + "@" + o.ResourceVersion
 		if o.Hidden {
@@ -169,6 +172,37 @@ func TestGoesOn(t *testing.T) {
 			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2", "b@3")}, {"watch 4", watch("open")}},
 			told:      []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 4"}, kept: "at 4 a@2 b@3",
 			why: "b as well: what else was told of times that are no more is not known",
+		}}},
+		{"it has, and nobody has acked that", []life{first, {
+			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2", "b@3")}, {"watch 4", watch("open")}},
+			leave:     "GAP rewound from 6 to 4",
+			told:      []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 4"}, kept: "rewound, at 6 a@6 b@3",
+			why: "nothing has moved, but there is no going on from there",
+		}, {
+			exchanges: []exchange{{"list", list("20", "", "a@2", "c@18")}, {"watch 20", watch("MODIFIED c@21", "open")}},
+			told:      []string{"GAP rewound from 6 to 20", "MODIFIED a@2 inferred", "ADDED c@18 inferred", "DELETED b@3 inferred", "SYNCED 20", "MODIFIED c@21"}, kept: "at 21 a@2 c@21",
+			why: "though the server is past the version again",
+		}}},
+		{"it has, and it was not told to the end", []life{first, {
+			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "p", "a@2")}, {"list continue=p", hang}},
+			told:      []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred"}, kept: "rewound, at  a@2 b@3",
+			why: "b may be of times that are no more",
+		}, {
+			exchanges: []exchange{{"list", list("20", "", "a@2", "b@3")}, {"watch 20", watch("open")}},
+			told:      []string{"GAP rewound from 3 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 20"}, kept: "at 20 a@2 b@3",
+			why: "so it is told all over",
+		}}},
+		{"it has, without an index", []life{{
+			options:   stream.Options{Index: stream.IndexNone},
+			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch()}, {"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2")}, {"watch 4", watch("open")}},
+			leave:     "GAP rewound from 5 to 4 history lost",
+			told:      []string{"ADDED a@2", "SYNCED 5", "GAP rewound from 5 to 4 history lost", "ADDED a@2", "SYNCED 4"}, kept: "rewound, at 5",
+			why: "likewise",
+		}, {
+			options:   stream.Options{Index: stream.IndexNone},
+			exchanges: []exchange{{"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
+			told:      []string{"GAP rewound from 5 to 9 history lost", "ADDED a@2", "SYNCED 9"}, kept: "at 9",
+			why: "likewise",
 		}}},
 		{"now", []life{{
 			options:   stream.Options{Start: stream.Now()},

@@ -74,6 +74,7 @@ func (l *lane) enter(from Start) beginning {
 		b.rv, b.floor = "", b.rv
 	}
 	b.begun = b.rv == "" && (p.Partial || p.Unclean)
+	b.rewound = p.Rewound
 	for _, o := range p.Objects {
 		if l.index == nil || l.namespace != "" && o.Namespace != l.namespace {
 			continue
@@ -110,6 +111,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 			l.disconnect()
 		}
 		l.show(ctx, s, in, next)
+		if err = l.withdraw(ctx, next, outputs); err != nil {
+			return err
+		}
 		for _, o := range outputs {
 			if err = l.tellInTurn(ctx, o); err != nil {
 				return err

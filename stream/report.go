@@ -17,6 +17,8 @@ type report struct {
 	index  *index // nil with IndexNone
 	// partial: there are objects that the index does not know.
 	partial bool
+	// rewound: the server has gone back in time, and no SYNCED was told since.
+	rewound bool
 }
 
 // state reports a state that is no wait. While it is being tried again after a
@@ -77,7 +79,14 @@ func (r *report) set(t *Trace, next Status) {
 func (r *report) synced() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Synced = true
+	r.status.Synced, r.rewound = true, false
+}
+
+// withdrawn reports that the server has gone back in time.
+func (r *report) withdrawn() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rewound = true
 }
 
 // known reports whether the index knows all that there is.
@@ -115,7 +124,7 @@ func (r *report) get() Status {
 func (r *report) position(p *checkpoint.Position) {
 	r.mu.Lock()
 	rv, namespace, index := r.status.ResourceVersion, r.status.Namespace, r.index
-	p.Partial = p.Partial || r.partial
+	p.Partial, p.Rewound = p.Partial || r.partial, p.Rewound || r.rewound
 	r.mu.Unlock()
 	if rv != "" {
 		p.ResourceVersions[namespace] = rv

@@ -45,11 +45,17 @@ type beginning struct {
 	rv    string // that it goes on at; empty: with a snapshot
 	floor string // that the snapshot must not be older than
 	begun bool   // a part of one was told, and nobody knows which
+	// rewound: the server has gone back in time, which is still to be told.
+	rewound bool
 }
 
 // start is the state of a new range.
 func start(r rules, b beginning) state {
 	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun}
+	if b.rewound {
+		m.rv, m.begun = cmp.Or(m.rv, m.floor), false
+		return m.relist(GapRewound, errBehind)
+	}
 	if m.fail && m.begun {
 		return stopped{&GapError{Reason: GapRestarted, From: m.floor}}
 	}

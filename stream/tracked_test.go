@@ -93,6 +93,7 @@ func TestLagIsVisible(t *testing.T) {
 
 func TestCheckpointRefuses(t *testing.T) {
 	kept := stream.Options{LabelSelector: "b=c,a=b"}
+	fields := stream.Options{FieldSelector: "metadata.name=a,spec.n!=1", CheckpointKey: "fields"}
 	tests := []struct {
 		options stream.Options
 		cluster string
@@ -103,6 +104,9 @@ func TestCheckpointRefuses(t *testing.T) {
 		{options: kept, why: "the same"},
 		{options: stream.Options{LabelSelector: "a=b, b=c"}, why: "the same in other words"},
 		{options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}, why: "the whole cluster, said aloud"},
+		{options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a", CheckpointKey: "fields"}, why: "the same fields in other words"},
+		{options: stream.Options{FieldSelector: "spec.n!=1", Name: "a", CheckpointKey: "fields"}, why: "and by another option"},
+		{stream.Options{FieldSelector: "spec.n=1,metadata.name!=a", CheckpointKey: "fields"}, "test", new(*checkpoint.MismatchError), "field selector", "not the same fields at all"},
 		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is of label selector "a=b,b=c", not "a=b"`, "other labels"},
 		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test", new(*checkpoint.MismatchError), "field selector", "one name only"},
 		{stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{"default"}}, "test", new(*checkpoint.MismatchError), "namespaces", "one namespace only"},
@@ -130,8 +134,10 @@ func TestCheckpointRefuses(t *testing.T) {
 				}
 				return err
 			}
-			if err := run(kept, "test"); err != nil {
-				t.Fatal(err)
+			for _, o := range []stream.Options{kept, fields} {
+				if err := run(o, "test"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			err := run(tt.options, map[bool]string{true: "test", false: tt.cluster}[tt.cluster == ""])
 			switch {

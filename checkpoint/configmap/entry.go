@@ -16,6 +16,7 @@ type entry struct {
 	identity  checkpoint.Identity
 	versions  map[string]string
 	partial   bool
+	rewound   bool
 	unclean   bool
 	committed time.Time
 	objects   []checkpoint.Object // one of a name that is not Unacked, and any that are; sorted by compare
@@ -26,7 +27,7 @@ type entry struct {
 
 // with returns the entry after a delta. e may be nil.
 func (e *entry) with(d checkpoint.Delta, now time.Time) *entry {
-	next := &entry{identity: d.Identity, versions: maps.Clone(d.ResourceVersions), partial: d.Partial, unclean: d.Unclean, committed: now}
+	next := &entry{identity: d.Identity, versions: maps.Clone(d.ResourceVersions), partial: d.Partial, rewound: d.Rewound, unclean: d.Unclean, committed: now}
 	next.identity.Namespaces = slices.Clone(d.Identity.Namespaces)
 	if e != nil {
 		next.density = e.density
@@ -104,7 +105,7 @@ func compare(a, b checkpoint.Object) int {
 // checkpoint returns a copy for the caller.
 func (e *entry) checkpoint() *checkpoint.Checkpoint {
 	c := &checkpoint.Checkpoint{Identity: e.identity, Committed: e.committed, Position: checkpoint.Position{
-		ResourceVersions: maps.Clone(e.versions), Partial: e.partial, Unclean: e.unclean,
+		ResourceVersions: maps.Clone(e.versions), Partial: e.partial, Rewound: e.rewound, Unclean: e.unclean,
 	}}
 	c.Identity.Namespaces = slices.Clone(e.identity.Namespaces)
 	if len(e.objects) > 0 {
@@ -116,7 +117,7 @@ func (e *entry) checkpoint() *checkpoint.Checkpoint {
 // saved is the JSON of it.
 func (e *entry) saved(leftOut bool) savedCheckpoint {
 	return savedCheckpoint{
-		Identity: e.identity, ResourceVersions: e.versions, Partial: e.partial, Unclean: e.unclean, Committed: e.committed,
+		Identity: e.identity, ResourceVersions: e.versions, Partial: e.partial, Rewound: e.rewound, Unclean: e.unclean, Committed: e.committed,
 		Objects: len(e.objects), LeftOut: leftOut,
 	}
 }

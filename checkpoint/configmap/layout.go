@@ -86,6 +86,7 @@ type savedCheckpoint struct {
 	Identity         checkpoint.Identity `json:"identity"`
 	ResourceVersions map[string]string   `json:"resourceVersions"`
 	Partial          bool                `json:"partial,omitempty"`
+	Rewound          bool                `json:"rewound,omitempty"`
 	Unclean          bool                `json:"unclean,omitempty"`
 	Committed        time.Time           `json:"committed"`
 	Objects          int                 `json:"objects"`
@@ -127,7 +128,7 @@ func readEntry(key, text string, index []byte) (*entry, error) {
 		return nil, fmt.Errorf("%s%s is not JSON as it should be: %w", checkpointPrefix, key, err)
 	}
 	e := &entry{
-		identity: c.Identity, versions: c.ResourceVersions, partial: c.Partial, unclean: c.Unclean, committed: c.Committed,
+		identity: c.Identity, versions: c.ResourceVersions, partial: c.Partial, rewound: c.Rewound, unclean: c.Unclean, committed: c.Committed,
 	}
 	if c.LeftOut {
 		e.partial = true

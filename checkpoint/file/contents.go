@@ -47,6 +47,7 @@ type record struct {
 	Identity         checkpoint.Identity `json:"identity"`
 	ResourceVersions map[string]string   `json:"resourceVersions"`
 	Partial          bool                `json:"partial,omitempty"`
+	Rewound          bool                `json:"rewound,omitempty"`
 	Unclean          bool                `json:"unclean,omitempty"`
 	Committed        time.Time           `json:"committed"`
 	Objects          int                 `json:"objects"`
@@ -144,7 +145,7 @@ func load(tx *bbolt.Tx, key string) (*checkpoint.Checkpoint, error) {
 		return nil, err
 	}
 	c := &checkpoint.Checkpoint{Identity: r.Identity, Committed: r.Committed, Position: checkpoint.Position{
-		ResourceVersions: r.ResourceVersions, Partial: r.Partial, Unclean: r.Unclean,
+		ResourceVersions: r.ResourceVersions, Partial: r.Partial, Rewound: r.Rewound, Unclean: r.Unclean,
 	}}
 	n, sum := 0, uint64(0)
 	if r.Objects > 0 {
@@ -208,7 +209,8 @@ func commit(tx *bbolt.Tx, d checkpoint.Delta, now time.Time) error {
 	if err := r.enter(b.Bucket(bucketUnacked), ahead(d)); err != nil {
 		return err
 	}
-	r.Identity, r.ResourceVersions, r.Partial, r.Unclean, r.Committed = d.Identity, d.ResourceVersions, d.Partial, d.Unclean, now
+	r.Identity, r.ResourceVersions, r.Committed = d.Identity, d.ResourceVersions, now
+	r.Partial, r.Rewound, r.Unclean = d.Partial, d.Rewound, d.Unclean
 	text, err := seal(r)
 	return cmp.Or(err, b.Put(keyRecord, text))
 }

@@ -14,7 +14,7 @@ import (
 // create makes the file at path, whole or not at all: what is found there later
 // and is empty or short has been damaged. The lock is held.
 func create(path string) (err error) {
-	unfinished := path + ".new"
+	unfinished := path + unfinishedSuffix // that a killed process has left
 	if err := os.Remove(unfinished); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("checkpoint/file: %w", err)
 	}

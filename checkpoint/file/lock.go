@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -14,10 +15,19 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// acquire locks the file at path for this process. The lock is on a file of its
-// own, since it is needed before there is one, and says who holds it.
-func acquire(path string) (*flock.Flock, error) {
-	name := path + ".lock"
+// What lies beside the file, with names that nobody else has a use for.
+const (
+	lockSuffix       = ".gvrwatch-lock"
+	unfinishedSuffix = ".gvrwatch-new"
+)
+
+// acquire locks a file for this process. The lock is on a file of its own, since
+// it is needed before there is one, and says who holds it.
+func acquire(path, file string) (*flock.Flock, error) {
+	name := file + lockSuffix
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("checkpoint/file: it must be a regular file, or not be there: %w", &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid})
+	}
 	lock := flock.New(name, flock.SetPermissions(0o600))
 	ok, err := lock.TryLock()
 	switch {
@@ -38,6 +48,31 @@ func self() string {
 		host = "an unknown host"
 	}
 	return fmt.Sprintf("process %d on %s since %s", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
+}
+
+// resolve follows links, so that a file has one lock, whatever it is called.
+func resolve(path string) (string, error) {
+	if path == "" {
+		return "", fmt.Errorf("checkpoint/file: give the path of a file: %w", &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid})
+	}
+	path = filepath.Clean(path)
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && info.Mode()&fs.ModeSymlink != 0:
+		// A link to nothing may lead to what is not mounted: there is no making it.
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", fmt.Errorf("checkpoint/file: a link that leads nowhere: %w", err)
+		}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("checkpoint/file: %w", err)
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", fmt.Errorf("checkpoint/file: %w", err)
+	}
+	path = filepath.Join(folder, filepath.Base(path))
+	_, err = isThere(path)
+	return path, err
 }
 
 // isThere says whether there is a file, and refuses what is something else: to

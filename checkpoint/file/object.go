@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -40,10 +41,18 @@ func objectKey(name types.NamespacedName) []byte {
 	return append(key, name.Name...)
 }
 
-// unackedKey: there may be several objects of a name.
+// unackedKey: there may be several objects of a name. (The uid is in the value.)
 func unackedKey(id checkpoint.ID) []byte {
-	return append(append(objectKey(id.NamespacedName), 0), id.UID...)
+	uid := []byte(id.UID)
+	if len(uid) > maxUID {
+		sum := sha256.Sum256(uid)
+		uid = sum[:]
+	}
+	return append(append(objectKey(id.NamespacedName), 0), uid...)
 }
+
+// maxUID is what a key has room for; bbolt's are bounded.
+const maxUID = 256
 
 func encode(o checkpoint.Object) []byte {
 	value := make([]byte, 1, 1+16+binary.MaxVarintLen64)

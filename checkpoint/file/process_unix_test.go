@@ -212,6 +212,11 @@ func TestBadPaths(t *testing.T) {
 	}
 	valid := filepath.Join(dir, "valid")
 	sample(t, valid)
+	dangling, lockedByPipe := filepath.Join(dir, "dangling"), filepath.Join(dir, "piped")
+	err := errors.Join(os.Symlink(filepath.Join(dir, "nothing"), dangling), syscall.Mkfifo(lockedByPipe+".gvrwatch-lock", 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		path string
 		want error
@@ -224,6 +229,8 @@ func TestBadPaths(t *testing.T) {
 		{filepath.Join(valid, "file"), syscall.ENOTDIR, "a file is no folder"},
 		{filepath.Join(dir, strings.Repeat("n", 300)), syscall.ENAMETOOLONG, "a name that no file can have"},
 		{"", os.ErrInvalid, "no name at all"},
+		{dangling, os.ErrNotExist, "a link to what may not be mounted: there is no making it"},
+		{lockedByPipe, os.ErrInvalid, "something else in the place of the lock"},
 	}
 	for _, tt := range tests {
 		_, err := file.Open(tt.path)

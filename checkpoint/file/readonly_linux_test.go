@@ -38,7 +38,7 @@ func TestReadOnly(t *testing.T) {
 	path := filepath.Join(dir, "positions.db")
 	sample(t, path)
 	whole := read(t, path)
-	if err := os.Remove(path + ".lock"); err != nil {
+	if err := os.Remove(path + ".gvrwatch-lock"); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []string{filepath.Dir(dir), dir} {

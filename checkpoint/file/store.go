@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,9 +20,11 @@ import (
 // Store is a checkpoint.Store in a file. Its methods may be called from any
 // goroutine.
 type Store struct {
-	path string
+	path string // as it was given
+	file string // what that leads to
 	lock *flock.Flock
 	db   *bbolt.DB
+	info os.FileInfo // of the file that is open
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -34,46 +36,56 @@ var _ checkpoint.Store = (*Store)(nil)
 // this package's (also if it is empty), a *checkpoint.FormatError if it is of a
 // newer version, and else an *fs.PathError from the file system.
 func Open(path string) (*Store, error) {
-	if path == "" {
-		return nil, fmt.Errorf("checkpoint/file: give the path of a file: %w", &os.PathError{Op: "open", Path: path, Err: os.ErrInvalid})
-	}
-	path = filepath.Clean(path)
-	exists, err := isThere(path)
+	file, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := acquire(path)
-	if err != nil {
+	s := &Store{path: path, file: file}
+	if s.lock, err = acquire(path, file); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, lock: lock}
-	if !exists {
-		err = create(path)
-	}
-	if err == nil {
-		err = s.open()
-	}
-	if err != nil {
+	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
 func (s *Store) open() (err error) {
-	if err := s.corrupt(verifyPages(s.path)); err != nil {
+	exists, err := isThere(s.file) // now that nobody else makes it
+	if err == nil && !exists {
+		err = create(s.file)
+	}
+	if err != nil {
 		return err
+	}
+	if err := verifyPages(s.file); err != nil {
+		if s.isBusy() {
+			return &checkpoint.LockedError{Store: s.path} // what it was like while somebody wrote it says nothing
+		}
+		return s.corrupt(err)
 	}
 	defer func() {
 		if p := recover(); p != nil { // what the check has let through, bbolt may still stumble over
 			err = s.corrupt(fmt.Errorf("bbolt: %v", p))
 		}
 	}()
-	if s.db, err = bbolt.Open(s.path, 0o600, boltOptions()); errors.Is(err, bolterrors.ErrTimeout) {
+	if s.db, err = bbolt.Open(s.file, 0o600, boltOptions()); errors.Is(err, bolterrors.ErrTimeout) {
 		return &checkpoint.LockedError{Store: s.path}
 	} else if err != nil {
 		return fmt.Errorf("checkpoint/file: %w", err)
 	}
+	if s.info, err = os.Stat(s.file); err != nil {
+		return fmt.Errorf("checkpoint/file: %w", err)
+	}
 	return s.db.View(s.checkContents)
+}
+
+// isBusy says whether somebody who knows nothing of our lock has bbolt's.
+func (s *Store) isBusy() bool {
+	lock := flock.New(s.file, flock.SetFlag(os.O_RDWR))
+	defer lock.Close()
+	ok, err := lock.TryLock()
+	return err == nil && !ok
 }
 
 func boltOptions() *bbolt.Options {
@@ -106,6 +118,9 @@ func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, err
 }
 
 func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
+	if err := s.isStillThere(); err != nil {
+		return err
+	}
 	now := time.Now()
 	return s.closed(s.db.Update(func(tx *bbolt.Tx) error {
 		for _, d := range deltas {
@@ -130,6 +145,22 @@ func (s *Store) Delete(_ context.Context, key string) error {
 		h.Keys = slices.Delete(h.Keys, i, i+1)
 		return cmp.Or(writeHeader(tx, h), tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(key)))
 	}))
+}
+
+// isStillThere refuses to write to a file that nobody will find, or that has been
+// cut off, which bbolt would not survive.
+func (s *Store) isStillThere() error {
+	info, err := os.Stat(s.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(info, s.info):
+		return &checkpoint.FencedError{Store: s.path}
+	case err != nil:
+		return fmt.Errorf("checkpoint/file: %w", err)
+	case info.Size() < s.info.Size():
+		return &checkpoint.CorruptError{Store: s.path, Err: errors.New("somebody has cut it off while it was open")}
+	}
+	s.info = info
+	return nil
 }
 
 // Close waits for a call that is under way.

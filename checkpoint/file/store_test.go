@@ -164,7 +164,7 @@ func TestClosed(t *testing.T) {
 func TestMode(t *testing.T) {
 	path := inTemp(t)
 	open(t, path)
-	for _, p := range []string{path, path + ".lock"} {
+	for _, p := range []string{path, path + ".gvrwatch-lock"} {
 		info, err := os.Stat(p)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has the mode %v (%v), want 0600", p, info.Mode(), err)
@@ -177,12 +177,76 @@ func TestMode(t *testing.T) {
 
 func TestCreatedAfterAKill(t *testing.T) {
 	path := inTemp(t)
-	if err := os.WriteFile(path+".new", []byte("half a file"), 0o600); err != nil {
+	if err := os.WriteFile(path+".gvrwatch-new", []byte("half a file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	open(t, path)
 	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what a killed process has left is still there: %v", err)
+	}
+}
+
+// TestNeighbours keeps its hands off files that only look like its own.
+func TestNeighbours(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range []string{"yarn.lock", "yarn.new"} {
+		if err := os.WriteFile(filepath.Join(dir, n), []byte("somebody's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, filepath.Join(dir, "yarn"))
+	for _, n := range []string{"yarn.lock", "yarn.new"} {
+		if got := read(t, filepath.Join(dir, n)); string(got) != "somebody's" {
+			t.Errorf("%s is now %q", n, got)
+		}
+	}
+}
+
+func TestRemovedWhileOpen(t *testing.T) {
+	path := inTemp(t)
+	d := checkpoint.Delta{Key: "k", Identity: identity("pods"), ResourceVersions: map[string]string{"one": "1"}}
+	var fenced *checkpoint.FencedError
+	s := open(t, path)
+	commit(t, s, d)
+	if err := os.Rename(path, path+".elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, &fenced) {
+		t.Errorf("a file that is gone: %v, want a *FencedError", err)
+	}
+	sample(t, filepath.Join(t.TempDir(), "other"))
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, &fenced) {
+		t.Errorf("another file in its place: %v, want a *FencedError", err)
+	}
+}
+
+func TestCutOffWhileOpen(t *testing.T) {
+	path := inTemp(t)
+	s := open(t, path)
+	d := checkpoint.Delta{Key: "k", Identity: identity("pods"), ResourceVersions: map[string]string{"one": "1"}}
+	commit(t, s, d)
+	if err := os.Truncate(path, 8192); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, new(*checkpoint.CorruptError)) {
+		t.Errorf("%v, want a *CorruptError", err)
+	}
+}
+
+func TestHugeUID(t *testing.T) {
+	s := open(t, inTemp(t))
+	o := checkpoint.Object{Name: "a", UID: types.UID(bytes.Repeat([]byte("u"), 40_000)), Unacked: true}
+	d := checkpoint.Delta{Key: "k", Identity: identity("pods"), Told: []checkpoint.Object{o}}
+	commit(t, s, d)
+	if diff := cmp.Diff([]checkpoint.Object{o}, load(t, s, "k").Position.Objects); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	commit(t, s, checkpoint.Delta{Key: "k", Identity: identity("pods"), Settled: []checkpoint.ID{o.ID()}})
+	if left := load(t, s, "k").Position.Objects; len(left) > 0 {
+		t.Errorf("it is still there: %v", left)
 	}
 }
 

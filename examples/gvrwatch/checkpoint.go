@@ -107,6 +107,8 @@ type checkpointDocument struct {
 	Identity         checkpoint.Identity `json:"identity"`
 	ResourceVersions map[string]string   `json:"resourceVersions,omitempty"` // by namespace; one that is missing is within a snapshot
 	Partial          bool                `json:"partial,omitempty"`
+	Rewound          bool                `json:"rewound,omitempty"`
+	Unclean          bool                `json:"unclean,omitempty"`
 	Committed        metav1.Time         `json:"committed"`
 	Objects          []objectDocument    `json:"objects"`
 }
@@ -116,6 +118,7 @@ type objectDocument struct {
 	Name            string `json:"name"`
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Hidden          bool   `json:"hidden,omitempty"`
 	Unacked         bool   `json:"unacked,omitempty"`
 }
 
@@ -167,11 +170,12 @@ func printYAML(streams genericiooptions.IOStreams, i int, v any) error {
 
 func documentOf(key string, c *checkpoint.Checkpoint) checkpointDocument {
 	d := checkpointDocument{
-		Key: key, Identity: c.Identity, ResourceVersions: c.Position.ResourceVersions, Partial: c.Position.Partial,
+		Key: key, Identity: c.Identity, ResourceVersions: c.Position.ResourceVersions,
+		Partial: c.Position.Partial, Rewound: c.Position.Rewound, Unclean: c.Position.Unclean,
 		Committed: metav1.NewTime(c.Committed), Objects: []objectDocument{},
 	}
 	for _, o := range c.Position.Objects {
-		d.Objects = append(d.Objects, objectDocument{o.Namespace, o.Name, string(o.UID), o.ResourceVersion, o.Unacked})
+		d.Objects = append(d.Objects, objectDocument{o.Namespace, o.Name, string(o.UID), o.ResourceVersion, o.Hidden, o.Unacked})
 	}
 	return d
 }
@@ -180,6 +184,12 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	namespaces := c.Identity.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
+	}
+	objects := 0
+	for _, o := range c.Position.Objects {
+		if !o.Unacked {
+			objects++
+		}
 	}
 	var at []string
 	for _, n := range namespaces {
@@ -191,7 +201,7 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	}
 	selectors := strings.Join(slices.DeleteFunc([]string{c.Identity.LabelSelector, c.Identity.FieldSelector}, func(s string) bool { return s == "" }), " ")
 	return []any{
-		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), len(c.Position.Objects),
+		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), objects,
 		duration.HumanDuration(time.Since(c.Committed)) + " ago", c.Identity.Cluster.String(), orElse(selectors, "<none>"),
 	}
 }

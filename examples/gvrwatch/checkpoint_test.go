@@ -106,6 +106,7 @@ func TestCheckpointMistakes(t *testing.T) {
 		{[]string{"checkpoint", "show", locked}, 1, "is in use by process", ""},
 		{[]string{"checkpoint", "show", filepath.Join(dir, "none")}, 1, "there is no file", "to show is not to make"},
 		{[]string{"checkpoint", "reset", path, "pods"}, 1, `has no checkpoint "pods", only: boats.cli.example.com`, "no such key"},
+		{[]string{"watch", "boats", "--checkpoint", ""}, 2, "--checkpoint: it must name a file", "a variable that is not set"},
 		{[]string{"checkpoint", "show"}, 2, "accepts between 1 and 2 arg(s)", ""},
 		{[]string{"checkpoint", "show", path, "-o", "csv"}, 2, "--output=csv: it must be one of", ""},
 		{[]string{"checkpoint", "forget", path}, 2, `unknown command "forget"`, ""},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// logHandler writes what a Stream logs as one line for a person:
+// logHandler writes what a Stream or a Tracker logs as one line for a person:
 //
 //	gvrwatch: widgets.v1.example.com: trying again in 1.2s: connection refused
 type logHandler struct{ w io.Writer }
@@ -22,10 +22,20 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		attr[a.Key] = a.Value
 		return true
 	})
-	line := fmt.Sprintf("gvrwatch: %v: ", attr["resource"])
-	if err, ok := attr["error"]; ok {
-		line += fmt.Sprintf("trying again in %v: %v", attr["after"].Duration().Round(100*time.Millisecond), err)
-	} else {
+	line := "gvrwatch: "
+	if resource, ok := attr["resource"]; ok {
+		line += resource.String() + ": "
+	}
+	cause, failed := attr["error"]
+	after, again := attr["after"]
+	switch {
+	case failed && again && attr["resource"].Kind() == slog.KindString:
+		line += fmt.Sprintf("trying again in %v: %v", after.Duration().Round(100*time.Millisecond), cause)
+	case failed && again:
+		line += fmt.Sprintf("%s in %v: %v", r.Message, after.Duration().Round(100*time.Millisecond), cause)
+	case failed:
+		line += fmt.Sprintf("%s: %v", r.Message, cause)
+	default:
 		line += r.Message
 	}
 	// One Write a line: several Streams share w.
@@ -33,6 +43,6 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// The Streams add no groups and no attributes of their own.
+// They add no groups and no attributes of their own.
 func (h logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h logHandler) WithGroup(string) slog.Handler      { return h }

@@ -102,7 +102,12 @@ func TestLogLines(t *testing.T) {
 	log.WarnContext(context.Background(), "trying again after a failure", "resource", "boats.v1", "after", 1234*time.Millisecond, "error", errors.New("connection\nrefused"))
 	log.InfoContext(context.Background(), "watching again", "resource", "boats.v1", "resourceVersion", "5")
 	log.DebugContext(context.Background(), "listing", "resource", "boats.v1")
-	want := "gvrwatch: boats.v1: trying again in 1.2s: connection refused\ngvrwatch: boats.v1: watching again\n"
+	log.Warn("checkpoints can't be committed, trying again", "error", errors.New("disk\nfull"), "attempts", 2, "after", 3*time.Second)
+	log.Error("checkpoints are committed no more", "error", errors.New("gone"))
+	log.Info("checkpoints are committed again")
+	want := "gvrwatch: boats.v1: trying again in 1.2s: connection refused\ngvrwatch: boats.v1: watching again\n" +
+		"gvrwatch: checkpoints can't be committed, trying again in 3s: disk full\n" +
+		"gvrwatch: checkpoints are committed no more: gone\ngvrwatch: checkpoints are committed again\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("one line each, no details (-want +got):\n%s", diff)
 	}

@@ -54,6 +54,9 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if o.checkpoint == "" && cmd.Flags().Changed("checkpoint") {
+				return errors.New("--checkpoint: it must name a file")
+			}
 			return failed(o.run(cmd.Context(), streams, refs))
 		},
 	}
