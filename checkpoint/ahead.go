@@ -15,12 +15,20 @@ type ahead struct {
 	// the same version, settles nothing: unborn before it is told. It is nil for those
 	// of an earlier run.
 	by map[ID]*Mark
+	// earlier are those that an earlier run was about to tell.
+	earlier map[ID]bool
 }
 
 var unborn = &Mark{}
 
 func newAhead() ahead {
-	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}}
+	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}, earlier: map[ID]bool{}}
+}
+
+// inherit takes over what an earlier run has left.
+func (a *ahead) inherit(o Object) {
+	a.written[o.ID()] = o
+	a.earlier[o.ID()] = true
 }
 
 // WritesAhead says whether Ahead does anything.
@@ -98,8 +106,31 @@ func (a *ahead) settle(o Object, m *Mark) {
 	if !ok || by != nil && by != m || by == nil && was.ResourceVersion != o.ResourceVersion && !before(was, o) {
 		return
 	}
+	a.forget(id)
+}
+
+// end: the end of an object that an earlier run was about to tell has been told,
+// and acked, or the object itself has.
+func (a *ahead) end(o Object, m *Mark) {
+	if by := a.by[o.ID()]; by == nil || by == unborn || by == m {
+		a.forget(o.ID())
+	}
+}
+
+// unsaid: a snapshot has been told, and what it did not have is not going to be
+// told any more.
+func (a *ahead) unsaid(namespace string) {
+	for id, by := range a.by {
+		if by == unborn && !a.earlier[id] && (namespace == "" || id.Namespace == namespace) {
+			a.forget(id)
+		}
+	}
+}
+
+func (a *ahead) forget(id ID) {
 	delete(a.told, id)
 	delete(a.by, id)
+	delete(a.earlier, id)
 	if _, ok := a.written[id]; ok {
 		delete(a.written, id)
 		a.settled[id] = true

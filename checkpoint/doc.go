@@ -16,6 +16,10 @@
 //     it, so that after an expired version the next run is told the differences,
 //     deletions among them.
 //
+// Events that are never acked cost some 250 bytes each, for as long as the sequence
+// goes on, and so does what changes behind one: watch Status. While commits fail,
+// what is to be committed is kept, at most once for each name that there was.
+//
 // Acks are committed to the store in batches. What was acked after the last
 // commit comes again in the next run: delivery is at least once. A commit that
 // fails is tried again, shown by Status, and ends nothing.

@@ -29,10 +29,13 @@ type Options struct {
 	// killed. With it the end of one that was told after the last commit, and is gone
 	// before the next run, and from the server's history as well, is not; the GAP says
 	// so then (HistoryLost), unless the last run ended with Close and everything acked.
-	// It is for a Store that is slow or dear to write, as a ConfigMap is.
+	// It is for a Store that is slow or dear to write, as a ConfigMap is. (With package
+	// file on a fast disk, about 1,000 ADDED/s that come one by one, and 50,000/s that
+	// come together: see its BenchmarkNew.) Where a sequence begins Now, or After a
+	// version, nothing is written before its first SYNCED is acked.
 	NoWriteAhead bool
 	// Committed, if not nil, is called after each attempt to commit, by no two
-	// goroutines at once. It must not call the Tracker.
+	// goroutines at once. It must not call the Tracker, but for a Stream's Status.
 	Committed func(CommitInfo)
 	// Logger is told of commits that fail (Warn) and of their end (Info). Nil means
 	// that nothing is logged.

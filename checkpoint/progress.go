@@ -9,10 +9,11 @@ import (
 // versions of its own. It is for who tells the events: Note, Mark and Pass are to
 // be called by one goroutine at a time, in the order in which things are told.
 type Progress struct {
-	session *Session
-	noted   []Change // since the last mark
-	held    bool     // nothing is kept before the first mark is acked
-	begun   bool     // there has been a mark
+	session   *Session
+	namespace string
+	noted     []Change // since the last mark
+	held      bool     // nothing is kept before the first mark is acked
+	begun     bool     // there has been a mark
 
 	// What follows is guarded by session.mu.
 	low         point // everything up to here has been acked
@@ -121,6 +122,9 @@ func (p *Progress) append(m *Mark, version string, partial bool) {
 		p.objects = pending{}
 	}
 	// What follows a snapshot is of the server's times as they are.
+	if version != "" && p.told.version == "" {
+		p.session.ahead.unsaid(p.namespace)
+	}
 	rewound := p.told.rewound && (version == "" || p.told.version != "")
 	p.told = point{version: version, partial: partial, rewound: rewound}
 	if version == "" {

@@ -38,7 +38,7 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		s.position = &from
 		for _, o := range from.Objects {
 			if o.Unacked {
-				s.ahead.written[o.ID()] = o
+				s.ahead.inherit(o)
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		namespaces = []string{""}
 	}
 	for _, n := range namespaces {
-		p := &Progress{session: s, low: point{version: from.ResourceVersions[n], partial: from.Partial, rewound: from.Rewound}}
+		p := &Progress{session: s, namespace: n, low: point{version: from.ResourceVersions[n], partial: from.Partial, rewound: from.Rewound}}
 		if p.low.version == "" {
 			p.snapshots, p.low.snapshot, p.objects = 1, 1, pending{}
 		}
@@ -90,10 +90,11 @@ func (s *Session) enter(c Change, m *Mark) {
 		return // it would be kept for nobody
 	}
 	s.dirty = true
-	if !c.Gone || c.Unacked {
+	switch {
+	case !c.Gone:
 		s.ahead.settle(c.Object, m)
-	}
-	if c.Gone && c.Unacked {
+	case c.Unacked:
+		s.ahead.end(c.Object, m)
 		return
 	}
 	if s.changed == nil {

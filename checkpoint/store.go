@@ -10,9 +10,11 @@ import (
 // Store keeps checkpoints, each under a key. One Tracker uses it, one call at a
 // time.
 //
-// It may lose the last commits (the events come again), but must never return a
-// mixture of two: what Load returns was one commit's outcome. What can't be read
-// is an error, and is never taken for nothing.
+// It may lose the last commits: the events come again. (What does not is the end of
+// an object that was told after the commit that is left, and is gone from the server
+// and its history: so a commit that is said to be done should be on the disk.) It
+// must never return a mixture of two: what Load returns was one commit's outcome.
+// What can't be read is an error, and is never taken for nothing.
 type Store interface {
 	// Load returns what was committed under a key, and nil if nothing was.
 	Load(ctx context.Context, key string) (*Checkpoint, error)

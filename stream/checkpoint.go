@@ -115,15 +115,17 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) error 
 
 // aheadOfFrame does so for an event of the watch, and if it is news for all that
 // have come after it.
-func (l *lane) aheadOfFrame(ctx context.Context, t told, old bool) error {
-	if !l.writesAhead() || t.kind == Deleted || old && !l.index.has(t.name()) || !l.isFresh(t.object) {
+func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
+	if !l.writesAhead() || t.kind == Deleted || how.old && !l.index.has(t.name()) || !l.isFresh(t.object) {
 		return nil
 	}
 	fresh := []checkpoint.Object{t.known().object()}
 	if !l.progress.IsAhead(fresh[0]) {
 		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
 		for _, o := range l.conn.come() {
-			if k := o.known().object(); !first[k.ID()] && l.isFresh(o) {
+			// A replay of one that is not known is not told.
+			replay := notAfter(o.version, how.rv) && !l.index.has(o.name())
+			if k := o.known().object(); !replay && !first[k.ID()] && l.isFresh(o) {
 				first[k.ID()] = true
 				fresh = append(fresh, k)
 			}

@@ -90,6 +90,9 @@ func (p *killedPlay) run() {
 		p.do(fmt.Sprint("rewind ", back+p.IntN(3)))
 	}
 	for !p.once(true) && !p.Failed() { // refused: somebody starts it again
+		if len(p.srv.History(p.r, p.scope).Rewinds) > 0 {
+			return // which it may not have been there to see
+		}
 		p.do("heal")
 	}
 	if p.handled == nil || p.Failed() {
@@ -255,8 +258,14 @@ func (p *killedPlay) once(last bool) bool {
 			pool = append(pool[:i], pool[i+1:]...)
 		}
 	}
-	k.kill()
 	writer.Wait()
+	if last && len(pool) == 0 && k.fails == nil && synced(events) && p.handled != nil {
+		p.mustBeSettled(tracker)
+		if p.Failed() {
+			p.Logf("%s\n---\n%s", strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(events), "\n"))
+		}
+	}
+	k.kill()
 	_ = tracker.Close() // nothing comes of it any more
 	after, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
@@ -289,6 +298,23 @@ func (p *killedPlay) mustBeWrittenAhead(ev stream.Event) {
 	}
 	if saved == nil || !slices.ContainsFunc(saved.Position.Objects, func(o checkpoint.Object) bool { return o.UID == ev.Object.GetUID() }) {
 		p.Errorf("the store does not know of %s, which is told", streamtest.Text(ev))
+	}
+}
+
+// mustBeSettled checks that nothing is left of what was written ahead, since
+// everything has been acked.
+func (p *killedPlay) mustBeSettled(tracker *checkpoint.Tracker) {
+	if err := tracker.Flush(p.Context()); err != nil {
+		p.Fatal(err)
+	}
+	saved, err := p.store.Load(p.Context(), "widgets.example.com")
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, o := range saved.Position.Objects {
+		if o.Unacked {
+			p.Errorf("everything is acked, and %+v is still written ahead", o)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (l *lane) tellInTurn(ctx context.Context, o output) error {
 		}
 		return l.tellItems(ctx, o.snapshot)
 	case tellFrame:
-		if err := l.aheadOfFrame(ctx, l.conn.told, o.old); err != nil { // while others have their turns
+		if err := l.aheadOfFrame(ctx, l.conn.told, o); err != nil { // while others have their turns
 			return err
 		}
 	case endList:

@@ -7,6 +7,10 @@
 // empty one will do. It must not be immutable. Labels, annotations and data of
 // others are kept.
 //
+// A stream that watches ConfigMaps and sees this one is told of every commit, acks
+// that, and so brings about the next: leave it out with stream.Options.Select, or by
+// a selector.
+//
 // # What fits
 //
 // The position of every key is always kept, and with it the index of its objects
