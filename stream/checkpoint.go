@@ -116,7 +116,7 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) error 
 // aheadOfFrame does so for an event of the watch, and if it is news for all that
 // have come after it.
 func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
-	if !l.writesAhead() || t.kind == Deleted || how.old && !l.index.has(t.name()) || !l.isFresh(t.object) {
+	if !l.writesAhead() || t.kind == Deleted || how.old && !l.isKnown(t.object) || !l.isFresh(t.object) {
 		return nil
 	}
 	fresh := []checkpoint.Object{t.known().object()}
@@ -124,7 +124,7 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
 		for _, o := range l.conn.come() {
 			// A replay of one that is not known is not told.
-			replay := notAfter(o.version, how.rv) && !l.index.has(o.name())
+			replay := notAfter(o.version, how.rv) && !l.isKnown(o)
 			if k := o.known().object(); !replay && !first[k.ID()] && l.isFresh(o) {
 				first[k.ID()] = true
 				fresh = append(fresh, k)
@@ -132,6 +132,12 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 		}
 	}
 	return l.progress.Ahead(ctx, fresh)
+}
+
+// isKnown says whether the index has an object, whether it was wanted or not.
+func (l *lane) isKnown(o object) bool {
+	was, ok := l.index.get(o.name())
+	return ok && was.uid == o.GetUID()
 }
 
 // isFresh says whether an object, once it is told, is ADDED.

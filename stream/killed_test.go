@@ -272,7 +272,7 @@ func (p *killedPlay) once(last bool) bool {
 		p.Fatal(err)
 	}
 	for i, ev := range events {
-		text := streamtest.Text(ev)
+		text := streamtest.TextUID(ev)
 		if acked[i] {
 			text += " (acked)"
 			p.handle(ev)

@@ -150,6 +150,38 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 }
 
+// TestOtherVersion goes on with the same objects in another version of their API.
+func TestOtherVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := checkpoint.NewMemory()
+		var got []string
+		for _, version := range []string{"v1beta1", "v1"} {
+			r := widgets()
+			r.Version = version
+			srv := streamtest.NewServer(r)
+			srv.Put(r, "default", "a") // with the same uid and version each time
+			tracker := newTracker(t, store, checkpoint.Options{})
+			s, err := stream.New(srv.Client(), r, &stream.Options{Checkpoint: tracker})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			for ev, err := range stream.Acked(s.Events(ctx)) {
+				if err == nil {
+					got = append(got, version+" "+text(ev))
+				}
+			}
+			cancel()
+			if err := tracker.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(got) != 3 || !strings.HasPrefix(got[0], "v1beta1 ADDED a") || !strings.HasPrefix(got[2], "v1 SYNCED") {
+			t.Errorf("it was told %q, want ADDED once", got)
+		}
+	})
+}
+
 func TestOneStreamOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
