@@ -287,6 +287,48 @@ func TestUncommittedAcksOfAnother(t *testing.T) {
 	}
 }
 
+// A sequence of which nothing is kept binds nobody.
+func TestNothingKeptBindsNobody(t *testing.T) {
+	for _, tc := range []struct{ name, script, why string }{
+		{"nothing told", "", "nothing has been told"},
+		{"nothing acked", "x/snapshot x/a:1@3 x/synced@9", "nothing was handled"},
+		{"held", "x/hold y/hold x/synced@9 ack 0", "y never began"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tracker := newTracker(t, newStore(), nil)
+			l := newTeller(t, begin(t, tracker, widgets("x", "y"))).run(tc.script)
+			l.session.End()
+			if _, err := tracker.Begin(t.Context(), key, widgets("z")); err != nil {
+				t.Errorf("another sequence under the key: %v: %s", err, tc.why)
+			}
+		})
+	}
+}
+
+// A UID that was known once is not forgotten by a run that may not read it.
+func TestTheUIDIsKept(t *testing.T) {
+	s := newStore()
+	run := func(c checkpoint.Cluster) error {
+		tracker := newTracker(t, s, &checkpoint.Options{Cluster: c})
+		session, err := tracker.Begin(t.Context(), key, widgets())
+		if err != nil {
+			return err
+		}
+		newTeller(t, session).run("snapshot a:1@3 synced@9 ack 0-1")
+		return tracker.Close()
+	}
+	for _, c := range []checkpoint.Cluster{{UID: "uid-1", Address: "https://one"}, {Address: "https://one"}} {
+		if err := run(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := run(checkpoint.Cluster{UID: "uid-2", Address: "https://one"})
+	var mismatch *checkpoint.MismatchError
+	if !errors.As(err, &mismatch) || mismatch.Saved != "uid-1" {
+		t.Errorf("%v, want a *MismatchError: the address leads to another cluster now", err)
+	}
+}
+
 func TestKeyError(t *testing.T) {
 	tracker := newTracker(t, newStore(), nil)
 	for _, tc := range []struct {

@@ -55,6 +55,10 @@ func TestCommitBatches(t *testing.T) {
 			[]at{{0, "nothing"}, {time.Hour, "9"}}, "they can't be committed, so they don't count"},
 		{"bookmarks don't count", checkpoint.Options{Interval: time.Hour, Events: 3}, func(l *teller) { l.run("bookmark@10 bookmark@11 bookmark@12") },
 			[]at{{0, "nothing"}, {time.Hour, "12"}}, "nobody acks them"},
+		{"what waited for a gap", checkpoint.Options{Interval: time.Hour, Events: 4}, func(l *teller) { l.run("gap a:1@10 b:2@11 ack 2-3 ack 1") },
+			[]at{{0, "- a:1@10 b:2@11"}}, "SYNCED, GAP, and two that count at last"},
+		{"what waited for the same object", checkpoint.Options{Interval: time.Hour, Events: 4}, func(l *teller) { l.run("gap ack 1 a:1@10 a:1@11 ack 3-2") },
+			[]at{{0, "- a:1@11"}}, "SYNCED, GAP, and two that count at last"},
 		{"what overtakes", checkpoint.Options{}, func(l *teller) { l.run("gap a:1@10 ?b:2@11 ack 1") },
 			[]at{{999 * time.Millisecond, "nothing"}, {time.Second, "- ?b:2@11"}}, "also what needs no ack"},
 	} {
@@ -225,5 +229,12 @@ func TestStatus(t *testing.T) {
 		check("one of a snapshot that overtakes", checkpoint.Status{Unacked: 1, OldestUnacked: time.Minute + time.Second, LastCommit: last, Uncommitted: true})
 		l.run("ack 1")
 		check("all", checkpoint.Status{LastCommit: last, Uncommitted: true})
+		s.hinder(func(context.Context) error {
+			check("while it is committed", checkpoint.Status{LastCommit: last, Uncommitted: true})
+			return nil
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		check("everything is committed", checkpoint.Status{LastCommit: last.Add(time.Second)})
 	})
 }

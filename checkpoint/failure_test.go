@@ -182,6 +182,17 @@ func TestFlushEndsTheWait(t *testing.T) {
 		if diff := cmp.Diff("10 a:1@10", saved(t, s)); diff != "" {
 			t.Errorf("what was acked during the Flush, after the interval: -want +got:\n%s", diff)
 		}
+		s.fail(errNoSpace)
+		l.run("a:1@11 ack 2")
+		time.Sleep(10 * time.Minute)
+		s.heal()
+		flush(t, tracker)
+		l.run("a:1@12 ack 3")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff("12 a:1@12", saved(t, s)); diff != "" {
+			t.Errorf("what was acked after the Flush, after the interval: -want +got:\n%s", diff)
+		}
 	})
 }
 

@@ -115,6 +115,7 @@ func TestPositionHold(t *testing.T) {
 		{"bookmarks wait", now + "bookmark@7 synced@9", "nothing", "as everything does"},
 		{"and on", now + "synced@9 c:3@10 ack 1 ack 0", "10 a:1@3 b:2@5 c:3@10", "as after any SYNCED"},
 		{"bookmarks no longer wait", now + "synced@9 ack 0 bookmark@12", "12 a:1@3 b:2@5", "the sequence has begun"},
+		{"bookmarks after what has begun it", "hold after@9 c:3@10 bookmark@12 ack 0", "12 partial c:3@10", "it counts once the first event does"},
 		{"noted twice", now + "~a:1@8 synced@9 ack 0", "9 a:1@8 b:2@5", "the list began again: the last state counts"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
@@ -160,6 +161,7 @@ func TestPositionNamespaces(t *testing.T) {
 		{"a hole in one", both + "ack 0-3 y/b:3@10 x/b:4@11 y/b:3@12 ack 5-6", "x=11 y=9 x/a:1@3 x/b:4@11 y/a:2@4", "it does not hold up the other"},
 		{"a gap in one", both + "ack 0-3 y/gap x/b:4@11 y/b:3@12 ack 4-6", "x=11 y=- x/a:1@3 x/b:4@11 y/a:2@4 y/b:3@12", "only y reads a snapshot"},
 		{"held by one", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0", "nothing", "half a beginning is none"},
+		{"held by one, however much of the other is acked", "x/hold y/hold x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "nothing", "it is y that has not begun"},
 		{"held by none any more", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1", "x=8 y=9 x/a:1@3 y/a:2@4", "both have begun"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, "", []string{"x", "y"}, tc.script, tc.want, tc.why) })
@@ -179,6 +181,7 @@ func TestPositionOfTheNextRun(t *testing.T) {
 		{"live, a hole", left, "a:1@10 b:2@11 ack 1", "9 a:1@3 b:2@5", "nothing passes event 0"},
 		{"a bookmark", left, "bookmark@20", "20 a:1@3 b:2@5", "nothing is before it"},
 		{"a gap", left, "gap -a:1@3 ack 0-1", "- b:2@5", "differences to what was left"},
+		{"a snapshot, though nothing is missing", left, "snapshot a:1@10 c:3@11 ack 1", "- a:1@3 b:2@5 c:3@11", "it is asked for at the beginning of every run with an end"},
 		{"the rest of a snapshot", "snapshot a:1@3 b:2@5 synced@9 ack 1", "snapshot a:1@4 synced@12 ack 1", "- b:2@5", "a is still missing"},
 		{"the rest of a snapshot, acked", "snapshot a:1@3 b:2@5 synced@9 ack 1", "snapshot a:1@4 synced@12 ack 1-0", "12 a:1@4 b:2@5", "now everything has been told"},
 		{"a snapshot that is not begun expressly", "snapshot a:1@3 b:2@5 ack 1", "a:1@4 c:3@5 ack 1", "- b:2@5 c:3@5", "it is within one as it is"},
@@ -218,8 +221,12 @@ func TestSessionPosition(t *testing.T) {
 	newTeller(t, session).run("snapshot a:1@3 ?b:2@5 c:4@6 synced@9 ack 0")
 	flush(t, tracker)
 	session.End()
-	if diff := cmp.Diff("- a:1@3 ?b:2@5", text(begin(t, tracker, widgets()).Position())); diff != "" {
+	next := begin(t, tracker, widgets())
+	if diff := cmp.Diff("- a:1@3 ?b:2@5", text(next.Position())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	if p := next.Position(); p != nil {
+		t.Errorf("it is kept once it has been asked for: %v", p)
 	}
 	(*checkpoint.Mark)(nil).Ack() // of an event without a checkpoint
 }

@@ -231,6 +231,17 @@ func TestGoesOn(t *testing.T) {
 			told:      []string{"GAP expired from 6 to 9 history lost", "DELETED a@6 inferred", "SYNCED 9"}, kept: "at 9 b@3",
 			why: "what there was before 5 is still not known",
 		}}},
+		{"after a version, the end of what was there before", []life{{
+			options:   stream.Options{Start: stream.After("5")},
+			exchanges: []exchange{{"watch 5", watch("DELETED c@7", "open")}},
+			told:      []string{"SYNCED 5", "DELETED c@7"}, kept: "at 7",
+			why: "an end is nothing to be written ahead: it would be told once more",
+		}}},
+		{"what the watch says once more", []life{{
+			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@3", "MODIFIED a@6", "open")}},
+			told:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"}, kept: "at 6 a@6",
+			why: "b is not told, so its end must not be",
+		}}},
 		{"without an index", []life{{
 			options:   stream.Options{Index: stream.IndexNone},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}},
@@ -253,6 +264,11 @@ func TestGoesOn(t *testing.T) {
 			exchanges: []exchange{{"list", list("5", "", "a@2", "b@3")}, {"watch 5", watch("MODIFIED b@6", "open")}},
 			told:      []string{"ADDED a@2", "SYNCED 5"}, kept: "at 6 (b@6) a@2",
 			why: "it is known, and moves the position, though nobody acks it",
+		}, {
+			options:   stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }},
+			exchanges: []exchange{{"watch 6", watch("DELETED b@7", "open")}},
+			told:      []string{"SYNCED 6"}, kept: "at 7 a@2",
+			why: "that it was not wanted is known to the next run",
 		}}},
 	}
 	for _, tt := range tests {

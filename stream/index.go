@@ -200,11 +200,8 @@ func (x *index) remove(o object) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		was, ok := x.get(o.name())
 		c := change{kind: Deleted}
-		if x.lay(o.name(), o.GetUID(), o.version) != nil && (!ok || was.hidden) {
-			if ok && was.uid == o.GetUID() {
-				x.forget(was.NamespacedName)
-			}
-			yield(c)
+		told := ok && !was.hidden && was.uid == o.GetUID()
+		if x.lay(o.name(), o.GetUID(), o.version) != nil && !told && !yield(c) {
 			return
 		}
 		if !ok {

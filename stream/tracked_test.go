@@ -182,6 +182,41 @@ func TestOtherVersion(t *testing.T) {
 	})
 }
 
+// TestCheckpointIdentity looks at all that a checkpoint is held against.
+func TestCheckpointIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := widgets()
+		r.StorageVersionHash = "hash"
+		store := checkpoint.NewMemory()
+		tracker := newTracker(t, store, checkpoint.Options{})
+		s, err := stream.New(streamtest.NewServer(widgets()).Client(), r, &stream.Options{
+			Checkpoint: tracker, End: stream.WhenSynced, LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range stream.Acked(s.Events(anHour(t))) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c, err := store.Load(t.Context(), "widgets.example.com")
+		if err != nil || c == nil {
+			t.Fatalf("nothing is kept: %v", err)
+		}
+		want := checkpoint.Identity{
+			Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", StorageVersionHash: "hash",
+			Namespaces: []string{"x", "y"}, LabelSelector: "a=b,b=c", FieldSelector: "metadata.name=a", Objects: true,
+		}
+		if diff := cmp.Diff(want, c.Identity); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestOneStreamOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())

@@ -250,8 +250,12 @@ func TestSymlink(t *testing.T) {
 	}
 	s := open(t, link)
 	var locked *checkpoint.LockedError
+	began := time.Now()
 	if _, err := file.Open(path); !errors.As(err, &locked) {
 		t.Errorf("the same file under another name: %v, want a *LockedError", err)
+	}
+	if waited := time.Since(began); waited > time.Second {
+		t.Errorf("it took %v to find out", waited)
 	}
 	if got := contents(t, s); len(got) != len(want) {
 		t.Errorf("it holds %v", got)

@@ -1,0 +1,44 @@
+package checkpoint_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// What the models of other stores rely on, besides what those compare.
+func TestMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := checkpoint.NewMemory()
+		d := checkpoint.Delta{Key: key, Identity: widgets(), ResourceVersions: map[string]string{"": "5"}}
+		commit := func() error { return m.Commit(t.Context(), []checkpoint.Delta{d}) }
+		if err := commit(); err != nil {
+			t.Fatal(err)
+		}
+		d.ResourceVersions[""] = "changed by the caller"
+		want := &checkpoint.Checkpoint{Identity: widgets(), Committed: time.Now(), Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}}
+		time.Sleep(time.Second)
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := commit(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("a commit after Close: %v, want os.ErrClosed", err)
+		}
+		for range 2 {
+			got, err := m.Load(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			got.Position.ResourceVersions[""] = "changed by who has loaded it"
+		}
+	})
+}
