@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -335,4 +336,68 @@ func TestPanicAcksNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestGoesOnInSeveralNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		for _, ns := range []string{"one", "two"} {
+			srv.Put(widgets(), ns, "kept")
+			srv.Put(widgets(), ns, "gone")
+		}
+		store := checkpoint.NewMemory()
+		run := func(ack func(stream.Event) bool) (told []string, ghosts int) {
+			tracker := newTracker(t, store, checkpoint.Options{})
+			s := newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker, Namespaces: []string{"one", "two"}})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for ev, err := range s.Events(ctx) {
+				if err != nil {
+					break
+				}
+				for _, o := range s.Position().Objects {
+					if o.Unacked {
+						ghosts++
+					}
+				}
+				if ev.Object != nil {
+					told = append(told, string(ev.Type)+" "+ev.Object.GetNamespace()+"/"+ev.Object.GetName())
+				}
+				if ack(ev) {
+					ev.Ack()
+				}
+			}
+			if err := tracker.Close(); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(told)
+			return told, ghosts
+		}
+		all := []string{"ADDED one/gone", "ADDED one/kept", "ADDED two/gone", "ADDED two/kept"}
+		told, _ := run(func(ev stream.Event) bool {
+			if ev.Type == stream.Synced {
+				srv.Put(widgets(), "two", "late")
+			}
+			return ev.Object == nil || ev.Object.GetName() != "late"
+		})
+		if diff := cmp.Diff(append(all, "ADDED two/late"), told); diff != "" {
+			t.Errorf("the first run (-want +got):\n%s", diff)
+		}
+		for _, o := range [][2]string{{"one", "gone"}, {"two", "gone"}, {"two", "late"}} {
+			if _, err := srv.Delete(widgets(), o[0], o[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		srv.Compact("")
+		told, ghosts := run(func(stream.Event) bool { return true })
+		if diff := cmp.Diff([]string{"DELETED one/gone", "DELETED two/gone", "DELETED two/late"}, told); diff != "" {
+			t.Errorf("each namespace tells its own (-want +got):\n%s", diff)
+		}
+		if ghosts == 0 {
+			t.Error("Position does not say that two/late may have been told")
+		}
+		if told, ghosts := run(func(stream.Event) bool { return true }); len(told) > 0 || ghosts > 0 {
+			t.Errorf("all was acked, and it tells %q, with %d that may have been told", told, ghosts)
+		}
+	})
 }
