@@ -134,12 +134,9 @@ func (c *connection) read(ev watch.Event) (input, error) {
 		}
 		return frame{kind, u.GetResourceVersion()}, nil
 	}
-	o, err := c.accept(u)
+	o, err := c.object(u)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	if rv := u.GetResourceVersion(); !usable(rv) && !c.immortal {
-		return nil, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
+		return nil, err
 	}
 	c.told = told{o, Type(ev.Type)}
 	f := frame{kind: changedFrame}
@@ -151,6 +148,18 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	}
 	c.count(ev.Type, f.rv)
 	return f, nil
+}
+
+// object takes an object in, if something can be made of it.
+func (c *connection) object(u *unstructured.Unstructured) (object, error) {
+	o, err := c.accept(u)
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if rv := u.GetResourceVersion(); !usable(rv) && !c.immortal {
+		return o, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
+	}
+	return o, nil
 }
 
 // unstructuredOf returns nil for what a client of this kind should not have made.

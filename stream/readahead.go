@@ -43,7 +43,7 @@ func (c *connection) next() (watch.Event, bool) {
 }
 
 // come returns the objects of ADDED and MODIFIED that have come and have not been
-// received. What can't be read is left for when it is.
+// received, up to what can't be read: what follows that will not be told.
 func (c *connection) come() []object {
 	for len(c.waiting) < readAhead {
 		select {
@@ -58,13 +58,18 @@ func (c *connection) come() []object {
 	}
 	var objects []object
 	for _, ev := range c.waiting {
-		u := unstructuredOf(ev.Object)
-		if u == nil || ev.Type != watch.Added && ev.Type != watch.Modified {
+		if ev.Type == watch.Deleted || ev.Type == watch.Bookmark {
 			continue
 		}
-		if o, err := c.accept(u); err == nil {
-			objects = append(objects, o)
+		u := unstructuredOf(ev.Object)
+		if u == nil || ev.Type != watch.Added && ev.Type != watch.Modified {
+			break
 		}
+		o, err := c.object(u)
+		if err != nil {
+			break
+		}
+		objects = append(objects, o)
 	}
 	return objects
 }
