@@ -29,7 +29,7 @@ import (
 //	go test ./stream -run TestRandomKills -seed 4711 -seeds 1 -v
 func TestRandomKills(t *testing.T) {
 	var failed atomic.Bool
-	for n := *seed; n < *seed+(*seeds+3)/4; n++ {
+	for n := *seed; n < *seed+(*seeds+7)/8; n++ {
 		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
 			t.Parallel()
 			if failed.Load() {

@@ -20,7 +20,7 @@ func stride() int {
 	if *everyByte {
 		return 1
 	}
-	return 37
+	return 61
 }
 
 func TestTruncated(t *testing.T) {
@@ -76,7 +76,7 @@ func TestZeroedAndRandom(t *testing.T) {
 	older, want := history(t, path)
 	whole := read(t, path)
 	r := rand.New(rand.NewPCG(1, 2))
-	for round := range 3000 {
+	for round := range 1500 {
 		damaged := bytes.Clone(whole)
 		from := r.IntN(len(damaged))
 		to := from + 1 + r.IntN(min(5000, len(damaged)-from))
@@ -115,7 +115,7 @@ func TestTornCommit(t *testing.T) {
 	}
 	after := read(t, path)
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 2000 {
+	for range 1000 {
 		torn := bytes.Clone(after)
 		for p := 0; p+4096 <= len(before); p += 4096 {
 			if r.IntN(2) == 0 {
