@@ -31,8 +31,17 @@ func (a *ahead) inherit(o Object) {
 	a.earlier[o.ID()] = true
 }
 
-// WritesAhead says whether Ahead does anything.
-func (p *Progress) WritesAhead() bool { return !p.session.tracker.options.NoWriteAhead }
+// WritesAhead says whether Ahead does anything. With NoWriteAhead it does once: it
+// tells the Store that there will be objects that it does not know of.
+func (p *Progress) WritesAhead() bool {
+	s := p.session
+	if !s.tracker.options.NoWriteAhead {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.announced && s.held == 0
+}
 
 // IsAhead says whether the Store knows of an object, or is to be told of it.
 func (p *Progress) IsAhead(o Object) bool {
@@ -52,11 +61,15 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
 		return nil
 	}
 	s.mu.Lock()
-	for _, o := range objects {
-		o.Unacked = true
-		s.ahead.add(o)
+	if s.tracker.options.NoWriteAhead {
+		s.announced, s.urgent = true, true
+	} else {
+		for _, o := range objects {
+			o.Unacked = true
+			s.ahead.add(o)
+		}
 	}
-	wait := len(s.ahead.told) > 0 && s.held == 0
+	wait := (len(s.ahead.told) > 0 || s.urgent) && s.held == 0
 	s.dirty = s.dirty || wait
 	s.mu.Unlock()
 	if !wait {
@@ -68,8 +81,8 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
 func (a *ahead) add(o Object) {
 	id := o.ID()
 	was, ok := a.get(id)
-	if ok && before(o, was) {
-		return // the watch goes on before what was about to be told then
+	if by := a.by[id]; ok && before(o, was) && (by == nil || by == unborn) {
+		return // the watch goes on before what was about to be told
 	}
 	a.by[id] = unborn
 	if !ok || was.ResourceVersion != o.ResourceVersion {
@@ -175,7 +188,7 @@ func (a *ahead) giveBack(d Delta) {
 func (s *Session) waits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ahead.told) > 0 || s.withdrawn
+	return len(s.ahead.told) > 0 || s.urgent
 }
 
 // writeAhead commits what is told ahead, with all else there is. Who comes while
@@ -184,8 +197,14 @@ func (t *Tracker) writeAhead(ctx context.Context, s *Session) error {
 	if _, err := t.state(); err != nil {
 		return context.Cause(ctx)
 	}
-	if err := t.take(ctx); err != nil {
-		return err
+	patient, cancel := context.WithTimeoutCause(ctx, t.options.Timeout, errHangs)
+	defer cancel()
+	switch err := t.take(patient); {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		t.record(attempt{info: CommitInfo{Err: errHangs}})
+		return nil
 	}
 	if _, err := t.state(); err != nil || !s.waits() {
 		t.release()

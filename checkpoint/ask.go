@@ -12,8 +12,8 @@ const grace = time.Second
 var errHangs = errors.New("the Store does not answer")
 
 // ask calls the Store. If it has not answered when late is closed, ask returns
-// errHangs, and the turn is released when it has. A panic is an error.
-func ask[T any](late <-chan struct{}, release func(), call func() (T, error)) (T, error) {
+// errHangs, and hung is called when it has. A panic is an error.
+func ask[T any](late <-chan struct{}, hung func(), call func() (T, error)) (T, error) {
 	type answer struct {
 		v   T
 		err error
@@ -35,7 +35,7 @@ func ask[T any](late <-chan struct{}, release func(), call func() (T, error)) (T
 	case <-late:
 		go func() {
 			<-answers
-			release()
+			hung()
 		}()
 		var none T
 		return none, errHangs

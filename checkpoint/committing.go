@@ -157,7 +157,9 @@ func (t *Tracker) carryOut(ctx context.Context, a attempt) error {
 	began := time.Now()
 	late := make(chan struct{}) // a Store that heeds ctx gets the time to say so
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(late) }) })()
-	_, a.info.Err = ask(late, t.release, func() (struct{}, error) { return struct{}{}, t.store.Commit(ctx, a.deltas) })
+	kept := make(chan struct{}) // nobody commits before what came of this is known
+	defer close(kept)
+	_, a.info.Err = ask(late, func() { <-kept; t.release() }, func() (struct{}, error) { return struct{}{}, t.store.Commit(ctx, a.deltas) })
 	hangs := a.info.Err == errHangs
 	a.info.Duration = time.Since(began)
 	for i, s := range a.sessions {

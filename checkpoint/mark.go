@@ -34,6 +34,7 @@ type point struct {
 	version  string // empty within a snapshot
 	partial  bool
 	rewound  bool
+	unclean  bool
 	snapshot int // that it is within; zero for none
 }
 

@@ -32,7 +32,7 @@ type Options struct {
 	// It is for a Store that is slow or dear to write, as a ConfigMap is. (With package
 	// file on a fast disk, about 1,000 ADDED/s that come one by one, and 50,000/s that
 	// come together: see its BenchmarkNew.) Where a sequence begins Now, or After a
-	// version, nothing is written before its first SYNCED is acked.
+	// version, nothing is written before its first event is acked.
 	NoWriteAhead bool
 	// Committed, if not nil, is called after each attempt to commit, by no two
 	// goroutines at once. It must not call the Tracker, but for a Stream's Status.

@@ -50,7 +50,7 @@ func (p *Progress) Rewound(ctx context.Context) error {
 		m.point.rewound = true
 	}
 	wait := !known && s.held == 0
-	s.withdrawn = s.withdrawn || wait
+	s.urgent = s.urgent || wait
 	s.dirty = s.dirty || wait
 	s.mu.Unlock()
 	if !wait {
@@ -111,7 +111,7 @@ func (p *Progress) merge(version string, partial bool) bool {
 	}
 	m.changes = append(m.changes, p.noted...)
 	p.noted = nil
-	p.told = point{version: version, partial: partial, rewound: p.told.rewound}
+	p.told.version, p.told.partial = version, partial
 	m.point = p.told
 	return true
 }
@@ -121,12 +121,12 @@ func (p *Progress) append(m *Mark, version string, partial bool) {
 		p.snapshots++
 		p.objects = pending{}
 	}
-	// What follows a snapshot is of the server's times as they are.
 	if version != "" && p.told.version == "" {
 		p.session.ahead.unsaid(p.namespace)
 	}
-	rewound := p.told.rewound && (version == "" || p.told.version != "")
-	p.told = point{version: version, partial: partial, rewound: rewound}
+	// A snapshot that was told makes up for what was wrong before.
+	made := version != "" && p.told.version == ""
+	p.told = point{version: version, partial: partial, rewound: p.told.rewound && !made, unclean: p.told.unclean && !made}
 	if version == "" {
 		p.told.snapshot = p.snapshots
 		p.await(m)

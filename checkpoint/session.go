@@ -24,8 +24,9 @@ type Session struct {
 	reset    bool // what is in the store is not to be kept
 	held     int  // of progress
 
-	withdrawn bool // the Store is to be told at once that the server has gone back in time
-	unclean   bool // the store says so
+	urgent    bool // the Store is to be told at once
+	announced bool // ... that there are objects that it does not know of
+	unclean   bool // the Store says so
 	ended     bool // nothing more is told
 	over      bool // ... nor heard
 }
@@ -47,7 +48,7 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		namespaces = []string{""}
 	}
 	for _, n := range namespaces {
-		p := &Progress{session: s, namespace: n, low: point{version: from.ResourceVersions[n], partial: from.Partial, rewound: from.Rewound}}
+		p := &Progress{session: s, namespace: n, low: point{version: from.ResourceVersions[n], partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}}
 		if p.low.version == "" {
 			p.snapshots, p.low.snapshot, p.objects = 1, 1, pending{}
 		}
@@ -111,7 +112,7 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	if !s.dirty || s.held > 0 {
 		return d, 0, false
 	}
-	s.withdrawn = false
+	s.urgent = false
 	d = Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
 	for n, p := range s.progress {
 		if p.low.version != "" {
@@ -119,6 +120,7 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 		}
 		d.Partial = d.Partial || p.low.partial
 		d.Rewound = d.Rewound || p.low.rewound
+		d.Unclean = d.Unclean || p.low.unclean
 	}
 	for name, c := range s.changed {
 		if c.Gone {
@@ -129,7 +131,7 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	}
 	s.ahead.take(&d)
 	s.unclean = s.tracker.options.NoWriteAhead && !(s.ended && s.isAcked())
-	d.Unclean = s.unclean
+	d.Unclean = d.Unclean || s.unclean
 	events, s.entered = s.entered, 0
 	s.dirty, s.reset, s.changed, s.taken = false, false, nil, true
 	return d, events, true

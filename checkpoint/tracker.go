@@ -73,6 +73,7 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 	}
 	saved, err := ask(ctx.Done(), t.release, func() (*Checkpoint, error) { return t.store.Load(ctx, key) })
 	if err == errHangs {
+		t.record(attempt{info: CommitInfo{Err: errHangs}}) // nobody else is to wait for it
 		return nil, context.Cause(ctx)
 	}
 	defer t.release()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -157,6 +158,10 @@ func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error
 	for _, o := range outputs {
 		gap, ok := o.(tellGap)
 		rewound = rewound || ok && gap.reason == GapRewound
+	}
+	if end, ok := next.(stopped); ok { // OnExpired: Fail
+		var gap *GapError
+		rewound = rewound || errors.As(end.err, &gap) && gap.Reason == GapRewound
 	}
 	if !rewound {
 		return nil

@@ -192,6 +192,16 @@ func TestGoesOn(t *testing.T) {
 			told:      []string{"GAP rewound from 3 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 20"}, kept: "at 20 a@2 b@3",
 			why: "so it is told all over",
 		}}},
+		{"it has, and that is the end", []life{first, {
+			options:   stream.Options{OnExpired: stream.Fail},
+			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}},
+			told:      []string{"error: what happened since resourceVersion 6 can't be told (rewound): the server answered with an older resourceVersion than it did before"}, kept: "rewound, at 6 a@6 b@3",
+			why: "somebody wants to know",
+		}, {
+			exchanges: []exchange{{"list", list("20", "", "a@2", "b@3")}, {"watch 20", watch("open")}},
+			told:      []string{"GAP rewound from 6 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 20"}, kept: "at 20 a@2 b@3",
+			why: "the next one is told",
+		}}},
 		{"it has, without an index", []life{{
 			options:   stream.Options{Index: stream.IndexNone},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch()}, {"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2")}, {"watch 4", watch("open")}},

@@ -27,7 +27,7 @@
 //   - Durable: what is kept is the outcome of one commit, or an error.
 //   - Never back in time: nothing is read at resourceVersion 0; a server whose
 //     versions are lower than what was told is asked again, and if it insists it has
-//     gone back in time, which is a GAP.
+//     gone back in time, which is a GAP, and everything is told again.
 //   - Bounded blindness: a connection that has died without being closed is noticed
 //     within Options.IdleTimeout.
 //   - Bounded effort: failures are tried again after random waits that grow up to
@@ -59,9 +59,6 @@
 // for one, and those that a watch has sent meanwhile (up to 100) for one. An inferred
 // DELETED may be of an object that was only about to be told. See
 // checkpoint.Options.NoWriteAhead, and what it costs.
-//
-// If the server has gone back in time while the program was away, everything that
-// still exists is told again, as MODIFIED.
 //
 // # What is not promised
 //

@@ -84,7 +84,9 @@ const (
 	// version without a word (kubernetes/kubernetes#104171, #137089).
 	GapExpired GapReason = "expired"
 	// GapRewound: the server's versions are lower than what was told: it has gone
-	// back in time, as when its etcd was restored from a backup.
+	// back in time, as when its etcd was restored from a backup. What it has at a
+	// version may not be what it had then, so that everything that exists follows, as
+	// MODIFIED where it was known.
 	GapRewound GapReason = "rewound"
 	// GapPoison: the server sent what can't be read, at the same version again and
 	// again.

@@ -23,10 +23,10 @@ import (
 // over also for what they yield nothing of. One goroutine may change an index;
 // any may ask for len and all meanwhile.
 type index struct {
-	mu     sync.Mutex // never held while yielding
-	table  table
-	ghosts ghosts
-	doubts
+	mu      sync.Mutex // never held while yielding
+	table   table
+	ghosts  ghosts
+	doubts  doubts
 	listing bool                    // a list was begun, and has not ended
 	noted   func(checkpoint.Change) // is told of what changes, if anybody is
 }
@@ -145,7 +145,7 @@ func (x *index) endList() iter.Seq[change] {
 				return
 			}
 		}
-		x.listing, x.doubted = false, nil
+		x.listing, x.doubts = false, nil
 		x.buryAll()(yield)
 	}
 }
@@ -169,7 +169,7 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 		if !ok || was != now {
 			x.note(checkpoint.Change{Object: now.object()})
 		}
-		doubted := x.touch(now.NamespacedName)
+		doubted := x.confirm(now.NamespacedName)
 		ghost := x.lay(now.NamespacedName, now.uid, now.version)
 		switch told := ok && !was.hidden; {
 		case !told && !selected && ghost != nil:

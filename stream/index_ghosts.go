@@ -58,8 +58,12 @@ func (x *index) bury(name types.NamespacedName, uid types.UID) iter.Seq[change] 
 				continue
 			}
 			x.lay(name, i.uid, i.version)
-			if was, ok := x.get(name); ok && !was.hidden && was.uid == i.uid {
+			was, ok := x.get(name)
+			if ok && !was.hidden && was.uid == i.uid {
 				continue // it is known, so its end is told anyway
+			}
+			if ok && was.uid == uid {
+				x.doubtOne(name) // who goes by names has lost it now
 			}
 			if !yield(change{kind: Deleted, gone: &i}) {
 				return

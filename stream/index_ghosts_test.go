@@ -150,24 +150,34 @@ func TestGhostsLeft(t *testing.T) {
 	}
 }
 
-// What is known from an earlier run, once the server has gone back in time, is
-// told once more.
+// What is known is told once more after the server has gone back in time.
 func TestDoubts(t *testing.T) {
 	a, b := obj("a", "1", "5"), obj("b", "2", "6")
 	tests := []struct {
 		name   string
-		resume bool
 		before func(*index) // the doubt
+		after  func(*index)
 		want   string
 		why    string
 	}{
-		{"from an earlier run", true, func(*index) {}, "a b", "nobody can say what it was told of"},
-		{"of this run", false, func(*index) {}, "", "all that was told is known"},
-		{"told of meanwhile", true, func(x *index) {
+		{"known", func(*index) {}, func(*index) {}, "a b", "the versions may be those of something else now"},
+		{"told of meanwhile", func(x *index) {
 			for range x.put(obj("a", "1", "7"), true) {
 			}
-		}, "b", "this run knows what it has told"},
-		{"confirmed meanwhile", true, func(x *index) { x.trust() }, "", "a whole list has been told since"},
+		}, func(*index) {}, "a b", "by the watch before"},
+		{"told of since", func(*index) {}, func(x *index) {
+			for range x.put(obj("a", "1", "5"), true) {
+			}
+		}, "b", "by a list that broke off"},
+		{"a list was told to its end", func(*index) {}, func(x *index) {
+			x.beginList()
+			for _, o := range []object{a, b} {
+				for range x.put(o, true) {
+				}
+			}
+			for range x.endList() {
+			}
+		}, "", "it is all confirmed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -175,11 +185,9 @@ func TestDoubts(t *testing.T) {
 			for _, o := range []object{a, b} {
 				x.enter(known{identity: identity{o.name(), o.GetUID(), o.version}})
 			}
-			if tt.resume {
-				x.resume()
-			}
 			tt.before(x)
 			x.doubt()
+			tt.after(x)
 			for i := range 2 { // of a list that breaks off, and one that begins again
 				var told []string
 				x.beginList()

@@ -54,6 +54,7 @@ type killedPlay struct {
 	now bool
 
 	unwritten bool // a commit failed
+	lost      bool // it was told that history is lost
 	rewound   bool // while it did not run
 	store     *checkpoint.Memory
 	handled   map[types.UID]string // the versions of what exists, for who handled what was acked
@@ -111,7 +112,7 @@ func (p *killedPlay) run() {
 		}
 	}
 	for uid, rv := range p.handled {
-		if p.unwritten {
+		if p.unwritten || p.lost {
 			break // what was told while nothing could be written ahead may be lost
 		}
 		if _, ok := exist[uid]; !ok {
@@ -183,6 +184,7 @@ func (p *killedPlay) once(last bool) bool {
 		p.Fatal(err)
 	}
 	others := rand.New(rand.NewPCG(p.Uint64(), 9))
+	noWriteAhead := p.chance(20)
 	k := &killable{Store: p.store}
 	if p.chance(20) {
 		k.fails = rand.New(rand.NewPCG(p.Uint64(), 10))
@@ -190,6 +192,7 @@ func (p *killedPlay) once(last bool) bool {
 	defer func() { p.unwritten = p.unwritten || k.failed.Load() }()
 	tracker, err := checkpoint.NewTracker(k, &checkpoint.Options{
 		Cluster: checkpoint.Cluster{UID: "test"}, Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),
+		NoWriteAhead: noWriteAhead,
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -243,7 +246,8 @@ func (p *killedPlay) once(last bool) bool {
 			}
 			break
 		}
-		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() {
+		p.lost = p.lost || ev.Type == stream.Gap && ev.Gap.HistoryLost
+		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() && !noWriteAhead {
 			p.mustBeWrittenAhead(ev)
 		}
 		events = append(events, ev)

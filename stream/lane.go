@@ -57,9 +57,6 @@ func (l *lane) begin(from Start) state {
 	b := beginning{rv: from.version}
 	if from.kind == startFrom {
 		b = l.enter(from)
-		if l.index != nil {
-			l.index.resume()
-		}
 	}
 	l.report.resourceVersion(b.rv)
 	l.report.known(!r.partial && !r.lossy)

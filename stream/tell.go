@@ -33,7 +33,7 @@ func (l *lane) tellInTurn(ctx context.Context, o output) error {
 		return l.tellItems(ctx, o.snapshot)
 	case tellInitial:
 		l.items, l.how = append(l.items, l.conn.take().object), o.snapshot
-		if l.progress != nil && len(l.items) < l.options.PageSize {
+		if l.writesAhead() && len(l.items) < l.options.PageSize {
 			return nil // they are written ahead together
 		}
 		return l.tellItems(ctx, o.snapshot)
@@ -99,9 +99,6 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	case tellSynced:
 		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.rv)
 		l.knewAt = time.Now()
-		if l.index != nil {
-			l.index.trust()
-		}
 		l.report.synced()
 		return l.tellVersion(ctx, Synced, o.rv)
 	case tellFrame:

@@ -56,6 +56,11 @@ func resolve(path string) (string, error) {
 		return "", fmt.Errorf("checkpoint/file: give the path of a file: %w", &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid})
 	}
 	path = filepath.Clean(path)
+	for _, suffix := range []string{lockSuffix, unfinishedSuffix} {
+		if strings.HasSuffix(path, suffix) {
+			return "", fmt.Errorf("checkpoint/file: names that end with %s are for what lies beside a file: %w", suffix, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid})
+		}
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && info.Mode()&fs.ModeSymlink != 0:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -24,7 +25,9 @@ type Store struct {
 	file string // what that leads to
 	lock *flock.Flock
 	db   *bbolt.DB
-	info os.FileInfo // of the file that is open
+
+	mu   sync.Mutex
+	info os.FileInfo // of the file that is open, as it was written last
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -133,6 +136,9 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 }
 
 func (s *Store) Delete(_ context.Context, key string) error {
+	if err := s.isStillThere(); err != nil {
+		return err
+	}
 	return s.closed(s.db.Update(func(tx *bbolt.Tx) error {
 		h, err := readHeader(tx)
 		if err != nil {
@@ -150,6 +156,8 @@ func (s *Store) Delete(_ context.Context, key string) error {
 // isStillThere refuses to write to a file that nobody will find, or that has been
 // cut off, which bbolt would not survive.
 func (s *Store) isStillThere() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	info, err := os.Stat(s.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(info, s.info):

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -233,6 +234,32 @@ func TestCutOffWhileOpen(t *testing.T) {
 	}
 	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, new(*checkpoint.CorruptError)) {
 		t.Errorf("%v, want a *CorruptError", err)
+	}
+}
+
+func TestSeveralGoroutines(t *testing.T) {
+	s := open(t, inTemp(t))
+	var running sync.WaitGroup
+	for i := range 4 {
+		running.Go(func() {
+			key := fmt.Sprint("k-", i)
+			for n := range 10 {
+				commit(t, s, checkpoint.Delta{Key: key, Identity: identity("pods"), ResourceVersions: map[string]string{"one": fmt.Sprint(n)}})
+				if c := load(t, s, key); c.Position.ResourceVersions["one"] != fmt.Sprint(n) {
+					t.Errorf("%s is at %v, want %d", key, c.Position.ResourceVersions, n)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// TestOwnNames: what lies beside a file is none itself.
+func TestOwnNames(t *testing.T) {
+	for _, suffix := range []string{".gvrwatch-lock", ".gvrwatch-new"} {
+		if _, err := file.Open(inTemp(t) + suffix); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%s: %v, want one that wraps fs.ErrInvalid", suffix, err)
+		}
 	}
 }
 

@@ -144,8 +144,11 @@ func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStr
 		err = o.tell(ctx, sources, newEventPrinter(streams, o.output, len(sources) > 1, o.allNamespaces), streams.Out)
 	}
 	if tracker != nil {
-		if lost := tracker.Close(); lost != nil {
-			return lost // also where the end is a normal one
+		if lost := tracker.Close(); lost != nil { // also where the end is a normal one
+			if signalled.Err() != nil || errors.Is(err, errEnough) {
+				err = nil
+			}
+			return errors.Join(err, lost)
 		}
 	}
 	switch {

@@ -217,8 +217,8 @@ func (s *source) toldAgain(ev stream.Event) *problem {
 	switch {
 	case ok && t.index > s.opened:
 		return &problem{ErrRepeated, "it has been told before"}
-	case s.resuming && s.rewound:
-		return nil // something else may have been told, of what is no more
+	case s.rewound:
+		return nil // the version may have been that of something else, which is no more
 	case s.resuming:
 		return &problem{ErrResumed, "the position knows it, with this version"}
 	}

@@ -205,6 +205,9 @@ func (s *source) gap(i int, ev stream.Event) {
 	}
 	s.flush()
 	s.open(i)
+	if g := ev.Gap; g != nil && g.Reason == stream.GapRewound {
+		s.opened = i // and all may be told once more
+	}
 	if g := ev.Gap; g != nil {
 		s.rewound = s.rewound || g.Reason == stream.GapRewound
 		s.lost = s.lost || g.HistoryLost

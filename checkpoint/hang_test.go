@@ -1,0 +1,128 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+var errTired = errors.New("no more time")
+
+// hanging is a Store whose calls don't answer while they are held, whatever ctx
+// says: a file on a network disk that is gone.
+type hanging struct {
+	*checkpoint.Memory
+	load, commit atomic.Pointer[chan struct{}]
+	calls        atomic.Int32 // under way
+	most         atomic.Int32
+}
+
+func (h *hanging) enter() func() {
+	if n := h.calls.Add(1); n > h.most.Load() {
+		h.most.Store(n)
+	}
+	return func() { h.calls.Add(-1) }
+}
+
+func (h *hanging) Load(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
+	defer h.enter()()
+	if held := h.load.Load(); held != nil {
+		<-*held
+	}
+	return h.Memory.Load(ctx, key)
+}
+
+func (h *hanging) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+	defer h.enter()()
+	if held := h.commit.Load(); held != nil {
+		<-*held
+	}
+	return h.Memory.Commit(ctx, deltas)
+}
+
+func hold(p *atomic.Pointer[chan struct{}]) (release func()) {
+	held := make(chan struct{})
+	p.Store(&held)
+	return func() {
+		p.Store(nil)
+		close(held)
+	}
+}
+
+// TestStoreThatHangs: nobody waits for it for longer than Timeout and a moment,
+// it is asked one thing at a time, and once it answers nothing is missing.
+func TestStoreThatHangs(t *testing.T) {
+	for _, what := range []string{"Load", "Commit"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &hanging{Memory: checkpoint.NewMemory()}
+				var committing atomic.Bool
+				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
+					Cluster: checkpoint.Cluster{UID: "test"}, Timeout: 5 * time.Second,
+					Committed: func(checkpoint.CommitInfo) {
+						if !committing.CompareAndSwap(false, true) {
+							t.Error("Committed is called by two goroutines at once")
+						}
+						time.Sleep(time.Second)
+						committing.Store(false)
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				session := begin(t, tracker, widgets())
+				p := session.Progress("")
+				release := func() {}
+				if what == "Load" {
+					release = hold(&store.load)
+					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
+					defer cancel()
+					if _, err := tracker.Begin(ctx, "other", widgets()); !errors.Is(err, errTired) {
+						t.Errorf("Begin: %v, want the cause of its ctx", err)
+					}
+				} else {
+					release = hold(&store.commit)
+				}
+				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
+				began := time.Now()
+				if err := p.Ahead(t.Context(), []checkpoint.Object{o}); err != nil {
+					t.Errorf("Ahead: %v", err)
+				}
+				if waited := time.Since(began); waited > 8*time.Second {
+					t.Errorf("Ahead took %v", waited)
+				}
+				if session.Status().Err == nil {
+					t.Error("the Status says that all is well")
+				}
+				p.Note(checkpoint.Change{Object: o})
+				m := p.Mark("5", false)
+				time.Sleep(time.Minute)
+				release()
+				m.Ack()
+				time.Sleep(time.Minute)
+				if st := session.Status(); st.Err != nil || st.Uncommitted {
+					t.Errorf("once it answers: %+v", st)
+				}
+				release = hold(&store.commit)
+				p.Mark("6", false).Ack()
+				began = time.Now()
+				if err := tracker.Close(); err == nil {
+					t.Error("Close: nothing is wrong, though nothing was committed")
+				}
+				if waited := time.Since(began); waited > 15*time.Second {
+					t.Errorf("Close took %v", waited)
+				}
+				release()
+				synctest.Wait()
+				if most := store.most.Load(); most > 1 {
+					t.Errorf("the Store was asked %d things at once", most)
+				}
+			})
+		})
+	}
+}
