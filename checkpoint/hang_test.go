@@ -77,7 +77,7 @@ func TestStoreThatHangs(t *testing.T) {
 				}
 				session := begin(t, tracker, widgets())
 				p := session.Progress("")
-				release := func() {}
+				var release func()
 				if what == "Load" {
 					release = hold(&store.load)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
