@@ -124,6 +124,12 @@ func (p *killedPlay) run() {
 	}
 }
 
+func (k *killable) isKilled() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.killed
+}
+
 // behind is how far the server has to go back to be before what was committed.
 func (p *killedPlay) behind() int {
 	saved, err := p.store.Load(p.Context(), "widgets.example.com")
@@ -245,6 +251,9 @@ func (p *killedPlay) once(last bool) bool {
 				}
 			}
 			break
+		}
+		if k.isKilled() {
+			break // who is dead is told nothing
 		}
 		p.lost = p.lost || ev.Type == stream.Gap && ev.Gap.HistoryLost
 		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() && !noWriteAhead {
