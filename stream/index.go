@@ -166,10 +166,10 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 			now.uid = was.uid
 		}
 		x.enter(now)
-		if !ok || was != now {
+		doubted := x.confirm(now.NamespacedName)
+		if !ok || was != now || doubted {
 			x.note(checkpoint.Change{Object: now.object()})
 		}
-		doubted := x.confirm(now.NamespacedName)
 		ghost := x.lay(now.NamespacedName, now.uid, now.version)
 		switch told := ok && !was.hidden; {
 		case !told && !selected && ghost != nil:
