@@ -62,7 +62,7 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
 	}
 	s.mu.Lock()
 	if s.tracker.options.NoWriteAhead {
-		s.announced, s.urgent = true, true
+		s.urgent = true
 	} else {
 		for _, o := range objects {
 			o.Unacked = true
@@ -75,7 +75,11 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
 	if !wait {
 		return nil
 	}
-	return s.tracker.writeAhead(ctx, s)
+	err := s.tracker.writeAhead(ctx, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.announced = !s.urgent
+	return err
 }
 
 func (a *ahead) add(o Object) {

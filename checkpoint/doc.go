@@ -20,6 +20,10 @@
 // goes on, and so does what changes behind one: watch Status. While commits fail,
 // what is to be committed is kept, at most once for each name that there was.
 //
+// New objects are written to the Store before they are told (Progress.Ahead), so
+// that the end of one that was told is told, even if its ack was not committed and
+// the server has forgotten that it ever was.
+//
 // Acks are committed to the store in batches. What was acked after the last
 // commit comes again in the next run: delivery is at least once. A commit that
 // fails is tried again, shown by Status, and ends nothing.
