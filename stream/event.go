@@ -54,6 +54,11 @@ type Event struct {
 	Inferred bool
 	// Gap is nil but for GAP.
 	Gap *GapDetails
+	// Source is the key of its source, where several are merged (package mux).
+	Source string
+	// Coalesced is how many events of the object it stands for besides itself, where a
+	// Mux keeps only the latest (mux.Latest).
+	Coalesced int
 	// Mark is what Ack acks. It is nil without Options.Checkpoint. (To compare events
 	// that have one with go-cmp, leave it out: cmpopts.IgnoreFields.)
 	Mark *checkpoint.Mark `json:"-"`

@@ -22,6 +22,9 @@ type lane struct {
 	index   *index // nil with IndexNone
 	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 
+	lists  *Lists // bounds the snapshots that are read at once; nil without a bound
+	listed bool   // it has its turn there
+
 	moves        string      // the version that the event being told moves the sequence to
 	items        []object    // of the page last read, or of initial events that are told together
 	how          snapshot    // how those are to be told
@@ -92,11 +95,15 @@ func (l *lane) enter(from Start) beginning {
 func (l *lane) loop(ctx context.Context, from Start) (err error) {
 	defer func() { l.report.stopped(l.options.Trace, err) }()
 	defer func() { l.disconnect() }()
+	defer l.stopListing()
 	s := l.begin(from)
 	l.show(ctx, nil, nil, s)
 	for {
 		if end, ok := s.(stopped); ok {
 			return end.err
+		}
+		if err := l.limitLists(ctx, s); err != nil {
+			return err
 		}
 		in := l.act(ctx, s)
 		if ctx.Err() != nil {

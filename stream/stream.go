@@ -89,17 +89,13 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 // Retry-After header asks; after half a minute of that it is asked anew.) Stop, and the End
 // that was asked for, end the sequence without an error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		if err := s.run(ctx, yield); err != nil {
-			yield(Event{}, err)
-		}
-	}
+	return s.EventsWith(ctx, Range{})
 }
 
 var errLeft = errors.New("the loop was left")
 
 // run is one range. It returns what is to be yielded as its last.
-func (s *Stream) run(ctx context.Context, yield func(Event, error) bool) error {
+func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	emit := func(ev Event) error {
@@ -118,11 +114,22 @@ func (s *Stream) run(ctx context.Context, yield func(Event, error) bool) error {
 	} else {
 		all, lanes = s.newFanIn(emit)
 	}
+	if r.Start != nil {
+		if err := s.checkStartOf(*r.Start); err != nil {
+			return err
+		}
+	}
 	from, ok := s.begin(cancel, lanes)
 	if !ok {
 		return ErrBusy
 	}
+	if r.Start != nil {
+		from = *r.Start
+	}
 	defer s.end()
+	for _, l := range lanes {
+		l.lists = r.Lists
+	}
 	session, from, err := s.checkpoint(ctx, lanes, from)
 	if err != nil {
 		return err
@@ -170,6 +177,13 @@ func (s *Stream) SetResourceVersion(rv string) error {
 	defer s.mu.Unlock()
 	s.next = rv
 	return nil
+}
+
+// checkStartOf says what is wrong with the start of a range.
+func (s *Stream) checkStartOf(start Start) error {
+	o := s.options
+	o.Start = start
+	return o.checkStart()
 }
 
 func (s *Stream) begin(cancel context.CancelCauseFunc, lanes []*lane) (Start, bool) {

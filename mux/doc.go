@@ -1,0 +1,2 @@
+// Package mux merges many watches into one sequence.
+package mux
