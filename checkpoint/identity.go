@@ -17,8 +17,12 @@ type Identity struct {
 	// have the same are one in storage, whatever their groups.
 	StorageVersionHash string   `json:"storageVersionHash,omitempty"`
 	Namespaces         []string `json:"namespaces,omitempty"` // sorted; none for the whole cluster
-	LabelSelector      string   `json:"labelSelector,omitempty"`
-	FieldSelector      string   `json:"fieldSelector,omitempty"`
+	// Moves says that it watches at any time what it can of the Namespaces: those of
+	// At, which is not compared.
+	Moves         bool     `json:"moves,omitempty"`
+	At            []string `json:"-"`
+	LabelSelector string   `json:"labelSelector,omitempty"`
+	FieldSelector string   `json:"fieldSelector,omitempty"`
 	// Objects says whether those that were told are kept.
 	Objects bool `json:"objects"`
 }
@@ -59,6 +63,8 @@ func (i Identity) differs(saved Identity) *MismatchError {
 		return &MismatchError{Field: "resource", Saved: saved.groupResource(), Wanted: i.groupResource()}
 	case !slices.Equal(i.Namespaces, saved.Namespaces):
 		return &MismatchError{Field: "namespaces", Saved: strings.Join(saved.Namespaces, ","), Wanted: strings.Join(i.Namespaces, ",")}
+	case saved.Moves && !i.Moves:
+		return &MismatchError{Field: "scope", Saved: "whatever can be watched", Wanted: "a fixed one"}
 	case i.LabelSelector != saved.LabelSelector:
 		return &MismatchError{Field: "label selector", Saved: saved.LabelSelector, Wanted: i.LabelSelector}
 	case i.FieldSelector != saved.FieldSelector:
@@ -79,6 +85,18 @@ func (i Identity) groupResource() string {
 		return i.Resource
 	}
 	return i.Resource + "." + i.Group
+}
+
+// watched are the namespaces that have a Progress.
+func (i Identity) watched() []string {
+	namespaces := i.Namespaces
+	if i.Moves {
+		namespaces = i.At
+	}
+	if len(namespaces) == 0 {
+		return []string{""}
+	}
+	return namespaces
 }
 
 func indexText(objects bool) string {

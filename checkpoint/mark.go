@@ -36,6 +36,9 @@ type point struct {
 	rewound  bool
 	unclean  bool
 	snapshot int // that it is within; zero for none
+	// Of a sequence that moves between scopes:
+	base  string // everything is known up to here of what had no version of its own
+	fresh bool   // what was known by namespaces no longer counts
 }
 
 // Ack says that the event has been handled. More than once is once; after the

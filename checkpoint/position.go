@@ -11,7 +11,9 @@ import (
 type Position struct {
 	// ResourceVersions holds, for each namespace that is watched ("" for the whole
 	// cluster), the version up to which everything has been told. One that is
-	// missing was within a snapshot: it goes on with the rest of that.
+	// missing was within a snapshot: it goes on with the rest of that. Of a sequence
+	// that moves between scopes (Identity.Moves) they are Versions: what "" says is of
+	// all namespaces that are missing, and one within a snapshot is empty.
 	ResourceVersions map[string]string
 	// Objects are those that have been told, or are known not to be wanted.
 	Objects []Object

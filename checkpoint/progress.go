@@ -59,6 +59,24 @@ func (p *Progress) Rewound(ctx context.Context) error {
 	return s.tracker.writeAhead(ctx, s)
 }
 
+// Base says that a sequence which moves between scopes has listed what it had no
+// version of, and up to which version that is known now. It counts from the next
+// Mark or Pass on.
+func (p *Progress) Base(rv string) {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	p.told.base = rv
+}
+
+// Anew says that of a sequence which moves between scopes, what it began with by
+// namespaces no longer counts: its own version does for all. It counts from the
+// next Mark or Pass on.
+func (p *Progress) Anew() {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	p.told.fresh = true
+}
+
 // Mark returns that of an event, after which the sequence is at a version: empty
 // within a snapshot. Partial is as in Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
@@ -126,7 +144,7 @@ func (p *Progress) append(m *Mark, version string, partial bool) {
 	}
 	// A snapshot that was told makes up for what was wrong before.
 	made := version != "" && p.told.version == ""
-	p.told = point{version: version, partial: partial, rewound: p.told.rewound && !made, unclean: p.told.unclean && !made}
+	p.told = point{version: version, partial: partial, rewound: p.told.rewound && !made, unclean: p.told.unclean && !made, base: p.told.base, fresh: p.told.fresh}
 	if version == "" {
 		p.told.snapshot = p.snapshots
 		p.await(m)

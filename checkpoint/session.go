@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,11 +25,12 @@ type Session struct {
 	reset    bool // what is in the store is not to be kept
 	held     int  // of progress
 
-	urgent    bool // the Store is to be told at once
-	announced bool // ... that there are objects that it does not know of
-	unclean   bool // the Store says so
-	ended     bool // nothing more is told
-	over      bool // ... nor heard
+	urgent    bool     // the Store is to be told at once
+	announced bool     // ... that there are objects that it does not know of
+	elsewhere Versions // that it began with, if it moves between scopes
+	unclean   bool     // the Store says so
+	ended     bool     // nothing more is told
+	over      bool     // ... nor heard
 }
 
 func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session {
@@ -43,12 +45,11 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 			}
 		}
 	}
-	namespaces := id.Namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
+	if id.Moves {
+		s.elsewhere = maps.Clone(Versions(from.ResourceVersions))
 	}
-	for _, n := range namespaces {
-		p := &Progress{session: s, namespace: n, low: point{version: from.ResourceVersions[n], partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}}
+	for _, n := range id.watched() {
+		p := &Progress{session: s, namespace: n, low: point{version: s.beginsAt(n, from), partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}}
 		if p.low.version == "" {
 			p.snapshots, p.low.snapshot, p.objects = 1, 1, pending{}
 		}
@@ -66,8 +67,22 @@ func (s *Session) Position() *Position {
 	return p
 }
 
-// Progress returns that of one of Identity.Namespaces, or where there are none of
-// the cluster ("").
+// beginsAt is the version that a namespace goes on at, or the cluster.
+func (s *Session) beginsAt(namespace string, from Position) string {
+	switch {
+	case !s.identity.Moves:
+		return from.ResourceVersions[namespace]
+	case namespace != "":
+		return s.elsewhere.Of(namespace)
+	}
+	if rv, listed, ok := s.elsewhere.Lowest(); ok && !listed {
+		return rv
+	}
+	return ""
+}
+
+// Progress returns that of one of the namespaces that are watched, or where there
+// are none of the cluster ("").
 func (s *Session) Progress(namespace string) *Progress { return s.progress[namespace] }
 
 // End says that no more events are told. Those that were can still be acked,
@@ -114,10 +129,8 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	}
 	s.urgent = false
 	d = Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
-	for n, p := range s.progress {
-		if p.low.version != "" {
-			d.ResourceVersions[n] = p.low.version
-		}
+	s.versions(d.ResourceVersions)
+	for _, p := range s.progress {
 		d.Partial = d.Partial || p.low.partial
 		d.Rewound = d.Rewound || p.low.rewound
 		d.Unclean = d.Unclean || p.low.unclean
@@ -135,6 +148,37 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	events, s.entered = s.entered, 0
 	s.dirty, s.reset, s.changed, s.taken = false, false, nil, true
 	return d, events, true
+}
+
+// versions fills in how far everything has come.
+func (s *Session) versions(all Versions) {
+	for n, p := range s.progress {
+		if p.low.version != "" {
+			all[n] = p.low.version
+		}
+	}
+	if len(s.elsewhere) == 0 {
+		return
+	}
+	cluster := s.progress[""]
+	switch {
+	case cluster == nil: // what it does not watch is where it was
+		for n, rv := range s.elsewhere {
+			if s.progress[n] == nil {
+				all[n] = rv
+			}
+		}
+		for n, p := range s.progress {
+			if p.low.version == "" && s.elsewhere[""] != "" {
+				all[n] = "" // and not what the others go by
+			}
+		}
+	case cluster.low.fresh: // it has begun anew, everywhere
+	case cluster.low.version == "":
+		maps.Copy(all, s.elsewhere)
+	default:
+		maps.Copy(all, Versions(s.elsewhere).with(cluster.low.base).Past(cluster.low.version))
+	}
 }
 
 // keep says that what was taken has been committed.

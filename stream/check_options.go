@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -55,6 +56,11 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	if c.Trace == nil {
 		c.Trace = &Trace{}
 	}
+	if c.Scope != nil {
+		if err := c.checkScope(r); err != nil {
+			return c, err
+		}
+	}
 	trace := *c.Trace
 	c.Trace = &trace
 	c.Start.position.ResourceVersions = maps.Clone(c.Start.position.ResourceVersions)
@@ -79,6 +85,26 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 		}
 	}
 	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	return nil
+}
+
+// checkScope does for the Scope what checkNamespaces does for what is watched,
+// which must be a part of it.
+func (o *Options) checkScope(r gvr.Resource) error {
+	all := Options{Namespaces: slices.Clone(o.Scope.Namespaces)}
+	if err := all.checkNamespaces(r); err != nil {
+		return err
+	}
+	if all.Namespaces[0] != "" {
+		for _, n := range o.Namespaces {
+			if !slices.Contains(all.Namespaces, n) {
+				return &OptionsError{"Scope and Namespaces", fmt.Sprintf("the namespace %q is none of those that are wanted", n)}
+			}
+		}
+	} else {
+		all.Namespaces = nil
+	}
+	o.Scope = &Scope{Namespaces: all.Namespaces}
 	return nil
 }
 
@@ -111,6 +137,8 @@ func (o *Options) contradiction() error {
 		return &OptionsError{"CheckpointKey", "it is a key of nothing: give a Checkpoint as well"}
 	case o.Checkpoint != nil && o.Start.kind == startFrom:
 		return &OptionsError{"Start and Checkpoint", "a range goes on where the checkpoint says, and From says something else: leave one of them out"}
+	case o.Scope != nil && o.Index == IndexNone:
+		return &OptionsError{"Scope and IndexNone", "without an index nobody knows what was told in another scope"}
 	case o.Select != nil && o.Index == IndexNone:
 		return &OptionsError{"Select and IndexNone", "without an index nobody knows which objects were told, so that the end of the others could not be kept back"}
 	}
@@ -124,7 +152,7 @@ func (o *Options) checkStart() error {
 		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
 	case o.End == WhenSynced && (o.Start.kind == startNow || o.Start.kind == startAfter):
 		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
-	case o.End == WhenSynced && len(p.ResourceVersions) == len(o.Namespaces):
+	case o.End == WhenSynced && o.Scope == nil && len(p.ResourceVersions) == len(o.Namespaces):
 		return &OptionsError{"Start and End", "a sequence that goes on from there begins with SYNCED: it would tell nothing"}
 	}
 	return o.checkPosition(p)
@@ -136,15 +164,15 @@ func (o *Options) checkPosition(p checkpoint.Position) error {
 		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
 	}
 	for n, rv := range p.ResourceVersions {
-		if !usable(rv) {
+		if !usable(rv) && (o.Scope == nil || rv != "") {
 			return &OptionsError{"Start", `the position has a resourceVersion that no watch can begin at: "` + rv + `"`}
 		}
-		if !slices.Contains(o.Namespaces, n) {
+		if o.Scope == nil && !slices.Contains(o.Namespaces, n) {
 			return &OptionsError{"Start and Namespaces", "the position is of other namespaces: " + strings.Join(slices.Sorted(maps.Keys(p.ResourceVersions)), ", ")}
 		}
 	}
 	for _, k := range p.Objects {
-		if o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
+		if o.Scope == nil && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
 			return &OptionsError{"Start and Namespaces", "the position holds an object of another namespace: " + k.Namespace + "/" + k.Name}
 		}
 		if k.Name == "" {

@@ -68,6 +68,9 @@ func (s *Stream) identity() checkpoint.Identity {
 	if s.options.Namespaces[0] != "" {
 		id.Namespaces = s.options.Namespaces
 	}
+	if s.options.Scope != nil {
+		id.Moves, id.At, id.Namespaces = true, id.Namespaces, s.options.Scope.Namespaces
+	}
 	return id
 }
 
@@ -125,7 +128,7 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
 		for _, o := range l.conn.come() {
 			// A replay of one that is not known is not told.
-			replay := notAfter(o.version, how.rv) && !l.isKnown(o)
+			replay := (notAfter(o.version, how.rv) || l.floors.isOld(o.GetNamespace(), o.version)) && !l.isKnown(o)
 			if k := o.known().object(); !replay && !first[k.ID()] && l.isFresh(o) {
 				first[k.ID()] = true
 				fresh = append(fresh, k)

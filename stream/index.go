@@ -129,10 +129,21 @@ func (x *index) beginList() {
 	x.table.unsee()
 }
 
-// endList removes what the list did not have, in the order of names.
-func (x *index) endList() iter.Seq[change] {
+// see makes an object seen by the list that was begun, if it is known.
+func (x *index) see(name types.NamespacedName) {
+	if k, ok := x.get(name); ok {
+		x.enter(k)
+	}
+}
+
+// endList removes what the list did not have, in the order of names, but for the
+// namespaces that are spared, of which it says nothing.
+func (x *index) endList(spared func(namespace string) bool) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		gone := x.collect(func(seen bool) bool { return !seen })
+		if spared != nil {
+			gone = slices.DeleteFunc(gone, func(k known) bool { return spared(k.Namespace) })
+		}
 		slices.SortFunc(gone, func(a, b known) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
@@ -146,7 +157,7 @@ func (x *index) endList() iter.Seq[change] {
 			}
 		}
 		x.listing, x.doubts = false, nil
-		x.buryAll()(yield)
+		x.buryAll(spared)(yield)
 	}
 }
 

@@ -82,9 +82,12 @@ func (x *index) forgo(i identity) {
 }
 
 // buryAll tells the end of those that are left when a snapshot has been told.
-func (x *index) buryAll() iter.Seq[change] {
+func (x *index) buryAll(spared func(namespace string) bool) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		for _, i := range x.allGhosts() {
+			if spared != nil && spared(i.Namespace) {
+				continue
+			}
 			x.lay(i.NamespacedName, i.uid, i.version)
 			if !yield(change{kind: Deleted, gone: &i}) {
 				return

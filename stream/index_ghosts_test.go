@@ -24,13 +24,13 @@ func TestGhosts(t *testing.T) {
 				all = slices.AppendSeq(all, x.bury(o.name(), o.GetUID()))
 				all = slices.AppendSeq(all, x.put(o, true))
 			}
-			return slices.AppendSeq(all, x.endList())
+			return slices.AppendSeq(all, x.endList(nil))
 		}
 	}
 	unwanted := func(o object) op {
 		return func(x *index) []change {
 			x.beginList()
-			return slices.AppendSeq(slices.Collect(x.put(o, false)), x.endList())
+			return slices.AppendSeq(slices.Collect(x.put(o, false)), x.endList(nil))
 		}
 	}
 	put := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, true)) } }
@@ -135,7 +135,7 @@ func TestGhosts(t *testing.T) {
 func TestGhostsLeft(t *testing.T) {
 	for what, changes := range map[string]func(*index) iter.Seq[change]{
 		"bury":    func(x *index) iter.Seq[change] { return x.bury(obj("a", "", "").name(), "9") },
-		"endList": func(x *index) iter.Seq[change] { x.beginList(); return x.endList() },
+		"endList": func(x *index) iter.Seq[change] { x.beginList(); return x.endList(nil) },
 	} {
 		x := newIndex()
 		for _, o := range []object{obj("a", "1", "5"), obj("a", "2", "6")} {
@@ -175,7 +175,7 @@ func TestDoubts(t *testing.T) {
 				for range x.put(o, true) {
 				}
 			}
-			for range x.endList() {
+			for range x.endList(nil) {
 			}
 		}, "", "it is all confirmed"},
 	}
@@ -204,7 +204,7 @@ func TestDoubts(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
 				if i > 0 {
-					for range x.endList() {
+					for range x.endList(nil) {
 					}
 				}
 				tt.want = "" // what has been told is doubted no longer

@@ -216,7 +216,7 @@ func play(t *testing.T, d dice, operations int) {
 			m.beginList()
 			x.beginList()
 		case 1:
-			compare("endList", m.endList(), x.endList())
+			compare("endList", m.endList(), x.endList(nil))
 		case 2, 3:
 			compare("remove", m.remove(k), x.remove(objectOf(k)))
 		case 4:

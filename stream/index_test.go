@@ -46,7 +46,7 @@ func TestIndex(t *testing.T) {
 			for _, o := range objects {
 				all = slices.AppendSeq(all, x.put(o, true))
 			}
-			return slices.AppendSeq(all, x.endList())
+			return slices.AppendSeq(all, x.endList(nil))
 		}
 	}
 	brokenOff := func(o object) op {
@@ -144,7 +144,7 @@ func TestInferredObject(t *testing.T) {
 	drain(x.put(obj("b", "", ""), true))
 	x.beginList()
 	var got []map[string]any
-	for c := range x.endList() {
+	for c := range x.endList(nil) {
 		got = append(got, c.gone.unstructured(r).Object)
 	}
 	want := []map[string]any{
@@ -193,7 +193,7 @@ func TestIndexEntersWhatIsYielded(t *testing.T) {
 
 	drain(x.put(obj("b", "1", "7"), true))
 	x.beginList()
-	for range x.endList() {
+	for range x.endList(nil) {
 		break
 	}
 	if !x.has(namespacedName("ns", "b")) || x.len() != 1 {

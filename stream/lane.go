@@ -22,8 +22,9 @@ type lane struct {
 	index   *index // nil with IndexNone
 	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 
-	lists  *Lists // bounds the snapshots that are read at once; nil without a bound
-	listed bool   // it has its turn there
+	floors *floors // what was told before the version it goes on at; mostly nil
+	lists  *Lists  // bounds the snapshots that are read at once; nil without a bound
+	listed bool    // it has its turn there
 
 	moves        string      // the version that the event being told moves the sequence to
 	items        []object    // of the page last read, or of initial events that are told together
@@ -69,9 +70,25 @@ func (l *lane) begin(from Start) state {
 // enter takes over what a position knows of this lane's objects.
 func (l *lane) enter(from Start) beginning {
 	p := from.position
-	b := beginning{rv: p.ResourceVersions[l.namespace]}
+	var b beginning
+	var joined *floors
+	v := checkpoint.Versions(p.ResourceVersions)
+	if _, cluster := v[""]; l.options.Scope != nil && l.namespace != "" {
+		b.rv = v.Of(l.namespace)
+	} else if l.options.Scope != nil && len(v) > 0 && !(cluster && len(v) == 1) {
+		joined = b.join(v)
+	} else {
+		b.rv = v[l.namespace]
+	}
 	if from.snapshot {
-		b.rv, b.floor = "", b.rv
+		if b.rv != "" {
+			b.floor = b.rv
+		}
+		b.rv, b.covered, b.unordered, joined = "", "", false, nil
+	}
+	l.setFloors(joined)
+	if joined == nil && l.progress != nil && l.namespace == "" {
+		l.progress.Anew()
 	}
 	b.begun = b.rv == "" && (p.Partial || p.Unclean)
 	b.rewound = p.Rewound
@@ -129,6 +146,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 			l.report.resourceVersion(m.rv)
 			l.report.known(!m.partial && !m.lossy)
 			l.pass()
+			if l.floors.passed(m.rv) {
+				l.forgetFloors()
+			}
 		}
 		s = next
 	}

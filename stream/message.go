@@ -77,7 +77,10 @@ type (
 	// keepInitial keeps it, to be told as a page.
 	keepInitial struct{}
 	// endList tells what the snapshot did not have as deleted, or if quiet forgets it.
-	endList struct{ quiet bool }
+	endList struct {
+		quiet bool
+		rv    string // of the snapshot
+	}
 	// tellSynced tells that all there was at rv has been told.
 	tellSynced struct{ rv string }
 	// tellFrame tells the event. With it everything up to rv has been told, unless

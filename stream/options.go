@@ -20,6 +20,10 @@ type Options struct {
 	// comes when all are.
 	Namespaces []string
 
+	// Scope is for a Stream whose ranges go on where those of others were that had
+	// other Namespaces. Nil means that the Namespaces are those that are wanted.
+	Scope *Scope
+
 	// LabelSelector in the syntax of kubectl -l. Empty means every object.
 	LabelSelector string
 	// FieldSelector in the syntax of kubectl --field-selector. Which fields a

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type report struct {
 	partial bool
 	// rewound: the server has gone back in time, and no SYNCED was told since.
 	rewound bool
+	floors  *floors // of the lane
 }
 
 // state reports a state that is no wait. While it is being tried again after a
@@ -123,10 +125,15 @@ func (r *report) get() Status {
 // position adds what has been told to p.
 func (r *report) position(p *checkpoint.Position) {
 	r.mu.Lock()
-	rv, namespace, index := r.status.ResourceVersion, r.status.Namespace, r.index
+	rv, namespace, index, floors := r.status.ResourceVersion, r.status.Namespace, r.index, r.floors
 	p.Partial, p.Rewound = p.Partial || r.partial, p.Rewound || r.rewound
 	r.mu.Unlock()
-	if rv != "" {
+	switch {
+	case floors != nil && rv != "":
+		maps.Copy(p.ResourceVersions, floors.versions.Past(rv))
+	case floors != nil:
+		maps.Copy(p.ResourceVersions, floors.versions)
+	case rv != "":
 		p.ResourceVersions[namespace] = rv
 	}
 	if index == nil {

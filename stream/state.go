@@ -81,6 +81,7 @@ type memory struct {
 	begun    bool   // a snapshot has been told in part
 	floor    string // the version of that snapshot, as far as it is known
 	since    string // with partial: what is not newer may have been known at the gap
+	covered  string // as in beginning
 	failures int    // since a connection last was healthy
 	relists  int    // likewise
 	empty    int    // connections in a row that closed soon and without a frame

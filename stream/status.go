@@ -95,11 +95,12 @@ func statusOf(lanes []*lane) Status {
 // told.) It takes time and memory in proportion to the objects that exist.
 func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
-	lanes := s.lanes
+	lanes, rest := s.lanes, s.rest
 	s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}}
 	for _, l := range lanes {
 		l.report.position(&p)
 	}
+	rest.position(&p, lanes)
 	return p
 }

@@ -37,6 +37,7 @@ var (
 	errVacant       = errors.New("page after page holds nothing new")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 	errBehind       = errors.New("the server answered with an older resourceVersion than it did before")
+	errUnordered    = errors.New("the resourceVersions of the namespaces that were watched can't be compared")
 	errNoMarker     = errors.New("the server did not end its initial events with a bookmark that says so")
 )
 
@@ -47,11 +48,16 @@ type beginning struct {
 	begun bool   // a part of one was told, and nobody knows which
 	// rewound: the server has gone back in time, which is still to be told.
 	rewound bool
+	// covered is the version from which on the watch has to tell what the snapshot
+	// leaves out, because it is known: of namespaces that were watched by themselves.
+	covered string
+	// unordered: it is not known where to go on, since versions can't be compared.
+	unordered bool
 }
 
 // start is the state of a new range.
 func start(r rules, b beginning) state {
-	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun}
+	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun, covered: b.covered}
 	if b.rewound {
 		m.rv, m.begun = cmp.Or(m.rv, m.floor), false
 		return m.relist(GapRewound, errBehind)
@@ -62,10 +68,14 @@ func start(r rules, b beginning) state {
 	if m.begun && !m.lossy {
 		m.begun, m.gap = false, &gap{GapRestarted, m.floor}
 	}
+	if b.unordered {
+		m.gap = &gap{GapUnversioned, m.floor}
+		return m.relist(GapUnversioned, errUnordered)
+	}
 	if m.rv != "" || r.quiet && r.lossy && !r.blind {
 		return m.resume(true, false)
 	}
-	return m.snapshot(m.initial)
+	return m.snapshot(m.initial && m.covered == "")
 }
 
 // step is the whole protocol. An input that does not fit the state is a mistake
@@ -173,6 +183,7 @@ func (m memory) relist(reason GapReason, cause error) state {
 	if m.partial {
 		m.since = m.rv
 	}
+	m.covered = ""
 	if reason == GapRewound {
 		m.forgetVersions()
 	}
@@ -204,6 +215,7 @@ func (m *memory) begin(to string) []output {
 	var out []output
 	switch {
 	case m.gap != nil:
+		m.covered = ""
 		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial || m.unsure})
 	case m.lossy && m.begun:
 		out = append(out, tellGap{gap{GapRestarted, cmp.Or(m.rv, m.floor)}, to, true})
@@ -221,10 +233,13 @@ func (m *memory) told() snapshot {
 	return snapshot{m.quiet, m.since}
 }
 
-// end ends a snapshot: everything up to rv has been told.
+// end ends a snapshot: everything up to rv has been told, but for what it left out.
 func (m *memory) end(rv string) output {
-	out := endList{m.quiet}
-	m.rv, m.floor, m.since = rv, "", ""
+	out := endList{m.quiet, rv}
+	if m.covered != "" && before(m.covered, rv) {
+		rv = m.covered
+	}
+	m.rv, m.floor, m.since, m.covered = rv, "", "", ""
 	m.begun, m.partial, m.unsure = false, false, false
 	return out
 }

@@ -29,6 +29,7 @@ type Stream struct {
 	cancel   context.CancelCauseFunc // of the range that is running, else nil
 	lanes    []*lane                 // of the range that runs or ran last
 	session  *checkpoint.Session     // of that range, if there is a checkpoint
+	rest     *elsewhere              // that range knows of besides what its lanes do
 	next     string                  // resourceVersion that the next range begins after, if any
 	noStream bool                    // the server has no streaming lists
 }
@@ -135,6 +136,7 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 		return err
 	}
 	defer session.End()
+	s.remember(from)
 	if len(lanes) == 1 {
 		err = lanes[0].loop(ctx, from)
 	} else {
@@ -197,6 +199,17 @@ func (s *Stream) begin(cancel context.CancelCauseFunc, lanes []*lane) (Start, bo
 		return After(s.next), true
 	}
 	return s.options.Start, true
+}
+
+// remember keeps what is known of what is not watched.
+func (s *Stream) remember(from Start) {
+	var rest *elsewhere
+	if s.options.Scope != nil && from.kind == startFrom {
+		rest = elsewhereOf(from.position, s.options.Namespaces)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = rest
 }
 
 func (s *Stream) end() {

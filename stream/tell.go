@@ -27,8 +27,8 @@ func (l *lane) inTurn(ctx context.Context, f func() error) error {
 
 // tellInTurn tells an output in a turn of its own, and those that are of several
 // objects object by object.
-func (l *lane) tellInTurn(ctx context.Context, o output) error {
-	switch o := o.(type) {
+func (l *lane) tellInTurn(ctx context.Context, out output) error {
+	switch o := out.(type) {
 	case tellPage:
 		return l.tellItems(ctx, o.snapshot)
 	case tellInitial:
@@ -38,15 +38,18 @@ func (l *lane) tellInTurn(ctx context.Context, o output) error {
 		}
 		return l.tellItems(ctx, o.snapshot)
 	case tellFrame:
+		t := l.conn.told
+		o.old = o.old || l.floors.isOld(t.GetNamespace(), t.version)
 		if err := l.aheadOfFrame(ctx, l.conn.told, o); err != nil { // while others have their turns
 			return err
 		}
+		out = o
 	case endList:
 		if err := l.tellItems(ctx, l.how); err != nil { // initial events that still wait
 			return err
 		}
 	}
-	return l.inTurn(ctx, func() error { return l.tell(ctx, o) })
+	return l.inTurn(ctx, func() error { return l.tell(ctx, out) })
 }
 
 // tellItems tells the objects of a snapshot that are there.
@@ -73,12 +76,16 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		if o.reason == GapRewound && l.index != nil {
 			l.index.doubt()
 		}
+		l.forgetFloors()
 		l.snapped = true
 		return l.emit(l.event(Gap, &GapDetails{
 			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.knewAt),
 		}))
 	case beginList:
 		// From here to the end of the snapshot, what is known fits no version.
+		if l.floors != nil && !l.floors.listing {
+			l.forgetFloors()
+		}
 		l.report.resourceVersion("")
 		l.pass()
 		if l.index != nil {
@@ -91,11 +98,15 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		switch {
 		case l.index == nil:
 		case o.quiet:
-			for range l.index.endList() {
+			for range l.index.endList(l.floors.covers) {
 			}
 		default:
-			return l.tellChanges(ctx, l.index.endList(), nil, true)
+			err := l.tellChanges(ctx, l.index.endList(l.floors.covers), nil, true)
+			if err != nil {
+				return err
+			}
 		}
+		l.floorsListed(o.rv)
 	case tellSynced:
 		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.rv)
 		l.knewAt = time.Now()
@@ -118,6 +129,12 @@ func (l *lane) tell(ctx context.Context, o output) error {
 // tellListed tells an object of a snapshot.
 func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 	defer l.pass()
+	if l.floors.covers(o.GetNamespace()) {
+		if l.index != nil {
+			l.index.see(o.name())
+		}
+		return nil
+	}
 	if l.index == nil {
 		if how.quiet || !l.selects(o) {
 			return nil
