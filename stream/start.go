@@ -22,6 +22,10 @@ const (
 // Snapshot begins with everything that exists, as ADDED, and SYNCED.
 func Snapshot() Start { return Start{} }
 
+// IsSnapshot says whether s is Snapshot, IsNow whether it is Now.
+func (s Start) IsSnapshot() bool { return s.kind == startSnapshot }
+func (s Start) IsNow() bool      { return s.kind == startNow }
+
 // Now begins with SYNCED: what exists is read, so that its changes and its end
 // can be told, but not told itself.
 func Now() Start { return Start{kind: startNow} }
