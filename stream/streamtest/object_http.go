@@ -47,6 +47,9 @@ func (s *Server) object(q *query, contentType string, body []byte) (int, any, er
 		if err != nil {
 			return 0, nil, err
 		}
+		if q.group == reviewGroup {
+			return s.review(o)
+		}
 		return q.answer(http.StatusCreated)(s.create(q.resource, q.Namespace, o))
 	case "update":
 		o, err := readObject(q, body)
