@@ -9,9 +9,10 @@ import (
 // Range says how one range over the events of a Stream differs from another. It
 // is for who runs many Streams, as package mux does.
 type Range struct {
-	// Start is where it begins. Nil means where Options.Start says; with a Checkpoint
-	// it is where that says in any case.
-	Start *Start
+	// Start says where it begins. It is called once, at the beginning, so that nobody
+	// has to keep a position that has been entered. Nil means where Options.Start says;
+	// with a Checkpoint it is where that says in any case.
+	Start func() Start
 	// Lists bounds how many snapshots are read at once by those who share it. Nil
 	// means that nothing does.
 	Lists *Lists

@@ -115,19 +115,17 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 	} else {
 		all, lanes = s.newFanIn(emit)
 	}
-	if r.Start != nil {
-		if err := s.checkStartOf(*r.Start); err != nil {
-			return err
-		}
-	}
 	from, ok := s.begin(cancel, lanes)
 	if !ok {
 		return ErrBusy
 	}
-	if r.Start != nil {
-		from = *r.Start
-	}
 	defer s.end()
+	if r.Start != nil {
+		from = r.Start()
+		if err := s.checkStartOf(from); err != nil {
+			return err
+		}
+	}
 	for _, l := range lanes {
 		l.lists = r.Lists
 	}
