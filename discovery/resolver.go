@@ -33,10 +33,14 @@ type Resolver struct {
 	forget   func(context.Context) // empties the client's own cache, if it has one
 	cacheFor time.Duration
 
-	mu      sync.Mutex
-	looks   uint64 // looks at the server begun so far
-	last    *look  // the newest one that succeeded
-	running *look
+	mu       sync.Mutex
+	looks    uint64 // looks at the server begun so far
+	last     *look  // the newest one that succeeded
+	newest   *look  // the newest one that ended, unless it was abandoned
+	running  *look
+	outdated uint64        // looks up to this one began before a Kick
+	pace     pace          // when those who range over Changes look
+	news     chan struct{} // closed and replaced when they have to think again
 }
 
 // look is one reading of the server's discovery documents. Its fields are set
@@ -50,6 +54,7 @@ type look struct {
 	// abandoned says that the caller who looked gave up, which tells the others
 	// nothing.
 	abandoned bool
+	visit     *visit // what the catalog was made of, if the client can say
 }
 
 // NewResolver returns a Resolver that asks c. Nothing is asked before the
@@ -58,7 +63,7 @@ type look struct {
 // when to look again.
 func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver {
 	client, forget := withContext(c)
-	return &Resolver{client: client, forget: forget, cacheFor: opts.cacheFor()}
+	return &Resolver{client: client, forget: forget, cacheFor: opts.cacheFor(), news: make(chan struct{})}
 }
 
 // Resolve returns the resource that ref names: by plural, singular, short
@@ -123,7 +128,7 @@ const keepIncomplete = 5 * time.Second
 func (r *Resolver) known() (*look, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last == nil {
+	if r.last == nil || r.last.number <= r.outdated {
 		return nil, r.looks
 	}
 	keep := r.cacheFor
@@ -170,9 +175,21 @@ func (r *Resolver) join(n uint64) (l *look, mine bool) {
 	case r.running != nil:
 		return r.running, false
 	}
+	return r.begin(), true
+}
+
+// begin returns a new look that the caller has to run. r.mu is held, and no other
+// look is under way.
+func (r *Resolver) begin() *look {
 	r.looks++
 	r.running = &look{number: r.looks, began: time.Now(), done: make(chan struct{})}
-	return r.running, true
+	return r.running
+}
+
+// announce wakes those who range over Changes. r.mu is held.
+func (r *Resolver) announce() {
+	close(r.news)
+	r.news = make(chan struct{})
 }
 
 func (r *Resolver) run(ctx context.Context, l *look) {
@@ -184,19 +201,46 @@ func (r *Resolver) run(ctx context.Context, l *look) {
 		if l.catalog != nil {
 			r.last = l
 		}
+		if !l.abandoned {
+			r.newest = l
+			r.pace.looked(l.began, time.Now(), l.err != nil)
+		}
+		r.announce()
 		r.mu.Unlock()
 		close(l.done)
 	}()
 	r.forget(ctx)
-	// Not the method of the same name: that of client-go's client asks twice
-	// when an API is down.
-	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
+	c, v, err := r.read(ctx)
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {
 		// A look cut short: what it did not read is not down.
 		l.err = context.Cause(ctx)
 		return
 	}
-	l.catalog, l.err, l.abandoned = c, err, false
+	l.catalog, l.visit, l.err, l.abandoned = c, v, err, false
+}
+
+// read reads the documents, or the headers of their answers if these say that
+// nothing has changed: then it returns the catalog of the last look.
+func (r *Resolver) read(ctx context.Context) (*catalog, *visit, error) {
+	var v *visit
+	if client, ok := r.client.(*conditionalClient); ok {
+		r.mu.Lock()
+		last := r.last
+		r.mu.Unlock()
+		if last != nil && last.visit.complete() {
+			var unchanged bool
+			if v, unchanged = client.revisit(ctx, last.visit); unchanged {
+				return last.catalog, v, nil
+			}
+		} else {
+			v = newVisit()
+		}
+		ctx = v.in(ctx)
+	}
+	// Not the method of the same name: that of client-go's client asks twice
+	// when an API is down.
+	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
+	return c, v, err
 }
 
 // unreadable wraps the failure of a whole look.

@@ -57,16 +57,19 @@ func (s *Server) serveDiscovery(c *conn) {
 	}
 }
 
-// writeAggregated knows ETags, as the real one does.
+// writeAggregated knows ETags as the real one does, which compares them as texts, so
+// that it does not know a weak one again (k8s.io/apiserver,
+// pkg/endpoints/discovery/aggregated/etag.go).
 func (c *conn) writeAggregated(list apidiscovery.APIGroupDiscoveryList) {
 	data, err := json.Marshal(list)
 	if err != nil {
 		panic(err)
 	}
-	etag := fmt.Sprintf("%X", sha512.Sum512(data))
-	c.w.Header().Set("ETag", `"`+etag+`"`)
+	etag := fmt.Sprintf(`"%X"`, sha512.Sum512(data))
+	c.w.Header().Set("ETag", etag)
 	c.w.Header().Set("Vary", "Accept")
-	if strings.Trim(c.r.Header.Get("If-None-Match"), `"`) == etag {
+	c.w.Header().Set("Cache-Control", "public")
+	if c.r.Header.Get("If-None-Match") == etag {
 		c.header(http.StatusNotModified, aggregatedType)
 		return
 	}

@@ -94,6 +94,9 @@ func TestDiscoveryETag(t *testing.T) {
 		if code := get("/apis", etag).StatusCode; code != http.StatusNotModified {
 			t.Errorf("unchanged it is %d", code)
 		}
+		if code := get("/apis", "W/"+etag).StatusCode; code != http.StatusOK {
+			t.Errorf("a weak one is known again: %d", code)
+		}
 		do(t, srv, "globes delete crd")
 		if code := get("/apis", etag).StatusCode; code != http.StatusOK {
 			t.Errorf("changed it is %d", code)

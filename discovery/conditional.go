@@ -1,0 +1,259 @@
+package discovery
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	maxPage  = 32 << 20
+	maxPages = 8 // two documents, in the few forms in which they can be asked for
+)
+
+// remembering is a transport that asks for a document it remembers only if that
+// has changed, and hands it back as if it had been sent again.
+type remembering struct {
+	next http.RoundTripper
+
+	mu    sync.Mutex
+	pages map[pageKey]*page
+}
+
+// pageKey has what the answer depends on ("Vary: Accept"). All requests are of one
+// identity.
+type pageKey struct{ url, accept string }
+
+// page is a document as the server sent it. It is never changed.
+type page struct {
+	etag   string
+	header http.Header
+	body   []byte
+}
+
+func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	if !rememberable(r) {
+		v.readOther()
+		return t.next.RoundTrip(r)
+	}
+	key := pageKey{r.URL.String(), r.Header.Get("Accept")}
+	if p := v.known(key); p != nil {
+		v.readPage(key, p)
+		return p.response(r), nil
+	}
+	known := t.page(key)
+	asked := r
+	if known != nil {
+		asked = r.Clone(r.Context())
+		asked.Header.Set("If-None-Match", known.etag)
+	}
+	response, err := t.next.RoundTrip(asked)
+	switch {
+	case err != nil:
+		v.readOther()
+		return response, err
+	case response.StatusCode == http.StatusNotModified && known != nil:
+		_ = response.Body.Close()
+		v.readPage(key, known)
+		return known.response(r), nil
+	case response.StatusCode == http.StatusNotFound:
+		v.readPage(key, nil)
+	case response.StatusCode != http.StatusOK:
+		v.readOther()
+	default:
+		if p := t.remember(key, response); p != nil {
+			v.readPage(key, p)
+		} else {
+			v.readOther()
+		}
+	}
+	return response, nil
+}
+
+// rememberable says whether r is for one of the two documents that have ETags. It
+// leaves alone what somebody else makes conditional, or wants in an encoding that
+// the transport does not undo.
+func rememberable(r *http.Request) bool {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if r.Method != http.MethodGet || !strings.HasSuffix(path, "/api") && !strings.HasSuffix(path, "/apis") {
+		return false
+	}
+	for _, name := range []string{"If-None-Match", "If-Modified-Since", "Range", "Accept-Encoding"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	return len(r.Header.Values("Accept")) <= 1
+}
+
+func (t *remembering) page(key pageKey) *page {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pages[key]
+}
+
+// remember reads the body of an answer, which it replaces by what it read, and keeps
+// it if it can be asked for by its ETag.
+func (t *remembering) remember(key pageKey, response *http.Response) *page {
+	// A proxy that compresses makes the ETag a weak one, which the kube-apiserver would
+	// not know again. The document is the same.
+	etag := strings.TrimPrefix(response.Header.Get("ETag"), "W/")
+	if etag == "" || !variesAsKnown(response.Header) {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage+1))
+	if err != nil || len(body) > maxPage {
+		// As if it had not been touched.
+		rest := io.MultiReader(bytes.NewReader(body), response.Body)
+		if err != nil {
+			rest = io.MultiReader(bytes.NewReader(body), failing{err})
+		}
+		response.Body = readCloser{rest, response.Body}
+		return nil
+	}
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	p := &page{etag, response.Header.Clone(), body}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pages == nil || len(t.pages) >= maxPages && t.pages[key] == nil {
+		t.pages = map[pageKey]*page{}
+	}
+	t.pages[key] = p
+	return p
+}
+
+// variesAsKnown says whether an answer depends on nothing but what is in the key,
+// the same for all requests, or seen to by the transport.
+func variesAsKnown(h http.Header) bool {
+	for _, value := range h.Values("Cache-Control") {
+		if strings.Contains(strings.ToLower(value), "no-store") {
+			return false
+		}
+	}
+	for _, value := range h.Values("Vary") {
+		for name := range strings.SplitSeq(value, ",") {
+			switch http.CanonicalHeaderKey(strings.TrimSpace(name)) {
+			case "Accept", "Accept-Encoding", "Authorization", "Origin", "":
+			default:
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// response is the document as an answer to r.
+func (p *page) response(r *http.Request) *http.Response {
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: p.header.Clone(), Body: io.NopCloser(bytes.NewReader(p.body)), ContentLength: int64(len(p.body)), Request: r,
+	}
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// visit is what one look has read, through a context. A nil visit notes nothing.
+type visit struct {
+	mu    sync.Mutex
+	read  map[pageKey]*page // nil is a page that the server does not have
+	asked map[pageKey]*page // read a moment ago: not to be asked for again
+	other bool              // read something that is not remembered
+}
+
+type visitKey struct{}
+
+func newVisit() *visit {
+	return &visit{read: map[pageKey]*page{}, asked: map[pageKey]*page{}}
+}
+
+// in is a context for requests that v is to note.
+func (v *visit) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, visitKey{}, v)
+}
+
+// complete says whether everything that was read can be asked for again.
+func (v *visit) complete() bool {
+	if v == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !v.other && len(v.read) > 0
+}
+
+// keys are the documents that were read, in the order in which client-go asks.
+func (v *visit) keys() []pageKey {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(v.read), func(a, b pageKey) int {
+		return cmp.Or(strings.Compare(a.url, b.url), strings.Compare(a.accept, b.accept))
+	})
+}
+
+// again is a visit that need not ask again for what v has read.
+func (v *visit) again() *visit {
+	next := newVisit()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for key, p := range v.read {
+		if p != nil {
+			next.asked[key] = p
+		}
+	}
+	return next
+}
+
+// same says whether v has read what w has.
+func (v *visit) same(w *visit) bool {
+	if !v.complete() || !w.complete() || len(v.read) != len(w.read) {
+		return false
+	}
+	for key, p := range w.read {
+		if got, ok := v.read[key]; !ok || got != p {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *visit) known(key pageKey) *page {
+	if v == nil {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.asked[key]
+}
+
+func (v *visit) readPage(key pageKey, p *page) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.read[key] = p
+}
+
+func (v *visit) readOther() {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.other = true
+}

@@ -1,0 +1,504 @@
+package discovery_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// taggingServer serves what an apiServer does, with ETags as a kube-apiserver has
+// them (k8s.io/apiserver/pkg/endpoints/discovery/aggregated/etag.go).
+type taggingServer struct {
+	docs   *apiServer
+	config *rest.Config
+
+	mu      sync.Mutex
+	weak    bool
+	gzip    bool
+	header  http.Header // added to each answer
+	pad     int         // bytes of white space behind each document
+	cut     bool        // answers end in the middle
+	missing string      // a path that is not served
+	bare    string      // a path without ETag
+	tagAll  bool        // legacy discovery has ETags, too
+	broken  int         // a status for everything
+	log     []string    // "/apis 304"
+	sent    int         // bytes of bodies
+}
+
+func newTaggingServer(t testing.TB, groups ...group) *taggingServer {
+	s := &taggingServer{docs: &apiServer{groups: groups, down: map[string]bool{}}, header: http.Header{}}
+	hs := httptest.NewServer(s)
+	t.Cleanup(hs.Close)
+	s.config = &rest.Config{Host: hs.URL}
+	return s
+}
+
+func (s *taggingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := httptest.NewRecorder()
+	s.docs.ServeHTTP(answer, r)
+	body := append(answer.Body.Bytes(), bytes.Repeat([]byte(" "), s.pad)...)
+	code := answer.Code
+	switch {
+	case s.broken > 0:
+		code, body = s.broken, nil
+	case r.URL.Path == s.missing:
+		code, body = http.StatusNotFound, nil
+	}
+	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+	aggregated := strings.Contains(w.Header().Get("Content-Type"), "as=APIGroupDiscoveryList")
+	if (aggregated || s.tagAll) && r.URL.Path != s.bare && code == http.StatusOK {
+		etag := fmt.Sprintf(`"%X"`, sha256.Sum256(body))
+		if r.Header.Get("If-None-Match") == etag {
+			code, body = http.StatusNotModified, nil
+		}
+		if s.weak {
+			etag = "W/" + etag
+		}
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Vary", "Accept")
+		w.Header().Set("Cache-Control", "public")
+	}
+	for name, values := range s.header {
+		w.Header()[name] = values
+	}
+	s.log = append(s.log, fmt.Sprintf("%s %d", r.URL.Path, code))
+	if s.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && code == http.StatusOK {
+		w.Header().Set("Content-Encoding", "gzip")
+		var packed bytes.Buffer
+		zw := gzip.NewWriter(&packed)
+		_, _ = zw.Write(body)
+		_ = zw.Close()
+		body = packed.Bytes()
+	}
+	if s.cut {
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		body = body[:len(body)/2]
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+	s.sent += len(body)
+}
+
+// change runs f while no request is served, and returns what was asked since.
+func (s *taggingServer) change(f func()) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+func (s *taggingServer) client(t testing.TB) clientdiscovery.DiscoveryInterface {
+	c, err := discovery.NewClient(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var (
+	modified    = []string{"/api 200", "/apis 200"}
+	notModified = []string{"/api 304", "/apis 304"}
+)
+
+func TestConditionalRequests(t *testing.T) {
+	nothing := func(*taggingServer) {}
+	tests := []struct {
+		server func(*taggingServer)
+		second []string // requests of the second look; of the first, if not set
+		parsed bool     // the second look parses what it got
+		why    string
+	}{
+		{nothing, notModified, false, "unchanged: neither sent nor parsed"},
+		{func(s *taggingServer) { s.gzip = true }, notModified, false, "the transport undoes gzip"},
+		{func(s *taggingServer) { s.weak = true }, notModified, false, "a proxy has made the ETag a weak one"},
+		{func(s *taggingServer) { s.missing = "/api" }, []string{"/api 404", "/apis 304"}, false, "an aggregated API server has no /api"},
+		{func(s *taggingServer) { s.header.Set("Vary", "Accept, Accept-Encoding, Origin") }, notModified, false, "a proxy's Vary that changes nothing"},
+		{func(s *taggingServer) { s.header.Set("Vary", "Cookie") }, modified, true, "it depends on what is not in the key"},
+		{func(s *taggingServer) { s.header.Set("Vary", "*") }, modified, true, "it depends on anything"},
+		{func(s *taggingServer) { s.header.Set("Cache-Control", "private, No-Store") }, modified, true, "not to be stored"},
+		{func(s *taggingServer) { s.header["Etag"] = nil }, modified, true, "no ETag"},
+		{func(s *taggingServer) { s.bare = "/apis" }, []string{"/api 304", "/apis 200"}, true, "half an answer is none"},
+		{func(s *taggingServer) { s.docs.legacy = true }, nil, true, "legacy discovery has no ETags"},
+		{func(s *taggingServer) { s.docs.legacy, s.tagAll = true, true }, []string{
+			"/api 304", "/api/v1 200", "/apis 304", "/apis/apps/v1 200", "/apis/events.k8s.io/v1 200", "/apis/example.com/trial 200", "/apis/example.com/v1beta1 200",
+			"/apis/example.com/v2 200", "/apis/metrics.k8s.io/v1beta1 200", "/apis/other.example.com/v1 200",
+		}, true, "where a proxy adds them, they say nothing of the documents of the versions"},
+	}
+	for _, tt := range tests {
+		s := newTaggingServer(t, cluster()...)
+		tt.server(s)
+		r := discovery.NewResolver(s.client(t), &discovery.Options{CacheFor: -1})
+		look := func() []gvr.Resource {
+			t.Helper()
+			all, err := r.Watchables(t.Context())
+			if err != nil || len(all) < 5 {
+				t.Fatalf("%s: %v, %v", tt.why, all, err)
+			}
+			return all
+		}
+		one := look()
+		first := s.change(func() {})
+		two := look()
+		want := tt.second
+		if want == nil {
+			want = first
+			slices.Sort(want) // legacy discovery reads many at once
+		}
+		got := s.change(func() {})
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the second look (-want +got):\n%s", tt.why, diff)
+		}
+		if diff := cmp.Diff(one, two); diff != "" {
+			t.Errorf("%s: another answer (-want +got):\n%s", tt.why, diff)
+		}
+		if parsed := &one[0].Verbs[0] != &two[0].Verbs[0]; parsed != tt.parsed {
+			t.Errorf("%s: parsed is %v", tt.why, parsed)
+		}
+		// Now something changes, and then it does not.
+		s.docs.add("late")
+		if three := look(); len(three) != len(two)+1 {
+			t.Errorf("%s: %d resources, want one more than %d", tt.why, len(three), len(two))
+		}
+		most := len(first)
+		if s.missing != "" {
+			most++ // what is not there has no ETag: it is asked for twice
+		}
+		if n := len(s.change(func() {})); n > most && tt.second != nil {
+			t.Errorf("%s: %d requests for what has changed, want %d", tt.why, n, most)
+		}
+		four := look()
+		got = s.change(func() {})
+		slices.Sort(got)
+		if tt.second != nil && cmp.Diff(tt.second, got) != "" {
+			t.Errorf("%s: after the change: %v", tt.why, got)
+		}
+		if parsed := &look()[0].Verbs[0] != &four[0].Verbs[0]; parsed != tt.parsed {
+			t.Errorf("%s: parsed is %v after the change", tt.why, parsed)
+		}
+	}
+}
+
+// One of the two has changed: the other one need not be sent.
+func TestOneOfTwoChanged(t *testing.T) {
+	s := newTaggingServer(t, cluster()...)
+	r := discovery.NewResolver(s.client(t), &discovery.Options{CacheFor: -1})
+	for _, want := range [][]string{modified, {"/api 304", "/apis 200"}, notModified} {
+		if _, err := r.Watchables(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, s.change(func() {})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if want[0] == modified[0] {
+			s.docs.add("late")
+		}
+	}
+}
+
+// What goes wrong with a conditional request is what the look says, and is over
+// with it.
+func TestConditionalTrouble(t *testing.T) {
+	tests := []struct {
+		trouble func(*taggingServer)
+		is      func(error) bool
+		why     string
+	}{
+		{func(s *taggingServer) { s.broken = http.StatusInternalServerError }, apierrors.IsInternalError, "500"},
+		{func(s *taggingServer) { s.broken = http.StatusUnauthorized }, apierrors.IsUnauthorized, "401"},
+		{func(s *taggingServer) { s.broken = http.StatusForbidden }, apierrors.IsForbidden, "403"},
+		{func(s *taggingServer) { s.cut, s.pad = true, 10 }, func(err error) bool { return strings.Contains(err.Error(), io.ErrUnexpectedEOF.Error()) }, "cut off"},
+		{func(s *taggingServer) { s.missing = "/apis" }, apierrors.IsNotFound, "404 for all groups: what kind of server is that"},
+	}
+	for _, tt := range tests {
+		s := newTaggingServer(t, cluster()...)
+		r := discovery.NewResolver(s.client(t), &discovery.Options{CacheFor: -1})
+		before, err := r.Watchables(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.change(func() { tt.trouble(s) })
+		if _, err := r.Watchables(t.Context()); err == nil || !tt.is(err) {
+			t.Errorf("%s: got %v", tt.why, err)
+		}
+		s.change(func() { s.cut, s.broken, s.missing, s.pad = false, 0, "", 0 })
+		after, err := r.Watchables(t.Context())
+		if err != nil {
+			t.Errorf("%s: afterwards: %v", tt.why, err)
+		}
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("%s: afterwards (-want +got):\n%s", tt.why, diff)
+		}
+	}
+}
+
+// What others ask for on the same client is not touched.
+func TestOtherRequestsAreLeftAlone(t *testing.T) {
+	s := newTaggingServer(t, cluster()...)
+	c := s.client(t)
+	get := func(name, value string) (int, string) {
+		t.Helper()
+		r := c.RESTClient().Get().AbsPath("/apis").SetHeader("Accept", clientdiscovery.AcceptV2)
+		if name != "" {
+			r.SetHeader(name, value)
+		}
+		code := 0
+		body, _ := r.Do(t.Context()).StatusCode(&code).Raw()
+		return code, string(body)
+	}
+	code, body := get("", "")
+	if code != http.StatusOK {
+		t.Fatal(code)
+	}
+	etag := fmt.Sprintf(`"%X"`, sha256.Sum256([]byte(body)))
+	tests := []struct {
+		name, value string
+		code        int
+		log         string
+		why         string
+	}{
+		{"", "", 200, "/apis 304", "this one is remembered"},
+		{"If-None-Match", etag, 304, "/apis 304", "whoever asks for a 304 gets it"},
+		{"Range", "bytes=0-1", 200, "/apis 200", "half of it is not it"},
+		{"Accept", "application/json", 200, "/apis 200", "another form"},
+		{"Accept-Encoding", "gzip", 200, "/apis 200", "compressed is not what is remembered"},
+	}
+	s.change(func() {})
+	for _, tt := range tests {
+		if code, _ := get(tt.name, tt.value); code != tt.code {
+			t.Errorf("%s: status %d, want %d", tt.why, code, tt.code)
+		}
+		if diff := cmp.Diff([]string{tt.log}, s.change(func() {})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+		}
+	}
+	if _, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); !ok {
+		t.Error("aggregated discovery is lost")
+	}
+	for i := range 20 {
+		get("Accept", fmt.Sprint(clientdiscovery.AcceptV2, ";n=", i))
+	}
+	s.change(func() {})
+	get("", "")
+	if diff := cmp.Diff([]string{"/apis 200"}, s.change(func() {})); diff != "" {
+		t.Errorf("what is remembered has no bound (-want +got):\n%s", diff)
+	}
+}
+
+// A body that breaks is handed on as it came, with its error.
+func TestBrokenBody(t *testing.T) {
+	why := errors.New("cosmic rays")
+	config := &rest.Config{Host: "http://broken", Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: -1,
+			Header: http.Header{"Content-Type": {clientdiscovery.AcceptV2}, "Etag": {`"etag"`}},
+			Body:   io.NopCloser(io.MultiReader(strings.NewReader("half"), &once{err: why})),
+		}, nil
+	})}
+	c, err := discovery.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := c.RESTClient().Get().AbsPath("/apis").DoRaw(t.Context()); !errors.Is(err, why) {
+			t.Errorf("got %v, want the error of the body", err)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// once fails once, and has ended then.
+type once struct{ err error }
+
+func (o *once) Read([]byte) (int, error) {
+	err := o.err
+	o.err = io.EOF
+	return 0, err
+}
+
+// Many at once, while the documents change: each answer is one that was served.
+func TestConditionalRequestsAtOnce(t *testing.T) {
+	s := newTaggingServer(t, cluster()...)
+	c := s.client(t)
+	var wg sync.WaitGroup
+	count := func() int {
+		_, lists, err := c.ServerGroupsAndResources()
+		if err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for _, l := range lists {
+			n += len(l.APIResources)
+		}
+		return n
+	}
+	least := count()
+	for i := range 8 {
+		wg.Go(func() {
+			last := least
+			for j := range 20 {
+				n := count()
+				if n < last || n > least+8 {
+					t.Errorf("%d resources after %d", n, last)
+				}
+				last = n
+				if j == 10 {
+					s.docs.add(fmt.Sprintf("late%d", i))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := count(); n != least+8 {
+		t.Errorf("%d resources at the end, want %d", n, least+8)
+	}
+}
+
+// A document that is too long to be remembered comes through unharmed.
+func TestLongDocument(t *testing.T) {
+	s := newTaggingServer(t, cluster()...)
+	s.pad = 33 << 20
+	c := s.client(t)
+	for range 2 {
+		body, err := c.RESTClient().Get().AbsPath("/apis").SetHeader("Accept", clientdiscovery.AcceptV2).DoRaw(t.Context())
+		if err != nil || len(body) < s.pad || !strings.Contains(string(body[:100]), "{") {
+			t.Errorf("%d bytes, %v", len(body), err)
+		}
+		if diff := cmp.Diff([]string{"/apis 200"}, s.change(func() {})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// The configuration is copied, and its rate limit is not the client's.
+func TestNewClientConfig(t *testing.T) {
+	s := newTaggingServer(t, cluster()...)
+	s.config.QPS, s.config.Burst = 0.001, 1
+	before := rest.CopyConfig(s.config)
+	c := s.client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r := discovery.NewResolver(c, &discovery.Options{CacheFor: -1})
+	for range 5 {
+		if _, err := r.Watchables(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.config.String() != before.String() || s.config.WrapTransport != nil || s.config.UserAgent != "" {
+		t.Errorf("the configuration was changed: %v", s.config)
+	}
+	if _, err := discovery.NewClient(&rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}); err == nil {
+		t.Error("a configuration that contradicts itself")
+	}
+}
+
+// bigCluster is like one with many operators: 300 CRDs of about 25 groups.
+func bigCluster() []group {
+	groups := cluster()
+	for i := range 25 {
+		g := group{name: fmt.Sprintf("operator%d.example.org", i)}
+		for _, v := range []string{"v1", "v1beta1"} {
+			var resources []metav1.APIResource
+			for j := range 12 {
+				name := fmt.Sprintf("customresource%dofoperator%d", j, i)
+				resources = append(resources, namespaced(name+"s", name, "CustomResource"+fmt.Sprint(j), "cr"+fmt.Sprint(j)),
+					withVerbs(namespaced(name+"s/status", "", "CustomResource"), "get", "patch", "update"))
+			}
+			g.versions = append(g.versions, version{v, resources})
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// frozen answers from memory, with 304 where that is asked for.
+type frozen struct {
+	bodies map[string][]byte
+	sent   int
+}
+
+func freeze(b *testing.B, groups []group) *frozen {
+	docs := &apiServer{groups: groups, down: map[string]bool{}}
+	f := &frozen{bodies: map[string][]byte{}}
+	for _, path := range []string{"/api", "/apis"} {
+		answer := httptest.NewRecorder()
+		request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
+		request.Header.Set("Accept", clientdiscovery.AcceptV2)
+		docs.ServeHTTP(answer, request)
+		f.bodies[path] = answer.Body.Bytes()
+	}
+	return f
+}
+
+func (f *frozen) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, code := f.bodies[r.URL.Path], http.StatusOK
+	if r.Header.Get("If-None-Match") == `"etag"` {
+		body, code = nil, http.StatusNotModified
+	}
+	f.sent += len(body)
+	return &http.Response{
+		StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: int64(len(body)),
+		Header: http.Header{"Content-Type": {clientdiscovery.AcceptV2}, "Etag": {`"etag"`}, "Vary": {"Accept"}},
+		Body:   io.NopCloser(bytes.NewReader(body)),
+	}, nil
+}
+
+// BenchmarkPoll is one look at a server where nothing has changed, without what
+// the network and the server take.
+func BenchmarkPoll(b *testing.B) {
+	for _, name := range []string{"client-go", "NewClient"} {
+		b.Run(name, func(b *testing.B) {
+			f := freeze(b, bigCluster())
+			config := &rest.Config{Host: "http://frozen", Transport: f, QPS: -1}
+			var c clientdiscovery.DiscoveryInterface = clientdiscovery.NewDiscoveryClientForConfigOrDie(config)
+			if name == "NewClient" {
+				var err error
+				if c, err = discovery.NewClient(config); err != nil {
+					b.Fatal(err)
+				}
+			}
+			r := discovery.NewResolver(c, nil)
+			look := func() {
+				r.Kick() // forget
+				if _, err := r.Resolve(b.Context(), gvr.Ref{Name: "pods"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			look()
+			f.sent = 0
+			b.ReportAllocs()
+			for b.Loop() {
+				look()
+			}
+			b.ReportMetric(float64(f.sent)/float64(b.N), "body-B/op")
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+)
+
+// followed is what Changes tells of one group.
+type followed struct {
+	t     *testing.T
+	group string
+	told  chan discovery.Change
+	crds  dynamic.ResourceInterface
+
+	mu    sync.Mutex
+	codes map[string]int // answers by path and status
+}
+
+// followTypes kicks for each event of a CRD, or polls.
+func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *followed {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	f := &followed{t: t, group: group, told: make(chan discovery.Change, 100), codes: map[string]int{}}
+	cfg := shared.Config()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counter{next, f} })
+	client, err := discovery.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := discovery.NewResolver(client, nil)
+	f.crds = dynamic.NewForConfigOrDie(shared.Config()).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if kick {
+		w, err := f.crds.Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer w.Stop()
+			for range w.ResultChan() {
+				r.Kick()
+			}
+		})
+	}
+	synced := make(chan bool)
+	wg.Go(func() {
+		for c, err := range r.Changes(ctx, &discovery.ChangesOptions{Poll: func() time.Duration { return poll }}) {
+			switch {
+			case err != nil:
+			case c.Type == discovery.Synced:
+				close(synced)
+			case c.Resource.Group == group:
+				f.told <- c
+			}
+		}
+	})
+	select {
+	case <-synced:
+	case <-time.After(patience):
+		t.Fatal("nothing is told")
+	}
+	return f
+}
+
+type counter struct {
+	next http.RoundTripper
+	f    *followed
+}
+
+func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.next.RoundTrip(r)
+	if err == nil {
+		c.f.mu.Lock()
+		c.f.codes[fmt.Sprint(r.URL.Path, " ", response.StatusCode)]++
+		c.f.mu.Unlock()
+	}
+	return response, err
+}
+
+// expect waits for a change, and says how long it took.
+func (f *followed) expect(since time.Time, want string) time.Duration {
+	f.t.Helper()
+	for timeout := time.After(patience); ; {
+		select {
+		case c := <-f.told:
+			if strings.HasPrefix(want, "Removed") && c.Type == discovery.Changed {
+				continue // while its objects are deleted it can't be written to
+			}
+			if c.String() != want {
+				f.t.Errorf("told %v, want %s", c, want)
+			}
+			return time.Since(since)
+		case <-timeout:
+			f.t.Fatalf("not told: %s", want)
+		}
+	}
+}
+
+// update changes the CRD as often as others change it meanwhile.
+func (f *followed) update(name string, change func(spec map[string]any)) {
+	f.t.Helper()
+	for {
+		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		change(o.Object["spec"].(map[string]any))
+		if _, err = f.crds.Update(f.t.Context(), o, metav1.UpdateOptions{}); err == nil {
+			return
+		} else if f.t.Context().Err() != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// established waits until the CRD says that it is.
+func (f *followed) established(name string) time.Time {
+	f.t.Helper()
+	for {
+		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if slices.ContainsFunc(conditions, func(c any) bool {
+			m := c.(map[string]any)
+			return m["type"] == "Established" && m["status"] == "True"
+		}) {
+			return time.Now()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// waitForNotModified waits for the real server to say that nothing has changed.
+func (f *followed) waitForNotModified() {
+	f.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
+		f.mu.Lock()
+		n := f.codes["/apis 304"]
+		f.mu.Unlock()
+		if n > 0 {
+			return
+		}
+	}
+	f.t.Error("no look was answered with 304")
+}
+
+func TestChangesOfCRDs(t *testing.T) {
+	for _, mode := range []struct {
+		name string
+		kick bool
+		poll time.Duration
+	}{
+		{"kicked", true, time.Hour},
+		{"polling", false, 1500 * time.Millisecond},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			group := unique("changes") + ".example.com"
+			f := followTypes(t, group, mode.kick, mode.poll)
+			var added, changed, removed []time.Duration
+			for range 2 {
+				crd := devserver.CRD{Group: group, Kind: "Thing", Namespaced: true, Versions: []string{"v1"}}
+				name := "things." + group
+				began := time.Now()
+				if _, err := f.crds.Create(t.Context(), crd.Object(), metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				established := f.established(name).Sub(began)
+				added = append(added, f.expect(began, "Added things.v1."+group)-established)
+
+				began = time.Now()
+				f.update(name, func(spec map[string]any) {
+					v2 := (&unstructured.Unstructured{Object: spec["versions"].([]any)[0].(map[string]any)}).DeepCopy().Object
+					v2["name"], v2["storage"] = "v2", false
+					spec["versions"] = append(spec["versions"].([]any), v2)
+				})
+				changed = append(changed, f.expect(began, "Changed things.v1."+group+" to things.v2."+group))
+
+				began = time.Now()
+				f.update(name, func(spec map[string]any) {
+					spec["versions"].([]any)[1].(map[string]any)["served"] = false
+				})
+				changed = append(changed, f.expect(began, "Changed things.v2."+group+" to things.v1."+group))
+
+				began = time.Now()
+				f.update(name, func(spec map[string]any) {
+					spec["names"].(map[string]any)["categories"] = []any{"all"}
+				})
+				changed = append(changed, f.expect(began, "Changed things.v1."+group))
+
+				began = time.Now()
+				if err := f.crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				removed = append(removed, f.expect(began, "Removed things.v1."+group))
+			}
+			if len(f.told) > 0 {
+				t.Errorf("told as well: %v", <-f.told)
+			}
+			f.waitForNotModified()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			t.Logf("told so long after Established: %v; after a change %v; after DELETE %v", added, changed, removed)
+			t.Logf("answers: %v", f.codes)
+		})
+	}
+}
