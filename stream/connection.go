@@ -27,13 +27,14 @@ var (
 // connection is a watch that the server has accepted.
 type connection struct {
 	watch    watch.Interface
-	events   <-chan watch.Event // of the watch, or read ahead
-	waiting  []watch.Event      // that came from there, and are to be received first
-	gone     chan struct{}      // ends reading ahead; nil without it
-	cancel   context.CancelCauseFunc
+	events   <-chan watch.Event      // of the watch, or read ahead
+	waiting  []watch.Event           // that came from there, and are to be received first
+	gone     chan struct{}           // ends reading ahead; nil without it
+	cancel   context.CancelCauseFunc // of the watch; nil for one that is shared
 	opened   time.Time
 	lifetime time.Duration // that the server was asked for
 	immortal bool          // client-go's fake: its silence means nothing
+	shared   *subscription // the watch, if it is shared, else nil
 
 	accept func(*unstructured.Unstructured) (object, error)
 	wrap   func(error) error
@@ -86,6 +87,7 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 		return c.received(ev, ok)
 	case <-silence:
 		c.err = errSilent
+		c.shared.suspect()
 		return silent{}
 	case <-ctx.Done():
 		return silent{} // the driver looks at ctx first
@@ -95,6 +97,9 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 func (c *connection) received(ev watch.Event, ok bool) input {
 	if !ok {
 		return c.closed(nil)
+	}
+	if c.gone == nil {
+		c.shared.took()
 	}
 	in, err := c.read(ev)
 	if err != nil {
@@ -111,7 +116,8 @@ func (c *connection) closed(err error) input {
 	c.err = err
 	open := time.Since(c.opened)
 	// Servers end watches on their own clock, so a moment early is no surprise.
-	return closed{after: open, planned: open >= c.lifetime-min(time.Second, c.lifetime/10), err: err}
+	planned := open >= c.lifetime-min(time.Second, c.lifetime/10)
+	return closed{after: open, planned: planned || c.shared.wasCut(), err: err}
 }
 
 func (c *connection) read(ev watch.Event) (input, error) {
@@ -185,7 +191,7 @@ func errorOf(o runtime.Object) error {
 	return apierrors.FromObject(o)
 }
 
-// close ends the watch and waits for its goroutine.
+// close ends the watch and waits for its goroutines.
 func (c *connection) close() {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -195,15 +201,25 @@ func (c *connection) close() {
 		for range c.events { // until nobody reads ahead any more
 		}
 	}
-	c.watch.Stop()
-	c.cancel(nil)
+	part(c.watch, c.cancel)
+}
+
+// asked says whether the server was asked for the watch.
+func (c *connection) asked() bool { return c.shared == nil || c.shared.opened }
+
+// part ends a watch and waits for its goroutine. cancel may be nil.
+func part(w watch.Interface, cancel context.CancelCauseFunc) {
+	w.Stop()
+	if cancel != nil {
+		cancel(nil)
+	}
 	// watch.Interface promises that the channel is closed after Stop. Not every
 	// double keeps it (watch.NewProxyWatcher): then there is nothing to wait for.
 	parting := time.NewTimer(partingTime)
 	defer parting.Stop()
 	for {
 		select {
-		case _, ok := <-c.watch.ResultChan():
+		case _, ok := <-w.ResultChan():
 			if !ok {
 				return
 			}

@@ -19,6 +19,7 @@ func (c *connection) readAhead() {
 				if !ok {
 					return
 				}
+				c.shared.took()
 				select {
 				case out <- ev:
 				case <-gone:

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 const (
@@ -38,6 +39,9 @@ var (
 // list reads the page that token stands for.
 func (l *lane) list(ctx context.Context, token string, failures int) input {
 	began := time.Now()
+	if token == "" {
+		l.seat.hold()
+	}
 	in := l.listPage(ctx, metav1.ListOptions{Limit: int64(l.options.PageSize), Continue: token}, pageTimeout<<min(failures, maxDoublings), true)
 	l.requestDone(began, Request{Verb: "list", Continued: token != "", Objects: len(l.items)}, in)
 	return in
@@ -121,17 +125,24 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 		"resourceVersion", o.ResourceVersion, "initialEvents", s.initial, "lifetime", lifetime)
 	began := time.Now()
 	in := l.open(ctx, o, lifetime, openTimeout<<min(s.failures, maxDoublings))
-	l.requestDone(began, Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial}, in)
+	l.requestDone(began, Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial, Shared: l.conn != nil && !l.conn.asked()}, in)
 	return in
 }
 
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
+	joined, mine := l.seat.join(ctx, o.ResourceVersion, o.SendInitialEvents != nil)
+	if joined != nil {
+		l.receives(joined, joined, nil, joined.up.lifetime, joined.up.opened)
+		return opened{}
+	}
 	ctx, wish := l.wishing(ctx)
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel, detach := mine.context(ctx)
 	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
-	answered := noAnswer.Stop()
+	answered, ended := noAnswer.Stop(), detach()
 	switch {
+	case ended != nil:
+		err = ended
 	case !answered:
 		err = context.Cause(ctx)
 	case err == nil && w == nil:
@@ -144,10 +155,21 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 			w.Stop()
 		}
 		cancel(nil)
+		mine.fail()
 		return failed{l.requestError("watch", wish.paced(err))}
 	}
+	if mine != nil {
+		joined = mine.start(l.seat, w, cancel, lifetime)
+		w, cancel = joined, nil
+	}
+	l.receives(w, joined, cancel, lifetime, time.Now())
+	return opened{}
+}
+
+// receives makes w the watch to receive from. If it is shared, shared is the same.
+func (l *lane) receives(w watch.Interface, shared *subscription, cancel context.CancelCauseFunc, lifetime time.Duration, opened time.Time) {
 	l.conn = &connection{
-		watch: w, events: w.ResultChan(), cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
+		watch: w, events: w.ResultChan(), cancel: cancel, lifetime: lifetime, opened: opened, immortal: l.fake, shared: shared,
 		accept: l.accept,
 		wrap:   func(err error) error { return l.requestError("watch", err) },
 		seen: func(kind Type, rv string) {
@@ -157,7 +179,6 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 	if l.writesAhead() {
 		l.conn.readAhead()
 	}
-	return opened{}
 }
 
 // accept takes an object in, if it can be told from others.

@@ -18,6 +18,7 @@ import (
 // Stream watches one resource, across the cluster or in some namespaces. Its
 // methods may be called from any goroutine.
 type Stream struct {
+	dynamic  dynamic.Interface
 	client   dynamic.NamespaceableResourceInterface
 	resource gvr.Resource
 	options  Options
@@ -51,6 +52,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{
+		dynamic:  c,
 		client:   c.Resource(r.GroupVersionResource),
 		resource: r,
 		options:  o,
@@ -127,7 +129,7 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 		}
 	}
 	for _, l := range lanes {
-		l.lists = r.Lists
+		l.lists, l.connections = r.Lists, r.Connections
 	}
 	session, from, err := s.checkpoint(ctx, lanes, from)
 	if err != nil {
