@@ -16,9 +16,10 @@ type Mark struct {
 	told     time.Time
 
 	acked, entered bool
-	next           *Mark   // told after it; nil once it is behind the low-water mark
+	next, prev     *Mark   // told after it and before it; nil once it is behind the low-water mark
 	awaits         int     // marks of the same objects that are not entered, within a snapshot
 	awaited        []*Mark // by these
+	holds          *Mark   // acked with it; nil for none (CoverNew)
 }
 
 // Change is what an event makes of what is known.
@@ -52,8 +53,14 @@ func (m *Mark) Ack() {
 	s.mu.Lock()
 	entered, due := 0, false
 	if !m.acked && !s.over {
+		if m.holds != nil {
+			m.holds.acked = true
+			entered, due = p.advance(m.holds)
+			m.holds = nil
+		}
 		m.acked = true
-		entered, due = p.advance(m)
+		n, moved := p.advance(m)
+		entered, due = entered+n, due || moved
 	}
 	s.mu.Unlock()
 	if due {

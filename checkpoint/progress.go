@@ -160,7 +160,7 @@ func (p *Progress) append(m *Mark, version string, partial bool) {
 	if p.last == nil {
 		p.first = m
 	} else {
-		p.last.next = m
+		p.last.next, m.prev = m, p.last
 	}
 	p.last = m
 }
@@ -192,6 +192,8 @@ func (p *Progress) advance(m *Mark) (entered int, due bool) {
 		m.next = nil // who keeps an event must not keep all that follow
 		if p.first == nil {
 			p.last = nil
+		} else {
+			p.first.prev = nil
 		}
 		began := m.point.snapshot != 0 && m.point.snapshot != p.low.snapshot
 		p.low = m.point

@@ -1,16 +1,21 @@
 package mux
 
-import "log/slog"
+import (
+	"cmp"
+	"log/slog"
+)
 
 // Options change a Mux. The zero value is the default.
 type Options struct {
 	// Overflow says what becomes of events that come faster than the loop takes them:
 	// Block (the default) or Latest. SourceOptions can say otherwise.
 	Overflow Overflow
-	// Events is how many may wait of each source with Block. Zero means 100.
+	// Events is how many may wait of each source with Block, besides the one that the
+	// source then waits with itself. Zero means 100.
 	Events int
 	// Bytes is how much may wait of all sources together with Block, of events as JSON,
-	// more or less. One event of each source may wait in any case. Zero means 64 MiB.
+	// more or less (in memory they take several times that). One event of each source
+	// may wait in any case. Zero means 64 MiB.
 	Bytes int64
 	// Lists is how many sources may read their snapshots at once. Zero means 16.
 	Lists int
@@ -20,7 +25,7 @@ type Options struct {
 	// Mux's methods, Add and Remove among them. If it panics, the source is dropped
 	// and the Logger told. Nil means Fail.
 	OnError func(key string, err error) Decision
-	// Logger is told of sources that end, fail and are tried again. Nil means that
+	// Logger is told of sources that fail and what becomes of them. Nil means that
 	// nothing is logged.
 	Logger *slog.Logger
 }
@@ -37,11 +42,34 @@ type SourceOptions struct {
 type Overflow string
 
 const (
-	// Block makes a source wait once its share of the queue is full. Its server
-	// notices, and may end the watch, which costs a GAP at worst.
+	// Block makes a source wait once its share of the queue is full, until there is
+	// room for half of it. Its server notices, and may end the watch, which costs a GAP
+	// at worst.
 	Block Overflow = "block"
 	// Latest keeps for each object only what is needed to say how it is now, so that
-	// the source is read on whatever the loop does: ...
+	// the source is read on whatever the loop does. What waits of one object becomes one
+	// event, in the place of the newest:
+	//
+	//   - of ADDED and what follows it ADDED, with the newest state,
+	//   - of ADDED and DELETED nothing,
+	//   - of MODIFIED and what follows it that,
+	//   - of DELETED and ADDED of the same uid, as of one that did not match the
+	//     selectors for a while, MODIFIED; objects with different uids, or without any,
+	//     are never merged.
+	//
+	// Event.Coalesced counts the others it stands for. Nothing is merged across GAP
+	// and SYNCED, so that what was told still adds up to what existed at each SYNCED;
+	// but a SYNCED that waits is left out when a GAP comes, and a GAP that comes while
+	// one waits becomes part of that. So up to three states of an object wait at a
+	// time: before a GAP, between it and SYNCED, and after that. Of BOOKMARKs only the
+	// last one waits, and only while it is true. Acks cover what was merged, which
+	// takes no memory in a checkpoint but its own. (A run that goes on from a checkpoint
+	// may say SYNCED at a version up to which a change had been merged with a later one
+	// that was not acked; that one follows. Which objects there are is right even so.)
+	//
+	// An object that changes all the time moves to the end of the queue each time: while
+	// others change as fast, and the loop is slower than all of them, it may have to
+	// wait for long.
 	Latest Overflow = "latest"
 )
 
@@ -49,11 +77,63 @@ const (
 type Decision string
 
 const (
-	// Fail ends the sequence with the error. It is the default.
+	// Fail ends the sequence with a *SourceError. It is the default, and what anything
+	// that is no Decision is taken for.
 	Fail Decision = "fail"
 	// Drop removes the source. Nothing is told of what becomes of its objects.
 	Drop Decision = "drop"
-	// Retry begins the source again after a random wait that grows up to 30 s: where it was, if
-	// it is a Stream, or else anew.
+	// Retry begins the source again after a random wait that grows up to 30 s, as
+	// long as it does not do well for a minute: where it was, if it is a Stream that
+	// has told anything, or else anew. A Stream that goes on where it was tells SYNCED
+	// once it watches again.
 	Retry Decision = "retry"
 )
+
+const (
+	defaultEvents = 100
+	defaultBytes  = 64 << 20
+	defaultLists  = 16
+)
+
+// check returns a copy of o with its defaults filled in.
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	c.Overflow = cmp.Or(c.Overflow, Block)
+	c.Events = cmp.Or(c.Events, defaultEvents)
+	c.Bytes = cmp.Or(c.Bytes, defaultBytes)
+	c.Lists = cmp.Or(c.Lists, defaultLists)
+	if c.OnError == nil {
+		c.OnError = func(string, error) Decision { return Fail }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case c.Bytes < 0:
+		return c, &OptionsError{"Bytes", "give a positive number, or zero for the default"}
+	case c.Lists < 0:
+		return c, &OptionsError{"Lists", "give a positive number, or zero for the default"}
+	}
+	_, err := (&SourceOptions{Overflow: c.Overflow, Events: c.Events}).check(c)
+	return c, err
+}
+
+// check returns a copy of o with what is empty taken from all.
+func (o *SourceOptions) check(all Options) (SourceOptions, error) {
+	var c SourceOptions
+	if o != nil {
+		c = *o
+	}
+	c.Overflow = cmp.Or(c.Overflow, all.Overflow)
+	c.Events = cmp.Or(c.Events, all.Events)
+	switch {
+	case c.Overflow != Block && c.Overflow != Latest:
+		return c, &OptionsError{"Overflow", "it is none of the constants: give Block or Latest"}
+	case c.Events < 0:
+		return c, &OptionsError{"Events", "give a positive number, or zero for the default"}
+	}
+	return c, nil
+}

@@ -35,6 +35,12 @@ type CheckOptions struct {
 	// Transform is what was done to objects before they were told. It gets copies of
 	// the history's.
 	Transform func(*unstructured.Unstructured)
+	// Latest: events that were superseded before they were told may be missing, as
+	// package mux leaves them out with mux.Latest: states in between, and objects that
+	// came and went; and SYNCEDs that a GAP had overtaken. What was told still has to add
+	// up to what existed, at each SYNCED, GAP and BOOKMARK and when all is Settled, and
+	// to come in order. Coalesced is not held against what is missing.
+	Latest bool
 	// Settled: the sequence went on until nothing more could come, so that it must
 	// have told all.
 	Settled bool
@@ -110,7 +116,7 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if err := opts.validate(); err != nil {
 		return err
 	}
-	c := &checker{events: events}
+	c := &checker{events: events, latest: opts.Latest}
 	for _, ns := range namespacesOf(opts) {
 		c.sources = append(c.sources, newSource(c, h, ns, opts))
 	}
@@ -146,6 +152,7 @@ func requestsBackInTime(requests []Request) []*Violation {
 // checker deals the events out to their sources.
 type checker struct {
 	events  []stream.Event
+	latest  bool
 	sources []*source
 	broken  []*Violation
 }
@@ -196,6 +203,9 @@ func (c *checker) synced(i int, ev stream.Event) {
 // wellFormed reports events whose fields contradict each other.
 func (c *checker) wellFormed(i int, ev stream.Event) bool {
 	why := ""
+	if ev.Coalesced != 0 && (ev.Object == nil || ev.Coalesced < 0 || !c.latest) {
+		c.report(ErrInvented, i, "there is nothing that it could stand for besides itself")
+	}
 	if r := c.events[0].Resource; ev.Resource.GroupVersionResource != r.GroupVersionResource {
 		c.report(ErrInvented, i, "it is of another resource than the first event, "+r.String())
 	}

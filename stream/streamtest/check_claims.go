@@ -22,6 +22,10 @@ func (s *source) bookmark(i int, ev stream.Event) {
 // upTo checks the claim that everything up to rv has been told, and keeps the
 // worlds in which it has.
 func (s *source) upTo(i int, rv, claim string) {
+	if s.opts.Latest {
+		s.latestUpTo(i, rv, claim)
+		return
+	}
 	var fit []world
 	for _, w := range s.worlds {
 		pos, ok := s.timelines[w.epoch].position(rv)

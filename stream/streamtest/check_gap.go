@@ -56,7 +56,7 @@ func (s *source) difference(i int, ev stream.Event) {
 // one by one before they are SYNCED, which does not show.
 func (s *source) marking(ev stream.Event) *problem {
 	switch {
-	case s.joint || s.opts.IndexNone && ev.Type == stream.Added:
+	case s.joint || s.opts.Latest || s.opts.IndexNone && ev.Type == stream.Added:
 		return nil
 	case s.phase == initial && s.opts.Now:
 		return &problem{ErrSilent, "what exists is not to be told before SYNCED if the start is now"}
@@ -86,7 +86,7 @@ func (s *source) news(w world, ev stream.Event) *problem {
 		return &problem{ErrInvented, "the object is known: a change of it is MODIFIED"}
 	case !known && ev.Type == stream.Modified && !s.unknown && !s.hides(key):
 		return &problem{ErrInvented, "the object is not known: it is ADDED"}
-	case s.opts.IndexNone && !s.joint && ev.Type == stream.Modified:
+	case s.opts.IndexNone && !s.joint && !s.opts.Latest && ev.Type == stream.Modified:
 		return &problem{ErrInvented, "without an index there is nothing that it could differ from"}
 	case known && older(now.rv, was.rv) && !s.mayGoBack(w):
 		return &problem{ErrBackInTime, "version " + was.rv + " of it is known"}
@@ -126,7 +126,7 @@ func (s *source) goneNews(w world, ev stream.Event) *problem {
 		return &problem{ErrInvented, "the object is not known"}
 	case was.uid != ev.Object.GetUID():
 		return &problem{ErrRemoval, fmt.Sprintf("the object that is known has the uid %q", was.uid)}
-	case was.rv != ev.ResourceVersion:
+	case was.rv != ev.ResourceVersion && !(s.opts.Latest && s.was(ev)):
 		return &problem{ErrInvented, "the version that is known is " + was.rv}
 	}
 	if !identityOnly(ev.Object) {
@@ -215,6 +215,8 @@ func (s *source) toldAgain(ev stream.Event) *problem {
 		return nil // it may have been told otherwise
 	}
 	switch {
+	case s.opts.Latest && ev.Coalesced > 0:
+		return nil // it may have been told otherwise in between
 	case ok && t.index > s.opened:
 		return &problem{ErrRepeated, "it has been told before"}
 	case s.rewound:

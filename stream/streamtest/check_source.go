@@ -136,15 +136,18 @@ func (s *source) event(i int, ev stream.Event) {
 	case stream.Bookmark:
 		s.bookmark(i, ev)
 	default:
-		if s.phase == live && ev.Inferred && !s.replaced(i, ev) {
+		if s.phase == live && ev.Inferred && !s.replaced(i, ev) && !s.replacedSometime(ev) {
 			s.report(ErrSilent, i, "it is inferred, but there was no GAP")
 			s.flush()
 			s.open(i)
 			s.hidden = true
 		}
-		if s.phase == live {
+		switch {
+		case s.phase == live && s.opts.Latest:
+			s.latest(i, ev)
+		case s.phase == live:
 			s.live(i, ev)
-		} else {
+		default:
 			s.difference(i, ev)
 		}
 	}
@@ -239,7 +242,7 @@ func (s *source) settled() {
 	last := len(s.timelines) - 1
 	w := slices.MaxFunc(s.worlds, func(a, b world) int { return a.epoch - b.epoch })
 	for _, other := range s.worlds {
-		if other.epoch == w.epoch && len(s.due(other, len(s.timelines[other.epoch]))) == 0 {
+		if other.epoch == w.epoch && !s.opts.Latest && len(s.due(other, len(s.timelines[other.epoch]))) == 0 {
 			w = other
 		}
 	}
@@ -248,6 +251,10 @@ func (s *source) settled() {
 		return
 	}
 	if w.epoch < last {
+		return
+	}
+	if s.opts.Latest {
+		s.addsUp(len(s.events), map[int]int{w.epoch: len(s.timelines[w.epoch])}, "nothing more comes")
 		return
 	}
 	for _, e := range s.due(w, len(s.timelines[w.epoch])) {

@@ -2,6 +2,7 @@ package streamtest
 
 import (
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +38,16 @@ func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) R
 	}
 	rec.End = time.Now()
 	return rec
+}
+
+// BySource deals the events of a merged sequence out to their sources (Event.Source,
+// as package mux sets it), so that each can be checked by itself.
+func BySource(events []stream.Event) map[string][]stream.Event {
+	each := map[string][]stream.Event{}
+	for _, ev := range events {
+		each[ev.Source] = append(each[ev.Source], ev)
+	}
+	return each
 }
 
 // Texts is Text of each event, for comparing sequences with cmp.Diff.
@@ -80,6 +91,9 @@ func text(ev stream.Event, uid bool) string {
 	}
 	if ev.Inferred {
 		b.WriteString(" inferred")
+	}
+	if ev.Coalesced > 0 {
+		b.WriteString(" coalesced " + strconv.Itoa(ev.Coalesced))
 	}
 	if ev.Object == nil && ev.Namespace != "" {
 		b.WriteString(" in " + ev.Namespace)

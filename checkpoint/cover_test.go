@@ -1,0 +1,113 @@
+package checkpoint_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// kept is what a Store has after steps on the marks of these events, each told
+// live: "+a@5" that a exists, "-a@6" that it does not.
+func kept(t *testing.T, events []string, steps func(marks map[string]*checkpoint.Mark)) (version string, objects map[string]string, st checkpoint.Status) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := checkpoint.NewMemory()
+		tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := tracker.Begin(t.Context(), "k", checkpoint.Identity{Resource: "widgets", Objects: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.Progress("")
+		p.Mark("1", false).Ack() // SYNCED
+		marks := map[string]*checkpoint.Mark{}
+		for _, ev := range events {
+			o := checkpoint.Object{Name: ev[1:2], UID: types.UID(ev[1:2]), ResourceVersion: ev[3:]}
+			switch ev[0] {
+			case '+':
+				if err := p.Ahead(t.Context(), []checkpoint.Object{o}); err != nil {
+					t.Fatal(err)
+				}
+				p.Note(checkpoint.Change{Object: o})
+			case '~':
+				p.Note(checkpoint.Change{Object: o})
+			case '-':
+				p.Note(checkpoint.Change{Object: o, Gone: true})
+			}
+			marks[ev] = p.Mark(ev[3:], false)
+		}
+		steps(marks)
+		st = s.Status()
+		s.End()
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c, err := store.Load(t.Context(), "k")
+		if err != nil || c == nil {
+			t.Fatalf("nothing is kept: %v", err)
+		}
+		version, objects = c.Position.ResourceVersions[""], map[string]string{}
+		for _, o := range c.Position.Objects {
+			what := o.ResourceVersion
+			if o.Unacked {
+				what += " unacked"
+			}
+			objects[o.Name] = what
+		}
+	})
+	return version, objects, st
+}
+
+func TestCover(t *testing.T) {
+	type marks = map[string]*checkpoint.Mark
+	tests := []struct {
+		events  []string
+		steps   func(marks)
+		version string
+		objects map[string]string
+		unacked int
+		why     string
+	}{
+		{[]string{"+a@2", "~a@3", "~a@4"}, func(m marks) { m["+a@2"].Ack(); m["~a@4"].Cover(m["~a@3"]) },
+			"3", map[string]string{"a": "2"}, 1, "a is as it was told; that it has changed comes with 4"},
+		{[]string{"+a@2", "~a@3", "~a@4"}, func(m marks) { m["+a@2"].Ack(); m["~a@4"].Cover(m["~a@3"]); m["~a@4"].Ack() },
+			"4", map[string]string{"a": "4"}, 0, "an ack covers both"},
+		{[]string{"+a@2", "+b@3", "~a@4"}, func(m marks) { m["~a@4"].CoverNew(m["+a@2"]); m["+b@3"].Ack() },
+			"1", map[string]string{"a": "2 unacked", "b": "3 unacked"}, 3, "at 3 there was an a: nothing goes past it"},
+		{[]string{"+a@2", "+b@3", "~a@4", "~a@5"}, func(m marks) {
+			m["~a@4"].CoverNew(m["+a@2"])
+			m["~a@5"].CoverNew(m["~a@4"])
+			m["+b@3"].Ack()
+			m["~a@5"].Ack()
+		}, "5", map[string]string{"a": "5", "b": "3"}, 0, "of any number the first holds back, until the last is acked"},
+		{[]string{"+b@2", "+a@3", "-a@4"}, func(m marks) { m["-a@4"].Undo(m["+a@3"]); m["+b@2"].Ack() },
+			"4", map[string]string{"b": "2"}, 0, "what came and went is as if it had never been"},
+		{[]string{"+b@2", "+a@3", "~a@4", "-a@5"}, func(m marks) { m["~a@4"].CoverNew(m["+a@3"]); m["-a@5"].Undo(m["~a@4"]); m["+b@2"].Ack() },
+			"5", map[string]string{"b": "2"}, 0, "what had changed in between, too"},
+		{[]string{"+a@2", "-a@3"}, func(m marks) { m["-a@3"].Undo(m["+a@2"]) },
+			"3", map[string]string{}, 0, "with nothing before it"},
+		{[]string{"+a@2", "~a@3"}, func(m marks) {
+			m["~a@3"].Cover(nil)
+			m["~a@3"].Undo(m["~a@3"])
+			(*checkpoint.Mark)(nil).Cover(m["+a@2"])
+			(*checkpoint.Mark)(nil).Void()
+		},
+			"1", map[string]string{"a": "2 unacked"}, 2, "nothing covers nothing"},
+		{[]string{"+b@2", "=x@3", "=x@4"}, func(m marks) { m["=x@3"].Void(); m["=x@4"].Void(); m["+b@2"].Ack() },
+			"4", map[string]string{"b": "2"}, 0, "bookmarks that are not told"},
+		{[]string{"+a@2", "~a@3"}, func(m marks) { m["+a@2"].Ack(); m["~a@3"].Ack(); m["~a@3"].Cover(m["+a@2"]); m["~a@3"].Void() },
+			"3", map[string]string{"a": "3"}, 0, "what is acked is acked"},
+	}
+	for _, tt := range tests {
+		version, objects, st := kept(t, tt.events, tt.steps)
+		if diff := cmp.Diff(tt.objects, objects); diff != "" || version != tt.version || st.Unacked != tt.unacked {
+			t.Errorf("%s: at %s, %d unacked, want %s, %d (-want +got):\n%s", tt.why, version, st.Unacked, tt.version, tt.unacked, diff)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package mux_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// endless tells the same event as fast as it is taken, of a thousand objects, until
+// so many have been told by all.
+type endless struct {
+	key    string
+	events []stream.Event
+	left   *atomic.Int64
+}
+
+func (e endless) Key() string { return e.key }
+
+func (e endless) Events(context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		for i := 0; e.left.Add(-1) >= 0; i++ {
+			if !yield(e.events[i%len(e.events)], nil) {
+				return
+			}
+		}
+	}
+}
+
+// BenchmarkMerge is what merging costs for each event that a source tells.
+func BenchmarkMerge(b *testing.B) {
+	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+		for _, n := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("%s/sources=%d", overflow, n), func(b *testing.B) {
+				var left atomic.Int64
+				left.Store(int64(b.N))
+				var sources []mux.Source
+				for i := range n {
+					e := endless{key: fmt.Sprint(i), left: &left}
+					for j := range 1000 {
+						e.events = append(e.events, stream.Event{Type: stream.Modified, Object: object(fmt.Sprint(j), "u", "1")})
+					}
+					sources = append(sources, e)
+				}
+				m, err := mux.New(&mux.Options{Overflow: overflow}, sources...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				told := 0
+				for ev, err := range m.Events(b.Context()) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					told += 1 + ev.Coalesced
+				}
+				if told != b.N {
+					b.Fatalf("%d of %d events have been told", told, b.N)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}

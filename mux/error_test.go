@@ -1,0 +1,253 @@
+package mux_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+var errBroken = errors.New("broken")
+
+func panicking(key string) *scripted {
+	return &scripted{key: key, play: func(_ context.Context, put func(stream.Event) bool) error {
+		put(modified("x", "1"))
+		panic(errBroken)
+	}}
+}
+
+func TestOnError(t *testing.T) {
+	tests := []struct {
+		name    string
+		source  *scripted
+		onError func(m *mux.Mux) mux.Decision
+		want    string // that the sequence ends with
+		left    []string
+		log     string
+		why     string
+	}{
+		{"nobody asks", ending("bad", errBroken, modified("x", "1")), nil, `the source "bad" has failed: broken`, []string{"bad", "good"}, "ends the sequence", "no failure goes unseen"},
+		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail }, `the source "bad" has failed: broken`, []string{"bad", "good"}, "ends the sequence", "as asked for"},
+		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" }, `the source "bad" has failed: broken`, []string{"bad", "good"}, "", "who says nothing does not want to go on"},
+		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "is dropped", "the others go on"},
+		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "", []string{"good"}, "oops", "the others go on, and it is reported"},
+		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "panicked: broken", "it takes nobody with it"},
+		{"a source that panics ends it", panicking("bad"), nil, `the source "bad" has failed: the source "bad" panicked: broken`, []string{"bad", "good"}, "", "by default"},
+		{"exchange", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision {
+			if !m.Remove("bad") || m.Add(telling("bad", modified("x", "2")), nil) != nil {
+				panic("it can't be exchanged")
+			}
+			return mux.Retry // of what is no more
+		}, "", []string{"bad", "good"}, "", "another one of its key is another one"},
+		{"stop", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision { m.Stop(); return mux.Retry }, "", []string{"bad", "good"}, "", "Stop is heard in there"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				o := &mux.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+				var m *mux.Mux
+				asked, told := 0, 0
+				if tt.onError != nil {
+					o.OnError = func(key string, err error) mux.Decision {
+						if asked++; key != "bad" || !errors.Is(err, errBroken) || told != 1 {
+							t.Errorf("asked of %s, %v, after %d events", key, err, told)
+						}
+						return tt.onError(m)
+					}
+				}
+				m = newMux(t, o, tt.source, telling("good", synced()))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTimeUp)
+				defer cancel()
+				var last error
+				for ev, err := range m.Events(ctx) {
+					if err != nil && err != errTimeUp {
+						last = err
+					}
+					if ev.Source == "bad" && ev.ResourceVersion == "1" {
+						told++
+					}
+				}
+				got := ""
+				if last != nil {
+					got = last.Error()
+					var failed *mux.SourceError
+					if !errors.As(last, &failed) || failed.Key != "bad" || !errors.Is(last, errBroken) {
+						t.Errorf("%s: it is a %T", tt.why, last)
+					}
+				}
+				if got != tt.want || told != 1 || tt.onError != nil && asked != 1 {
+					t.Errorf("%s: it ended with %q, told %d, asked %d", tt.why, got, told, asked)
+				}
+				var left []string
+				for _, s := range m.Status().Sources {
+					left = append(left, s.Key)
+				}
+				if diff := cmp.Diff(tt.left, left); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				if !strings.Contains(log.String(), tt.log) {
+					t.Errorf("%s: the log has %s", tt.why, log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestRetryGrows: the waits grow, are shown, and begin small again after a minute
+// that went well.
+func TestRetryGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begun []time.Time
+		source := &scripted{key: "a", play: func(_ context.Context, put func(stream.Event) bool) error {
+			begun = append(begun, time.Now())
+			put(synced())
+			if len(begun) == 12 {
+				time.Sleep(61 * time.Second)
+			}
+			return errBroken
+		}}
+		var mu sync.Mutex
+		var attempts []int
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }}, source)
+		for _, err := range m.Events(anHour(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !m.AllSynced() {
+				t.Error("its SYNCED has been told")
+			}
+			if len(begun) == 16 {
+				break
+			}
+			go func() {
+				synctest.Wait()
+				if s := m.Status().Sources[0]; s.State == stream.Backoff {
+					if s.Err != errBroken || s.NextTry.Before(time.Now()) || time.Until(s.NextTry) > 30*time.Second || m.AllSynced() {
+						t.Errorf("the status is %+v", s)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					attempts = append(attempts, s.Attempt)
+				}
+			}()
+		}
+		var long bool
+		for i := 1; i < len(begun); i++ {
+			wait := begun[i].Sub(begun[i-1])
+			most := min(time.Second<<min(i-1, 10), 30*time.Second)
+			switch {
+			case i == 12:
+				most = 61*time.Second + time.Second
+			case i > 12:
+				most = time.Second << (i - 12)
+			}
+			if wait > most {
+				t.Errorf("wait %d is %v, want at most %v", i, wait, most)
+			}
+			long = long || wait > 4*time.Second && i != 12
+		}
+		if !long {
+			t.Error("the waits did not grow")
+		}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(attempts) < 8 || slices.Max(attempts) < 8 {
+			t.Errorf("the attempts are %v", attempts)
+		}
+	})
+}
+
+// TestRetryResumes: a Stream goes on where it was.
+func TestRetryResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		for _, name := range []string{"a", "b", "c"} {
+			srv.Put(widgets(), "default", name)
+		}
+		s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, InitialList: stream.ListPaged})
+		var failures []error
+		var resume *streamtest.Resume
+		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
+			failures = append(failures, err)
+			if resume == nil {
+				p := s.Position()
+				resume = &streamtest.Resume{ResourceVersions: p.ResourceVersions}
+				for _, o := range p.Objects {
+					resume.Objects = append(resume.Objects, streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
+				}
+			}
+			return mux.Retry
+		}}, s)
+		go func() {
+			time.Sleep(time.Minute)
+			if err := srv.Do("unauthorized"); err != nil {
+				t.Error(err)
+			}
+			if err := srv.Do("close watches"); err != nil {
+				t.Error(err)
+			}
+			_, _ = srv.Delete(widgets(), "default", "a")
+			srv.Put(widgets(), "default", "b", "spec.n=1")
+			time.Sleep(time.Minute)
+			if err := srv.Do("authorized"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(5 * time.Minute)
+			m.Drain()
+		}()
+		split := -1
+		rec := streamtest.Record(m.Events(anHour(t)), nil)
+		if rec.Err != nil || len(failures) == 0 || !errors.As(failures[0], new(*stream.GaveUpError)) {
+			t.Fatalf("it ended with %v after %v", rec.Err, failures)
+		}
+		for i, ev := range rec.Events {
+			if ev.Type == stream.Synced {
+				split = i + 1
+				break
+			}
+		}
+		h := srv.History(widgets(), streamtest.Scope{})
+		if err := streamtest.Check(h, rec.Events[:split], nil); err != nil {
+			t.Error(err)
+		}
+		if err := streamtest.Check(h, rec.Events[split:], &streamtest.CheckOptions{From: resume, Settled: true}); err != nil {
+			t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(rec.Events), "\n"))
+		}
+	})
+}
+
+// TestRetryBeginsAnew: one that has told nothing begins as it was asked to.
+func TestRetryBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		srv.Put(widgets(), "default", "a")
+		if err := srv.Apply("watch 1: 403"); err != nil {
+			t.Fatal(err)
+		}
+		s := newStream(t, srv, widgets(), &stream.Options{Start: stream.Now(), InitialList: stream.ListPaged})
+		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
+			srv.Put(widgets(), "default", "b")
+			return mux.Retry
+		}}, s)
+		for ev, err := range m.Events(anHour(t)) {
+			if err != nil || ev.Type != stream.Synced {
+				t.Errorf("it was told %s, %v, want SYNCED only", streamtest.Text(ev), err)
+			}
+			time.AfterFunc(time.Minute, m.Stop)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package mux_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func TestNewRefuses(t *testing.T) {
+	a := telling("a")
+	tests := []struct {
+		options *mux.Options
+		sources []mux.Source
+		want    error // of its type, if it is not one of the variables
+		why     string
+	}{
+		{nil, nil, nil, "sources may come later"},
+		{&mux.Options{Overflow: "both"}, nil, &mux.OptionsError{}, "no such overflow"},
+		{&mux.Options{Events: -1}, nil, &mux.OptionsError{}, "fewer than none"},
+		{&mux.Options{Bytes: -1}, nil, &mux.OptionsError{}, "fewer than none"},
+		{&mux.Options{Lists: -1}, nil, &mux.OptionsError{}, "fewer than none"},
+		{nil, []mux.Source{nil}, mux.ErrNoSource, "nobody is there"},
+		{nil, []mux.Source{telling("")}, mux.ErrNoKey, "it could not be told from another"},
+		{nil, []mux.Source{a, telling("a")}, &mux.DuplicateKeyError{}, "which of them?"},
+	}
+	for _, tt := range tests {
+		_, err := mux.New(tt.options, tt.sources...)
+		if !errors.Is(err, tt.want) && reflect.TypeOf(err) != reflect.TypeOf(tt.want) {
+			t.Errorf("%s: %v, want %T", tt.why, err, tt.want)
+		}
+	}
+	m := newMux(t, nil)
+	for _, o := range []mux.SourceOptions{{Overflow: "both"}, {Events: -1}} {
+		if err := m.Add(a, &o); !errors.As(err, new(*mux.OptionsError)) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if m.AllSynced() || m.Remove("a") {
+		t.Error("there is no source")
+	}
+}
+
+// TestEnds ends a range in every way there is. That no goroutine is left is seen by
+// the bubble.
+func TestEnds(t *testing.T) {
+	failed := errors.New("failed")
+	tests := []struct {
+		name        string
+		do          func(m *mux.Mux, cancel func(), n int) (leave bool) // in the body, at event n
+		want        error
+		least, most int // events
+		why         string
+	}{
+		{"ctx", func(_ *mux.Mux, cancel func(), n int) bool { cancel(); return false }, errTimeUp, 1, 1, "at once, whatever waits"},
+		{"break", func(*mux.Mux, func(), int) bool { return true }, nil, 1, 1, "the caller has had enough"},
+		{"stop", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Stop(); return false }, nil, 1, 1, "what waits is not told"},
+		{"drain", func(m *mux.Mux, _ func(), _ int) bool { synctest.Wait(); m.Drain(); m.Drain(); return false }, nil, 22, 22, "what is being told, and of each two that wait and one that does not fit"},
+		{"drain and stop", func(m *mux.Mux, _ func(), n int) bool {
+			m.Drain()
+			if n == 3 {
+				m.Stop()
+			}
+			return false
+		}, nil, 3, 3, "Stop is the stronger word"},
+		{"stop and drain", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Drain(); return false }, nil, 1, 1, "in any order"},
+		{"drain and ctx", func(m *mux.Mux, cancel func(), n int) bool {
+			m.Drain()
+			if n == 3 {
+				cancel()
+			}
+			return false
+		}, errTimeUp, 3, 3, "who drains can be hurried"},
+		{"remove all but one that ends", func(m *mux.Mux, _ func(), n int) bool {
+			if n == 1 {
+				synctest.Wait()
+				for i := range 7 {
+					m.Remove(fmt.Sprint(i))
+				}
+				if err := m.Add(ending("short", nil, synced()), nil); err != nil {
+					panic(err)
+				}
+			}
+			return false
+		}, nil, 2, 2, "all that are left have ended"},
+		{"fail", func(m *mux.Mux, _ func(), n int) bool {
+			if n == 1 {
+				if err := m.Add(ending("short", failed), nil); err != nil {
+					panic(err)
+				}
+			}
+			return false
+		}, failed, 1, 100, "a failure is everybody's, by default"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sources []mux.Source
+				var all []*scripted
+				for i := range 7 {
+					var events []stream.Event
+					for j := range 100 {
+						events = append(events, modified("x", fmt.Sprint(j)))
+					}
+					all = append(all, telling(fmt.Sprint(i), events...))
+					sources = append(sources, all[i])
+				}
+				m := newMux(t, &mux.Options{Events: 2}, sources...)
+				for range 3 { // it can be ranged over again
+					ctx, cancel := context.WithCancelCause(t.Context())
+					n, last := 0, error(nil)
+					for _, err := range m.Events(ctx) {
+						if err != nil {
+							last = err
+							break
+						}
+						if n++; tt.do(m, func() { cancel(errTimeUp) }, n) {
+							break
+						}
+					}
+					for _, s := range all {
+						if s.isOpen() {
+							t.Errorf("the source %s is still told", s.key)
+						}
+					}
+					if !errors.Is(last, tt.want) || n < tt.least || n > tt.most {
+						t.Errorf("%s: it ended with %v after %d events, want %v after %d to %d", tt.why, last, n, tt.want, tt.least, tt.most)
+					}
+					if st := m.Status(); st.Queued != 0 || st.Bytes != 0 {
+						t.Errorf("it ended, and the status is %+v", st)
+					}
+					cancel(nil)
+					m.Remove("short")
+					if len(m.Status().Sources) == 0 {
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPanicInBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := telling("a", modified("x", "1"), modified("x", "2"))
+		m := newMux(t, nil, a)
+		func() {
+			defer func() {
+				if recover() != "body" {
+					t.Error("the panic is lost")
+				}
+			}()
+			for range m.Events(anHour(t)) {
+				panic("body")
+			}
+		}()
+		if a.isOpen() {
+			t.Error("the source is still told")
+		}
+		for range m.Events(anHour(t)) {
+			break // it is not busy
+		}
+	})
+}
+
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMux(t, nil, telling("a", synced()))
+		for range m.Events(anHour(t)) {
+			for _, err := range m.Events(anHour(t)) {
+				if !errors.Is(err, stream.ErrBusy) {
+					t.Errorf("a second range: %v", err)
+				}
+			}
+			break
+		}
+	})
+}
+
+// TestWaitsForSources: without any the Mux waits.
+func TestWaitsForSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMux(t, nil)
+		begun := time.Now()
+		go func() {
+			time.Sleep(time.Minute)
+			if err := m.Add(ending("a", nil, synced()), nil); err != nil {
+				t.Error(err)
+			}
+		}()
+		n := 0
+		for _, err := range m.Events(anHour(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != 1 || time.Since(begun) != time.Minute {
+			t.Errorf("%d events after %v", n, time.Since(begun))
+		}
+	})
+}
+
+// TestStreams merges Streams.
+func TestStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets(), gadgets())
+		for i := range 20 {
+			srv.Put(widgets(), "default", fmt.Sprint("w", i))
+			srv.Put(gadgets(), "default", fmt.Sprint("g", i))
+		}
+		m := newMux(t, nil, newStream(t, srv, widgets(), nil), newStream(t, srv, gadgets(), nil))
+		syncs := 0
+		rec := streamtest.Record(m.Events(anHour(t)), func(ev stream.Event) bool {
+			if ev.Type == stream.Synced {
+				if syncs++; m.AllSynced() != (syncs == 2) {
+					t.Errorf("after %d SYNCED, AllSynced is %v", syncs, m.AllSynced())
+				}
+				if syncs == 2 {
+					srv.Put(widgets(), "default", "w0", "spec.n=1")
+					_, _ = srv.Delete(gadgets(), "default", "g1")
+					go func() {
+						time.Sleep(time.Minute)
+						m.Drain()
+					}()
+				}
+			}
+			return false
+		})
+		if rec.Err != nil {
+			t.Fatal(rec.Err)
+		}
+		for key, r := range map[string]stream.Event{"widgets.example.com": {Resource: widgets()}, "gadgets.example.com": {Resource: gadgets()}} {
+			events := streamtest.BySource(rec.Events)[key]
+			if len(events) != 22 {
+				t.Errorf("%d events of %s", len(events), key)
+			}
+			if err := streamtest.Check(srv.History(r.Resource, streamtest.Scope{}), events, &streamtest.CheckOptions{Settled: true}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestAllSynced: it is what the loop has been told, of all that there are.
+func TestAllSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gap := stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: stream.GapExpired}}
+		m := newMux(t, nil, telling("a", synced(), gap, synced()))
+		for range 2 { // each range for itself
+			var got []bool
+			for ev, err := range m.Events(anHour(t)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait() // what waits does not count
+				got = append(got, m.AllSynced())
+				if st := m.Status(); st.AllSynced != m.AllSynced() || ev.Source == "a" && st.Sources[0].Synced != (ev.Type == stream.Synced) {
+					t.Errorf("the status is %+v", st)
+				}
+				switch len(got) {
+				case 3:
+					if err := m.Add(telling("b", modified("x", "1"), synced()), nil); err != nil {
+						t.Fatal(err)
+					}
+					if m.AllSynced() {
+						t.Error("there is one more")
+					}
+				case 4:
+					m.Remove("b")
+					if !m.AllSynced() {
+						t.Error("it does not count any more")
+					}
+					m.Stop()
+				}
+			}
+			if want := []bool{true, false, true, false}; !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		}
+	})
+}

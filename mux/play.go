@@ -1,0 +1,127 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// starter returns what starts the goroutine of a source, with m.mu held. The
+// goroutines are among all, and end when ctx does.
+func (m *Mux) starter(ctx context.Context, all *sync.WaitGroup) func(*source, time.Duration) {
+	return func(s *source, wait time.Duration) {
+		ctx, stop := context.WithCancelCause(ctx)
+		done, predecessor := make(chan struct{}), m.leaving[s.key]
+		s.live, s.stop, s.done = true, stop, done
+		s.state = telling
+		if wait > 0 {
+			s.state, s.next = pausing, time.Now().Add(wait)
+		}
+		m.running++
+		all.Go(func() {
+			defer close(done)
+			defer stop(nil)
+			if predecessor != nil {
+				<-predecessor // it has been told to end, and has the same key
+			}
+			m.play(ctx, s, wait)
+		})
+	}
+}
+
+var errGoexit = errors.New("its goroutine was ended (runtime.Goexit)")
+
+// play lets a source tell until it ends.
+func (m *Mux) play(ctx context.Context, s *source, wait time.Duration) {
+	var err error
+	returned := false
+	defer func() {
+		if !returned {
+			p := recover()
+			if p == nil {
+				p = errGoexit
+			}
+			err = &PanicError{Key: s.key, Value: p, Stack: debug.Stack()}
+		}
+		m.left(s, err, ctx.Err() == nil)
+	}()
+	if pause(ctx, wait) {
+		err = m.tell(ctx, s)
+	}
+	returned = true
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (m *Mux) tell(ctx context.Context, s *source) error {
+	resumed := false
+	events := func() iter.Seq2[stream.Event, error] {
+		m.mu.Lock()
+		s.state, s.began, s.next, s.err = telling, time.Now(), time.Time{}, nil
+		goOn := s.told && !s.anew
+		m.mu.Unlock()
+		src, ok := s.Source.(resumable)
+		if !ok {
+			return s.Events(ctx)
+		}
+		r := stream.Range{Lists: m.lists, Connections: m.connections}
+		if goOn {
+			// What is queued has been told, as far as its Position is concerned.
+			if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {
+				r.Start, resumed = func() stream.Start { return stream.From(p) }, true
+			}
+		}
+		return src.EventsWith(ctx, r)
+	}
+	for ev, err := range events() {
+		if err != nil {
+			var bad *stream.OptionsError
+			if resumed && errors.As(err, &bad) { // it can't begin there
+				m.mu.Lock()
+				s.anew = true
+				m.mu.Unlock()
+			}
+			return err
+		}
+		if !m.put(ctx, s, ev) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// left notes that the goroutine of a source ends, by itself or not.
+func (m *Mux) left(s *source, err error, byItself bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.live = false
+	m.running--
+	switch {
+	case s.removed:
+		if m.leaving[s.key] == s.done {
+			delete(m.leaving, s.key)
+		}
+	case byItself:
+		m.queue(s, item{end: true, err: err})
+	default:
+		s.state = stopped
+	}
+	m.notify()
+}
