@@ -179,3 +179,11 @@ func (m *Mux) AllSynced() bool {
 	defer m.mu.Unlock()
 	return len(m.sources) > 0 && m.unsynced == 0
 }
+
+// has says whether s is a source.
+func (m *Mux) has(s Source) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.sources[s.Key()]
+	return of != nil && of.Source == s
+}

@@ -65,6 +65,7 @@ func TestEnds(t *testing.T) {
 		{"stop", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Stop(); return false }, nil, 1, 1, "what waits is not told"},
 		{"drain", func(m *mux.Mux, _ func(), _ int) bool { synctest.Wait(); m.Drain(); m.Drain(); return false }, nil, 22, 22, "what is being told, and of each two that wait and one that does not fit"},
 		{"drain and stop", func(m *mux.Mux, _ func(), n int) bool {
+			synctest.Wait() // all have told what they may
 			m.Drain()
 			if n == 3 {
 				m.Stop()
@@ -73,6 +74,7 @@ func TestEnds(t *testing.T) {
 		}, nil, 3, 3, "Stop is the stronger word"},
 		{"stop and drain", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Drain(); return false }, nil, 1, 1, "in any order"},
 		{"drain and ctx", func(m *mux.Mux, cancel func(), n int) bool {
+			synctest.Wait() // all have told what they may
 			m.Drain()
 			if n == 3 {
 				cancel()

@@ -10,6 +10,9 @@ import (
 
 // Status is what a Mux and its sources are doing.
 type Status struct {
+	// Followed is what is known of what Follow follows, sorted by resource and name.
+	// It is empty for other Muxes.
+	Followed []Followed
 	// AllSynced is what Mux.AllSynced returns.
 	AllSynced bool
 	// Queued is how many events wait for the loop, and Bytes how large they are as

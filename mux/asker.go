@@ -1,0 +1,140 @@
+package mux
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// askTimeout is how long an answer may take.
+const askTimeout = 10 * time.Second
+
+// asker asks the server what may be watched: with reviews, where it has them
+// (authorization.k8s.io), else by trying.
+type asker struct {
+	client dynamic.Interface
+	no     *reviewless
+}
+
+// reviewless says which reviews the server has turned out not to have.
+type reviewless struct{ access, rules atomic.Bool }
+
+func newAsker(c dynamic.Interface) asker { return asker{c, &reviewless{}} }
+
+var (
+	accessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
+	rulesReviews  = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectrulesreviews"}
+)
+
+// mayWatch says whether a resource may be listed and watched in a namespace, or if
+// that is empty across the cluster.
+func (a asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if a.no.access.Load() {
+		return a.try(ctx, r, namespace)
+	}
+	for _, verb := range []string{"list", "watch"} {
+		yes, err := a.access(ctx, r, namespace, verb)
+		if isUnserved(err) {
+			a.no.access.Store(true)
+			return a.try(ctx, r, namespace)
+		}
+		if err != nil || !yes {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (a asker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
+	review, err := a.client.Resource(accessReviews).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": map[string]any{
+			"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
+		}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	yes, said, err := unstructured.NestedBool(review.Object, "status", "allowed")
+	if err == nil && !said { // as client-go's fakes, which keep the question
+		err = apierrors.NewMethodNotSupported(accessReviews.GroupResource(), "create")
+	}
+	return yes, err
+}
+
+// try lists one object. Whether it may be watched as well only a watch can tell.
+func (a asker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rules are what may be done in a namespace.
+type rules []rule
+
+type rule struct{ verbs, groups, resources []string }
+
+// rules returns those of a namespace, and whether those are all there are.
+func (a asker) rules(ctx context.Context, namespace string) (rules, bool) {
+	if a.no.rules.Load() {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	review, err := a.client.Resource(rulesReviews).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+		"spec": map[string]any{"namespace": namespace},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		if isUnserved(err) {
+			a.no.rules.Store(true)
+		}
+		return nil, false
+	}
+	incomplete, said, _ := unstructured.NestedBool(review.Object, "status", "incomplete")
+	list, _, err := unstructured.NestedSlice(review.Object, "status", "resourceRules")
+	var found rules
+	for _, one := range list {
+		of, ok := one.(map[string]any)
+		if names, _, _ := unstructured.NestedStringSlice(of, "resourceNames"); !ok || len(names) > 0 {
+			continue // of single objects
+		}
+		verbs, _, _ := unstructured.NestedStringSlice(of, "verbs")
+		groups, _, _ := unstructured.NestedStringSlice(of, "apiGroups")
+		resources, _, _ := unstructured.NestedStringSlice(of, "resources")
+		found = append(found, rule{verbs, groups, resources})
+	}
+	return found, err == nil && said && !incomplete
+}
+
+// allow says whether they let one list and watch a resource.
+func (rs rules) allow(r gvr.Resource) bool {
+	allowed := func(verb string) bool {
+		return slices.ContainsFunc(rs, func(of rule) bool {
+			return holds(of.verbs, verb) && holds(of.groups, r.Group) && holds(of.resources, r.Resource)
+		})
+	}
+	return allowed("list") && allowed("watch")
+}
+
+func holds(list []string, one string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, one)
+}
+
+// isUnserved says whether the server does not answer questions of this sort.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}

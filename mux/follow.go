@@ -1,0 +1,336 @@
+package mux
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// FollowOptions change what Follow returns. The zero value is the default.
+type FollowOptions struct {
+	// Mux are the options of the Mux.
+	Mux Options
+	// Stream returns the options for a resource. Namespaces, Scope and End must be
+	// left zero, and Start must be zero or Now, which counts for the resources that are
+	// served at the beginning: else the source fails with an *OptionsError. It is called
+	// by several goroutines at once. Nil means the zero Options.
+	Stream func(gvr.Resource) stream.Options
+	// UntilSynced ends the sequence when everything that is served and may be watched
+	// has told SYNCED.
+	UntilSynced bool
+	// StatusChanged is told when it stands otherwise with something that is followed.
+	// It may be called from several goroutines at once, must be quick, and must not
+	// call the Mux. Nil means nobody is.
+	StatusChanged func(Followed)
+}
+
+func (o *FollowOptions) statusChanged(f Followed) {
+	if o.StatusChanged != nil {
+		o.StatusChanged(f)
+	}
+}
+
+func (o *FollowOptions) streamOptions(r gvr.Resource) (so stream.Options, err error) {
+	if o.Stream != nil {
+		so = o.Stream(r)
+	}
+	if so.Logger == nil {
+		so.Logger = o.Mux.Logger
+	}
+	switch {
+	case len(so.Namespaces) > 0 || so.Scope != nil:
+		err = &OptionsError{"Stream", "where a resource is watched the Selection says: leave Namespaces and Scope out"}
+	case so.End != "" && so.End != stream.Never:
+		err = &OptionsError{"Stream", "what is followed goes on: leave End out, and see UntilSynced"}
+	case !so.Start.IsSnapshot() && !so.Start.IsNow():
+		err = &OptionsError{"Stream", "Start can be Snapshot or Now: versions and positions are of one resource, at one time"}
+	}
+	return so, err
+}
+
+// follow keeps what a Selection selects attached to a Mux.
+type follow struct {
+	resolver  *discovery.Resolver
+	client    dynamic.Interface
+	selection selection
+	options   FollowOptions
+	mux       *Mux
+	rights    *rights
+
+	mu       sync.Mutex
+	subjects map[schema.GroupResource]*subject
+	chosen   map[schema.GroupResource]gvr.Resource // by discovery, of the subjects
+	named    []*named
+	looked   bool // the first look is over
+}
+
+// named is a name that was selected.
+type named struct {
+	ref    gvr.Ref
+	bound  bool // it stands for a resource
+	of     schema.GroupResource
+	status Followed // while it does not
+}
+
+// Follow returns a Mux whose sources are what a Selection selects, one for each
+// resource of a group, under the key "widgets.example.com". While it is ranged over
+// it attaches them by itself:
+//
+//   - A resource is attached when it comes to be served, and let go of when it is no
+//     more; its state is Gone then, which is no error. If it is served again it
+//     is attached again, as another incarnation: GAP and what is different. Both take less than
+//     two seconds where discovery is as quick (see Triggers).
+//   - The versions of a resource are one source. If another one is chosen (see
+//     discovery.Resolver.Changes) the sequence goes on in that one: nothing is told again.
+//   - Where a resource may not be watched across the cluster, it is watched in the
+//     namespaces where it may be: of all there are, if those may be watched, or else of
+//     Selection.Candidates. That is asked again every few seconds (with SelfSubjectRulesReview
+//     and SelfSubjectAccessReview; where the server has none by listing one object): new namespaces and new rights are
+//     noticed within 15 s, and so is that it may be watched across the cluster again.
+//     At no such change is anything told again, or left out that the server still knows.
+//     Event.Namespace says where an event was watched. While not all namespaces are watched,
+//     the objects in the others are not told to be gone: nothing is known of them.
+//   - The trouble of one resource does not touch the others: what its server refuses is a
+//     state (Followed), and tried again. Errors that are the caller's to mend (a
+//     checkpoint that belongs to another cluster, say) are for Options.OnError.
+//
+// With stream.Options.Checkpoint each resource has a checkpoint of its own, under its
+// group and resource. Whenever it goes on in another version or in other
+// namespaces, what has not been acked within five seconds comes again.
+//
+// It returns a *SelectionError, or as New an *OptionsError.
+func Follow(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *FollowOptions) (*Mux, error) {
+	f := &follow{resolver: r, client: c, subjects: map[schema.GroupResource]*subject{}, chosen: map[schema.GroupResource]gvr.Resource{}}
+	if opts != nil {
+		f.options = *opts
+	}
+	var err error
+	if f.selection, err = sel.check(); err != nil {
+		return nil, err
+	}
+	if len(f.selection.refs)+len(f.selection.patterns)+len(f.selection.categories) == 0 {
+		return nil, &SelectionError{"Resources", "", errors.New("nothing is selected: name a resource, or give a pattern such as *")}
+	}
+	for _, ref := range f.selection.refs {
+		f.named = append(f.named, &named{ref: ref, status: Followed{Ref: ref, State: FollowUnserved, Since: time.Now()}})
+	}
+	f.rights = newRights(newAsker(c), f.selection.candidates, f.checkSynced)
+	if f.mux, err = New(&f.options.Mux); err != nil {
+		return nil, err
+	}
+	f.mux.run, f.mux.status = f.run, f.status
+	return f.mux, nil
+}
+
+// run keeps things attached during one range.
+func (f *follow) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	defer f.end()
+	triggers := NewTriggers(f.resolver, f.client)
+	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client) // which panics at what it does not know
+	if !fake {
+		running.Go(func() { triggers.Run(ctx) })
+	}
+	running.Go(func() { f.rights.run(ctx) })
+	if len(f.selection.namespaces) == 0 && !fake {
+		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known}
+		running.Go(func() { f.rights.lookOut(ctx, there) })
+	}
+	for c, err := range f.resolver.Changes(ctx, &discovery.ChangesOptions{Poll: triggers.Poll}) {
+		if err != nil {
+			return err
+		}
+		if err := f.change(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end forgets what was served: the next range finds out anew.
+func (f *follow) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked = false
+	for _, s := range f.subjects {
+		s.reset()
+	}
+}
+
+// change takes in a change of what is served.
+func (f *follow) change(ctx context.Context, c discovery.Change) error {
+	switch c.Type {
+	case discovery.Added, discovery.Changed:
+		return f.served(ctx, c.Resource)
+	case discovery.Removed:
+		if s := f.subject(c.Resource); s != nil {
+			s.remove()
+		}
+	case discovery.Unknown:
+		f.unknown(c)
+	case discovery.Synced:
+		f.mu.Lock()
+		f.looked = true
+		f.mu.Unlock()
+		for _, n := range f.named {
+			if !n.bound {
+				f.waits(n, nil)
+			}
+		}
+		f.checkSynced()
+	}
+	return nil
+}
+
+func (f *follow) subject(r gvr.Resource) *subject {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.subjects[r.GroupResource()]
+}
+
+// served attaches a resource, if it is selected.
+func (f *follow) served(ctx context.Context, r gvr.Resource) error {
+	s, chosen := f.subject(r), r
+	r, isNamed := f.nameIt(ctx, r)
+	switch {
+	case !r.ClusterWatch():
+		if s != nil {
+			s.remove() // it could be watched before
+		}
+		return nil
+	case s == nil && !isNamed && !f.selection.selects(r):
+		return nil
+	}
+	f.mu.Lock()
+	first := !f.looked
+	f.chosen[r.GroupResource()] = chosen
+	f.mu.Unlock()
+	if s != nil {
+		s.serve(r, first)
+		return f.add(s)
+	}
+	s = newSubject(f, r, first)
+	f.mu.Lock()
+	f.subjects[r.GroupResource()] = s
+	f.mu.Unlock()
+	return f.add(s)
+}
+
+// add makes a subject a source of the Mux, if it is not, or is not any more.
+func (f *follow) add(s *subject) error {
+	err := f.mux.Add(s, nil)
+	var there *DuplicateKeyError
+	if errors.As(err, &there) && f.mux.has(s) {
+		return nil
+	}
+	return err
+}
+
+// nameIt says whether a name stands for r, and returns it in the version that was
+// named, if that is served. Once a name stands for a resource it does so for good.
+func (f *follow) nameIt(ctx context.Context, r gvr.Resource) (gvr.Resource, bool) {
+	is := false
+	for _, n := range f.named {
+		if n.bound && n.of != r.GroupResource() || !mayName(n.ref, r) {
+			continue
+		}
+		res, err := f.resolver.Resolve(ctx, n.ref)
+		switch {
+		case err == nil && res.GroupResource() == r.GroupResource():
+			f.mu.Lock()
+			n.bound, n.of = true, r.GroupResource()
+			f.mu.Unlock()
+			r, is = res, true
+		case n.bound: // the version that was named is not served any more
+			is = true
+		case err != nil:
+			f.waits(n, err)
+		}
+	}
+	return r, is
+}
+
+// elsewhere is how a resource is served whose version has turned out not to be.
+// (That the version which was named is not served any more is no change of the one
+// that discovery has chosen.)
+func (f *follow) elsewhere(ctx context.Context, r gvr.Resource) gvr.Resource {
+	f.mu.Lock()
+	chosen, ok := f.chosen[r.GroupResource()]
+	f.mu.Unlock()
+	if !ok || chosen.Version == r.Version {
+		return r
+	}
+	if same, err := f.resolver.Resolve(ctx, r.Ref()); err == nil {
+		return same
+	}
+	return chosen
+}
+
+// unknown says of names that wait what else they wait for.
+func (f *follow) unknown(c discovery.Change) {
+	for _, n := range f.named {
+		if !n.bound && (c.Resource.Group == "" || n.ref.Group == "" || c.Resource.Group == n.ref.Group) {
+			f.waits(n, c.Err)
+		}
+	}
+}
+
+// waits says why a name stands for nothing.
+func (f *follow) waits(n *named, err error) {
+	f.mu.Lock()
+	n.status.Cause = cmp.Or(err, n.status.Cause)
+	status := n.status
+	f.mu.Unlock()
+	f.options.statusChanged(status)
+}
+
+// checkSynced ends the sequence if that is wanted and nothing is to be waited for.
+func (f *follow) checkSynced() {
+	if !f.options.UntilSynced {
+		return
+	}
+	f.mu.Lock()
+	looked, subjects := f.looked, slices.Collect(maps.Values(f.subjects))
+	f.mu.Unlock()
+	if looked && !slices.ContainsFunc(subjects, func(s *subject) bool { return !s.isSettled() }) {
+		f.mux.Drain()
+	}
+}
+
+// status adds what is followed to that of the Mux.
+func (f *follow) status(st *Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.named {
+		if !n.bound {
+			st.Followed = append(st.Followed, n.status)
+		}
+	}
+	for _, s := range f.subjects {
+		one := s.followed()
+		for _, n := range f.named {
+			if n.bound && n.of == one.Resource.GroupResource() {
+				one.Ref = n.ref
+			}
+		}
+		st.Followed = append(st.Followed, one)
+	}
+	slices.SortFunc(st.Followed, func(a, b Followed) int {
+		return cmp.Or(cmp.Compare(a.Resource.GroupResource().String(), b.Resource.GroupResource().String()), cmp.Compare(a.Ref.String(), b.Ref.String()))
+	})
+}

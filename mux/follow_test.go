@@ -1,0 +1,328 @@
+package mux_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func kindOf(plural, group, version string, namespaced bool) gvr.Resource {
+	kind := strings.ToUpper(plural[:1]) + strings.TrimSuffix(plural[1:], "s")
+	return gvr.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
+		Kind:                 kind, Singular: strings.ToLower(kind), Namespaced: namespaced, Verbs: []string{"create", "delete", "get", "list", "watch"},
+	}
+}
+
+var (
+	robots   = kindOf("robots", "example.com", "v1", true)
+	robotsV2 = kindOf("robots", "example.com", "v2", true)
+	rovers   = kindOf("rovers", "example.com", "v1", true)
+	planets  = kindOf("planets", "space.io", "v1", false)
+	spaces   = kindOf("namespaces", "", "v1", false)
+)
+
+// followed is a Mux that follows, and what it has told.
+type followed struct {
+	*testing.T
+	srv   *streamtest.Server
+	m     *mux.Mux
+	began time.Time
+
+	mu     sync.Mutex
+	events []stream.Event
+	lines  []string // with the second in which they came
+	states []string // as Status told
+	ended  chan error
+}
+
+func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.FollowOptions) *followed {
+	client, err := stream.NewClient(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &followed{T: t, srv: srv, began: time.Now(), ended: make(chan error, 1)}
+	o := mux.FollowOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	o.StatusChanged = func(s mux.Followed) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		name := s.Resource.GroupResource().String()
+		if s.Resource.Resource == "" {
+			name = s.Ref.String()
+		}
+		f.states = append(f.states, strings.TrimSpace(fmt.Sprintf("%s %s %s", name, s.State, strings.Join(s.Namespaces, ","))))
+	}
+	dc, err := discovery.NewClient(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.m, err = mux.Follow(discovery.NewResolver(dc, nil), client, sel, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+var _ clientdiscovery.DiscoveryInterface
+
+// run ranges until Stop, or d has passed.
+func (f *followed) start(ctx context.Context) {
+	go func() {
+		var last error
+		for ev, err := range f.m.Events(ctx) {
+			if err != nil {
+				last = err
+				break
+			}
+			f.mu.Lock()
+			f.events = append(f.events, ev)
+			f.lines = append(f.lines, ev.Source+" "+streamtest.Text(ev))
+			f.mu.Unlock()
+		}
+		f.ended <- last
+	}()
+}
+
+// take returns what was told since it was taken last.
+func (f *followed) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lines := f.lines
+	f.lines = nil
+	return lines
+}
+
+func (f *followed) stop() error {
+	f.m.Stop()
+	return <-f.ended
+}
+
+func (f *followed) do(what ...string) {
+	f.Helper()
+	for _, w := range what {
+		if err := f.srv.Do(w); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// after waits, and says what was told meanwhile.
+func (f *followed) after(d time.Duration, why string, want ...string) {
+	f.Helper()
+	time.Sleep(d)
+	if diff := cmp.Diff(want, f.take()); diff != "" {
+		f.Errorf("at %v: %s (-want +got):\n%s\nstates: %s", time.Since(f.began), why, diff, strings.Join(f.states, "\n"))
+	}
+}
+
+func TestFollowTypesThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets)
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots.example.com", "*.space.io"}}, nil)
+		f.start(t.Context())
+		f.after(10*time.Second, "what is not served is waited for", "planets.space.io SYNCED @1")
+		srv.Serve(robots)
+		srv.Put(robots, "one", "a", "spec.n=1")
+		f.after(2*time.Second, "served: attached within two seconds", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.do("robots delete crd")
+		f.after(2*time.Second, "removed: its end is told", "robots.example.com DELETED one/a@3")
+		f.after(5*time.Second, "and nothing else")
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("its state is %s, want Gone", got)
+		}
+		f.do("robots create crd")
+		srv.Put(robots, "one", "a", "spec.n=1")
+		time.Sleep(2 * time.Second)
+		got := f.take()
+		if !slices.Contains(got, "robots.example.com ADDED one/a@6 inferred") || !strings.Contains(got[len(got)-1], "SYNCED") {
+			t.Errorf("added again: %q, want GAP, ADDED and SYNCED within two seconds", got)
+		}
+		srv.Put(planets, "", "mars", "spec.n=1")
+		f.after(time.Second, "the others go on all the while", "planets.space.io ADDED mars@7")
+		if err := f.stop(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+func (f *followed) state(name string) string {
+	for _, one := range f.m.Status().Followed {
+		if one.Resource.GroupResource().String() == name {
+			return string(one.State)
+		}
+	}
+	return "not there"
+}
+
+func TestFollowOtherVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, robotsV2)
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}}, nil)
+		srv.Put(robots, "one", "a", "spec.n=1")
+		f.start(t.Context())
+		f.after(2*time.Second, "the preferred version", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		version := f.events[0].Object.GetAPIVersion()
+		if version != "example.com/v2" {
+			t.Fatalf("it is watched as %s", version)
+		}
+		srv.Unserve(robotsV2)
+		f.do("robots close watches")
+		srv.Put(robots, "one", "a", "spec.n=2")
+		f.after(5*time.Second, "another version of the same objects: nothing again, nothing lost", "robots.example.com MODIFIED one/a@3")
+		if got := f.events[len(f.events)-1].Object.GetAPIVersion(); got != "example.com/v1" {
+			t.Errorf("it is told as %s, want the other version", got)
+		}
+		f.stop()
+	})
+}
+
+// What is named with a version is watched in that, as long as it is served. (Which
+// version discovery would choose does not change.)
+func TestFollowAVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, robotsV2)
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots.v1.example.com"}}, nil)
+		srv.Put(robots, "one", "a", "spec.n=1")
+		f.start(t.Context())
+		f.after(2*time.Second, "the version that was named", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		if version := f.events[0].Object.GetAPIVersion(); version != "example.com/v1" {
+			t.Fatalf("it is watched as %s", version)
+		}
+		srv.Unserve(robots)
+		f.do("robots close watches")
+		srv.Put(robotsV2, "one", "a", "spec.n=2")
+		f.after(5*time.Second, "the other version: nothing again, nothing lost", "robots.example.com MODIFIED one/a@3")
+		f.stop()
+	})
+}
+
+func TestFollowRights(t *testing.T) {
+	tests := []struct {
+		name string
+		sel  mux.Selection
+		why  string
+	}{
+		{"namespaces listed", mux.Selection{Resources: []string{"robots"}}, "who may list namespaces need not name them"},
+		{"namespaces named", mux.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "two", "three"}}, "who may not, can name them"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(robots, rovers, spaces)
+				for _, n := range []string{"one", "two"} {
+					srv.Put(spaces, "", n)
+					srv.Put(robots, n, "a", "spec.n=1")
+				}
+				f := follow(t, srv, tt.sel, nil)
+				if len(tt.sel.Candidates) > 0 {
+					f.do("namespaces forbid all")
+				}
+				f.do("robots forbid all", "robots allow all in one")
+				f.start(t.Context())
+				f.after(5*time.Second, "where it may be watched it is", "robots.example.com ADDED one/a@3", "robots.example.com SYNCED @5 in one")
+				srv.Put(robots, "two", "a", "spec.n=2")
+				srv.Put(robots, "one", "a", "spec.n=2")
+				f.after(5*time.Second, "and elsewhere it is not", "robots.example.com MODIFIED one/a@7")
+				f.do("robots allow all in two")
+				f.after(15*time.Second, "new rights are noticed", "robots.example.com ADDED two/a@6", "robots.example.com SYNCED")
+				srv.Put(spaces, "", "three")
+				srv.Put(robots, "three", "a", "spec.n=1")
+				f.do("robots allow all in three")
+				f.after(15*time.Second, "new namespaces, too", "robots.example.com ADDED three/a@9", "robots.example.com SYNCED")
+				srv.Put(robots, "four", "a", "spec.n=1")
+				f.do("robots allow")
+				f.after(15*time.Second, "the cluster: what is new is told, and nothing again", "robots.example.com ADDED four/a@10", "robots.example.com SYNCED @7")
+				for _, n := range []string{"one", "two", "three", "four"} {
+					srv.Put(robots, n, "a", "spec.n=3")
+				}
+				f.after(time.Second, "all are watched", "robots.example.com MODIFIED one/a@11", "robots.example.com MODIFIED two/a@12", "robots.example.com MODIFIED three/a@13", "robots.example.com MODIFIED four/a@14")
+				f.do("robots forbid all", "robots allow all in two", "robots close watches")
+				srv.Put(robots, "two", "a", "spec.n=4")
+				srv.Put(robots, "one", "a", "spec.n=4")
+				f.after(15*time.Second, "taken away: what remains goes on", "robots.example.com MODIFIED two/a@15")
+				f.do("robots allow")
+				f.after(15*time.Second, "given back: what could not be seen comes", "robots.example.com MODIFIED one/a@16")
+				if err := f.stop(); err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestFollowUntilSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers, planets)
+		srv.Put(robots, "one", "a", "spec.n=1")
+		f := follow(t, srv, mux.Selection{Resources: []string{"*", "unserved.example.com"}}, &mux.FollowOptions{UntilSynced: true})
+		f.do("rovers forbid all")
+		f.start(t.Context())
+		select {
+		case err := <-f.ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("it does not end")
+		}
+		got := f.take()
+		slices.Sort(got)
+		want := []string{"planets.space.io SYNCED @2", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("what may be watched is told, and then it ends (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFollowErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers)
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f.do("robots forbid all")
+		if err := srv.Apply("rovers list 1-*: 405\nrovers initial 1-*: 405\n"); err != nil {
+			t.Fatal(err)
+		}
+		srv.Serve(planets)
+		f.start(t.Context())
+		f.after(time.Minute, "the trouble of some does not touch the others", "planets.space.io SYNCED @1")
+		if a, b := f.state("robots.example.com"), f.state("rovers.example.com"); a != "Forbidden" || b != "Failing" {
+			t.Errorf("the states are %s and %s, want Forbidden and Failing", a, b)
+		}
+		f.do("heal")
+		time.Sleep(6 * time.Minute)
+		if a, b := f.state("robots.example.com"), f.state("rovers.example.com"); a != "Watching" || b != "Watching" {
+			t.Errorf("the states are %s and %s, want Watching once the trouble is over", a, b)
+		}
+		f.stop()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		f.start(ctx)
+		time.Sleep(time.Second)
+		if got := f.take(); len(got) != 5 {
+			t.Errorf("ranged over again: %q, want SYNCED of three (after those of two before)", got)
+		}
+		over := errors.New("over")
+		cancel(over)
+		if err := <-f.ended; err != over {
+			t.Errorf("it ended with %v, want the cause of ctx", err)
+		}
+	})
+}
