@@ -98,6 +98,7 @@ func TestEnds(t *testing.T) {
 				if err := m.Add(ending("short", failed), nil); err != nil {
 					panic(err)
 				}
+				synctest.Wait()
 			}
 			return false
 		}, failed, 1, 100, "a failure is everybody's, by default"},
