@@ -14,8 +14,11 @@ type latestQueue struct {
 	total       int64
 	ended       bool
 	pushed      uint64
-	lanes       map[string]*lane // by Event.Namespace, each of which has GAPs of its own
-	synced      *node            // that waits; nil for none
+	// due is the stamp up to which nothing is merged any more: it was all there when the
+	// one before the first was told, so that its turn comes however fast it changes.
+	due    uint64
+	lanes  map[string]*lane // by Event.Namespace, each of which has GAPs of its own
+	synced *node            // that waits; nil for none
 
 	coalesced, vanished *uint64
 }
@@ -234,6 +237,9 @@ func (q *latestQueue) void(n *node) {
 
 func (q *latestQueue) pop() item {
 	n := q.first
+	if n.stamp > q.due {
+		q.due = q.pushed
+	}
 	q.remove(n)
 	if n.end {
 		q.ended = false

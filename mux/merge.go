@@ -7,7 +7,7 @@ import "github.com/gvrwatch/gvrwatch/stream"
 // does, so that versions stay in order.
 func (q *latestQueue) settle(l *lane, n *node) {
 	was := l.objects[n.id]
-	if was == nil || n.isAnother(was) {
+	if was == nil || was.stamp <= q.due || n.isAnother(was) {
 		l.objects[n.id] = n
 		l.most = max(l.most, len(l.objects))
 		return

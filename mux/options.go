@@ -60,16 +60,15 @@ const (
 	// Event.Coalesced counts the others it stands for. Nothing is merged across GAP
 	// and SYNCED, so that what was told still adds up to what existed at each SYNCED;
 	// but a SYNCED that waits is left out when a GAP comes, and a GAP that comes while
-	// one waits becomes part of that. So up to three states of an object wait at a
-	// time: before a GAP, between it and SYNCED, and after that. Of BOOKMARKs only the
-	// last one waits, and only while it is true. Acks cover what was merged, which
-	// takes no memory in a checkpoint but its own. (A run that goes on from a checkpoint
+	// one waits becomes part of that. And what waits is told in rounds, each of all that
+	// is there when the last one is over, and what is in a round is merged no more: so
+	// an object that changes all the time has its turn all the same. Of each object one
+	// state waits in the round and one for the next, or up to three each where GAP and
+	// SYNCED part them. Of BOOKMARKs only the last one waits, and only while it is true.
+	//
+	// Acks cover what was merged, which takes no memory in a checkpoint but its own. (A run that goes on from a checkpoint
 	// may say SYNCED at a version up to which a change had been merged with a later one
 	// that was not acked; that one follows. Which objects there are is right even so.)
-	//
-	// An object that changes all the time moves to the end of the queue each time: while
-	// others change as fast, and the loop is slower than all of them, it may have to
-	// wait for long.
 	Latest Overflow = "latest"
 )
 
