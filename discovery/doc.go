@@ -10,4 +10,7 @@
 // (NotFoundError), a name that several types share (AmbiguousError), and a
 // type of which nothing can be said because its API does not answer
 // (UnavailableError). Unknown is not absent.
+//
+// Resolver.Changes tells the same over time: what is added, removed and changed,
+// and of what nothing is known for a while. NewClient makes looking cheap.
 package discovery

@@ -80,6 +80,12 @@
 // An event that can't be read is asked for three times, and then gone around with
 // a GAP. A list that can't be read is tried again for as long as it takes.
 //
+// # Many of them
+//
+// Package mux merges Streams into one sequence, and follows what is served: Range
+// is what it asks of them (where to begin, how many snapshots at a time, whose watches to share), and
+// Scope makes a Stream go on in other namespaces than before.
+//
 // # Clients
 //
 // It runs on any dynamic.Interface. NewClient makes one from a rest.Config.
