@@ -39,7 +39,9 @@ func (l *lane) tellInTurn(ctx context.Context, out output) error {
 		return l.tellItems(ctx, o.snapshot)
 	case tellFrame:
 		t := l.conn.told
-		o.old = o.old || l.floors.isOld(t.GetNamespace(), t.version)
+		if l.floors != nil {
+			o.old = o.old || l.floors.isOld(t.GetNamespace(), t.version)
+		}
 		if err := l.aheadOfFrame(ctx, l.conn.told, o); err != nil { // while others have their turns
 			return err
 		}
