@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,14 +34,20 @@ type FollowOptions struct {
 	UntilSynced bool
 	// StatusChanged is told when it stands otherwise with something that is followed.
 	// It may be called from several goroutines at once, must be quick, and must not
-	// call the Mux. Nil means nobody is.
+	// call the Mux. If it panics, that is logged (Mux.Logger). Nil means nobody is.
 	StatusChanged func(Followed)
 }
 
 func (o *FollowOptions) statusChanged(f Followed) {
-	if o.StatusChanged != nil {
-		o.StatusChanged(f)
+	if o.StatusChanged == nil {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil && o.Mux.Logger != nil {
+			o.Mux.Logger.Error("FollowOptions.StatusChanged has panicked", "resource", f.Resource.String(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	o.StatusChanged(f)
 }
 
 func (o *FollowOptions) streamOptions(r gvr.Resource) (so stream.Options, err error) {
@@ -68,10 +76,11 @@ type follow struct {
 	options   FollowOptions
 	mux       *Mux
 	rights    *rights
+	serving   sync.Mutex   // one resource is attached at a time
+	ranges    atomic.Int64 // so far
 
 	mu       sync.Mutex
 	subjects map[schema.GroupResource]*subject
-	chosen   map[schema.GroupResource]gvr.Resource // by discovery, of the subjects
 	named    []*named
 	looked   bool // the first look is over
 }
@@ -112,7 +121,7 @@ type named struct {
 //
 // It returns a *SelectionError, or as New an *OptionsError.
 func Follow(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *FollowOptions) (*Mux, error) {
-	f := &follow{resolver: r, client: c, subjects: map[schema.GroupResource]*subject{}, chosen: map[schema.GroupResource]gvr.Resource{}}
+	f := &follow{resolver: r, client: c, subjects: map[schema.GroupResource]*subject{}}
 	if opts != nil {
 		f.options = *opts
 	}
@@ -141,16 +150,20 @@ func (f *follow) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer f.end()
-	triggers := NewTriggers(f.resolver, f.client)
 	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client) // which panics at what it does not know
+	f.ranges.Add(1)
+	looks := len(f.selection.namespaces) == 0 && !fake
+	f.rights.reset(looks)
+	triggers := NewTriggers(f.resolver, f.client)
 	if !fake {
 		running.Go(func() { triggers.Run(ctx) })
 	}
 	running.Go(func() { f.rights.run(ctx) })
-	if len(f.selection.namespaces) == 0 && !fake {
-		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known}
+	if looks {
+		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: lookAgain, most: lookAgain}
 		running.Go(func() { f.rights.lookOut(ctx, there) })
 	}
+	running.Go(func() { f.look(ctx) })
 	for c, err := range f.resolver.Changes(ctx, &discovery.ChangesOptions{Poll: triggers.Poll}) {
 		if err != nil {
 			return err
@@ -160,6 +173,28 @@ func (f *follow) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lookAgain is how often it is tried to watch which namespaces there are, where
+// that is of interest and not allowed.
+const lookAgain = 8 * time.Second
+
+// look looks now and then at what nobody tells: what has become of names that
+// could not be resolved, and whether everything is synced.
+func (f *follow) look(ctx context.Context) {
+	ticker := time.NewTicker(glance)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		f.checkSynced()
+		if n%20 == 0 { // each second
+			f.nameAgain(ctx)
+		}
+	}
 }
 
 // end forgets what was served: the next range finds out anew.
@@ -179,22 +214,30 @@ func (f *follow) change(ctx context.Context, c discovery.Change) error {
 		return f.served(ctx, c.Resource)
 	case discovery.Removed:
 		if s := f.subject(c.Resource); s != nil {
-			s.remove()
+			s.remove(nil)
 		}
-	case discovery.Unknown:
+	case discovery.Unknown, discovery.Known:
 		f.unknown(c)
 	case discovery.Synced:
-		f.mu.Lock()
-		f.looked = true
-		f.mu.Unlock()
-		for _, n := range f.named {
-			if !n.bound {
-				f.waits(n, nil)
-			}
-		}
-		f.checkSynced()
+		f.begun()
 	}
 	return nil
+}
+
+// begun: what is served at the beginning is known.
+func (f *follow) begun() {
+	f.mu.Lock()
+	f.looked = true
+	subjects := slices.Collect(maps.Values(f.subjects))
+	f.mu.Unlock()
+	for _, s := range subjects {
+		s.begun()
+	}
+	for _, n := range f.named {
+		if status, ok := f.waiting(n); ok {
+			f.options.statusChanged(status)
+		}
+	}
 }
 
 func (f *follow) subject(r gvr.Resource) *subject {
@@ -205,24 +248,29 @@ func (f *follow) subject(r gvr.Resource) *subject {
 
 // served attaches a resource, if it is selected.
 func (f *follow) served(ctx context.Context, r gvr.Resource) error {
-	s, chosen := f.subject(r), r
+	f.serving.Lock()
+	defer f.serving.Unlock()
+	s := f.subject(r)
 	r, isNamed := f.nameIt(ctx, r)
+	selected := isNamed || f.selection.selects(r)
 	switch {
-	case !r.ClusterWatch():
-		if s != nil {
-			s.remove() // it could be watched before
-		}
+	case s == nil && !selected:
 		return nil
-	case s == nil && !isNamed && !f.selection.selects(r):
+	case s != nil && !r.ClusterWatch():
+		s.remove(&stream.NotWatchableError{Resource: r})
+		return nil
+	case s != nil && !selected:
+		s.remove(errNotSelected)
 		return nil
 	}
 	f.mu.Lock()
 	first := !f.looked
-	f.chosen[r.GroupResource()] = chosen
 	f.mu.Unlock()
 	if s != nil {
-		s.serve(r, first)
-		return f.add(s)
+		if s.serve(r, first) {
+			return f.add(s)
+		}
+		return nil
 	}
 	s = newSubject(f, r, first)
 	f.mu.Lock()
@@ -231,7 +279,9 @@ func (f *follow) served(ctx context.Context, r gvr.Resource) error {
 	return f.add(s)
 }
 
-// add makes a subject a source of the Mux, if it is not, or is not any more.
+var errNotSelected = errors.New("it has changed, and is selected by no pattern and no category any more")
+
+// add makes a subject a source of the Mux, if it is none.
 func (f *follow) add(s *subject) error {
 	err := f.mux.Add(s, nil)
 	var there *DuplicateKeyError
@@ -249,7 +299,13 @@ func (f *follow) nameIt(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 		if n.bound && n.of != r.GroupResource() || !mayName(n.ref, r) {
 			continue
 		}
-		res, err := f.resolver.Resolve(ctx, n.ref)
+		res, err := r, error(nil)
+		if n.ref.Version != "" || n.ref.Group == "" || n.ref.Name != r.Resource { // else there is no question
+			res, err = f.resolver.Resolve(ctx, n.ref)
+		}
+		if err == nil && !res.ClusterWatch() {
+			err = &stream.NotWatchableError{Resource: res}
+		}
 		switch {
 		case err == nil && res.GroupResource() == r.GroupResource():
 			f.mu.Lock()
@@ -265,26 +321,47 @@ func (f *follow) nameIt(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 	return r, is
 }
 
+// nameAgain tries names again that could not be resolved when something was added
+// that they may stand for: that may have changed without a word.
+func (f *follow) nameAgain(ctx context.Context) {
+	for _, n := range f.named {
+		if status, ok := f.waiting(n); !ok || status.Cause == nil {
+			continue
+		}
+		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
+			if err := f.served(ctx, res); err != nil {
+				f.waits(n, err)
+			}
+		}
+	}
+}
+
+// waiting returns the status of a name that stands for nothing.
+func (f *follow) waiting(n *named) (Followed, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.status, !n.bound
+}
+
 // elsewhere is how a resource is served whose version has turned out not to be.
 // (That the version which was named is not served any more is no change of the one
 // that discovery has chosen.)
 func (f *follow) elsewhere(ctx context.Context, r gvr.Resource) gvr.Resource {
-	f.mu.Lock()
-	chosen, ok := f.chosen[r.GroupResource()]
-	f.mu.Unlock()
-	if !ok || chosen.Version == r.Version {
-		return r
-	}
 	if same, err := f.resolver.Resolve(ctx, r.Ref()); err == nil {
 		return same
 	}
-	return chosen
+	other, err := f.resolver.Resolve(ctx, gvr.Ref{Group: r.Group, Name: r.Resource})
+	if err != nil || other.GroupResource() != r.GroupResource() || !other.ClusterWatch() {
+		return r
+	}
+	return other
 }
 
 // unknown says of names that wait what else they wait for.
 func (f *follow) unknown(c discovery.Change) {
 	for _, n := range f.named {
-		if !n.bound && (c.Resource.Group == "" || n.ref.Group == "" || c.Resource.Group == n.ref.Group) {
+		anyGroup := n.ref.Group == "" && n.ref.Version == ""
+		if _, ok := f.waiting(n); ok && (c.Subject() == discovery.OfServer || anyGroup || n.ref.Group == c.Resource.Group) {
 			f.waits(n, c.Err)
 		}
 	}
@@ -293,10 +370,13 @@ func (f *follow) unknown(c discovery.Change) {
 // waits says why a name stands for nothing.
 func (f *follow) waits(n *named, err error) {
 	f.mu.Lock()
-	n.status.Cause = cmp.Or(err, n.status.Cause)
+	same := n.status.Cause == nil && err == nil || n.status.Cause != nil && err != nil && n.status.Cause.Error() == err.Error()
+	n.status.Cause = err
 	status := n.status
 	f.mu.Unlock()
-	f.options.statusChanged(status)
+	if !same {
+		f.options.statusChanged(status)
+	}
 }
 
 // checkSynced ends the sequence if that is wanted and nothing is to be waited for.
@@ -307,7 +387,7 @@ func (f *follow) checkSynced() {
 	f.mu.Lock()
 	looked, subjects := f.looked, slices.Collect(maps.Values(f.subjects))
 	f.mu.Unlock()
-	if looked && !slices.ContainsFunc(subjects, func(s *subject) bool { return !s.isSettled() }) {
+	if looked && !slices.ContainsFunc(subjects, func(s *subject) bool { return !s.isSettled() && f.mux.has(s) }) {
 		f.mux.Drain()
 	}
 }
@@ -323,6 +403,9 @@ func (f *follow) status(st *Status) {
 	}
 	for _, s := range f.subjects {
 		one := s.followed()
+		if !f.mux.has(s) {
+			one.State = FollowDropped
+		}
 		for _, n := range f.named {
 			if n.bound && n.of == one.Resource.GroupResource() {
 				one.Ref = n.ref

@@ -16,16 +16,20 @@ const (
 	FollowUnserved FollowState = "Unserved"
 	// FollowStarting: it is served, and its first SYNCED has not been told.
 	FollowStarting FollowState = "Starting"
-	// FollowWatching: everything that is wanted of it is watched.
+	// FollowWatching: everything that is wanted of it has been told, and is watched. How
+	// the watch is doing, SourceStatus says.
 	FollowWatching FollowState = "Watching"
 	// FollowForbidden: it may not be watched, or only in some namespaces
 	// (Followed.Namespaces). It is asked again every few seconds.
 	FollowForbidden FollowState = "Forbidden"
-	// FollowGone: it is no longer served.
+	// FollowGone: it is no longer served, or no longer to be watched (Cause).
 	FollowGone FollowState = "Gone"
 	// FollowFailing: the server refuses for some other reason (Cause). It is tried
 	// again, after five minutes at most.
 	FollowFailing FollowState = "Failing"
+	// FollowDropped: it is no source of the Mux any more, by Remove or by
+	// Options.OnError. It is attached again when the Mux is ranged over again.
+	FollowDropped FollowState = "Dropped"
 )
 
 // Followed is what is known of something that is followed.

@@ -2,6 +2,7 @@ package mux
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,11 @@ func (s *subject) newLeg(r gvr.Resource, namespaces []string) (*leg, error) {
 // supervise ends the leg when it should be another one, or none. (A Stop could come
 // before the range has begun, and be lost.)
 func (l *leg) supervise(ctx context.Context, end context.CancelCauseFunc) {
+	defer func() {
+		if p := recover(); p != nil { // of what is the caller's
+			end(&PanicError{Key: l.subject.key, Value: p, Stack: debug.Stack()})
+		}
+	}()
 	for {
 		again := false
 		select {

@@ -2,6 +2,8 @@ package mux
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,17 +30,14 @@ func lookedOut(group, plural, kind string) gvr.Resource {
 	}
 }
 
-// lookoutAgain is how long it takes until one is tried again that is not served or
-// not allowed, at first and at most.
-const lookoutAgain, lookoutAgainMost = 15 * time.Second, 2 * time.Minute
-
-// lookout watches the names of a resource's objects, as long as ctx allows. changed
-// is called for each change, and when it is known what there is (there is true) or
-// no longer known; what it is told are the names.
+// lookout watches the names of a resource's objects.
 type lookout struct {
 	resource gvr.Resource
 	client   dynamic.Interface
 	options  stream.Options
+	// again is how long it takes until it is tried again, where it is not served or
+	// not allowed: at first, and at most.
+	again, most time.Duration
 	// changed is told the names, sorted, and nil when they are not known.
 	changed func(names []string)
 
@@ -46,12 +45,12 @@ type lookout struct {
 }
 
 func (l *lookout) run(ctx context.Context) {
-	for again := lookoutAgain; ; again = min(2*again, lookoutAgainMost) {
+	for again := l.again; ; again = min(2*again, l.most) {
 		l.watch(ctx)
 		if l.works.Swap(false) {
-			again = lookoutAgain
+			again = l.again
 		}
-		timer := time.NewTimer(again)
+		timer := time.NewTimer(again/2 + rand.N(again/2)) // not all at the same time
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -61,16 +60,26 @@ func (l *lookout) run(ctx context.Context) {
 	}
 }
 
-// watch does so until it fails.
+var errLost = errors.New("it can't be watched any more")
+
+// watch does so until it fails, or may not be done any more.
 func (l *lookout) watch(ctx context.Context) {
+	over, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	o := l.options
 	o.MetadataOnly = true
+	o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
+		switch s.State {
+		case stream.Unauthorized, stream.Forbidden, stream.Gone:
+			cancel(errLost)
+		}
+	}}
 	s, err := stream.New(l.client, l.resource, &o)
 	if err != nil {
 		return
 	}
 	names, synced := map[string]bool{}, false
-	for ev, err := range s.Events(ctx) {
+	for ev, err := range s.Events(over) {
 		if err != nil {
 			if ctx.Err() == nil {
 				l.changed(nil)

@@ -18,8 +18,11 @@ const (
 	askAgain = 5 * time.Second
 	// askSlower is the share of the time.
 	askSlower = 10
-	// asksAtOnce is how many questions are under way.
-	asksAtOnce = 8
+	// asksAtOnce is how many questions are under way, and asksInTurn how many are asked
+	// in one round that rules have not answered.
+	asksAtOnce, asksInTurn = 8, 500
+	// askTogether is how long those are waited for who are denied at the same time.
+	askTogether = 50 * time.Millisecond
 	// Where the server says yes to the question and no to the watch, the watch is
 	// believed, for so long at first, and up to so long.
 	doubtFor, doubtForMost = 4 * time.Second, 2 * time.Minute
@@ -34,8 +37,11 @@ type rights struct {
 
 	mu         sync.Mutex
 	namespaces []string // there are, sorted; nil if they can't be listed
+	looked     bool     // whether they can be is known
 	candidates []string // to try then
 	denied     map[schema.GroupResource]*denial
+	turn       int // of the questions that are asked in turn
+	turns      int // how often all of them have been
 }
 
 // denial is what is known of a resource that may not be watched where it was
@@ -45,7 +51,9 @@ type denial struct {
 	wanted   []string // namespaces; none for the cluster
 	cluster  bool     // it may be watched everywhere, again
 	allowed  map[string]bool
-	asked    bool              // there was a round since
+	denials  int               // so far
+	turns    int               // rights.turns, at the last of them
+	asked    bool              // all questions have been answered since then
 	doubts   map[string]*doubt // by namespace, "" for the cluster
 	notify   func()
 }
@@ -81,6 +89,8 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 		close(r.needed)
 	}
 	d.resource, d.notify, d.asked = res, notify, false
+	d.denials++
+	d.turns = r.turns
 	if namespace == "" {
 		d.cluster = false
 	} else {
@@ -94,6 +104,15 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	of.until = time.Now().Add(min(doubtFor<<of.times, doubtForMost))
 	of.times = min(of.times+1, 10)
 	r.askNow()
+}
+
+// reset forgets everything. What can be known of namespaces is known already if
+// nobody is going to look.
+func (r *rights) reset(looks bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.denied)
+	r.namespaces, r.looked, r.needed = nil, !looks, make(chan struct{})
 }
 
 // forget says that nobody is interested in a resource any more, or that it may be
@@ -137,8 +156,11 @@ func (r *rights) unsure(gr schema.GroupResource) bool {
 
 // lookOut watches which namespaces there are, once that is of interest.
 func (r *rights) lookOut(ctx context.Context, l *lookout) {
+	r.mu.Lock()
+	needed := r.needed
+	r.mu.Unlock()
 	select {
-	case <-r.needed:
+	case <-needed:
 		l.run(ctx)
 	case <-ctx.Done():
 	}
@@ -155,8 +177,8 @@ func (r *rights) exists(namespace string) bool {
 func (r *rights) known(namespaces []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.Equal(r.namespaces, namespaces) || (r.namespaces == nil) != (namespaces == nil) {
-		r.namespaces = namespaces
+	if !r.looked || !slices.Equal(r.namespaces, namespaces) || (r.namespaces == nil) != (namespaces == nil) {
+		r.namespaces, r.looked = namespaces, true
 		r.askNow()
 	}
 }
@@ -173,118 +195,6 @@ func (r *rights) wanting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.denied) > 0
-}
-
-// run asks until ctx ends.
-func (r *rights) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-r.kick:
-		case <-ctx.Done():
-			return
-		}
-		began := time.Now()
-		if r.wanting() {
-			r.ask(ctx)
-			r.asked()
-		}
-		timer.Reset(max(askAgain, askSlower*time.Since(began)))
-	}
-}
-
-// round is one of asking.
-type round struct {
-	resources  []denial // copies, without what changes
-	namespaces []string
-}
-
-func (r *rights) round() round {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var of round
-	all := map[string]bool{}
-	for _, d := range r.denied {
-		of.resources = append(of.resources, denial{resource: d.resource, wanted: d.wanted})
-		for _, n := range d.wanted {
-			all[n] = true
-		}
-		if len(d.wanted) > 0 {
-			continue
-		}
-		there := r.namespaces
-		if there == nil {
-			there = r.candidates
-		}
-		for _, n := range there {
-			all[n] = true
-		}
-	}
-	for n := range all {
-		of.namespaces = append(of.namespaces, n)
-	}
-	slices.Sort(of.namespaces)
-	return of
-}
-
-// ask finds out what has changed, and tells those who are concerned.
-func (r *rights) ask(ctx context.Context) {
-	of := r.round()
-	var running sync.WaitGroup
-	turns := make(chan struct{}, asksAtOnce)
-	inTurn := func(f func()) {
-		select {
-		case turns <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		running.Go(func() {
-			defer func() { <-turns }()
-			f()
-		})
-	}
-	for _, d := range of.resources {
-		if len(d.wanted) > 0 {
-			continue
-		}
-		inTurn(func() {
-			if yes, err := r.asker.mayWatch(ctx, d.resource, ""); err == nil {
-				r.answer(d.resource.GroupResource(), "", yes)
-			}
-		})
-	}
-	for _, n := range of.namespaces {
-		inTurn(func() { r.askOf(ctx, n, of.resources) })
-	}
-	running.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, d := range of.resources {
-		if d := r.denied[d.resource.GroupResource()]; d != nil {
-			d.asked = ctx.Err() == nil
-			r.gone(d)
-		}
-	}
-}
-
-// askOf asks for what may be watched in a namespace.
-func (r *rights) askOf(ctx context.Context, namespace string, resources []denial) {
-	rules, complete := r.asker.rules(ctx, namespace)
-	for _, d := range resources {
-		if len(d.wanted) > 0 && !slices.Contains(d.wanted, namespace) || !d.resource.Namespaced {
-			continue
-		}
-		yes := rules.allow(d.resource)
-		if !yes && !complete {
-			var err error
-			if yes, err = r.asker.mayWatch(ctx, d.resource, namespace); err != nil {
-				continue // it is not known, so it stays
-			}
-		}
-		r.answer(d.resource.GroupResource(), namespace, yes)
-	}
 }
 
 // answer takes an answer in.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ type subject struct {
 	// These are of the goroutine that ranges.
 	position *checkpoint.Position // where the last leg ended; nil for a beginning
 	synced   bool                 // SYNCED was told, and no GAP since
-	failed   bool                 // the last range ended with an error, and is to be gone on with
+	failed   int64                // the range of the Mux in which it ended with an error, zero if it did not
 	failures int                  // legs that failed in a row
 }
 
@@ -77,13 +78,13 @@ func (s *subject) Position() checkpoint.Position { return checkpoint.Position{} 
 
 func (s *subject) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
-		if !s.failed {
+		if now := s.follow.ranges.Load(); s.failed != now { // or else it is tried again
 			s.position, s.synced, s.failures = nil, false, 0
 			s.mu.Lock()
 			s.stream, s.refused = nil, map[string]bool{}
 			s.mu.Unlock()
 		}
-		s.failed = false
+		s.failed = 0
 		for {
 			resource, namespaces, err := s.await(ctx)
 			if err == nil {
@@ -97,7 +98,7 @@ func (s *subject) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stre
 				return
 			}
 			if err != nil {
-				s.failed = true
+				s.failed = s.follow.ranges.Load()
 				yield(stream.Event{}, err)
 				return
 			}
@@ -171,8 +172,8 @@ func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource
 	r.Start = s.start()
 	legCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
-	s.runs(true, false)
-	defer s.runs(false, false)
+	s.runs(true)
+	defer s.runs(false)
 	running.Go(func() { l.supervise(legCtx, cancel) })
 	defer running.Wait()
 	defer cancel(errLegOver)
@@ -188,11 +189,10 @@ func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource
 			s.synced, resumes = false, false
 		case stream.Synced:
 			s.failures = 0
-			s.runs(true, true)
-			s.watching(resource, namespaces)
 			if resumes { // nothing new: it is only that the watch is another one
 				resumes = false
 				ev.Ack()
+				s.watching(resource, namespaces)
 				continue
 			}
 			s.synced = true
@@ -201,6 +201,7 @@ func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource
 			return false, nil
 		}
 		if ev.Type == stream.Synced {
+			s.watching(resource, namespaces)
 			s.follow.checkSynced()
 		}
 	}
@@ -246,10 +247,15 @@ func (s *subject) resumes(namespaces []string) bool {
 // ended decides what the end of a leg means. It returns an error that is final.
 func (s *subject) ended(ctx context.Context, r gvr.Resource, err error) error {
 	var refused *stream.RequestError
+	var gap *stream.GapError
+	var gaveUp *stream.GaveUpError
 	switch {
 	case ctx.Err() != nil, err == nil:
 		return nil
-	case !errors.As(err, &refused):
+	case errors.As(err, &gap): // where it was there is nothing to go on from
+		s.position, s.synced = nil, false
+		return err
+	case errors.As(err, &gaveUp), !errors.As(err, &refused):
 		return err
 	case apierrors.IsForbidden(err):
 		s.forbidden(r, refused.Namespace, err)
@@ -276,6 +282,7 @@ func (s *subject) forbidden(r gvr.Resource, namespace string, err error) {
 // watching says that everything that a leg watches has been told.
 func (s *subject) watching(r gvr.Resource, namespaces []string) {
 	s.mu.Lock()
+	s.told = s.running
 	for _, n := range namespaces {
 		delete(s.refused, n)
 	}
@@ -292,7 +299,8 @@ func (s *subject) watching(r gvr.Resource, namespaces []string) {
 func (s *subject) pause(ctx context.Context, err error, state FollowState, least, most time.Duration) {
 	s.set(state, err)
 	s.failures++
-	timer := time.NewTimer(min(least<<min(s.failures-1, 10), most))
+	wait := min(least<<min(s.failures-1, 10), most)
+	timer := time.NewTimer(wait/2 + rand.N(wait/2)) // not all at the same time
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -315,11 +323,12 @@ func (s *subject) tell() {
 	}
 }
 
-// serve says how the resource is served now.
-func (s *subject) serve(r gvr.Resource, first bool) {
+// serve says how the resource is served now, and returns whether that is the first
+// time in this range.
+func (s *subject) serve(r gvr.Resource, first bool) bool {
 	s.mu.Lock()
-	again := !s.served
-	if s.over {
+	again, anew := !s.served, s.over
+	if anew {
 		s.status = Followed{State: FollowGone}
 	}
 	if again {
@@ -336,6 +345,18 @@ func (s *subject) serve(r gvr.Resource, first bool) {
 		s.set(FollowStarting, nil)
 	}
 	s.tell()
+	return anew
+}
+
+// begun: what is served at the beginning of a range is known.
+func (s *subject) begun() {
+	s.mu.Lock()
+	over := s.over
+	s.over = false
+	s.mu.Unlock()
+	if over {
+		s.set(FollowGone, nil)
+	}
 }
 
 // look looks again how a resource is served that has turned out not to be.
@@ -359,10 +380,10 @@ func (s *subject) reset() {
 	s.served, s.over = false, true
 }
 
-func (s *subject) runs(running, told bool) {
+func (s *subject) runs(running bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running, s.told = running, told
+	s.running, s.told = running, false
 }
 
 // isSettled says whether nothing is to be waited for before the first SYNCED.
@@ -393,13 +414,13 @@ func (s *subject) followed() Followed {
 	return one
 }
 
-// remove says that it is served no more.
-func (s *subject) remove() {
+// remove says that it is served no more, or why it is not to be watched.
+func (s *subject) remove(why error) {
 	s.mu.Lock()
 	r := s.resource
 	s.served = false
 	s.mu.Unlock()
 	s.follow.rights.forget(r.GroupResource())
-	s.set(FollowGone, nil)
+	s.set(FollowGone, why)
 	s.tell()
 }

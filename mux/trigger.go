@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,12 +26,13 @@ type Triggers struct{ definitions, services *lookout }
 
 // NewTriggers returns Triggers of r that watch through c.
 func NewTriggers(r *discovery.Resolver, c dynamic.Interface) *Triggers {
-	kick := func([]string) { r.Kick() }
-	o := stream.Options{Start: stream.Now()}
-	return &Triggers{
-		definitions: &lookout{resource: definitions, client: c, options: o, changed: kick},
-		services:    &lookout{resource: apiServices, client: c, options: o, changed: kick},
+	watch := func(of gvr.Resource) *lookout {
+		return &lookout{
+			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: 15 * time.Second, most: 2 * time.Minute,
+			changed: func([]string) { r.Kick() },
+		}
 	}
+	return &Triggers{definitions: watch(definitions), services: watch(apiServices)}
 }
 
 // Run watches until ctx ends.

@@ -1,0 +1,192 @@
+package mux
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// run asks until ctx ends.
+func (r *rights) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var rest time.Time // that asking is not to disturb
+	for {
+		select {
+		case <-timer.C:
+		case <-r.kick:
+			pause(ctx, max(askTogether, time.Until(rest)))
+		case <-ctx.Done():
+			return
+		}
+		began := time.Now()
+		if r.wanting() {
+			r.ask(ctx)
+			r.asked()
+		}
+		took := time.Since(began)
+		rest = time.Now().Add(2 * took)
+		timer.Reset(max(askAgain, askSlower*took))
+	}
+}
+
+// round is one of asking.
+type round struct {
+	resources  []denial // copies, without what changes
+	namespaces []string
+	looked     bool
+
+	mu         sync.Mutex
+	left       []question // that rules have not answered
+	unanswered bool       // something could not be found out
+}
+
+// question is whether a resource may be watched in a namespace.
+type question struct {
+	resource  gvr.Resource
+	namespace string
+	allowed   bool // it could be, so far
+}
+
+func (of *round) fail() {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.unanswered = true
+}
+
+func (r *rights) round() *round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := &round{looked: r.looked}
+	all := map[string]bool{}
+	for _, d := range r.denied {
+		of.resources = append(of.resources, denial{resource: d.resource, wanted: d.wanted, denials: d.denials})
+		there := d.wanted
+		if len(there) == 0 {
+			there = r.namespaces
+			if there == nil {
+				there = r.candidates
+			}
+		}
+		for _, n := range there {
+			all[n] = true
+		}
+	}
+	of.namespaces = sortedKeys(all)
+	return of
+}
+
+// ask finds out what has changed, and tells those who are concerned: by the rules
+// of each namespace, and where those do not say yes, and may not be all there are,
+// one by one.
+func (r *rights) ask(ctx context.Context) {
+	of := r.round()
+	var first []func()
+	for _, d := range of.resources {
+		if len(d.wanted) == 0 {
+			first = append(first, func() { r.askOne(ctx, of, question{resource: d.resource}) })
+		}
+	}
+	for _, n := range of.namespaces {
+		first = append(first, func() { r.askRules(ctx, of, n) })
+	}
+	atOnce(ctx, first)
+	var then []func()
+	for _, q := range r.inTurn(of) {
+		then = append(then, func() { r.askOne(ctx, of, q) })
+	}
+	atOnce(ctx, then)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	complete := ctx.Err() == nil && of.looked && !of.unanswered
+	for _, was := range of.resources {
+		if d := r.denied[was.resource.GroupResource()]; d != nil {
+			d.asked = d.asked || complete && d.denials == was.denials && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
+			r.gone(d)
+		}
+	}
+}
+
+// atOnce does all, some at a time.
+func atOnce(ctx context.Context, all []func()) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	turns := make(chan struct{}, asksAtOnce)
+	for _, f := range all {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		running.Go(func() {
+			defer func() { <-turns }()
+			f()
+		})
+	}
+}
+
+// inTurn returns which questions are to be asked one by one: whether what was
+// allowed still is, and of the others as many as there is time for.
+func (r *rights) inTurn(of *round) []question {
+	slices.SortFunc(of.left, func(a, b question) int {
+		return cmp.Or(cmp.Compare(a.resource.String(), b.resource.String()), cmp.Compare(a.namespace, b.namespace))
+	})
+	var now, others []question
+	for _, q := range of.left {
+		if q.allowed {
+			now = append(now, q)
+		} else {
+			others = append(others, q)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range min(len(others), asksInTurn) {
+		if r.turn >= len(others) {
+			r.turn = 0
+			r.turns++
+		}
+		now = append(now, others[r.turn])
+		r.turn++
+	}
+	return now
+}
+
+func (r *rights) askOne(ctx context.Context, of *round, q question) {
+	yes, err := r.asker.mayWatch(ctx, q.resource, q.namespace)
+	if err != nil {
+		of.fail() // it is not known, so it stays
+		return
+	}
+	r.answer(q.resource.GroupResource(), q.namespace, yes)
+}
+
+// askRules asks for what may be done in a namespace.
+func (r *rights) askRules(ctx context.Context, of *round, namespace string) {
+	rules, complete := r.asker.rules(ctx, namespace)
+	for _, d := range of.resources {
+		if len(d.wanted) > 0 && !slices.Contains(d.wanted, namespace) || !d.resource.Namespaced {
+			continue
+		}
+		if yes := rules.allow(d.resource); yes || complete {
+			r.answer(d.resource.GroupResource(), namespace, yes)
+			continue
+		}
+		q := question{d.resource, namespace, r.allows(d.resource, namespace)}
+		of.mu.Lock()
+		of.left = append(of.left, q)
+		of.mu.Unlock()
+	}
+}
+
+// allows says whether a resource may be watched in a namespace, as far as is known.
+func (r *rights) allows(res gvr.Resource, namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[res.GroupResource()]
+	return d != nil && d.allowed[namespace]
+}
