@@ -56,6 +56,10 @@ func (s *subject) newLeg(r gvr.Resource, namespaces []string) (*leg, error) {
 	l := &leg{subject: s, resource: r, namespaces: namespaces, options: o, states: make(chan stream.Status, 1)}
 	l.options.Namespaces = namespaces
 	l.options.Scope = &stream.Scope{Namespaces: s.follow.selection.scope(r)}
+	if s.follow.options.UntilSynced && o.Checkpoint != nil && !s.synced {
+		// SYNCED is to come after what has happened since the checkpoint, not before.
+		l.options.End = stream.WhenSynced
+	}
 	trace := stream.Trace{}
 	if l.options.Trace != nil {
 		trace = *l.options.Trace

@@ -152,6 +152,14 @@ func checkNames(field string, names []string) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(names))), nil
 }
 
+// Selects says whether a pattern or a category of s selects r; which resources its
+// names stand for a discovery.Resolver knows. If s can't be followed it returns a
+// *SelectionError.
+func (s Selection) Selects(r gvr.Resource) (bool, error) {
+	c, err := s.check()
+	return err == nil && c.selects(r), err
+}
+
 // selects says whether a pattern or a category selects r.
 func (s *selection) selects(r gvr.Resource) bool {
 	if len(s.namespaces) > 0 && !r.Namespaced || !r.ClusterWatch() {

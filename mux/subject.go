@@ -116,11 +116,25 @@ func (s *subject) await(ctx context.Context) (gvr.Resource, []string, error) {
 		if ok {
 			return resource, namespaces, nil
 		}
+		s.nowhere()
 		select {
 		case <-s.news:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// nowhere reports that a resource may be watched in no namespace any more.
+func (s *subject) nowhere() {
+	s.mu.Lock()
+	if !s.served || s.status.State != FollowForbidden || len(s.shown) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.status.Namespaces, s.shown = nil, nil
+	now := s.status
+	s.mu.Unlock()
+	s.follow.options.statusChanged(now)
 }
 
 // wants says what is to be watched now, if anything can be. A namespace that is

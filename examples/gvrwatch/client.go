@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -69,7 +68,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	dc, err := clientdiscovery.NewDiscoveryClientForConfig(cfg)
+	dc, err := discovery.NewClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -68,7 +69,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		return err
 	}
 	resolver := discovery.NewResolver(dc, nil)
-	var sources []*stream.Stream
+	var sources []mux.Source
 	for _, name := range []string{"robots", "planet"} {
 		r, err := resolveNew(ctx, resolver, name)
 		if err != nil {
@@ -80,6 +81,11 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		}
 		fmt.Fprintf(streams.Out, "%q is %s: watching it.\n", name, r)
 		sources = append(sources, s)
+	}
+
+	merged, err := mux.New(nil, sources...)
+	if err != nil {
+		return err
 	}
 
 	fmt.Fprintln(streams.Out, "The first objects take two seconds: that long the server holds them back for a new CustomResourceDefinition.")
@@ -96,7 +102,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 
 	p := newDemoPrinter(streams.Out)
 	defer p.summary()
-	for ev, err := range merge(ctx, sources) {
+	for ev, err := range merged.Events(ctx) {
 		if err != nil {
 			return err
 		}

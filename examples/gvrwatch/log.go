@@ -7,12 +7,19 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // logHandler writes what a Stream or a Tracker logs as one line for a person:
 //
 //	gvrwatch: widgets.v1.example.com: trying again in 1.2s: connection refused
-type logHandler struct{ w io.Writer }
+type logHandler struct {
+	w io.Writer
+	// follows: what is forbidden, or not served, is said of what is followed, see
+	// states.
+	follows bool
+}
 
 func (logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
@@ -28,6 +35,9 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	cause, failed := attr["error"]
 	after, again := attr["after"]
+	if err, ok := cause.Any().(error); ok && h.follows && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
+		return nil
+	}
 	switch {
 	case failed && again && attr["resource"].Kind() == slog.KindString:
 		line += fmt.Sprintf("trying again in %v: %v", after.Duration().Round(100*time.Millisecond), cause)

@@ -29,6 +29,16 @@ func TestMistakes(t *testing.T) {
 		{"watch boats oceans", 2, "written with commas", "a space for a comma"},
 		{"watch boats/argo", 2, "single objects", "kubectl's TYPE/NAME"},
 		{"watch boats,", 2, "it is empty", "a comma too many"},
+		{"watch boats --all", 2, `--all watches every type, so that "boats" is one too many`, "kubectl's --all are all objects of a type"},
+		{"watch --all --category all", 2, "--category says nothing more", ""},
+		{"watch [*.example.com", 2, `"[*.example.com" is no pattern of resource types: syntax error in pattern`, "a bracket is open"},
+		{"watch apps/*", 2, "a pattern is NAME.GROUP, without slashes", "the spelling of names"},
+		{"watch * --exclude [a", 2, "--exclude=[a: syntax error in pattern", ""},
+		{"watch boats --exclude oceans", 2, "--exclude: there is nothing to leave anything out of", "names are watched in any case"},
+		{"watch boats --candidates harbour -A", 2, "--candidates: they are for what is followed: add --follow", ""},
+		{"watch boats --candidates harbour --follow", 2, "--candidates: they are tried where all namespaces are wanted: add -A", ""},
+		{"watch boats --candidates No/Such --follow -A", 2, "--candidates=No/Such: it is no name of a namespace", ""},
+		{"watch --category=,", 2, "a category has a name, such as all", "a variable that is not set"},
 		{"watch boats -o table", 2, "--output=table: it must be one of wide, json, yaml, name", "a format that is none"},
 		{"resources -o yaml", 2, "--output=yaml: it must be one of wide, name, json", "a format that is none here"},
 		{"watch boats --limit -1", 2, "--limit=-1: it must not be negative", ""},
@@ -46,6 +56,10 @@ func TestMistakes(t *testing.T) {
 
 		{"watch baots", 1, `no resource type "baots"; did you mean boats.v1.cli.example.com?`, "a slip"},
 		{"watch boats,yachts", 1, `no resource type "yachts"`, "one of several is wrong: nothing is watched"},
+		{"watch all", 1, `no resource type "all"`, "nothing here is of that category"},
+		{"watch baots --follow --server https://127.0.0.1:1", 1, "can't be reached", "nobody can say what is to be waited for"},
+		{"watch * --server https://127.0.0.1:1", 1, "can't be reached", "patterns neither"},
+		{"watch * --token wrong", 1, "does not accept the credentials of the kubeconfig", ""},
 		{"watch oceans -n harbour", 1, `cluster-scoped, so it can't be watched in the namespace "harbour": leave the namespace out`, ""},
 		{"watch boats --field-selector spec.size=1", 1, "field label not supported: spec.size", "only the server knows the fields"},
 		{"watch boats --server https://127.0.0.1:1", 1, "https://127.0.0.1:1 can't be reached: is it running, and is the kubeconfig right?", ""},
@@ -105,9 +119,12 @@ func TestTimeoutTooEarly(t *testing.T) {
 	silent := "http://" + listen(t).Addr().String() // accepts connections and never says anything
 	hanging := newHangingProxy(t)                   // says what is served, but lists nothing
 	for args, want := range map[string]string{
-		"watch boats --timeout 100ms --server " + silent:                 "the server has not said what it serves within --timeout=100ms",
-		"watch boats --timeout 100ms --until-synced --server " + silent:  "the server has not said what it serves within --timeout=100ms",
-		"watch boats --timeout 200ms --until-synced --server " + hanging: "not synced within --timeout=200ms",
+		"watch boats --timeout 100ms --server " + silent:                  "the server has not said what it serves within --timeout=100ms",
+		"watch boats --follow --timeout 100ms --server " + silent:         "the server has not said what it serves within --timeout=100ms",
+		"watch * --timeout 100ms --server " + silent:                      "the server has not said what it serves within --timeout=100ms",
+		"watch boats* --timeout 200ms --until-synced --server " + hanging: "not synced within --timeout=200ms",
+		"watch boats --timeout 100ms --until-synced --server " + silent:   "the server has not said what it serves within --timeout=100ms",
+		"watch boats --timeout 200ms --until-synced --server " + hanging:  "not synced within --timeout=200ms",
 	} {
 		status, stdout, stderr := gvrwatch(t, strings.Fields(args)...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, want) {
@@ -154,6 +171,7 @@ func TestLostOutput(t *testing.T) {
 	for _, args := range []string{
 		"watch boats --until-synced", "watch boats --until-synced -o wide", "watch boats --until-synced -o name",
 		"watch boats --until-synced -o json", "watch boats --until-synced -o yaml",
+		"watch boats --until-synced --latest", "watch boats* --until-synced", "watch boats --follow --until-synced --latest -o json",
 		"resources", "resources -o wide", "resources -o name", "resources -o json", "devserver", "demo --for 100ms",
 	} {
 		for err, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {

@@ -28,13 +28,13 @@ type eventPrinter interface {
 func newEventPrinter(streams genericiooptions.IOStreams, output string, several, allNamespaces bool) eventPrinter {
 	switch output {
 	case "json":
-		return jsonPrinter{json.NewEncoder(streams.Out)}
+		return jsonPrinter{json.NewEncoder(streams.Out), allNamespaces}
 	case "yaml":
-		return &yamlPrinter{w: streams.Out}
+		return &yamlPrinter{w: streams.Out, fansOut: allNamespaces}
 	case "name":
-		return objectPrinter{streams, namePrinter{}}
+		return objectPrinter{streams, namePrinter{}, allNamespaces}
 	}
-	return objectPrinter{streams, &tablePrinter{
+	return objectPrinter{streams: streams, fansOut: allNamespaces, objects: &tablePrinter{
 		printer: printers.NewTablePrinter(printers.PrintOptions{WithNamespace: allNamespaces, Wide: output == "wide"}),
 		w:       printers.GetNewTabWriter(streams.Out),
 		several: several,
@@ -45,8 +45,10 @@ func newEventPrinter(streams genericiooptions.IOStreams, output string, several,
 type eventDocument struct {
 	Type            stream.Type                `json:"type"`
 	Resource        string                     `json:"resource"`
+	Namespace       string                     `json:"namespace,omitempty"`       // of SYNCED and GAP; see namespaceOf
 	ResourceVersion string                     `json:"resourceVersion,omitempty"` // of SYNCED
 	Inferred        bool                       `json:"inferred,omitempty"`
+	Coalesced       int                        `json:"coalesced,omitempty"`
 	Gap             *gapDocument               `json:"gap,omitempty"`
 	Object          *unstructured.Unstructured `json:"object,omitempty"`
 }
@@ -54,12 +56,24 @@ type eventDocument struct {
 type gapDocument struct {
 	Reason      stream.GapReason `json:"reason"`
 	From        string           `json:"from"`
-	To          string           `json:"to,omitempty"`
-	HistoryLost bool             `json:"historyLost,omitempty"`
+	To          string           `json:"to"`
+	HistoryLost bool             `json:"historyLost"`
 }
 
-func newEventDocument(ev stream.Event) eventDocument {
-	d := eventDocument{Type: ev.Type, Resource: ev.Resource.String(), Inferred: ev.Inferred, Object: ev.Object}
+// namespaceOf is the one namespace that a control event is of, where the whole
+// cluster was asked for and only some namespaces are allowed.
+func namespaceOf(ev stream.Event, fansOut bool) string {
+	if !fansOut || ev.Object != nil {
+		return ""
+	}
+	return ev.Namespace
+}
+
+func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
+	d := eventDocument{
+		Type: ev.Type, Resource: ev.Resource.String(), Namespace: namespaceOf(ev, fansOut),
+		Inferred: ev.Inferred, Coalesced: ev.Coalesced, Object: ev.Object,
+	}
 	switch ev.Type {
 	case stream.Synced:
 		d.ResourceVersion = ev.ResourceVersion
@@ -69,17 +83,22 @@ func newEventDocument(ev stream.Event) eventDocument {
 	return d
 }
 
-type jsonPrinter struct{ enc *json.Encoder }
+type jsonPrinter struct {
+	enc     *json.Encoder
+	fansOut bool
+}
 
-func (p jsonPrinter) print(ev stream.Event) error { return p.enc.Encode(newEventDocument(ev)) }
+func (p jsonPrinter) print(ev stream.Event) error {
+	return p.enc.Encode(newEventDocument(ev, p.fansOut))
+}
 
 type yamlPrinter struct {
-	w     io.Writer
-	begun bool
+	w              io.Writer
+	begun, fansOut bool
 }
 
 func (p *yamlPrinter) print(ev stream.Event) error {
-	b, err := yaml.Marshal(newEventDocument(ev))
+	b, err := yaml.Marshal(newEventDocument(ev, p.fansOut))
 	if err != nil {
 		return err
 	}
@@ -98,18 +117,27 @@ type objectPrinter struct {
 	objects interface {
 		printObject(stream.Event, io.Writer) error
 	}
+	fansOut bool
 }
 
 func (p objectPrinter) print(ev stream.Event) error {
+	in := ""
+	if ns := namespaceOf(ev, p.fansOut); ns != "" {
+		in = " in the namespace " + ns
+	}
 	switch ev.Type {
 	case stream.Synced:
-		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: synced at resourceVersion %s\n", ev.Resource, ev.ResourceVersion)
+		at := ""
+		if ev.ResourceVersion != "" { // several namespaces have no common one
+			at = " at resourceVersion " + ev.ResourceVersion
+		}
+		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: synced%s%s\n", ev.Resource, in, at)
 	case stream.Gap:
 		to := ""
 		if ev.Gap.To != "" {
 			to = " to " + ev.Gap.To
 		}
-		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap from resourceVersion %s%s (%s): the differences follow\n", ev.Resource, ev.Gap.From, to, ev.Gap.Reason)
+		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap%s from resourceVersion %s%s (%s): the differences follow\n", ev.Resource, in, ev.Gap.From, to, ev.Gap.Reason)
 	default:
 		return p.objects.printObject(ev, p.streams.Out)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -47,7 +50,7 @@ func TestPrintEvents(t *testing.T) {
 		{"name", "boat.example.com/argo\nboat.example.com/argo deleted\n", told, "people read stderr, pipes read stdout"},
 		{"", "EVENT      NAME   AGE\nADDED      argo   <unknown>\nDELETED    argo   <unknown>\n", told, "a table of objects"},
 		{"json", `{"type":"ADDED","resource":"boats.v1.example.com","object":` + object + `}
-{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"expired","from":"5","to":"7"}}
+{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"expired","from":"5","to":"7","historyLost":false}}
 {"type":"DELETED","resource":"boats.v1.example.com","inferred":true,"object":` + object + `}
 {"type":"SYNCED","resource":"boats.v1.example.com","resourceVersion":"7"}
 `, "", "one object a line, control events among them"},
@@ -61,6 +64,7 @@ type: ADDED
 ---
 gap:
   from: "5"
+  historyLost: false
   reason: expired
   to: "7"
 resource: boats.v1.example.com
@@ -96,9 +100,48 @@ type: SYNCED
 	}
 }
 
+// TestPrintFanOut is about what comes only where -A was asked for and some
+// namespaces are allowed, and with --latest.
+func TestPrintFanOut(t *testing.T) {
+	gap, synced, both, object := event(stream.Gap), event(stream.Synced), event(stream.Synced), event(stream.Modified)
+	gap.Namespace, synced.Namespace, object.Namespace = "one", "one", "one"
+	gap.Gap = &stream.GapDetails{Reason: stream.GapRewound, From: "5", HistoryLost: true}
+	both.ResourceVersion, object.Coalesced = "", 3
+	const told = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
+	tests := []struct {
+		format         string
+		all            bool
+		stdout, stderr string
+		why            string
+	}{
+		{"json", true, `{"type":"GAP","resource":"boats.v1.example.com","namespace":"one","gap":{"reason":"rewound","from":"5","to":"","historyLost":true}}
+{"type":"SYNCED","resource":"boats.v1.example.com","namespace":"one","resourceVersion":"7"}
+{"type":"SYNCED","resource":"boats.v1.example.com"}
+{"type":"MODIFIED","resource":"boats.v1.example.com","coalesced":3,"object":` + told + "}\n", "", "control events say which namespace they are of"},
+		{"json", false, `{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"rewound","from":"5","to":"","historyLost":true}}
+{"type":"SYNCED","resource":"boats.v1.example.com","resourceVersion":"7"}
+{"type":"SYNCED","resource":"boats.v1.example.com"}
+{"type":"MODIFIED","resource":"boats.v1.example.com","coalesced":3,"object":` + told + "}\n", "", "but not where it is the one that was asked for"},
+		{"name", true, "boat.example.com/argo\n", "gvrwatch: boats.v1.example.com: gap in the namespace one from resourceVersion 5 (rewound): the differences follow\n" +
+			"gvrwatch: boats.v1.example.com: synced in the namespace one at resourceVersion 7\ngvrwatch: boats.v1.example.com: synced\n", "people are told as well"},
+	}
+	for _, tt := range tests {
+		var out, errOut bytes.Buffer
+		p := newEventPrinter(genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}, tt.format, false, tt.all)
+		for _, ev := range []stream.Event{gap, synced, both, object} {
+			if err := p.print(ev); err != nil {
+				t.Error(err)
+			}
+		}
+		if diff := cmp.Diff([]string{tt.stdout, tt.stderr}, []string{out.String(), errOut.String()}); diff != "" {
+			t.Errorf("%s, -A %v: %s (-want +got):\n%s", tt.format, tt.all, tt.why, diff)
+		}
+	}
+}
+
 func TestLogLines(t *testing.T) {
 	var b bytes.Buffer
-	log := slog.New(logHandler{&b})
+	log := slog.New(logHandler{w: &b})
 	log.WarnContext(context.Background(), "trying again after a failure", "resource", "boats.v1", "after", 1234*time.Millisecond, "error", errors.New("connection\nrefused"))
 	log.InfoContext(context.Background(), "watching again", "resource", "boats.v1", "resourceVersion", "5")
 	log.DebugContext(context.Background(), "listing", "resource", "boats.v1")
@@ -110,6 +153,15 @@ func TestLogLines(t *testing.T) {
 		"gvrwatch: checkpoints are committed no more: gone\ngvrwatch: checkpoints are committed again\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("one line each, no details (-want +got):\n%s", diff)
+	}
+	b.Reset()
+	log = slog.New(logHandler{w: &b, follows: true})
+	of := schema.GroupResource{Group: "example.com", Resource: "boats"}
+	for _, err := range []error{apierrors.NewForbidden(of, "", nil), apierrors.NewNotFound(of, "argo"), errors.New("refused")} {
+		log.Warn("trying again after a failure", "resource", "boats.v1", "after", time.Second, "error", fmt.Errorf("listing: %w", err))
+	}
+	if diff := cmp.Diff("gvrwatch: boats.v1: trying again in 1s: listing: refused\n", b.String()); diff != "" {
+		t.Errorf("what is said of what is followed is not said twice (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// slow is a stdout that takes each line only when it is told to.
+type slow struct {
+	*growing
+	goOn chan struct{}
+}
+
+func (s slow) Write(b []byte) (int, error) {
+	n, err := s.growing.Write(b)
+	<-s.goOn
+	return n, err
+}
+
+// lines counts them, and the events that they stand for.
+func (s slow) lines(t *testing.T) (lines, events int) {
+	t.Helper()
+	for line := range strings.Lines(s.String()) {
+		var ev struct{ Coalesced int }
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatal(err)
+		}
+		lines, events = lines+1, events+1+ev.Coalesced
+	}
+	return lines, events
+}
+
+func TestLatest(t *testing.T) {
+	for _, flags := range []string{"--latest", "--latest --follow", ""} {
+		s := newScripted(t, droids)
+		s.Put(droids, "default", "a", "spec.n=0")
+		out := slow{newGrowing(), make(chan struct{})}
+		l := startTo(t, out, append(strings.Fields("watch robots -o json --server "+s.url), strings.Fields(flags)...)...)
+		if !out.await("\n") {
+			t.Fatal("nothing is written")
+		}
+		changes, few := 0, false
+		for turn := 0; !few && (flags != "" || turn < 20) && turn < 10_000; turn++ {
+			for range 10 {
+				changes++
+				s.Put(droids, "default", "a", fmt.Sprint("spec.n=", changes))
+			}
+			out.goOn <- struct{}{}
+			if !out.await("\n") {
+				t.Fatal("nothing more is written")
+			}
+			lines, events := out.lines(t)
+			few = lines < events
+		}
+		s.Put(droids, "default", "z")
+		close(out.goOn)
+		if !out.await(`"name":"z"`) {
+			t.Error("the newest is never told")
+		}
+		l.signal()
+		<-l.status
+		lines, events := out.lines(t)
+		if want := 1 + 1 + changes + 1; events != want || few != (flags != "") || (lines == events) != (flags == "") {
+			t.Errorf("%q: %d lines that stand for %d events of %d; want fewer lines that stand for all, or without --latest all of them", flags, lines, events, want)
+		}
+	}
+}
+
+var numbers = regexp.MustCompile(`"(resourceVersion|from|to)":"[0-9]+"`)
+
+// TestControlEvents has a gap before the eyes of a program.
+func TestControlEvents(t *testing.T) {
+	s := newScripted(t, droids)
+	s.Put(droids, "default", "a")
+	for _, how := range []string{"", " --follow"} {
+		l := s.start("watch robots -o json" + how)
+		l.writes(`"SYNCED"`)
+		if err := s.Apply("robots watch *: 503\nrobots probe *: 503"); err != nil {
+			t.Fatal(err)
+		}
+		s.do("robots close watches")
+		s.Put(droids, "default", "b")
+		if _, err := s.Delete(droids, "default", "b"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Delete(droids, "default", "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.do("compact", "heal")
+		l.writes(`"SYNCED"`)
+		stdout, _ := l.end()
+		var got []string
+		for line := range strings.Lines(stdout) {
+			got = append(got, strings.TrimSpace(numbers.ReplaceAllString(line, `"$1":"N"`)))
+		}
+		want := []string{
+			got[0], // ADDED, as the server has it
+			`{"type":"SYNCED","resource":"robots.v1.example.com","resourceVersion":"N"}`,
+			`{"type":"GAP","resource":"robots.v1.example.com","gap":{"reason":"expired","from":"N","to":"N","historyLost":false}}`,
+			got[min(3, len(got)-1)], // DELETED
+			`{"type":"SYNCED","resource":"robots.v1.example.com","resourceVersion":"N"}`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", how, diff)
+		} else if !strings.HasPrefix(got[3], `{"type":"DELETED","resource":"robots.v1.example.com","inferred":true,"object":`) {
+			t.Errorf("what was found by comparing says so: %s", got[3])
+		}
+		s.Put(droids, "default", "a")
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// session is one run of watch.
+type session struct {
+	*watchOptions
+	srv     *server
+	streams genericiooptions.IOStreams
+	tracker *checkpoint.Tracker // nil without --checkpoint
+}
+
+func (o *watchOptions) session(ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store) (*session, error) {
+	srv, err := connect(o.flags)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{watchOptions: o, srv: srv, streams: streams}
+	if store == nil {
+		return s, nil
+	}
+	cluster, err := stream.ClusterOf(ctx, srv.config)
+	if err != nil {
+		return nil, srv.explain(err)
+	}
+	s.tracker, err = checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster, Logger: slog.New(logHandler{w: streams.ErrOut})})
+	return s, err
+}
+
+// open returns what tells what is wanted, and does nothing yet but to ask what is
+// served: so a mistake in one name is told at once.
+func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
+	var found []gvr.Resource
+	var names []gvr.Ref
+	missing := map[gvr.Ref]error{}
+	for _, ref := range want.names {
+		r, err := s.srv.resolver.Resolve(ctx, ref)
+		switch {
+		case err == nil:
+			found = append(found, r)
+		case !mayCome(err):
+			return nil, s.srv.explain(err)
+		case s.isCategory(ctx, ref):
+			want.categories, want.follows = append(want.categories, ref.Name), true
+			continue
+		default:
+			missing[ref] = err
+		}
+		names = append(names, ref)
+	}
+	want.names = names
+	want.several = len(want.patterns)+len(want.categories) > 0 || len(want.names) > 1
+	if want.follows {
+		return s.follow(ctx, *want, missing)
+	}
+	for _, ref := range names {
+		if err := missing[ref]; err != nil {
+			return nil, s.srv.explain(err)
+		}
+	}
+	return s.merge(found, want)
+}
+
+// mayCome says whether a name that can't be resolved may be waited for. What says
+// nothing of the name (nothing can be read) or that it is a bad one can't.
+func mayCome(err error) bool {
+	var none *discovery.NotFoundError
+	var down *discovery.UnavailableError
+	return errors.As(err, &none) || errors.As(err, &down) && len(down.GroupVersions) > 0
+}
+
+// isCategory says whether a name that is no resource's is a category's.
+func (s *session) isCategory(ctx context.Context, ref gvr.Ref) bool {
+	if ref != (gvr.Ref{Name: ref.Name}) {
+		return false
+	}
+	all, _ := s.srv.resolver.Watchables(ctx) // has been read just now, as far as it can be
+	return slices.ContainsFunc(all, func(r gvr.Resource) bool { return slices.Contains(r.Categories, ref.Name) })
+}
+
+// merge returns a Mux of what is served, and nothing else.
+func (s *session) merge(resources []gvr.Resource, want *wanted) (*mux.Mux, error) {
+	var sources []mux.Source
+	versions := map[schema.GroupResource]gvr.Resource{}
+	opts := s.streamOptions()
+	if s.untilSynced {
+		opts.End = stream.WhenSynced // with a checkpoint: what is different, instead of what happened
+	}
+	for i, r := range resources {
+		if slices.ContainsFunc(resources[:i], func(other gvr.Resource) bool { return other.String() == r.String() }) {
+			continue // the same twice: po,pods
+		}
+		other, twice := versions[r.GroupResource()]
+		if twice && s.tracker != nil {
+			return nil, fmt.Errorf("%s and %s are the same objects, and a checkpoint keeps them in one version: leave either out", other, r)
+		}
+		versions[r.GroupResource()] = r
+		// The kubeconfig's namespace is a default and means nothing to a
+		// cluster-scoped resource; a namespace on the command line is a mistake there.
+		if !s.allNamespaces && (r.Namespaced || *s.flags.Namespace != "") {
+			opts.Namespaces = []string{s.srv.namespace}
+		} else {
+			opts.Namespaces = nil
+		}
+		source, err := stream.New(s.srv.client, r, &opts)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, versioned{source, r.String()})
+	}
+	want.several = len(sources) > 1
+	return mux.New(s.muxOptions(), sources...)
+}
+
+// versioned is a Stream under a key that has the version, since somebody may want
+// to see two.
+type versioned struct {
+	*stream.Stream
+	key string
+}
+
+func (v versioned) Key() string { return v.key }
+
+// muxOptions have no Logger: what ends a source ends everything, and is said then.
+func (s *session) muxOptions() *mux.Options {
+	if s.latest {
+		return &mux.Options{Overflow: mux.Latest}
+	}
+	return nil
+}
+
+func (s *session) streamOptions() stream.Options {
+	return stream.Options{
+		LabelSelector: s.labelSelector,
+		FieldSelector: s.fieldSelector,
+		Logger:        slog.New(logHandler{w: s.streams.ErrOut}),
+		Checkpoint:    s.tracker,
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// states writes a line whenever it stands otherwise with something that is
+// followed: what is wrong with it, and that it is over:
+//
+//	gvrwatch: widgets.v1.example.com: gone: waiting
+type states struct {
+	w          io.Writer
+	namespaces []string // that are wanted; none: all
+
+	mu sync.Mutex
+	// started are those that were served at the beginning: that they are watched goes
+	// without saying.
+	started map[schema.GroupResource]bool
+	last    map[string]state // by what is followed
+}
+
+// state is how it stands with something, as it was said.
+type state struct {
+	mux.FollowState
+	said string // without the cause, which may be worded otherwise each time
+}
+
+func newStates(w io.Writer, served []gvr.Resource, namespaces []string) *states {
+	s := &states{w: w, namespaces: namespaces, started: map[schema.GroupResource]bool{}, last: map[string]state{}}
+	for _, r := range served {
+		s.started[r.GroupResource()] = true
+	}
+	return s
+}
+
+// missing says why a name stands for nothing at the beginning.
+func (s *states) missing(ref gvr.Ref, err error) {
+	s.changed(mux.Followed{Ref: ref, State: mux.FollowUnserved, Cause: err})
+}
+
+// changed is for FollowOptions.StatusChanged.
+func (s *states) changed(f mux.Followed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A resource is the same in whatever version.
+	key, name := "resource "+f.Resource.GroupResource().String(), f.Resource.String()
+	if f.State == mux.FollowUnserved {
+		key, name = "name "+f.Ref.String(), f.Ref.String()
+	}
+	said, cause := s.text(f, s.last[key].FollowState)
+	now := state{f.State, said}
+	if s.last[key] == now {
+		return
+	}
+	s.last[key] = now
+	if said == "" {
+		return
+	}
+	if cause != nil {
+		said += ": " + cause.Error()
+	}
+	// One Write a line: Streams write there, too.
+	fmt.Fprintf(s.w, "gvrwatch: %s: %s\n", name, strings.Join(strings.Fields(said), " "))
+}
+
+// text is what there is to say of f, whose state was another one before, or none.
+func (s *states) text(f mux.Followed, before mux.FollowState) (said string, cause error) {
+	switch f.State {
+	case mux.FollowUnserved:
+		return unserved(f.Cause)
+	case mux.FollowGone:
+		return "gone: waiting", nil
+	case mux.FollowFailing:
+		return "failing, to be tried again", reason(f.Cause)
+	case mux.FollowForbidden:
+		return s.forbidden(f)
+	case mux.FollowWatching:
+		switch {
+		case before == mux.FollowGone:
+			return "served again: watching", nil
+		case before == mux.FollowForbidden:
+			return "allowed: watching", nil
+		case before == mux.FollowFailing:
+			return "failing no more: watching", nil
+		case before == "" && !s.started[f.Resource.GroupResource()]:
+			return "served now: watching", nil
+		}
+	}
+	return "", nil
+}
+
+func unserved(cause error) (said string, because error) {
+	var none *discovery.NotFoundError
+	var several *discovery.AmbiguousError
+	var down *discovery.UnavailableError
+	switch {
+	case cause == nil:
+		return "not served yet: waiting", nil
+	case errors.As(cause, &none) && len(none.Similar) > 0: // a slip, maybe
+		names := make([]string, len(none.Similar))
+		for i, r := range none.Similar {
+			names[i] = r.String()
+		}
+		return "not served yet: waiting; did you mean " + strings.Join(names, ", ") + "?", nil
+	case errors.As(cause, &none):
+		return "not served yet: waiting", nil
+	case errors.As(cause, &several):
+		return "not clear what it is: waiting", cause
+	case errors.As(cause, &down):
+		cause = down.Err
+	}
+	return "not known whether it is served: waiting", cause
+}
+
+func (s *states) forbidden(f mux.Followed) (said string, cause error) {
+	where, wanted := "across the cluster", []string(nil)
+	if f.Resource.Namespaced && len(s.namespaces) > 0 {
+		where, wanted = "in the namespace "+strings.Join(s.namespaces, ", "), s.namespaces
+	}
+	if len(f.Namespaces) == 0 || slices.Equal(f.Namespaces, wanted) {
+		return "forbidden " + where + ": waiting", reason(f.Cause)
+	}
+	return "forbidden " + where + ": watching in " + strings.Join(f.Namespaces, ", "), nil
+}
+
+// reason is what the server said, where the rest is said already.
+func reason(err error) error {
+	var refused *stream.RequestError
+	if errors.As(err, &refused) {
+		return refused.Err
+	}
+	return err
+}
