@@ -15,14 +15,22 @@ type ahead struct {
 	// the same version, settles nothing: unborn before it is told. It is nil for those
 	// of an earlier run.
 	by map[ID]*Mark
+	// prior are those that an event has told that is not entered, and that have left and
+	// come again since (as an object does that leaves a selector).
+	prior map[ID]prior
 	// earlier are those that an earlier run was about to tell.
 	earlier map[ID]bool
+}
+
+type prior struct {
+	Object
+	by *Mark
 }
 
 var unborn = &Mark{}
 
 func newAhead() ahead {
-	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}, earlier: map[ID]bool{}}
+	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}, prior: map[ID]prior{}, earlier: map[ID]bool{}}
 }
 
 // inherit takes over what an earlier run has left.
@@ -88,6 +96,11 @@ func (a *ahead) add(o Object) {
 	if by := a.by[id]; ok && before(o, was) && (by == nil || by == unborn) {
 		return // the watch goes on before what was about to be told
 	}
+	if by := a.by[id]; ok && by != nil && by != unborn && !by.entered {
+		if before, has := a.prior[id]; !has || before.by.entered {
+			a.prior[id] = prior{was, by}
+		}
+	}
 	a.by[id] = unborn
 	if !ok || was.ResourceVersion != o.ResourceVersion {
 		a.told[id] = o
@@ -147,6 +160,7 @@ func (a *ahead) unsaid(namespace string) {
 func (a *ahead) forget(id ID) {
 	delete(a.told, id)
 	delete(a.by, id)
+	delete(a.prior, id)
 	delete(a.earlier, id)
 	if _, ok := a.written[id]; ok {
 		delete(a.written, id)

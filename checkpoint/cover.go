@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // What is told to a receiver need not be what was marked: where only the newest
@@ -51,9 +53,11 @@ func (m *Mark) Undo(older *Mark) {
 	}
 	m.Cover(older)
 	m.change(func(p *Progress) (int, bool) {
-		p.session.ahead.drop(m)
+		dropped := p.session.ahead.drop(m)
+		p.session.dirty = p.session.dirty || dropped
 		m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { return c.Gone && !c.Unacked })
-		return p.leave(m)
+		entered, due := p.leave(m)
+		return entered, due || dropped
 	})
 }
 
@@ -99,17 +103,23 @@ func (p *Progress) leave(m *Mark) (entered int, due bool) {
 
 func (p *Progress) leaveAlone(m *Mark) (entered int, due bool) {
 	m.acked = true
-	if p.first == m || len(m.changes) > 0 {
+	switch {
+	case p.first == m:
 		return p.advance(m)
+	case len(m.changes) > 0 && m.point.snapshot != 0:
+		return p.advance(m)
+	case len(m.changes) > 0: // it is like a pass from here on
+		p.unacked--
+		m.told = time.Time{}
+		next := m.next
+		p.fuse(m)
+		p.fuse(next)
+		return 0, false
 	}
 	m.prev.point = m.point
-	m.prev.next = m.next
-	if m.next != nil {
-		m.next.prev = m.prev
-	} else {
-		p.last = m.prev
-	}
-	m.next, m.prev = nil, nil
+	next := m.next
+	p.unlink(m)
+	p.fuse(next)
 	if m.awaits == 0 {
 		return p.enter(m), true
 	}
@@ -117,6 +127,72 @@ func (p *Progress) leaveAlone(m *Mark) (entered int, due bool) {
 	p.unacked--
 	m.told = time.Time{}
 	return 0, false
+}
+
+// fuse makes a pass part of the one before it, if there is one: there may be any
+// number of them behind an event that is not acked.
+func (p *Progress) fuse(m *Mark) {
+	if m == nil || m.prev == nil || !m.isPass() || !m.prev.isPass() {
+		return
+	}
+	m.prev.passes(m.changes)
+	m.prev.point = m.point
+	p.unlink(m)
+}
+
+// unlink takes m, which is not the first, out of the list.
+func (p *Progress) unlink(m *Mark) {
+	m.prev.next = m.next
+	if m.next != nil {
+		m.next.prev = m.prev
+	} else {
+		p.last = m.prev
+	}
+	m.next, m.prev = nil, nil
+}
+
+// isPass says whether nobody is going to ack m, and nothing waits for it but the
+// low-water mark.
+func (m *Mark) isPass() bool {
+	return m.acked && !m.entered && m.told.IsZero() && m.point.snapshot == 0 && m.awaits == 0 && len(m.awaited) == 0
+}
+
+// passes adds changes to those of a pass. Of each object only the last one counts,
+// but for those that are to settle what was written ahead.
+func (m *Mark) passes(changes []Change) {
+	m.changes = append(m.changes, changes...)
+	if len(m.changes) < 2*m.compacted+16 {
+		return
+	}
+	type ghost struct {
+		ID
+		unacked bool
+	}
+	ahead := &m.progress.session.ahead
+	names, ghosts := map[types.NamespacedName]bool{}, map[ghost]bool{}
+	kept := m.changes[:0:0]
+	for _, c := range slices.Backward(m.changes) {
+		name, id := c.NamespacedName(), ghost{c.ID(), c.Unacked}
+		_, settles := ahead.get(c.ID())
+		if !c.Unacked && !names[name] || (c.Unacked || settles) && !ghosts[id] {
+			kept = append(kept, c)
+		}
+		names[name], ghosts[id] = names[name] || !c.Unacked, true
+	}
+	slices.Reverse(kept)
+	m.changes, m.compacted = kept, len(kept)
+}
+
+// MayBeKnown says whether the event tells as ADDED what an earlier run was about to
+// tell, or did: its receiver may know the object. It may be called on nil.
+func (m *Mark) MayBeKnown() bool {
+	if m == nil {
+		return false
+	}
+	s := m.progress.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(m.changes, func(c Change) bool { return c.Gone && c.Unacked })
 }
 
 // handOver: what was to be settled by one mark will be by another.
@@ -128,11 +204,23 @@ func (a *ahead) handOver(from, to *Mark) {
 	}
 }
 
-// drop: what was to be settled by m never comes.
-func (a *ahead) drop(m *Mark) {
+// drop: what was to be settled by m never comes. It says whether there was anything.
+func (a *ahead) drop(m *Mark) (dropped bool) {
 	for _, c := range m.changes {
-		if a.by[c.ID()] == m {
-			a.forget(c.ID())
+		id := c.ID()
+		if a.by[id] != m {
+			continue
 		}
+		dropped = true
+		before, ok := a.prior[id]
+		if !ok || before.by.entered {
+			a.forget(id)
+			continue
+		}
+		// An earlier event has told of the object, which may have been handled.
+		delete(a.prior, id)
+		a.by[id] = before.by
+		a.told[id] = before.Object
 	}
+	return dropped
 }

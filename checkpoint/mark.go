@@ -16,6 +16,7 @@ type Mark struct {
 	told     time.Time
 
 	acked, entered bool
+	compacted      int     // how many changes were left when they were compacted last
 	next, prev     *Mark   // told after it and before it; nil once it is behind the low-water mark
 	awaits         int     // marks of the same objects that are not entered, within a snapshot
 	awaited        []*Mark // by these

@@ -127,7 +127,7 @@ func (p *Progress) merge(version string, partial bool) bool {
 	if m == nil || !m.acked || !m.told.IsZero() || m.point.snapshot != 0 || version == "" {
 		return false
 	}
-	m.changes = append(m.changes, p.noted...)
+	m.passes(p.noted)
 	p.noted = nil
 	p.told.version, p.told.partial = version, partial
 	m.point = p.told

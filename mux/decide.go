@@ -9,6 +9,9 @@ import (
 // decide does what OnError says of a source that has failed. An error it returns
 // ends the sequence.
 func (m *Mux) decide(s *source, err error) error {
+	if !m.concerns(s) {
+		return nil
+	}
 	log := m.options.Logger.With("source", s.key, "error", err)
 	switch m.ask(s.key, err) {
 	case Drop:
@@ -23,10 +26,21 @@ func (m *Mux) decide(s *source, err error) error {
 			log.Warn("a source has failed, and is tried again", "after", wait)
 		}
 	default:
+		if !m.concerns(s) {
+			return nil
+		}
 		log.Error("a source has failed, which ends the sequence")
 		return &SourceError{s.key, err}
 	}
 	return nil
+}
+
+// concerns says whether the failure of a source is still of interest: it has not
+// been removed meanwhile, and the range is not about to end.
+func (m *Mux) concerns(s *source) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !s.removed && m.ending == going
 }
 
 // ask calls OnError.
@@ -48,7 +62,7 @@ func (m *Mux) retry(s *source) (wait time.Duration, ok bool) {
 	if s.removed || m.begin == nil {
 		return 0, false
 	}
-	if time.Since(s.began) >= healthy {
+	if s.left.Sub(s.began) >= healthy { // the loop may have come to it much later
 		s.failed = 0
 	}
 	s.failed++

@@ -16,7 +16,7 @@ var (
 type DuplicateKeyError struct{ Key string }
 
 func (e *DuplicateKeyError) Error() string {
-	return fmt.Sprintf("mux: there is a source with the key %q already: remove it first, or give this one another key (stream.Options.CheckpointKey is that of a Stream)", e.Key)
+	return fmt.Sprintf("mux: there is a source with the key %q already: remove it first, or give this one another key (SourceOptions.Key)", e.Key)
 }
 
 // OptionsError says that an option has a value it can't have.

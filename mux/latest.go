@@ -41,7 +41,7 @@ type node struct {
 	item
 	id         objectID
 	stamp      uint64 // where it was pushed
-	known      bool   // an ADDED of an object that the receiver knows already
+	known      bool   // an ADDED of an object that the receiver knows, or may know, already
 	prev, next *node
 }
 
@@ -81,6 +81,7 @@ func (q *latestQueue) push(it item) {
 	default:
 		if o := it.event.Object; o != nil {
 			n.id = objectID{types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID()}
+			n.known = it.event.Type == stream.Added && it.event.Mark.MayBeKnown()
 			q.append(n)
 			q.settle(l, n)
 		} else {
@@ -123,6 +124,10 @@ func (q *latestQueue) pushGap(l *lane, n *node) {
 		q.synced = nil
 	}
 	joined := q.join(l, n)
+	if joined && l.bookmark != nil {
+		q.void(l.bookmark) // it says what was true between the two
+		l.bookmark = nil
+	}
 	if !joined {
 		q.append(n)
 		l.gaps = append(l.gaps, n)
@@ -153,6 +158,8 @@ func (q *latestQueue) join(l *lane, n *node) bool {
 			// With an index this one tells differences, and without one everything. Which
 			// it is does not show.
 			return false
+		default: // twice in a row an index does not lose its history
+			q.discard(before)
 		}
 	}
 	both.To = more.To

@@ -25,7 +25,7 @@ func (q *latestQueue) settle(l *lane, n *node) {
 		*q.vanished += stood + uint64(n.event.Coalesced) + 1
 		return
 	}
-	n.known = n.known || was.known || was.event.Type != stream.Added
+	n.known = was.known || was.event.Type != stream.Added
 	n.event.Type = merged(was.event.Type, n.event.Type)
 	n.event.Coalesced += int(stood)
 	if was.event.Type == stream.Modified {

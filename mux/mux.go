@@ -1,8 +1,10 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -75,14 +77,14 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 // about to end, and else with the next one. It returns a *DuplicateKeyError, an
 // *OptionsError, ErrNoSource or ErrNoKey. opts may be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
-	if s == nil {
+	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return ErrNoSource
 	}
 	o, err := opts.check(m.options)
 	if err != nil {
 		return err
 	}
-	added := &source{Source: s, key: s.Key(), options: o}
+	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
 	if added.key == "" {
 		return ErrNoKey
 	}

@@ -32,6 +32,9 @@ type Options struct {
 
 // SourceOptions are those of one source. The zero value is the default.
 type SourceOptions struct {
+	// Key tells the source from the others, instead of what its own Key says: two
+	// Streams that watch the same say the same. Empty means its own.
+	Key string
 	// Overflow is Block or Latest. Empty means what Options say.
 	Overflow Overflow
 	// Events is as in Options. Zero means what they say.
@@ -79,12 +82,14 @@ const (
 	// Fail ends the sequence with a *SourceError. It is the default, and what anything
 	// that is no Decision is taken for.
 	Fail Decision = "fail"
-	// Drop removes the source. Nothing is told of what becomes of its objects.
+	// Drop removes the source. Nothing is told of what becomes of its objects. If none
+	// is left the sequence waits for Add; if all that are left have ended, it ends.
 	Drop Decision = "drop"
 	// Retry begins the source again after a random wait that grows up to 30 s, as
 	// long as it does not do well for a minute: where it was, if it is a Stream that
-	// has told anything, or else anew. A Stream that goes on where it was tells SYNCED
-	// once it watches again.
+	// has told anything, and failed neither because of a gap (*stream.GapError) nor by a
+	// panic, or else anew: then ADDED is told again, and what is gone is not told. A
+	// Stream that goes on where it was tells SYNCED once it watches again.
 	Retry Decision = "retry"
 )
 

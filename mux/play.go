@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -76,6 +77,7 @@ func (m *Mux) tell(ctx context.Context, s *source) error {
 		m.mu.Lock()
 		s.state, s.began, s.next, s.err = telling, time.Now(), time.Time{}, nil
 		goOn := s.told && !s.anew
+		s.anew = false
 		m.mu.Unlock()
 		src, ok := s.Source.(resumable)
 		if !ok {
@@ -85,7 +87,11 @@ func (m *Mux) tell(ctx context.Context, s *source) error {
 		if goOn {
 			// What is queued has been told, as far as its Position is concerned.
 			if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {
-				r.Start, resumed = func() stream.Start { return stream.From(p) }, true
+				resumed = true
+				r.Start = func() stream.Start {
+					defer func() { p = checkpoint.Position{} }() // it may be large
+					return stream.From(p)
+				}
 			}
 		}
 		return src.EventsWith(ctx, r)
@@ -93,7 +99,8 @@ func (m *Mux) tell(ctx context.Context, s *source) error {
 	for ev, err := range events() {
 		if err != nil {
 			var bad *stream.OptionsError
-			if resumed && errors.As(err, &bad) { // it can't begin there
+			var gap *stream.GapError
+			if resumed && errors.As(err, &bad) || errors.As(err, &gap) { // it can't begin there
 				m.mu.Lock()
 				s.anew = true
 				m.mu.Unlock()
@@ -111,8 +118,12 @@ func (m *Mux) tell(ctx context.Context, s *source) error {
 func (m *Mux) left(s *source, err error, byItself bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.live = false
+	s.live, s.left = false, time.Now()
 	m.running--
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		s.anew = true // it is not known what became of what it had at hand
+	}
 	switch {
 	case s.removed:
 		if m.leaving[s.key] == s.done {

@@ -49,6 +49,7 @@ type source struct {
 
 	state  state
 	began  time.Time // telling
+	left   time.Time // when it ended
 	told   bool      // something, in this range
 	anew   bool      // it can't go on from its Position
 	over   bool      // it has ended by itself

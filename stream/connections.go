@@ -265,7 +265,7 @@ func (c *Connections) remove(u *upstream) {
 // that the lane can join, a list, after which it can.
 func (l *lane) joining(s state) state {
 	c, ok := s.(connecting)
-	if !ok || !c.initial || c.synced || c.failures > 0 || l.seat.leads() {
+	if !ok || !c.initial || c.synced || l.seat.leads() {
 		return s
 	}
 	m := c.memory

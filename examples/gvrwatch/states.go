@@ -59,9 +59,13 @@ func (s *states) changed(f mux.Followed) {
 	if f.State == mux.FollowUnserved {
 		key, name = "name "+f.Ref.String(), f.Ref.String()
 	}
-	said, cause := s.text(f, s.last[key].FollowState)
+	before, known := s.last[key]
+	if known && f.State == mux.FollowUnserved && f.Cause == nil {
+		return // more was said of it at the beginning
+	}
+	said, cause := s.text(f, before.FollowState)
 	now := state{f.State, said}
-	if s.last[key] == now {
+	if before == now {
 		return
 	}
 	s.last[key] = now
