@@ -12,7 +12,6 @@ import (
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
@@ -28,15 +27,15 @@ import (
 
 // newAPIServer puts the apiextensions-apiserver together by hand: its own options
 // ask for a core API to delegate authentication, authorization and admission to.
-func newAPIServer(client *rest.Config, token string, port int, etcd *etcdServer, watchCache bool) (*apiextensions.CustomResourceDefinitions, error) {
+func newAPIServer(client *rest.Config, who access, port int, etcd *etcdServer, watchCache bool) (*apiextensions.CustomResourceDefinitions, error) {
 	c := genericapiserver.NewRecommendedConfig(apiextensions.Codecs)
 	c.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
 	c.ExternalAddress = fmt.Sprintf("127.0.0.1:%d", port)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: newIdleListener()}
 	c.ShutdownWatchTerminationGracePeriod = watchGrace
 	c.EnableProfiling = false
-	c.Authentication.Authenticator = newAuthenticator(token)
-	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	c.Authentication.Authenticator = newAuthenticator(who.users)
+	c.Authorization.Authorizer = newAuthorizer(who.allow)
 	// The server's own controllers have a token that never leaves the process.
 	c.LoopbackClientConfig = rest.CopyConfig(client)
 	c.LoopbackClientConfig.BearerToken = rand.Text()

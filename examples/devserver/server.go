@@ -2,6 +2,7 @@ package devserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"sync"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 )
 
@@ -31,6 +34,11 @@ type Options struct {
 	// kube-apiserver --watch-cache=false. Only then does [Server.Compact] expire
 	// older resource versions at once.
 	DisableWatchCache bool
+	// Allow says whether the user of [Server.LimitedConfig] may do something. It is
+	// asked for each request, so a test can grant and revoke at any time; a watch that
+	// is open goes on. Nil means that the user may do nothing. The administrator, of
+	// [Server.Config], may do everything in any case.
+	Allow func(authorizer.Attributes) bool
 	// LogTo receives the log lines of the API server and etcd, and those of
 	// client-go in this process, including those of other servers: the loggers are
 	// global, see the package comment. Nil means silence.
@@ -52,6 +60,7 @@ type Server struct {
 	runDone    chan struct{}
 	runErr     error // set before runDone is closed
 	config     *rest.Config
+	limited    *rest.Config
 	port       int
 	kubeconfig string
 	unlog      func()
@@ -100,6 +109,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return err
 	}
 	s.config = id.clientConfig(s.URL())
+	s.limited = rest.CopyConfig(s.config)
+	s.limited.BearerToken = rand.Text()
 	s.kubeconfig = filepath.Join(s.folder.path, "kubeconfig")
 	if err := writeKubeconfig(s.kubeconfig, s.config); err != nil {
 		return err
@@ -107,7 +118,10 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if s.etcd, err = startEtcd(ctx, s.folder.path); err != nil {
 		return err
 	}
-	s.api, err = newAPIServer(s.config, id.token, s.port, s.etcd, !o.DisableWatchCache)
+	s.api, err = newAPIServer(s.config, access{
+		users: map[string]user.Info{id.token: administrator, s.limited.BearerToken: limited},
+		allow: o.Allow,
+	}, s.port, s.etcd, !o.DisableWatchCache)
 	if err != nil {
 		return err
 	}
@@ -130,6 +144,11 @@ func (s *Server) run() {
 // Config returns a fresh client configuration for a cluster administrator,
 // without a limit on requests.
 func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
+
+// LimitedConfig returns a fresh client configuration for a user whose rights
+// Options.Allow decides about, without a limit on requests. Its bearer token is
+// another one after each Start.
+func (s *Server) LimitedConfig() *rest.Config { return rest.CopyConfig(s.limited) }
 
 // URL returns the server's address, https://127.0.0.1:PORT.
 func (s *Server) URL() string {

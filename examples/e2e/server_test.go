@@ -49,6 +49,13 @@ func testMain(m *testing.M) int {
 		}
 		return 0
 	}
+	if order := os.Getenv(serveVariable); order != "" {
+		if err := serve(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error

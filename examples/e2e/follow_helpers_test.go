@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// told is an event, and when it was told.
+type told struct {
+	stream.Event
+	at time.Time
+}
+
+// stood is how it stood with a resource, from when on.
+type stood struct {
+	mux.Followed
+	at time.Time
+}
+
+// follower ranges over a Mux until its test ends, and keeps what each source
+// tells.
+type follower struct {
+	t   *testing.T
+	mux *mux.Mux
+
+	mu      sync.Mutex
+	events  map[string][]told
+	states  []stood
+	err     error
+	over    bool
+	changed chan struct{} // closed at the next event or state
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newFollower(t *testing.T) *follower {
+	return &follower{t: t, events: map[string][]told{}, changed: make(chan struct{}), done: make(chan struct{})}
+}
+
+// followOn starts to follow on a server. opts may be nil.
+func followOn(t *testing.T, cfg *rest.Config, sel mux.Selection, opts *mux.FollowOptions) *follower {
+	t.Helper()
+	f := newFollower(t)
+	var o mux.FollowOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.StatusChanged = func(s mux.Followed) {
+		f.note(func() { f.states = append(f.states, stood{s, time.Now()}) })
+	}
+	f.rangeOver(newFollow(t, cfg, sel, o))
+	return f
+}
+
+func newFollow(t *testing.T, cfg *rest.Config, sel mux.Selection, o mux.FollowOptions) *mux.Mux {
+	t.Helper()
+	dc, err := discovery.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := stream.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mux.Follow(discovery.NewResolver(dc, nil), client, sel, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// rangeOver begins, and ends when the test does.
+func (f *follower) rangeOver(m *mux.Mux) {
+	f.mux = m
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(f.done)
+		for ev, err := range m.Events(ctx) {
+			f.note(func() {
+				if err != nil {
+					f.err = err
+				} else {
+					f.events[ev.Source] = append(f.events[ev.Source], told{ev, time.Now()})
+				}
+			})
+		}
+		f.note(func() { f.over = true })
+	}()
+	f.t.Cleanup(f.end)
+}
+
+// end leaves the range, and waits for that.
+func (f *follower) end() {
+	f.cancel()
+	<-f.done
+}
+
+func (f *follower) note(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// await waits until enough says yes. It is called with f.mu held.
+func (f *follower) await(what string, enough func() bool) {
+	f.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(20 * time.Millisecond) // for what is no event
+	defer again.Stop()
+	for {
+		f.mu.Lock()
+		ok, err, over, changed := enough(), f.err, f.over, f.changed
+		f.mu.Unlock()
+		switch {
+		case ok:
+			return
+		case over:
+			f.t.Fatalf("waiting for %s: the sequence ended: %v\n%s", what, err, f)
+		}
+		select {
+		case <-changed:
+		case <-again.C:
+		case <-deadline.C:
+			f.t.Fatalf("waiting for %s\n%s", what, f)
+		}
+	}
+}
+
+// awaitEvent waits for an event of a source, of those after the first skip ones,
+// and returns its index.
+func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Event) bool) (int, told) {
+	f.t.Helper()
+	at, found := 0, told{}
+	f.await(source+": "+what, func() bool {
+		all := f.events[source]
+		for i := min(skip, len(all)); i < len(all); i++ {
+			if is(all[i].Event) {
+				at, found = i, all[i]
+				return true
+			}
+		}
+		return false
+	})
+	return at, found
+}
+
+func (f *follower) awaitSynced(source string, skip int) (int, told) {
+	f.t.Helper()
+	return f.awaitEvent(source, "SYNCED", skip, func(ev stream.Event) bool { return ev.Type == stream.Synced })
+}
+
+// awaitTold waits until the outcome of all writes has been told.
+func (f *follower) awaitTold(source string, writes []write) {
+	f.t.Helper()
+	last := map[string]write{}
+	for _, w := range writes {
+		last[w.uid] = w
+	}
+	f.await(source+": the outcome of all writes", func() bool {
+		is := map[string]told{}
+		for _, ev := range f.events[source] {
+			if ev.Object != nil {
+				is[string(ev.Object.GetUID())] = ev
+			}
+		}
+		for uid, w := range last {
+			ev, ok := is[uid]
+			switch {
+			case w.kind == stream.Deleted && ok && ev.Type != stream.Deleted:
+				return false
+			case w.kind != stream.Deleted && (!ok || ev.ResourceVersion != w.rv):
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// awaitState waits until the last word about a resource is this state.
+func (f *follower) awaitState(source string, want mux.FollowState, namespaces ...string) stood {
+	f.t.Helper()
+	var found stood
+	f.await(fmt.Sprint(source, " ", want, " ", namespaces), func() bool {
+		for _, s := range slices.Backward(f.states) {
+			if s.Resource.GroupResource().String() == source {
+				found = s
+				return s.State == want && slices.Equal(s.Namespaces, namespaces)
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (f *follower) of(source string) []stream.Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var events []stream.Event
+	for _, ev := range f.events[source] {
+		events = append(events, ev.Event)
+	}
+	return events
+}
+
+// String is what stands at the end, for when something does not come.
+func (f *follower) String() string {
+	st := f.mux.Status()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var b strings.Builder
+	few := slices.Sorted(maps.Keys(f.events))
+	for _, source := range few[:min(len(few), 10)] {
+		events := f.events[source]
+		fmt.Fprintf(&b, "%s: %d events, the last:", source, len(events))
+		for _, ev := range events[max(0, len(events)-8):] {
+			fmt.Fprintf(&b, " %q", texts([]stream.Event{ev.Event})[0]+"@"+ev.ResourceVersion)
+		}
+		b.WriteByte('\n')
+	}
+	for _, s := range f.states[max(0, len(f.states)-12):] {
+		fmt.Fprintf(&b, "%s %s %s %v %v\n", s.at.Format(time.StampMilli), s.Resource.GroupResource(), s.State, s.Namespaces, s.Cause)
+	}
+	for _, s := range st.Sources[:min(len(st.Sources), 10)] {
+		fmt.Fprintf(&b, "source %s: %s queued %d err %v\n", s.Key, s.State, s.Queued, s.Err)
+		if s.Stream != nil {
+			fmt.Fprintf(&b, "  %s at %s, cause %v, next try %v, %d namespaces\n", s.Stream.State, s.Stream.ResourceVersion, s.Stream.Cause, s.Stream.NextTry, len(s.Stream.Namespaces))
+		}
+	}
+	return b.String()
+}

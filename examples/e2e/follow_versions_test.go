@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// With the watch cache a change of a CRD expires all versions of its resource, so
+// that the server itself makes a GAP necessary. Without it nothing expires, and
+// nothing may be missing.
+func withAndWithoutCache(t *testing.T, test func(t *testing.T, srv *devserver.Server, cache bool)) {
+	for _, cache := range []bool{true, false} {
+		t.Run(fmt.Sprintf("watchCache=%v", cache), func(t *testing.T) {
+			test(t, startServer(t, &devserver.Options{DisableWatchCache: !cache}), cache)
+		})
+	}
+}
+
+// started is a CRD, a writer that writes, and who follows it.
+type started struct {
+	*definitions
+	crd       devserver.CRD
+	writer    *writer
+	historian *historian
+	source    string
+}
+
+func startWriting(t *testing.T, srv *devserver.Server, crd devserver.CRD, namespaces ...string) *started {
+	t.Helper()
+	s := &started{definitions: &definitions{t, dynamic.NewForConfigOrDie(srv.Config())}, crd: crd, source: sourceOf(crd)}
+	s.create(crd)
+	s.writer = newWriter(t, srv.Config(), crd, namespaces...)
+	list, err := s.client.Resource(crd.Resource()).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.historian = writeDown(t, srv.Config(), list.GetResourceVersion(), s.writer.resources...)
+	return s
+}
+
+// finish stops the writer, and holds what each follower told to what was written,
+// in so many ways as there are.
+func (s *started) finish(cache bool, followers map[string]*follower) {
+	s.t.Helper()
+	s.writer.stop()
+	writes := s.writer.written()
+	for name, f := range followers {
+		f.awaitTold(s.source, writes)
+		events := f.of(s.source)
+		gaps := checkTold(s.t, writes, events)
+		s.t.Logf("%s: %d writes, %d events, %d GAPs", name, len(writes), len(events), gaps)
+		if cache {
+			continue
+		}
+		if gaps > 0 {
+			s.t.Errorf("%s was told %d GAPs, though nothing expired: %v", name, gaps, gapsIn(events))
+		}
+		r := events[0].Resource
+		if err := streamtest.Check(s.historian.history(s.t, r), inOneVersion(events, r), &streamtest.CheckOptions{Settled: true}); err != nil {
+			s.t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func gapsIn(events []stream.Event) (all []string) {
+	for _, ev := range events {
+		if ev.Type == stream.Gap {
+			all = append(all, streamtest.Text(ev))
+		}
+	}
+	return all
+}
+
+// awaitVersion waits until a source tells of something written from now on in a
+// version of the API.
+func (s *started) awaitVersion(f *follower, version string) time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	skip := len(f.of(s.source))
+	_, ev := f.awaitEvent(s.source, "something in "+version, skip, func(ev stream.Event) bool {
+		return ev.Object != nil && ev.Resource.Version == version && ev.Object.GroupVersionKind().Version == version
+	})
+	return ev.at.Sub(began)
+}
+
+func TestFollowVersionSwitchedLive(t *testing.T) {
+	// What a pattern selects is watched in the best version, what is named with a
+	// version in that one as long as it is served.
+	for _, by := range []string{"pattern", "name"} {
+		t.Run("by "+by, func(t *testing.T) {
+			withAndWithoutCache(t, func(t *testing.T, srv *devserver.Server, cache bool) { switchVersions(t, srv, cache, by) })
+		})
+	}
+}
+
+func switchVersions(t *testing.T, srv *devserver.Server, cache bool, by string) {
+	crd := devserver.CRD{Group: unique("versions") + ".example.com", Kind: "Thing", Namespaced: true, Versions: []string{"v1", "v2"}}
+	s := startWriting(t, srv, crd, "a", "b", "c")
+	sel, begins := mux.Selection{Resources: []string{"*." + crd.Group}}, "v2"
+	if by == "name" {
+		sel, begins = mux.Selection{Resources: []string{"things.v1." + crd.Group}}, "v1"
+	}
+	f := followOn(t, srv.Config(), sel, nil)
+	f.awaitSynced(s.source, 0)
+	s.writer.start(50)
+	s.awaitVersion(f, begins)
+	for _, step := range []struct {
+		served        []string
+		name, pattern string
+	}{
+		{[]string{"v2"}, "v2", "v2"},
+		{[]string{"v1", "v2"}, "v1", "v2"},
+		{[]string{"v1"}, "v1", "v1"},
+		{[]string{"v1", "v2"}, "v1", "v2"},
+		{[]string{"v2"}, "v2", "v2"},
+	} {
+		s.serve(crd, step.served...)
+		want := step.pattern
+		if by == "name" {
+			want = step.name
+		}
+		t.Logf("served %v: something in %s after %v", step.served, want, s.awaitVersion(f, want))
+		time.Sleep(800 * time.Millisecond) // of writes
+	}
+	s.finish(cache, map[string]*follower{by: f})
+}
+
+func TestFollowSchemaThatChanges(t *testing.T) {
+	withAndWithoutCache(t, func(t *testing.T, srv *devserver.Server, cache bool) {
+		crd := devserver.CRD{Group: unique("schema") + ".example.com", Kind: "Thing", Namespaced: true}
+		s := startWriting(t, srv, crd, "a", "b", "c")
+		f := followOn(t, srv.Config(), mux.Selection{Resources: []string{s.source}}, nil)
+		f.awaitSynced(s.source, 0)
+		s.writer.start(50)
+		s.awaitVersion(f, "v1")
+		for i := range 5 {
+			time.Sleep(700 * time.Millisecond)
+			s.update(crd, func(spec map[string]any) {
+				version := spec["versions"].([]any)[0].(map[string]any)
+				properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+				properties[fmt.Sprint("more", i)] = map[string]any{"type": "string"}
+			})
+		}
+		time.Sleep(700 * time.Millisecond)
+		s.finish(cache, map[string]*follower{"it": f})
+		if got := f.awaitState(s.source, mux.FollowWatching).Incarnation; got != 1 {
+			t.Errorf("it is incarnation %d, want 1: it was served all the time", got)
+		}
+	})
+}

@@ -1,0 +1,311 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// trouble is in front of a server, for the requests of some resources.
+type trouble struct {
+	mu      sync.Mutex
+	kind    string // "", "500", "hanging"
+	plurals []string
+	changed chan struct{} // closed at the next change: who hangs is answered then
+}
+
+func newTrouble() *trouble { return &trouble{changed: make(chan struct{})} }
+
+func (tr *trouble) set(kind string, plurals ...string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.kind, tr.plurals = kind, plurals
+	close(tr.changed)
+	tr.changed = make(chan struct{})
+}
+
+func (tr *trouble) wrap(cfg *rest.Config) *rest.Config {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, tr} })
+	return cfg
+}
+
+type troubled struct {
+	next http.RoundTripper
+	*trouble
+}
+
+func (t troubled) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	kind, changed := t.kind, t.changed
+	if !slices.Contains(t.plurals, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]) {
+		kind = ""
+	}
+	t.mu.Unlock()
+	switch kind {
+	case "500":
+		return &http.Response{StatusCode: 500, Status: "500 Internal Server Error", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	case "hanging":
+		select {
+		case <-changed:
+			return nil, errors.New("the connection hung")
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
+	}
+	return t.next.RoundTrip(r)
+}
+
+func TestTroubleOfOneTypeDoesNotTouchTheOthers(t *testing.T) {
+	rights := &granted{cluster: true, crds: true}
+	srv := startServer(t, &devserver.Options{Allow: rights.allow})
+	group := unique("trouble") + ".example.com"
+	types := map[string]*started{}
+	for _, kind := range []string{"Good", "Fine", "Bad"} {
+		types[kind] = startWriting(t, srv, devserver.CRD{Group: group, Kind: kind, Namespaced: true}, "a", "b")
+	}
+	tr := newTrouble()
+	f := followOn(t, tr.wrap(srv.LimitedConfig()), mux.Selection{Resources: []string{"*." + group}}, &mux.FollowOptions{
+		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
+	})
+	for _, s := range types {
+		f.awaitSynced(s.source, 0)
+		s.writer.start(20)
+	}
+	for _, s := range types {
+		s.awaitVersion(f, "v1")
+	}
+	for _, what := range []string{"none", "403", "500", "hanging"} {
+		began := time.Now()
+		switch what {
+		case "403":
+			rights.deny("bads")
+		case "500", "hanging":
+			tr.set(what, "bads")
+		}
+		time.Sleep(4 * time.Second)
+		f.mu.Lock()
+		var delays []time.Duration
+		for _, kind := range []string{"Good", "Fine"} {
+			delays = append(delays, types[kind].writer.delays(began, f.events[types[kind].source])...)
+		}
+		bad := len(types["Bad"].writer.delays(began.Add(2*time.Second), f.events[types["Bad"].source]))
+		f.mu.Unlock()
+		rights.deny()
+		tr.set("")
+		slices.Sort(delays)
+		if len(delays) < 50 {
+			t.Fatalf("%s: only %d writes to the others were told in time", what, len(delays))
+		}
+		worst := delays[len(delays)-1]
+		t.Logf("bads %s: %d writes to the others told after %v (median), %v (99 %%), %v (most); %d to bads later than 2 s after the beginning",
+			what, len(delays), delays[len(delays)/2], delays[len(delays)*99/100], worst, bad)
+		if worst > prompt {
+			t.Errorf("%s: something was told only after %v", what, worst)
+		}
+		if (what != "none") != (bad == 0) {
+			t.Errorf("%s: %d writes to bads were told meanwhile", what, bad)
+		}
+		t.Logf("bads go on %v after that", types["Bad"].awaitVersion(f, "v1"))
+	}
+	for _, s := range types {
+		s.finish(true, map[string]*follower{s.source: f})
+	}
+}
+
+func TestHangingTypesDoNotKeepOthersFromStarting(t *testing.T) {
+	// More of them than may read snapshots at once.
+	srv := startServer(t, nil)
+	group := unique("hanging") + ".example.com"
+	d := &definitions{t, newCluster(t, srv.Config()).client}
+	var hanging []string
+	for i := range 4 {
+		crd := devserver.CRD{Group: group, Kind: fmt.Sprint("Bad", i), Namespaced: true}
+		d.create(crd)
+		hanging = append(hanging, crd.Resource().Resource)
+	}
+	good := devserver.CRD{Group: group, Kind: "Good", Namespaced: true}
+	tr := newTrouble()
+	tr.set("hanging", hanging...)
+	f := followOn(t, tr.wrap(srv.Config()), mux.Selection{Resources: []string{"*." + group}}, &mux.FollowOptions{Mux: mux.Options{Lists: 2}})
+	time.Sleep(time.Second)
+	began := d.create(good)
+	_, synced := f.awaitSynced(sourceOf(good), 0)
+	t.Logf("SYNCED %v after it was served, beside %d that hang, with 2 lists at once", synced.at.Sub(began), len(hanging))
+	if took := synced.at.Sub(began); took > 10*time.Second {
+		t.Errorf("it took %v, since others hung", took)
+	}
+}
+
+// ours are the goroutines that run code of these packages.
+func ours() []string {
+	buffer := make([]byte, 1<<24)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	var found []string
+	for _, g := range strings.Split(string(buffer), "\n\n") {
+		for _, p := range []string{"mux", "stream", "discovery", "checkpoint"} {
+			if strings.Contains(g, "github.com/gvrwatch/gvrwatch/"+p+".") {
+				found = append(found, g)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// awaitGoroutines waits until there are no more than n.
+func awaitGoroutines(t *testing.T, n int) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+		if runtime.NumGoroutine() <= n {
+			return
+		}
+	}
+	t.Errorf("there are %d goroutines, and there were %d; now:\n%s", runtime.NumGoroutine(), n, strings.Join(creators(), "\n"))
+}
+
+// creators are what started the goroutines there are, with their numbers.
+func creators() (all []string) {
+	buffer := make([]byte, 1<<24)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	number := map[string]int{}
+	for _, g := range strings.Split(string(buffer), "\n\n") {
+		_, by, _ := strings.Cut(g, "created by ")
+		by, _, _ = strings.Cut(by, " in goroutine")
+		number[by]++
+	}
+	for by, n := range number {
+		all = append(all, fmt.Sprintf("%4d %s", n, by))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	boom := errors.New("boom")
+	rights := &granted{cluster: true}
+	srv := startServer(t, &devserver.Options{Allow: rights.allow})
+	group := unique("left") + ".example.com"
+	d := &definitions{t, newCluster(t, srv.Config()).client}
+	for i := range 5 {
+		d.create(devserver.CRD{Group: group, Kind: fmt.Sprint("Kind", i), Namespaced: true})
+	}
+	for _, test := range []struct {
+		name string
+		// body is called for each event once everything is SYNCED; false breaks.
+		body    func(m *mux.Mux, cancel context.CancelCauseFunc) bool
+		options func(gvr.Resource) stream.Options
+		wantErr error
+	}{
+		{name: "break", body: func(*mux.Mux, context.CancelCauseFunc) bool { return false }},
+		{name: "Stop", body: func(m *mux.Mux, _ context.CancelCauseFunc) bool { m.Stop(); return true }},
+		{name: "Drain", body: func(m *mux.Mux, _ context.CancelCauseFunc) bool { m.Drain(); return true }},
+		{name: "the context ends", body: func(_ *mux.Mux, cancel context.CancelCauseFunc) bool { cancel(boom); return true }, wantErr: boom},
+		{name: "panic", body: func(*mux.Mux, context.CancelCauseFunc) bool { panic(boom) }, wantErr: boom},
+		{name: "a source fails", options: func(r gvr.Resource) (o stream.Options) {
+			if r.Kind == "Kind3" {
+				o.PageSize = -1
+			}
+			return o
+		}, wantErr: errSource},
+	} {
+		for _, fanned := range []bool{false, true} {
+			name := test.name + ", across the cluster"
+			if fanned {
+				name = test.name + ", by namespaces"
+			}
+			t.Run(name, func(t *testing.T) {
+				rights.set(!fanned, "a", "b")
+				// The second range is the one that counts: the server has caches then.
+				var before int
+				for round := range 2 {
+					transports := &closer{}
+					before = runtime.NumGoroutine()
+					err := rangeUntilSynced(t, transports.wrap(srv.LimitedConfig()), group, test.options, test.body)
+					if left := ours(); len(left) > 0 {
+						t.Fatalf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
+					}
+					if !errors.Is(err, test.wantErr) {
+						t.Errorf("it ended with %v, want %v", err, test.wantErr)
+					}
+					transports.close()
+					if round > 0 {
+						awaitGoroutines(t, before)
+					}
+				}
+			})
+		}
+	}
+}
+
+// errSource stands for a *mux.SourceError.
+var errSource = errors.New("a source failed")
+
+// rangeUntilSynced follows a group, and returns what the range ended with.
+func rangeUntilSynced(t *testing.T, cfg *rest.Config, group string, options func(gvr.Resource) stream.Options, body func(*mux.Mux, context.CancelCauseFunc) bool) (err error) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	m := newFollow(t, cfg, mux.Selection{Resources: []string{"*." + group}, Candidates: []string{"a", "b"}}, mux.FollowOptions{Stream: options})
+	defer func() {
+		if p := recover(); p != nil {
+			err = p.(error)
+		}
+	}()
+	synced := map[string]bool{}
+	for ev, rangeErr := range m.Events(ctx) {
+		var failed *mux.SourceError
+		if errors.As(rangeErr, &failed) {
+			return errSource
+		}
+		if rangeErr != nil {
+			return rangeErr
+		}
+		if ev.Type == stream.Synced {
+			synced[ev.Source] = true
+		}
+		if len(synced) == 5 && m.AllSynced() && !body(m, cancel) {
+			break
+		}
+	}
+	return nil
+}
+
+// closer closes the connections of clients.
+type closer struct {
+	mu  sync.Mutex
+	all []http.RoundTripper
+}
+
+func (c *closer) wrap(cfg *rest.Config) *rest.Config {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = append(c.all, next)
+		return next
+	})
+	return cfg
+}
+
+func (c *closer) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.all {
+		if i, ok := t.(interface{ CloseIdleConnections() }); ok {
+			i.CloseIdleConnections()
+		}
+	}
+}

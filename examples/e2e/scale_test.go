@@ -1,0 +1,347 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// serveOrder makes the test binary an API server, so that what a client takes of
+// memory and goroutines can be measured without a server beside it. It comes as
+// JSON in serveVariable.
+type serveOrder struct {
+	Dir  string
+	Port int
+}
+
+const serveVariable = "GVRWATCH_E2E_SERVE"
+
+// serve runs until it is told to end.
+func serve(order string) error {
+	var o serveOrder
+	if err := json.Unmarshal([]byte(order), &o); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s, err := devserver.Start(ctx, &devserver.Options{Dir: o.Dir, Port: o.Port})
+	if err != nil {
+		return err
+	}
+	fmt.Println(s.Port(), s.Kubeconfig())
+	<-ctx.Done()
+	return s.Stop()
+}
+
+// child is a server in a process of its own.
+type child struct {
+	t     *testing.T
+	order serveOrder
+	cmd   *exec.Cmd
+	cfg   *rest.Config
+}
+
+func startChild(t *testing.T) *child {
+	t.Helper()
+	c := &child{t: t, order: serveOrder{Dir: t.TempDir()}}
+	c.start()
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *child) start() {
+	c.t.Helper()
+	order, err := json.Marshal(c.order)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.cmd = exec.Command(os.Args[0])
+	c.cmd.Env = append(os.Environ(), serveVariable+"="+string(order))
+	c.cmd.Stderr = os.Stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	var kubeconfig string
+	if _, err := fmt.Fscan(out, &c.order.Port, &kubeconfig); err != nil {
+		c.t.Fatal(err)
+	}
+	if c.cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+		c.t.Fatal(err)
+	}
+	c.cfg.QPS = -1
+}
+
+func (c *child) stop() {
+	c.cmd.Process.Signal(syscall.SIGTERM)
+	c.cmd.Wait()
+}
+
+func (c *child) kill() {
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+}
+
+// sent are requests, when each was sent.
+type sent struct {
+	mu    sync.Mutex
+	at    []time.Time
+	kinds map[string]int
+}
+
+func (r *sent) wrap(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(q *http.Request) (*http.Response, error) {
+			kind := "list"
+			switch v := q.URL.Query(); {
+			case v.Get("sendInitialEvents") == "true":
+				kind = "watch with initial events"
+			case v.Get("watch") == "true":
+				kind = "watch"
+			case v.Get("limit") == "1":
+				kind = "probe"
+			}
+			r.mu.Lock()
+			r.at = append(r.at, time.Now())
+			r.kinds[kind]++
+			r.mu.Unlock()
+			return next.RoundTrip(q)
+		})
+	})
+	return cfg
+}
+
+// reset forgets what was counted, and returns it.
+func (r *sent) reset() (at []time.Time, kinds string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, r.at = r.at, nil
+	for _, k := range slices.Sorted(maps.Keys(r.kinds)) {
+		kinds += fmt.Sprintf(" %d %s,", r.kinds[k], k)
+	}
+	r.kinds = map[string]int{}
+	return at, strings.Trim(kinds, " ,")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// use is what this process takes.
+type use struct {
+	heap, rss  float64 // MiB
+	goroutines int
+}
+
+func used(t *testing.T) use {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return use{float64(m.HeapAlloc) / (1 << 20), residentMiB(t), runtime.NumGoroutine()}
+}
+
+func residentMiB(t *testing.T) float64 {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0 // not on Linux
+	}
+	var size, resident float64
+	fmt.Sscan(string(data), &size, &resident)
+	return resident * float64(os.Getpagesize()) / (1 << 20)
+}
+
+const thousand = 1000
+
+// A thousand sources, each with a few objects: all namespaces of many CRDs, or of
+// one.
+func TestThousandSources(t *testing.T) {
+	for _, crds := range []int{100, 1} {
+		t.Run(fmt.Sprintf("%d CRDs in %d namespaces", crds, thousand/crds), func(t *testing.T) { thousandSources(t, crds) })
+	}
+}
+
+func thousandSources(t *testing.T, crds int) {
+	const objects = 3
+	srv := startChild(t)
+	client := dynamic.NewForConfigOrDie(srv.cfg)
+	var kinds []devserver.CRD
+	for i := range crds {
+		kinds = append(kinds, devserver.CRD{Group: "scale.example.com", Kind: fmt.Sprint("Kind", i), Namespaced: true})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	began := time.Now()
+	if err := devserver.CreateCRDs(ctx, client, kinds...); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // then objects are created without delay
+	fill(t, srv.cfg, kinds, thousand/crds, 0, objects)
+	t.Logf("made in %v", time.Since(began))
+
+	counted := &sent{kinds: map[string]int{}}
+	watching, err := stream.NewClient(counted.wrap(srv.cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := used(t)
+	began = time.Now()
+	m, err := mux.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range kinds {
+		for n := range thousand / crds {
+			s, err := stream.New(watching, gvr.Resource{GroupVersionResource: crd.Resource(), Kind: crd.Kind, Namespaced: true, Verbs: []string{"list", "watch"}},
+				&stream.Options{Namespaces: []string{fmt.Sprint("ns-", n)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Add(s, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f := newFollower(t)
+	f.rangeOver(m)
+	f.await("all SYNCED", m.AllSynced)
+	took := time.Since(began)
+	during := used(t)
+	_, asked := counted.reset()
+	t.Logf("all SYNCED after %v, %s", took, asked)
+	t.Logf("live heap %.1f MiB, resident %.1f MiB, %d goroutines before; %.1f MiB, %.1f MiB, %d with %d sources: %.1f KiB of heap, %.1f KiB resident and %.1f goroutines each",
+		before.heap, before.rss, before.goroutines, during.heap, during.rss, during.goroutines, thousand,
+		(during.heap-before.heap)*1024/thousand, (during.rss-before.rss)*1024/thousand, float64(during.goroutines-before.goroutines)/thousand)
+	if took > time.Minute {
+		t.Errorf("it took %v", took)
+	}
+
+	// The server is killed, and is back.
+	srv.kill()
+	time.Sleep(2 * time.Second)
+	back := time.Now()
+	srv.start()
+	up := time.Now()
+	fill(t, srv.cfg, kinds[:1], thousand/crds, objects, objects+1) // one more in each namespace of the first
+	f.await("what was created after the restart", func() bool {
+		n := 0
+		for source, events := range f.events {
+			if !strings.HasPrefix(source, kinds[0].Resource().GroupResource().String()+" ") {
+				continue
+			}
+			for _, ev := range events {
+				if ev.Object != nil && ev.Object.GetName() == fmt.Sprint("o-", objects) {
+					n++
+					break
+				}
+			}
+		}
+		return n == thousand/crds
+	})
+	t.Logf("the server was up %v after the restart; all new objects told %v later", up.Sub(back), time.Since(up))
+	f.await("all streaming", func() bool {
+		for _, s := range m.Status().Sources {
+			if s.State != stream.Streaming {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("all %d stream again %v after the server was up", thousand, time.Since(up))
+	at, asked := counted.reset()
+	seconds := map[int]int{}
+	most := 0
+	for _, a := range at {
+		s := int(a.Sub(up).Seconds() + 1000)
+		seconds[s]++
+		most = max(most, seconds[s])
+	}
+	var each []string
+	for _, s := range slices.Sorted(maps.Keys(seconds)) {
+		each = append(each, fmt.Sprintf("%d: %d", s-1000, seconds[s]))
+	}
+	t.Logf("since the kill: %d requests (%s); by the second after the server was up: %s", len(at), asked, strings.Join(each, ", "))
+	if most > 5*thousand {
+		t.Errorf("%d requests in one second", most)
+	}
+	for source := range f.events {
+		checkSequence(t, f.of(source))
+	}
+	f.end()
+	if left := ours(); len(left) > 0 {
+		t.Errorf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
+	}
+	t.Logf("afterwards %d goroutines", runtime.NumGoroutine())
+
+	// The same through Follow: one source a CRD.
+	counted.reset()
+	began = time.Now()
+	f = followOn(t, counted.wrap(srv.cfg), mux.Selection{Resources: []string{"*.scale.example.com"}}, nil)
+	f.await("all followed", func() bool { return len(f.events) == crds && f.mux.AllSynced() })
+	_, asked = counted.reset()
+	t.Logf("Follow: %d types SYNCED after %v, %s", crds, time.Since(began), asked)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("Follow took %v", took)
+	}
+}
+
+// fill makes objects in so many namespaces of each CRD, named by numbers from
+// first up to below end.
+func fill(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, first, end int) {
+	t.Helper()
+	client := dynamic.NewForConfigOrDie(cfg)
+	work := make(chan func() error)
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for do := range work {
+				if err := do(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, crd := range kinds {
+		for n := range namespaces {
+			for o := first; o < end; o++ {
+				work <- func() error {
+					_, err := client.Resource(crd.Resource()).Namespace(fmt.Sprint("ns-", n)).Create(t.Context(), newObject(crd, fmt.Sprint("o-", o)), metav1.CreateOptions{})
+					return err
+				}
+			}
+		}
+	}
+	close(work)
+	running.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
