@@ -22,9 +22,9 @@ type lane struct {
 	index   *index // nil with IndexNone
 	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 
-	floors *floors // what was told before the version it goes on at; mostly nil
-	lists  *Lists  // bounds the snapshots that are read at once; nil without a bound
-	listed bool    // it has its turn there
+	floors *floors   // what was told before the version it goes on at; mostly nil
+	lists  *Lists    // bounds the snapshots that are read at once; nil without a bound
+	reads  *listTurn // its turn there; nil if it has none
 
 	connections *Connections // watches that it may share; nil if there are none
 	seat        *seat        // its own, while it ranges; nil if it shares nothing
@@ -128,7 +128,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 			return err
 		}
 		s = l.joining(s)
+		l.reads.await()
 		in := l.act(ctx, s)
+		l.reads.come()
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever in says, it is due to that
 		}

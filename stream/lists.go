@@ -1,32 +1,81 @@
 package stream
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Lists bounds how many snapshots are read at once, so that many Streams that
 // start together do not ask for everything together. It may be used by any
-// number of Streams.
+// number of Streams. A server that does not answer is waited for without holding
+// up the others: what takes longer than three seconds does not count any more.
 type Lists struct{ turns chan struct{} }
 
 // NewLists returns one that lets n be read at once, or one if n is less.
 func NewLists(n int) *Lists { return &Lists{make(chan struct{}, max(n, 1))} }
 
-// take waits for a turn. It may be called on nil.
-func (l *Lists) take(ctx context.Context) error {
+// listPatience is how long one has a turn in which nothing comes.
+const listPatience = 3 * time.Second
+
+// take waits for a turn. It may be called on nil, and returns nil then.
+func (l *Lists) take(ctx context.Context) (*listTurn, error) {
 	if l == nil {
-		return nil
+		return nil, nil
 	}
 	select {
 	case l.turns <- struct{}{}:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
+	}
+	t := &listTurn{lists: l}
+	t.timer = time.AfterFunc(listPatience, t.end)
+	return t, nil
+}
+
+// listTurn is a turn to read a snapshot. Its methods may be called on nil.
+type listTurn struct {
+	lists *Lists
+	timer *time.Timer // ends it while the server is waited for
+
+	mu   sync.Mutex
+	over bool
+}
+
+// await is to be called before the server is waited for, and come after that.
+func (t *listTurn) await() {
+	if t != nil {
+		t.timer.Reset(listPatience)
 	}
 }
 
-func (l *Lists) give() {
-	if l != nil {
-		<-l.turns
+func (t *listTurn) come() {
+	if t != nil {
+		t.timer.Stop()
 	}
+}
+
+// end gives the turn to somebody else.
+func (t *listTurn) end() {
+	if t == nil {
+		return
+	}
+	t.timer.Stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.over = true
+		<-t.lists.turns
+	}
+}
+
+func (t *listTurn) isOver() bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
 }
 
 // limitLists takes a turn for the time in which a snapshot is read and told: the
@@ -35,30 +84,24 @@ func (l *Lists) give() {
 func (l *lane) limitLists(ctx context.Context, s state) error {
 	reads := false
 	switch s := s.(type) {
-	case listing:
+	case listing, replaying:
 		reads = true
 	case connecting:
 		reads = s.initial
-	case replaying:
-		reads = true
 	}
 	if !reads {
 		l.stopListing()
 		return nil
 	}
-	if l.listed {
-		return nil
+	if _, ok := s.(replaying); ok || l.lists == nil || !l.reads.isOver() {
+		return nil // it has begun, and a turn that is over does not stop it
 	}
-	if err := l.lists.take(ctx); err != nil {
-		return err
-	}
-	l.listed = true
-	return nil
+	var err error
+	l.reads, err = l.lists.take(ctx)
+	return err
 }
 
 func (l *lane) stopListing() {
-	if l.listed {
-		l.listed = false
-		l.lists.give()
-	}
+	l.reads.end()
+	l.reads = nil
 }

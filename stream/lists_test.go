@@ -1,0 +1,87 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func TestLists(t *testing.T) {
+	tests := []struct {
+		name    string
+		initial stream.InitialList
+		script  string
+		most    time.Duration // until all are synced
+		why     string
+	}{
+		{"pages", stream.ListPaged, "page *: slow 1s\nlist *: slow 1s\n", 30 * time.Second, "each reads three pages of a second, two at a time"},
+		{"streamed", stream.ListStreamed, "initial *: slow 100ms\n", 10 * time.Second, "each has ten frames of a tenth of a second"},
+		{"four hang", stream.ListPaged, "list 1-4: hang\n", 10 * time.Second, "nobody waits for those that are not answered"},
+		{"four hang without initial events", stream.ListStreamed, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second, "nor for those"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				for i := range 10 {
+					srv.Put(widgets(), "one", fmt.Sprint(i))
+				}
+				if err := srv.Apply(tt.script); err != nil {
+					t.Fatal(err)
+				}
+				lists := stream.NewLists(2)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				var mu sync.Mutex
+				began, synced := time.Now(), []time.Duration{}
+				open, most := 0, 0
+				var all sync.WaitGroup
+				for range 20 {
+					s, err := stream.New(srv.Client(), widgets(), &stream.Options{InitialList: tt.initial, PageSize: 4})
+					if err != nil {
+						t.Fatal(err)
+					}
+					all.Go(func() {
+						told := false
+						for ev, err := range s.EventsWith(ctx, stream.Range{Lists: lists}) {
+							if err != nil {
+								return
+							}
+							mu.Lock()
+							if !told {
+								told = true
+								open++
+							}
+							most = max(most, open)
+							if ev.Type == stream.Synced {
+								open--
+								synced = append(synced, time.Since(began))
+							}
+							mu.Unlock()
+						}
+					})
+				}
+				time.Sleep(30 * time.Minute)
+				mu.Lock()
+				if len(synced) != 20 {
+					t.Errorf("%d of 20 are synced", len(synced))
+				}
+				if n := len(synced) - 5; n > 0 && synced[n] > tt.most {
+					t.Errorf("%s: 16 of 20 are synced after %v, want %v", tt.why, synced[n], tt.most)
+				}
+				if most > 2 {
+					t.Errorf("%d told their snapshots at the same time, want 2", most)
+				}
+				mu.Unlock()
+				cancel()
+				all.Wait()
+			})
+		})
+	}
+}
