@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -25,12 +26,13 @@ type FollowOptions struct {
 	// Mux are the options of the Mux.
 	Mux Options
 	// Stream returns the options for a resource. Namespaces, Scope and End must be
-	// left zero, and Start must be zero or Now, which counts for the resources that are
+	// left zero, Index can't be IndexNone, and Start must be zero or Now, which counts for the resources that are
 	// served at the beginning: else the source fails with an *OptionsError. It is called
 	// by several goroutines at once. Nil means the zero Options.
 	Stream func(gvr.Resource) stream.Options
 	// UntilSynced ends the sequence when everything that is served and may be watched
-	// has told SYNCED.
+	// has told SYNCED. It does not wait for APIs that do not answer (Status.Discovery)
+	// nor for what is gone or failing.
 	UntilSynced bool
 	// StatusChanged is told when it stands otherwise with something that is followed.
 	// It may be called from several goroutines at once, must be quick, and must not
@@ -62,6 +64,8 @@ func (o *FollowOptions) streamOptions(r gvr.Resource) (so stream.Options, err er
 		err = &OptionsError{"Stream", "where a resource is watched the Selection says: leave Namespaces and Scope out"}
 	case so.End != "" && so.End != stream.Never:
 		err = &OptionsError{"Stream", "what is followed goes on: leave End out, and see UntilSynced"}
+	case so.Index == stream.IndexNone:
+		err = &OptionsError{"Stream", "what is followed goes on in other versions and namespaces, which takes an index: leave IndexNone out"}
 	case !so.Start.IsSnapshot() && !so.Start.IsNow():
 		err = &OptionsError{"Stream", "Start can be Snapshot or Now: versions and positions are of one resource, at one time"}
 	}
@@ -82,12 +86,14 @@ type follow struct {
 	mu       sync.Mutex
 	subjects map[schema.GroupResource]*subject
 	named    []*named
-	looked   bool // the first look is over
+	looked   bool                          // the first look is over
+	down     map[schema.GroupVersion]error // APIs that do not answer; zero is the server
 }
 
 // named is a name that was selected.
 type named struct {
 	ref    gvr.Ref
+	again  bool // it could not be resolved though something was added that it may stand for
 	bound  bool // it stands for a resource
 	of     schema.GroupResource
 	status Followed // while it does not
@@ -110,10 +116,15 @@ type named struct {
 //     noticed within 15 s, and so is that it may be watched across the cluster again.
 //     At no such change is anything told again, or left out that the server still knows.
 //     Event.Namespace says where an event was watched. While not all namespaces are watched,
-//     the objects in the others are not told to be gone: nothing is known of them.
+//     the objects in the others are not told to be gone, also if a namespace is deleted that
+//     one may no longer look into: nothing is known of them until they can be seen again.
 //   - The trouble of one resource does not touch the others: what its server refuses is a
 //     state (Followed), and tried again. Errors that are the caller's to mend (a
 //     checkpoint that belongs to another cluster, say) are for Options.OnError.
+//
+// What one may call of it: Add takes more sources; Remove lets go of a resource, until the Mux
+// is ranged over again. AllSynced counts what is attached: one that may not be watched
+// is not synced (see Status.Followed, and FollowOptions.UntilSynced).
 //
 // With stream.Options.Checkpoint each resource has a checkpoint of its own, under its
 // group and resource. Whenever it goes on in another version or in other
@@ -121,7 +132,7 @@ type named struct {
 //
 // It returns a *SelectionError, or as New an *OptionsError.
 func Follow(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *FollowOptions) (*Mux, error) {
-	f := &follow{resolver: r, client: c, subjects: map[schema.GroupResource]*subject{}}
+	f := &follow{resolver: r, client: c, subjects: map[schema.GroupResource]*subject{}, down: map[schema.GroupVersion]error{}}
 	if opts != nil {
 		f.options = *opts
 	}
@@ -150,14 +161,12 @@ func (f *follow) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer f.end()
-	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client) // which panics at what it does not know
+	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client)
 	f.ranges.Add(1)
 	looks := len(f.selection.namespaces) == 0 && !fake
 	f.rights.reset(looks)
 	triggers := NewTriggers(f.resolver, f.client)
-	if !fake {
-		running.Go(func() { triggers.Run(ctx) })
-	}
+	running.Go(func() { triggers.Run(ctx) })
 	running.Go(func() { f.rights.run(ctx) })
 	if looks {
 		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: lookAgain, most: lookAgain}
@@ -202,6 +211,7 @@ func (f *follow) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looked = false
+	clear(f.down)
 	for _, s := range f.subjects {
 		s.reset()
 	}
@@ -217,6 +227,7 @@ func (f *follow) change(ctx context.Context, c discovery.Change) error {
 			s.remove(nil)
 		}
 	case discovery.Unknown, discovery.Known:
+		f.heard(c)
 		f.unknown(c)
 	case discovery.Synced:
 		f.begun()
@@ -288,7 +299,10 @@ func (f *follow) add(s *subject) error {
 	if errors.As(err, &there) && f.mux.has(s) {
 		return nil
 	}
-	return err
+	if err != nil {
+		s.set(FollowDropped, err) // somebody else has its key
+	}
+	return nil
 }
 
 // nameIt says whether a name stands for r, and returns it in the version that was
@@ -315,6 +329,9 @@ func (f *follow) nameIt(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 		case n.bound: // the version that was named is not served any more
 			is = true
 		case err != nil:
+			f.mu.Lock()
+			n.again = true
+			f.mu.Unlock()
 			f.waits(n, err)
 		}
 	}
@@ -325,7 +342,10 @@ func (f *follow) nameIt(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 // that they may stand for: that may have changed without a word.
 func (f *follow) nameAgain(ctx context.Context) {
 	for _, n := range f.named {
-		if status, ok := f.waiting(n); !ok || status.Cause == nil {
+		f.mu.Lock()
+		again := n.again && !n.bound
+		f.mu.Unlock()
+		if !again {
 			continue
 		}
 		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
@@ -355,6 +375,23 @@ func (f *follow) elsewhere(ctx context.Context, r gvr.Resource) gvr.Resource {
 		return r
 	}
 	return other
+}
+
+// heard keeps what is not known of what is served.
+func (f *follow) heard(c discovery.Change) {
+	if c.Subject() == discovery.OfResource {
+		return // its own watch says how it is doing
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.Type == discovery.Known {
+		delete(f.down, c.Resource.GroupVersion())
+		return
+	}
+	f.down[c.Resource.GroupVersion()] = c.Err
+	if f.options.Mux.Logger != nil {
+		f.options.Mux.Logger.Warn("it is not known what is served", "api", c.Resource.GroupVersion().String(), "error", c.Err)
+	}
 }
 
 // unknown says of names that wait what else they wait for.
@@ -396,6 +433,13 @@ func (f *follow) checkSynced() {
 func (f *follow) status(st *Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, gv := range slices.SortedFunc(maps.Keys(f.down), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) }) {
+		err := f.down[gv]
+		if !gv.Empty() {
+			err = fmt.Errorf("%s: %w", gv, err)
+		}
+		st.Discovery = errors.Join(st.Discovery, err)
+	}
 	for _, n := range f.named {
 		if !n.bound {
 			st.Followed = append(st.Followed, n.status)
@@ -403,7 +447,7 @@ func (f *follow) status(st *Status) {
 	}
 	for _, s := range f.subjects {
 		one := s.followed()
-		if !f.mux.has(s) {
+		if !f.mux.has(s) && one.State != FollowGone {
 			one.State = FollowDropped
 		}
 		for _, n := range f.named {

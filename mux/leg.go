@@ -99,9 +99,16 @@ func (l *leg) supervise(ctx context.Context, end context.CancelCauseFunc) {
 			end(&PanicError{Key: l.subject.key, Value: p, Stack: debug.Stack()})
 		}
 	}()
+	var passing <-chan time.Time // of time, which is all that ends a wait for what is still to be told
+	if !slices.Equal(l.namespaces, l.subject.follow.selection.scope(l.resource)) {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		passing = ticker.C
+	}
 	for {
 		again := false
 		select {
+		case <-passing:
 		case <-l.subject.news:
 		case st := <-l.states:
 			again = l.concerned(ctx, st)
@@ -133,7 +140,7 @@ func (l *leg) concerned(ctx context.Context, st stream.Status) (again bool) {
 		return false
 	}
 	// It was removed, or removed and added again, which nobody else might notice.
-	l.subject.look(ctx)
+	l.subject.look(ctx, true)
 	timer := time.NewTimer(goneTime)
 	defer timer.Stop()
 	select {

@@ -3,6 +3,7 @@ package mux
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,8 +24,9 @@ type Selection struct {
 	Resources []string
 	// Categories are those of discovery, as "all".
 	Categories []string
-	// Exclude are patterns of resources that no pattern and no category selects,
-	// besides DefaultExclude. Names in Resources are followed in any case.
+	// Exclude are names and patterns of resources that no pattern and no category
+	// selects, besides DefaultExclude. A name excludes all that it may stand for.
+	// Names in Resources are followed in any case.
 	Exclude []string
 	// Everything leaves DefaultExclude out of account.
 	Everything bool
@@ -71,16 +73,20 @@ type selection struct {
 type pattern struct {
 	name, group string
 	anyGroup    bool
+	ref         *gvr.Ref // it is a name, and none of the others
 }
 
 func parsePattern(s string) (pattern, error) {
 	name, group, ok := strings.Cut(s, ".")
-	p := pattern{strings.ToLower(name), strings.ToLower(group), !ok}
+	p := pattern{name: strings.ToLower(name), group: strings.ToLower(group), anyGroup: !ok}
 	if name == "" {
 		return p, fmt.Errorf("a pattern begins with the plural of a resource, or with *")
 	}
 	if strings.ContainsAny(s, "/ \t\n") {
 		return p, fmt.Errorf("a pattern is NAME.GROUP, without slashes and spaces")
+	}
+	if first, _, _ := strings.Cut(p.group, "."); version.MatchString(first) {
+		return p, fmt.Errorf("a pattern has no version, since the versions of a resource are followed as one: leave %s out", first)
 	}
 	for _, part := range []string{p.name, p.group} {
 		if _, err := path.Match(part, ""); err != nil {
@@ -90,7 +96,13 @@ func parsePattern(s string) (pattern, error) {
 	return p, nil
 }
 
+// version is what a version of Kubernetes looks like.
+var version = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+
 func (p pattern) matches(r gvr.Resource) bool {
+	if p.ref != nil {
+		return mayName(*p.ref, r)
+	}
 	name, _ := path.Match(p.name, r.Resource)
 	group, _ := path.Match(p.group, r.Group)
 	return name && (p.anyGroup || group)
@@ -124,6 +136,11 @@ func (s Selection) check() (selection, error) {
 	}
 	for _, name := range exclude {
 		p, err := parsePattern(name)
+		if !isPattern(name) && !strings.HasSuffix(name, ".") {
+			var ref gvr.Ref
+			ref, err = gvr.ParseRef(name)
+			p.ref = &ref
+		}
 		if err != nil {
 			return c, &SelectionError{"Exclude", name, err}
 		}

@@ -13,6 +13,9 @@ type Status struct {
 	// Followed is what is known of what Follow follows, sorted by resource and name.
 	// It is empty for other Muxes.
 	Followed []Followed
+	// Discovery is why it is not known what is served, or not all of it, where Follow
+	// finds that out. It is nil while everything is known.
+	Discovery error
 	// AllSynced is what Mux.AllSynced returns.
 	AllSynced bool
 	// Queued is how many events wait for the loop, and Bytes how large they are as

@@ -224,7 +224,9 @@ func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource
 		p.Objects = nil // the checkpoint has them
 		s.synced = l.awaitAcks(ctx) && s.synced
 	}
-	s.position = &p
+	if len(p.ResourceVersions)+len(p.Objects) > 0 { // else it still is to begin
+		s.position = &p
+	}
 	return true, s.ended(ctx, resource, err)
 }
 
@@ -275,7 +277,7 @@ func (s *subject) ended(ctx context.Context, r gvr.Resource, err error) error {
 		s.forbidden(r, refused.Namespace, err)
 		return nil
 	case apierrors.IsNotFound(err):
-		s.look(ctx)
+		s.look(ctx, s.failures == 0)
 		s.pause(ctx, err, FollowGone, 500*time.Millisecond, 10*time.Second)
 	default:
 		s.pause(ctx, err, FollowFailing, 5*time.Second, 5*time.Minute)
@@ -373,12 +375,15 @@ func (s *subject) begun() {
 	}
 }
 
-// look looks again how a resource is served that has turned out not to be.
-func (s *subject) look(ctx context.Context) {
+// look looks again how a resource is served that has turned out not to be. If that
+// is new, the server is asked, too.
+func (s *subject) look(ctx context.Context, news bool) {
 	s.mu.Lock()
 	r := s.resource
 	s.mu.Unlock()
-	s.follow.resolver.Kick()
+	if news {
+		s.follow.resolver.Kick()
+	}
 	next := s.follow.elsewhere(ctx, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()

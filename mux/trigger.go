@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -35,8 +36,12 @@ func NewTriggers(r *discovery.Resolver, c dynamic.Interface) *Triggers {
 	return &Triggers{definitions: watch(definitions), services: watch(apiServices)}
 }
 
-// Run watches until ctx ends.
+// Run watches until ctx ends. On client-go's dynamic fake it does nothing.
 func (t *Triggers) Run(ctx context.Context) {
+	if watchlist.DoesClientNotSupportWatchListSemantics(t.definitions.client) {
+		<-ctx.Done() // a fake of client-go's panics at what it was not told of
+		return
+	}
 	var running sync.WaitGroup
 	running.Go(func() { t.services.run(ctx) })
 	t.definitions.run(ctx)

@@ -23,7 +23,7 @@ import (
 // What is shared is what follows a snapshot. One that comes while others watch reads
 // its snapshot in pages, whatever InitialList says, and then joins their watch
 // exactly where the snapshot ends: what the watch has told meanwhile is kept for
-// it, up to 1,000 events. Of those that come at the same moment the first one begins, and the
+// it, up to 1,000 events or 8 MiB of JSON. Of those that come at the same moment the first one begins, and the
 // others wait up to five seconds for its snapshot to be told, so that they can join.
 //
 // One watch for all is the rule, and not a promise: where nobody can tell for sure
@@ -31,7 +31,7 @@ import (
 // of its own, which then is shared likewise. That is so
 //
 //   - for one that goes on after a version that the others are past,
-//   - for one whose snapshot took longer than those 1,000 events, or is older than
+//   - for one whose snapshot took longer than those events, or is older than
 //     what the others had been told when it was asked for,
 //   - where resourceVersions are no numbers,
 //   - for one that finds the watch silent for longer than its IdleTimeout. Such a

@@ -106,7 +106,7 @@ func (p *play) share() (asked, joined int64) {
 	p.do("heal")
 	g.hurry.Store(true)
 	quiet := 6 * time.Minute
-	if strings.Contains(p.script, "hang") {
+	if strings.Contains(p.script, "hang") || strings.Contains(p.script, "slow") {
 		quiet = 25 * time.Minute
 	}
 	time.Sleep(quiet)

@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/jsonsize"
 )
 
 const (
@@ -19,8 +21,9 @@ const (
 	// mercy is how long the others wait for one who is so far behind, to make good
 	// half of that: some are only not as lucky with the scheduler.
 	mercy = 50 * time.Millisecond
-	// retained is how many events are kept for those who read a snapshot.
-	retained = 1000
+	// retained is how many events are kept for those who read a snapshot, and
+	// retainedBytes how large they may be as JSON, more or less.
+	retained, retainedBytes = 1000, 8 << 20
 )
 
 // upstream is a watch of the server that is shared. A goroutine reads it, and deals
@@ -53,6 +56,7 @@ type upstream struct {
 	holders int
 	since   string // kept is all that was told after it; empty: nothing is kept
 	kept    []keptEvent
+	size    int64 // of those
 }
 
 // keptEvent is one that those can still be told who join.
@@ -60,6 +64,7 @@ type keptEvent struct {
 	watch.Event
 	version string
 	cursor  string // of the upstream, with it
+	size    int64
 }
 
 func newUpstream(s *seat, rv string, initial bool, holders int) *upstream {
@@ -131,7 +136,7 @@ func (u *upstream) know(rv string) {
 
 // bar lets nobody join from here on.
 func (u *upstream) bar() {
-	u.barred, u.kept, u.since = true, nil, ""
+	u.barred, u.kept, u.size, u.since = true, nil, 0, ""
 	u.settle()
 }
 
@@ -154,7 +159,7 @@ func (u *upstream) hold(holders int) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.holders == 0 || holders == 0 {
-		u.kept, u.since = nil, u.cursor
+		u.kept, u.size, u.since = nil, 0, u.cursor
 	}
 	u.holders = holders
 	return u.cursor
@@ -354,12 +359,19 @@ func (u *upstream) keep(ev watch.Event, version string) {
 	if u.barred || u.holders == 0 || u.since == "" || ev.Type == watch.Bookmark {
 		return
 	}
-	if len(u.kept) >= retained {
-		half := len(u.kept) / 2
+	k := keptEvent{Event: copyOf(ev), version: version, cursor: u.cursor}
+	if o := unstructuredOf(ev.Object); o != nil {
+		k.size = jsonsize.Of(o.Object)
+	}
+	for len(u.kept) > 0 && (len(u.kept) >= retained || u.size+k.size > retainedBytes) {
+		half := (len(u.kept) + 1) / 2
 		u.since = u.kept[half-1].cursor
+		for _, old := range u.kept[:half] {
+			u.size -= old.size
+		}
 		u.kept = slices.Delete(u.kept, 0, half)
 	}
-	u.kept = append(u.kept, keptEvent{copyOf(ev), version, u.cursor})
+	u.kept, u.size = append(u.kept, k), u.size+k.size
 }
 
 // end ends all subscriptions, with ev if it is not nil: it concerns those who are

@@ -9,7 +9,9 @@ import (
 // Lists bounds how many snapshots are read at once, so that many Streams that
 // start together do not ask for everything together. It may be used by any
 // number of Streams. A server that does not answer is waited for without holding
-// up the others: what takes longer than three seconds does not count any more.
+// up the others: what takes longer than three seconds does not count any more. But
+// a snapshot counts until it has been told, so a loop body must not wait for
+// another Stream's snapshot with the same Lists.
 type Lists struct{ turns chan struct{} }
 
 // NewLists returns one that lets n be read at once, or one if n is less.

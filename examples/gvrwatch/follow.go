@@ -21,6 +21,9 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	if err != nil && !(errors.As(err, &part) && len(part.GroupVersions) > 0) {
 		return nil, s.srv.explain(err)
 	}
+	if part != nil {
+		fmt.Fprintf(s.streams.ErrOut, "gvrwatch: what these APIs serve is not known yet: %v\n", part)
+	}
 	var namespaces []string
 	if !s.allNamespaces {
 		namespaces = []string{s.srv.namespace}
