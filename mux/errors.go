@@ -44,12 +44,17 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // PanicError is the error of a source that panicked, as a Select or a Transform of
 // a Stream may.
 type PanicError struct {
-	Key   string
+	Key   string // empty: it was what Follow does for all of them
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("the source %q panicked: %v", e.Key, e.Value) }
+func (e *PanicError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("what keeps the sources attached (Follow) panicked: %v", e.Value)
+	}
+	return fmt.Sprintf("the source %q panicked: %v", e.Key, e.Value)
+}
 
 // Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {

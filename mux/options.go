@@ -88,7 +88,8 @@ const (
 	// Retry begins the source again after a random wait that grows up to 30 s, as
 	// long as it does not do well for a minute: where it was, if it is a Stream that
 	// has told anything, and failed neither because of a gap (*stream.GapError) nor by a
-	// panic, or else anew: then ADDED is told again, and what is gone is not told. A
+	// panic, or else anew: then ADDED is told again, and what is gone is not told. With a
+	// Checkpoint it is where that says, so that what has not been acked comes again. A
 	// Stream that goes on where it was tells SYNCED once it watches again.
 	Retry Decision = "retry"
 )
