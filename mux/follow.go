@@ -203,6 +203,9 @@ func (f *follow) look(ctx context.Context) {
 		if n%20 == 0 { // each second
 			f.nameAgain(ctx)
 		}
+		if n%200 == 0 {
+			f.versionAgain(ctx)
+		}
 	}
 }
 
@@ -352,6 +355,22 @@ func (f *follow) nameAgain(ctx context.Context) {
 			if err := f.served(ctx, res); err != nil {
 				f.waits(n, err)
 			}
+		}
+	}
+}
+
+// versionAgain goes back to a version that was named, was not served for a while,
+// and is again.
+func (f *follow) versionAgain(ctx context.Context) {
+	for _, n := range f.named {
+		f.mu.Lock()
+		s := f.subjects[n.of]
+		f.mu.Unlock()
+		if n.ref.Version == "" || s == nil || !s.isServed() || s.followed().Resource.Version == n.ref.Version {
+			continue
+		}
+		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
+			s.serve(res, false)
 		}
 	}
 }

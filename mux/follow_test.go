@@ -211,6 +211,13 @@ func TestFollowAVersion(t *testing.T) {
 		f.do("robots close watches")
 		srv.Put(robotsV2, "one", "a", "spec.n=2")
 		f.after(5*time.Second, "the other version: nothing again, nothing lost", "robots.example.com MODIFIED one/a@3")
+		srv.Serve(robots)
+		f.after(12*time.Second, "back: nothing again")
+		srv.Put(robots, "one", "a", "spec.n=3")
+		f.after(time.Second, "and nothing lost", "robots.example.com MODIFIED one/a@4")
+		if version := f.events[len(f.events)-1].Object.GetAPIVersion(); version != "example.com/v1" {
+			t.Errorf("it is watched as %s", version)
+		}
 		f.stop()
 	})
 }
