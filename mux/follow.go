@@ -118,6 +118,7 @@ type named struct {
 //     Event.Namespace says where an event was watched. While not all namespaces are watched,
 //     the objects in the others are not told to be gone, also if a namespace is deleted that
 //     one may no longer look into: nothing is known of them until they can be seen again.
+//     A right that is taken away is noticed when a watch is refused: those that are open go on.
 //   - The trouble of one resource does not touch the others: what its server refuses is a
 //     state (Followed), and tried again. Errors that are the caller's to mend (a
 //     checkpoint that belongs to another cluster, say) are for Options.OnError.

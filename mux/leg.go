@@ -117,6 +117,8 @@ func (l *leg) supervise(ctx context.Context, end context.CancelCauseFunc) {
 		}
 		r, namespaces, ok := l.subject.wants()
 		switch {
+		case l.subject.isServed() && !again && l.subject.follow.rights.pending(r.GroupResource()):
+			continue // there will be news
 		case !l.subject.isServed():
 			if !l.part(ctx) {
 				l.subject.tell() // it is served again, as something else maybe

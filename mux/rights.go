@@ -53,7 +53,9 @@ type denial struct {
 	allowed  map[string]bool
 	denials  int               // so far
 	turns    int               // rights.turns, at the last of them
-	asked    bool              // all questions have been answered since then
+	settled  bool              // there was a round of questions since then
+	asked    bool              // ... in which all have been answered
+	changed  bool              // something of it has, in the round that runs
 	doubts   map[string]*doubt // by namespace, "" for the cluster
 	notify   func()
 }
@@ -88,7 +90,7 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	default:
 		close(r.needed)
 	}
-	d.resource, d.notify, d.asked = res, notify, false
+	d.resource, d.notify, d.settled, d.asked = res, notify, false, false
 	d.denials++
 	d.turns = r.turns
 	if namespace == "" {
@@ -143,6 +145,15 @@ func (r *rights) of(gr schema.GroupResource) (everywhere bool, namespaces []stri
 		return true, nil
 	}
 	return false, namespaces
+}
+
+// pending says whether a resource was denied, and it is being asked where it may be
+// watched: what was refused in one namespace may have been in all.
+func (r *rights) pending(gr schema.GroupResource) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[gr]
+	return d != nil && !d.settled
 }
 
 // unsure says whether a resource was denied, and it has not been asked yet where it
@@ -200,33 +211,27 @@ func (r *rights) wanting() bool {
 // answer takes an answer in.
 func (r *rights) answer(gr schema.GroupResource, namespace string, yes bool) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	d := r.denied[gr]
 	if d == nil {
-		r.mu.Unlock()
 		return
 	}
 	if of := d.doubts[namespace]; yes && of != nil && time.Now().Before(of.until) {
-		r.mu.Unlock()
 		return
 	}
 	if !yes {
 		delete(d.doubts, namespace) // they agree
 	}
-	var notify func()
 	switch {
 	case namespace == "" && d.cluster != yes:
-		d.cluster, notify = yes, d.notify
+		d.cluster, d.changed = yes, true
 	case namespace != "" && d.allowed[namespace] != yes:
-		notify = d.notify
+		d.changed = true
 		if yes {
 			d.allowed[namespace] = true
 		} else {
 			delete(d.allowed, namespace)
 		}
-	}
-	r.mu.Unlock()
-	if notify != nil {
-		notify()
 	}
 }
 
@@ -238,7 +243,7 @@ func (r *rights) gone(d *denial) {
 	for n := range d.allowed {
 		if !slices.Contains(r.namespaces, n) {
 			delete(d.allowed, n)
-			d.notify()
+			d.changed = true
 		}
 	}
 }

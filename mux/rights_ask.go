@@ -100,13 +100,29 @@ func (r *rights) ask(ctx context.Context) {
 		then = append(then, func() { r.askOne(ctx, of, q) })
 	}
 	atOnce(ctx, then)
+	r.over(of, ctx.Err() == nil)
+}
+
+// over ends a round. Each who is concerned is told once, since to watch in other
+// namespaces takes new watches in all of them.
+func (r *rights) over(of *round, complete bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	complete := ctx.Err() == nil && of.looked && !of.unanswered
+	complete = complete && of.looked && !of.unanswered
 	for _, was := range of.resources {
-		if d := r.denied[was.resource.GroupResource()]; d != nil {
-			d.asked = d.asked || complete && d.denials == was.denials && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
-			r.gone(d)
+		d := r.denied[was.resource.GroupResource()]
+		if d == nil {
+			continue
+		}
+		r.gone(d)
+		if d.denials == was.denials {
+			d.changed = d.changed || !d.settled
+			d.settled = true
+			d.asked = d.asked || complete && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
+		}
+		if d.changed {
+			d.changed = false
+			d.notify() // which does not wait
 		}
 	}
 }

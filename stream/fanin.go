@@ -3,6 +3,8 @@ package stream
 import (
 	"context"
 	"sync"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // fanIn merges the lanes of several namespaces into the ranging goroutine. Each
@@ -67,7 +69,13 @@ func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
 			}
 		}
 	}()
+	objects := map[string][]checkpoint.Object{}
+	for _, o := range from.position.Objects {
+		objects[o.Namespace] = append(objects[o.Namespace], o)
+	}
 	for i, l := range lanes {
+		from := from
+		from.position.Objects = objects[l.namespace]
 		running.Go(func() {
 			ends[i].panicked = "the goroutine of a lane was ended"
 			defer func() {
