@@ -166,6 +166,9 @@ func (f *follow) run(ctx context.Context) error {
 	f.ranges.Add(1)
 	looks := len(f.selection.namespaces) == 0 && !fake
 	f.rights.reset(looks)
+	f.mu.Lock()
+	clear(f.down)
+	f.mu.Unlock()
 	triggers := NewTriggers(f.resolver, f.client)
 	running.Go(func() { triggers.Run(ctx) })
 	running.Go(func() { f.rights.run(ctx) })
@@ -215,7 +218,6 @@ func (f *follow) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looked = false
-	clear(f.down)
 	for _, s := range f.subjects {
 		s.reset()
 	}

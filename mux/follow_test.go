@@ -145,6 +145,9 @@ func TestFollowTypesThatComeAndGo(t *testing.T) {
 		f.after(2*time.Second, "served: attached within two seconds", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		f.do("robots delete crd")
 		f.after(2*time.Second, "removed: its end is told", "robots.example.com DELETED one/a@3")
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("its state is %s two seconds after it was removed, want Gone", got)
+		}
 		f.after(5*time.Second, "and nothing else")
 		if got := f.state("robots.example.com"); got != "Gone" {
 			t.Errorf("its state is %s, want Gone", got)

@@ -55,6 +55,7 @@ func (g *granted) deny(resources ...string) {
 }
 
 func TestFollowRightsSwitchedLive(t *testing.T) {
+	t.Parallel()
 	// A watch that is open goes on when a right is revoked, so watches end often here.
 	for _, test := range []struct {
 		name, why string

@@ -93,6 +93,7 @@ func (s *started) awaitVersion(f *follower, version string) time.Duration {
 }
 
 func TestFollowVersionSwitchedLive(t *testing.T) {
+	t.Parallel()
 	// What a pattern selects is watched in the best version, what is named with a
 	// version in that one as long as it is served.
 	for _, by := range []string{"pattern", "name"} {
@@ -135,6 +136,7 @@ func switchVersions(t *testing.T, srv *devserver.Server, cache bool, by string) 
 }
 
 func TestFollowSchemaThatChanges(t *testing.T) {
+	t.Parallel()
 	withAndWithoutCache(t, func(t *testing.T, srv *devserver.Server, cache bool) {
 		crd := devserver.CRD{Group: unique("schema") + ".example.com", Kind: "Thing", Namespaced: true}
 		s := startWriting(t, srv, crd, "a", "b", "c")
