@@ -200,7 +200,7 @@ func (m *mover) check(namespaces ...string) error {
 // missing.
 func TestRandomScopes(t *testing.T) {
 	var failed atomic.Bool
-	for n := *seed; n < *seed+*seeds/2; n++ {
+	for n := *seed; n < *seed+*seeds/8; n++ {
 		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
 			t.Parallel()
 			if failed.Load() {
