@@ -124,62 +124,6 @@ func (s *subject) await(ctx context.Context) (gvr.Resource, []string, error) {
 	}
 }
 
-// nowhere reports that a resource may be watched in no namespace any more.
-func (s *subject) nowhere() {
-	s.mu.Lock()
-	if !s.served || s.status.State != FollowForbidden || len(s.shown) == 0 {
-		s.mu.Unlock()
-		return
-	}
-	s.status.Namespaces, s.shown = nil, nil
-	now := s.status
-	s.mu.Unlock()
-	s.follow.options.statusChanged(now)
-}
-
-// wants says what is to be watched now, if anything can be.
-func (s *subject) wants() (r gvr.Resource, namespaces []string, ok bool) {
-	s.mu.Lock()
-	r, served, last := s.resource, s.served, s.stream
-	s.mu.Unlock()
-	if !served {
-		return r, nil, false
-	}
-	everywhere, allowed := s.follow.rights.of(r.GroupResource())
-	if everywhere {
-		return r, s.follow.selection.scope(r), true
-	}
-	if s.follow.rights.pending(r.GroupResource()) {
-		return r, nil, false
-	}
-	if last != nil {
-		allowed = append(allowed, s.staying(last.Status(), allowed)...)
-		slices.Sort(allowed)
-	}
-	return r, allowed, len(allowed) > 0
-}
-
-// staying are namespaces that are watched and, as it seems, no longer should be: a
-// watch that is open may go on, and when a namespace is deleted the rights in it
-// may be gone before its objects are. They stay until the watch itself is refused,
-// or the namespace is gone and the end of all its objects has been told.
-func (s *subject) staying(st stream.Status, allowed []string) []string {
-	all := st.Namespaces
-	if len(all) == 0 {
-		all = []stream.Status{st}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var staying []string
-	for _, one := range all {
-		n := one.Namespace
-		if n != "" && !s.refused[n] && !slices.Contains(allowed, n) && (one.Objects > 0 || s.follow.rights.exists(n)) {
-			staying = append(staying, n)
-		}
-	}
-	return staying
-}
-
 // leg watches until something else is to be watched. It returns false if the loop
 // was left, and an error if that is final.
 func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool) (bool, error) {
@@ -290,32 +234,6 @@ func (s *subject) ended(ctx context.Context, r gvr.Resource, err error) error {
 	return nil
 }
 
-// forbidden says that the resource may not be watched in a namespace, or across
-// the cluster.
-func (s *subject) forbidden(r gvr.Resource, namespace string, err error) {
-	s.set(FollowForbidden, err)
-	s.mu.Lock()
-	s.refused[namespace] = true
-	s.mu.Unlock()
-	s.follow.rights.deny(r, namespace, s.follow.selection.scope(r), s.tell)
-}
-
-// watching says that everything that a leg watches has been told.
-func (s *subject) watching(r gvr.Resource, namespaces []string) {
-	s.mu.Lock()
-	s.told = s.running
-	for _, n := range namespaces {
-		delete(s.refused, n)
-	}
-	s.mu.Unlock()
-	if slices.Equal(namespaces, s.follow.selection.scope(r)) {
-		s.follow.rights.forget(r.GroupResource())
-		s.set(FollowWatching, nil)
-	} else {
-		s.set(FollowForbidden, nil) // elsewhere; the cause stays
-	}
-}
-
 // pause waits before the next leg, unless there is news.
 func (s *subject) pause(ctx context.Context, err error, state FollowState, least, most time.Duration) {
 	s.set(state, err)
@@ -330,121 +248,10 @@ func (s *subject) pause(ctx context.Context, err error, state FollowState, least
 	}
 }
 
-func (s *subject) isServed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.served
-}
-
 // tell says that there is news.
 func (s *subject) tell() {
 	select {
 	case s.news <- struct{}{}:
 	default:
 	}
-}
-
-// serve says how the resource is served now, and returns whether that is the first
-// time in this range.
-func (s *subject) serve(r gvr.Resource, first bool) bool {
-	s.mu.Lock()
-	again, anew := !s.served, s.over
-	if anew {
-		s.status = Followed{State: FollowGone}
-	}
-	if again {
-		s.status.Incarnation++
-	}
-	s.resource, s.served, s.first, s.over = r, true, first, false
-	s.status.Resource = r
-	watched, namespaces := s.running && s.told, s.status.Namespaces
-	s.mu.Unlock()
-	switch {
-	case again && watched: // its watch has not ended meanwhile
-		s.watching(r, namespaces)
-	case again:
-		s.set(FollowStarting, nil)
-	}
-	s.tell()
-	return anew
-}
-
-// begun: what is served at the beginning of a range is known.
-func (s *subject) begun() {
-	s.mu.Lock()
-	over := s.over
-	s.over = false
-	s.mu.Unlock()
-	if over {
-		s.set(FollowGone, nil)
-	}
-}
-
-// look looks again how a resource is served that has turned out not to be. If that
-// is new, the server is asked, too.
-func (s *subject) look(ctx context.Context, news bool) {
-	s.mu.Lock()
-	r := s.resource
-	s.mu.Unlock()
-	if news {
-		s.follow.resolver.Kick()
-	}
-	next := s.follow.elsewhere(ctx, r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.served && s.resource.Version == r.Version { // nobody has said anything else meanwhile
-		s.resource, s.status.Resource = next, next
-	}
-}
-
-// reset is for the end of a range: the next one finds out anew what is served.
-func (s *subject) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.served, s.over = false, true
-}
-
-func (s *subject) runs(running bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running, s.told = running, false
-}
-
-// isSettled says whether nothing is to be waited for before the first SYNCED.
-func (s *subject) isSettled() bool {
-	s.mu.Lock()
-	running, told, state, r := s.running, s.told, s.status.State, s.resource
-	s.mu.Unlock()
-	switch state {
-	case FollowStarting:
-		return false
-	case FollowForbidden:
-		return told || !running && !s.follow.rights.unsure(r.GroupResource()) && !s.mayWatch()
-	}
-	return true
-}
-
-// mayWatch says whether there is something to be watched.
-func (s *subject) mayWatch() bool {
-	_, _, ok := s.wants()
-	return ok
-}
-
-func (s *subject) followed() Followed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one := s.status
-	one.Namespaces = slices.Clone(one.Namespaces)
-	return one
-}
-
-// remove says that it is served no more, or why it is not to be watched.
-func (s *subject) remove(why error) {
-	s.mu.Lock()
-	r := s.resource
-	s.served = false
-	s.mu.Unlock()
-	s.follow.rights.forget(r.GroupResource())
-	s.set(FollowGone, why)
-	s.tell()
 }
