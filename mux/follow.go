@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,8 +25,7 @@ type follow struct {
 	options   FollowOptions
 	mux       *Mux
 	rights    *rights
-	serving   sync.Mutex   // one resource is attached at a time
-	ranges    atomic.Int64 // so far
+	serving   sync.Mutex // one resource is attached at a time
 
 	mu       sync.Mutex
 	subjects map[schema.GroupResource]*subject
@@ -104,7 +102,6 @@ func (f *follow) run(ctx context.Context) error {
 	defer cancel()
 	defer f.end()
 	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client)
-	f.ranges.Add(1)
 	looks := len(f.selection.namespaces) == 0 && !fake
 	f.rights.reset(looks)
 	f.mu.Lock()

@@ -37,11 +37,11 @@ type subject struct {
 	told     bool            // ... and has told SYNCED
 	stream   *stream.Stream  // of the leg that runs, or ran last
 	refused  map[string]bool // namespaces, since they were watched last
+	failed   bool            // it ended with an error, in a range that is not over
 
 	// These are of the goroutine that ranges.
 	position *checkpoint.Position // where the last leg ended; nil for a beginning
 	synced   bool                 // SYNCED was told, and no GAP since
-	failed   int64                // the range of the Mux in which it ended with an error, zero if it did not
 	failures int                  // legs that failed in a row
 }
 
@@ -78,13 +78,16 @@ func (s *subject) Position() checkpoint.Position { return checkpoint.Position{} 
 
 func (s *subject) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
-		if now := s.follow.ranges.Load(); s.failed != now { // or else it is tried again
-			s.position, s.synced, s.failures = nil, false, 0
-			s.mu.Lock()
+		s.mu.Lock()
+		again := s.failed // in this range: it is tried again
+		if !again {
 			s.stream, s.refused = nil, map[string]bool{}
-			s.mu.Unlock()
 		}
-		s.failed = 0
+		s.failed = false
+		s.mu.Unlock()
+		if !again {
+			s.position, s.synced, s.failures = nil, false, 0
+		}
 		for {
 			resource, namespaces, err := s.await(ctx)
 			if err == nil {
@@ -98,7 +101,9 @@ func (s *subject) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stre
 				return
 			}
 			if err != nil {
-				s.failed = s.follow.ranges.Load()
+				s.mu.Lock()
+				s.failed = !s.over
+				s.mu.Unlock()
 				yield(stream.Event{}, err)
 				return
 			}

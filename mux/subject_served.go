@@ -32,13 +32,17 @@ func (s *subject) forbidden(r gvr.Resource, namespace string, err error) {
 
 // watching says that everything that a leg watches has been told.
 func (s *subject) watching(r gvr.Resource, namespaces []string) {
+	refused := s.refusedNow() // since then: the loop may have taken its time
 	s.mu.Lock()
 	s.told = s.running
 	for _, n := range namespaces {
-		delete(s.refused, n)
+		if !slices.Contains(refused, n) {
+			delete(s.refused, n)
+		}
 	}
 	s.mu.Unlock()
-	if slices.Equal(namespaces, s.follow.selection.scope(r)) {
+	everything := slices.Equal(namespaces, s.follow.selection.scope(r))
+	if everything && len(refused) == 0 && !s.follow.rights.pending(r.GroupResource()) {
 		s.follow.rights.forget(r.GroupResource())
 		s.set(FollowWatching, nil)
 	} else {
@@ -109,7 +113,7 @@ func (s *subject) look(ctx context.Context, news bool) {
 func (s *subject) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.served, s.over = false, true
+	s.served, s.over, s.failed = false, true, false
 }
 
 func (s *subject) runs(running bool) {

@@ -49,3 +49,20 @@ func (s *subject) staying(st stream.Status, allowed []string) []string {
 	}
 	return staying
 }
+
+// refusedNow are the namespaces, or the cluster (""), whose watches are refused at
+// this moment.
+func (s *subject) refusedNow() []string {
+	st := s.Status()
+	all := st.Namespaces
+	if len(all) == 0 {
+		all = []stream.Status{st}
+	}
+	var refused []string
+	for _, one := range all {
+		if one.State == stream.Forbidden {
+			refused = append(refused, one.Namespace)
+		}
+	}
+	return refused
+}
