@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
@@ -15,9 +16,9 @@ type ahead struct {
 	// the same version, settles nothing: unborn before it is told. It is nil for those
 	// of an earlier run.
 	by map[ID]*Mark
-	// prior are those that an event has told that is not entered, and that have left and
-	// come again since (as an object does that leaves a selector).
-	prior map[ID]prior
+	// prior are those that events have told that are not entered, oldest first, and
+	// that have left and come again since (as an object does that leaves a selector).
+	prior map[ID][]prior
 	// earlier are those that an earlier run was about to tell.
 	earlier map[ID]bool
 }
@@ -30,7 +31,7 @@ type prior struct {
 var unborn = &Mark{}
 
 func newAhead() ahead {
-	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}, prior: map[ID]prior{}, earlier: map[ID]bool{}}
+	return ahead{told: map[ID]Object{}, written: map[ID]Object{}, settled: map[ID]bool{}, by: map[ID]*Mark{}, prior: map[ID][]prior{}, earlier: map[ID]bool{}}
 }
 
 // inherit takes over what an earlier run has left.
@@ -97,9 +98,8 @@ func (a *ahead) add(o Object) {
 		return // the watch goes on before what was about to be told
 	}
 	if by := a.by[id]; ok && by != nil && by != unborn && !by.entered {
-		if before, has := a.prior[id]; !has || before.by.entered {
-			a.prior[id] = prior{was, by}
-		}
+		earlier := slices.DeleteFunc(a.prior[id], func(p prior) bool { return p.by.entered })
+		a.prior[id] = append(earlier, prior{was, by})
 	}
 	a.by[id] = unborn
 	if !ok || was.ResourceVersion != o.ResourceVersion {
@@ -142,7 +142,11 @@ func (a *ahead) settle(o Object, m *Mark) {
 // end: the end of an object that an earlier run was about to tell has been told,
 // and acked, or the object itself has.
 func (a *ahead) end(o Object, m *Mark) {
-	if by := a.by[o.ID()]; by == nil || by == unborn || by == m {
+	by := a.by[o.ID()]
+	if was, _ := a.get(o.ID()); by == unborn && before(o, was) {
+		return // it has come back, and is about to be told
+	}
+	if by == nil || by == unborn || by == m {
 		a.forget(o.ID())
 	}
 }

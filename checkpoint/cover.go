@@ -212,15 +212,16 @@ func (a *ahead) drop(m *Mark) (dropped bool) {
 			continue
 		}
 		dropped = true
-		before, ok := a.prior[id]
-		if !ok || before.by.entered {
+		earlier := slices.DeleteFunc(a.prior[id], func(p prior) bool { return p.by.entered })
+		if len(earlier) == 0 {
 			a.forget(id)
 			continue
 		}
 		// An earlier event has told of the object, which may have been handled.
-		delete(a.prior, id)
-		a.by[id] = before.by
-		a.told[id] = before.Object
+		last := earlier[len(earlier)-1]
+		a.prior[id] = earlier[:len(earlier)-1]
+		a.by[id] = last.by
+		a.told[id] = last.Object
 	}
 	return dropped
 }

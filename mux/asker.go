@@ -16,7 +16,7 @@ import (
 )
 
 // askTimeout is how long an answer may take.
-const askTimeout = 10 * time.Second
+const askTimeout = 3 * time.Second
 
 // asker asks the server what may be watched: with reviews, where it has them
 // (authorization.k8s.io), else by trying.

@@ -21,6 +21,10 @@ const (
 	// asksAtOnce is how many questions are under way, and asksInTurn how many are asked
 	// in one round that rules have not answered.
 	asksAtOnce, asksInTurn = 8, 500
+	// roundTime is how long a round may take, if answers do not come.
+	roundTime = 10 * time.Second
+	// roundsInVain is after how many an answer is not waited for any more.
+	roundsInVain = 3
 	// askTogether is how long those are waited for who are denied at the same time.
 	askTogether = 50 * time.Millisecond
 	// Where the server says yes to the question and no to the watch, the watch is
@@ -53,8 +57,8 @@ type denial struct {
 	allowed  map[string]bool
 	denials  int               // so far
 	turns    int               // rights.turns, at the last of them
-	settled  bool              // there was a round of questions since then
-	asked    bool              // ... in which all have been answered
+	rounds   int               // of questions since then
+	asked    bool              // all have been answered in one, or not for several
 	changed  bool              // something of it has, in the round that runs
 	doubts   map[string]*doubt // by namespace, "" for the cluster
 	notify   func()
@@ -90,7 +94,7 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	default:
 		close(r.needed)
 	}
-	d.resource, d.notify, d.settled, d.asked = res, notify, false, false
+	d.resource, d.notify, d.rounds, d.asked = res, notify, 0, false
 	d.denials++
 	d.turns = r.turns
 	if namespace == "" {
@@ -153,11 +157,11 @@ func (r *rights) pending(gr schema.GroupResource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.denied[gr]
-	return d != nil && !d.settled
+	return d != nil && d.rounds == 0
 }
 
-// unsure says whether a resource was denied, and it has not been asked yet where it
-// may be watched.
+// unsure says whether a resource was denied, and it has not been found out yet
+// where it may be watched, nor that this can't be found out.
 func (r *rights) unsure(gr schema.GroupResource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

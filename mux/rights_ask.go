@@ -3,9 +3,12 @@ package mux
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
@@ -23,12 +26,15 @@ func (r *rights) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		began := time.Now()
+		began, timely := time.Now(), true
 		if r.wanting() {
-			r.ask(ctx)
+			timely = r.ask(ctx)
 			r.asked()
 		}
 		took := time.Since(began)
+		if !timely { // that was waiting, not asking
+			took = 0
+		}
 		rest = time.Now().Add(2 * took)
 		timer.Reset(max(askAgain, askSlower*took))
 	}
@@ -41,8 +47,9 @@ type round struct {
 	looked     bool
 
 	mu         sync.Mutex
-	left       []question // that rules have not answered
-	unanswered bool       // something could not be found out
+	left       []question                    // that rules have not answered
+	unanswered map[schema.GroupResource]bool // something of it could not be found out
+	late       map[schema.GroupResource]bool // ... because no answer came in time
 }
 
 // question is whether a resource may be watched in a namespace.
@@ -52,16 +59,25 @@ type question struct {
 	allowed   bool // it could be, so far
 }
 
-func (of *round) fail() {
+func (of *round) fail(r gvr.Resource, late bool) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	of.unanswered = true
+	of.unanswered[r.GroupResource()] = true
+	if late {
+		of.late[r.GroupResource()] = true
+	}
+}
+
+func (of *round) isLate(r gvr.Resource) bool {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return of.late[r.GroupResource()]
 }
 
 func (r *rights) round() *round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := &round{looked: r.looked}
+	of := &round{looked: r.looked, unanswered: map[schema.GroupResource]bool{}, late: map[schema.GroupResource]bool{}}
 	all := map[string]bool{}
 	for _, d := range r.denied {
 		of.resources = append(of.resources, denial{resource: d.resource, wanted: d.wanted, denials: d.denials})
@@ -82,9 +98,12 @@ func (r *rights) round() *round {
 
 // ask finds out what has changed, and tells those who are concerned: by the rules
 // of each namespace, and where those do not say yes, and may not be all there are,
-// one by one.
-func (r *rights) ask(ctx context.Context) {
+// one by one. It says whether all answers came in time.
+func (r *rights) ask(ctx context.Context) (timely bool) {
 	of := r.round()
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
 	var first []func()
 	for _, d := range of.resources {
 		if len(d.wanted) == 0 {
@@ -100,15 +119,18 @@ func (r *rights) ask(ctx context.Context) {
 		then = append(then, func() { r.askOne(ctx, of, q) })
 	}
 	atOnce(ctx, then)
-	r.over(of, ctx.Err() == nil)
+	r.over(of, whole.Err() == nil, ctx.Err() == nil)
+	return len(of.late) == 0 && ctx.Err() == nil
 }
 
 // over ends a round. Each who is concerned is told once, since to watch in other
 // namespaces takes new watches in all of them.
-func (r *rights) over(of *round, complete bool) {
+func (r *rights) over(of *round, lives, complete bool) {
+	if !lives {
+		return // nobody wants to know
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	complete = complete && of.looked && !of.unanswered
 	for _, was := range of.resources {
 		d := r.denied[was.resource.GroupResource()]
 		if d == nil {
@@ -116,9 +138,10 @@ func (r *rights) over(of *round, complete bool) {
 		}
 		r.gone(d)
 		if d.denials == was.denials {
-			d.changed = d.changed || !d.settled
-			d.settled = true
-			d.asked = d.asked || complete && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
+			d.changed = d.changed || d.rounds == 0
+			d.rounds++
+			found := complete && of.looked && !of.unanswered[was.resource.GroupResource()] && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
+			d.asked = d.asked || found || d.rounds >= roundsInVain && of.looked
 		}
 		if d.changed {
 			d.changed = false
@@ -173,9 +196,12 @@ func (r *rights) inTurn(of *round) []question {
 }
 
 func (r *rights) askOne(ctx context.Context, of *round, q question) {
+	if of.isLate(q.resource) { // one that does not answer is not asked again and again
+		return
+	}
 	yes, err := r.asker.mayWatch(ctx, q.resource, q.namespace)
 	if err != nil {
-		of.fail() // it is not known, so it stays
+		of.fail(q.resource, errors.Is(err, context.DeadlineExceeded)) // it is not known, so it stays
 		return
 	}
 	r.answer(q.resource.GroupResource(), q.namespace, yes)

@@ -125,21 +125,19 @@ func (s *subject) runs(running bool) {
 // isSettled says whether nothing is to be waited for before the first SYNCED.
 func (s *subject) isSettled() bool {
 	s.mu.Lock()
-	running, told, state, r := s.running, s.told, s.status.State, s.resource
+	running, told, state, r, namespaces := s.running, s.told, s.status.State, s.resource, s.status.Namespaces
 	s.mu.Unlock()
 	switch state {
 	case FollowStarting:
 		return false
 	case FollowForbidden:
-		return told || !running && !s.follow.rights.unsure(r.GroupResource()) && !s.mayWatch()
+		if s.follow.rights.unsure(r.GroupResource()) {
+			return false
+		}
+		_, wanted, ok := s.wants()
+		return !running && !ok || told && slices.Equal(wanted, namespaces)
 	}
 	return true
-}
-
-// mayWatch says whether there is something to be watched.
-func (s *subject) mayWatch() bool {
-	_, _, ok := s.wants()
-	return ok
 }
 
 func (s *subject) followed() Followed {
