@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,6 +65,36 @@ func kept(t *testing.T, events []string, steps func(marks map[string]*checkpoint
 	return version, objects, st
 }
 
+// TestUndoIsWritten: what was written ahead and then is not told is taken back, also
+// if nothing else is acked.
+func TestUndoIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := checkpoint.NewMemory()
+		tracker := newTracker(t, store, nil)
+		p := begin(t, tracker, widgets()).Progress("")
+		p.Mark("1", false).Ack()
+		p.Mark("2", false) // stays as it is
+		o := checkpoint.Object{Name: "a", UID: "a", ResourceVersion: "3"}
+		if err := p.Ahead(t.Context(), []checkpoint.Object{o}); err != nil {
+			t.Fatal(err)
+		}
+		p.Note(checkpoint.Change{Object: o})
+		added := p.Mark("3", false)
+		if diff := cmp.Diff("1 !a:a@3", saved(t, store)); diff != "" {
+			t.Errorf("it is about to be told (-want +got):\n%s", diff)
+		}
+		p.Note(checkpoint.Change{Object: o, Gone: true})
+		p.Mark("4", false).Undo(added)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff("1", saved(t, store)); diff != "" {
+			t.Errorf("it never will be (-want +got):\n%s", diff)
+		}
+		if err := tracker.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCover(t *testing.T) {
 	type marks = map[string]*checkpoint.Mark
 	tests := []struct {
@@ -90,6 +121,19 @@ func TestCover(t *testing.T) {
 			"4", map[string]string{"b": "2"}, 0, "what came and went is as if it had never been"},
 		{[]string{"+b@2", "+a@3", "~a@4", "-a@5"}, func(m marks) { m["~a@4"].CoverNew(m["+a@3"]); m["-a@5"].Undo(m["~a@4"]); m["+b@2"].Ack() },
 			"5", map[string]string{"b": "2"}, 0, "what had changed in between, too"},
+		{[]string{"+b@2", "+a@3", "-a@4", "+a@5", "-a@6"}, func(m marks) { m["-a@6"].Undo(m["+a@5"]); m["+b@2"].Ack() },
+			"2", map[string]string{"a": "3 unacked", "b": "2"}, 2, "but what had been told before may have been handled"},
+		{[]string{"+b@2", "+a@3", "-a@4", "+a@5", "-a@6", "+a@7", "-a@8"}, func(m marks) {
+			m["-a@6"].Undo(m["+a@5"])
+			m["-a@8"].Undo(m["+a@7"])
+			m["+b@2"].Ack()
+		}, "2", map[string]string{"a": "3 unacked", "b": "2"}, 2, "however often"},
+		{[]string{"+b@2", "+a@3", "-a@4", "+a@5", "-a@6"}, func(m marks) {
+			m["-a@6"].Undo(m["+a@5"])
+			m["+b@2"].Ack()
+			m["+a@3"].Ack()
+			m["-a@4"].Ack()
+		}, "6", map[string]string{"b": "2"}, 0, "until its end is acked"},
 		{[]string{"+a@2", "-a@3"}, func(m marks) { m["-a@3"].Undo(m["+a@2"]) },
 			"3", map[string]string{}, 0, "with nothing before it"},
 		{[]string{"+a@2", "~a@3"}, func(m marks) {

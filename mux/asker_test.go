@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +137,19 @@ func TestRightsBelieveTheWatch(t *testing.T) {
 		}
 		if told == 0 {
 			t.Error("nobody was told of what changed")
+		}
+	})
+}
+
+// TestTriggersOfAFake: client-go's fake would panic at what it was not told of.
+func TestTriggersOfAFake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		NewTriggers(nil, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())).Run(ctx)
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("it ended after %v, and not with its context", took)
 		}
 	})
 }

@@ -19,8 +19,8 @@ type FollowOptions struct {
 	Stream func(gvr.Resource) stream.Options
 	// UntilSynced ends the sequence when everything that is served and may be watched
 	// has told SYNCED. It does not wait for APIs that do not answer (Status.Discovery),
-	// for what is gone or failing, nor for rights that could not be found out in three
-	// rounds of questions.
+	// for what is gone or failing, nor for longer than about a minute for rights that
+	// can't be found out.
 	UntilSynced bool
 	// StatusChanged is told when it stands otherwise with something that is followed.
 	// It may be called from several goroutines at once, must be quick, and must not

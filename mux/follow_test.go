@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -44,6 +43,8 @@ type followed struct {
 	srv   *streamtest.Server
 	m     *mux.Mux
 	began time.Time
+	// handle, if not nil, is the rest of the loop body.
+	handle func(stream.Event)
 
 	mu     sync.Mutex
 	events []stream.Event
@@ -62,14 +63,18 @@ func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.F
 	if opts != nil {
 		o = *opts
 	}
+	changed := o.StatusChanged
 	o.StatusChanged = func(s mux.Followed) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		name := s.Resource.GroupResource().String()
 		if s.Resource.Resource == "" {
 			name = s.Ref.String()
 		}
+		f.mu.Lock()
 		f.states = append(f.states, strings.TrimSpace(fmt.Sprintf("%s %s %s", name, s.State, strings.Join(s.Namespaces, ","))))
+		f.mu.Unlock()
+		if changed != nil {
+			changed(s)
+		}
 	}
 	dc, err := discovery.NewClient(srv.Config())
 	if err != nil {
@@ -82,9 +87,7 @@ func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.F
 	return f
 }
 
-var _ clientdiscovery.DiscoveryInterface
-
-// run ranges until Stop, or d has passed.
+// start ranges until Stop, or ctx ends.
 func (f *followed) start(ctx context.Context) {
 	go func() {
 		var last error
@@ -97,6 +100,9 @@ func (f *followed) start(ctx context.Context) {
 			f.events = append(f.events, ev)
 			f.lines = append(f.lines, ev.Source+" "+streamtest.Text(ev))
 			f.mu.Unlock()
+			if f.handle != nil {
+				f.handle(ev)
+			}
 		}
 		f.ended <- last
 	}()
@@ -114,6 +120,35 @@ func (f *followed) take() []string {
 func (f *followed) stop() error {
 	f.m.Stop()
 	return <-f.ended
+}
+
+// end waits until the sequence ends by itself, which it has to within an hour.
+func (f *followed) end(why string) error {
+	f.Helper()
+	select {
+	case err := <-f.ended:
+		return err
+	case <-time.After(time.Hour):
+		f.Errorf("it does not end: %s\nstates: %s\nstatus: %+v", why, strings.Join(f.states, "\n"), f.m.Status().Followed)
+		return f.stop()
+	}
+}
+
+// followedAs is what Status says of a resource, by its key; zero if nothing.
+func (f *followed) followedAs(key string) mux.Followed {
+	for _, one := range f.m.Status().Followed {
+		if one.Resource.GroupResource().String() == key {
+			return one
+		}
+	}
+	return mux.Followed{}
+}
+
+func (f *followed) apply(script string) {
+	f.Helper()
+	if err := f.srv.Apply(script); err != nil {
+		f.Fatal(err)
+	}
 }
 
 func (f *followed) do(what ...string) {

@@ -138,6 +138,16 @@ func TestLatest(t *testing.T) {
 		{"BOOKMARK@5; BOOKMARK@6; ~a(u)@7; BOOKMARK@8", "MODIFIED a(u)@7; BOOKMARK@8", 0, "only the last one counts"},
 		{"~a(u)@5; BOOKMARK@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1", 0, "up to 6 not everything has been told"},
 		{"~b(v)@5; BOOKMARK@6; ~a(u)@7; ~a(u)@8", "MODIFIED b(v)@5; BOOKMARK@6; MODIFIED a(u)@8 coalesced 1", 0, "up to 6 everything has been told"},
+		{"GAP expired 5..9 lost; +a(u)@8; SYNCED@9; BOOKMARK@10; GAP expired 10..12 lost; +a(u)@8; SYNCED@12",
+			"GAP expired 5..12 history lost; ADDED a(u)@8; SYNCED@12", 1, "what was true between two GAPs that become one is not told"},
+		{"GAP expired 5..9; SYNCED@9; BOOKMARK@20; GAP rewound 20..4; !~a(u)@3; SYNCED@4",
+			"GAP rewound 5..4; MODIFIED a(u)@3 inferred; SYNCED@4", 0, "the server never gets back to that as the same"},
+		{"GAP expired 5..9 lost; +a(u)@8; GAP rewound 9..4 lost; +b(v)@3; GAP rewound 4..2 lost; +c(w)@1; SYNCED@2",
+			"GAP expired 5..9 history lost; ADDED a(u)@8; GAP rewound 9..2 history lost; ADDED c(w)@1; SYNCED@2", 1, "an index does not lose its history twice, so there is none"},
+		{"GAP expired 5..9; !+a(u)@8; SYNCED@9; -a(u)@10; +a(u)@11; GAP expired 11..13; !-a(u)@11; SYNCED@13",
+			"GAP expired 5..13; SYNCED@13", 4, "of what was never told no end is, also where it came back in between"},
+		{"+a(u)@8 in x; SYNCED@9; -a(u)@10 in x; +a(u)@11 in x; GAP expired 11..13 in y; -a(u)@14 in x; SYNCED@15",
+			"GAP expired 11..13 in y; SYNCED@15", 4, "nor where the GAP was another's"},
 		{"SYNCED@5; ~a(u)@6; SYNCED@7; ~a(u)@8", "MODIFIED a(u)@6; SYNCED@7; MODIFIED a(u)@8", 0, "no Stream does that; one is enough"},
 	}
 	for _, tt := range tests {

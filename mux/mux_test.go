@@ -29,6 +29,7 @@ func TestNewRefuses(t *testing.T) {
 		{&mux.Options{Bytes: -1}, nil, &mux.OptionsError{}, "fewer than none"},
 		{&mux.Options{Lists: -1}, nil, &mux.OptionsError{}, "fewer than none"},
 		{nil, []mux.Source{nil}, mux.ErrNoSource, "nobody is there"},
+		{nil, []mux.Source{(*stream.Stream)(nil)}, mux.ErrNoSource, "nor here"},
 		{nil, []mux.Source{telling("")}, mux.ErrNoKey, "it could not be told from another"},
 		{nil, []mux.Source{a, telling("a")}, &mux.DuplicateKeyError{}, "which of them?"},
 	}

@@ -24,7 +24,7 @@ const (
 	// roundTime is how long a round may take, if answers do not come.
 	roundTime = 10 * time.Second
 	// roundsInVain is after how many an answer is not waited for any more.
-	roundsInVain = 3
+	roundsInVain = 12
 	// askTogether is how long those are waited for who are denied at the same time.
 	askTogether = 50 * time.Millisecond
 	// Where the server says yes to the question and no to the watch, the watch is

@@ -1,0 +1,82 @@
+package checkpoint
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestPassesAreBounded: one event waits for its ack, and what happens meanwhile and
+// is not told takes no more memory than there are objects.
+func TestPassesAreBounded(t *testing.T) {
+	hidden := func(p *Progress, name, rv string) {
+		p.Note(Change{Object: Object{Name: name, UID: "u", ResourceVersion: rv, Hidden: true}})
+	}
+	var last *Mark
+	tests := []struct {
+		step func(t *testing.T, p *Progress, rv, next string)
+		why  string
+	}{
+		{func(_ *testing.T, p *Progress, rv, _ string) {
+			hidden(p, "h", rv)
+			p.Pass(rv, false)
+		}, "of a hidden object only the last state counts"},
+		{func(_ *testing.T, p *Progress, rv, _ string) {
+			p.Pass(rv, false)
+		}, "bookmarks say nothing but the version"},
+		{func(_ *testing.T, p *Progress, rv, next string) {
+			p.Note(Change{Object: Object{Name: "a", UID: "a", ResourceVersion: rv}})
+			m := p.Mark(rv, false)
+			m.Cover(last)
+			last = m
+			hidden(p, "h", next)
+			p.Pass(next, false)
+		}, "also where events that are merged lie between"},
+		{func(t *testing.T, p *Progress, rv, next string) {
+			o := Object{Name: "a", UID: "a", ResourceVersion: rv}
+			if err := p.Ahead(t.Context(), []Object{o}); err != nil {
+				t.Fatal(err)
+			}
+			p.Note(Change{Object: o})
+			added := p.Mark(rv, false)
+			hidden(p, "a", next)
+			p.Mark(next, false).Undo(added)
+		}, "one that comes and goes in between is not told"},
+		{func(_ *testing.T, p *Progress, rv, _ string) {
+			p.Mark(rv, false).Void()
+		}, "nor what another one says"},
+	}
+	for _, tt := range tests {
+		last = nil
+		tracker, err := NewTracker(NewMemory(), &Options{Cluster: Cluster{UID: "test"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := tracker.Begin(t.Context(), "k", Identity{Resource: "widgets", Objects: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.Progress("")
+		p.Mark("1", false).Ack()
+		waits := p.Mark("2", false)
+		const rounds = 2000
+		for i := range rounds {
+			tt.step(t, p, fmt.Sprint(3+2*i), fmt.Sprint(4+2*i))
+		}
+		marks, changes := 0, 0
+		for m := p.first; m != nil; m = m.next {
+			marks++
+			changes += len(m.changes)
+		}
+		if marks > 50 || changes > 50 {
+			t.Errorf("%s: after %d rounds %d marks wait, with %d changes", tt.why, rounds, marks, changes)
+		}
+		waits.Ack()
+		last.Ack()
+		if st := s.Status(); st.Unacked != 0 || p.low.version == "2" {
+			t.Errorf("%s: all is acked, %d wait, and what is kept is at %s", tt.why, st.Unacked, p.low.version)
+		}
+		if err := tracker.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package mux_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestFollowAgain: a second range begins anew, whatever the first one has come to.
+func TestFollowAgain(t *testing.T) {
+	tests := []struct {
+		name    string
+		options stream.Options
+		during  func(*followed) // the first range
+		first   mux.FollowState // of robots, then
+		between func(*followed)
+		state   mux.FollowState // in the second range
+		in      []string
+		want    []string // of robots, in the second range
+		why     string
+	}{
+		{"as it was", stream.Options{}, nil, mux.FollowWatching, nil, mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "everything is told again"},
+		{"forbidden", stream.Options{}, func(f *followed) { f.do("robots forbid all", "robots close watches") }, mux.FollowForbidden, nil,
+			mux.FollowForbidden, nil, nil, "that it still is has to be found out"},
+		{"forbidden, and allowed in between", stream.Options{}, func(f *followed) { f.do("robots forbid all", "robots close watches") }, mux.FollowForbidden,
+			func(f *followed) { f.do("robots allow") }, mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "that it was says nothing"},
+		{"in a namespace, and then in another", stream.Options{}, func(f *followed) {
+			f.do("robots forbid all", "robots allow all in two", "robots close watches")
+		}, mux.FollowForbidden, func(f *followed) { f.do("robots forbid all in two", "robots allow all in one") },
+			mux.FollowForbidden, []string{"one"}, []string{"ADDED one/a@3", "SYNCED @4 in one"}, "nor where it was allowed"},
+		{"removed in between", stream.Options{}, nil, mux.FollowWatching, func(f *followed) { f.srv.Unserve(robots) },
+			mux.FollowGone, nil, nil, "what is not served is not watched"},
+		{"gone, and back", stream.Options{}, func(f *followed) { f.do("robots delete crd") }, mux.FollowGone, func(f *followed) { f.do("robots create crd") },
+			mux.FollowWatching, nil, []string{"SYNCED @7"}, "it begins as another one does"},
+		{"removed by the caller", stream.Options{}, func(f *followed) { f.m.Remove("robots.example.com") }, mux.FollowDropped, nil,
+			mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next range"},
+		{"failed", stream.Options{OnExpired: stream.Fail}, func(f *followed) {
+			f.srv.Put(robots, "one", "b")
+			f.srv.Put(robots, "one", "b", "spec.n=2")
+			time.Sleep(time.Minute)
+			f.do("rewind 2 restart")
+			time.Sleep(time.Hour)
+		}, mux.FollowWatching, func(f *followed) { f.do("heal") }, mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "where it failed is nowhere to go on from"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+				srv.Put(spaces, "", "one")
+				srv.Put(robots, "one", "a")
+				srv.Put(spaces, "", "two")
+				f := follow(t, srv, mux.Selection{Resources: []string{"robots.*"}}, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f.start(t.Context())
+				f.after(time.Minute, "the first range", "robots.example.com ADDED one/a@3", "robots.example.com SYNCED @4")
+				if tt.during != nil {
+					tt.during(f)
+					time.Sleep(time.Minute)
+				}
+				if got := f.followedAs("robots.example.com").State; got != tt.first {
+					t.Errorf("%s: in the first range it is %s, want %s", tt.why, got, tt.first)
+				}
+				f.m.Stop()
+				var failed *mux.SourceError
+				if err := <-f.ended; errors.As(err, &failed) != (tt.options.OnExpired == stream.Fail) {
+					t.Errorf("the first range ended with %v", err)
+				}
+				f.take()
+				if tt.between != nil {
+					tt.between(f)
+				}
+				f.start(t.Context())
+				time.Sleep(10 * time.Minute)
+				is := f.followedAs("robots.example.com")
+				if is.State != tt.state || !slices.Equal(is.Namespaces, tt.in) {
+					t.Errorf("%s: it is %s in %q, want %s in %q", tt.why, is.State, is.Namespaces, tt.state, tt.in)
+				}
+				var want []string
+				for _, line := range tt.want {
+					want = append(want, "robots.example.com "+line)
+				}
+				if diff := cmp.Diff(want, f.take()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestFollowRemoved: what the caller has removed does not come back by itself.
+func TestFollowRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f.start(t.Context())
+		f.after(time.Minute, "followed", "robots.example.com SYNCED @1")
+		if !f.m.Remove("robots.example.com") {
+			t.Error("it was no source")
+		}
+		short := robots
+		short.ShortNames = []string{"rb"}
+		srv.Serve(short)
+		srv.Put(robots, "one", "a")
+		f.after(10*time.Minute, "a change of its names is no reason to take it in again")
+		if got := f.state("robots.example.com"); got != "Dropped" {
+			t.Errorf("it is %s, want Dropped", got)
+		}
+		f.stop()
+	})
+}

@@ -1,0 +1,147 @@
+package mux_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestFollowNames: a name that can't be resolved at first is tried again, also
+// where nothing is added that it stands for.
+func TestFollowNames(t *testing.T) {
+	others := kindOf("robots", "other.io", "v1", true)
+	noWatch := robots
+	noWatch.Verbs = []string{"get"}
+	var ambiguous *discovery.AmbiguousError
+	var notWatchable *stream.NotWatchableError
+	tests := []struct {
+		name   string
+		ref    string
+		served []gvr.Resource
+		before string // of the script
+		cause  func(error) bool
+		change func(*followed)
+		want   []string
+		why    string
+	}{
+		{"nothing has it", "robots", []gvr.Resource{planets}, "", func(err error) bool { return err == nil },
+			func(f *followed) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "it is served later"},
+		{"ambiguous", "robots", []gvr.Resource{robots, others}, "", func(err error) bool { return errors.As(err, &ambiguous) },
+			func(f *followed) { f.srv.Unserve(others) }, []string{"robots.example.com SYNCED @1"}, "one of the two goes"},
+		{"another version", "robots.v1.example.com", []gvr.Resource{robotsV2}, "", func(err error) bool { return err != nil },
+			func(f *followed) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "the one that was named comes beside it"},
+		{"the question fails", "robots", []gvr.Resource{robots}, "discovery 3-8: 503\n", nil, func(*followed) {}, []string{"robots.example.com SYNCED @1"}, "it is asked again"},
+		{"not to be watched", "robots", []gvr.Resource{noWatch}, "", func(err error) bool { return errors.As(err, &notWatchable) },
+			func(f *followed) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "and then it is"},
+		{"its group is down", "robots.example.com", []gvr.Resource{robots, others}, "", nil,
+			func(f *followed) { f.do("discovery up example.com") }, []string{"robots.example.com SYNCED @1"}, "and comes up"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(tt.served...)
+				f := follow(t, srv, mux.Selection{Resources: []string{tt.ref}}, nil)
+				f.apply(tt.before)
+				if tt.name == "its group is down" {
+					f.do("discovery down example.com")
+				}
+				f.start(t.Context())
+				if tt.cause != nil {
+					f.after(time.Minute, "it stands for nothing yet")
+					is := f.m.Status().Followed[0]
+					if is.State != mux.FollowUnserved || is.Ref.String() != tt.ref || !tt.cause(is.Cause) {
+						t.Errorf("it is %s, of %s: %v", is.State, is.Ref, is.Cause)
+					}
+				}
+				tt.change(f)
+				f.after(10*time.Minute, tt.why, tt.want...)
+				if is := f.m.Status().Followed[0]; is.State != mux.FollowWatching || is.Cause != nil || is.Ref.String() != tt.ref {
+					t.Errorf("%s: it is %s, of %s: %v", tt.why, is.State, is.Ref, is.Cause)
+				}
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestFollowCauseOfAName: what a name waits for is said, and not for longer than it
+// is so.
+func TestFollowCauseOfAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets, rovers)
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots.example.com", "moons.space.io"}}, nil)
+		f.do("discovery down example.com")
+		f.start(t.Context())
+		known := func() map[string]bool {
+			time.Sleep(5 * time.Minute)
+			known := map[string]bool{}
+			for _, one := range f.m.Status().Followed {
+				known[one.Ref.String()] = one.Cause == nil
+			}
+			return known
+		}
+		if diff := cmp.Diff(map[string]bool{"robots.example.com": false, "moons.space.io": true}, known()); diff != "" {
+			t.Errorf("of one group nothing is known (-want +got):\n%s", diff)
+		}
+		f.do("discovery up example.com")
+		if diff := cmp.Diff(map[string]bool{"robots.example.com": true, "moons.space.io": true}, known()); diff != "" {
+			t.Errorf("now it is (-want +got):\n%s", diff)
+		}
+		f.stop()
+	})
+}
+
+// TestFollowNameOfAVersion: a name stands for a resource for good, also when the
+// version that was named is not served any more.
+func TestFollowNameOfAVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, robotsV2)
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots.v1.example.com"}}, nil)
+		f.start(t.Context())
+		f.after(10*time.Second, "it stands for robots", "robots.example.com SYNCED @1")
+		srv.Unserve(robots)
+		f.do("robots close watches")
+		time.Sleep(10 * time.Second)
+		other := robotsV2
+		other.ShortNames = []string{"rb"}
+		srv.Serve(other)
+		time.Sleep(10 * time.Second)
+		srv.Put(robotsV2, "one", "a")
+		f.after(time.Second, "it goes on in the other version", "robots.example.com ADDED one/a@2")
+		if got := f.state("robots.example.com"); got != "Watching" {
+			t.Errorf("it is %s", got)
+		}
+		f.stop()
+	})
+}
+
+// TestFollowCategoryLeft: what leaves its category is let go of, and taken in again.
+func TestFollowCategoryLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		member := robots
+		member.Categories = []string{"machines"}
+		srv := streamtest.NewServer(member, planets)
+		f := follow(t, srv, mux.Selection{Categories: []string{"machines"}}, nil)
+		f.start(t.Context())
+		f.after(10*time.Second, "it is in the category", "robots.example.com SYNCED @1")
+		srv.Serve(robots)
+		time.Sleep(time.Minute)
+		if is := f.followedAs("robots.example.com"); is.State != mux.FollowGone || is.Cause == nil {
+			t.Errorf("it has left the category, and is %s: %v", is.State, is.Cause)
+		}
+		srv.Put(robots, "one", "a")
+		f.after(time.Minute, "it is selected no more")
+		srv.Serve(member)
+		f.after(time.Minute, "what it missed comes when it is back, and nothing again", "robots.example.com ADDED one/a@2")
+		f.stop()
+	})
+}

@@ -1,0 +1,340 @@
+package mux_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// inNamespaces follows robots, of which there is one in each namespace, where they
+// may be watched in these alone.
+func inNamespaces(t *testing.T, opts *mux.FollowOptions, names ...string) *followed {
+	srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+	f := follow(t, srv, mux.Selection{Resources: []string{"robots", "rovers"}}, opts)
+	f.do("robots forbid all")
+	for _, n := range names {
+		srv.Put(spaces, "", n)
+		srv.Put(robots, n, "a")
+		f.do("robots allow all in " + n)
+	}
+	return f
+}
+
+// within waits until something holds, and says so if that takes too long.
+func (f *followed) within(d time.Duration, why string, holds func() bool) {
+	f.Helper()
+	began := time.Now()
+	for !holds() {
+		if time.Since(began) > d {
+			f.Errorf("after %v: %s\n%+v", d, why, f.m.Status().Followed)
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (f *followed) watchedIn(names ...string) func() bool {
+	return func() bool { return slices.Equal(f.followedAs("robots.example.com").Namespaces, names) }
+}
+
+// TestFollowNamespacesThatGo: a namespace that is gone is watched until the end of
+// its objects has been told, and no longer.
+func TestFollowNamespacesThatGo(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*followed) // of namespace two
+		want   []string
+		why    string
+	}{
+		{"empty", func(f *followed) {
+			_, _ = f.srv.Delete(robots, "two", "a")
+			time.Sleep(time.Second)
+			_, _ = f.srv.Delete(spaces, "", "two")
+		}, []string{"DELETED two/a"}, "nothing can come of it"},
+		{"before its objects", func(f *followed) {
+			_, _ = f.srv.Delete(spaces, "", "two")
+			time.Sleep(time.Minute)
+			if !f.watchedIn("one", "two")() {
+				f.Errorf("it is watched in %q, and there is something left in two", f.followedAs("robots.example.com").Namespaces)
+			}
+			_, _ = f.srv.Delete(robots, "two", "a")
+		}, []string{"DELETED two/a"}, "their end is waited for"},
+		{"with the right to watch it", func(f *followed) {
+			f.do("robots forbid all in two", "robots close watches")
+			_, _ = f.srv.Delete(spaces, "", "two")
+			_, _ = f.srv.Delete(robots, "two", "a")
+		}, nil, "what may not be seen is not waited for"},
+		{"before the right to watch it", func(f *followed) {
+			_, _ = f.srv.Delete(spaces, "", "two")
+			time.Sleep(time.Minute)
+			f.do("robots forbid all in two", "robots close watches")
+		}, nil, "likewise"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := inNamespaces(t, nil, "one", "two")
+				f.start(t.Context())
+				f.within(15*time.Second, "where it may be watched it is", f.watchedIn("one", "two"))
+				time.Sleep(10 * time.Second)
+				f.take()
+				tt.change(f)
+				f.within(20*time.Second, tt.why, f.watchedIn("one"))
+				time.Sleep(time.Minute)
+				var got []string
+				for _, line := range f.take() {
+					got = append(got, strings.TrimPrefix(line[:strings.LastIndex(line, "@")], "robots.example.com "))
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%s: told %q, want %q", tt.why, got, tt.want)
+				}
+				f.srv.Put(robots, "one", "a", "spec.n=1")
+				time.Sleep(time.Second)
+				if got := f.take(); len(got) != 1 {
+					t.Errorf("%s: told %q of what goes on", tt.why, got)
+				}
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestFollowBusyWhileANamespaceGoes: the end of its objects takes as long as the
+// loop does.
+func TestFollowBusyWhileANamespaceGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inNamespaces(t, &mux.FollowOptions{Mux: mux.Options{Events: 1}}, "one", "two")
+		slow := time.Now().Add(30 * time.Second)
+		f.handle = func(stream.Event) {
+			if time.Now().After(slow) {
+				time.Sleep(30 * time.Second)
+			}
+		}
+		f.start(t.Context())
+		time.Sleep(31 * time.Second)
+		for i := range 6 {
+			f.srv.Put(robots, "two", "a", fmt.Sprint("spec.n=", i))
+		}
+		_, _ = f.srv.Delete(robots, "two", "a")
+		_, _ = f.srv.Delete(spaces, "", "two")
+		time.Sleep(time.Minute)
+		if !f.watchedIn("one", "two")() {
+			t.Error("its end has not been told, and it is let go of")
+		}
+		f.within(10*time.Minute, "all has been told", f.watchedIn("one"))
+		time.Sleep(3 * time.Minute) // what the Mux has waits for the loop
+		if got := f.take(); !strings.Contains(got[len(got)-1], "DELETED two/a") {
+			t.Errorf("told %q, without its end", got)
+		}
+		f.stop()
+	})
+}
+
+// TestFollowRightsToNamespaces: which namespaces there are may be known at one time
+// and not at another.
+func TestFollowRightsToNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, spaces)
+		for _, n := range []string{"one", "two", "three"} {
+			srv.Put(spaces, "", n)
+			srv.Put(robots, n, "a")
+		}
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}}, nil)
+		f.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
+		f.start(t.Context())
+		f.within(15*time.Second, "of the candidates one is allowed", f.watchedIn("one"))
+		time.Sleep(4 * time.Minute)
+		f.do("namespaces allow")
+		f.within(15*time.Second, "all there are can be asked for", f.watchedIn("one", "two"))
+		f.do("namespaces forbid all", "namespaces close watches")
+		time.Sleep(10 * time.Minute)
+		f.do("robots allow all in three")
+		f.within(15*time.Second, "candidates count again", func() bool { return slices.Contains(f.followedAs("robots.example.com").Namespaces, "three") })
+		f.stop()
+	})
+}
+
+// TestFollowChosenNamespaces: of the namespaces that are wanted, those are watched
+// that may be, and nothing is wanting once all may.
+func TestFollowChosenNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+		for _, n := range []string{"one", "two", "three"} {
+			srv.Put(robots, n, "a")
+		}
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}, Namespaces: []string{"two", "one"}}, nil)
+		f.do("robots forbid all in two")
+		f.start(t.Context())
+		f.within(15*time.Second, "one may be watched", f.watchedIn("one"))
+		time.Sleep(time.Second)
+		if got := f.state("robots.example.com"); got != "Forbidden" {
+			t.Errorf("it is %s, and two may not be watched", got)
+		}
+		f.do("robots allow all in two")
+		f.within(15*time.Second, "now both", f.watchedIn("one", "two"))
+		time.Sleep(time.Second)
+		if got := f.state("robots.example.com"); got != "Watching" {
+			t.Errorf("it is %s, and everything that is wanted is watched", got)
+		}
+		want := []string{"robots.example.com ADDED one/a@2", "robots.example.com SYNCED @4 in one", "robots.example.com ADDED two/a@3", "robots.example.com SYNCED"}
+		f.after(time.Minute, "each object is told once", want...)
+		f.stop()
+	})
+}
+
+// TestFollowNow: what is served at the beginning begins now, also where that can't
+// be at once.
+func TestFollowNow(t *testing.T) {
+	now := &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
+	for _, where := range []string{"across the cluster", "in a namespace"} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := inNamespaces(t, now, "one", "two")
+				want := "robots.example.com SYNCED @5"
+				if f.do("robots forbid all in two"); where == "across the cluster" {
+					f.do("robots forbid all in one", "namespaces forbid all") // nor namespace by namespace
+				} else {
+					want += " in one"
+				}
+				f.start(t.Context())
+				time.Sleep(time.Minute)
+				if where == "across the cluster" {
+					f.do("robots allow")
+				}
+				f.after(time.Minute, "nothing that was there is ADDED", want)
+				f.srv.Put(robots, "one", "b")
+				f.after(time.Second, "what comes is", "robots.example.com ADDED one/b@6")
+				f.srv.Serve(rovers)
+				f.srv.Put(rovers, "one", "a")
+				f.after(10*time.Second, "of what is served later all is new", "rovers.example.com ADDED one/a@7", "rovers.example.com SYNCED @7")
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestFollowAcksBetweenLegs: where the watch becomes another one, what is handled
+// late does not come again; what is not handled does.
+func TestFollowAcksBetweenLegs(t *testing.T) {
+	for _, tt := range []struct {
+		takes time.Duration
+		again bool
+		why   string
+	}{
+		{2 * time.Second, false, "an ack is waited for"},
+		{time.Hour, true, "but not for ever"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tracker := newTracker(t, checkpoint.NewMemory())
+			defer tracker.Close()
+			f := inNamespaces(t, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} }}, "one", "two")
+			f.do("robots forbid all in two")
+			f.handle = func(ev stream.Event) {
+				if ev.Object != nil && ev.Object.GetName() == "late" {
+					time.AfterFunc(tt.takes, ev.Ack)
+					return
+				}
+				ev.Ack()
+			}
+			f.start(t.Context())
+			f.within(15*time.Second, "where it may be watched it is", f.watchedIn("one"))
+			time.Sleep(10 * time.Second)
+			f.take()
+			for i := range 60 { // until after the leg is over
+				f.srv.Put(robots, "one", "late", fmt.Sprint("spec.n=", i))
+				time.Sleep(250 * time.Millisecond)
+				if i == 4 {
+					f.do("robots allow all in two")
+				}
+			}
+			time.Sleep(time.Minute)
+			f.stop()
+			seen, again := map[string]bool{}, 0
+			for _, line := range f.take() {
+				if seen[line] && strings.Contains(line, "late") {
+					again++
+				}
+				seen[line] = true
+			}
+			if again > 0 != tt.again {
+				t.Errorf("%s: %d events come twice", tt.why, again)
+			}
+			if !seen["robots.example.com ADDED two/a@5"] {
+				t.Errorf("the leg did not change: %v", seen)
+			}
+		})
+	}
+}
+
+// TestFollowRequests: many namespaces that come together do not cost a watch of all
+// of them for each.
+func TestFollowRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("n%03d", i))
+		}
+		f := inNamespaces(t, nil, names...)
+		f.apply("selfsubjectrulesreviews write *: slow 20ms\nselfsubjectaccessreviews write *: slow 20ms\n")
+		requests := func() (lists, watches int) {
+			for _, q := range f.srv.Requests() {
+				if q.Resource == "robots.v1.example.com" {
+					switch q.Verb {
+					case "list":
+						lists++
+					case "watch":
+						watches++
+					}
+				}
+			}
+			return lists, watches
+		}
+		f.start(t.Context())
+		f.within(15*time.Second, "all are watched", f.watchedIn(names...))
+		time.Sleep(10 * time.Second)
+		lists, watches := requests()
+		if lists > 10*n || watches > 10*n {
+			t.Errorf("%d lists and %d watches for %d namespaces, to begin with", lists, watches, n)
+		}
+		f.stop()
+	})
+}
+
+// TestFollowManyQuestions: where rules don't help, all that may not be watched is
+// asked about in turn, and a new right is noticed in time.
+func TestFollowManyQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const types, namespaces = 12, 60
+		srv := streamtest.NewServer(spaces, streamtest.Reviews()[0]) // without rules
+		for i := range namespaces {
+			srv.Put(spaces, "", fmt.Sprint("n", i))
+		}
+		f := follow(t, srv, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+		for i := range types {
+			r := kindOf(fmt.Sprintf("things%02dxs", i), "example.com", "v1", true)
+			srv.Serve(r)
+			f.do(r.Resource + " forbid all")
+		}
+		f.apply("selfsubjectaccessreviews write *: slow 5ms\n")
+		f.start(t.Context())
+		time.Sleep(30 * time.Second)
+		before := len(srv.Requests())
+		time.Sleep(30 * time.Second)
+		if n := len(srv.Requests()) - before; n > 6000 {
+			t.Errorf("%d requests in 30 s, where nothing changes", n)
+		}
+		f.do("things00xs allow all in n7")
+		f.within(time.Minute, "a new right is noticed", func() bool { return slices.Equal(f.followedAs("things00xs.example.com").Namespaces, []string{"n7"}) })
+		f.stop()
+	})
+}

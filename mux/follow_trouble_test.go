@@ -1,0 +1,298 @@
+package mux_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestFollowFinal: what a Stream was told to end with is the caller's to decide,
+// though the server had a part in it.
+func TestFollowFinal(t *testing.T) {
+	var gap *stream.GapError
+	var gaveUp *stream.GaveUpError
+	var options *mux.OptionsError
+	tests := []struct {
+		name    string
+		options stream.Options
+		do      func(*followed)
+		is      func(error) bool
+		why     string
+	}{
+		{"gives up", stream.Options{GiveUpAfter: 10 * time.Second}, func(f *followed) {
+			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
+			f.do("robots close watches")
+		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter is heeded"},
+		{"expired", stream.Options{OnExpired: stream.Fail}, func(f *followed) {
+			f.do("410 as status", "robots silence")
+			f.srv.Put(robots, "one", "a", "spec.n=2")
+			f.srv.Put(robots, "one", "a", "spec.n=3")
+			f.do("compact", "robots close watches")
+		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired is heeded"},
+		{"without an index", stream.Options{Index: stream.IndexNone}, nil,
+			func(err error) bool { return errors.As(err, &options) && strings.Contains(options.Reason, "IndexNone") }, "the error names what was set"},
+		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil, func(err error) bool { return errors.As(err, &options) }, "that is the Selection's"},
+		{"with a scope", stream.Options{Scope: &stream.Scope{}}, nil, func(err error) bool { return errors.As(err, &options) }, "likewise"},
+		{"with an end", stream.Options{End: stream.WhenSynced}, nil, func(err error) bool { return errors.As(err, &options) }, "what is followed goes on"},
+		{"after a version", stream.Options{Start: stream.After("1")}, nil, func(err error) bool { return errors.As(err, &options) }, "of which resource?"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(robots, planets)
+				srv.Put(robots, "one", "a", "spec.n=1")
+				f := follow(t, srv, mux.Selection{Resources: []string{"robots"}}, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f.start(t.Context())
+				if tt.do != nil {
+					time.Sleep(time.Minute)
+					tt.do(f)
+				}
+				var failed *mux.SourceError
+				if err := f.end(tt.why); !errors.As(err, &failed) || failed.Key != "robots.example.com" || !tt.is(err) {
+					t.Errorf("%s: it ended with %v", tt.why, err)
+				}
+			})
+		})
+	}
+}
+
+// TestFollowPanics: a StatusChanged that panics harms nobody.
+func TestFollowPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{StatusChanged: func(mux.Followed) { panic("a mistake") }})
+		f.start(t.Context())
+		f.after(time.Minute, "it is told", "robots.example.com SYNCED @1")
+		f.do("robots forbid all", "robots close watches")
+		time.Sleep(time.Minute)
+		f.do("robots allow")
+		srv.Put(robots, "one", "a")
+		f.after(time.Minute, "and goes on", "robots.example.com ADDED one/a@2")
+		if err := f.stop(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestFollowBadTrace: what a Stream calls may panic as well, wherever it is called,
+// which is that source's failure.
+func TestFollowBadTrace(t *testing.T) {
+	for _, state := range []stream.State{stream.Listing, stream.Streaming, stream.Forbidden} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(robots, planets)
+			var failures []error
+			f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{
+				Mux: mux.Options{OnError: func(_ string, err error) mux.Decision { failures = append(failures, err); return mux.Drop }},
+				Stream: func(r gvr.Resource) stream.Options {
+					if r.Resource != "robots" {
+						return stream.Options{}
+					}
+					return stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+						if s.State == state {
+							panic("a mistake")
+						}
+					}}}
+				},
+			})
+			f.start(t.Context())
+			time.Sleep(time.Minute)
+			f.do("robots forbid all", "robots close watches")
+			time.Sleep(time.Minute)
+			f.stop()
+			var panicked *mux.PanicError
+			if len(failures) != 1 || !errors.As(failures[0], &panicked) {
+				t.Errorf("in %s: it failed with %v, want one PanicError", state, failures)
+			}
+			if got := f.take(); !slices.Contains(got, "planets.space.io SYNCED @1") {
+				t.Errorf("told %q: the others are not concerned", got)
+			}
+		})
+	}
+}
+
+// TestFollowKeyTaken: a source of the caller's stays what it is.
+func TestFollowKeyTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets)
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		if err := f.m.Add(telling("robots.example.com", modified("x", "1")), nil); err != nil {
+			t.Fatal(err)
+		}
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if got := f.take(); !slices.Contains(got, "robots.example.com MODIFIED x@1") {
+			t.Errorf("told %q, without what the caller's source tells", got)
+		}
+		srv.Serve(robots)
+		srv.Put(robots, "one", "a")
+		f.after(10*time.Minute, "there is no place for another one")
+		var taken *mux.DuplicateKeyError
+		if is := f.followedAs("robots.example.com"); is.State != mux.FollowDropped || !errors.As(is.Cause, &taken) {
+			t.Errorf("it is %s: %v", is.State, is.Cause)
+		}
+		if err := f.stop(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestFollowDiscoveryDown: that nothing is known of what is served can be seen,
+// also where nothing is named.
+func TestFollowDiscoveryDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f.do("unauthorized")
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if f.m.Status().Discovery == nil {
+			t.Error("everything is refused, and Status.Discovery is nil")
+		}
+		f.do("authorized")
+		f.after(time.Minute, "it is tried again", "robots.example.com SYNCED @1")
+		f.do("discovery down example.com")
+		time.Sleep(time.Minute)
+		if err := f.m.Status().Discovery; err == nil || !strings.Contains(err.Error(), "example.com") {
+			t.Errorf("Status.Discovery is %v, want the group that does not answer", err)
+		}
+		f.do("discovery up example.com")
+		time.Sleep(time.Minute)
+		if err := f.m.Status().Discovery; err != nil {
+			t.Errorf("Status.Discovery is still %v", err)
+		}
+		// What is refused later is what the watch says, not how it is followed.
+		f.do("unauthorized", "robots close watches")
+		time.Sleep(time.Minute)
+		st := f.m.Status()
+		if st.Followed[0].State != mux.FollowWatching || st.Sources[0].State != stream.Unauthorized {
+			t.Errorf("it is %s, and its source %s", st.Followed[0].State, st.Sources[0].State)
+		}
+		f.stop()
+	})
+}
+
+// TestFollowTriesApart: what has failed together is not tried again together, nor
+// too often.
+func TestFollowTriesApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers)
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f.apply("robots initial *: 405\nrovers initial *: 405\nrobots list *: 405\nrovers list *: 405")
+		f.start(t.Context())
+		time.Sleep(time.Hour)
+		f.stop()
+		at := map[string][]time.Duration{}
+		for _, q := range srv.Requests() {
+			if q.Verb != "discovery" {
+				at[q.Resource] = append(at[q.Resource], q.At.Sub(f.began).Round(time.Second))
+			}
+		}
+		a, b := at["robots.v1.example.com"], at["rovers.v1.example.com"]
+		if slices.Equal(a, b) || len(a) < 30 || len(a) > 200 {
+			t.Errorf("in an hour they are tried at %v and %v", a, b)
+		}
+	})
+}
+
+// TestFollowGoneLooks: something that discovery announces and that is not there is
+// no reason to look all the time.
+func TestFollowGoneLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
+		f := follow(t, srv, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+		f.apply("robots initial *: 404\nrobots list *: 404")
+		f.start(t.Context())
+		time.Sleep(10 * time.Minute)
+		if n := f.looks(10 * time.Minute); n > 100 {
+			t.Errorf("%d looks in ten minutes", n)
+		}
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("it is %s", got)
+		}
+		f.stop()
+	})
+}
+
+// looks is how often it is looked at what is served, in some time: each look is two
+// requests at least.
+func (f *followed) looks(d time.Duration) (n int) {
+	before := len(f.srv.Requests())
+	time.Sleep(d)
+	for _, q := range f.srv.Requests()[before:] {
+		if q.Verb == "discovery" {
+			n++
+		}
+	}
+	return n / 2
+}
+
+// TestFollowTriggers: while nothing tells of what comes and goes it is looked at
+// often, also where that ends later.
+func TestFollowTriggers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
+		f := follow(t, srv, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if n := f.looks(5 * time.Minute); n > 50 {
+			t.Errorf("%d looks in five minutes, with a trigger", n)
+		}
+		f.do("customresourcedefinitions forbid all", "customresourcedefinitions close watches")
+		time.Sleep(time.Minute)
+		if n := f.looks(5 * time.Minute); n < 200 {
+			t.Errorf("%d looks in five minutes, without a trigger, want more than 200", n)
+		}
+		f.do("customresourcedefinitions allow")
+		time.Sleep(3 * time.Minute)
+		if n := f.looks(5 * time.Minute); n > 50 {
+			t.Errorf("%d looks in five minutes, with a trigger again", n)
+		}
+		f.stop()
+	})
+}
+
+// TestFollowEndsWhileTheLoopIsSlow: the end of all objects of a type that is removed
+// is told, however long that takes.
+func TestFollowEndsWhileTheLoopIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		var want []string
+		for i := range 6 {
+			name := string(rune('a' + i))
+			srv.Put(robots, "one", name)
+			want = append(want, "robots.example.com DELETED one/"+name)
+		}
+		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{Mux: mux.Options{Events: 1}})
+		slow := time.Now().Add(30 * time.Second)
+		f.handle = func(stream.Event) {
+			if time.Now().After(slow) {
+				time.Sleep(10 * time.Second)
+			}
+		}
+		f.start(t.Context())
+		time.Sleep(31 * time.Second)
+		f.take()
+		f.do("robots delete crd")
+		time.Sleep(5 * time.Minute)
+		var got []string
+		for _, line := range f.take() {
+			got = append(got, line[:strings.LastIndex(line, "@")])
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("it is %s", got)
+		}
+		f.stop()
+	})
+}

@@ -1,0 +1,99 @@
+package mux_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestFollowUntilSyncedSettles: SYNCED is not the only end there is, and one answer
+// is not all of them.
+func TestFollowUntilSyncedSettles(t *testing.T) {
+	dropped := mux.FollowOptions{
+		Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+		Stream: func(r gvr.Resource) stream.Options {
+			if r.Resource == "robots" {
+				return stream.Options{Namespaces: []string{"x"}} // which it can't have
+			}
+			return stream.Options{}
+		},
+	}
+	planetsAlone := []string{"planets.space.io SYNCED @3"}
+	inOne := []string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3 in one"}
+	tests := []struct {
+		name    string
+		reviews bool
+		names   []string
+		sel     mux.Selection // besides names
+		options mux.FollowOptions
+		script  string
+		do      []string
+		during  func(*followed)
+		want    []string
+		why     string
+	}{
+		{"failing last", false, []string{"robots"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 405\nrobots initial *: 405", nil, nil,
+			nil, "what is refused settles it"},
+		{"gone last", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 503\nrobots initial *: 503", nil,
+			func(f *followed) { time.Sleep(20 * time.Second); f.srv.Unserve(robots) }, planetsAlone, "what is not served any more is not waited for"},
+		{"dropped", false, []string{"robots", "planets"}, mux.Selection{}, dropped, "", nil, nil, planetsAlone, "nor what OnError drops"},
+		{"removed", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 503\nrobots initial *: 503", nil,
+			func(f *followed) { time.Sleep(20 * time.Second); f.m.Remove("robots.example.com") }, planetsAlone, "nor what the caller removes"},
+		{"namespaces come late", true, []string{"robots"}, mux.Selection{}, mux.FollowOptions{}, "namespaces initial 1: slow 500ms\nnamespaces list 1: slow 500ms",
+			[]string{"robots forbid all", "robots allow all in one"}, nil, inOne, "where it may be watched is not known before there are namespaces"},
+		{"reviews fail", true, []string{"robots"}, mux.Selection{Candidates: []string{"one"}}, mux.FollowOptions{},
+			"selfsubjectaccessreviews write 1-8: 500\nselfsubjectrulesreviews write 1-8: 500",
+			[]string{"robots forbid all", "robots allow all in one"}, nil, inOne, "a question that failed is no answer"},
+		{"allowed nowhere", true, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "", []string{"robots forbid all"}, nil, planetsAlone, "no everywhere is an answer"},
+		{"an API is down", false, []string{"*.example.com", "planets"}, mux.Selection{}, mux.FollowOptions{}, "", []string{"discovery down example.com"}, nil,
+			planetsAlone, "it is left out"},
+		{"slow to take notice", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{StatusChanged: func(s mux.Followed) {
+			if s.State == mux.FollowWatching && s.Resource.Resource == "robots" {
+				time.Sleep(time.Second)
+			}
+		}}, "planets initial 1: slow 300ms", nil, nil,
+			[]string{"planets.space.io SYNCED @3", "robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3"}, "no SYNCED is lost by that of another"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				served := []gvr.Resource{robots, planets, spaces}
+				if tt.reviews {
+					served = append(served, streamtest.Reviews()...)
+				}
+				srv := streamtest.NewServer(served...)
+				srv.Put(spaces, "", "one")
+				srv.Put(robots, "one", "a", "spec.n=1")
+				tt.sel.Resources, tt.options.UntilSynced = tt.names, true
+				f := follow(t, srv, tt.sel, &tt.options)
+				f.apply(tt.script)
+				f.do(tt.do...)
+				for _, again := range []string{"", ", and in the next range"} {
+					if tt.during != nil && again != "" {
+						break // it is another server, or Mux, by now
+					}
+					f.start(t.Context())
+					if tt.during != nil {
+						tt.during(f)
+					}
+					if err := f.end(tt.why + again); err != nil {
+						t.Errorf("%s: it ended with %v", tt.why+again, err)
+					}
+					got := f.take()
+					slices.Sort(got)
+					if diff := cmp.Diff(tt.want, got); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", tt.why+again, diff)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,259 @@
+package mux
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+var (
+	latestSeeds = flag.Uint64("latest-seeds", 1500, "how many seeds TestLatestModel plays, with an index and without one")
+	latestSeed  = flag.Uint64("latest-seed", 0, "the first seed of TestLatestModel; with -latest-seeds 1 it replays one")
+)
+
+// TestLatestModel pushes what a Stream could tell, of one or two namespaces, into a
+// latestQueue, and pops now and then. A receiver that does what it is told must know
+// at each SYNCED and each BOOKMARK, and in the end, what the Stream had told by then;
+// and nothing may be ADDED that it knows, or end that it does not.
+func TestLatestModel(t *testing.T) {
+	for seed := *latestSeed; seed < *latestSeed+*latestSeeds; seed++ {
+		for _, lossy := range []bool{false, true} {
+			m := newModel(seed, lossy)
+			if err := m.play(); err != nil {
+				t.Fatalf("seed %d, without an index: %v: %v\n%s", seed, lossy, err, strings.Join(m.log, "\n"))
+			}
+		}
+	}
+}
+
+// objectState is one state of an object.
+type objectState struct{ uid, rv string }
+
+// known are objects by name.
+type known map[string]objectState
+
+// modelLane is a namespace.
+type modelLane struct {
+	name   string
+	server known // what is there
+	told   known // what a receiver of everything knows
+	synced bool
+	inGap  bool
+}
+
+type model struct {
+	*rand.Rand
+	queue     *latestQueue
+	lossy     bool // there is no index: a GAP begins from nothing
+	lanes     []*modelLane
+	rv, uid   int
+	pushed    []map[string]known // what was told by each push, by namespace
+	receiver  map[string]known
+	log       []string
+	discarded [2]uint64
+}
+
+func newModel(seed uint64, lossy bool) *model {
+	m := &model{Rand: rand.New(rand.NewPCG(seed, 3)), lossy: lossy, receiver: map[string]known{}}
+	m.queue = newLatestQueue(&m.discarded[0], &m.discarded[1])
+	for i := range 1 + m.IntN(2) {
+		name := fmt.Sprint(i)
+		m.lanes = append(m.lanes, &modelLane{name: name, server: known{}, told: known{}, synced: true})
+		m.receiver[name] = known{}
+	}
+	return m
+}
+
+func (m *model) play() error {
+	eager := m.IntN(6) // how often it is popped
+	for range 60 {
+		l := m.lanes[m.IntN(len(m.lanes))]
+		switch n := m.IntN(20); {
+		case l.inGap || n == 0:
+			m.gap(l)
+		case n == 1:
+			m.push(stream.Event{Type: stream.Bookmark, Namespace: l.name, ResourceVersion: fmt.Sprint(m.rv)})
+		default:
+			m.change(l, true)
+		}
+		for m.IntN(6) < eager && m.queue.n > 0 {
+			if err := m.pop(); err != nil {
+				return err
+			}
+		}
+	}
+	for m.queue.n > 0 {
+		if err := m.pop(); err != nil {
+			return err
+		}
+	}
+	for _, l := range m.lanes {
+		if got := m.receiver[l.name]; !maps.Equal(l.told, got) {
+			return fmt.Errorf("in the end the receiver knows %v in %s, want %v", got, l.name, l.told)
+		}
+	}
+	return nil
+}
+
+// push tells the queue; the Source of an event says which it is.
+func (m *model) push(ev stream.Event) {
+	ev.Source = fmt.Sprint(len(m.pushed))
+	now := map[string]known{}
+	for _, l := range m.lanes {
+		now[l.name] = maps.Clone(l.told)
+	}
+	m.pushed = append(m.pushed, now)
+	m.note("push", ev)
+	m.queue.push(item{event: ev, size: 1})
+}
+
+func (m *model) note(what string, ev stream.Event) {
+	text := fmt.Sprintf("%s %s %s/", what, ev.Type, ev.Namespace)
+	if ev.Object != nil {
+		text += fmt.Sprintf("%s(%s)", ev.Object.GetName(), ev.Object.GetUID())
+	}
+	if ev.Gap != nil {
+		text += fmt.Sprint(ev.Gap.Reason)
+	}
+	m.log = append(m.log, text+"@"+ev.ResourceVersion)
+}
+
+func (m *model) tell(l *modelLane, kind stream.Type, name string, v objectState) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetName(name)
+	u.SetNamespace("n" + l.name)
+	u.SetUID(types.UID(v.uid))
+	u.SetResourceVersion(v.rv)
+	if kind == stream.Deleted {
+		delete(l.told, name)
+	} else {
+		l.told[name] = v
+	}
+	m.push(stream.Event{Type: kind, Namespace: l.name, Object: u, ResourceVersion: v.rv})
+}
+
+func (m *model) next() string {
+	m.rv++
+	return fmt.Sprint(m.rv)
+}
+
+// change changes something at the server, and tells it or does not.
+func (m *model) change(l *modelLane, tell bool) {
+	name := fmt.Sprint("o", m.IntN(3))
+	was, ok := l.server[name]
+	kind, v := stream.Modified, objectState{was.uid, m.next()}
+	switch {
+	case !ok:
+		m.uid++
+		kind, v = stream.Added, objectState{fmt.Sprint("u", m.uid), v.rv}
+	case m.IntN(3) == 0:
+		kind = stream.Deleted
+	case m.IntN(4) == 0 && tell: // it leaves a selector and comes back
+		m.tell(l, stream.Deleted, name, v)
+		kind, v = stream.Added, objectState{was.uid, m.next()}
+	}
+	if kind == stream.Deleted {
+		delete(l.server, name)
+	} else {
+		l.server[name] = v
+	}
+	if tell {
+		m.tell(l, kind, name, v)
+	}
+}
+
+// gap loses some changes, and tells a snapshot, which may break off.
+func (m *model) gap(l *modelLane) {
+	reason := []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison}[m.IntN(3)]
+	if l.inGap {
+		reason = stream.GapRewound
+		if m.lossy {
+			reason = stream.GapRestarted
+		}
+	}
+	for range m.IntN(4) {
+		m.change(l, false)
+	}
+	l.synced, l.inGap = false, true
+	m.push(stream.Event{Type: stream.Gap, Namespace: l.name, Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv), HistoryLost: m.lossy}})
+	if m.lossy {
+		l.told = known{}
+	}
+	for i := range 3 {
+		if m.IntN(15) == 0 {
+			return
+		}
+		name := fmt.Sprint("o", i)
+		is, ok := l.server[name]
+		was, had := l.told[name]
+		if had && was.uid != is.uid {
+			m.tell(l, stream.Deleted, name, was)
+			had = false
+		}
+		switch {
+		case ok && !had:
+			m.tell(l, stream.Added, name, is)
+		case ok && (was != is || reason == stream.GapRewound):
+			m.tell(l, stream.Modified, name, is)
+		}
+	}
+	l.inGap, l.synced = false, true
+	for _, other := range m.lanes {
+		if !other.synced {
+			return
+		}
+	}
+	m.push(stream.Event{Type: stream.Synced, ResourceVersion: fmt.Sprint(m.rv)})
+}
+
+func (m *model) pop() error {
+	ev := m.queue.pop().event
+	m.note("                told", ev)
+	var at int
+	if _, err := fmt.Sscan(ev.Source, &at); err != nil {
+		return err
+	}
+	knows := m.receiver[ev.Namespace]
+	switch ev.Type {
+	case stream.Gap:
+		if ev.Gap.HistoryLost {
+			clear(knows)
+		}
+		return nil
+	case stream.Synced:
+		for name, want := range m.pushed[at] {
+			if !maps.Equal(want, m.receiver[name]) {
+				return fmt.Errorf("at SYNCED the receiver knows %v in %s, want %v", m.receiver[name], name, want)
+			}
+		}
+		return nil
+	case stream.Bookmark:
+		if want := m.pushed[at][ev.Namespace]; !maps.Equal(want, knows) {
+			return fmt.Errorf("at BOOKMARK the receiver knows %v in %s, want %v", knows, ev.Namespace, want)
+		}
+		return nil
+	}
+	name, v := ev.Object.GetName(), objectState{string(ev.Object.GetUID()), ev.ResourceVersion}
+	was, ok := knows[name]
+	switch {
+	case ok && was.uid != v.uid:
+		return fmt.Errorf("%s is known as another object", name)
+	case ok && ev.Type == stream.Added && !m.lossy:
+		return fmt.Errorf("%s is ADDED and known", name)
+	case !ok && ev.Type != stream.Added:
+		return fmt.Errorf("%s is %s and not known", name, ev.Type)
+	case ev.Type == stream.Deleted:
+		delete(knows, name)
+	default:
+		knows[name] = v
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package mux_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func retrying(string, error) mux.Decision { return mux.Retry }
+
+// TestRetryAfterGap: where a Stream has failed because of a gap there is nothing to
+// go on from, so it begins anew.
+func TestRetryAfterGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		srv.Put(widgets(), "default", "a")
+		failures := 0
+		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
+			if failures++; !errors.As(err, new(*stream.GapError)) {
+				t.Errorf("it failed with %v", err)
+			}
+			return mux.Retry
+		}}, newStream(t, srv, widgets(), &stream.Options{OnExpired: stream.Fail}))
+		go func() {
+			time.Sleep(10 * time.Second)
+			for i := range 5 {
+				if srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i)); i == 3 {
+					_ = srv.Do("restart")
+				}
+			}
+			time.Sleep(10 * time.Minute)
+			srv.Put(widgets(), "default", "late")
+			time.Sleep(time.Minute)
+			m.Drain()
+		}()
+		rec := streamtest.Record(m.Events(anHour(t)), nil)
+		texts := streamtest.Texts(rec.Events)
+		if rec.Err != nil || failures != 1 || !strings.HasPrefix(texts[len(texts)-1], "ADDED default/late") {
+			t.Errorf("failed %d times, ended with %v:\n%s", failures, rec.Err, strings.Join(texts, "\n"))
+		}
+	})
+}
+
+// TestRetryWhileTheLoopIsSlow: how long a source did well is not how long the loop
+// took for what it told.
+func TestRetryWhileTheLoopIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked time.Time
+		var longest time.Duration
+		tries := 0
+		source := &scripted{key: "a", play: func(_ context.Context, put func(stream.Event) bool) error {
+			if tries++; tries > 1 {
+				longest = max(longest, time.Since(asked))
+			}
+			for i := range 70 {
+				if !put(modified(fmt.Sprint("o", i), fmt.Sprint(i))) {
+					return nil
+				}
+			}
+			return errBroken
+		}}
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { asked = time.Now(); return mux.Retry }}, source)
+		for _, err := range m.Events(anHour(t)) {
+			if err != nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if longest < 4*time.Second {
+			t.Errorf("it has failed at once %d times in a row, and waited for %v at most", tries, longest)
+		}
+	})
+}
+
+// TestRetryAfterAPanic: what was at hand when something panicked is not lost, since
+// the source begins anew.
+func TestRetryAfterAPanic(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(*streamtest.Server) // after a minute
+		want string                   // of b, in the end
+		why  string
+	}{
+		{"in a snapshot", nil, "ADDED default/b@3", "it has not been told"},
+		{"modified", func(srv *streamtest.Server) { srv.Put(widgets(), "default", "b", "spec.n=1") }, "ADDED default/b@5", "its new state comes"},
+		{"deleted", func(srv *streamtest.Server) { _, _ = srv.Delete(widgets(), "default", "b") }, "", "what is gone is not told of anew"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				for _, name := range []string{"a", "b", "c"} {
+					srv.Put(widgets(), "default", name)
+				}
+				var armed atomic.Bool
+				armed.Store(tt.do == nil)
+				s := newStream(t, srv, widgets(), &stream.Options{Transform: func(u *unstructured.Unstructured) {
+					if u.GetName() == "b" && armed.CompareAndSwap(true, false) {
+						panic("once")
+					}
+				}})
+				m := newMux(t, &mux.Options{OnError: retrying}, s)
+				go func() {
+					time.Sleep(time.Minute)
+					if tt.do != nil {
+						armed.Store(true)
+						tt.do(srv)
+					}
+					time.Sleep(time.Minute)
+					m.Drain()
+				}()
+				rec := streamtest.Record(m.Events(anHour(t)), nil)
+				if rec.Err != nil {
+					t.Fatal(rec.Err)
+				}
+				texts, begun := streamtest.Texts(rec.Events), 0
+				for i, text := range texts {
+					if strings.HasPrefix(text, "ADDED default/a@") {
+						begun = i // the last time
+					}
+				}
+				got := ""
+				for _, text := range texts[begun:] {
+					if strings.Contains(text, "default/b@") {
+						got = text
+					}
+				}
+				if got != tt.want {
+					t.Errorf("%s: told %q anew, want %q\n%s", tt.why, got, tt.want, strings.Join(texts, "\n"))
+				}
+			})
+		})
+	}
+}
+
+// faulty is a Stream that fails when it is told to.
+type faulty struct {
+	*stream.Stream
+	mustFail atomic.Bool
+}
+
+func (f *faulty) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		for ev, err := range f.Stream.EventsWith(ctx, r) {
+			if !yield(ev, err) {
+				return
+			}
+			if f.mustFail.CompareAndSwap(true, false) {
+				yield(stream.Event{}, errBroken)
+				return
+			}
+		}
+	}
+}
+
+// TestRetryTellsNothingAgain: after any other failure it goes on where it was.
+func TestRetryTellsNothingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		srv.Put(widgets(), "default", "a")
+		source := &faulty{Stream: newStream(t, srv, widgets(), nil)}
+		m := newMux(t, &mux.Options{OnError: retrying}, source)
+		go func() {
+			for i := range 5 {
+				time.Sleep(10 * time.Minute)
+				source.mustFail.Store(true)
+				srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i)) // fails behind this one
+				srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i, i))
+			}
+			time.Sleep(5 * time.Minute)
+			m.Drain()
+		}()
+		rec := streamtest.Record(m.Events(anHour(t)), nil)
+		if rec.Err != nil {
+			t.Fatal(rec.Err)
+		}
+		var events []stream.Event
+		synced := 0
+		for _, ev := range rec.Events {
+			if ev.Type == stream.Synced {
+				if synced++; synced > 1 {
+					continue // it watches again
+				}
+			}
+			events = append(events, ev)
+		}
+		if synced != 6 {
+			t.Errorf("it has told SYNCED %d times, want once and after five failures", synced)
+		}
+		if err := streamtest.Check(srv.History(widgets(), streamtest.Scope{}), events, &streamtest.CheckOptions{Settled: true}); err != nil {
+			t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(events), "\n"))
+		}
+	})
+}
+
+// meddling is a log's Handler that does something as soon as there is something to
+// be logged of a source.
+type meddling struct {
+	slog.Handler
+	do func()
+}
+
+func (h meddling) WithAttrs([]slog.Attr) slog.Handler { h.do(); return h }
+
+// TestFailureOfNoInterest: what fails while it is removed, or while the range is
+// stopped, fails unheard.
+func TestFailureOfNoInterest(t *testing.T) {
+	tests := []struct {
+		name   string
+		within string
+		do     func(*mux.Mux)
+		why    string
+	}{
+		{"removed before OnError", "log", func(m *mux.Mux) { m.Remove("bad") }, "after Remove nothing comes of it"},
+		{"removed in OnError", "OnError", func(m *mux.Mux) { m.Remove("bad") }, "likewise"},
+		{"stopped in OnError", "OnError", (*mux.Mux).Stop, "Stop is without an error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var m *mux.Mux
+				o := &mux.Options{OnError: func(string, error) mux.Decision {
+					if tt.within == "OnError" {
+						tt.do(m)
+					}
+					return mux.Fail
+				}}
+				if tt.within == "log" {
+					o.Logger = slog.New(meddling{slog.DiscardHandler, func() { tt.do(m) }})
+				}
+				m = newMux(t, o, ending("bad", errBroken, synced()), telling("good", synced()))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTimeUp)
+				defer cancel()
+				for _, err := range m.Events(ctx) {
+					if errors.As(err, new(*mux.SourceError)) {
+						t.Errorf("%s: it ended with %v", tt.why, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestDropLeavesNothing: who drops the only source can add another one.
+func TestDropLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }}, ending("bad", errBroken, synced()))
+		time.AfterFunc(time.Minute, func() {
+			if err := m.Add(ending("bad", nil, modified("x", "1")), nil); err != nil {
+				t.Error(err)
+			}
+		})
+		n := 0
+		for _, err := range m.Events(anHour(t)) {
+			if err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+			n++
+		}
+		if n != 2 {
+			t.Errorf("told %d events, want those of both", n)
+		}
+	})
+}
+
+// TestKeyOfOnesOwn: two Streams of the same resource are two sources.
+func TestKeyOfOnesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		srv.Put(widgets(), "default", "a")
+		m := newMux(t, nil, newStream(t, srv, widgets(), nil))
+		second := newStream(t, srv, widgets(), &stream.Options{MetadataOnly: true})
+		var taken *mux.DuplicateKeyError
+		if err := m.Add(second, nil); !errors.As(err, &taken) || !strings.Contains(err.Error(), "SourceOptions.Key") {
+			t.Errorf("they have the same key: %v", err)
+		}
+		if err := m.Add(second, &mux.SourceOptions{Key: "metadata"}); err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]int{}
+		for ev, err := range m.Events(anHour(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told[ev.Source]++; m.AllSynced() {
+				m.Stop()
+			}
+		}
+		if told["widgets.example.com"] != 2 || told["metadata"] != 2 {
+			t.Errorf("told of %v, want ADDED and SYNCED of each", told)
+		}
+		if !m.Remove("metadata") || m.Remove("metadata") {
+			t.Error("it is removed by its key")
+		}
+	})
+}
+
+// TestPanicErrorSays what has panicked, also where that was no source.
+func TestPanicErrorSays(t *testing.T) {
+	for key, want := range map[string]string{"a": `the source "a" panicked: broken`, "": "what keeps the sources attached (Follow) panicked: broken"} {
+		err := error(&mux.PanicError{Key: key, Value: errBroken})
+		if err.Error() != want || !errors.Is(err, errBroken) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
