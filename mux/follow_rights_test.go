@@ -303,7 +303,7 @@ func TestFollowRequests(t *testing.T) {
 		f.within(15*time.Second, "all are watched", f.watchedIn(names...))
 		time.Sleep(10 * time.Second)
 		lists, watches := requests()
-		if lists > 10*n || watches > 10*n {
+		if lists > 2*n || watches > 2*n {
 			t.Errorf("%d lists and %d watches for %d namespaces, to begin with", lists, watches, n)
 		}
 		f.stop()

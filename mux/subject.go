@@ -121,7 +121,9 @@ func (s *subject) await(ctx context.Context) (gvr.Resource, []string, error) {
 		if ok {
 			return resource, namespaces, nil
 		}
-		s.nowhere()
+		if !s.follow.rights.pending(resource.GroupResource()) {
+			s.nowhere()
+		}
 		select {
 		case <-s.news:
 		case <-ctx.Done():

@@ -59,6 +59,9 @@ func (s *states) changed(f mux.Followed) {
 	if f.State == mux.FollowUnserved {
 		key, name = "name "+f.Ref.String(), f.Ref.String()
 	}
+	if f.State == mux.FollowStarting {
+		return // what comes of it is said soon
+	}
 	before, known := s.last[key]
 	if known && f.State == mux.FollowUnserved && f.Cause == nil {
 		return // more was said of it at the beginning

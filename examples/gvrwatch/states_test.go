@@ -36,6 +36,8 @@ func TestStates(t *testing.T) {
 		{nil, []mux.Followed{{Resource: worlds, State: mux.FollowWatching}}, "gvrwatch: planets.v1.space.io: served now: watching\n", "it was not there"},
 		{nil, []mux.Followed{robot(mux.FollowGone, nil), robot(mux.FollowGone, nil), robot(mux.FollowWatching, nil), robot(mux.FollowGone, nil)},
 			is + "gone: waiting\n" + is + "served again: watching\n" + is + "gone: waiting\n", "a line for each change, and for no change none"},
+		{nil, []mux.Followed{robot(mux.FollowStarting, nil), robot(mux.FollowGone, nil), robot(mux.FollowStarting, nil), robot(mux.FollowWatching, nil)},
+			is + "gone: waiting\n" + is + "served again: watching\n", "as Follow tells it"},
 		{nil, []mux.Followed{robot(mux.FollowGone, nil), {Resource: v2, State: mux.FollowWatching}},
 			is + "gone: waiting\ngvrwatch: robots.v2.example.com: served again: watching\n", "it is the same in another version"},
 		{nil, []mux.Followed{robot(mux.FollowFailing, refused), robot(mux.FollowFailing, errors.New("otherwise")), robot(mux.FollowWatching, nil)},
