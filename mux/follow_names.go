@@ -39,7 +39,10 @@ func (f *follow) nameIt(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 			f.mu.Lock()
 			n.bound, n.of = true, r.GroupResource()
 			f.mu.Unlock()
-			r, is = res, true
+			if !is { // of several names the first one says which version
+				r = res
+			}
+			is = true
 		case n.bound: // the version that was named is not served any more
 			is = true
 		case err != nil:
@@ -73,7 +76,12 @@ func (f *follow) nameAgain(ctx context.Context) {
 // versionAgain goes back to a version that was named, was not served for a while,
 // and is again.
 func (f *follow) versionAgain(ctx context.Context) {
+	seen := map[schema.GroupResource]bool{}
 	for _, n := range f.named {
+		if seen[n.of] {
+			continue // of several names the first one says which version
+		}
+		seen[n.of] = n.bound
 		f.mu.Lock()
 		s := f.subjects[n.of]
 		f.mu.Unlock()
