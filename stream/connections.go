@@ -77,6 +77,7 @@ type share struct {
 	seats     map[*seat]struct{} // of all who are ranging
 	holders   int                // of them, how many hold
 	leader    *seat              // that is about to ask for initial events
+	led       chan struct{}      // closed when there is no leader any more
 	upstreams []*upstream        // that are being opened, or open
 }
 
@@ -147,7 +148,9 @@ func (s *seat) leads() bool {
 	if sh.leader != nil && sh.leader != s || slices.ContainsFunc(sh.upstreams, (*upstream).promises) {
 		return false
 	}
-	sh.leader = s
+	if sh.leader == nil {
+		sh.leader, sh.led = s, make(chan struct{})
+	}
 	return true
 }
 
@@ -155,6 +158,7 @@ func (s *seat) leads() bool {
 func (s *seat) follow() {
 	if sh := s.share(); sh.leader == s {
 		sh.leader = nil
+		close(sh.led)
 	}
 }
 
@@ -207,8 +211,8 @@ func (s *seat) join(ctx context.Context, rv string, initial bool) (*subscription
 	}
 	var patience <-chan time.Time
 	for over := false; ; {
-		sub, mine, pending := s.try(rv, initial, over)
-		if pending == nil {
+		sub, mine, wait := s.try(rv, initial, over)
+		if wait == nil {
 			return sub, mine
 		}
 		if patience == nil {
@@ -217,7 +221,7 @@ func (s *seat) join(ctx context.Context, rv string, initial bool) (*subscription
 			patience = t.C
 		}
 		select {
-		case <-pending.ready:
+		case <-wait:
 		case <-patience:
 			over = true
 		case <-ctx.Done():
@@ -226,27 +230,30 @@ func (s *seat) join(ctx context.Context, rv string, initial bool) (*subscription
 	}
 }
 
-// try is join without waiting: it may also return an upstream that is worth to be
-// waited for, unless there is no more time for that.
-func (s *seat) try(rv string, initial, over bool) (sub *subscription, mine, pending *upstream) {
+// try is join without waiting: it may also return what is worth to be waited for,
+// unless there is no more time for that.
+func (s *seat) try(rv string, initial, over bool) (sub *subscription, mine *upstream, wait <-chan struct{}) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	sh := s.share()
 	if !initial {
 		for _, u := range sh.upstreams {
-			sub, wait := u.attach(s, rv)
+			sub, soon := u.attach(s, rv)
 			if sub != nil {
 				s.release()
 				s.follow()
 				return sub, nil, nil
 			}
-			if wait && !over {
-				pending = u
+			if soon {
+				wait = u.ready
 			}
 		}
+		if wait == nil && sh.leader != nil && sh.leader != s {
+			wait = sh.led // it is about to have one
+		}
 	}
-	if pending != nil {
-		return nil, nil, pending
+	if wait != nil && !over {
+		return nil, nil, wait
 	}
 	s.follow()
 	mine = newUpstream(s, rv, initial, sh.holders)
