@@ -78,13 +78,14 @@ func (f *follow) nameAgain(ctx context.Context) {
 func (f *follow) versionAgain(ctx context.Context) {
 	seen := map[schema.GroupResource]bool{}
 	for _, n := range f.named {
-		if seen[n.of] {
+		f.mu.Lock()
+		bound, of := n.bound, n.of
+		s := f.subjects[of]
+		f.mu.Unlock()
+		if !bound || seen[of] {
 			continue // of several names the first one says which version
 		}
-		seen[n.of] = n.bound
-		f.mu.Lock()
-		s := f.subjects[n.of]
-		f.mu.Unlock()
+		seen[of] = true
 		if n.ref.Version == "" || s == nil || !s.isServed() || s.followed().Resource.Version == n.ref.Version {
 			continue
 		}
