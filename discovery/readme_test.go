@@ -48,7 +48,7 @@ func watchDeployments(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	client, err := stream.NewClient(cfg)
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		return err
 	}

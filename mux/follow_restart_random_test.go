@@ -167,7 +167,7 @@ func (r *restarts) begin() *programLife {
 	if err != nil {
 		r.Fatal(err)
 	}
-	client, err := stream.NewClient(r.f.srv.Config())
+	client, err := stream.NewClient(r.f.srv.Config(), nil)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -54,7 +54,7 @@ type followed struct {
 }
 
 func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.FollowOptions) *followed {
-	client, err := stream.NewClient(srv.Config())
+	client, err := stream.NewClient(srv.Config(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

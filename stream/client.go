@@ -17,7 +17,10 @@ import (
 // alone (Options.MetadataOnly), and it leaves the waits that a Retry-After header
 // asks for to the Stream, which shows them in its Status. In all else it is
 // client-go's own.
-func NewClient(cfg *rest.Config) (dynamic.Interface, error) {
+func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
+	if _, err := opts.check(); err != nil {
+		return nil, err
+	}
 	c := rest.CopyConfig(cfg)
 	c.Timeout = 0
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })

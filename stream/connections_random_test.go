@@ -57,7 +57,7 @@ func TestSharedRandom(t *testing.T) {
 // share is one round. It returns how many watches were asked for, and joined.
 func (p *play) share() (asked, joined int64) {
 	g := &sharers{T: p.T, srv: p.srv, client: p.srv.Client(), all: stream.NewConnections()}
-	other, err := stream.NewClient(p.srv.Config())
+	other, err := stream.NewClient(p.srv.Config(), nil)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,11 +75,14 @@ func (e *SelectorError) Unwrap() error { return e.Err }
 // OptionsError says that an option has a value it can't have, or that options
 // contradict each other.
 type OptionsError struct {
-	Option string // the field of Options, or "A and B"
+	Option string // the field of Options, "A and B", or "ClientOptions.A"
 	Reason string // what is wrong, and what would be right
 }
 
 func (e *OptionsError) Error() string {
+	if strings.HasPrefix(e.Option, "ClientOptions.") {
+		return fmt.Sprintf("stream: bad %s: %s", e.Option, e.Reason)
+	}
 	return fmt.Sprintf("stream: bad Options.%s: %s", e.Option, e.Reason)
 }
 

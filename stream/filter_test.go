@@ -179,7 +179,7 @@ func TestMetadataOnly(t *testing.T) {
 				client := sc.client()
 				if tt.own {
 					var err error
-					if client, err = stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1, Timeout: time.Second}); err != nil {
+					if client, err = stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1, Timeout: time.Second}, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -212,7 +212,7 @@ func TestClientHasNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 30s", "ADDED a@6", "open")}}}
 		cfg := &rest.Config{Host: "http://server", Transport: sc, QPS: -1, Timeout: time.Second}
-		client, err := stream.NewClient(cfg)
+		client, err := stream.NewClient(cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -338,7 +338,7 @@ func (p *play) record(lively bool) streamtest.Recording {
 	client := p.srv.Client()
 	if p.chance(50) {
 		var err error
-		if client, err = stream.NewClient(p.srv.Config()); err != nil {
+		if client, err = stream.NewClient(p.srv.Config(), nil); err != nil {
 			p.Fatal(err)
 		}
 	}

@@ -134,7 +134,7 @@ func TestRetryAfterHeader(t *testing.T) {
 						sc.exchanges = []exchange{{"list", list("5", "")}, {verb, busy}, {verb, watch("open")}}
 						asked = 1
 					}
-					client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1})
+					client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1}, nil)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -71,7 +71,7 @@ func newFollow(t *testing.T, cfg *rest.Config, sel mux.Selection, o mux.FollowOp
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := stream.NewClient(cfg)
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

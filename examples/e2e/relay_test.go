@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -52,6 +53,14 @@ func relay(order string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	err := o.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil // it was told to, perhaps before it had begun
+	}
+	return err
+}
+
+func (o relayOrder) run(ctx context.Context) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
 		return err
@@ -82,7 +91,7 @@ func relay(order string) error {
 	if err != nil {
 		return err
 	}
-	client, err := stream.NewClient(cfg)
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		return err
 	}
@@ -90,14 +99,11 @@ func relay(order string) error {
 	if err != nil {
 		return err
 	}
-	err = handle(ctx, s, log, o.Run)
-	if ctx.Err() != nil {
-		err = nil
-	}
+	handled := handle(ctx, s, log, o.Run)
 	if err := tracker.Close(); err != nil {
 		return err
 	}
-	return err
+	return handled
 }
 
 // handle gives each event to one of several workers, the same for the same

@@ -208,7 +208,7 @@ func thousandSources(t *testing.T, crds int) {
 	t.Logf("made in %v", time.Since(began))
 
 	counted := &sent{kinds: map[string]int{}}
-	watching, err := stream.NewClient(counted.wrap(srv.cfg))
+	watching, err := stream.NewClient(counted.wrap(srv.cfg), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 func TestMetadataOnly(t *testing.T) {
 	c := newCluster(t, shared.Config())
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	client, err := stream.NewClient(shared.Config())
+	client, err := stream.NewClient(shared.Config(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

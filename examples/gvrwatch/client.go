@@ -74,7 +74,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	}
 	watching := rest.CopyConfig(cfg)
 	watching.QPS = -1 // the Streams pace themselves
-	client, err := stream.NewClient(watching)
+	client, err := stream.NewClient(watching, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
