@@ -1,0 +1,99 @@
+package decode
+
+import (
+	"errors"
+	"strings"
+)
+
+var (
+	// ErrUnlike: whether it is JSON, and what it means, is left to apimachinery.
+	ErrUnlike = errors.New("decode: left to apimachinery's decoder")
+	// ErrShort: the data ends within a value.
+	ErrShort = errors.New("decode: the data ends within a value")
+)
+
+// Options say what is built.
+type Options struct {
+	// Drop are the paths of fields that are left out of objects.
+	Drop [][]string
+	// MetadataOnly builds apiVersion, kind and metadata alone.
+	MetadataOnly bool
+}
+
+// Decoder is not for concurrent use. It learns from one object what the next one
+// will have; what it returns is independent of that, and of the data.
+type Decoder struct {
+	data  []byte
+	err   error // the first one
+	depth int
+
+	drop    *pruned
+	kind    kind // that was found to be usual last
+	strings table
+	numbers table
+
+	pairs   []pair // of the maps that are being read
+	items   []any  // of the lists that are being read
+	scratch []byte // a string without its escapes
+	block   strings.Builder
+	used    int // bytes of strings of the object
+	expect  int // ... of the last one
+}
+
+type pair struct {
+	key   string
+	value any
+}
+
+const (
+	stringPlaces, numberPlaces = 2048, 256
+	// deepest is how deeply values may be nested; apimachinery takes 10,000.
+	deepest = 500
+	// biggestBlock bounds what a string keeps in memory besides itself.
+	biggestBlock = 4 << 10
+)
+
+// New returns a Decoder.
+func New(o Options) *Decoder {
+	return &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces), drop: prune(o)}
+}
+
+// Object decodes one object, with nothing but white space around it.
+func (d *Decoder) Object(data []byte) (map[string]any, error) {
+	d.begin(data)
+	m, i := d.object(d.space(0), d.drop)
+	if i >= 0 && d.space(i) != len(data) {
+		i = d.fail(ErrUnlike)
+	}
+	return m, d.end(i)
+}
+
+func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
+
+// end forgets what the data was, and returns why it could not be read.
+func (d *Decoder) end(i int) error {
+	d.data = nil
+	d.finish()
+	if i >= 0 {
+		return nil
+	}
+	// What had been read of it by then.
+	clear(d.pairs)
+	clear(d.items)
+	d.pairs, d.items = d.pairs[:0], d.items[:0]
+	return d.err
+}
+
+// finish is the end of an object: the next one has strings of its own.
+func (d *Decoder) finish() {
+	d.block = strings.Builder{}
+	d.expect, d.used = d.used, 0
+}
+
+// fail keeps the first error and returns a position that says that there is one.
+func (d *Decoder) fail(err error) int {
+	if d.err == nil {
+		d.err = err
+	}
+	return -1
+}

@@ -1,0 +1,93 @@
+package decode
+
+import "k8s.io/apimachinery/pkg/watch"
+
+// Event is one of a watch.
+type Event struct {
+	Type   watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
+	Object map[string]any
+}
+
+// Event decodes the event that data begins with, and returns how long it is. What
+// a bookmark has is not dropped.
+func (d *Decoder) Event(data []byte) (Event, int, error) {
+	d.begin(data)
+	ev, i := d.event()
+	if i >= 0 && !d.isUsual(ev.Object) {
+		i = d.fail(ErrUnlike)
+	}
+	return ev, i, d.end(i)
+}
+
+func (d *Decoder) event() (ev Event, i int) {
+	if ev.Type, i = d.envelope(); i < 0 {
+		return ev, i
+	}
+	p := d.drop
+	if ev.Type == watch.Bookmark {
+		p = nil
+	}
+	if ev.Object, i = d.object(i, p); i < 0 {
+		return ev, i
+	}
+	return ev, d.endOfEvent(i)
+}
+
+// envelope returns the type of the event, and where its object begins. They come
+// in this order.
+func (d *Decoder) envelope() (watch.EventType, int) {
+	i := d.open(d.space(0), '{')
+	if i < 0 {
+		return "", i
+	}
+	d.depth--
+	if i = d.expects(i, "type"); i < 0 {
+		return "", i
+	}
+	kind, i := d.eventType(i)
+	if i < 0 {
+		return "", i
+	}
+	i, more := d.more(i, '}')
+	if i >= 0 && !more {
+		i = d.fail(ErrUnlike)
+	}
+	if i < 0 {
+		return "", i
+	}
+	return kind, d.expects(i, "object")
+}
+
+// expects returns where the value begins of the key that is to be at i.
+func (d *Decoder) expects(i int, key string) int {
+	end := i + len(key) + 2
+	switch {
+	case end > len(d.data):
+		return d.fail(ErrShort)
+	case d.data[i] != '"' || string(d.data[i+1:end-1]) != key || d.data[end-1] != '"':
+		return d.fail(ErrUnlike)
+	}
+	return d.colon(end)
+}
+
+func (d *Decoder) eventType(i int) (watch.EventType, int) {
+	for _, t := range [...]watch.EventType{watch.Modified, watch.Added, watch.Deleted, watch.Bookmark} {
+		end := i + len(t) + 2
+		if end <= len(d.data) && d.data[i] == '"' && string(d.data[i+1:end-1]) == string(t) && d.data[end-1] == '"' {
+			return t, end
+		}
+	}
+	if len(d.data)-i < len(watch.Modified)+2 {
+		return "", d.fail(ErrShort)
+	}
+	return "", d.fail(ErrUnlike)
+}
+
+// endOfEvent returns where the event ends whose object ends at i.
+func (d *Decoder) endOfEvent(i int) int {
+	i, more := d.more(i, '}')
+	if i >= 0 && more {
+		return d.fail(ErrUnlike)
+	}
+	return i
+}

@@ -1,0 +1,94 @@
+package decode
+
+import "strconv"
+
+// number returns the number that begins at i. As apimachinery has it: what has
+// neither a point nor an exponent and fits is an int64, everything else a
+// float64.
+func (d *Decoder) number(i int) (any, int) {
+	end, float := d.digits(i)
+	if end < 0 {
+		return nil, end
+	}
+	token := d.data[i:end]
+	if len(token) > longest {
+		return d.parsed(token, float, end)
+	}
+	e, h := d.numbers.find(token)
+	if e.has(token) {
+		return e.boxed, end
+	}
+	v, end := d.parsed(token, float, end)
+	if v != nil && e.wants(h) {
+		*e = entry{text: string(token), boxed: v}
+	}
+	return v, end
+}
+
+func (d *Decoder) parsed(token []byte, float bool, end int) (any, int) {
+	if !float {
+		if n, err := strconv.ParseInt(string(token), 10, 64); err == nil {
+			return n, end
+		}
+	}
+	f, err := strconv.ParseFloat(string(token), 64)
+	if err != nil {
+		return nil, d.fail(ErrUnlike) // too big for a float64
+	}
+	return f, end
+}
+
+// digits returns where the number ends that begins at i, and whether it has a
+// point or an exponent.
+func (d *Decoder) digits(i int) (end int, float bool) {
+	data := d.data
+	if data[i] == '-' {
+		i++
+	}
+	switch {
+	case i >= len(data):
+		return d.fail(ErrShort), false
+	case data[i] == '0':
+		i++
+	case '1' <= data[i] && data[i] <= '9':
+		i = run(data, i)
+	default:
+		return d.fail(ErrUnlike), false
+	}
+	if i < len(data) && data[i] == '.' {
+		float = true
+		begin := i + 1
+		if i = run(data, begin); i == begin {
+			return d.noDigit(i), false
+		}
+	}
+	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
+		float = true
+		if i++; i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		begin := i
+		if i = run(data, begin); i == begin {
+			return d.noDigit(i), false
+		}
+	}
+	if i >= len(data) {
+		return d.fail(ErrShort), false // there may be more of it
+	}
+	return i, float
+}
+
+// run returns where the digits end that begin at i.
+func run(data []byte, i int) int {
+	for i < len(data) && '0' <= data[i] && data[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func (d *Decoder) noDigit(i int) int {
+	if i >= len(d.data) {
+		return d.fail(ErrShort)
+	}
+	return d.fail(ErrUnlike)
+}
