@@ -27,7 +27,8 @@ var (
 // connection is a watch that the server has accepted.
 type connection struct {
 	watch    watch.Interface
-	events   <-chan watch.Event      // of the watch, or read ahead
+	events   <-chan watch.Event      // of the watch, or read ahead; nil if they are in frames
+	frames   *frames                 // of a watch of NewClient, else nil
 	waiting  []watch.Event           // that came from there, and are to be received first
 	gone     chan struct{}           // ends reading ahead; nil without it
 	cancel   context.CancelCauseFunc // of the watch; nil for one that is shared
@@ -43,8 +44,8 @@ type connection struct {
 	timer  *time.Timer
 	waited time.Duration // for frames
 	told   told          // by the frame last received
-	frames int
-	err    error // that ended it
+	total  int           // frames
+	err    error         // that ended it
 }
 
 // told is what a frame tells of an object.
@@ -63,13 +64,8 @@ func (c *connection) take() told {
 // receive waits for the next frame, for the end, or until nothing has come for
 // as long as patience.
 func (c *connection) receive(ctx context.Context, patience time.Duration) input {
-	if ev, ok := c.next(); ok {
-		return c.received(ev, true)
-	}
-	select { // without a timer, while events keep coming
-	case ev, ok := <-c.events:
+	if ev, ok, over := c.poll(); ok || over { // without a timer, while events keep coming
 		return c.received(ev, ok)
-	default:
 	}
 	var silence <-chan time.Time
 	if !c.immortal {
@@ -82,16 +78,51 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 	}
 	began := time.Now()
 	defer func() { c.waited += time.Since(began) }()
+	for {
+		select {
+		case ev, ok := <-c.events:
+			return c.received(ev, ok)
+		case <-c.ready():
+			if ev, ok, over := c.poll(); ok || over {
+				return c.received(ev, ok)
+			}
+		case <-silence:
+			c.err = errSilent
+			c.shared.suspect()
+			return silent{}
+		case <-ctx.Done():
+			return silent{} // the driver looks at ctx first
+		}
+	}
+}
+
+// poll returns the next event, if it has come, or says that none will.
+func (c *connection) poll() (ev watch.Event, ok, over bool) {
+	if ev, ok := c.next(); ok {
+		return ev, true, false
+	}
+	return c.fetch()
+}
+
+// fetch is poll for what has not been read ahead.
+func (c *connection) fetch() (ev watch.Event, ok, over bool) {
+	if c.frames != nil {
+		return c.frames.next()
+	}
 	select {
 	case ev, ok := <-c.events:
-		return c.received(ev, ok)
-	case <-silence:
-		c.err = errSilent
-		c.shared.suspect()
-		return silent{}
-	case <-ctx.Done():
-		return silent{} // the driver looks at ctx first
+		return ev, ok, !ok
+	default:
+		return watch.Event{}, false, false
 	}
+}
+
+// ready has one when there may be something to fetch from frames.
+func (c *connection) ready() <-chan struct{} {
+	if c.frames == nil {
+		return nil
+	}
+	return c.frames.ready()
 }
 
 func (c *connection) received(ev watch.Event, ok bool) input {
@@ -175,12 +206,12 @@ func unstructuredOf(o runtime.Object) *unstructured.Unstructured {
 }
 
 func (c *connection) count(kind watch.EventType, rv string) {
-	c.frames++
+	c.total++
 	c.seen(Type(kind), rv)
 }
 
 func (c *connection) end(namespace string) WatchEnd {
-	return WatchEnd{Namespace: namespace, Duration: time.Since(c.opened), Frames: c.frames, Err: c.err}
+	return WatchEnd{Namespace: namespace, Duration: time.Since(c.opened), Frames: c.total, Err: c.err}
 }
 
 // errorOf is what an ERROR event says.

@@ -47,15 +47,11 @@ func (c *connection) next() (watch.Event, bool) {
 // received, up to what can't be read: what follows that will not be told.
 func (c *connection) come() []object {
 	for len(c.waiting) < readAhead {
-		select {
-		case ev, ok := <-c.events:
-			if ok {
-				c.waiting = append(c.waiting, ev)
-				continue
-			}
-		default:
+		ev, ok, _ := c.fetch()
+		if !ok {
+			break
 		}
-		break
+		c.waiting = append(c.waiting, ev)
 	}
 	var objects []object
 	for _, ev := range c.waiting {

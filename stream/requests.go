@@ -136,6 +136,7 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 		return opened{}
 	}
 	ctx, wish := l.wishing(ctx)
+	wish.direct = mine == nil
 	ctx, cancel, detach := mine.context(ctx)
 	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
@@ -169,13 +170,18 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 // receives makes w the watch to receive from. If it is shared, shared is the same.
 func (l *lane) receives(w watch.Interface, shared *subscription, cancel context.CancelCauseFunc, lifetime time.Duration, opened time.Time) {
 	l.conn = &connection{
-		watch: w, events: w.ResultChan(), cancel: cancel, lifetime: lifetime, opened: opened, immortal: l.fake, shared: shared,
+		watch: w, cancel: cancel, lifetime: lifetime, opened: opened, immortal: l.fake, shared: shared,
 		accept: l.accept,
 		wrap:   func(err error) error { return l.requestError("watch", err) },
 		seen: func(kind Type, rv string) {
 			l.options.Trace.frameReceived(Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
 		},
 	}
+	if direct, ok := w.(*directWatch); ok {
+		l.conn.frames = direct.frames
+		return
+	}
+	l.conn.events = w.ResultChan()
 	if l.writesAhead() {
 		l.conn.readAhead()
 	}

@@ -1,0 +1,117 @@
+package stream
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// client is client-go's dynamic client with other watches.
+type client struct {
+	dynamic.Interface
+	codecs *codecs
+}
+
+func (c *client) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	all := c.Interface.Resource(r)
+	return &allNamespaces{resource{all, c.codecs}, all}
+}
+
+type allNamespaces struct {
+	resource
+	all dynamic.NamespaceableResourceInterface
+}
+
+func (r *allNamespaces) Namespace(namespace string) dynamic.ResourceInterface {
+	return &resource{r.all.Namespace(namespace), r.codecs}
+}
+
+type resource struct {
+	dynamic.ResourceInterface
+	codecs *codecs
+}
+
+// Watch has client-go make the request, and takes the events from where they come.
+func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	var t tap
+	w, err := r.ResourceInterface.Watch(context.WithValue(ctx, tapKey{}, &t), opts)
+	if err != nil || t.pipe == nil {
+		return w, err
+	}
+	from := r.codecs.objects
+	wish, _ := ctx.Value(wishKey{}).(*wish)
+	if wish != nil && wish.metadata {
+		from = r.codecs.metadata
+	}
+	direct := &directWatch{w, newFrames(from, t.pipe, r.codecs.workers)}
+	if wish != nil && wish.direct {
+		return direct, nil
+	}
+	return newPlainWatch(direct), nil
+}
+
+// directWatch is a watch whose events are in frames. Its ResultChan tells no more
+// than that it has ended.
+type directWatch struct {
+	watch.Interface // client-go's
+	frames          *frames
+}
+
+func (w *directWatch) Stop() {
+	w.Interface.Stop()
+	w.frames.stop()
+}
+
+// decodedAhead is how many events a watch decodes before they are received.
+const decodedAhead = 16
+
+// plainWatch is a watch like any other.
+type plainWatch struct {
+	direct *directWatch
+	events chan watch.Event
+	stop   sync.Once
+	done   chan struct{}
+}
+
+func newPlainWatch(direct *directWatch) *plainWatch {
+	w := &plainWatch{direct: direct, events: make(chan watch.Event, decodedAhead), done: make(chan struct{})}
+	go w.receive()
+	return w
+}
+
+func (w *plainWatch) ResultChan() <-chan watch.Event { return w.events }
+
+func (w *plainWatch) Stop() {
+	w.stop.Do(func() {
+		close(w.done)
+		w.direct.Stop()
+	})
+}
+
+func (w *plainWatch) receive() {
+	defer close(w.events)
+	defer w.Stop()
+	for {
+		ev, ok, over := w.direct.frames.next()
+		switch {
+		case over:
+			return
+		case ok:
+			select {
+			case w.events <- ev:
+			case <-w.done:
+				return
+			}
+		default:
+			select {
+			case <-w.direct.frames.ready():
+			case <-w.done:
+				return
+			}
+		}
+	}
+}
