@@ -73,7 +73,5 @@ func (r tapReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func (r tapReader) Close() error {
-	r.pipe.stop()
-	return r.body.Close()
-}
+// Close is also how client-go's goroutine ends, when not everything has been taken.
+func (r tapReader) Close() error { return r.body.Close() }
