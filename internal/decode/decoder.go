@@ -35,6 +35,7 @@ type Decoder struct {
 	pairs   []pair // of the maps that are being read
 	items   []any  // of the lists that are being read
 	scratch []byte // a string without its escapes
+	sight   Sight
 	block   strings.Builder
 	used    int // bytes of strings of the object
 	expect  int // ... of the last one

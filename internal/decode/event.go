@@ -41,7 +41,7 @@ func (d *Decoder) envelope() (watch.EventType, int) {
 		return "", i
 	}
 	d.depth--
-	if i = d.expects(i, "type"); i < 0 {
+	if i = d.expects(i, `"type"`); i < 0 {
 		return "", i
 	}
 	kind, i := d.eventType(i)
@@ -55,32 +55,31 @@ func (d *Decoder) envelope() (watch.EventType, int) {
 	if i < 0 {
 		return "", i
 	}
-	return kind, d.expects(i, "object")
+	return kind, d.expects(i, `"object"`)
 }
 
 // expects returns where the value begins of the key that is to be at i.
 func (d *Decoder) expects(i int, key string) int {
-	end := i + len(key) + 2
-	switch {
-	case end > len(d.data):
-		return d.fail(ErrShort)
-	case d.data[i] != '"' || string(d.data[i+1:end-1]) != key || d.data[end-1] != '"':
-		return d.fail(ErrUnlike)
+	if i = d.literal(i, key); i < 0 {
+		return i
 	}
-	return d.colon(end)
+	return d.colon(i)
 }
 
 func (d *Decoder) eventType(i int) (watch.EventType, int) {
-	for _, t := range [...]watch.EventType{watch.Modified, watch.Added, watch.Deleted, watch.Bookmark} {
-		end := i + len(t) + 2
-		if end <= len(d.data) && d.data[i] == '"' && string(d.data[i+1:end-1]) == string(t) && d.data[end-1] == '"' {
-			return t, end
+	for _, t := range [...]struct {
+		kind  watch.EventType
+		token string
+	}{{watch.Modified, `"MODIFIED"`}, {watch.Added, `"ADDED"`}, {watch.Deleted, `"DELETED"`}, {watch.Bookmark, `"BOOKMARK"`}} {
+		if end := i + len(t.token); end <= len(d.data) && string(d.data[i:end]) == t.token {
+			return t.kind, end
 		}
 	}
-	if len(d.data)-i < len(watch.Modified)+2 {
-		return "", d.fail(ErrShort)
+	end, _ := d.quoted(i + 1)
+	if end >= 0 {
+		end = d.fail(ErrUnlike)
 	}
-	return "", d.fail(ErrUnlike)
+	return "", end
 }
 
 // endOfEvent returns where the event ends whose object ends at i.

@@ -18,8 +18,9 @@ func (d *Decoder) List(data []byte) (*unstructured.UnstructuredList, error) {
 	if err := d.end(i); err != nil {
 		return nil, err
 	}
-	if l.GetKind() == "" || strings.Count(l.GetAPIVersion(), "/") > 1 {
-		return nil, ErrUnlike
+	version, present := l.Object["apiVersion"]
+	if _, ok := version.(string); l.GetKind() == "" || !ok && present || strings.Count(l.GetAPIVersion(), "/") > 1 {
+		return nil, ErrUnlike // client-go says what is wrong
 	}
 	itemsAreOf(l)
 	return l, nil

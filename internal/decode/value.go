@@ -27,12 +27,12 @@ func (d *Decoder) value(i int, p *pruned) (any, int) {
 }
 
 func (d *Decoder) literal(i int, word string) int {
-	end := i + len(word)
+	end := min(i+len(word), len(d.data))
 	switch {
-	case end > len(d.data):
-		return d.fail(ErrShort)
-	case string(d.data[i:end]) != word:
+	case string(d.data[i:end]) != word[:end-i]:
 		return d.fail(ErrUnlike)
+	case end-i < len(word):
+		return d.fail(ErrShort)
 	}
 	return end
 }
