@@ -60,6 +60,7 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 type wish struct {
 	metadata   bool         // and no more
 	direct     bool         // it decodes the events itself
+	picky      bool         // it looks at their metadata before
 	retryAfter atomic.Int64 // seconds, that the server asked for
 }
 

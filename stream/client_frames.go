@@ -24,10 +24,12 @@ type frames struct {
 
 	dec    *decode.Decoder // while there is something to decode
 	events []watch.Event   // that are decoded
+	picker picker          // nil where every object is to be built
 	data   []byte          // that is not
 	taken  []byte          // what data is the rest of, if it is to be used again
 	frame  decode.Frame    // that data begins with, as far as looked at
 	looked int
+	passed bool // something was passed by since next was called
 	over   bool // there is nothing more than data
 	err    error
 }
@@ -48,29 +50,31 @@ func (f *frames) ready() <-chan struct{} {
 	return f.pipe.ready
 }
 
-// next returns the next event, if it has come; over says that none will.
-func (f *frames) next() (ev watch.Event, ok, over bool) {
-	for {
+// next returns the next event, if it has come; over says that none will. It returns
+// from time to time if all that has come was passed by.
+func (f *frames) next() (ev arrival, ok, over bool) {
+	for f.passed = false; !f.passed || len(f.data) > 0; {
 		if len(f.events) > 0 {
-			ev := f.events[0]
+			ev := arrival{Event: f.events[0]}
 			f.events[0] = watch.Event{} // nothing keeps what is told
 			f.events = f.events[1:]
 			return ev, true, false
 		}
-		if ev, ok := f.decode(); ok {
+		switch ev, ok := f.decode(); {
+		case ok && ev.Object == nil:
+			continue // it was passed by
+		case ok:
 			return ev, true, false
-		}
-		if f.over {
+		case f.over:
 			ev, ok := f.last()
-			return ev, ok, !ok
-		}
-		if len(f.data) > biggestFrame {
-			return f.end(serializerstreaming.ErrObjectTooLarge), true, false
-		}
-		if !f.take() {
-			return watch.Event{}, false, false
+			return arrival{Event: ev}, ok, !ok
+		case len(f.data) > biggestFrame:
+			return arrival{Event: f.end(serializerstreaming.ErrObjectTooLarge)}, true, false
+		case !f.take():
+			return arrival{}, false, false
 		}
 	}
+	return arrival{}, false, false
 }
 
 // take gets what has come since.
@@ -108,40 +112,43 @@ func (f *frames) take() bool {
 
 // decode decodes the frame that data begins with. It returns false if that is not
 // complete.
-func (f *frames) decode() (watch.Event, bool) {
+func (f *frames) decode() (arrival, bool) {
 	if f.data = bytes.TrimLeft(f.data, " \t\r\n"); len(f.data) == 0 {
 		if f.dec != nil {
 			f.from.put(f.dec)
 			f.dec = nil
 		}
-		return watch.Event{}, false
+		return arrival{}, false
 	}
 	if f.dec == nil {
 		f.dec = f.from.get()
 	}
 	if f.looked == 0 {
+		if ev, ok := f.pickEvent(); ok {
+			return ev, true
+		}
 		if ev, n, ok := decodeEvent(f.dec, f.data); ok {
 			f.data = f.data[n:]
-			return ev, true
+			return arrival{Event: ev}, true
 		}
 	}
 	n := f.frame.End(f.data[f.looked:])
 	if n < 0 {
 		f.looked, f.taken = len(f.data), nil
-		return watch.Event{}, false
+		return arrival{}, false
 	}
 	n += f.looked
 	f.looked = 0
 	frame := f.data[:n]
 	f.data = f.data[n:]
 	if ev, _, ok := decodeEvent(f.dec, frame); ok {
-		return ev, true
+		return arrival{Event: ev}, true
 	}
 	ev, err := f.from.fallBack(frame, io.EOF)
 	if err != nil {
-		return f.end(err), true
+		ev = f.end(err)
 	}
-	return ev, true
+	return arrival{Event: ev}, true
 }
 
 func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bool) {

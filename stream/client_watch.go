@@ -47,7 +47,11 @@ func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	if wish != nil && wish.metadata {
 		from = r.codecs.metadata
 	}
-	direct := &directWatch{w, newFrames(from, t.pipe, r.codecs.workers)}
+	workers := r.codecs.workers
+	if wish != nil && wish.picky {
+		workers = 1
+	}
+	direct := &directWatch{w, newFrames(from, t.pipe, workers)}
 	if wish != nil && wish.direct {
 		return direct, nil
 	}
@@ -102,7 +106,7 @@ func (w *plainWatch) receive() {
 			return
 		case ok:
 			select {
-			case w.events <- ev:
+			case w.events <- ev.Event:
 			case <-w.done:
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,8 @@ type connection struct {
 	watch    watch.Interface
 	events   <-chan watch.Event      // of the watch, or read ahead; nil if they are in frames
 	frames   *frames                 // of a watch of NewClient, else nil
-	waiting  []watch.Event           // that came from there, and are to be received first
+	waiting  []arrival               // that came from there, and are to be received first
+	passed   passed                  // by frames
 	gone     chan struct{}           // ends reading ahead; nil without it
 	cancel   context.CancelCauseFunc // of the watch; nil for one that is shared
 	opened   time.Time
@@ -54,6 +56,13 @@ type told struct {
 	kind Type
 }
 
+// arrival is an event that has come, and what Options.Select has said of its object
+// by then.
+type arrival struct {
+	watch.Event
+	verdict verdict
+}
+
 // take returns what was received last, once: nothing keeps it after that.
 func (c *connection) take() told {
 	t := c.told
@@ -64,8 +73,8 @@ func (c *connection) take() told {
 // receive waits for the next frame, for the end, or until nothing has come for
 // as long as patience.
 func (c *connection) receive(ctx context.Context, patience time.Duration) input {
-	if ev, ok, over := c.poll(); ok || over { // without a timer, while events keep coming
-		return c.received(ev, ok)
+	if in := c.poll(); in != nil { // without a timer, while events keep coming
+		return in
 	}
 	var silence <-chan time.Time
 	if !c.immortal {
@@ -81,10 +90,10 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 	for {
 		select {
 		case ev, ok := <-c.events:
-			return c.received(ev, ok)
+			return c.received(arrival{Event: ev}, ok)
 		case <-c.ready():
-			if ev, ok, over := c.poll(); ok || over {
-				return c.received(ev, ok)
+			if in := c.poll(); in != nil {
+				return in
 			}
 		case <-silence:
 			c.err = errSilent
@@ -96,24 +105,36 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 	}
 }
 
-// poll returns the next event, if it has come, or says that none will.
-func (c *connection) poll() (ev watch.Event, ok, over bool) {
-	if ev, ok := c.next(); ok {
-		return ev, true, false
+// poll receives what has come, or the end. It returns nil if nothing has.
+func (c *connection) poll() input {
+	ev, ok := c.next()
+	over := false
+	if !ok {
+		ev, ok, over = c.fetch()
 	}
-	return c.fetch()
+	if in := c.passed.take(); in != nil {
+		if ok { // it comes after them
+			c.waiting = slices.Insert(c.waiting, 0, ev)
+		}
+		return in
+	}
+	if !ok && !over {
+		return nil
+	}
+	return c.received(ev, ok)
 }
 
-// fetch is poll for what has not been read ahead.
-func (c *connection) fetch() (ev watch.Event, ok, over bool) {
+// fetch returns the next event that has not been read ahead, if it has come, or
+// says that none will.
+func (c *connection) fetch() (ev arrival, ok, over bool) {
 	if c.frames != nil {
 		return c.frames.next()
 	}
 	select {
 	case ev, ok := <-c.events:
-		return ev, ok, !ok
+		return arrival{Event: ev}, ok, !ok
 	default:
-		return watch.Event{}, false, false
+		return arrival{}, false, false
 	}
 }
 
@@ -125,7 +146,7 @@ func (c *connection) ready() <-chan struct{} {
 	return c.frames.ready()
 }
 
-func (c *connection) received(ev watch.Event, ok bool) input {
+func (c *connection) received(ev arrival, ok bool) input {
 	if !ok {
 		return c.closed(nil)
 	}
@@ -151,7 +172,7 @@ func (c *connection) closed(err error) input {
 	return closed{after: open, planned: planned || c.shared.wasCut(), err: err}
 }
 
-func (c *connection) read(ev watch.Event) (input, error) {
+func (c *connection) read(ev arrival) (input, error) {
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 	case watch.Error:
@@ -175,6 +196,7 @@ func (c *connection) read(ev watch.Event) (input, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.verdict = ev.verdict
 	c.told = told{o, Type(ev.Type)}
 	f := frame{kind: changedFrame}
 	if ev.Type == watch.Added {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"hash/maphash"
 	"iter"
 	"math/bits"
@@ -93,11 +94,25 @@ func (p *packed) find(name types.NamespacedName) (slot int, ok bool) {
 		return 0, false
 	}
 	hash := hashed(maphash.String(p.seed, name.Name), space)
+	return p.search(hash, space, func(text []byte) bool { return string(text) == name.Name })
+}
+
+// findBytes is find for what is no string, and need not become one.
+func (p *packed) findBytes(namespace, name []byte) (slot int, ok bool) {
+	space, ok := p.numbers[string(namespace)]
+	if !ok || len(p.slots) == 0 {
+		return 0, false
+	}
+	hash := hashed(maphash.Bytes(p.seed, name), space)
+	return p.search(hash, space, func(text []byte) bool { return bytes.Equal(text, name) })
+}
+
+func (p *packed) search(hash uint64, space uint32, is func(name []byte) bool) (slot int, ok bool) {
 	for slot = p.home(hash); p.slots[slot] != 0; slot = p.next(slot) {
 		if p.slots[slot]&tagMask != tag(hash) {
 			continue
 		}
-		if r := p.at(slot); r.space&spaceMask == space && string(p.nameBytes(r)) == name.Name {
+		if r := p.at(slot); r.space&spaceMask == space && is(p.nameBytes(r)) {
 			return slot, true
 		}
 	}

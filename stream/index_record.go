@@ -43,8 +43,8 @@ func pack(k known, seen bool) (r record, ok bool) {
 	return r, true
 }
 
-func packUID(uid types.UID) (b [16]byte, ok bool) {
-	if uid == "" {
+func packUID[T types.UID | []byte](uid T) (b [16]byte, ok bool) {
+	if len(uid) == 0 {
 		return b, true
 	}
 	if len(uid) != 36 {

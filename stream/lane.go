@@ -195,6 +195,9 @@ func (l *lane) act(ctx context.Context, s state) input {
 		}
 		return l.conn.receive(ctx, markerPatience)
 	case streaming:
+		if l.floors == nil && l.options.Trace.FrameReceived == nil && !s.partial && !s.unversioned {
+			l.conn.passed.from(s.rv)
+		}
 		return l.conn.receive(ctx, l.options.IdleTimeout)
 	case probing:
 		return l.probe(ctx)

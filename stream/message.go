@@ -54,6 +54,7 @@ const (
 	changedFrame            // MODIFIED or DELETED
 	bookmarkFrame           // BOOKMARK
 	markerFrame             // the BOOKMARK that ends the initial events
+	passedFrame             // events of which there is nothing to tell
 )
 
 func (k frameKind) isBookmark() bool { return k == bookmarkFrame || k == markerFrame }

@@ -15,7 +15,18 @@ import (
 type object struct {
 	*unstructured.Unstructured
 	version string
+	verdict verdict
 }
+
+// verdict is what Options.Select has said of an object, if it was asked before the
+// object was built.
+type verdict int
+
+const (
+	unasked verdict = iota
+	passes
+	fails
+)
 
 // noVersion begins a version that is no resourceVersion but a hash.
 const noVersion = "#"
@@ -23,7 +34,7 @@ const noVersion = "#"
 // received takes an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
 	if version := o.GetResourceVersion(); version != "" {
-		return object{o, version}
+		return object{Unstructured: o, version: version}
 	}
 	return faked(o)
 }
@@ -32,7 +43,7 @@ func received(o *unstructured.Unstructured) object {
 // they find them, usually empty, so that only the content tells one version from
 // the next, and hand out objects that they keep.
 func faked(o *unstructured.Unstructured) object {
-	return object{ownCopy(o), hash(o)}
+	return object{Unstructured: ownCopy(o), version: hash(o)}
 }
 
 func (o object) name() types.NamespacedName {

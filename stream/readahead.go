@@ -33,12 +33,12 @@ func (c *connection) readAhead() {
 }
 
 // next returns an event that has come.
-func (c *connection) next() (watch.Event, bool) {
+func (c *connection) next() (arrival, bool) {
 	if len(c.waiting) == 0 {
-		return watch.Event{}, false
+		return arrival{}, false
 	}
 	ev := c.waiting[0]
-	c.waiting[0] = watch.Event{} // what has been told need not be kept
+	c.waiting[0] = arrival{} // what has been told need not be kept
 	c.waiting = c.waiting[1:]
 	return ev, true
 }
@@ -66,6 +66,7 @@ func (c *connection) come() []object {
 		if err != nil {
 			break
 		}
+		o.verdict = ev.verdict
 		objects = append(objects, o)
 	}
 	return objects

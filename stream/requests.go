@@ -136,7 +136,7 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 		return opened{}
 	}
 	ctx, wish := l.wishing(ctx)
-	wish.direct = mine == nil
+	wish.direct, wish.picky = mine == nil, mine == nil && l.options.Select != nil
 	ctx, cancel, detach := mine.context(ctx)
 	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
@@ -179,6 +179,7 @@ func (l *lane) receives(w watch.Interface, shared *subscription, cancel context.
 	}
 	if direct, ok := w.(*directWatch); ok {
 		l.conn.frames = direct.frames
+		direct.frames.picker = l.picker()
 		return
 	}
 	l.conn.events = w.ResultChan()

@@ -62,6 +62,9 @@ func (s streaming) frame(in frame) (state, []output) {
 		return s, []output{tellFrame{old: true, partial: s.partial}}
 	}
 	s.rv, s.poison = in.rv, 0
+	if in.kind == passedFrame {
+		return s, nil
+	}
 	if in.kind.isBookmark() {
 		return s, []output{tellBookmark{in.rv}}
 	}

@@ -201,6 +201,9 @@ func (l *lane) believe(t told) iter.Seq[change] {
 }
 
 func (l *lane) selects(o object) bool {
+	if o.verdict != unasked {
+		return o.verdict == passes
+	}
 	return (l.matches == nil || l.matches(o.Unstructured)) && (l.options.Select == nil || l.options.Select(o))
 }
 

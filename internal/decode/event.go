@@ -75,11 +75,15 @@ func (d *Decoder) eventType(i int) (watch.EventType, int) {
 			return t.kind, end
 		}
 	}
-	end, _ := d.quoted(i + 1)
-	if end >= 0 {
-		end = d.fail(ErrUnlike)
+	if i >= len(d.data) {
+		return "", d.fail(ErrShort)
 	}
-	return "", end
+	if d.data[i] == '"' {
+		if end, _ := d.quoted(i + 1); end < 0 {
+			return "", end
+		}
+	}
+	return "", d.fail(ErrUnlike)
 }
 
 // endOfEvent returns where the event ends whose object ends at i.

@@ -141,7 +141,10 @@ func (d *Decoder) pass(i int) int {
 	switch d.data[i] {
 	case '"':
 		end, _ := d.quoted(i + 1)
-		return end + min(end, 1) // negative as it is
+		if end < 0 {
+			return end
+		}
+		return end + 1
 	case '{', '[':
 	default:
 		for i < len(d.data) && d.data[i] > ' ' && d.data[i] != ',' && d.data[i] != '}' && d.data[i] != ']' {
