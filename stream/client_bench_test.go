@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -126,25 +127,29 @@ func BenchmarkWatch(b *testing.B) {
 			o := *bm.options
 			o.InitialList = stream.ListPaged
 			seen := 0
-			trace := o.Select
-			if trace != nil {
-				o.Select = func(m stream.Meta) bool { seen++; return trace(m) }
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			count := func() {
+				if seen++; seen == b.N {
+					cancel()
+				}
+			}
+			wants := o.Select
+			if wants != nil {
+				o.Select = func(m stream.Meta) bool { count(); return wants(m) }
 			}
 			s, err := stream.New(client, pods, &o)
 			if err != nil {
 				b.Fatal(err)
 			}
-			for ev, err := range s.Events(b.Context()) {
-				if err != nil {
+			for ev, err := range s.Events(ctx) {
+				switch {
+				case err != nil && ctx.Err() == nil:
 					b.Fatal(err)
-				}
-				if ev.Type == stream.Synced {
+				case ev.Type == stream.Synced:
 					b.ResetTimer()
-				} else if trace == nil {
-					seen++
-				}
-				if seen >= b.N {
-					break
+				case wants == nil:
+					count()
 				}
 			}
 		})

@@ -69,7 +69,7 @@ type tapReader struct {
 }
 
 func (r tapReader) Read([]byte) (int, error) {
-	_ = r.pipe.fill(r.body)
+	r.pipe.fill(r.body)
 	return 0, io.EOF
 }
 

@@ -92,21 +92,17 @@ func (f *frames) take() bool {
 		}
 		return true
 	}
-	spare := f.taken
-	f.taken = nil
-	data, over, err := f.pipe.take(spare, math.MaxInt)
+	data, over, err := f.pipe.take(f.taken, math.MaxInt)
 	if len(data) == 0 && !over {
 		return false
 	}
+	f.taken = nil // the pipe has it
 	f.over, f.err = over, err
 	if len(f.data) > 0 {
 		f.data = append(f.data, data...)
 		return true
 	}
-	f.data = data
-	if cap(data) <= 2*leastRead || cap(data) <= 4*len(data) { // else it was busier before
-		f.taken = data
-	}
+	f.data, f.taken = data, data
 	return true
 }
 

@@ -26,7 +26,8 @@ type pipe struct {
 	data     []byte // that has come and has not been taken
 	complete int    // of it, up to the end of its last frame
 	frame    decode.Frame
-	looked   int  // where frame has got to
+	looked   int  // where frame has got to, from complete on
+	small    int  // times in a row that little was taken
 	stopped  bool // by who takes
 	over     bool // by who reads
 	err      error
@@ -39,62 +40,66 @@ func newPipe() *pipe {
 	return &pipe{room: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 }
 
-// fill reads until the end, and returns why that came.
-func (p *pipe) fill(r io.Reader) error {
-	buf := make([]byte, leastRead)
+// fill reads until the end.
+func (p *pipe) fill(r io.Reader) {
+	b := readBuffer{bytes: make([]byte, leastRead)}
 	for {
-		n, err := r.Read(buf)
-		buf = p.add(buf, n)
+		n, err := r.Read(b.bytes)
+		p.add(b.bytes[:n])
+		if err == nil && !p.await() {
+			err = io.EOF
+		}
 		if err != nil {
 			p.finish(err)
-			return err
+			return
 		}
-		if !p.await() {
-			p.finish(io.EOF)
-			return io.EOF
-		}
+		b.fit(n)
 	}
 }
 
-// add appends what has been read in buf, and returns the buffer to read into next.
-func (p *pipe) add(buf []byte, n int) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	full := n == len(buf)
-	if len(p.data) == 0 && !full && cap(p.data) >= leastRead {
-		buf, p.data = p.data[:cap(p.data)], buf[:n] // nothing has to be copied
-	} else {
-		p.data = append(p.data, buf[:n]...)
-	}
-	p.look()
-	if p.complete > 0 {
-		wake(p.ready)
+// readBuffer is as large as what comes at once.
+type readBuffer struct {
+	bytes []byte
+	small int // reads in a row that would not have needed half of it
+}
+
+func (b *readBuffer) fit(n int) {
+	size := len(b.bytes)
+	if b.small++; n > size/4 {
+		b.small = 0
 	}
 	switch {
-	case full && len(buf) < mostRead:
-		return make([]byte, 2*len(buf))
-	case n < len(buf)/16 && len(buf) > leastRead:
-		return make([]byte, len(buf)/2)
+	case n == size && size < mostRead:
+		b.bytes = make([]byte, 2*size)
+	case b.small > 100 && size > leastRead:
+		*b = readBuffer{bytes: make([]byte, size/2)}
 	}
-	return buf[:min(len(buf), mostRead)]
 }
 
-// look finds the end of the last frame that has come: the last line's, or, where
-// lines don't end, that which the brackets show.
-func (p *pipe) look() {
-	if i := bytes.LastIndexByte(p.data[p.looked:], '\n'); i >= 0 {
-		p.complete = p.looked + i + 1
-		p.looked = p.complete
-		p.frame = decode.Frame{}
+// add appends what has been read.
+func (p *pipe) add(read []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.data = append(p.data, read...)
+	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
+		p.ends(len(p.data) - len(read) + i + 1)
 	}
+	wake(p.ready)
+}
+
+// ends notes the end of a frame.
+func (p *pipe) ends(i int) { p.complete, p.looked, p.frame = i, i, decode.Frame{} }
+
+// look finds the end of a frame whose line has not ended, from its brackets. That
+// takes longer, so it is for when nothing else is there to be decoded.
+func (p *pipe) look() {
 	for p.looked < len(p.data) {
 		n := p.frame.End(p.data[p.looked:])
 		if n < 0 {
 			p.looked = len(p.data)
 			break
 		}
-		p.looked += n
-		p.complete = p.looked
+		p.ends(p.looked + n)
 	}
 	if len(p.data)-p.complete > biggestFrame {
 		p.complete = len(p.data) // whoever takes it will say that it is too much
@@ -105,14 +110,24 @@ func (p *pipe) look() {
 // more.
 func (p *pipe) await() bool {
 	for {
-		p.mu.Lock()
-		stopped, enough := p.stopped, p.complete > 0 && len(p.data) >= mostAhead
-		p.mu.Unlock()
+		stopped, enough := p.enough()
 		if stopped || !enough {
 			return !stopped
 		}
 		<-p.room
 	}
+}
+
+func (p *pipe) enough() (stopped, enough bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.data) < mostAhead {
+		return p.stopped, false
+	}
+	if p.complete == 0 {
+		p.look()
+	}
+	return p.stopped, p.complete > 0
 }
 
 func (p *pipe) finish(err error) {
@@ -122,14 +137,18 @@ func (p *pipe) finish(err error) {
 	wake(p.ready)
 }
 
-// take returns frames that have come, of at most so many bytes if they are on
-// several lines, and takes spare for those to come. over says that there will be
-// nothing more, and err why: then what is taken may end within a frame.
+// take returns frames that have come, at least one, and others up to so many bytes
+// if they are on lines of their own, and takes spare for those to come. over says
+// that there will be nothing more, and err why: then what is taken may end within a
+// frame.
 func (p *pipe) take(spare []byte, most int) (data []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return nil, true, io.EOF
+	}
+	if p.complete == 0 {
+		p.look()
 	}
 	n := p.complete
 	if n > most {
@@ -139,16 +158,19 @@ func (p *pipe) take(spare []byte, most int) (data []byte, over bool, err error) 
 	}
 	if n == 0 && p.over {
 		n, over, err = len(p.data), true, p.err
-		wake(p.ready)
 	}
-	if n == 0 {
-		return nil, over, err
+	if n > 0 {
+		if p.small++; n > cap(spare)/8 {
+			p.small = 0
+		}
+		if p.small > 100 && cap(spare) > mostRead {
+			spare = nil // from a busier time
+		}
+		data = p.data[:n]
+		p.data = append(spare[:0], p.data[n:]...)
+		p.complete, p.looked = max(p.complete-n, 0), max(p.looked-n, 0)
+		wake(p.room)
 	}
-	data = p.data[:n:n]
-	p.data = append(spare[:0], p.data[n:]...)
-	p.complete -= n
-	p.looked = max(p.looked-n, 0)
-	wake(p.room)
 	if p.complete > 0 || p.over {
 		wake(p.ready) // there is more, or others are to see that there is not
 	}
