@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,6 +18,7 @@ type crew struct {
 	room    *sync.Cond
 	batches []*batch // in order
 	most    int      // of them
+	spare   [][]byte // to take into
 	over    bool
 }
 
@@ -58,6 +60,7 @@ func (c *crew) work() {
 				}
 				b.events = append(b.events, ev)
 				b.decoded += n
+				b.decoded = len(b.data) - len(bytes.TrimLeft(b.data[b.decoded:], " \t\r\n"))
 			}
 			c.from.put(dec)
 		}
@@ -88,8 +91,13 @@ func (c *crew) tryBegin() (b *batch, over bool) {
 		wake(c.pipe.ready) // the others shall see it too
 		return nil, true
 	}
-	data, over, err := c.pipe.take(nil, batchSize)
+	var spare []byte
+	if n := len(c.spare); n > 0 {
+		spare, c.spare = c.spare[n-1], c.spare[:n-1]
+	}
+	data, over, err := c.pipe.cut(spare[:0], batchSize)
 	if len(data) == 0 && !over {
+		c.spare = append(c.spare, data)
 		return nil, false
 	}
 	b = &batch{data: data, over: over, err: err}
@@ -114,6 +122,15 @@ func (c *crew) take() *batch {
 	c.batches = c.batches[1:]
 	c.room.Signal()
 	return b
+}
+
+// reuse takes a buffer back.
+func (c *crew) reuse(data []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(data) <= 2*batchSize && len(c.spare) < c.most {
+		c.spare = append(c.spare, data)
+	}
 }
 
 // stop lets the workers go: the pipe has been stopped.

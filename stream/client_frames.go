@@ -3,7 +3,6 @@ package stream
 import (
 	"bytes"
 	"io"
-	"math"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,14 +84,19 @@ func (f *frames) take() bool {
 			return false
 		}
 		f.over, f.err = b.over, b.err
-		if len(f.data) > 0 { // a frame that began before, so that the worker did not know where it was
+		switch {
+		case len(f.data) > 0: // a frame that began before, so that the worker did not know where it was
 			f.data = append(f.data, b.data...)
-		} else {
+			f.crew.reuse(b.data)
+		case b.decoded < len(b.data):
 			f.events, f.data = b.events, b.data[b.decoded:]
+		default:
+			f.events = b.events
+			f.crew.reuse(b.data)
 		}
 		return true
 	}
-	data, over, err := f.pipe.take(f.taken, math.MaxInt)
+	data, over, err := f.pipe.take(f.taken)
 	if len(data) == 0 && !over {
 		return false
 	}

@@ -23,8 +23,9 @@ const (
 // watch has one.
 type pipe struct {
 	mu       sync.Mutex
-	data     []byte // that has come and has not been taken
-	complete int    // of it, up to the end of its last frame
+	data     []byte // that has come
+	begin    int    // of it, what has not been taken
+	complete int    // up to the end of its last frame
 	frame    decode.Frame
 	looked   int  // where frame has got to, from complete on
 	small    int  // times in a row that little was taken
@@ -80,6 +81,10 @@ func (b *readBuffer) fit(n int) {
 func (p *pipe) add(read []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.begin > 0 && len(p.data)+len(read) > cap(p.data) {
+		p.data = p.data[:copy(p.data, p.data[p.begin:])]
+		p.complete, p.looked, p.begin = p.complete-p.begin, p.looked-p.begin, 0
+	}
 	p.data = append(p.data, read...)
 	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
 		p.ends(len(p.data) - len(read) + i + 1)
@@ -121,13 +126,18 @@ func (p *pipe) await() bool {
 func (p *pipe) enough() (stopped, enough bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.data) < mostAhead {
+	if len(p.data)-p.begin < mostAhead {
 		return p.stopped, false
 	}
-	if p.complete == 0 {
+	return p.stopped, p.has()
+}
+
+// has says whether there is a frame.
+func (p *pipe) has() bool {
+	if p.complete == p.begin {
 		p.look()
 	}
-	return p.stopped, p.complete > 0
+	return p.complete > p.begin
 }
 
 func (p *pipe) finish(err error) {
@@ -137,44 +147,72 @@ func (p *pipe) finish(err error) {
 	wake(p.ready)
 }
 
-// take returns frames that have come, at least one, and others up to so many bytes
-// if they are on lines of their own, and takes spare for those to come. over says
-// that there will be nothing more, and err why: then what is taken may end within a
-// frame.
-func (p *pipe) take(spare []byte, most int) (data []byte, over bool, err error) {
+// take returns the frames that have come, and takes spare for those to come. over
+// says that there will be nothing more, and err why: then what is taken may end
+// within a frame.
+func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped {
-		return nil, true, io.EOF
+	n, over, err := p.offer()
+	if n == 0 {
+		return nil, over, err
 	}
-	if p.complete == 0 {
-		p.look()
+	if p.small++; n > cap(spare)/8 {
+		p.small = 0
 	}
-	n := p.complete
-	if n > most {
-		if i := bytes.LastIndexByte(p.data[:most], '\n'); i >= 0 {
+	if p.small > 100 && cap(spare) > mostRead {
+		spare = nil // from a busier time
+	}
+	end := p.begin + n
+	data = p.data[p.begin:end]
+	p.data = append(spare[:0], p.data[end:]...)
+	p.complete, p.looked, p.begin = max(p.complete-end, 0), max(p.looked-end, 0), 0
+	p.taken()
+	return data, over, err
+}
+
+// cut is take for one of many: of frames that are on lines of their own it takes
+// one, or more if they are not longer than so many bytes. They are appended to
+// data.
+func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, over, err := p.offer()
+	offered := p.data[p.begin : p.begin+n]
+	if n > most && !over {
+		i := bytes.LastIndexByte(offered[:most], '\n')
+		if i < 0 {
+			i = bytes.IndexByte(offered, '\n')
+		}
+		if i >= 0 {
 			n = i + 1
 		}
 	}
-	if n == 0 && p.over {
-		n, over, err = len(p.data), true, p.err
+	p.begin += n
+	p.looked = max(p.looked, p.begin)
+	p.taken()
+	return append(data, offered[:n]...), over, err
+}
+
+// offer says how much there is to take.
+func (p *pipe) offer() (n int, over bool, err error) {
+	switch {
+	case p.stopped:
+		return 0, true, io.EOF
+	case p.has():
+		return p.complete - p.begin, false, nil
+	case p.over:
+		return len(p.data) - p.begin, true, p.err
 	}
-	if n > 0 {
-		if p.small++; n > cap(spare)/8 {
-			p.small = 0
-		}
-		if p.small > 100 && cap(spare) > mostRead {
-			spare = nil // from a busier time
-		}
-		data = p.data[:n]
-		p.data = append(spare[:0], p.data[n:]...)
-		p.complete, p.looked = max(p.complete-n, 0), max(p.looked-n, 0)
-		wake(p.room)
-	}
-	if p.complete > 0 || p.over {
+	return 0, false, nil
+}
+
+// taken tells whom it concerns that something was taken.
+func (p *pipe) taken() {
+	wake(p.room)
+	if p.complete > p.begin || p.over {
 		wake(p.ready) // there is more, or others are to see that there is not
 	}
-	return data, over, err
 }
 
 // stop lets everybody go.
