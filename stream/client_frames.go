@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 
@@ -133,6 +134,12 @@ func (f *frames) decode() (arrival, bool) {
 		}
 	}
 	n := f.frame.End(f.data[f.looked:])
+	if n < 0 && isGarbage(f.data) {
+		// That is for client-go to say, and at once.
+		if _, err := f.from.fallBack(f.data, errMore); !errors.Is(err, errMore) {
+			return arrival{Event: f.end(err)}, true
+		}
+	}
 	if n < 0 {
 		f.looked, f.taken = len(f.data), nil
 		return arrival{}, false
@@ -150,6 +157,9 @@ func (f *frames) decode() (arrival, bool) {
 	}
 	return arrival{Event: ev}, true
 }
+
+// errMore is the end of what has come by now.
+var errMore = errors.New("there may be more")
 
 func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bool) {
 	e, n, err := dec.Event(data)

@@ -106,9 +106,16 @@ func (p *pipe) look() {
 		}
 		p.ends(p.looked + n)
 	}
-	if len(p.data)-p.complete > biggestFrame {
-		p.complete = len(p.data) // whoever takes it will say that it is too much
+	rest := p.data[p.complete:]
+	if len(rest) > biggestFrame || isGarbage(rest) {
+		p.complete = len(p.data) // whoever takes it will say what is wrong with it
 	}
+}
+
+// isGarbage says whether data begins with what can't be an event.
+func isGarbage(data []byte) bool {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	return len(data) > 0 && data[0] != '{'
 }
 
 // await waits while enough has been read ahead. It returns false if nobody wants
@@ -171,9 +178,8 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	return data, over, err
 }
 
-// cut is take for one of many: of frames that are on lines of their own it takes
-// one, or more if they are not longer than so many bytes. They are appended to
-// data.
+// cut is take for one of many: it takes one frame, or as many as are on lines of
+// their own within so many bytes, and appends them to data.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +188,7 @@ func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	if n > most && !over {
 		i := bytes.LastIndexByte(offered[:most], '\n')
 		if i < 0 {
-			i = bytes.IndexByte(offered, '\n')
+			i = new(decode.Frame).End(offered) - 1
 		}
 		if i >= 0 {
 			n = i + 1

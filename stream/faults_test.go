@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -112,8 +113,9 @@ func TestFaults(t *testing.T) {
 			[]string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "ADDED ns/c@4", "MODIFIED ns/a@6", "DELETED ns/b@7"}, 0,
 			"the list begins again"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for i := range len(tests) * len(clientKinds) {
+		tt, client := tests[i/len(clientKinds)], clientKinds[i%len(clientKinds)]
+		t.Run(tt.name+"/"+client, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gadgets := widgets()
 				gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"
@@ -123,7 +125,7 @@ func TestFaults(t *testing.T) {
 				if err := srv.Apply(tt.script); err != nil {
 					t.Fatal(err)
 				}
-				rec := watchFor(t, srv, tt.options, func() {
+				rec := watchOn(t, srv, clientOf(t, srv, client), tt.options, func() {
 					time.Sleep(11 * time.Second)
 					srv.Put(widgets(), "ns", "c")
 					time.Sleep(2 * time.Second)
@@ -170,6 +172,11 @@ func requestsUntil(srv *streamtest.Server, rec streamtest.Recording) int {
 // every promise.
 func watchFor(t *testing.T, srv *streamtest.Server, o stream.Options, happens func()) streamtest.Recording {
 	t.Helper()
+	return watchOn(t, srv, srv.Client(), o, happens)
+}
+
+func watchOn(t *testing.T, srv *streamtest.Server, client dynamic.Interface, o stream.Options, happens func()) streamtest.Recording {
+	t.Helper()
 	var mu sync.Mutex
 	var statuses []stream.Status
 	o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
@@ -177,7 +184,7 @@ func watchFor(t *testing.T, srv *streamtest.Server, o stream.Options, happens fu
 		defer mu.Unlock()
 		statuses = append(statuses, s)
 	}}
-	s, err := stream.New(srv.Client(), widgets(), &o)
+	s, err := stream.New(client, widgets(), &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,7 @@ func (p *killedPlay) once(last bool) bool {
 	case p.now:
 		check.Now = true
 	}
-	s, err := stream.New(p.srv.Client(), p.r, &p.options)
+	s, err := stream.New(p.client(), p.r, &p.options)
 	if err != nil {
 		p.Fatal(err)
 	}

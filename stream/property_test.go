@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -335,14 +336,7 @@ func (p *play) record(lively bool) streamtest.Recording {
 		defer mu.Unlock()
 		statuses = append(statuses, s)
 	}}
-	client := p.srv.Client()
-	if p.chance(50) {
-		var err error
-		if client, err = stream.NewClient(p.srv.Config(), nil); err != nil {
-			p.Fatal(err)
-		}
-	}
-	s, err := stream.New(client, p.r, &o)
+	s, err := stream.New(p.client(), p.r, &o)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -370,7 +364,7 @@ func (p *play) record(lively bool) streamtest.Recording {
 // earlier returns a position that a run left somewhere.
 func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	o := p.options
-	s, err := stream.New(p.srv.Client(), p.r, &o)
+	s, err := stream.New(p.client(), p.r, &o)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -413,4 +407,8 @@ func resume(pos checkpoint.Position) *streamtest.Resume {
 		}
 	}
 	return r
+}
+
+func (p *play) client() dynamic.Interface {
+	return clientOf(p.T, p.srv, clientKinds[p.IntN(len(clientKinds))])
 }
