@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,20 +25,21 @@ const (
 	passBy                      // nothing: all that there is to know of it has been noted
 )
 
+// linesSure is after how many events that were a line each this is taken for what
+// the server does, so that the rest of a line need not be looked at.
+const linesSure = 32
+
 // pickEvent decodes the frame that data begins with, as picker says. It returns
 // false if it has to be decoded in any case.
 func (f *frames) pickEvent() (ev arrival, ok bool) {
 	if f.picker == nil {
 		return ev, false
 	}
-	end := bytes.IndexByte(f.data, '\n')
-	if end < 0 || end > biggestFrame {
+	sight, end := f.dec.Sight(f.data, f.lines >= linesSure)
+	if sight == nil || end > biggestFrame {
 		return ev, false
 	}
-	sight := f.dec.Sight(f.data[:end])
-	if sight == nil {
-		return ev, false
-	}
+	f.lines++
 	picked := f.picker(sight)
 	if sight.Broken() {
 		return ev, false // so that what it has said is not to be trusted
@@ -60,7 +60,7 @@ func (f *frames) pickEvent() (ev arrival, ok bool) {
 	case passBy:
 		f.passed = true
 	}
-	f.data = f.data[end+1:]
+	f.data = f.data[end:]
 	return ev, true
 }
 

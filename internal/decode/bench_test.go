@@ -31,3 +31,18 @@ func BenchmarkApimachinery(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkSight(b *testing.B) {
+	d := decode.New(decode.Options{})
+	for name, lines := range map[string]bool{"lines": true, "unsure": false} {
+		data := []byte(frame)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if s, _ := d.Sight(data, lines); s == nil {
+					b.Fatal("not seen")
+				}
+			}
+		})
+	}
+}

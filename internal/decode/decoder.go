@@ -32,18 +32,12 @@ type Decoder struct {
 	strings table
 	numbers table
 
-	pairs   []pair // of the maps that are being read
 	items   []any  // of the lists that are being read
 	scratch []byte // a string without its escapes
 	sight   Sight
 	block   strings.Builder
 	used    int // bytes of strings of the object
 	expect  int // ... of the last one
-}
-
-type pair struct {
-	key   string
-	value any
 }
 
 const (
@@ -62,7 +56,7 @@ func New(o Options) *Decoder {
 // Object decodes one object, with nothing but white space around it.
 func (d *Decoder) Object(data []byte) (map[string]any, error) {
 	d.begin(data)
-	m, i := d.object(d.space(0), d.drop)
+	m, i := d.object(d.space(0), d.drop, nil)
 	if i >= 0 && d.space(i) != len(data) {
 		i = d.fail(ErrUnlike)
 	}
@@ -79,9 +73,8 @@ func (d *Decoder) end(i int) error {
 		return nil
 	}
 	// What had been read of it by then.
-	clear(d.pairs)
 	clear(d.items)
-	d.pairs, d.items = d.pairs[:0], d.items[:0]
+	d.items = d.items[:0]
 	return d.err
 }
 

@@ -27,7 +27,7 @@ func (d *Decoder) event() (ev Event, i int) {
 	if ev.Type == watch.Bookmark {
 		p = nil
 	}
-	if ev.Object, i = d.object(i, p); i < 0 {
+	if ev.Object, i = d.object(i, p, nil); i < 0 {
 		return ev, i
 	}
 	return ev, d.endOfEvent(i)

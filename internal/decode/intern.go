@@ -21,6 +21,7 @@ type table struct{ entries []entry }
 type entry struct {
 	hash   uint32 // of whoever was refused last
 	credit uint8
+	size   uint8 // of the object that was under this key last
 	text   string
 	boxed  any
 }

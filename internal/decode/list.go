@@ -32,8 +32,8 @@ func (d *Decoder) objectList(i int) (*unstructured.UnstructuredList, int) {
 		return nil, i
 	}
 	for more := true; more; {
-		var key string
-		if key, i = d.key(i); i < 0 {
+		key, e, at := d.key(i)
+		if i = at; i < 0 {
 			return nil, i
 		}
 		_, again := l.Object[key]
@@ -43,7 +43,7 @@ func (d *Decoder) objectList(i int) (*unstructured.UnstructuredList, int) {
 		case key == "items":
 			l.Items, i = d.listItems(i)
 		default:
-			l.Object[key], i = d.value(i, nil)
+			l.Object[key], i = d.value(i, nil, e)
 		}
 		if i < 0 {
 			return nil, i
@@ -72,7 +72,7 @@ func (d *Decoder) listItems(i int) ([]unstructured.Unstructured, int) {
 	for more := true; more; {
 		var m map[string]any
 		d.depth = 0
-		m, i = d.object(i, d.drop)
+		m, i = d.object(i, d.drop, nil)
 		d.finish()
 		if i < 0 {
 			return nil, i

@@ -13,10 +13,10 @@ import (
 // metadata of its object. It is good until the Decoder that returned it is used
 // again, or the data changes.
 //
-// It relies on what every API server does, and does not look at the rest: a frame
-// that ends with its line has nothing but itself there, and an object one
-// metadata. Where the managedFields come last of all, as in what is encoded from
-// Go structs, they are not looked at.
+// The rest is not looked at, so that it may be no JSON, and what is seen is that of
+// an object that has its metadata once. Where the managedFields come after the
+// name, the uid and the resourceVersion, as in what is encoded from Go structs, it
+// ends with them.
 type Sight struct {
 	d        *Decoder
 	kind     watch.EventType
@@ -28,21 +28,30 @@ type Sight struct {
 	namespace, name, uid, version []byte
 }
 
-// Sight looks at the event that is on a line. It returns nil if it is no change of
-// an object, or not as usual: then it has to be decoded.
-func (d *Decoder) Sight(line []byte) *Sight {
-	if !bytes.HasSuffix(line, []byte("}}")) {
-		return nil
+// Sight looks at the event on the first line of data, and returns how long that
+// is. It returns nil if it is no change of an object, not as usual, or perhaps not
+// all that is on the line or not all on it: then it has to be decoded. If lines is
+// set it is known of whoever sends that an event is a line.
+func (d *Decoder) Sight(data []byte, lines bool) (*Sight, int) {
+	end := bytes.IndexByte(data, '\n')
+	if end < 0 || !lines && !d.isWhole(data[:end]) {
+		return nil, 0
 	}
-	d.begin(line)
+	d.begin(data[:end])
 	s := &d.sight
 	*s = Sight{d: d}
 	i := s.look(d)
 	d.data = nil
 	if i < 0 || len(s.name) == 0 || len(s.version) == 0 {
-		return nil
+		return nil, 0
 	}
-	return s
+	return s, end + 1
+}
+
+// isWhole says whether a line is one value.
+func (d *Decoder) isWhole(line []byte) bool {
+	d.begin(line)
+	return d.pass(0) == len(line)
 }
 
 func (s *Sight) look(d *Decoder) (i int) {
@@ -200,7 +209,7 @@ func (s *Sight) GetLabels() map[string]string {
 		return nil
 	}
 	s.d.begin(s.labels)
-	m, i := s.d.object(0, nil)
+	m, i := s.d.object(0, nil, nil)
 	if s.d.end(i) != nil {
 		s.broken = true
 		return nil
@@ -231,8 +240,10 @@ func (s *Sight) object() *unstructured.Unstructured {
 		s.whole = &unstructured.Unstructured{Object: map[string]any{}}
 		if s.d != nil {
 			s.d.begin(s.metadata)
-			m, i := s.d.object(0, noManagedFields)
-			if s.broken = s.d.end(i) != nil; !s.broken {
+			m, i := s.d.object(0, noManagedFields, nil)
+			if s.d.end(i) != nil {
+				s.broken = true
+			} else {
 				s.whole.Object["metadata"] = m
 			}
 		}

@@ -2,21 +2,21 @@ package decode
 
 import "strings"
 
-// stringKey returns the string whose content begins at i, and where what follows
-// it is.
-func (d *Decoder) stringKey(i int) (string, int) {
+// stringKey returns the string whose content begins at i, where it is interned, if
+// it is, and where what follows it is.
+func (d *Decoder) stringKey(i int) (string, *entry, int) {
 	s, end := d.content(i)
 	if end < 0 {
-		return "", end
+		return "", nil, end
 	}
 	if len(s) == 0 || len(s) > longest {
-		return d.own(s), end
+		return d.own(s), nil, end
 	}
 	e, h := d.strings.find(s)
 	if !e.has(s) && !d.admit(e, h, s) {
-		return d.own(s), end
+		return d.own(s), nil, end
 	}
-	return e.text, end
+	return e.text, e, end
 }
 
 // stringValue is stringKey for a value.

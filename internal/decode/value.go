@@ -1,8 +1,8 @@
 package decode
 
 // value decodes the value that begins at i, and returns where it ends. That is
-// negative if there is none.
-func (d *Decoder) value(i int, p *pruned) (any, int) {
+// negative if there is none. under is the key that it has, if that is interned.
+func (d *Decoder) value(i int, p *pruned, under *entry) (any, int) {
 	if i >= len(d.data) {
 		return nil, d.fail(ErrShort)
 	}
@@ -10,10 +10,10 @@ func (d *Decoder) value(i int, p *pruned) (any, int) {
 	case '"':
 		return d.stringValue(i + 1)
 	case '{':
-		m, i := d.object(i, p)
+		m, i := d.object(i, p, under)
 		return m, i
 	case '[':
-		l, i := d.list(i)
+		l, i := d.list(i, under)
 		return l, i
 	case 't':
 		return true, d.literal(i, "true")
@@ -38,8 +38,7 @@ func (d *Decoder) literal(i int, word string) int {
 }
 
 // object decodes the object that begins at i, without what p prunes.
-func (d *Decoder) object(i int, p *pruned) (map[string]any, int) {
-	begin := len(d.pairs)
+func (d *Decoder) object(i int, p *pruned, under *entry) (map[string]any, int) {
 	if i = d.open(i, '{'); i < 0 {
 		return nil, i
 	}
@@ -47,9 +46,16 @@ func (d *Decoder) object(i int, p *pruned) (map[string]any, int) {
 		d.depth--
 		return map[string]any{}, i + 1
 	}
-	for {
-		var key string
-		if key, i = d.key(i); i < 0 {
+	var m map[string]any
+	if under != nil && under.size > 8 { // a small map has room for 8 by itself
+		m = make(map[string]any, under.size)
+	} else {
+		m = map[string]any{}
+	}
+	n := 0
+	for more := true; more; {
+		key, e, at := d.key(i)
+		if i = at; i < 0 {
 			return nil, i
 		}
 		if d.depth == 1 && misleading(key) {
@@ -60,34 +66,28 @@ func (d *Decoder) object(i int, p *pruned) (map[string]any, int) {
 			i = d.skip(i)
 		} else {
 			var v any
-			v, i = d.value(i, below)
-			d.pairs = append(d.pairs, pair{key, v})
+			v, i = d.value(i, below, e)
+			m[key] = v // the last one of a name wins
+			n++
 		}
 		if i < 0 {
 			return nil, i
 		}
-		more := false
 		if i, more = d.more(i, '}'); i < 0 {
 			return nil, i
-		} else if !more {
-			break
 		}
 	}
 	d.depth--
-	read := d.pairs[begin:]
-	m := make(map[string]any, len(read))
-	for _, p := range read {
-		m[p.key] = p.value // the last one of a name wins
+	if under != nil {
+		under.size = uint8(min(len(m), 255))
 	}
-	if d.depth == 0 && len(m) < len(read) {
+	if d.depth == 0 && len(m) < n {
 		return nil, d.fail(ErrUnlike)
 	}
-	clear(read)
-	d.pairs = d.pairs[:begin]
 	return m, i
 }
 
-func (d *Decoder) list(i int) ([]any, int) {
+func (d *Decoder) list(i int, under *entry) ([]any, int) {
 	begin := len(d.items)
 	if i = d.open(i, '['); i < 0 {
 		return nil, i
@@ -98,7 +98,7 @@ func (d *Decoder) list(i int) ([]any, int) {
 	}
 	for more := true; more; {
 		var v any
-		if v, i = d.value(i, nil); i < 0 {
+		if v, i = d.value(i, nil, under); i < 0 {
 			return nil, i
 		}
 		d.items = append(d.items, v)
@@ -142,22 +142,20 @@ func (d *Decoder) more(i int, bracket byte) (int, bool) {
 	return d.fail(ErrUnlike), false
 }
 
-// key returns the key that begins at i, and where its value does.
-func (d *Decoder) key(i int) (string, int) {
+// key returns the key that begins at i, where it is interned, if it is, and where
+// its value begins.
+func (d *Decoder) key(i int) (string, *entry, int) {
 	switch {
 	case i >= len(d.data):
-		return "", d.fail(ErrShort)
+		return "", nil, d.fail(ErrShort)
 	case d.data[i] != '"':
-		return "", d.fail(ErrUnlike)
+		return "", nil, d.fail(ErrUnlike)
 	}
-	key, i := d.stringKey(i + 1)
+	key, e, i := d.stringKey(i + 1)
 	if i < 0 {
-		return "", i
+		return "", nil, i
 	}
-	if i = d.colon(i); i < 0 {
-		return "", i
-	}
-	return key, i
+	return key, e, d.colon(i)
 }
 
 // colon returns where the value begins whose key ends at i.
