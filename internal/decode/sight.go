@@ -34,7 +34,7 @@ type Sight struct {
 // set it is known of whoever sends that an event is a line.
 func (d *Decoder) Sight(data []byte, lines bool) (*Sight, int) {
 	end := bytes.IndexByte(data, '\n')
-	if end < 0 || !lines && !d.isWhole(data[:end]) {
+	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !lines && !d.isWhole(data[:end]) {
 		return nil, 0
 	}
 	d.begin(data[:end])
