@@ -40,7 +40,10 @@ type Options struct {
 	// a selector does, after the server's: an object that no longer passes is told
 	// as DELETED, one that passes again as ADDED. It must depend on nothing but its
 	// argument, and is called from several goroutines at once where several
-	// namespaces are watched. Nil means every object.
+	// namespaces are watched. With a client of NewClient it is asked before the object
+	// is decoded from a watch, so that what it does not want costs next to nothing
+	// (DecodeWorkers are not used then); and what it is asked about is good only until
+	// it returns. Nil means every object.
 	Select func(Meta) bool
 
 	// Transform may change what is delivered (drop managedFields, redact a field),

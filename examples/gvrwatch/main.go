@@ -28,6 +28,7 @@ func main() {
 	// program that has a server to stop and a folder to remove. (Notify, since a
 	// program that this one runs for credentials would inherit Ignore.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	tuneMemory()
 	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(status)
