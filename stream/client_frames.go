@@ -29,7 +29,7 @@ type frames struct {
 	taken  []byte          // what data is the rest of, if it is to be used again
 	frame  decode.Frame    // that data begins with, as far as looked at
 	looked int
-	lines  int  // that were an event each
+	usual  int  // events in a row that were written like those of other servers
 	passed bool // something was passed by since next was called
 	over   bool // there is nothing more than data
 	err    error

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"math"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,9 +26,8 @@ const (
 	passBy                      // nothing: all that there is to know of it has been noted
 )
 
-// linesSure is after how many events that were a line each this is taken for what
-// the server does, so that the rest of a line need not be looked at.
-const linesSure = 32
+// usualAfter is how many events tell what a server does (decode.Decoder.Sight).
+const usualAfter = 32
 
 // pickEvent decodes the frame that data begins with, as picker says. It returns
 // false if it has to be decoded in any case.
@@ -35,11 +35,13 @@ func (f *frames) pickEvent() (ev arrival, ok bool) {
 	if f.picker == nil {
 		return ev, false
 	}
-	sight, end := f.dec.Sight(f.data, f.lines >= linesSure)
+	sight, end := f.dec.Sight(f.data, f.usual >= usualAfter)
 	if sight == nil || end > biggestFrame {
 		return ev, false
 	}
-	f.lines++
+	if f.usual++; !sight.Usual() {
+		f.usual = math.MinInt
+	}
 	picked := f.picker(sight)
 	if sight.Broken() {
 		return ev, false // so that what it has said is not to be trusted

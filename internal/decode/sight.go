@@ -14,9 +14,7 @@ import (
 // again, or the data changes.
 //
 // The rest is not looked at, so that it may be no JSON, and what is seen is that of
-// an object that has its metadata once. Where the managedFields come after the
-// name, the uid and the resourceVersion, as in what is encoded from Go structs, it
-// ends with them.
+// an object that has its metadata once.
 type Sight struct {
 	d        *Decoder
 	kind     watch.EventType
@@ -24,22 +22,26 @@ type Sight struct {
 	labels   []byte
 	whole    *unstructured.Unstructured // once it was wanted
 	broken   bool
+	hasty    bool // what may follow the managedFields is not looked for
+	unusual  bool // something did
 
 	namespace, name, uid, version []byte
 }
 
 // Sight looks at the event on the first line of data, and returns how long that
 // is. It returns nil if it is no change of an object, not as usual, or perhaps not
-// all that is on the line or not all on it: then it has to be decoded. If lines is
-// set it is known of whoever sends that an event is a line.
-func (d *Decoder) Sight(data []byte, lines bool) (*Sight, int) {
+// all that is on the line or not all on it: then it has to be decoded. If usual is
+// set it is known that whoever sends it has one event on a line, and whether the
+// managedFields are the last of an object's metadata, as they are of what is encoded
+// from Go structs: then less has to be looked at.
+func (d *Decoder) Sight(data []byte, usual bool) (*Sight, int) {
 	end := bytes.IndexByte(data, '\n')
-	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !lines && !d.isWhole(data[:end]) {
+	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !usual && !d.isWhole(data[:end]) {
 		return nil, 0
 	}
 	d.begin(data[:end])
 	s := &d.sight
-	*s = Sight{d: d}
+	*s = Sight{d: d, hasty: usual}
 	i := s.look(d)
 	d.data = nil
 	if i < 0 || len(s.name) == 0 || len(s.version) == 0 {
@@ -84,6 +86,7 @@ func (s *Sight) look(d *Decoder) (i int) {
 }
 
 func (s *Sight) lookInto(d *Decoder, i int) int {
+	last := false
 	if i = d.open(i, '{'); i < 0 {
 		return i
 	}
@@ -93,7 +96,8 @@ func (s *Sight) lookInto(d *Decoder, i int) int {
 			return i
 		}
 		begin := i
-		if string(key) == "managedFields" && s.uid != nil && s.version != nil && s.name != nil {
+		s.unusual = s.unusual || last
+		if last = string(key) == "managedFields" && s.uid != nil && s.version != nil && s.name != nil; last && s.hasty {
 			return i
 		}
 		switch string(key) {
@@ -177,6 +181,10 @@ func (d *Decoder) pass(i int) int {
 	}
 	return -1
 }
+
+// Usual says whether whoever sent this may be expected to do so again as Sight's
+// usual says.
+func (s *Sight) Usual() bool { return !s.unusual }
 
 func (s *Sight) Type() watch.EventType { return s.kind }
 

@@ -1,0 +1,49 @@
+package decode_test
+
+import (
+	"errors"
+	"flag"
+	"testing"
+
+	"github.com/gvrwatch/gvrwatch/internal/decode/decodetest"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 20, "how many seeds TestRandomIsTheSame tries")
+	seed  = flag.Uint64("seed", 0, "the first seed of TestRandomIsTheSame; with -seeds 1 it replays one")
+)
+
+// TestRandomIsTheSame compares JSON that was made at random, and broken at random.
+// A seed's inputs go through the same decoders.
+func TestRandomIsTheSame(t *testing.T) {
+	taken, all := map[string]int{}, 0
+	for s := *seed; s < *seed+*seeds; s++ {
+		r, c := decodetest.NewRandom(s), newComparison()
+		for range 20 {
+			all++
+			for _, input := range []struct {
+				what    string
+				data    []byte
+				compare func([]byte) error
+			}{{"object", r.Object(), c.object}, {"list", r.List(), c.list}, {"event", r.Frame(), c.event}} {
+				for i, data := range [][]byte{input.data, r.Mutate(input.data), r.Mutate(input.data), input.data} {
+					err := input.compare(data)
+					if err != nil && !errors.Is(err, errDeclined) {
+						t.Fatalf("seed %d, %s (mutated: %v): %v\n%.2000q", s, input.what, i%3 > 0, err, data)
+					}
+					if err == nil && i == 0 {
+						taken[input.what]++
+					}
+				}
+			}
+		}
+	}
+	// A comparison of what is declined shows nothing.
+	for _, what := range []string{"object", "list", "event"} {
+		if part := float64(taken[what]) / float64(all); part < 0.2 {
+			t.Errorf("%s: only %.0f %% were taken", what, 100*part)
+		} else {
+			t.Logf("%s: %.0f %% of %d taken", what, 100*part, all)
+		}
+	}
+}
