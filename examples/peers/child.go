@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// roleVariable makes this program one of its own children.
+const roleVariable = "GVRWATCH_PEERS_ROLE"
+
+const (
+	serverRole = "server"
+	peerRole   = "peer"
+)
+
+// playRole does what a child is there for, if this is one.
+func playRole() (code int, child bool) {
+	switch os.Getenv(roleVariable) {
+	case serverRole:
+		return exitCode(serverChild()), true
+	case peerRole:
+		return exitCode(peerChild()), true
+	}
+	return 0, false
+}
+
+func exitCode(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// serverChild serves until its standard input ends: when its parent says so, or is
+// gone, however it went.
+func serverChild() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return serve(ctx, func(address string) { fmt.Println(address) })
+}
+
+// peerChild reads a job, and writes its outcome.
+func peerChild() error {
+	in := json.NewDecoder(os.Stdin)
+	var j job
+	if err := in.Decode(&j); err != nil {
+		return fmt.Errorf("no job: %w", err)
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // the parent is gone
+	}()
+	return json.NewEncoder(os.Stdout).Encode(newLap(context.Background(), j).run())
+}
+
+// child is a process of our own making. It is ended by end, and else by the end of
+// this process: its standard input ends then.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+// start starts a child. It is killed when ctx ends.
+func start(ctx context.Context, role string, env ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.CommandContext(ctx, self)}
+	c.cmd.Env = append(os.Environ(), append(env, roleVariable+"="+role)...)
+	c.cmd.Stderr = &c.stderr
+	c.cmd.WaitDelay = time.Second
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = bufio.NewReader(out)
+	return c, c.cmd.Start()
+}
+
+// end ends a child that is not done yet, and waits for it.
+func (c *child) end() error {
+	c.in.Close()
+	return c.wait()
+}
+
+func (c *child) wait() error {
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("process %d: %w: %s", c.cmd.Process.Pid, err, strings.TrimSpace(c.stderr.String()))
+	}
+	return nil
+}
+
+// startServer starts a server and returns its URL.
+func startServer(ctx context.Context) (*child, string, error) {
+	c, err := start(ctx, serverRole)
+	if err != nil {
+		return nil, "", err
+	}
+	address, err := c.out.ReadString('\n')
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("the server does not say where it is: %w", err), c.end())
+	}
+	return c, "http://" + strings.TrimSpace(address), nil
+}
+
+// perform has a child do a job.
+func perform(ctx context.Context, j job, env ...string) (outcome, error) {
+	c, err := start(ctx, peerRole, env...)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer c.in.Close()
+	err = json.NewEncoder(c.in).Encode(j)
+	var o outcome
+	if err == nil {
+		err = json.NewDecoder(c.out).Decode(&o)
+	}
+	if err != nil {
+		c.in.Close() // which ends it
+	}
+	if failed := errors.Join(err, c.wait()); failed != nil {
+		return outcome{}, errors.Join(context.Cause(ctx), failed)
+	}
+	if o.Err != "" {
+		return o, errors.New(o.Err)
+	}
+	return o, nil
+}

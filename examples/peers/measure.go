@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+)
+
+// jobTimeout is how long a job may take before its peer is taken for stuck.
+const jobTimeout = 15 * time.Minute
+
+// measurer has measurements made, by peers that are children, of a server that is
+// one as well.
+type measurer struct {
+	server   string // its URL
+	profiles string // folder, or empty
+	progress io.Writer
+	// enough, if not zero, is the time after which nothing is measured again.
+	enough time.Duration
+}
+
+// sample is the outcomes of a measurement, one of each run, and why others failed.
+type sample struct {
+	measurement
+	outcomes []outcome
+	errs     []error
+}
+
+// all makes all measurements: the first run of each, then the second of each, and so
+// on, so that what else the machine does disturbs all of them alike.
+func (m *measurer) all(ctx context.Context, plan []measurement) ([]*sample, error) {
+	rounds := 0
+	var samples []*sample
+	for _, of := range plan {
+		rounds = max(rounds, of.runs)
+		samples = append(samples, &sample{measurement: of})
+	}
+	start := time.Now()
+	for round := range rounds {
+		for i, s := range samples {
+			if round >= s.runs || round > 0 && m.enough > 0 && time.Since(start) > m.enough {
+				continue
+			}
+			began := time.Now()
+			o, err := m.one(ctx, s.measurement, round)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			fmt.Fprintf(m.progress, "round %d of %d, %d of %d: %s, %s: %.1f s\n", round+1, rounds, i+1, len(samples), s.job.Phase, s.name, time.Since(began).Seconds())
+			if err != nil {
+				fmt.Fprintln(m.progress, "    failed:", err)
+				s.errs = append(s.errs, err)
+				continue
+			}
+			s.outcomes = append(s.outcomes, o)
+		}
+	}
+	return samples, nil
+}
+
+func (m *measurer) one(ctx context.Context, of measurement, round int) (outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout, errors.New("the peer is stuck"))
+	defer cancel()
+	path, err := m.call(ctx, http.MethodPost, "/runs", of.job.Scenario)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer m.call(context.WithoutCancel(ctx), http.MethodDelete, path, nil)
+	j := of.job
+	j.URL = m.server + path
+	if m.profiles != "" {
+		j.Profile = filepath.Join(m.profiles, fmt.Sprintf("%s-%s-%d.pprof", of.name, of.job.Phase, round+1))
+		if of.job.Scenario.Rate > 0 {
+			j.Profile = filepath.Join(m.profiles, fmt.Sprintf("%s-%s-%d-%d.pprof", of.name, of.job.Phase, of.job.Scenario.Rate, round+1))
+		}
+	}
+	return perform(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc))
+}
+
+// call asks the server for something of ours.
+func (m *measurer) call(ctx context.Context, method, path string, body any) (string, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, m.server+path, bytes.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the server answers %s: %s", resp.Status, answer)
+	}
+	return string(answer), err
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+var podResource = gvr.Resource{GroupVersionResource: pods, Kind: "Pod", Singular: "pod", Namespaced: true, Verbs: []string{"list", "watch"}}
+
+// streams are ours.
+func streams() []peer {
+	return []peer{
+		{name: "ours-stock", what: "a Stream on client-go's dynamic client", run: stockStream},
+		{name: "ours", what: "a Stream on NewClient", run: fastStream(nil, nil), scale: 4},
+		{name: "ours-2workers", what: "DecodeWorkers: 2", run: fastStream(&stream.ClientOptions{DecodeWorkers: 2}, nil), scale: 4},
+		{name: "ours-nomanaged", what: "DropManagedFields", run: fastStream(&stream.ClientOptions{DropManagedFields: true}, nil), scale: 4},
+		{name: "ours-select10", what: "Select passes one in ten", run: fastStream(nil, canaries), expect: someCanaries, scale: 20},
+		{name: "ours-select0", what: "Select passes none", run: rejecting, scale: 20},
+		{name: "ours-metadata", what: "MetadataOnly", run: fastStream(nil, metadataOnly), scale: 4},
+		{name: "ours-mux8", what: "eight Streams, of a namespace each, in a Mux", run: muxed, expect: anyLast, scale: 4},
+		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked", run: checkpointed, scale: 4},
+	}
+}
+
+func pages(o *stream.Options)        { o.InitialList = stream.ListPaged }
+func metadataOnly(o *stream.Options) { o.MetadataOnly = true }
+
+func canaries(o *stream.Options) {
+	o.Select = func(m stream.Meta) bool { return m.GetLabels()["canary"] == "true" }
+}
+
+// someCanaries says which events are those of canaries: see pod.
+func someCanaries(s scenario) (events int, last string) {
+	for i := range s.Events {
+		if i%min(s.Objects, templates)%10 == 0 {
+			events, last = events+1, strconv.Itoa(firstVersion+1+i)
+		}
+	}
+	return events, last
+}
+
+func stockStream(l *lap) error {
+	client, err := dynamic.NewForConfig(l.config())
+	if err != nil {
+		return err
+	}
+	return streamed(l, client, &stream.Options{})
+}
+
+// fastStream is a Stream on NewClient; change may be nil, or change its options.
+func fastStream(of *stream.ClientOptions, change func(*stream.Options)) func(*lap) error {
+	return func(l *lap) error {
+		client, err := stream.NewClient(l.config(), of)
+		if err != nil {
+			return err
+		}
+		o := &stream.Options{}
+		if change != nil {
+			change(o)
+		}
+		return streamed(l, client, o)
+	}
+}
+
+func streamed(l *lap, client dynamic.Interface, o *stream.Options) error {
+	s, err := stream.New(client, podResource, o)
+	if err != nil {
+		return err
+	}
+	return told(l, s.Events(l.ctx), func() bool { return true })
+}
+
+// told counts what a sequence tells. synced says at SYNCED whether all are.
+func told(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) error {
+	for ev, err := range events {
+		if err != nil {
+			return err
+		}
+		switch ev.Type {
+		case stream.Modified:
+			if l.event(ev.Object) {
+				return nil
+			}
+		case stream.Added:
+		case stream.Synced:
+			if synced() {
+				if err := l.synced(); err != nil {
+					return err
+				}
+			}
+		default:
+			return fmt.Errorf("an event of the type %s came", ev.Type)
+		}
+	}
+	return errors.Join(errClosed, context.Cause(l.ctx))
+}
+
+// rejecting is told nothing, so that it counts what Select is asked, and a bookmark
+// says when it was the last.
+func rejecting(l *lap) error {
+	client, err := stream.NewClient(l.config(), nil)
+	if err != nil {
+		return err
+	}
+	asked, last := 0, strconv.Itoa(l.Scenario.lastVersion()+1)
+	s, err := stream.New(client, podResource, &stream.Options{
+		Bookmarks: true,
+		Select: func(m stream.Meta) bool {
+			asked++
+			return m.GetNamespace() == "kube-system"
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for ev, err := range s.Events(l.ctx) {
+		switch {
+		case err != nil:
+			return err
+		case ev.Type == stream.Synced:
+			if asked < l.Scenario.Objects {
+				return fmt.Errorf("only %d of %d objects came before Select", asked, l.Scenario.Objects)
+			}
+			asked = 0
+			if err := l.synced(); err != nil {
+				return err
+			}
+		case ev.Type == stream.Bookmark && ev.ResourceVersion == last:
+			l.events(asked)
+			return nil
+		case ev.Type != stream.Bookmark:
+			return fmt.Errorf("an event of the type %s came", ev.Type)
+		}
+	}
+	return errors.Join(errClosed, context.Cause(l.ctx))
+}
+
+// anyLast: which of the namespaces is the last is chance.
+func anyLast(s scenario) (events int, last string) { return s.Events, "" }
+
+func muxed(l *lap) error {
+	client, err := stream.NewClient(l.config(), nil)
+	if err != nil {
+		return err
+	}
+	var sources []mux.Source
+	for i := range namespaces {
+		s, err := stream.New(client, podResource, &stream.Options{Namespaces: []string{namespaceOf(i)}})
+		if err != nil {
+			return err
+		}
+		sources = append(sources, s)
+	}
+	m, err := mux.New(nil, sources...)
+	if err != nil {
+		return err
+	}
+	return told(l, m.Events(l.ctx), m.AllSynced)
+}
+
+func checkpointed(l *lap) (err error) {
+	client, err := stream.NewClient(l.config(), nil)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "gvrwatch-peers-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	store, err := file.Open(filepath.Join(dir, "positions.db"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "peers"}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tracker.Close()) }()
+	s, err := stream.New(client, podResource, &stream.Options{Checkpoint: tracker})
+	if err != nil {
+		return err
+	}
+	return told(l, stream.Acked(s.Events(l.ctx)), func() bool { return true })
+}

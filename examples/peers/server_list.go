@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// batch is how much is written at a time, more or less.
+const batch = 64 << 10
+
+// list answers with all objects, or with a page of them. A token is the number of
+// those that have been told.
+func (s *server) list(a asked, w http.ResponseWriter, req *http.Request) {
+	limit, _ := strconv.Atoi(req.URL.Query().Get("limit"))
+	skip, _ := strconv.Atoi(req.URL.Query().Get("continue"))
+	select {
+	case <-a.run.started:
+		// A peer that has to list again is not what is to be measured.
+		http.Error(w, "the events have begun, and lists are of what was before", http.StatusInternalServerError)
+		return
+	default:
+	}
+	left := a.count() - skip
+	kind, version, more := "PodList", "v1", ""
+	if a.metadata {
+		kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+	}
+	if limit > 0 && limit < left {
+		more = fmt.Sprintf(`,"continue":"%d","remainingItemCount":%d`, skip+limit, left-limit)
+		left = limit
+	}
+	out := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[`, kind, version, firstVersion, more)
+	of := s.library.find(a, itemForm)
+	first := true
+	a.objects(skip, func(n int) bool {
+		if left == 0 {
+			return false
+		}
+		left--
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = appendObject(out, of, a, n)
+		if len(out) >= batch {
+			_, err := w.Write(out)
+			out = out[:0]
+			return err == nil
+		}
+		return true
+	})
+	w.Write(append(out, "]}\n"...)) // who has gone has gone
+}
