@@ -65,6 +65,14 @@ func (x *index) get(name types.NamespacedName) (known, bool) {
 	return x.table.get(name)
 }
 
+// getLike is get for an object that probably has this uid, which then need not be
+// made anew.
+func (x *index) getLike(name types.NamespacedName, uid types.UID) (known, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.table.getLike(name, uid)
+}
+
 func (x *index) has(name types.NamespacedName) bool {
 	_, ok := x.get(name)
 	return ok
@@ -165,7 +173,7 @@ func (x *index) endList(spared func(namespace string) bool) iter.Seq[change] {
 func (x *index) put(o object, selected bool) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		now := known{identity{o.name(), o.GetUID(), o.version}, !selected}
-		was, ok := x.get(now.NamespacedName)
+		was, ok := x.getLike(now.NamespacedName, now.uid)
 		if ok && differ(was.uid, now.uid) {
 			x.forget(was.NamespacedName)
 			if !was.hidden && !yield(change{kind: Deleted, gone: &was.identity}) {

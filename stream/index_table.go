@@ -32,10 +32,15 @@ func newTable() table { return table{packed: newPacked(widest)} }
 
 func (t *table) len() int { return t.packed.live + len(t.odd) }
 
-func (t *table) get(name types.NamespacedName) (known, bool) {
+func (t *table) get(name types.NamespacedName) (known, bool) { return t.getLike(name, "") }
+
+func (t *table) getLike(name types.NamespacedName, uid types.UID) (known, bool) {
 	if slot, ok := t.packed.find(name); ok {
 		r := t.packed.at(slot)
-		return known{identity{name, r.unpackUID(), r.unpackVersion()}, r.space&flagHidden != 0}, true
+		if packed, ok := packUID(uid); !ok || packed != r.uid {
+			uid = r.unpackUID()
+		}
+		return known{identity{name, uid, r.unpackVersion()}, r.space&flagHidden != 0}, true
 	}
 	o, ok := t.odd[name]
 	return known{identity{name, o.uid, o.version}, o.hidden}, ok

@@ -13,16 +13,17 @@ import (
 // it enters into the index is told, even if ctx ends meanwhile. Position depends
 // on both.
 func (l *lane) inTurn(ctx context.Context, f func() error) error {
-	unlessOver := func() error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return f()
-	}
 	if l.turn == nil {
-		return unlessOver()
+		return unlessOver(ctx, f)
 	}
-	return l.turn(ctx, unlessOver)
+	return l.turn(ctx, func() error { return unlessOver(ctx, f) })
+}
+
+func unlessOver(ctx context.Context, f func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return f()
 }
 
 // tellInTurn tells an output in a turn of its own, and those that are of several
@@ -39,13 +40,13 @@ func (l *lane) tellInTurn(ctx context.Context, out output) error {
 		return l.tellItems(ctx, o.snapshot)
 	case tellFrame:
 		t := l.conn.told
-		if l.floors != nil {
-			o.old = o.old || l.floors.isOld(t.GetNamespace(), t.version)
+		if l.floors != nil && !o.old && l.floors.isOld(t.GetNamespace(), t.version) {
+			o.old = true
+			out = o
 		}
 		if err := l.aheadOfFrame(ctx, l.conn.told, o); err != nil { // while others have their turns
 			return err
 		}
-		out = o
 	case endList:
 		if err := l.tellItems(ctx, l.how); err != nil { // initial events that still wait
 			return err

@@ -81,7 +81,7 @@ func (d *Decoder) end(i int) error {
 // finish is the end of an object: the next one has strings of its own.
 func (d *Decoder) finish() {
 	d.block = strings.Builder{}
-	d.expect, d.used = d.used, 0
+	d.expect, d.used = d.used+d.used/8, 0
 }
 
 // fail keeps the first error and returns a position that says that there is one.
