@@ -18,22 +18,26 @@ import (
 type Sight struct {
 	d        *Decoder
 	kind     watch.EventType
-	metadata []byte // from its bracket on
+	line     []byte
+	metadata int // where it begins
+	next     int // where the next key of it is that was not looked at; 0 if all were
 	labels   []byte
 	whole    *unstructured.Unstructured // once it was wanted
 	broken   bool
-	hasty    bool // what may follow the managedFields is not looked for
-	unusual  bool // something did
+	hasty    bool // the order of the keys is the usual one
+	unusual  bool // it is not
 
 	namespace, name, uid, version []byte
 }
 
 // Sight looks at the event on the first line of data, and returns how long that
 // is. It returns nil if it is no change of an object, not as usual, or perhaps not
-// all that is on the line or not all on it: then it has to be decoded. If usual is
-// set it is known that whoever sends it has one event on a line, and whether the
-// managedFields are the last of an object's metadata, as they are of what is encoded
-// from Go structs: then less has to be looked at.
+// all that is on the line or not all on it: then it has to be decoded.
+//
+// If usual is set it is known that whoever sends it has one event on a line, and
+// writes metadata like others do, with the namespace before the last of name, uid
+// and resourceVersion, and the managedFields last if they are not before those: then
+// less has to be looked at.
 func (d *Decoder) Sight(data []byte, usual bool) (*Sight, int) {
 	end := bytes.IndexByte(data, '\n')
 	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !usual && !d.isWhole(data[:end]) {
@@ -41,10 +45,10 @@ func (d *Decoder) Sight(data []byte, usual bool) (*Sight, int) {
 	}
 	d.begin(data[:end])
 	s := &d.sight
-	*s = Sight{d: d, hasty: usual}
-	i := s.look(d)
+	*s = Sight{d: d, line: data[:end], hasty: usual}
+	ok := s.look(d)
 	d.data = nil
-	if i < 0 || len(s.name) == 0 || len(s.version) == 0 {
+	if !ok || len(s.name) == 0 || len(s.version) == 0 {
 		return nil, 0
 	}
 	return s, end + 1
@@ -56,52 +60,48 @@ func (d *Decoder) isWhole(line []byte) bool {
 	return d.pass(0) == len(line)
 }
 
-func (s *Sight) look(d *Decoder) (i int) {
-	if s.kind, i = d.envelope(); i < 0 {
-		return i
+func (s *Sight) look(d *Decoder) bool {
+	var i int
+	if s.kind, i = d.envelope(); i < 0 || s.kind == watch.Bookmark {
+		return false
 	}
-	if s.kind == watch.Bookmark {
-		return -1
-	}
-	if i = d.open(i, '{'); i < 0 {
-		return i
-	}
-	for more := true; more; {
+	i = d.open(i, '{')
+	for more := true; i >= 0 && more; {
 		var key []byte
 		if key, i = d.rawKey(i); i < 0 {
-			return i
+			return false
 		}
 		if string(key) == "metadata" {
-			s.metadata = d.data[i:]
-			return s.lookInto(d, i)
+			s.metadata = i
+			s.next = d.open(i, '{')
+			return s.lookOn(d, s.identified)
 		}
-		if i = d.pass(i); i < 0 {
-			return i
-		}
-		if i, more = d.more(i, '}'); i < 0 {
-			return i
+		if i = d.pass(i); i >= 0 {
+			i, more = d.more(i, '}')
 		}
 	}
-	return -1
+	return false
 }
 
-func (s *Sight) lookInto(d *Decoder, i int) int {
-	last := false
-	if i = d.open(i, '{'); i < 0 {
-		return i
-	}
-	for more := true; more; {
+func (s *Sight) identified() bool { return s.name != nil && s.uid != nil && s.version != nil }
+
+// lookOn looks at the metadata from where that was left off, in haste until it is
+// enough.
+func (s *Sight) lookOn(d *Decoder, enough func() bool) bool {
+	i, last, more := s.next, false, true
+	for i >= 0 && more {
+		if s.next = i; s.hasty && enough() {
+			return true
+		}
 		var key []byte
 		if key, i = d.rawKey(i); i < 0 {
-			return i
+			return false
 		}
 		begin := i
 		s.unusual = s.unusual || last
-		if last = string(key) == "managedFields" && s.uid != nil && s.version != nil && s.name != nil; last && s.hasty {
-			return i
-		}
 		switch string(key) {
 		case "namespace":
+			s.unusual = s.unusual || s.identified()
 			s.namespace, i = d.rawText(i)
 		case "name":
 			s.name, i = d.rawText(i)
@@ -109,20 +109,24 @@ func (s *Sight) lookInto(d *Decoder, i int) int {
 			s.uid, i = d.rawText(i)
 		case "resourceVersion":
 			s.version, i = d.rawText(i)
+		case "managedFields":
+			if last = s.identified(); last && s.hasty {
+				more = false
+				continue
+			}
+			i = d.pass(i)
 		case "labels":
 			i = d.pass(i)
 			s.labels = d.data[begin:max(i, begin)]
 		default:
 			i = d.pass(i)
 		}
-		if i < 0 {
-			return i
-		}
-		if i, more = d.more(i, '}'); i < 0 {
-			return i
+		if i >= 0 {
+			i, more = d.more(i, '}')
 		}
 	}
-	return i
+	s.next = 0
+	return i >= 0
 }
 
 // rawKey returns a key that means what is written, and where its value begins.
@@ -213,24 +217,55 @@ func (s *Sight) GetResourceVersion() string { return s.text(s.version) }
 
 // GetLabels returns a map of its own.
 func (s *Sight) GetLabels() map[string]string {
-	if s.d == nil || len(s.labels) == 0 {
+	if s.d == nil {
+		return nil
+	}
+	if s.labels == nil && s.next > 0 {
+		s.d.begin(s.line)
+		if !s.lookOn(s.d, func() bool { return s.labels != nil }) {
+			s.broken = true
+		}
+	}
+	if len(s.labels) == 0 || s.broken {
 		return nil
 	}
 	s.d.begin(s.labels)
-	m, i := s.d.object(0, nil, nil)
+	labels, i := s.d.texts()
 	if s.d.end(i) != nil {
 		s.broken = true
 		return nil
 	}
-	labels := make(map[string]string, len(m))
-	for k, v := range m {
-		text, ok := v.(string)
-		if !ok {
-			return nil
-		}
-		labels[k] = text
-	}
 	return labels
+}
+
+// texts decodes an object whose values are strings: null is an empty one, and any
+// other means that there are none, as for unstructured.NestedNullCoercingStringMap.
+func (d *Decoder) texts() (map[string]string, int) {
+	texts := map[string]string{}
+	i, all := d.open(0, '{'), true
+	if i >= 0 && i < len(d.data) && d.data[i] == '}' {
+		return texts, i + 1
+	}
+	for more := true; i >= 0 && more; {
+		var key string
+		var value any
+		if key, _, i = d.key(i); i < 0 {
+			return nil, i
+		}
+		if _, again := texts[key]; again {
+			return nil, d.fail(ErrUnlike)
+		}
+		if value, i = d.value(i, nil, nil); i < 0 {
+			return nil, i
+		}
+		text, ok := value.(string)
+		texts[key], all = text, all && (ok || value == nil)
+		i, more = d.more(i, '}')
+	}
+	if !all {
+		texts = nil
+	}
+	return texts, i
 }
 
 func (s *Sight) GetGeneration() int64                        { return s.object().GetGeneration() }
@@ -247,7 +282,7 @@ func (s *Sight) object() *unstructured.Unstructured {
 	if s.whole == nil {
 		s.whole = &unstructured.Unstructured{Object: map[string]any{}}
 		if s.d != nil {
-			s.d.begin(s.metadata)
+			s.d.begin(s.line[s.metadata:])
 			m, i := s.d.object(0, noManagedFields, nil)
 			if s.d.end(i) != nil {
 				s.broken = true

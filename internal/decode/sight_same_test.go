@@ -61,15 +61,26 @@ func sameSight(t *testing.T, d *decode.Decoder, why string, line []byte) bool {
 		return false
 	}
 	s, n := d.Sight(append(line, '\n'), false)
-	if hasty, _ := d.Sight(append(line, '\n'), true); hasty == nil && s != nil {
-		t.Errorf("%s: nothing was seen in haste", why)
-	}
-	if s, n = d.Sight(append(line, '\n'), false); s == nil {
+	if s == nil {
 		return false
 	}
 	if n != len(line)+1 {
 		t.Errorf("%s: the line has %d bytes, not %d", why, len(line)+1, n)
 	}
+	usual := s.Usual()
+	if !sameAsSeen(t, why, s, kind, u) {
+		return false
+	}
+	if s, _ = d.Sight(append(line, '\n'), true); s == nil {
+		t.Errorf("%s: nothing was seen in haste", why)
+	} else if usual && !sameAsSeen(t, why+", in haste", s, kind, u) {
+		t.Errorf("%s: broken in haste", why)
+	}
+	return true
+}
+
+func sameAsSeen(t *testing.T, why string, s *decode.Sight, kind apiwatch.EventType, u *unstructured.Unstructured) bool {
+	t.Helper()
 	var labels map[string]string
 	got := see(s)
 	if s.Broken() {
@@ -213,6 +224,7 @@ func TestUnusualSight(t *testing.T) {
 	}{
 		{"nothing follows them", `,"labels":{"a":"b"},"managedFields":[{}]`, true},
 		{"none", `,"labels":{"a":"b"}`, true},
+		{"the namespace comes late", `,"namespace":"n","labels":{"a":"b"}`, false},
 		{"labels do", `,"managedFields":[{}],"labels":{"a":"b"}`, false},
 	} {
 		s, _ := decode.New(decode.Options{}).Sight([]byte(begin+tt.metadata+end), false)
