@@ -42,6 +42,7 @@ func (f *frames) pickEvent() (ev arrival, ok bool) {
 	if f.usual++; !sight.Usual() {
 		f.usual = math.MinInt
 	}
+	defer sight.Forget()
 	picked := f.picker(sight)
 	if sight.Broken() {
 		return ev, false // so that what it has said is not to be trusted
@@ -80,7 +81,7 @@ func (l *lane) picker() picker {
 			return buildUnwanted
 		case l.conn.passed.by(s, l.index):
 			return passBy
-		case l.index.mayTell(s):
+		case l.conn.ahead || l.index.mayTell(s): // what came before is not in the index yet
 			return buildUnwanted
 		}
 		return sketch
@@ -95,9 +96,12 @@ type passed struct {
 	events  int
 }
 
-// from begins to pass events by, after a version.
-func (p *passed) from(rv string) {
-	if p.events == 0 {
+// from begins to pass events by, after a version, or ends that.
+func (p *passed) from(rv string, on bool) {
+	if p.events > 0 {
+		return
+	}
+	if p.on = on; on {
 		p.version, p.on = packVersion(rv)
 	}
 }
@@ -118,13 +122,14 @@ func (p *passed) by(s *decode.Sight, x *index) bool {
 	return true
 }
 
-// take returns what the state is to hear of it, or nil.
-func (p *passed) take() input {
+// take returns what the state is to hear of it, or nil, and how many events that
+// stands for.
+func (p *passed) take() (in input, events int) {
 	if p.events == 0 {
-		return nil
+		return nil, 0
 	}
-	p.events = 0
-	return frame{passedFrame, strconv.FormatUint(p.version, 10)}
+	events, p.events = p.events, 0
+	return frame{passedFrame, strconv.FormatUint(p.version, 10)}, events
 }
 
 // number is packVersion for what is not a string.

@@ -31,6 +31,7 @@ type connection struct {
 	events   <-chan watch.Event      // of the watch, or read ahead; nil if they are in frames
 	frames   *frames                 // of a watch of NewClient, else nil
 	waiting  []arrival               // that came from there, and are to be received first
+	ahead    bool                    // what comes is for waiting
 	passed   passed                  // by frames
 	gone     chan struct{}           // ends reading ahead; nil without it
 	cancel   context.CancelCauseFunc // of the watch; nil for one that is shared
@@ -112,7 +113,8 @@ func (c *connection) poll() input {
 	if !ok {
 		ev, ok, over = c.fetch()
 	}
-	if in := c.passed.take(); in != nil {
+	if in, events := c.passed.take(); in != nil {
+		c.total += events
 		if ok { // it comes after them
 			c.waiting = slices.Insert(c.waiting, 0, ev)
 		}

@@ -195,9 +195,7 @@ func (l *lane) act(ctx context.Context, s state) input {
 		}
 		return l.conn.receive(ctx, markerPatience)
 	case streaming:
-		if l.floors == nil && l.options.Trace.FrameReceived == nil && !s.partial && !s.unversioned {
-			l.conn.passed.from(s.rv)
-		}
+		l.conn.passed.from(s.rv, l.floors == nil && l.options.Trace.FrameReceived == nil && !s.partial && !s.unversioned)
 		return l.conn.receive(ctx, l.options.IdleTimeout)
 	case probing:
 		return l.probe(ctx)

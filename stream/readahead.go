@@ -46,6 +46,8 @@ func (c *connection) next() (arrival, bool) {
 // come returns the objects of ADDED and MODIFIED that have come and have not been
 // received, up to what can't be read: what follows that will not be told.
 func (c *connection) come() []object {
+	c.ahead = true
+	defer func() { c.ahead = false }()
 	for len(c.waiting) < readAhead {
 		ev, ok, _ := c.fetch()
 		if !ok {

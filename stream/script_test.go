@@ -189,9 +189,15 @@ func watch(frames ...string) answer {
 	}
 }
 
+// watchEvent is written in the order of an API server.
+type watchEvent struct {
+	Type   string `json:"type"`
+	Object any    `json:"object"`
+}
+
 // watchObject answers with one frame and stays open.
 func watchObject(kind string, o map[string]any) answer {
-	b, err := json.Marshal(map[string]any{"type": kind, "object": o})
+	b, err := json.Marshal(watchEvent{kind, o})
 	if err != nil {
 		panic(err)
 	}
@@ -236,7 +242,7 @@ func writeFrame(ctx context.Context, w *io.PipeWriter, f string) bool {
 	default:
 		frame = object(rest)
 	}
-	b, err := json.Marshal(map[string]any{"type": kind, "object": frame})
+	b, err := json.Marshal(watchEvent{kind, frame})
 	if err != nil {
 		panic(err)
 	}

@@ -56,7 +56,7 @@ func (s streaming) frame(in frame) (state, []output) {
 		s.unversioned = true
 		return s, []output{tellFrame{partial: s.partial}}
 	case notAfter(in.rv, s.rv):
-		if in.kind.isBookmark() {
+		if in.kind.isBookmark() || in.kind == passedFrame {
 			return s, nil
 		}
 		return s, []output{tellFrame{old: true, partial: s.partial}}

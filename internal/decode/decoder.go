@@ -28,7 +28,8 @@ type Decoder struct {
 	depth int
 
 	drop    *pruned
-	kind    kind // that was found to be usual last
+	meta    *pruned // of the metadata that a Sight shows
+	kind    kind    // that was found to be usual last
 	strings table
 	numbers table
 
@@ -37,7 +38,8 @@ type Decoder struct {
 	sight   Sight
 	block   strings.Builder
 	used    int // bytes of strings of the object
-	expect  int // ... of the last one
+	last    int // ... of the last one
+	expect  int // ... of it, or the one before, whichever had less
 }
 
 const (
@@ -50,7 +52,7 @@ const (
 
 // New returns a Decoder.
 func New(o Options) *Decoder {
-	return &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces), drop: prune(o)}
+	return &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces), drop: prune(o), meta: pruneMetadata(o)}
 }
 
 // Object decodes one object, with nothing but white space around it.
@@ -81,7 +83,9 @@ func (d *Decoder) end(i int) error {
 // finish is the end of an object: the next one has strings of its own.
 func (d *Decoder) finish() {
 	d.block = strings.Builder{}
-	d.expect, d.used = d.used+d.used/8, 0
+	d.expect = min(d.used, d.last)
+	d.expect += d.expect / 8
+	d.last, d.used = d.used, 0
 }
 
 // fail keeps the first error and returns a position that says that there is one.

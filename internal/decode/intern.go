@@ -28,6 +28,18 @@ type entry struct {
 
 const mostCredit = 15
 
+// hint says how many keys an object probably has that is under the key of the
+// entry, which may be nil, if its text has at most so many bytes. It says so once: an
+// object within that one under the same key need not be like it.
+func (e *entry) hint(bytes int) int {
+	if e == nil {
+		return 0
+	}
+	n := min(int(e.size), bytes/4) // "":0, is the shortest
+	e.size = 0
+	return n
+}
+
 func newTable(size int) table { return table{make([]entry, size)} }
 
 // find returns the place of a text, which is not empty, and what wants needs.

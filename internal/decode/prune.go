@@ -21,6 +21,17 @@ func prune(o Options) *pruned {
 	return root
 }
 
+// pruneMetadata is what is left out of the metadata alone, and the managedFields.
+func pruneMetadata(o Options) *pruned {
+	p := &pruned{keys: map[string]*pruned{"managedFields": nil}}
+	for _, path := range o.Drop {
+		if path[0] == "metadata" && len(path) > 1 {
+			p.add(path[1:])
+		}
+	}
+	return p
+}
+
 func (p *pruned) add(path []string) {
 	below, ok := p.keys[path[0]]
 	switch {

@@ -220,6 +220,9 @@ func (s *Sight) GetLabels() map[string]string {
 	if s.d == nil {
 		return nil
 	}
+	if _, some := s.d.meta.keys["labels"]; some {
+		return s.object().GetLabels()
+	}
 	if s.labels == nil && s.next > 0 {
 		s.d.begin(s.line)
 		if !s.lookOn(s.d, func() bool { return s.labels != nil }) {
@@ -275,15 +278,13 @@ func (s *Sight) GetAnnotations() map[string]string           { return s.object()
 func (s *Sight) GetFinalizers() []string                     { return s.object().GetFinalizers() }
 func (s *Sight) GetOwnerReferences() []metav1.OwnerReference { return s.object().GetOwnerReferences() }
 
-var noManagedFields = prune(Options{Drop: [][]string{{"managedFields"}}})
-
-// object has all of the metadata but the managedFields.
+// object has all of the metadata but the managedFields, and what is dropped.
 func (s *Sight) object() *unstructured.Unstructured {
 	if s.whole == nil {
 		s.whole = &unstructured.Unstructured{Object: map[string]any{}}
 		if s.d != nil {
 			s.d.begin(s.line[s.metadata:])
-			m, i := s.d.object(0, noManagedFields, nil)
+			m, i := s.d.object(0, s.d.meta, nil)
 			if s.d.end(i) != nil {
 				s.broken = true
 			} else {

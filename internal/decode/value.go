@@ -47,8 +47,8 @@ func (d *Decoder) object(i int, p *pruned, under *entry) (map[string]any, int) {
 		return map[string]any{}, i + 1
 	}
 	var m map[string]any
-	if under != nil && under.size > 8 { // a small map has room for 8 by itself
-		m = make(map[string]any, under.size)
+	if size := under.hint(len(d.data) - i); size > 8 { // a small map has room for 8 by itself
+		m = make(map[string]any, size)
 	} else {
 		m = map[string]any{}
 	}

@@ -21,8 +21,14 @@ type frame struct {
 	rev    int64          // of the change that it tells; 0 for others
 }
 
+// event is written in the order of an API server.
+type event struct {
+	Type   watch.EventType `json:"type"`
+	Object any             `json:"object"`
+}
+
 func (fr frame) encode() []byte {
-	data, err := json.Marshal(map[string]any{"type": fr.kind, "object": fr.object})
+	data, err := json.Marshal(event{fr.kind, fr.object})
 	if err != nil {
 		panic(err) // see writeJSON
 	}
@@ -177,7 +183,7 @@ func (w *watcher) replay(n int) error {
 }
 
 func (w *watcher) sendError(err error) error {
-	data, marshalErr := json.Marshal(map[string]any{"type": watch.Error, "object": statusOf(err)})
+	data, marshalErr := json.Marshal(event{watch.Error, statusOf(err)})
 	if marshalErr != nil {
 		panic(marshalErr)
 	}
