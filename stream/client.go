@@ -37,6 +37,10 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 	}
 	c := dynamic.ConfigFor(cfg)
 	c.Timeout = 0
+	c.AcceptContentTypes = "application/json" // and not CBOR, whose decoder is client-go's
+	if o.Compression {
+		c.DisableCompression = false
+	}
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next, o.Compression} })
 	codecs, err := o.codecs(c.NegotiatedSerializer)
 	if err != nil {

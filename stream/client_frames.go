@@ -22,17 +22,18 @@ type frames struct {
 	pipe *pipe
 	crew *crew // nil without workers
 
-	dec    *decode.Decoder // while there is something to decode
-	events []watch.Event   // that are decoded
-	picker picker          // nil where every object is to be built
-	data   []byte          // that is not
-	taken  []byte          // what data is the rest of, if it is to be used again
-	frame  decode.Frame    // that data begins with, as far as looked at
-	looked int
-	usual  int  // events in a row that were written like those of other servers
-	passed bool // something was passed by since next was called
-	over   bool // there is nothing more than data
-	err    error
+	dec     *decode.Decoder // while there is something to decode
+	events  []watch.Event   // that are decoded
+	picker  picker          // nil where every object is to be built
+	data    []byte          // that is not
+	taken   []byte          // what data is the rest of, if it is to be used again
+	frame   decode.Frame    // that data begins with, as far as looked at
+	looked  int
+	lines   int  // events that were a line each
+	ordered int  // events whose metadata were in the usual order, if all were
+	passed  bool // something was passed by since next was called
+	over    bool // there is nothing more than data
+	err     error
 }
 
 func newFrames(from *decoders, p *pipe, workers int) *frames {
@@ -100,6 +101,9 @@ func (f *frames) take() bool {
 	}
 	data, over, err := f.pipe.take(f.taken)
 	if len(data) == 0 && !over {
+		if cap(f.taken) > mostIdle {
+			f.taken = nil
+		}
 		return false
 	}
 	f.taken = nil // the pipe has it
@@ -135,8 +139,8 @@ func (f *frames) decode() (arrival, bool) {
 		}
 	}
 	n := f.frame.End(f.data[f.looked:])
-	if n < 0 && isGarbage(f.data) {
-		// That is for client-go to say, and at once.
+	if n < 0 && isGarbage(f.data) && len(f.data) >= 2*f.looked {
+		// That is for client-go to say, and at once (but not for every byte of it).
 		if _, err := f.from.fallBack(f.data, errMore); !errors.Is(err, errMore) {
 			return arrival{Event: f.end(err)}, true
 		}

@@ -26,8 +26,8 @@ const (
 	passBy                      // nothing: all that there is to know of it has been noted
 )
 
-// usualAfter is how many events tell what a server does (decode.Decoder.Sight).
-const usualAfter = 32
+// sureAfter is how many events tell what a server does (decode.Decoder.Sight).
+const sureAfter = 32
 
 // pickEvent decodes the frame that data begins with, as picker says. It returns
 // false if it has to be decoded in any case.
@@ -35,12 +35,16 @@ func (f *frames) pickEvent() (ev arrival, ok bool) {
 	if f.picker == nil {
 		return ev, false
 	}
-	sight, end := f.dec.Sight(f.data, f.usual >= usualAfter)
+	sight, end := f.dec.Sight(f.data, f.lines >= sureAfter, f.ordered >= sureAfter)
 	if sight == nil || end > biggestFrame {
 		return ev, false
 	}
-	if f.usual++; !sight.Usual() {
-		f.usual = math.MinInt
+	f.lines++
+	switch usual, unusual := sight.Order(); {
+	case unusual:
+		f.ordered = math.MinInt // never any more
+	case usual:
+		f.ordered++
 	}
 	defer sight.Forget()
 	picked := f.picker(sight)

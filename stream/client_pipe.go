@@ -12,6 +12,8 @@ const (
 	// leastRead and mostRead bound what is read at once: an idle watch has a small
 	// buffer, a busy one few system calls.
 	leastRead, mostRead = 4 << 10, 64 << 10
+	// mostIdle is what a watch keeps of each of its buffers when nothing has come.
+	mostIdle = 16 << 10
 	// mostAhead is how much may have been read of what nobody has taken yet.
 	mostAhead = 128 << 10
 	// biggestFrame is what client-go takes (streaming.NewDecoder).
@@ -28,7 +30,6 @@ type pipe struct {
 	complete int    // up to the end of its last frame
 	frame    decode.Frame
 	looked   int  // where frame has got to, from complete on
-	small    int  // times in a row that little was taken
 	stopped  bool // by who takes
 	over     bool // by who reads
 	err      error
@@ -43,10 +44,9 @@ func newPipe() *pipe {
 
 // fill reads until the end.
 func (p *pipe) fill(r io.Reader) {
-	b := readBuffer{bytes: make([]byte, leastRead)}
-	for {
-		n, err := r.Read(b.bytes)
-		p.add(b.bytes[:n])
+	small := make([]byte, leastRead)
+	for full := false; ; {
+		err := p.read(r, small, &full)
 		if err == nil && !p.await() {
 			err = io.EOF
 		}
@@ -54,27 +54,24 @@ func (p *pipe) fill(r io.Reader) {
 			p.finish(err)
 			return
 		}
-		b.fit(n)
 	}
 }
 
-// readBuffer is as large as what comes at once.
-type readBuffer struct {
-	bytes []byte
-	small int // reads in a row that would not have needed half of it
-}
+// bigBuffers are for watches whose small ones were full.
+var bigBuffers = sync.Pool{New: func() any { b := make([]byte, mostRead); return &b }}
 
-func (b *readBuffer) fit(n int) {
-	size := len(b.bytes)
-	if b.small++; n > size/4 {
-		b.small = 0
+// read reads once. full says whether the last time there was as much as there was
+// room for.
+func (p *pipe) read(r io.Reader, buf []byte, full *bool) error {
+	if *full {
+		big := bigBuffers.Get().(*[]byte)
+		defer bigBuffers.Put(big)
+		buf = *big
 	}
-	switch {
-	case n == size && size < mostRead:
-		b.bytes = make([]byte, 2*size)
-	case b.small > 100 && size > leastRead:
-		*b = readBuffer{bytes: make([]byte, size/2)}
-	}
+	n, err := r.Read(buf)
+	*full = n == len(buf)
+	p.add(buf[:n])
+	return err
 }
 
 // add appends what has been read.
@@ -105,6 +102,10 @@ func (p *pipe) look() {
 			break
 		}
 		p.ends(p.looked + n)
+	}
+	if !p.frame.Begun() { // white space, that nobody need keep
+		p.ends(len(p.data))
+		return
 	}
 	rest := p.data[p.complete:]
 	if len(rest) > biggestFrame || isGarbage(rest) {
@@ -162,13 +163,8 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	defer p.mu.Unlock()
 	n, over, err := p.offer()
 	if n == 0 {
+		p.shrink()
 		return nil, over, err
-	}
-	if p.small++; n > cap(spare)/8 {
-		p.small = 0
-	}
-	if p.small > 100 && cap(spare) > mostRead {
-		spare = nil // from a busier time
 	}
 	end := p.begin + n
 	data = p.data[p.begin:end]
@@ -178,12 +174,22 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	return data, over, err
 }
 
+// shrink lets go of a large buffer when there is nothing in it.
+func (p *pipe) shrink() {
+	if p.begin == len(p.data) && cap(p.data) > mostIdle {
+		p.data, p.begin, p.complete, p.looked = nil, 0, 0, 0
+	}
+}
+
 // cut is take for one of many: it takes one frame, or as many as are on lines of
 // their own within so many bytes, and appends them to data.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, over, err := p.offer()
+	if n == 0 {
+		p.shrink()
+	}
 	offered := p.data[p.begin : p.begin+n]
 	if n > most && !over {
 		i := bytes.LastIndexByte(offered[:most], '\n')

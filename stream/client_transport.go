@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"strconv"
 )
@@ -48,6 +50,13 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp.Header.Del("Retry-After")
 	}
+	if plain && resp.Body != nil && resp.Header.Get("Content-Encoding") == "gzip" {
+		// It was asked not to. Go's transport undoes this only where it asked for it.
+		resp.Body = &inflatedBody{ReadCloser: resp.Body}
+		resp.Header.Del("Content-Encoding")
+		resp.Header.Del("Content-Length")
+		resp.ContentLength, resp.Uncompressed = -1, true
+	}
 	if tapped != nil && resp.Body != nil {
 		resp.Body = tappedBody{resp.Body, tapped}
 	}
@@ -55,3 +64,21 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// inflatedBody is a body without its compression. It reads nothing before it is
+// read: the header of a watch may come with its first event.
+type inflatedBody struct {
+	io.ReadCloser
+	inflated *gzip.Reader
+	err      error
+}
+
+func (b *inflatedBody) Read(p []byte) (int, error) {
+	if b.inflated == nil && b.err == nil {
+		b.inflated, b.err = gzip.NewReader(b.ReadCloser)
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.inflated.Read(p)
+}

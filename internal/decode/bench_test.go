@@ -39,7 +39,7 @@ func BenchmarkSight(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if s, _ := d.Sight(data, lines); s == nil {
+				if s, _ := d.Sight(data, lines, lines); s == nil {
 					b.Fatal("not seen")
 				}
 			}

@@ -48,6 +48,8 @@ const (
 	deepest = 500
 	// biggestBlock bounds what a string keeps in memory besides itself.
 	biggestBlock = 4 << 10
+	// mostItems and mostScratch are kept from one object to the next.
+	mostItems, mostScratch = 1 << 10, 16 << 10
 )
 
 // New returns a Decoder.
@@ -71,12 +73,17 @@ func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
 func (d *Decoder) end(i int) error {
 	d.data = nil
 	d.finish()
+	clear(d.items) // of what could not be read to its end
+	d.items = d.items[:0]
+	if cap(d.items) > mostItems {
+		d.items = nil
+	}
+	if cap(d.scratch) > mostScratch {
+		d.scratch = nil
+	}
 	if i >= 0 {
 		return nil
 	}
-	// What had been read of it by then.
-	clear(d.items)
-	d.items = d.items[:0]
 	return d.err
 }
 

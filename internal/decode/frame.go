@@ -10,6 +10,9 @@ type Frame struct {
 	begun   bool
 }
 
+// Begun says whether something else than white space has come of the frame.
+func (f *Frame) Begun() bool { return f.begun }
+
 // End returns where the frame ends that has begun in data, or with it, and makes
 // ready for the next one. It is negative if it does not end there.
 func (f *Frame) End(data []byte) int {

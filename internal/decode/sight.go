@@ -24,8 +24,9 @@ type Sight struct {
 	labels   []byte
 	whole    *unstructured.Unstructured // once it was wanted
 	broken   bool
-	hasty    bool // the order of the keys is the usual one
-	unusual  bool // it is not
+	hasty    bool // the keys are known to be in the usual order
+	usual    bool // they were, and there were managedFields
+	unusual  bool // they were not
 
 	namespace, name, uid, version []byte
 }
@@ -34,18 +35,18 @@ type Sight struct {
 // is. It returns nil if it is no change of an object, not as usual, or perhaps not
 // all that is on the line or not all on it: then it has to be decoded.
 //
-// If usual is set it is known that whoever sends it has one event on a line, and
-// writes metadata like others do, with the namespace before the last of name, uid
-// and resourceVersion, and the managedFields last if they are not before those: then
-// less has to be looked at.
-func (d *Decoder) Sight(data []byte, usual bool) (*Sight, int) {
+// If lines is set it is known that whoever sends it has one event on a line. If
+// hasty is set it is known that they have metadata in the order of a Go struct, the
+// namespace before the last of name, uid and resourceVersion, and the managedFields
+// after all else. Then less has to be looked at.
+func (d *Decoder) Sight(data []byte, lines, hasty bool) (*Sight, int) {
 	end := bytes.IndexByte(data, '\n')
-	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !usual && !d.isWhole(data[:end]) {
+	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !lines && !d.isWhole(data[:end]) {
 		return nil, 0
 	}
 	d.begin(data[:end])
 	s := &d.sight
-	*s = Sight{d: d, line: data[:end], hasty: usual}
+	*s = Sight{d: d, line: data[:end], hasty: hasty}
 	ok := s.look(d)
 	d.data = nil
 	if !ok || len(s.name) == 0 || len(s.version) == 0 {
@@ -126,6 +127,7 @@ func (s *Sight) lookOn(d *Decoder, enough func() bool) bool {
 		}
 	}
 	s.next = 0
+	s.usual = last && !s.unusual
 	return i >= 0
 }
 
@@ -186,9 +188,9 @@ func (d *Decoder) pass(i int) int {
 	return -1
 }
 
-// Usual says whether whoever sent this may be expected to do so again as Sight's
-// usual says.
-func (s *Sight) Usual() bool { return !s.unusual }
+// Order says whether the metadata was seen to be in the order that Sight's hasty
+// speaks of, or not to be.
+func (s *Sight) Order() (usual, unusual bool) { return s.usual, s.unusual }
 
 func (s *Sight) Type() watch.EventType { return s.kind }
 

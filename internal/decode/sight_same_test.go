@@ -60,20 +60,20 @@ func sameSight(t *testing.T, d *decode.Decoder, why string, line []byte) bool {
 	if !ok {
 		return false
 	}
-	s, n := d.Sight(append(line, '\n'), false)
+	s, n := d.Sight(append(line, '\n'), false, false)
 	if s == nil {
 		return false
 	}
 	if n != len(line)+1 {
 		t.Errorf("%s: the line has %d bytes, not %d", why, len(line)+1, n)
 	}
-	usual := s.Usual()
+	_, unusual := s.Order()
 	if !sameAsSeen(t, why, s, kind, u) {
 		return false
 	}
-	if s, _ = d.Sight(append(line, '\n'), true); s == nil {
+	if s, _ = d.Sight(append(line, '\n'), true, true); s == nil {
 		t.Errorf("%s: nothing was seen in haste", why)
-	} else if usual && !sameAsSeen(t, why+", in haste", s, kind, u) {
+	} else if !unusual && !sameAsSeen(t, why+", in haste", s, kind, u) {
 		t.Errorf("%s: broken in haste", why)
 	}
 	return true
@@ -209,7 +209,7 @@ func TestSightOfMore(t *testing.T) {
 	}
 	for _, tt := range tests {
 		d := decode.New(decode.Options{})
-		if s, _ := d.Sight([]byte(tt.data), false); (s != nil) != tt.seen {
+		if s, _ := d.Sight([]byte(tt.data), false, false); (s != nil) != tt.seen {
 			t.Errorf("%s: seen: %v, want %v", tt.why, s != nil, tt.seen)
 		}
 	}
@@ -219,20 +219,20 @@ func TestSightOfMore(t *testing.T) {
 func TestUnusualSight(t *testing.T) {
 	const begin, end = `{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"7"`, "}}}\n"
 	for _, tt := range []struct {
-		why, metadata string
-		usual         bool
+		why, metadata  string
+		usual, unusual bool
 	}{
-		{"nothing follows them", `,"labels":{"a":"b"},"managedFields":[{}]`, true},
-		{"none", `,"labels":{"a":"b"}`, true},
-		{"the namespace comes late", `,"namespace":"n","labels":{"a":"b"}`, false},
-		{"labels do", `,"managedFields":[{}],"labels":{"a":"b"}`, false},
+		{"nothing follows them", `,"labels":{"a":"b"},"managedFields":[{}]`, true, false},
+		{"none: they prove nothing", `,"labels":{"a":"b"}`, false, false},
+		{"the namespace comes late", `,"namespace":"n","labels":{"a":"b"}`, false, true},
+		{"labels do", `,"managedFields":[{}],"labels":{"a":"b"}`, false, true},
 	} {
-		s, _ := decode.New(decode.Options{}).Sight([]byte(begin+tt.metadata+end), false)
+		s, _ := decode.New(decode.Options{}).Sight([]byte(begin+tt.metadata+end), false, false)
 		if s == nil {
 			t.Fatalf("%s: not seen", tt.why)
 		}
-		if s.Usual() != tt.usual || s.GetLabels()["a"] != "b" {
-			t.Errorf("%s: usual: %v, want %v; labels: %v", tt.why, s.Usual(), tt.usual, s.GetLabels())
+		if usual, unusual := s.Order(); usual != tt.usual || unusual != tt.unusual || s.GetLabels()["a"] != "b" {
+			t.Errorf("%s: usual: %v, want %v; unusual: %v, want %v; labels: %v", tt.why, usual, tt.usual, unusual, tt.unusual, s.GetLabels())
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestUnusualSight(t *testing.T) {
 // TestForgottenSight: who keeps one against the rules sees nothing of the next
 // object.
 func TestForgottenSight(t *testing.T) {
-	s, _ := decode.New(decode.Options{}).Sight([]byte(`{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7","labels":{"a":"b"}}}}`+"\n"), false)
+	s, _ := decode.New(decode.Options{}).Sight([]byte(`{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7","labels":{"a":"b"}}}}`+"\n"), false, false)
 	if s == nil || s.GetName() != "a" {
 		t.Fatal("it was not looked at")
 	}
