@@ -243,7 +243,7 @@ func TestSelectThenSilence(t *testing.T) {
 			{"watch 5", watch("raw "+raw, "wait 5s", "raw "+widgetEvent("MODIFIED", "h", "3000", `"c":"blue"`), "open")},
 			{"probe", list("3000", "")}, {"watch 3000", watch("ERROR 410 Expired")}, {"list", list("4000", "")}, {"watch 4000", watch("open")}}
 	})
-	if d := cmp.Diff(want, got); d != "" || !strings.Contains(strings.Join(got, "\n"), "GAP expired 3000..4000") {
+	if d := cmp.Diff(want, got); d != "" || !strings.Contains(strings.Join(got, "\n"), "GAP expired from 3000 to 4000") {
 		t.Errorf("%q %s", got, d)
 	}
 }
