@@ -17,15 +17,18 @@ type ClientOptions struct {
 	// into a list. What tells objects apart can't be left out: apiVersion, kind,
 	// metadata, and of that name, namespace, uid and resourceVersion.
 	//
-	// An object that lacks a part must not be sent back with Update, which would
-	// delete that part.
+	// Options.Select does not see it either. An object that lacks a part must not be
+	// sent back with Update, which would delete that part.
 	Drop [][]string
 	// DecodeWorkers is how many goroutines decode the events of one watch. Their order
-	// stays what it was. Zero means 1. More pay where one watch is so busy that one
-	// core does not keep up with it.
+	// stays what it was. Zero means 1, and that it is whoever receives the events. More
+	// pay where one watch is so busy that one core does not keep up with it. Each watch
+	// has so many goroutines then, and up to twice as many pieces of 16 KiB, or of one
+	// event, read ahead.
 	DecodeWorkers int
-	// Compression asks the server to compress what it sends with gzip. That takes a
-	// multiple of the time of decoding, on both sides, so it is for a slow network.
+	// Compression asks the server to compress what it sends with gzip, as client-go
+	// does. Inflating alone takes half as long as decoding (10 us for an event of 2.8
+	// KB), and the server has to deflate for each watch, so it is for a slow network.
 	Compression bool
 }
 
