@@ -101,9 +101,7 @@ func (f *frames) take() bool {
 	}
 	data, over, err := f.pipe.take(f.taken)
 	if len(data) == 0 && !over {
-		if cap(f.taken) > mostIdle {
-			f.taken = nil
-		}
+		f.taken = dropPiece(f.taken)
 		return false
 	}
 	f.taken = nil // the pipe has it

@@ -60,6 +60,30 @@ func (p *pipe) fill(r io.Reader) {
 // bigBuffers are for watches whose small ones were full.
 var bigBuffers = sync.Pool{New: func() any { b := make([]byte, mostRead); return &b }}
 
+// pieces are buffers for what waits, of watches that are busy.
+var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*mostAhead); return &b }}
+
+// appendPiece is append, to a small buffer, or to one of pieces.
+func appendPiece(data, more []byte) []byte {
+	n := len(data) + len(more)
+	if n <= cap(data) || n <= mostIdle || n > 2*mostAhead {
+		return append(data, more...)
+	}
+	piece := *pieces.Get().(*[]byte)
+	return append(append(piece[:0], data...), more...)
+}
+
+// dropPiece returns the buffer without what was in it, if it is a small one.
+func dropPiece(data []byte) []byte {
+	if cap(data) <= mostIdle {
+		return data[:0]
+	}
+	if data = data[:0]; cap(data) == 2*mostAhead {
+		pieces.Put(&data)
+	}
+	return nil
+}
+
 // read reads once. full says whether the last time there was as much as there was
 // room for.
 func (p *pipe) read(r io.Reader, buf []byte, full *bool) error {
@@ -82,7 +106,7 @@ func (p *pipe) add(read []byte) {
 		p.data = p.data[:copy(p.data, p.data[p.begin:])]
 		p.complete, p.looked, p.begin = p.complete-p.begin, p.looked-p.begin, 0
 	}
-	p.data = append(p.data, read...)
+	p.data = appendPiece(p.data, read)
 	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
 		p.ends(len(p.data) - len(read) + i + 1)
 	}
@@ -168,7 +192,7 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	}
 	end := p.begin + n
 	data = p.data[p.begin:end]
-	p.data = append(spare[:0], p.data[end:]...)
+	p.data = appendPiece(spare[:0], p.data[end:])
 	p.complete, p.looked, p.begin = max(p.complete-end, 0), max(p.looked-end, 0), 0
 	p.taken()
 	return data, over, err
@@ -176,8 +200,8 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 
 // shrink lets go of a large buffer when there is nothing in it.
 func (p *pipe) shrink() {
-	if p.begin == len(p.data) && cap(p.data) > mostIdle {
-		p.data, p.begin, p.complete, p.looked = nil, 0, 0, 0
+	if p.begin == len(p.data) {
+		p.data, p.begin, p.complete, p.looked = dropPiece(p.data), 0, 0, 0
 	}
 }
 
