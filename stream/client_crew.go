@@ -14,6 +14,8 @@ type crew struct {
 	pipe  *pipe
 	ready chan struct{} // has one when there may be something to take
 
+	working sync.WaitGroup
+
 	mu      sync.Mutex // held while something is taken from the pipe, so that batches keep its order
 	room    *sync.Cond
 	batches []*batch // in order
@@ -40,7 +42,7 @@ func newCrew(from *decoders, p *pipe, workers int) *crew {
 	c := &crew{from: from, pipe: p, ready: make(chan struct{}, 1), most: 2 * workers}
 	c.room = sync.NewCond(&c.mu)
 	for range workers {
-		go c.work()
+		c.working.Go(c.work)
 	}
 	return c
 }
@@ -133,10 +135,12 @@ func (c *crew) reuse(data []byte) {
 	}
 }
 
-// stop lets the workers go: the pipe has been stopped.
+// stop ends the workers: the pipe has been stopped.
 func (c *crew) stop() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.over = true
 	c.room.Broadcast()
+	c.mu.Unlock()
+	wake(c.pipe.ready)
+	c.working.Wait()
 }

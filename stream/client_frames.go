@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -197,13 +198,7 @@ func (f *frames) end(err error) watch.Event {
 	f.events, f.data, f.taken, f.looked = nil, nil, nil, 0
 	f.over, f.err = true, io.EOF
 	f.pipe.stop()
-	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(errDecoding{err})}
-}
-
-type errDecoding struct{ error }
-
-func (e errDecoding) Error() string {
-	return "unable to decode an event from the watch stream: " + e.error.Error()
+	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(fmt.Errorf("unable to decode an event from the watch stream: %w", err))}
 }
 
 // stop lets everybody go who works for the watch.

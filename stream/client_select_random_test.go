@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	selectSeeds = flag.Uint64("select-seeds", 400, "how many seeds TestSelectsTheSame plays")
+	selectSeeds = flag.Uint64("select-seeds", 150, "how many seeds TestSelectsTheSame plays")
 	selectSeed  = flag.Uint64("select-seed", 0, "the first seed of TestSelectsTheSame; with -select-seeds 1 it replays one")
 )
 

@@ -97,8 +97,12 @@ func (w *plainWatch) Stop() {
 }
 
 func (w *plainWatch) receive() {
-	defer close(w.events)
-	defer w.Stop()
+	defer func() {
+		w.Stop()
+		for range w.direct.ResultChan() { // until client-go's goroutine has ended
+		}
+		close(w.events)
+	}()
 	for {
 		ev, ok, over := w.direct.frames.next()
 		switch {
