@@ -99,6 +99,16 @@ func TestSelectTellsWholeObjects(t *testing.T) {
 	}
 }
 
+// TestSelectAndRepeatedLabels: what could not be seen without decoding is no answer.
+func TestSelectAndRepeatedLabels(t *testing.T) {
+	want, got := bothTell(t, stream.Options{Select: isRed}, nil, false, func() []exchange {
+		return []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", `"c":"blue","c":"red"`), "open")}}
+	})
+	if d := cmp.Diff(want, got); d != "" || !strings.Contains(strings.Join(got, "\n"), "ADDED") {
+		t.Errorf("%q %s", got, d)
+	}
+}
+
 // TestSelectAndOldVersions: an event of the past passes nothing by.
 func TestSelectAndOldVersions(t *testing.T) {
 	want, got := bothTell(t, stream.Options{Select: isRed}, nil, false, func() []exchange {

@@ -59,6 +59,9 @@ const (
 
 func (k frameKind) isBookmark() bool { return k == bookmarkFrame || k == markerFrame }
 
+// isOfObject says whether the frame has an object to tell of.
+func (k frameKind) isOfObject() bool { return k == addedFrame || k == changedFrame }
+
 // output is something to tell, or to remember, in order.
 type output interface{ isOutput() }
 

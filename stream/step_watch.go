@@ -50,13 +50,13 @@ func (s streaming) frame(in frame) (state, []output) {
 	switch {
 	case !follows(in.rv, s.rv):
 		// Nothing can be resumed at that, so the cursor stays, and is stale.
-		if in.kind.isBookmark() {
+		if !in.kind.isOfObject() {
 			return s, nil
 		}
 		s.unversioned = true
 		return s, []output{tellFrame{partial: s.partial}}
 	case notAfter(in.rv, s.rv):
-		if in.kind.isBookmark() || in.kind == passedFrame {
+		if !in.kind.isOfObject() {
 			return s, nil
 		}
 		return s, []output{tellFrame{old: true, partial: s.partial}}

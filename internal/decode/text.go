@@ -132,7 +132,7 @@ func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	return utf8.AppendRune(out, r), i, true
 }
 
-// unit is the UTF-16 code unit that is written \uXXXX at i, if one is.
+// unit is the UTF-16 code unit that is escaped at i with four digits, if one is.
 func unit(s []byte, i int) (rune, bool) {
 	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
 		return 0, false
