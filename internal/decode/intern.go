@@ -22,6 +22,8 @@ type entry struct {
 	hash   uint32 // of whoever was refused last
 	credit uint8
 	size   uint8 // of the object that was under this key last
+	short  uint8 // the length of a short text
+	words  words // of it
 	text   string
 	boxed  any
 }
@@ -44,7 +46,16 @@ func newTable(size int) table { return table{make([]entry, size)} }
 
 // find returns the place of a text, which is not empty, and what wants needs.
 func (t *table) find(text []byte) (*entry, uint32) {
-	h := hash(text)
+	if len(text) <= mostWords {
+		return t.at(wordsOf(text), len(text))
+	}
+	return t.place(hash(text))
+}
+
+// at is find for a short text.
+func (t *table) at(w words, n int) (*entry, uint32) { return t.place(w.hash(n)) }
+
+func (t *table) place(h uint64) (*entry, uint32) {
 	return &t.entries[h&uint64(len(t.entries)-1)], uint32(h >> 32)
 }
 
@@ -53,10 +64,23 @@ func (e *entry) has(text []byte) bool {
 	if e.boxed == nil || e.text != string(text) {
 		return false
 	}
+	e.asked()
+	return true
+}
+
+// is is has for a short text.
+func (e *entry) is(w words, n int) bool {
+	if e.words != w || int(e.short) != n {
+		return false
+	}
+	e.asked()
+	return true
+}
+
+func (e *entry) asked() {
 	if e.credit < mostCredit {
 		e.credit++
 	}
-	return true
 }
 
 // wants says whether the place is to be given to a text that it does not have.
@@ -72,20 +96,16 @@ func (e *entry) wants(hash uint32) bool {
 	return true
 }
 
-// hash need not be good against an enemy: who collides is not interned.
-func hash(b []byte) uint64 {
-	var x, y uint64
-	switch n := len(b); {
-	case n >= 8:
-		x, y = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
-		if n > 16 {
-			y ^= bits.RotateLeft64(binary.LittleEndian.Uint64(b[n/2-4:]), 23)
-		}
-	case n >= 4:
-		x, y = uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[n-4:]))
-	default:
-		x = uint64(b[0]) | uint64(b[n/2])<<8 | uint64(b[n-1])<<16
+// give gives the place to a text that stands for v.
+func (e *entry) give(text string, v any) {
+	*e = entry{text: text, boxed: v}
+	if len(text) <= mostWords {
+		e.words, e.short = wordsOf([]byte(text)), uint8(len(text))
 	}
-	top, low := bits.Mul64(x^0x9e3779b97f4a7c15, y^0xc2b2ae3d27d4eb4f^uint64(len(b))<<56)
-	return top ^ low
+}
+
+// hash is for texts that have more than mostWords.
+func hash(b []byte) uint64 {
+	n := len(b)
+	return mix(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])^bits.RotateLeft64(binary.LittleEndian.Uint64(b[n/2-4:]), 23), n)
 }

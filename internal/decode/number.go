@@ -20,7 +20,7 @@ func (d *Decoder) number(i int) (any, int) {
 	}
 	v, end := d.parsed(token, float, end)
 	if v != nil && e.wants(h) {
-		*e = entry{text: string(token), boxed: v}
+		e.give(string(token), v)
 	}
 	return v, end
 }

@@ -5,6 +5,13 @@ import "strings"
 // stringKey returns the string whose content begins at i, where it is interned, if
 // it is, and where what follows it is.
 func (d *Decoder) stringKey(i int) (string, *entry, int) {
+	if w, n := d.short(i); n > 0 {
+		e, h := d.strings.at(w, n)
+		if !e.is(w, n) && !d.admit(e, h, d.data[i:i+n]) {
+			return d.own(d.data[i : i+n]), nil, i + n + 1
+		}
+		return e.text, e, i + n + 1
+	}
 	s, end := d.content(i)
 	if end < 0 {
 		return "", nil, end
@@ -21,6 +28,13 @@ func (d *Decoder) stringKey(i int) (string, *entry, int) {
 
 // stringValue is stringKey for a value.
 func (d *Decoder) stringValue(i int) (any, int) {
+	if w, n := d.short(i); n > 0 {
+		e, h := d.strings.at(w, n)
+		if !e.is(w, n) && !d.admit(e, h, d.data[i:i+n]) {
+			return d.own(d.data[i : i+n]), i + n + 1
+		}
+		return e.boxed, i + n + 1
+	}
 	s, end := d.content(i)
 	if end < 0 {
 		return nil, end
@@ -40,7 +54,7 @@ func (d *Decoder) admit(e *entry, h uint32, s []byte) bool {
 		return false
 	}
 	text := string(s)
-	*e = entry{text: text, boxed: text}
+	e.give(text, text)
 	return true
 }
 

@@ -21,12 +21,7 @@ func (d *Decoder) quoted(i int) (end int, plain bool) {
 	for {
 		for i+8 <= len(data) {
 			x := binary.LittleEndian.Uint64(data[i:])
-			quote := x ^ each*'"'
-			escape := x ^ each*'\\'
-			// The lowest bit that is set is at the first byte that is a quote, a backslash, a
-			// control character or no ASCII; those above it may be there by a borrow.
-			found := ((quote - each) &^ quote) | ((escape - each) &^ escape) | (x - each*' ') | x
-			if found &= high; found != 0 {
+			if found := notable(x); found != 0 {
 				i += bits.TrailingZeros64(found) >> 3
 				break
 			}
