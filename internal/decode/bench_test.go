@@ -21,6 +21,67 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
+// BenchmarkMaps is the least that any decoder has to do: to fill the maps and lists
+// of an object whose keys and values it has already.
+func BenchmarkMaps(b *testing.B) {
+	ev, _, err := decode.New(decode.Options{}).Event([]byte(frame))
+	if err != nil {
+		b.Fatal(err)
+	}
+	recipe := recipeOf(ev.Object)
+	b.ReportAllocs()
+	for b.Loop() {
+		recipe.follow()
+	}
+}
+
+// recipe is a value to be made: a map if it has keys, else a list if it has values,
+// else what is ready.
+type recipe struct {
+	keys   []string
+	values []recipe
+	ready  any
+}
+
+func recipeOf(v any) (r recipe) {
+	switch v := v.(type) {
+	case map[string]any:
+		r.keys = []string{}
+		for key, of := range v {
+			r.keys, r.values = append(r.keys, key), append(r.values, recipeOf(of))
+		}
+	case []any:
+		r.values = []recipe{}
+		for _, of := range v {
+			r.values = append(r.values, recipeOf(of))
+		}
+	default:
+		r.ready = v
+	}
+	return r
+}
+
+func (r *recipe) follow() any {
+	switch {
+	case r.keys != nil:
+		m := map[string]any{}
+		if len(r.keys) > 8 {
+			m = make(map[string]any, len(r.keys))
+		}
+		for i, key := range r.keys {
+			m[key] = r.values[i].follow()
+		}
+		return m
+	case r.values != nil:
+		l := make([]any, len(r.values))
+		for i := range r.values {
+			l[i] = r.values[i].follow()
+		}
+		return l
+	}
+	return r.ready
+}
+
 func BenchmarkApimachinery(b *testing.B) {
 	object := []byte(frame[len(`{"type":"MODIFIED","object":`) : len(frame)-2])
 	b.SetBytes(int64(len(object)))
