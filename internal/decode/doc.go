@@ -21,7 +21,7 @@
 // It is one pass where the dynamic client makes about ten: framing, the event, its
 // kind, its object's kind, and the object, each of which checks the syntax before
 // it decodes. Keys and short values that come again are looked up and not made anew,
-// also their boxes; a place in that table has to be earned by coming twice, so that
+// also their boxes, most of them as three words instead of byte by byte; a place in that table has to be earned by coming twice, so that
 // names and times don't drive out the rest, and it never grows. The strings that
 // remain share one allocation for each object, of at most 4 KiB: that is what one
 // of them may keep in memory. Maps are made in the size that the last one under the
@@ -38,6 +38,10 @@
 //	json-iterator             24 us   458
 //	sigs.k8s.io/json          33 us   346 (apimachinery's; one of the dynamic client's passes)
 //	encoding/json             36 us   343
+//
+// More than half of what this package takes is the result itself: to fill the maps
+// from keys and values that are there already takes 0.55 of it, and 103 of the
+// allocations (BenchmarkMaps and BenchmarkEvent, in one run).
 //
 // sonic generates machine code and depends on the runtime's internals; the others
 // decode numbers differently from apimachinery. None shares strings between objects,
