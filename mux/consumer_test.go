@@ -3,12 +3,10 @@ package mux_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,36 +14,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var (
-	consumerSeeds = flag.Uint64("consumer-seeds", 100, "how many seeds TestConsumer plays, with each Overflow")
-	consumerSeed  = flag.Uint64("consumer-seed", 0, "the first seed of TestConsumer; with -consumer-seeds 1 it replays one")
-)
+var consumerSeeds = seeds.Flags("consumer-", "TestConsumer, with each Overflow,", 100)
 
 // TestConsumer: a program with a database handles what it is told in any order but
 // that of each object, acks it, and is killed and started again. In the end its
 // database has what the server has.
 func TestConsumer(t *testing.T) {
-	var failed atomic.Bool
 	for _, overflow := range []mux.Overflow{mux.Latest, mux.Block} {
-		for seed := *consumerSeed; seed < *consumerSeed+*consumerSeeds; seed++ {
-			t.Run(fmt.Sprint(overflow, "/", seed), func(t *testing.T) {
-				t.Parallel()
-				if failed.Load() {
-					return // one seed that fails is enough to look at
-				}
-				defer func() {
-					if t.Failed() {
-						failed.Store(true)
-					}
-				}()
-				synctest.Test(t, func(t *testing.T) { newConsumer(t, seed, overflow).play() })
+		t.Run(fmt.Sprint(overflow), func(t *testing.T) {
+			consumerSeeds.Play(t, func(t *testing.T, n uint64) {
+				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, overflow).play() })
 			})
-		}
+		})
 	}
 }
 

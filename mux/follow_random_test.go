@@ -3,7 +3,6 @@ package mux_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,45 +18,31 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var (
-	followSeeds = flag.Uint64("follow-seeds", 150, "how many seeds TestFollowAtRandom plays")
-	followSeed  = flag.Uint64("follow-seed", 0, "the first seed of TestFollowAtRandom; with -follow-seeds 1 it replays one")
-)
+var followSeeds = seeds.Flags("follow-", "TestFollowAtRandom", 150)
 
 // TestFollowAtRandom follows types that come and go, are served in one version or
 // the other, and may be watched here or there, while their objects change. What is
 // told of each namespace is held to the promises; and where nothing was lost on
 // the way, each change must have been told once, in order.
 func TestFollowAtRandom(t *testing.T) {
-	var failed atomic.Bool
 	var exact, all atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
-		for n := *followSeed; n < *followSeed+*followSeeds; n++ {
-			t.Run(fmt.Sprint(n), func(t *testing.T) {
-				t.Parallel()
-				if failed.Load() {
-					return // one seed that fails is enough to look at
-				}
-				defer func() {
-					if t.Failed() {
-						failed.Store(true)
-					}
-				}()
-				synctest.Test(t, func(t *testing.T) {
-					r := &roam{T: t, Rand: rand.New(rand.NewPCG(n, 5)), seed: n}
-					e, a := r.run()
-					exact.Add(int64(e))
-					all.Add(int64(a))
-				})
+		followSeeds.Play(t, func(t *testing.T, n uint64) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &roam{T: t, Rand: rand.New(rand.NewPCG(n, 5)), seed: n}
+				e, a := r.run()
+				exact.Add(int64(e))
+				all.Add(int64(a))
 			})
-		}
+		})
 	})
-	if *followSeeds > 100 && exact.Load()*4 < all.Load() {
+	if followSeeds.Count() > 100 && exact.Load()*4 < all.Load() {
 		t.Errorf("%d of %d namespaces could be checked change by change: too few to say much", exact.Load(), all.Load())
 	}
 }

@@ -28,21 +28,9 @@ import (
 // told in all its lives must add up to what exists in the end. It plays an eighth of
 // the seeds of that one, and has its flags.
 func TestFollowRestartsAtRandom(t *testing.T) {
-	var failed atomic.Bool
-	for n := *followSeed; n < *followSeed+max(*followSeeds/8, 1); n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			if failed.Load() {
-				return // one seed that fails is enough to look at
-			}
-			defer func() {
-				if t.Failed() {
-					failed.Store(true)
-				}
-			}()
-			synctest.Test(t, func(t *testing.T) { newRestarts(t, n).run() })
-		})
-	}
+	followSeeds.Share(8).Play(t, func(t *testing.T, n uint64) {
+		synctest.Test(t, func(t *testing.T) { newRestarts(t, n).run() })
+	})
 }
 
 type restarts struct {

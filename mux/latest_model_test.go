@@ -1,7 +1,6 @@
 package mux
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,20 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-var (
-	latestSeeds = flag.Uint64("latest-seeds", 1500, "how many seeds TestLatestModel plays, with an index and without one")
-	latestSeed  = flag.Uint64("latest-seed", 0, "the first seed of TestLatestModel; with -latest-seeds 1 it replays one")
-)
+var latestSeeds = seeds.Flags("latest-", "TestLatestModel, with an index and without one,", 1500)
 
 // TestLatestModel pushes what a Stream could tell, of one or two namespaces, into a
 // latestQueue, and pops now and then. A receiver that does what it is told must know
 // at each SYNCED and each BOOKMARK, and in the end, what the Stream had told by then;
 // and nothing may be ADDED that it knows, or end that it does not.
 func TestLatestModel(t *testing.T) {
-	for seed := *latestSeed; seed < *latestSeed+*latestSeeds; seed++ {
+	for seed := range latestSeeds.All {
 		for _, lossy := range []bool{false, true} {
 			m := newModel(seed, lossy)
 			if err := m.play(); err != nil {

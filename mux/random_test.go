@@ -2,48 +2,34 @@ package mux_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var (
-	rounds = flag.Uint64("rounds", 500, "how many seeds TestRandom plays")
-	seed   = flag.Uint64("seed", 0, "the first seed of TestRandom; with -rounds 1 it replays one")
-)
+var randomSeeds = seeds.Flags("", "TestRandom", 500)
 
 // TestRandom adds, removes, stops, drains and begins again at random, under random
 // faults, and holds what each source told while it was in to every promise.
 //
-//	go test ./mux -run TestRandom -seed 4711 -rounds 1
+//	go test ./mux -run TestRandom -seed 4711 -seeds 1
 func TestRandom(t *testing.T) {
-	var failed atomic.Bool
-	for n := *seed; n < *seed+*rounds; n++ {
-		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			t.Parallel()
-			if failed.Load() {
-				return // one seed that fails is enough to look at
-			}
-			synctest.Test(t, func(t *testing.T) {
-				p := &play{T: t, Rand: rand.New(rand.NewPCG(n, 1)), seed: n, lives: map[string]*life{}}
-				p.run()
-			})
-			if t.Failed() {
-				failed.Store(true)
-			}
+	randomSeeds.Play(t, func(t *testing.T, n uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			p := &play{T: t, Rand: rand.New(rand.NewPCG(n, 1)), seed: n, lives: map[string]*life{}}
+			p.run()
 		})
-	}
+	})
 }
 
 // play is one seed.

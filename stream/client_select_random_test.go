@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +24,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-var (
-	selectSeeds = flag.Uint64("select-seeds", 150, "how many seeds TestSelectsTheSame plays")
-	selectSeed  = flag.Uint64("select-seed", 0, "the first seed of TestSelectsTheSame; with -select-seeds 1 it replays one")
-)
+var selectSeeds = seeds.Flags("select-", "TestSelectsTheSame", 150)
 
 // TestSelectsTheSame has a Stream watch what a server makes up, on client-go's
 // dynamic client and on one of NewClient, and compares all there is to see of it:
@@ -42,24 +38,16 @@ var (
 //
 //	go test ./stream -run TestSelectsTheSame -select-seed 4711 -select-seeds 1 -v
 func TestSelectsTheSame(t *testing.T) {
-	var failed atomic.Bool
-	for n := *selectSeed; n < *selectSeed+*selectSeeds; n++ {
-		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			t.Parallel()
-			if failed.Load() {
-				return // one seed that fails is enough to look at
-			}
-			var seen [2]sighting
-			for i := range seen {
-				synctest.Test(t, func(t *testing.T) { seen[i] = newTwin(t, n, i == 1).run() })
-			}
-			if diff := cmp.Diff(seen[0], seen[1], cmpopts.IgnoreFields(sighting{}, "How", "Sent")); diff != "" {
-				failed.Store(true)
-				t.Errorf("%s (-client-go +ours):\n%s", seen[1].How, diff)
-				t.Logf("the server sent\n%s", strings.Join(seen[1].Sent, "\n"))
-			}
-		})
-	}
+	selectSeeds.Play(t, func(t *testing.T, n uint64) {
+		var seen [2]sighting
+		for i := range seen {
+			synctest.Test(t, func(t *testing.T) { seen[i] = newTwin(t, n, i == 1).run() })
+		}
+		if diff := cmp.Diff(seen[0], seen[1], cmpopts.IgnoreFields(sighting{}, "How", "Sent")); diff != "" {
+			t.Errorf("%s (-client-go +ours):\n%s", seen[1].How, diff)
+			t.Logf("the server sent\n%s", strings.Join(seen[1].Sent, "\n"))
+		}
+	})
 }
 
 // sighting is what was seen of a Stream.

@@ -2,8 +2,6 @@ package stream_test
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -13,43 +11,29 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-var (
-	shareRounds = flag.Uint64("share-rounds", 100, "how many rounds TestSharedRandom plays")
-	shareSeed   = flag.Uint64("share-seed", 0, "the first seed of TestSharedRandom; with -share-rounds 1 it replays one")
-)
+var shareSeeds = seeds.Flags("share-", "TestSharedRandom", 100)
 
 // TestSharedRandom lets Streams come and go that share what they can, while things
 // are written, requests fail and the server has its days, and holds each of them to
 // every promise.
 func TestSharedRandom(t *testing.T) {
-	var failed atomic.Bool
 	var asked, joined atomic.Int64
-	t.Run("rounds", func(t *testing.T) {
-		for n := *shareSeed; n < *shareSeed+*shareRounds; n++ {
-			t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-				t.Parallel()
-				if failed.Load() {
-					return // one is enough to look at
-				}
-				defer func() {
-					if t.Failed() {
-						failed.Store(true)
-					}
-				}()
-				synctest.Test(t, func(t *testing.T) {
-					p := newPlay(t, rand.New(rand.NewPCG(n, 7)))
-					a, j := p.share()
-					asked.Add(a)
-					joined.Add(j)
-				})
+	t.Run("seeds", func(t *testing.T) {
+		shareSeeds.Play(t, func(t *testing.T, n uint64) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPlay(t, rand.New(rand.NewPCG(n, 7)))
+				a, j := p.share()
+				asked.Add(a)
+				joined.Add(j)
 			})
-		}
+		})
 	})
 	t.Logf("%d watches were asked for, %d were joined", asked.Load(), joined.Load())
-	if *shareRounds > 50 && joined.Load() < asked.Load()/4 {
+	if shareSeeds.Count() > 50 && joined.Load() < asked.Load()/4 {
 		t.Errorf("%d watches were asked for, and only %d joined: is anything shared at all?", asked.Load(), joined.Load())
 	}
 }

@@ -28,24 +28,12 @@ import (
 //
 //	go test ./stream -run TestRandomKills -seed 4711 -seeds 1 -v
 func TestRandomKills(t *testing.T) {
-	var failed atomic.Bool
-	for n := *seed; n < *seed+(*seeds+7)/8; n++ {
-		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			t.Parallel()
-			if failed.Load() {
-				return // one seed that fails is enough to look at
-			}
-			defer func() {
-				if t.Failed() {
-					failed.Store(true)
-				}
-			}()
-			synctest.Test(t, func(t *testing.T) {
-				p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: checkpoint.NewMemory(), handled: map[types.UID]string{}}
-				p.run()
-			})
+	historySeeds.Share(8).Play(t, func(t *testing.T, n uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: checkpoint.NewMemory(), handled: map[types.UID]string{}}
+			p.run()
 		})
-	}
+	})
 }
 
 // killedPlay is a program that runs several times.

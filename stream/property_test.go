@@ -3,12 +3,10 @@ package stream_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,35 +16,21 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var (
-	seeds = flag.Uint64("seeds", 2000, "how many seeds TestRandomHistories plays")
-	seed  = flag.Uint64("seed", 0, "the first seed of TestRandomHistories; with -seeds 1 it replays one")
-)
+var historySeeds = seeds.Flags("", "TestRandomHistories, and for an eighth TestRandomKills and TestRandomScopes,", 2000)
 
 // TestRandomHistories plays random histories under random faults to Streams with
 // random options, and holds what they tell to every promise.
 //
 //	go test ./stream -run TestRandomHistories -seed 4711 -seeds 1 -v
 func TestRandomHistories(t *testing.T) {
-	var failed atomic.Bool
-	for n := *seed; n < *seed+*seeds; n++ {
-		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			t.Parallel()
-			if failed.Load() {
-				return // one seed that fails is enough to look at
-			}
-			defer func() {
-				if t.Failed() {
-					failed.Store(true)
-				}
-			}()
-			synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
-		})
-	}
+	historySeeds.Play(t, func(t *testing.T, n uint64) {
+		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
+	})
 }
 
 func FuzzHistories(f *testing.F) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,21 +198,9 @@ func (m *mover) check(namespaces ...string) error {
 // while all of them change. Nothing may come twice, and at the end nothing may be
 // missing.
 func TestRandomScopes(t *testing.T) {
-	var failed atomic.Bool
-	for n := *seed; n < *seed+*seeds/8; n++ {
-		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			t.Parallel()
-			if failed.Load() {
-				return // one seed that fails is enough to look at
-			}
-			defer func() {
-				if t.Failed() {
-					failed.Store(true)
-				}
-			}()
-			synctest.Test(t, func(t *testing.T) { randomScopes(t, rand.New(rand.NewPCG(n, 7)), n) })
-		})
-	}
+	historySeeds.Share(8).Play(t, func(t *testing.T, n uint64) {
+		synctest.Test(t, func(t *testing.T) { randomScopes(t, rand.New(rand.NewPCG(n, 7)), n) })
+	})
 }
 
 func randomScopes(t *testing.T, r *rand.Rand, seed uint64) {

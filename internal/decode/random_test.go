@@ -2,22 +2,19 @@ package decode_test
 
 import (
 	"errors"
-	"flag"
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/internal/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 )
 
-var (
-	seeds = flag.Uint64("seeds", 20, "how many seeds TestRandomIsTheSame tries")
-	seed  = flag.Uint64("seed", 0, "the first seed of TestRandomIsTheSame; with -seeds 1 it replays one")
-)
+var randomSeeds = seeds.Flags("", "TestRandomIsTheSame", 20)
 
 // TestRandomIsTheSame compares JSON that was made at random, and broken at random.
 // A seed's inputs go through the same decoders.
 func TestRandomIsTheSame(t *testing.T) {
 	taken, all := map[string]int{}, 0
-	for s := *seed; s < *seed+*seeds; s++ {
+	for s := range randomSeeds.All {
 		r, c := decodetest.NewRandom(s), newComparison()
 		for range 20 {
 			all++
