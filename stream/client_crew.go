@@ -20,7 +20,7 @@ type crew struct {
 	room    *sync.Cond
 	batches []*batch // in order
 	most    int      // of them
-	spare   [][]byte // to take into
+	spare   [][]byte // to take into: a watch that is silent keeps few
 	over    bool
 }
 
@@ -100,6 +100,7 @@ func (c *crew) tryBegin() (b *batch, over bool) {
 	data, over, err := c.pipe.cut(spare[:0], batchSize)
 	if len(data) == 0 && !over {
 		c.spare = append(c.spare, data)
+		c.limitSpare()
 		return nil, false
 	}
 	b = &batch{data: data, over: over, err: err}
@@ -130,8 +131,17 @@ func (c *crew) take() *batch {
 func (c *crew) reuse(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(data) <= 2*batchSize && len(c.spare) < c.most {
+	if cap(data) <= 2*batchSize {
 		c.spare = append(c.spare, data)
+	}
+	c.limitSpare()
+}
+
+// limitSpare keeps one more than there are batches, of which each may come back.
+func (c *crew) limitSpare() {
+	if most := len(c.batches) + 1; len(c.spare) > most {
+		clear(c.spare[most:])
+		c.spare = c.spare[:most]
 	}
 }
 

@@ -45,38 +45,6 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestKeptStrings: a string that is kept keeps no more than the block that it is in.
-func TestKeptStrings(t *testing.T) {
-	text := func(n int) string { return fmt.Sprintf("%0100d", n) }
-	var big, small []string
-	for n := range 2000 {
-		big = append(big, fmt.Sprintf(`"k%d":%q`, n, text(n)))
-		small = append(small, fmt.Sprintf(`{"kind":"Thing","apiVersion":"v1","metadata":{"name":"n%d"},"text":%q}`, n, text(n)))
-	}
-	tests := []struct{ why, list string }{
-		{"an object of 200 KB of strings", `{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a"},"text":"` + text(-1) + `","data":{` + strings.Join(big, ",") + `}}`},
-		{"2,000 objects", strings.Join(small, ",")},
-	}
-	for _, tt := range tests {
-		d := decode.New(decode.Options{})
-		list := []byte(`{"kind":"ThingList","apiVersion":"v1","metadata":{},"items":[` + tt.list + `]}`)
-		var kept []string
-		before := live()
-		for range 20 {
-			l, err := d.List(list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept = append(kept, l.Items[len(l.Items)/2].Object["text"].(string))
-		}
-		if each := (int(live()) - int(before)) / len(kept); each > 16<<10 { // some for the Decoder itself
-			t.Errorf("%s: each string that is kept keeps %d bytes", tt.why, each)
-		}
-		runtime.KeepAlive(kept)
-		runtime.KeepAlive(d)
-	}
-}
-
 func live() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -1,5 +1,7 @@
 package decode
 
+import "maps"
+
 // value decodes the value that begins at i, and returns where it ends. That is
 // negative if there is none. under is the key that it has, if that is interned.
 func (d *Decoder) value(i int, p *pruned, under *entry) (any, int) {
@@ -46,9 +48,9 @@ func (d *Decoder) object(i int, p *pruned, under *entry) (map[string]any, int) {
 		d.depth--
 		return map[string]any{}, i + 1
 	}
-	var m map[string]any
-	if size := under.hint(len(d.data) - i); size > 8 { // a small map has room for 8 by itself
-		m = make(map[string]any, size)
+	m, room := map[string]any(nil), under.hint(len(d.data)-i)
+	if room > 8 { // a small map has room for 8 by itself
+		m = make(map[string]any, room)
 	} else {
 		m = map[string]any{}
 	}
@@ -78,6 +80,11 @@ func (d *Decoder) object(i int, p *pruned, under *entry) (map[string]any, int) {
 		}
 	}
 	d.depth--
+	if room > 8 && len(m) < room/2 { // it may be kept, whatever the last one was like
+		wide := m
+		m = make(map[string]any, len(wide))
+		maps.Copy(m, wide)
+	}
 	if under != nil {
 		under.size = uint8(min(len(m), 255))
 	}
