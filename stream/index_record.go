@@ -50,27 +50,30 @@ func packUID[T types.UID | []byte](uid T) (b [16]byte, ok bool) {
 	if len(uid) != 36 {
 		return b, false
 	}
-	digits := 0
-	for i := range len(uid) {
-		var d byte
-		switch c := uid[i]; {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return b, false
-			}
-			continue
-		case '0' <= c && c <= '9':
-			d = c - '0'
-		case 'a' <= c && c <= 'f':
-			d = c - 'a' + 10
-		default:
-			return b, false
-		}
-		b[digits/2] = b[digits/2]<<4 | d
-		digits++
+	if uid[8] != '-' || uid[13] != '-' || uid[18] != '-' || uid[23] != '-' {
+		return b, false
 	}
-	return b, b != [16]byte{}
+	var all byte
+	for i, at := range [...]uint8{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
+		high, low := digits[uid[at]], digits[uid[at+1]]
+		all |= high | low
+		b[i] = high<<4 | low
+	}
+	return b, all <= 0xf && b != [16]byte{}
 }
+
+// digits has the values of hexadecimal digits as UIDs have them, and 0xff for
+// everything else. To look them up is faster than to ask: there is no guessing
+// which of the two kinds comes next.
+var digits = func() (values [256]byte) {
+	for c := range values {
+		values[c] = 0xff
+	}
+	for v, c := range []byte("0123456789abcdef") {
+		values[c] = byte(v)
+	}
+	return values
+}()
 
 func (r *record) unpackUID() types.UID {
 	if r.uid == [16]byte{} {

@@ -251,21 +251,27 @@ func (d *Decoder) texts() (map[string]string, int) {
 	if i >= 0 && i < len(d.data) && d.data[i] == '}' {
 		return texts, i + 1
 	}
-	for more := true; i >= 0 && more; {
-		var key string
-		var value any
+	n := 0
+	for more := true; i >= 0 && more; n++ {
+		var key, text string
 		if key, _, i = d.key(i); i < 0 {
 			return nil, i
 		}
-		if _, again := texts[key]; again {
-			return nil, d.fail(ErrUnlike)
+		if i < len(d.data) && d.data[i] == '"' {
+			text, _, i = d.stringKey(i + 1) // and not stringValue, which would box it
+		} else {
+			var value any
+			value, i = d.value(i, nil, nil)
+			all = all && value == nil
 		}
-		if value, i = d.value(i, nil, nil); i < 0 {
+		if i < 0 {
 			return nil, i
 		}
-		text, ok := value.(string)
-		texts[key], all = text, all && (ok || value == nil)
+		texts[key] = text
 		i, more = d.more(i, '}')
+	}
+	if len(texts) < n {
+		return nil, d.fail(ErrUnlike)
 	}
 	if !all {
 		texts = nil
