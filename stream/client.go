@@ -19,9 +19,10 @@ import (
 // of a kube-apiserver it leaves to client-go's decoder, whose result, or error, it
 // then is: other content types too. (JSON is all it asks for, and not compressed unless
 // opts say so.) A watch is read up to 256 KiB ahead of who receives its events, or
-// one event, and up to 16 of those are decoded ahead, or what DecodeWorkers says. Strings that many objects have
-// are shared by them; for the rest a string that is kept of an object keeps up to
-// 4 KiB in memory, mostly of that object's other strings.
+// one event, and up to 16 of those are decoded ahead, or what DecodeWorkers says.
+// Strings that many objects have are shared by them; for the rest a string that is
+// kept of an object keeps up to 4 KiB in memory, mostly of that object's other
+// strings.
 //
 // For a Stream, and nobody else, it does two more things that client-go's own
 // can't: it asks for metadata alone (Options.MetadataOnly), and it leaves the waits

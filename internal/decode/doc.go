@@ -21,11 +21,12 @@
 // It is one pass where the dynamic client makes about ten: framing, the event, its
 // kind, its object's kind, and the object, each of which checks the syntax before
 // it decodes. Keys and short values that come again are looked up and not made anew,
-// also their boxes, most of them as three words instead of byte by byte; a place in that table has to be earned by coming twice, so that
-// names and times don't drive out the rest, and it never grows. The strings that
-// remain share one allocation for each object, of at most 4 KiB: that is what one
-// of them may keep in memory. Maps are made in the size that the last one under the
-// same key had.
+// also their boxes, most of them as three words instead of byte by byte; a place in
+// that table has to be earned by coming twice, so that names and times don't drive
+// out the rest, and it never grows. The strings that remain share one allocation for
+// each object, of at most 4 KiB: that is what one of them may keep in memory. Maps
+// are made in the size that the last one under the same key had, and smaller if that
+// was far too much.
 //
 // # Why not a library
 //
