@@ -128,7 +128,7 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
 		for _, o := range l.conn.come() {
 			// A replay of one that is not known is not told.
-			replay := (notAfter(o.version, how.rv) || l.floors.isOld(o.GetNamespace(), o.version)) && !l.isKnown(o)
+			replay := (notAfter(o.version, how.rv) || l.floors.isOld(o.Namespace, o.version)) && !l.isKnown(o)
 			if k := o.known().object(); !replay && !first[k.ID()] && l.isFresh(o) {
 				first[k.ID()] = true
 				fresh = append(fresh, k)
@@ -141,16 +141,16 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 // isKnown says whether the index has an object, whether it was wanted or not.
 func (l *lane) isKnown(o object) bool {
 	was, ok := l.index.get(o.name())
-	return ok && was.uid == o.GetUID()
+	return ok && was.uid == o.uid
 }
 
 // isFresh says whether an object, once it is told, is ADDED.
 func (l *lane) isFresh(o object) bool {
 	was, ok := l.index.get(o.name())
-	return (!ok || was.hidden || differ(was.uid, o.GetUID())) && l.selects(o)
+	return (!ok || was.hidden || differ(was.uid, o.uid)) && l.selects(o)
 }
 
-func (o object) known() known { return known{identity: identity{o.name(), o.GetUID(), o.version}} }
+func (o object) known() known { return known{identity: o.identity} }
 
 // withdraw takes the position back where the server has gone back in time, before
 // anybody is told: who goes on from it must not miss that, even if the server is

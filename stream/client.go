@@ -10,23 +10,29 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewClient returns a dynamic client that suits watching. cfg is copied, and its
-// Timeout, which would end every watch, is left out of the copy. opts may be nil.
+// NewClient returns a dynamic client that suits watching. cfg is copied; its Timeout
+// is for everything but watches, each of which it would end. opts may be nil.
 //
 // It is client-go's own (requests, credentials, rate limits, retries, warnings and
 // errors), but for how it decodes the JSON of lists and watches: in one pass
 // instead of several, with the same objects as a result. What is not like the JSON
 // of a kube-apiserver it leaves to client-go's decoder, whose result, or error, it
-// then is: other content types too. (JSON is all it asks for, and not compressed unless
-// opts say so.) A watch is read up to 256 KiB ahead of who receives its events, or
-// one event, and up to 16 of those are decoded ahead, or what DecodeWorkers says.
+// then is: other content types too. (JSON is all it asks for, and lists and watches
+// not compressed unless opts say so.) A watch is read up to 256 KiB ahead of who
+// receives its events, or one event, and up to 16 of those are decoded ahead, or what
+// DecodeWorkers says. A list is decoded while it comes, and client-go reads no more
+// than a note instead of it: that is how long its metric of response sizes
+// (rest_client_response_size_bytes) takes it to be. Where client-go logs bodies, from
+// level 8 on, it reads them whole.
+//
 // Strings that many objects have are shared by them; for the rest a string that is
 // kept of an object keeps up to 4 KiB in memory, mostly of that object's other
 // strings.
 //
-// For a Stream, and nobody else, it does two more things that client-go's own
-// can't: it asks for metadata alone (Options.MetadataOnly), and it leaves the waits
-// that a Retry-After header asks for to the Stream, which shows them in its Status.
+// For a Stream, and nobody else, it does more: it asks for metadata alone
+// (Options.MetadataOnly), it leaves the waits that a Retry-After header asks for to
+// the Stream, which shows them in its Status, and while a page of a list is told it
+// reads the next one.
 //
 // How fast it is is in the README. Where decoding is most of what a program does,
 // Go's garbage collector is most of the rest, since it runs each time as much has
@@ -38,7 +44,6 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 		return nil, err
 	}
 	c := dynamic.ConfigFor(cfg)
-	c.Timeout = 0
 	c.AcceptContentTypes = "application/json" // and not CBOR, whose decoder is client-go's
 	if o.Compression {
 		c.DisableCompression = false
@@ -59,7 +64,13 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 	if err != nil {
 		return nil, err
 	}
-	return &client{dynamic.New(rc), codecs}, nil
+	timeless, shared := *h, *c
+	timeless.Timeout, shared.RateLimiter = 0, rc.GetRateLimiter()
+	watches, err := rest.UnversionedRESTClientForConfigAndClient(&shared, &timeless)
+	if err != nil {
+		return nil, err
+	}
+	return &client{dynamic.New(rc), dynamic.New(watches), codecs}, nil
 }
 
 // wish is what a Stream wants of the transport, in the context of a request.
@@ -68,6 +79,7 @@ type wish struct {
 	direct     bool         // it decodes the events itself
 	picky      bool         // it looks at their metadata before
 	retryAfter atomic.Int64 // seconds, that the server asked for
+	room       []byte       // for a list; afterwards that for the next one
 }
 
 type wishKey struct{}

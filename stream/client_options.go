@@ -18,17 +18,20 @@ type ClientOptions struct {
 	// metadata, and of that name, namespace, uid and resourceVersion.
 	//
 	// Options.Select does not see it either. An object that lacks a part must not be
-	// sent back with Update, which would delete that part.
+	// sent back with Update, which would delete that part. What a server sends though
+	// nobody asked for it, and is not JSON (CBOR), is whole.
 	Drop [][]string
 	// DecodeWorkers is how many goroutines decode the events of one watch. Their order
-	// stays what it was. Zero means 1, and that it is whoever receives the events. More
-	// pay where one watch is so busy that one core does not keep up with it. Each watch
-	// has so many goroutines then, and up to twice as many pieces of 16 KiB, or of one
-	// event, decoded ahead: as objects they take five to eight times as much memory.
+	// stays what it was. Zero means 1: the goroutine of the Stream, or one that a plain
+	// Watch has for that. More pay where one watch is so busy that one core does not
+	// keep up with it. Each watch has so many goroutines then, and up to twice as many
+	// pieces of 16 KiB, or of one event, decoded ahead: as objects they take five to
+	// eight times as much memory.
 	DecodeWorkers int
-	// Compression asks the server to compress what it sends with gzip, as client-go
-	// does. Inflating alone takes half as long as decoding (10 us for an event of 2.8
-	// KB), and the server has to deflate for each watch, so it is for a slow network.
+	// Compression asks the server to compress lists and watches with gzip, as client-go
+	// does, whatever rest.Config.DisableCompression says. Inflating alone takes half as
+	// long as decoding (10 us for an event of 2.8 KB), and the server has to deflate for
+	// each watch, so it is for a slow network.
 	Compression bool
 }
 

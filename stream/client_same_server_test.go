@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -49,7 +50,9 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, fmt.Sprint(r.Method, " ", r.URL, " ", header, " ", string(content)))
-	s.bodies = append(s.bodies, &body{served: s.served, ctx: r.Context(), closed: make(chan struct{})})
+	answer := s.served
+	answer.chunks = slices.Clone(answer.chunks) // of which the body leaves nothing
+	s.bodies = append(s.bodies, &body{served: answer, ctx: r.Context(), closed: make(chan struct{})})
 	resp := &http.Response{
 		StatusCode: s.status, Proto: "HTTP/2.0", ProtoMajor: 2, ContentLength: -1, Request: r, Header: http.Header{},
 		Body: s.bodies[len(s.bodies)-1],

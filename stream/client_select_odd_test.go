@@ -23,6 +23,26 @@ func TestSelectAndRepeatedLabelsOfKnown(t *testing.T) {
 	}
 }
 
+// TestSelectAndTwoOnALine: a server that has had each event on a line may have two on
+// one now and then, of which none is lost.
+func TestSelectAndTwoOnALine(t *testing.T) {
+	for _, before := range []int{5, 40} {
+		want, got := bothTell(t, stream.Options{Select: isRed}, nil, false, func() []exchange {
+			var raw string
+			v := 6
+			for ; v < 6+before; v++ {
+				raw += widgetEvent("MODIFIED", "h", fmt.Sprint(v), `"c":"blue"`)
+			}
+			raw += strings.TrimSuffix(widgetEvent("MODIFIED", "h", fmt.Sprint(v), `"c":"blue"`), "\n")
+			raw += widgetEvent("ADDED", "r", fmt.Sprint(v+1), `"c":"red"`)
+			return []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+raw, "open")}}
+		})
+		if d := cmp.Diff(want, got); d != "" || !strings.Contains(strings.Join(got, "\n"), "ADDED r/") {
+			t.Errorf("after %d: %q %s", before, got, d)
+		}
+	}
+}
+
 // TestSelectAndOddOrderNowAndThen: a server that was seen once to have something
 // behind the managedFields may have it again.
 func TestSelectAndOddOrderNowAndThen(t *testing.T) {

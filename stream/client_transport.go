@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // What client-go's metadata client accepts. A server that does not know it sends
@@ -24,7 +25,8 @@ type transport struct {
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w, _ := r.Context().Value(wishKey{}).(*wish)
 	tapped, _ := r.Context().Value(tapKey{}).(*tap)
-	plain := !t.compressed && r.Header.Get("Accept-Encoding") == ""
+	list, _ := r.Context().Value(listTapKey{}).(*listTap)
+	plain := !t.compressed && (tapped != nil || list != nil) && r.Header.Get("Accept-Encoding") == ""
 	if plain || w != nil && w.metadata {
 		r = r.Clone(r.Context())
 	}
@@ -50,7 +52,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp.Header.Del("Retry-After")
 	}
-	if plain && resp.Body != nil && resp.Header.Get("Content-Encoding") == "gzip" {
+	if plain && resp.Body != nil && strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		// It was asked not to. Go's transport undoes this only where it asked for it.
 		resp.Body = &inflatedBody{ReadCloser: resp.Body}
 		resp.Header.Del("Content-Encoding")
@@ -59,6 +61,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if tapped != nil && resp.Body != nil {
 		resp.Body = tappedBody{resp.Body, tapped}
+	}
+	if list != nil && resp.Body != nil {
+		resp.Body = list.body(resp)
 	}
 	return resp, nil
 }

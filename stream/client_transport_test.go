@@ -3,11 +3,14 @@ package stream_test
 import (
 	"bytes"
 	"compress/gzip"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -40,6 +43,31 @@ func TestCompressedUnasked(t *testing.T) {
 			t.Errorf("got %v", events)
 		}
 	})
+}
+
+// TestCompression: what the options say counts, and not what the config does.
+func TestCompression(t *testing.T) {
+	accepted := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted <- r.Header.Get("Accept-Encoding")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(listOf(0, thing)))
+	}))
+	defer s.Close()
+	for compression, want := range map[bool]string{false: "identity", true: "gzip"} {
+		for _, disabled := range []bool{false, true} {
+			c, err := stream.NewClient(&rest.Config{Host: s.URL, DisableCompression: disabled}, &stream.ClientOptions{Compression: compression})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Resource(things).List(t.Context(), metav1.ListOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-accepted; got != want {
+				t.Errorf("Compression %v, DisableCompression %v: accepts %q, want %q", compression, disabled, got, want)
+			}
+		}
+	}
 }
 
 // TestClientOptionsAreCopied: what becomes of them later changes nothing.

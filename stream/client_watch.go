@@ -10,35 +10,37 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// client is client-go's dynamic client with other watches.
+// client is client-go's dynamic client with other lists and watches.
 type client struct {
 	dynamic.Interface
-	codecs *codecs
+	watches dynamic.Interface // what watches
+	codecs  *codecs
 }
 
 func (c *client) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	all := c.Interface.Resource(r)
-	return &allNamespaces{resource{all, c.codecs}, all}
+	all, watches := c.Interface.Resource(r), c.watches.Resource(r)
+	return &allNamespaces{resource{all, watches, c.codecs}, all, watches}
 }
 
 type allNamespaces struct {
 	resource
-	all dynamic.NamespaceableResourceInterface
+	all, watches dynamic.NamespaceableResourceInterface
 }
 
 func (r *allNamespaces) Namespace(namespace string) dynamic.ResourceInterface {
-	return &resource{r.all.Namespace(namespace), r.codecs}
+	return &resource{r.all.Namespace(namespace), r.watches.Namespace(namespace), r.codecs}
 }
 
 type resource struct {
 	dynamic.ResourceInterface
-	codecs *codecs
+	watches dynamic.ResourceInterface
+	codecs  *codecs
 }
 
 // Watch has client-go make the request, and takes the events from where they come.
 func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	var t tap
-	w, err := r.ResourceInterface.Watch(context.WithValue(ctx, tapKey{}, &t), opts)
+	w, err := r.watches.Watch(context.WithValue(ctx, tapKey{}, &t), opts)
 	if err != nil || t.pipe == nil {
 		return w, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -204,7 +203,7 @@ func (c *connection) read(ev arrival) (input, error) {
 	if ev.Type == watch.Added {
 		f.kind = addedFrame
 	}
-	if !strings.HasPrefix(o.version, noVersion) {
+	if !o.unversioned() {
 		f.rv = o.version
 	}
 	c.count(ev.Type, f.rv)
@@ -217,7 +216,11 @@ func (c *connection) object(u *unstructured.Unstructured) (object, error) {
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	if rv := u.GetResourceVersion(); !usable(rv) && !c.immortal {
+	rv := o.version
+	if o.unversioned() {
+		rv = u.GetResourceVersion()
+	}
+	if !usable(rv) && !c.immortal {
 		return o, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
 	}
 	return o, nil

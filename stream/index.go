@@ -172,7 +172,7 @@ func (x *index) endList(spared func(namespace string) bool) iter.Seq[change] {
 // put enters an object that exists and yields what that changes.
 func (x *index) put(o object, selected bool) iter.Seq[change] {
 	return func(yield func(change) bool) {
-		now := known{identity{o.name(), o.GetUID(), o.version}, !selected}
+		now := known{o.identity, !selected}
 		was, ok := x.getLike(now.NamespacedName, now.uid)
 		if ok && differ(was.uid, now.uid) {
 			x.forget(was.NamespacedName)
@@ -208,7 +208,7 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 // be told whether its end has been told.
 func (x *index) putOld(o object, selected bool) iter.Seq[change] {
 	return func(yield func(change) bool) {
-		if was, ok := x.get(o.name()); ok && was.uid == o.GetUID() && !notAfter(o.version, was.version) {
+		if was, ok := x.get(o.name()); ok && was.uid == o.uid && !notAfter(o.version, was.version) {
 			x.put(o, selected)(yield)
 		}
 	}
@@ -219,14 +219,14 @@ func (x *index) remove(o object) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		was, ok := x.get(o.name())
 		c := change{kind: Deleted}
-		told := ok && !was.hidden && was.uid == o.GetUID()
-		if x.lay(o.name(), o.GetUID(), o.version) != nil && !told && !yield(c) {
+		told := ok && !was.hidden && was.uid == o.uid
+		if x.lay(o.name(), o.uid, o.version) != nil && !told && !yield(c) {
 			return
 		}
 		if !ok {
 			return // it has not been told of, or its end has
 		}
-		if differ(was.uid, o.GetUID()) {
+		if differ(was.uid, o.uid) {
 			// If it is a later one of that name that has come and gone, then this one is
 			// gone as well. Where versions can't be compared it may be the replay of an
 			// earlier one's end, and a deletion must not be invented.
@@ -247,7 +247,7 @@ func (x *index) remove(o object) iter.Seq[change] {
 // bears the version of the one before.)
 func (x *index) removeOld(o object) iter.Seq[change] {
 	return func(yield func(change) bool) {
-		if was, ok := x.get(o.name()); ok && was.uid == o.GetUID() && notAfter(was.version, o.version) {
+		if was, ok := x.get(o.name()); ok && was.uid == o.uid && notAfter(was.version, o.version) {
 			x.remove(o)(yield)
 		}
 	}

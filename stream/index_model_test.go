@@ -251,7 +251,7 @@ func play(t *testing.T, d dice, operations int) {
 
 func objectOf(k known) object {
 	metadata := map[string]any{"namespace": k.Namespace, "name": k.Name, "uid": string(k.uid)}
-	return object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}, version: k.version}
+	return object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}, identity: k.identity}
 }
 
 // checkPacked looks for what the model can't see: an object in two places, and

@@ -32,6 +32,8 @@ type lane struct {
 	moves        string      // the version that the event being told moves the sequence to
 	items        []object    // of the page last read, or of initial events that are told together
 	how          snapshot    // how those are to be told
+	nextPage     *pageAhead  // nil if none is read ahead
+	room         []byte      // to read the next one into
 	conn         *connection // while replaying or streaming
 	knewAt       time.Time   // when everything that had happened was last known
 	failingSince time.Time   // zero while all is well
@@ -118,6 +120,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 	defer func() { l.seat.leave() }()
 	defer func() { l.disconnect() }()
 	defer l.stopListing()
+	defer l.dropAhead()
 	s := l.begin(from)
 	l.show(ctx, nil, nil, s)
 	for {
@@ -143,6 +146,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		if err = l.withdraw(ctx, next, outputs); err != nil {
 			return err
 		}
+		l.readPageAhead(ctx, next, in)
 		for _, o := range outputs {
 			if err = l.tellInTurn(ctx, o); err != nil {
 				return err
@@ -259,9 +263,14 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 	return elapsed{}
 }
 
-// patience shortens the time for a request to what GiveUpAfter leaves.
+// patience shortens the time for a request that begins now to what GiveUpAfter leaves.
 func (l *lane) patience(timeout time.Duration) time.Duration {
 	l.askedAt = time.Now()
+	return l.left(timeout)
+}
+
+// left is patience for a request that nobody waits for yet.
+func (l *lane) left(timeout time.Duration) time.Duration {
 	if l.options.GiveUpAfter == 0 {
 		return timeout
 	}

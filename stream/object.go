@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +15,7 @@ import (
 // object is one as it was received, with what tells its versions apart.
 type object struct {
 	*unstructured.Unstructured
-	version string
+	identity
 	verdict verdict
 }
 
@@ -33,8 +34,8 @@ const noVersion = "#"
 
 // received takes an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
-	if version := o.GetResourceVersion(); version != "" {
-		return object{Unstructured: o, version: version}
+	if id := identify(o); id.version != "" {
+		return object{Unstructured: o, identity: id}
 	}
 	return faked(o)
 }
@@ -43,12 +44,25 @@ func received(o *unstructured.Unstructured) object {
 // they find them, usually empty, so that only the content tells one version from
 // the next, and hand out objects that they keep.
 func faked(o *unstructured.Unstructured) object {
-	return object{Unstructured: ownCopy(o), version: hash(o)}
+	id := identify(o)
+	id.version = hash(o)
+	return object{Unstructured: ownCopy(o), identity: id}
 }
 
-func (o object) name() types.NamespacedName {
-	return namespacedName(o.GetNamespace(), o.GetName())
+// identify reads at once what each has a method for that reads metadata anew.
+func identify(o *unstructured.Unstructured) identity {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	text := func(key string) string {
+		s, _ := metadata[key].(string)
+		return s
+	}
+	return identity{namespacedName(text("namespace"), text("name")), types.UID(text("uid")), text("resourceVersion")}
 }
+
+// unversioned says that the version is not one of a server.
+func (o object) unversioned() bool { return strings.HasPrefix(o.version, noVersion) }
+
+func (o object) name() types.NamespacedName { return o.NamespacedName }
 
 func namespacedName(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}

@@ -43,7 +43,8 @@ type Options struct {
 	// namespaces are watched. With a client of NewClient it is asked before the object
 	// is decoded from a watch, so that what it does not want costs next to nothing
 	// (DecodeWorkers are not used then); and what it is asked about is good only until
-	// it returns. Nil means every object.
+	// it returns. What is wrong with the rest of what it does not want (a syntax error, a
+	// kind that lacks, a second "metadata") is not found out then. Nil means every object.
 	Select func(Meta) bool
 
 	// Transform may change what is delivered (drop managedFields, redact a field),
@@ -82,7 +83,8 @@ type Options struct {
 	// ListPaged.
 	InitialList InitialList
 	// PageSize is how many objects a page may hold. Zero means 500. The objects of a
-	// page are in memory all at once, so big ones want small pages.
+	// page are in memory all at once, and with a client of NewClient those of the next
+	// one too, which is read while this one is told: so big ones want small pages.
 	PageSize int
 
 	// Timeout after which the server is asked to end each watch (timeoutSeconds), so

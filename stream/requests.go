@@ -38,44 +38,75 @@ var (
 
 // list reads the page that token stands for.
 func (l *lane) list(ctx context.Context, token string, failures int) input {
-	began := time.Now()
 	if token == "" {
 		l.seat.hold()
 	}
-	in := l.listPage(ctx, metav1.ListOptions{Limit: int64(l.options.PageSize), Continue: token}, pageTimeout<<min(failures, maxDoublings), true)
-	l.requestDone(began, Request{Verb: "list", Continued: token != "", Objects: len(l.items)}, in)
+	a, ok := l.tookAhead(token)
+	if !ok {
+		a = l.askPage(ctx, l.page(token), l.patience(pageTimeout<<min(failures, maxDoublings)), l.room)
+	}
+	l.room = a.room
+	var in input = failed{a.err}
+	if a.err == nil {
+		in = l.takePage(a.list, token != "")
+	}
+	l.requestDone(Request{Verb: "list", Continued: token != "", Objects: len(l.items), Duration: a.took}, in)
 	return in
+}
+
+// page is the page that token stands for.
+func (l *lane) page(token string) metav1.ListOptions {
+	return metav1.ListOptions{Limit: int64(l.options.PageSize), Continue: token}
 }
 
 // probe reads one object, and throws it away.
 func (l *lane) probe(ctx context.Context) input {
-	began := time.Now()
-	in := l.listPage(ctx, metav1.ListOptions{Limit: 1}, probeTimeout, false)
-	l.requestDone(began, Request{Verb: "probe"}, in)
+	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.patience(probeTimeout), nil)
+	var in input = failed{a.err}
+	if a.err == nil {
+		in = page{rv: a.list.GetResourceVersion()}
+	}
+	l.requestDone(Request{Verb: "probe", Duration: a.took}, in)
 	return in
 }
 
-// listPage lists. It gives no resourceVersion: only the newest state is sure not
-// to be older than what has been told.
-func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration, keep bool) input {
+// answer is what came of a request for a page.
+type answer struct {
+	list *unstructured.UnstructuredList
+	err  error // why there is none
+	took time.Duration
+	room []byte // for the next one
+}
+
+// askPage lists. It gives no resourceVersion: only the newest state is sure not
+// to be older than what has been told. It changes nothing of the lane.
+func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration, room []byte) answer {
+	began := time.Now()
 	ctx, wish := l.wishing(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, l.patience(timeout), errNoAnswer)
+	wish.room = room
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
 	l.options.Logger.DebugContext(ctx, "listing", "resource", l.resource.String(), "namespace", l.namespace, "limit", o.Limit, "continue", o.Continue != "")
 	list, err := l.client.List(ctx, o)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return failed{l.requestError("list", context.Cause(ctx))}
+		err = context.Cause(ctx)
 	case err != nil:
-		return failed{l.requestError("list", wish.paced(err))}
+		err = wish.paced(err)
 	case list == nil || l.isNoList(list.GetKind()):
-		return failed{l.requestError("list", errNoList)}
+		err = errNoList
 	case !usable(list.GetResourceVersion()):
-		return failed{l.requestError("list", errNoVersion)}
-	case !keep:
-		return page{rv: list.GetResourceVersion()}
+		err = errNoVersion
 	}
+	if err != nil {
+		err = l.requestError("list", err)
+	}
+	return answer{list, err, time.Since(began), wish.room}
+}
+
+// takePage keeps the objects of a page until they are told.
+func (l *lane) takePage(list *unstructured.UnstructuredList, continued bool) input {
 	l.items = make([]object, len(list.Items))
 	for i := range list.Items {
 		// A new Unstructured: a pointer into Items would keep all of the page alive.
@@ -86,7 +117,7 @@ func (l *lane) listPage(ctx context.Context, o metav1.ListOptions, timeout time.
 		}
 		l.items[i] = o
 	}
-	return page{list.GetResourceVersion(), list.GetContinue(), o.Continue != "" && l.allSeen()}
+	return page{list.GetResourceVersion(), list.GetContinue(), continued && l.allSeen()}
 }
 
 // isNoList says whether an answer of this kind is not a list of objects, though
@@ -125,7 +156,8 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 		"resourceVersion", o.ResourceVersion, "initialEvents", s.initial, "lifetime", lifetime)
 	began := time.Now()
 	in := l.open(ctx, o, lifetime, openTimeout<<min(s.failures, maxDoublings))
-	l.requestDone(began, Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial, Shared: l.conn != nil && !l.conn.asked()}, in)
+	l.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial,
+		Shared: l.conn != nil && !l.conn.asked(), Duration: time.Since(began)}, in)
 	return in
 }
 
@@ -190,12 +222,13 @@ func (l *lane) receives(w watch.Interface, shared *subscription, cancel context.
 
 // accept takes an object in, if it can be told from others.
 func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
-	if o.GetName() == "" || s.resource.Namespaced && o.GetNamespace() == "" && !s.fake {
-		return object{}, errNameless
-	}
-	taken := received(o)
+	take := received
 	if s.fake {
-		taken = faked(o)
+		take = faked
+	}
+	taken := take(o)
+	if taken.Name == "" || s.resource.Namespaced && taken.Namespace == "" && !s.fake {
+		return object{}, errNameless
 	}
 	if s.options.MetadataOnly {
 		taken.Unstructured = metadataOf(taken.Unstructured, s.resource)
@@ -207,8 +240,8 @@ func (l *lane) requestError(verb string, err error) error {
 	return &RequestError{Verb: verb, Resource: l.resource, Namespace: l.namespace, Err: err}
 }
 
-func (l *lane) requestDone(began time.Time, r Request, in input) {
-	r.Namespace, r.Duration = l.namespace, time.Since(began)
+func (l *lane) requestDone(r Request, in input) {
+	r.Namespace = l.namespace
 	if in, ok := in.(failed); ok {
 		r.Err = in.err
 	}

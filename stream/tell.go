@@ -40,7 +40,7 @@ func (l *lane) tellInTurn(ctx context.Context, out output) error {
 		return l.tellItems(ctx, o.snapshot)
 	case tellFrame:
 		t := l.conn.told
-		if l.floors != nil && !o.old && l.floors.isOld(t.GetNamespace(), t.version) {
+		if l.floors != nil && !o.old && l.floors.isOld(t.Namespace, t.version) {
 			o.old = true
 			out = o
 		}
@@ -132,7 +132,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 // tellListed tells an object of a snapshot.
 func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 	defer l.pass()
-	if l.floors.covers(o.GetNamespace()) {
+	if l.floors.covers(o.Namespace) {
 		if l.index != nil {
 			l.index.see(o.name())
 		}
@@ -145,7 +145,7 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 		return l.tellObject(ctx, Added, o.Unstructured, false)
 	}
 	unsaid := l.isUnsaid(o, how)
-	if err := l.tellChanges(ctx, l.index.bury(o.name(), o.GetUID()), o.Unstructured, true); err != nil {
+	if err := l.tellChanges(ctx, l.index.bury(o.name(), o.uid), o.Unstructured, true); err != nil {
 		return err
 	}
 	changes := l.index.put(o, l.selects(o))

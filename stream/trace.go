@@ -12,7 +12,8 @@ type Trace struct {
 	// (that of one namespace).
 	StatusChanged func(Status)
 	// RequestDone is called when a list page, a probe or the opening of a watch has
-	// been answered or has failed.
+	// been answered or has failed; for a page that was read ahead when its turn comes,
+	// or when nobody wants it any more.
 	RequestDone func(Request)
 	// FrameReceived is called for each event and bookmark of a watch.
 	FrameReceived func(Frame)

@@ -72,7 +72,11 @@ func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
 // end forgets what the data was, and returns why it could not be read.
 func (d *Decoder) end(i int) error {
 	d.data = nil
-	d.finish()
+	if i < 0 {
+		d.block, d.used = strings.Builder{}, 0 // as if it had never begun
+	} else {
+		d.finish()
+	}
 	clear(d.items) // of what could not be read to its end
 	d.items = d.items[:0]
 	if cap(d.items) > mostItems {

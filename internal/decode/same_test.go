@@ -105,6 +105,9 @@ func (c *comparison) list(data []byte) error {
 		var got *unstructured.UnstructuredList
 		var err error
 		lent(data, func(data []byte) { got, err = d.List(data) })
+		if d := sameInPieces(d, data, got, err); d != nil {
+			return d
+		}
 		if err != nil {
 			if options == "" {
 				declined = fmt.Errorf("%w: %w", errDeclined, err)

@@ -35,13 +35,14 @@ type Sight struct {
 // is. It returns nil if it is no change of an object, not as usual, or perhaps not
 // all that is on the line or not all on it: then it has to be decoded.
 //
-// If lines is set it is known that whoever sends it has one event on a line. If
-// hasty is set it is known that they have metadata in the order of a Go struct, the
-// namespace before the last of name, uid and resourceVersion, and the managedFields
-// after all else. Then less has to be looked at.
+// If lines is set whoever sends it is known to have one event on a line, so that it
+// is looked at less closely whether this is one. If hasty is set it is known that they
+// have metadata in the order of a Go struct, the namespace before the last of name,
+// uid and resourceVersion, and the managedFields after all else. Then less has to be
+// looked at.
 func (d *Decoder) Sight(data []byte, lines, hasty bool) (*Sight, int) {
 	end := bytes.IndexByte(data, '\n')
-	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !lines && !d.isWhole(data[:end]) {
+	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !(lines && looksLikeOne(data[:end])) && !d.isWhole(data[:end]) {
 		return nil, 0
 	}
 	d.begin(data[:end])
@@ -53,6 +54,17 @@ func (d *Decoder) Sight(data []byte, lines, hasty bool) (*Sight, int) {
 		return nil, 0
 	}
 	return s, end + 1
+}
+
+// endOfKey ends the key of an event's object, and begins with a letter that is rare,
+// so that it is found fast.
+var endOfKey = []byte(`ject"`)
+
+// looksLikeOne says that the key of an event's object is there once. It may be there
+// again without a second event.
+func looksLikeOne(line []byte) bool {
+	i := bytes.Index(line, endOfKey)
+	return i >= 0 && !bytes.Contains(line[i+len(endOfKey):], endOfKey)
 }
 
 // isWhole says whether a line is one value.

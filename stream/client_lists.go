@@ -1,0 +1,179 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/gvrwatch/gvrwatch/internal/decode"
+)
+
+// List has client-go make the request, and decodes the answer while it comes.
+func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	if klog.FromContext(ctx).V(logsBodies).Enabled() {
+		return r.ResourceInterface.List(ctx, opts)
+	}
+	t := listTap{from: r.codecs.objects}
+	wish, _ := ctx.Value(wishKey{}).(*wish)
+	if wish != nil {
+		t.room = wish.room
+	}
+	if wish != nil && wish.metadata {
+		t.from = r.codecs.metadata
+	}
+	list, err := r.ResourceInterface.List(context.WithValue(ctx, listTapKey{}, &t), opts)
+	if wish != nil {
+		wish.room = t.room
+	}
+	if err == nil && t.list != nil {
+		list = t.list
+	}
+	return list, err
+}
+
+// logsBodies is the level at which client-go logs what it has read, so that it has to
+// read all of it.
+const logsBodies = 8
+
+// listTap is where a list is to go, in the context of its request. It is nil if
+// client-go is to have it.
+type listTap struct {
+	from *decoders
+	list *unstructured.UnstructuredList
+	room []byte // to read into
+}
+
+type listTapKey struct{}
+
+// body is what client-go is to read of an answer.
+func (t *listTap) body(resp *http.Response) io.ReadCloser {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || media != runtime.ContentTypeJSON || resp.StatusCode != http.StatusOK {
+		return resp.Body
+	}
+	return &listBody{ReadCloser: resp.Body, tap: t}
+}
+
+// listBody is the body of a list. It is decoded when client-go begins to read it, which
+// then reads no more than a note, unless it is for client-go to decode.
+type listBody struct {
+	io.ReadCloser
+	tap *listTap
+	say io.Reader // what client-go reads; nil before that is known
+}
+
+// decoded is what client-go reads of a list that it need not decode.
+const decoded = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"this list was decoded while it came, by gvrwatch"}`
+
+func (b *listBody) Read(p []byte) (int, error) {
+	if b.say == nil {
+		c := readList(b.ReadCloser, b.tap.room)
+		if b.tap.list = c.decode(b.tap.from); b.tap.list != nil {
+			b.say = strings.NewReader(decoded)
+			b.tap.room = c.data
+		} else {
+			b.tap.room = nil
+			b.say = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
+		}
+	}
+	return b.say.Read(p)
+}
+
+const (
+	// smallList is decoded when all of it has come, and others in pieces of that.
+	smallList = 32 << 10
+	// mostGrown is by how much a buffer is made larger at once.
+	mostGrown = 16 << 20
+)
+
+// coming is a list that is being read.
+type coming struct {
+	more chan struct{} // has one when more has come
+
+	mu   sync.Mutex
+	data []byte // that has come
+	err  error  // io.EOF when that is all
+}
+
+// readList begins to read a list, into room if there is enough. What is small has
+// been read when it returns.
+func readList(r io.Reader, room []byte) *coming {
+	c := &coming{more: make(chan struct{}, 1), data: room[:0]}
+	for c.err == nil && len(c.data) < smallList {
+		c.read(r)
+	}
+	if c.err == nil {
+		go func() {
+			for c.read(r) {
+			}
+		}()
+	}
+	return c
+}
+
+// read reads once. It returns false when there is nothing more.
+func (c *coming) read(r io.Reader) bool {
+	// Only who reads changes data, and nobody else looks at what is beyond its length.
+	data := c.data
+	if len(data) == cap(data) {
+		data = slices.Grow(data, min(max(len(data), leastRead), mostGrown))
+	}
+	n, err := r.Read(data[len(data):cap(data)])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.data, c.err = data[:len(data)+n], err
+	wake(c.more)
+	return err == nil
+}
+
+// await waits until more than so much has come, or all, and returns it. err is io.EOF
+// when it is all.
+func (c *coming) await(n int) (data []byte, err error) {
+	for {
+		c.mu.Lock()
+		data, err = c.data, c.err
+		c.mu.Unlock()
+		if err != nil || len(data) > n {
+			return data, err
+		}
+		<-c.more
+	}
+}
+
+// decode decodes the list while it comes. It returns nil if that is for client-go to
+// do. All of it has come then.
+func (c *coming) decode(from *decoders) *unstructured.UnstructuredList {
+	dec := from.get()
+	defer from.put(dec)
+	l := dec.Lister()
+	for n := 0; ; {
+		data, end := c.await(n)
+		err := l.Come(data)
+		switch {
+		case err != nil && err != decode.ErrShort, end != nil && end != io.EOF:
+			c.await(math.MaxInt)
+			return nil
+		case end == nil:
+			// What is left is decoded anew, so that an item that is large waits until twice
+			// as much of it has come.
+			n = len(data) + max(smallList, l.Left(len(data)))
+			continue
+		}
+		list, err := l.List()
+		if err != nil {
+			return nil
+		}
+		return list
+	}
+}
