@@ -13,15 +13,17 @@
 //
 //   - Events: how many a peer takes in a second, when as many come as it takes, and
 //     what one costs it: CPU time of its process (user and system, of all
-//     threads), allocations, bytes allocated. The peer has read what exists (1,000
-//     objects) before the first one comes, so that its snapshot does not count. What
-//     it does with an event is to count it. That all have come, and in order, is
-//     checked at the last one.
+//     threads), allocations, bytes allocated. A peer that reads what exists (1,000
+//     objects) has done so before the first one comes, so that its snapshot does not
+//     count; the plain watches read nothing. What a peer does with an event is to count
+//     it. How many have come is checked at the last one, and, of a peer that tells all
+//     of them in one sequence, that it is the last of the server.
 //   - Latency: the server writes the time into an annotation just before it sends an
 //     event, and the peer compares it with its own clock when it has the object: from
 //     the server's write, through the kernel, to the loop body or handler. Half a
 //     millisecond's worth of events are sent at a time. Where a peer does not keep
 //     up, the server has to wait, and that wait is not counted: see the rate reached.
+//     Three peers are measured at three rates, most others once at the lowest.
 //   - First snapshot: how long it takes until all that exists is known, and the peak
 //     resident size of the process meanwhile. The size before it is mostly that of
 //     this program, which all peers are linked into.

@@ -63,6 +63,12 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 }
 
 func measureAll(ctx context.Context, s settings, plan []measurement, progress io.Writer) (samples []*sample, err error) {
+	// What a peer that is killed leaves behind is in there.
+	temp, err := os.MkdirTemp("", "gvrwatch-peers-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(temp)
 	server, url, err := startServer(ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +78,7 @@ func measureAll(ctx context.Context, s settings, plan []measurement, progress io
 			err = errors.Join(err, ended)
 		}
 	}()
-	return (&measurer{server: url, profiles: s.profiles, progress: progress, enough: s.enough}).all(ctx, plan)
+	return (&measurer{server: url, temp: temp, profiles: s.profiles, progress: progress, enough: s.enough}).all(ctx, plan)
 }
 
 // failures says which peers could not be measured.

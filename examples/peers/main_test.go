@@ -83,8 +83,13 @@ func TestProgram(t *testing.T) {
 	if len(all) != 2 {
 		t.Errorf("the file has %d rows", len(all))
 	}
+	for _, r := range all {
+		if r.EventsPerS == nil || r.LatencyP99 == nil {
+			t.Errorf("%s lacks what was measured", r.Name)
+		}
+	}
 	made, err := filepath.Glob(filepath.Join(profiles, "*.pprof"))
-	if err != nil || len(made) != 2 {
+	if err != nil || len(made) != 4 { // of events and of latencies
 		t.Errorf("the profiles are %v, %v", made, err)
 	}
 }

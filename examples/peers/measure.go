@@ -19,6 +19,7 @@ const jobTimeout = 15 * time.Minute
 // one as well.
 type measurer struct {
 	server   string // its URL
+	temp     string // folder, for the peers
 	profiles string // folder, or empty
 	progress io.Writer
 	// enough, if not zero, is the time after which nothing is measured again.
@@ -80,7 +81,7 @@ func (m *measurer) one(ctx context.Context, of measurement, round int) (outcome,
 			j.Profile = filepath.Join(m.profiles, fmt.Sprintf("%s-%s-%d-%d.pprof", of.name, of.job.Phase, of.job.Scenario.Rate, round+1))
 		}
 	}
-	return perform(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc))
+	return perform(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc), "TMPDIR="+m.temp)
 }
 
 // call asks the server for something of ours.

@@ -85,6 +85,11 @@ func (s settings) plan() ([]measurement, error) {
 			}
 		}
 	}
+	for _, p := range peers() {
+		if slices.Contains(alsoTimed, p.name) {
+			add(p.name, p, s.gogc, 1, latencyPhase, scenario{Objects: s.objects, Rate: slices.Min(s.rates), Length: s.latency})
+		}
+	}
 	for _, p := range snapshotPeers() {
 		add(p.name, p, s.gogc, s.timed, snapshotPhase, scenario{Objects: s.listed})
 	}
@@ -94,6 +99,12 @@ func (s settings) plan() ([]measurement, error) {
 		}
 	}
 	return s.chosen(all)
+}
+
+// alsoTimed are measured at the lowest rate alone.
+var alsoTimed = []string{
+	"retrywatcher", "controller-runtime", "metadata-informer", "dynamic-on-ours", "informer-on-ours",
+	"ours-stock", "ours-2workers", "ours-nomanaged", "ours-metadata", "ours-checkpoint",
 }
 
 // otherName is the row of a peer at the other GOGC.

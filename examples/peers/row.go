@@ -31,7 +31,8 @@ type row struct {
 	SnapshotObjects int      `json:"first_snapshot_objects,omitempty"`
 	HeapPerObject   *float64 `json:"heap_bytes_per_object,omitempty"`
 	HeldObjects     int      `json:"held_objects,omitempty"`
-	// Of the process, while it took the flood or read the snapshot, and before that.
+	// Of the process, up to the end of the flood or the snapshot, and before the client
+	// was made.
 	PeakRSS *float64 `json:"peak_rss_bytes,omitempty"`
 	BaseRSS *float64 `json:"base_rss_bytes,omitempty"`
 
