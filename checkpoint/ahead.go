@@ -151,6 +151,14 @@ func (a *ahead) end(o Object, m *Mark) {
 	}
 }
 
+// ended: the end of an object has been told by m, and acked. That settles it where m
+// stands for the event that told of the object as well (Mark.Cover).
+func (a *ahead) ended(o Object, m *Mark) {
+	if a.by[o.ID()] == m {
+		a.forget(o.ID())
+	}
+}
+
 // unsaid: a snapshot has been told, and what it did not have is not going to be
 // told any more.
 func (a *ahead) unsaid(namespace string) {

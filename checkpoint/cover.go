@@ -12,7 +12,8 @@ import (
 // object that came and went is not told at all. The marks of what is not told
 // leave the sequence, so that they take no memory however long the receiver takes.
 // What is kept may then be at a version at which an object had changed already; its
-// change follows, as that of the event that stands for it, which is not acked yet.
+// change follows, as that of the event that stands for it, which is not acked yet,
+// or was acked ahead of others.
 
 // Cover says that the event of m stands for that of an older mark as well, of the
 // same object and the same sequence, which is not told by itself. Neither has been
@@ -21,10 +22,11 @@ func (m *Mark) Cover(older *Mark) { m.cover(older, false) }
 
 // CoverNew is Cover where that of the older mark tells that the object exists, or
 // that it does not: what is kept does not get past it before m is acked, so that
-// it has all objects that there were at its version, and no others.
+// it has all objects that there were at its version, and no others but those that
+// came and went before m.
 func (m *Mark) CoverNew(older *Mark) { m.cover(older, true) }
 
-func (m *Mark) cover(older *Mark, hold bool) {
+func (m *Mark) cover(older *Mark, isNew bool) {
 	if m == nil || older == nil || m == older {
 		return
 	}
@@ -32,17 +34,41 @@ func (m *Mark) cover(older *Mark, hold bool) {
 		if older.progress != p || older.acked {
 			return 0, false
 		}
-		p.session.ahead.handOver(older, m)
-		older.changes = slices.DeleteFunc(older.changes, m.speaksOf)
-		switch {
-		case older.holds != nil:
-			m.holds, older.holds = older.holds, nil
-		case hold:
-			m.holds = older
-			return 0, false
+		if older.holds != nil {
+			isNew = older.leaves(m) != older.holds.leaves(m)
 		}
-		return p.leave(older)
+		if isNew {
+			m.holds = older
+		} else {
+			m.holds, older.holds = older.holds, nil
+			entered, due = p.giveUp(older, m)
+		}
+		// What came and went holds nothing back, so that of an object there are two at
+		// most: one that it went with, and one that it came back with.
+		if came := m.holds; came != nil && came.leaves(m) && !m.leaves(m) {
+			m.holds, came.holds = came.holds, nil
+			n, moved := p.giveUp(came, m)
+			entered, due = entered+n, due || moved
+		}
+		return entered, due
 	})
+}
+
+// leaves says whether with m there is the object that of tells of.
+func (m *Mark) leaves(of *Mark) bool {
+	for _, c := range slices.Backward(m.changes) {
+		if !c.Unacked && of.speaksOf(c) {
+			return !c.Gone && !c.Hidden
+		}
+	}
+	return false
+}
+
+// giveUp takes an older mark out of the sequence, for which m stands.
+func (p *Progress) giveUp(older, m *Mark) (entered int, due bool) {
+	p.session.ahead.handOver(older, m)
+	older.changes = slices.DeleteFunc(older.changes, m.speaksOf)
+	return p.leaveAlone(older)
 }
 
 // Undo says that the event of m is the end of what that of an older mark had
@@ -93,12 +119,25 @@ func (m *Mark) speaksOf(c Change) bool {
 // leave takes m out of the sequence. What it says of others is entered when its
 // turn comes.
 func (p *Progress) leave(m *Mark) (entered int, due bool) {
-	if m.holds != nil {
-		entered, due = p.leave(m.holds)
-		m.holds = nil
+	for _, h := range m.release() {
+		n, moved := p.giveUp(h, m)
+		entered, due = entered+n, due || moved
 	}
 	n, moved := p.leaveAlone(m)
 	return entered + n, due || moved
+}
+
+// release returns those that m holds, oldest first, and holds them no longer.
+func (m *Mark) release() (held []*Mark) {
+	for h := m.holds; h != nil; h = h.holds {
+		held = append(held, h)
+	}
+	for _, h := range held {
+		h.holds = nil
+	}
+	m.holds = nil
+	slices.Reverse(held)
+	return held
 }
 
 func (p *Progress) leaveAlone(m *Mark) (entered int, due bool) {
@@ -183,16 +222,11 @@ func (m *Mark) passes(changes []Change) {
 	m.changes, m.compacted = kept, len(kept)
 }
 
-// MayBeKnown says whether the event tells as ADDED what an earlier run was about to
-// tell, or did: its receiver may know the object. It may be called on nil.
+// MayBeKnown says whether the event is an ADDED or DELETED of what an earlier run was
+// about to tell, or did: its receiver may know the object, or not. It may be called
+// on nil.
 func (m *Mark) MayBeKnown() bool {
-	if m == nil {
-		return false
-	}
-	s := m.progress.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(m.changes, func(c Change) bool { return c.Gone && c.Unacked })
+	return m != nil && m.unsure
 }
 
 // handOver: what was to be settled by one mark will be by another.

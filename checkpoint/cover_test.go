@@ -59,6 +59,9 @@ func kept(t *testing.T, events []string, steps func(marks map[string]*checkpoint
 			if o.Unacked {
 				what += " unacked"
 			}
+			if others, ok := objects[o.Name]; ok {
+				what = others + ", " + what
+			}
 			objects[o.Name] = what
 		}
 	})
@@ -117,6 +120,48 @@ func TestCover(t *testing.T) {
 			m["+b@3"].Ack()
 			m["~a@5"].Ack()
 		}, "5", map[string]string{"a": "5", "b": "3"}, 0, "of any number the first holds back, until the last is acked"},
+		{[]string{"+a@2", "+b@3", "+c@4", "~a@5", "~a@6"}, func(m marks) {
+			m["~a@5"].CoverNew(m["+a@2"])
+			m["~a@6"].CoverNew(m["~a@5"])
+			m["+b@3"].Ack()
+			m["~a@6"].Ack()
+		}, "3", map[string]string{"a": "2", "b": "3", "c": "4 unacked"}, 2, "it is acked ahead of another: at 3 there was an a all the same"},
+		{[]string{"+a@2", "-a@3", "+b@4", "+c@5", "+a@6", "~a@7"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["+a@6"].CoverNew(m["-a@3"])
+			m["~a@7"].Cover(m["+a@6"])
+			m["+b@4"].Ack()
+		}, "2", map[string]string{"a": "2, 6 unacked", "b": "4 unacked", "c": "5 unacked"}, 5, "it went and came back: nothing goes past that"},
+		{[]string{"+a@2", "-a@3", "+b@4", "+c@5", "+a@6", "~a@7"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["+a@6"].CoverNew(m["-a@3"])
+			m["~a@7"].Cover(m["+a@6"])
+			m["+b@4"].Ack()
+			m["~a@7"].Ack()
+		}, "4", map[string]string{"a": "6 unacked", "b": "4", "c": "5 unacked"}, 3, "at 4 it was gone"},
+		{[]string{"+a@2", "-a@3", "+b@4", "+a@5", "+c@6", "~a@7"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["+a@5"].CoverNew(m["-a@3"])
+			m["~a@7"].Cover(m["+a@5"])
+			m["+b@4"].Ack()
+			m["~a@7"].Ack()
+		}, "5", map[string]string{"a": "5", "b": "4", "c": "6 unacked"}, 2, "at 5 it was back"},
+		{[]string{"+a@2", "+b@3", "-a@4", "+c@5", "+a@6", "~a@7"}, func(m marks) {
+			m["-a@4"].CoverNew(m["+a@2"])
+			m["+a@6"].CoverNew(m["-a@4"])
+			m["~a@7"].Cover(m["+a@6"])
+			m["+b@3"].Ack()
+		}, "3", map[string]string{"a": "6 unacked", "b": "3", "c": "5 unacked"}, 4, "what came and went is held by nothing, and what came back is"},
+		{[]string{"+a@2", "-a@3", "+b@4", "+a@5", "-a@6", "+c@7", "+a@8", "-a@9"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["+a@5"].CoverNew(m["-a@3"])
+			m["-a@6"].Cover(m["+a@5"])
+			m["+a@8"].CoverNew(m["-a@6"])
+			m["-a@9"].Cover(m["+a@8"])
+			m["+b@4"].Ack()
+			m["-a@9"].Ack()
+			m["+c@7"].Ack()
+		}, "9", map[string]string{"b": "4", "c": "7"}, 0, "it has gone and come back any number of times"},
 		{[]string{"+b@2", "+a@3", "-a@4"}, func(m marks) { m["-a@4"].Undo(m["+a@3"]); m["+b@2"].Ack() },
 			"4", map[string]string{"b": "2"}, 0, "what came and went is as if it had never been"},
 		{[]string{"+b@2", "+a@3", "~a@4", "-a@5"}, func(m marks) { m["~a@4"].CoverNew(m["+a@3"]); m["-a@5"].Undo(m["~a@4"]); m["+b@2"].Ack() },

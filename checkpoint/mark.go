@@ -14,13 +14,14 @@ type Mark struct {
 	changes  []Change // usually one, which is then in one
 	one      [1]Change
 	told     time.Time
+	unsure   bool // MayBeKnown
 
 	acked, entered bool
 	compacted      int     // how many changes were left when they were compacted last
 	next, prev     *Mark   // told after it and before it; nil once it is behind the low-water mark
 	awaits         int     // marks of the same objects that are not entered, within a snapshot
 	awaited        []*Mark // by these
-	holds          *Mark   // acked with it; nil for none (CoverNew)
+	holds          *Mark   // acked with it, and so on; nil for none (CoverNew)
 }
 
 // Change is what an event makes of what is known.
@@ -54,10 +55,10 @@ func (m *Mark) Ack() {
 	s.mu.Lock()
 	entered, due := 0, false
 	if !m.acked && !s.over {
-		if m.holds != nil {
-			m.holds.acked = true
-			entered, due = p.advance(m.holds)
-			m.holds = nil
+		for _, h := range m.release() {
+			h.acked = true
+			n, moved := p.advance(h)
+			entered, due = entered+n, due || moved
 		}
 		m.acked = true
 		n, moved := p.advance(m)

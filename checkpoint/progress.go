@@ -12,6 +12,7 @@ type Progress struct {
 	session   *Session
 	namespace string
 	noted     []Change // since the last mark
+	unsure    bool     // of the next one
 	held      bool     // nothing is kept before the first mark is acked
 	begun     bool     // there has been a mark
 
@@ -36,6 +37,10 @@ func (p *Progress) Hold() {
 
 // Note says what the next mark means, or if no event tells it the next Pass.
 func (p *Progress) Note(c Change) { p.noted = append(p.noted, c) }
+
+// Unsure says that the next mark's event tells of an object that an earlier run was
+// about to tell, or did, so that its receiver may know it, or not (Mark.MayBeKnown).
+func (p *Progress) Unsure() { p.unsure = true }
 
 // Rewound says that the server has gone back in time. What was acked is no longer
 // a place to go on from, whatever is acked: a run that begins now has to tell that
@@ -80,7 +85,8 @@ func (p *Progress) Anew() {
 // Mark returns that of an event, after which the sequence is at a version: empty
 // within a snapshot. Partial is as in Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
-	m := &Mark{progress: p, told: time.Now()}
+	m := &Mark{progress: p, told: time.Now(), unsure: p.unsure}
+	p.unsure = false
 	if len(p.noted) == 1 {
 		m.one[0] = p.noted[0]
 		m.changes = m.one[:]

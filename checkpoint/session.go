@@ -112,6 +112,8 @@ func (s *Session) enter(c Change, m *Mark) {
 	case c.Unacked:
 		s.ahead.end(c.Object, m)
 		return
+	default:
+		s.ahead.ended(c.Object, m)
 	}
 	if s.changed == nil {
 		s.changed = map[types.NamespacedName]Change{}

@@ -9,7 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -36,13 +40,25 @@ func position(t *testing.T, store checkpoint.Store) *checkpoint.Position {
 	return &c.Position
 }
 
+var latestCheckpointSeeds = seeds.Flags("latest-checkpoint-", "TestLatestCheckpoint", 150)
+
 // TestLatestCheckpoint: whatever was merged, what is kept is what was told and
 // acked. Each seed is some runs of a program that handles events slowly and is
-// killed, while objects change.
+// killed, while objects change, and leave what is watched and come back.
 func TestLatestCheckpoint(t *testing.T) {
-	for n := range uint64(50) {
+	for n := range latestCheckpointSeeds.All {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(n, 5))
+			var scope streamtest.Scope
+			latest := streamtest.CheckOptions{Latest: true}
+			options := stream.Options{}
+			switch n % 3 {
+			case 1:
+				scope.LabelSelector, options.LabelSelector = "colour=red", "colour=red"
+			case 2:
+				options.Select = func(m stream.Meta) bool { return m.GetLabels()["colour"] == "red" }
+				latest.Selected = func(u *unstructured.Unstructured) bool { return options.Select(u) }
+			}
 			srv := streamtest.NewServer(widgets())
 			write := func(most int) {
 				for range r.IntN(most) {
@@ -50,7 +66,8 @@ func TestLatestCheckpoint(t *testing.T) {
 					if r.IntN(3) == 0 {
 						_, _ = srv.Delete(widgets(), "default", name)
 					} else {
-						srv.Put(widgets(), "default", name, fmt.Sprint("spec.n=", r.IntN(1000)))
+						colour := []string{"red", "red", "blue"}[r.IntN(3)]
+						srv.Put(widgets(), "default", name, fmt.Sprint("spec.n=", r.IntN(1000)), "labels.colour="+colour)
 					}
 				}
 			}
@@ -59,13 +76,15 @@ func TestLatestCheckpoint(t *testing.T) {
 				write(10)
 				before := position(t, store)
 				tracker := newTracker(t, store)
-				s := newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker})
+				o := options
+				o.Checkpoint = tracker
+				s := newStream(t, srv, widgets(), &o)
 				m := newMux(t, &mux.Options{Overflow: mux.Latest}, s)
 				left := 1 + r.IntN(20)
 				acked := map[int]bool{}
 				var events []stream.Event
 				check := func() {
-					run := streamtest.CheckpointRun{Before: before, After: position(t, store), Events: slices.Clone(events), Acked: func(i int) bool { return acked[i] }}
+					run := streamtest.CheckpointRun{Before: before, After: position(t, store), Events: slices.Clone(events), Acked: func(i int) bool { return acked[i] }, Options: latest}
 					if err := streamtest.CheckCheckpoint(run); err != nil {
 						t.Errorf("seed %d: %v\nbefore: %+v\nafter: %+v\n%v", n, err, before, run.After, streamtest.Texts(events))
 					}
@@ -112,19 +131,23 @@ func TestLatestCheckpoint(t *testing.T) {
 					t.Fatal(err)
 				}
 				check()
-				opts := &streamtest.CheckOptions{Latest: true}
+				if after := position(t, store); after != nil {
+					checkSettled(t, n, events, *after)
+				}
+				opts := latest
 				if before != nil {
 					opts.From = &streamtest.Resume{ResourceVersions: before.ResourceVersions}
 					for _, o := range before.Objects {
 						known := streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion}
-						if o.Unacked {
+						switch {
+						case o.Unacked:
 							opts.From.Unacked = append(opts.From.Unacked, known)
-						} else {
+						case !o.Hidden:
 							opts.From.Objects = append(opts.From.Objects, known)
 						}
 					}
 				}
-				if err := streamtest.Check(srv.History(widgets(), streamtest.Scope{}), events, opts); err != nil {
+				if err := streamtest.Check(srv.History(widgets(), scope), events, &opts); err != nil {
 					t.Errorf("seed %d: %v\nbefore: %+v\n%v", n, err, before, streamtest.Texts(events))
 				}
 			}
@@ -133,6 +156,30 @@ func TestLatestCheckpoint(t *testing.T) {
 			return
 		}
 	}
+}
+
+// checkSettled reports what is kept as not acked though it was: all events have been
+// acked up to the version that is kept.
+func checkSettled(t *testing.T, seed uint64, events []stream.Event, after checkpoint.Position) {
+	for _, o := range after.Objects {
+		if !o.Unacked {
+			continue
+		}
+		for i, ev := range slices.Backward(events) {
+			if ev.Object == nil || ev.Object.GetUID() != o.UID {
+				continue
+			}
+			if atLeast(after.ResourceVersions[""], ev.ResourceVersion) && atLeast(ev.ResourceVersion, o.ResourceVersion) {
+				t.Errorf("seed %d: %s@%s is kept as not acked, and event %d was, before %v, of\n%v", seed, o.Name, o.ResourceVersion, i, after.ResourceVersions, streamtest.Texts(events))
+			}
+			break
+		}
+	}
+}
+
+func atLeast(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order >= 0
 }
 
 // TestLatestCheckpointIsBounded: what was merged away takes no memory, however

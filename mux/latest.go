@@ -42,6 +42,7 @@ type node struct {
 	id         objectID
 	stamp      uint64 // where it was pushed
 	known      bool   // an ADDED of an object that the receiver knows, or may know, already
+	unsure     bool   // the receiver may know the object, or not, before it is told
 	prev, next *node
 }
 
@@ -81,7 +82,8 @@ func (q *latestQueue) push(it item) {
 	default:
 		if o := it.event.Object; o != nil {
 			n.id = objectID{types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID()}
-			n.known = it.event.Type == stream.Added && it.event.Mark.MayBeKnown()
+			n.unsure = it.event.Mark.MayBeKnown()
+			n.known = n.unsure && it.event.Type == stream.Added
 			q.append(n)
 			q.settle(l, n)
 		} else {

@@ -26,7 +26,8 @@ func (q *latestQueue) settle(l *lane, n *node) {
 		return
 	}
 	n.known = was.known || was.event.Type != stream.Added
-	n.event.Type = merged(was.event.Type, n.event.Type)
+	n.unsure = was.unsure
+	n.event.Type = merged(was.event.Type, n.event.Type, was.unsure)
 	n.event.Coalesced += int(stood)
 	if was.event.Type == stream.Modified {
 		n.event.Mark.Cover(was.event.Mark)
@@ -43,12 +44,13 @@ func (n *node) isAnother(was *node) bool {
 	return n.id.uid == "" && was.event.Type == stream.Deleted && n.event.Type != stream.Deleted
 }
 
-// merged is what two events in a row are to who was told neither.
-func merged(was, is stream.Type) stream.Type {
+// merged is what two events in a row are to who was told neither. Who may know the
+// object, or not, is told of it as if not.
+func merged(was, is stream.Type, unsure bool) stream.Type {
 	switch {
 	case was == stream.Added && is == stream.Modified:
 		return stream.Added
-	case was == stream.Deleted && is == stream.Added:
+	case was == stream.Deleted && is == stream.Added && !unsure:
 		return stream.Modified // who knew it knows it still
 	}
 	return is

@@ -49,6 +49,8 @@ type change struct {
 	kind Type
 	gone *identity // set for a DELETED that has no object of its own
 	left *identity // set for a DELETED of one that exists, and is no longer wanted
+	// unsure: an ADDED or DELETED of a ghost, that the receiver may know, or not.
+	unsure bool
 }
 
 func newIndex() *index { return &index{table: newTable()} }
@@ -192,9 +194,9 @@ func (x *index) put(o object, selected bool) iter.Seq[change] {
 		ghost := x.lay(now.NamespacedName, now.uid, now.version)
 		switch told := ok && !was.hidden; {
 		case !told && !selected && ghost != nil:
-			yield(change{kind: Deleted, left: ghost})
+			yield(change{kind: Deleted, left: ghost, unsure: true})
 		case !told && selected:
-			yield(change{kind: Added})
+			yield(change{kind: Added, unsure: ghost != nil})
 		case told && !selected:
 			yield(change{kind: Deleted, left: &was.identity})
 		case told && (was.version != now.version || doubted || ghost != nil && ghost.version != now.version):
@@ -220,7 +222,7 @@ func (x *index) remove(o object) iter.Seq[change] {
 		was, ok := x.get(o.name())
 		c := change{kind: Deleted}
 		told := ok && !was.hidden && was.uid == o.uid
-		if x.lay(o.name(), o.uid, o.version) != nil && !told && !yield(c) {
+		if x.lay(o.name(), o.uid, o.version) != nil && !told && !yield(change{kind: Deleted, unsure: true}) {
 			return
 		}
 		if !ok {

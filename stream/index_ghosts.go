@@ -65,7 +65,7 @@ func (x *index) bury(name types.NamespacedName, uid types.UID) iter.Seq[change] 
 			if ok && was.uid == uid {
 				x.doubtOne(name) // who goes by names has lost it now
 			}
-			if !yield(change{kind: Deleted, gone: &i}) {
+			if !yield(change{kind: Deleted, gone: &i, unsure: true}) {
 				return
 			}
 		}
@@ -89,7 +89,7 @@ func (x *index) buryAll(spared func(namespace string) bool) iter.Seq[change] {
 				continue
 			}
 			x.lay(i.NamespacedName, i.uid, i.version)
-			if !yield(change{kind: Deleted, gone: &i}) {
+			if !yield(change{kind: Deleted, gone: &i, unsure: true}) {
 				return
 			}
 		}

@@ -56,36 +56,36 @@ func TestGhosts(t *testing.T) {
 		left string // ghosts
 		why  string
 	}{
-		{"gone", []op{a5, list()}, "DELETED a/1@5; note -a/1@5?", "", "in case it was told"},
-		{"several", []op{b6, a5, ghost(obj("a", "2", "6")), list()}, "DELETED a/1@5, DELETED a/2@6, DELETED b/2@6; note -a/1@5? -a/2@6? -b/2@6?", "", "in the order of names"},
-		{"there", []op{a5, list(obj("a", "1", "5"))}, "ADDED; note a/1@5 -a/1@5?", "", "it comes again"},
-		{"there, changed", []op{a5, list(obj("a", "1", "7"))}, "ADDED; note a/1@7 -a/1@5?", "", "it comes in its new state"},
-		{"there, older", []op{a5, list(obj("a", "1", "3"))}, "ADDED; note a/1@3 -a/1@5?", "", "the server has gone back in time, and a list is the present"},
-		{"there, another one", []op{a5, list(obj("a", "2", "7"))}, "DELETED a/1@5, ADDED; note -a/1@5? a/2@7", "", "the end of the first comes first"},
-		{"two, one of them there", []op{a5, ghost(obj("a", "2", "7")), list(obj("a", "2", "7"))}, "DELETED a/1@5, ADDED; note -a/1@5? a/2@7 -a/2@7?", "", "each by itself"},
-		{"two, in the watch", []op{a5, ghost(obj("a", "2", "7")), put(obj("a", "2", "7"))}, "ADDED; note a/2@7 -a/2@7?", "a/1@5", "the end of the other one will come"},
-		{"there, not wanted", []op{a5, unwanted(obj("a", "1", "7"))}, "DELETED left a/1@5; note (a/1@7) -a/1@5?", "", "it may have been told when it was"},
+		{"gone", []op{a5, list()}, "DELETED a/1@5 unsure; note -a/1@5?", "", "in case it was told"},
+		{"several", []op{b6, a5, ghost(obj("a", "2", "6")), list()}, "DELETED a/1@5 unsure, DELETED a/2@6 unsure, DELETED b/2@6 unsure; note -a/1@5? -a/2@6? -b/2@6?", "", "in the order of names"},
+		{"there", []op{a5, list(obj("a", "1", "5"))}, "ADDED unsure; note a/1@5 -a/1@5?", "", "it comes again"},
+		{"there, changed", []op{a5, list(obj("a", "1", "7"))}, "ADDED unsure; note a/1@7 -a/1@5?", "", "it comes in its new state"},
+		{"there, older", []op{a5, list(obj("a", "1", "3"))}, "ADDED unsure; note a/1@3 -a/1@5?", "", "the server has gone back in time, and a list is the present"},
+		{"there, another one", []op{a5, list(obj("a", "2", "7"))}, "DELETED a/1@5 unsure, ADDED; note -a/1@5? a/2@7", "", "the end of the first comes first"},
+		{"two, one of them there", []op{a5, ghost(obj("a", "2", "7")), list(obj("a", "2", "7"))}, "DELETED a/1@5 unsure, ADDED unsure; note -a/1@5? a/2@7 -a/2@7?", "", "each by itself"},
+		{"two, in the watch", []op{a5, ghost(obj("a", "2", "7")), put(obj("a", "2", "7"))}, "ADDED unsure; note a/2@7 -a/2@7?", "a/1@5", "the end of the other one will come"},
+		{"there, not wanted", []op{a5, unwanted(obj("a", "1", "7"))}, "DELETED left a/1@5 unsure; note (a/1@7) -a/1@5?", "", "it may have been told when it was"},
 		{"not wanted then either", []op{hidden(obj("a", "1", "4")), unwanted(obj("a", "1", "4"))}, "", "", "nobody was told"},
 
 		{"known too", []op{knew(obj("a", "1", "4")), a5, list(obj("a", "1", "4"))}, "MODIFIED; note -a/1@5?", "", "it may have been told at another version, of a time that is no more"},
 		{"known too, at the same version", []op{knew(obj("a", "1", "5")), a5, list(obj("a", "1", "5"))}, "; note -a/1@5?", "", "that is what was told"},
 		{"known too, and gone", []op{knew(obj("a", "1", "4")), a5, list()}, "DELETED a/1@4; note -a/1@ -a/1@5?", "", "an end is told once"},
-		{"known, and gone, and another one", []op{knew(obj("a", "1", "4")), ghost(obj("a", "2", "5")), list()}, "DELETED a/1@4, DELETED a/2@5; note -a/1@ -a/2@5?", "", "both ends"},
+		{"known, and gone, and another one", []op{knew(obj("a", "1", "4")), ghost(obj("a", "2", "5")), list()}, "DELETED a/1@4, DELETED a/2@5 unsure; note -a/1@ -a/2@5?", "", "both ends"},
 		{"known too, and another one there", []op{knew(obj("a", "1", "4")), a5, list(obj("a", "2", "7"))}, "DELETED a/1@4, ADDED; note -a/1@5? -a/1@ a/2@7", "", "an end is told once"},
-		{"known as not wanted, and gone", []op{hidden(obj("a", "1", "4")), a5, list()}, "DELETED a/1@5; note -a/1@ -a/1@5?", "", "it was wanted once"},
-		{"known as not wanted, and another one there", []op{hidden(obj("a", "1", "4")), a5, list(obj("a", "2", "7"))}, "DELETED a/1@5, ADDED; note -a/1@5? -a/1@ a/2@7", "", "the same"},
+		{"known as not wanted, and gone", []op{hidden(obj("a", "1", "4")), a5, list()}, "DELETED a/1@5 unsure; note -a/1@ -a/1@5?", "", "it was wanted once"},
+		{"known as not wanted, and another one there", []op{hidden(obj("a", "1", "4")), a5, list(obj("a", "2", "7"))}, "DELETED a/1@5 unsure, ADDED; note -a/1@5? -a/1@ a/2@7", "", "the same"},
 
 		{"before it in the watch", []op{a5, put(obj("a", "1", "3"))}, "ADDED; note a/1@3", "a/1@5", "that it was there then says nothing of later"},
-		{"in the watch", []op{a5, put(obj("a", "1", "5"))}, "ADDED; note a/1@5 -a/1@5?", "", "it comes again"},
-		{"its end in the watch", []op{a5, remove(obj("a", "1", "6"))}, "DELETED; note -a/1@5?", "", "with the server's object"},
+		{"in the watch", []op{a5, put(obj("a", "1", "5"))}, "ADDED unsure; note a/1@5 -a/1@5?", "", "it comes again"},
+		{"its end in the watch", []op{a5, remove(obj("a", "1", "6"))}, "DELETED unsure; note -a/1@5?", "", "with the server's object"},
 		{"an earlier end in the watch", []op{a5, remove(obj("a", "1", "4"))}, "", "a/1@5", "it left the selector, and was back"},
 		{"the end of another one", []op{a5, remove(obj("a", "2", "6"))}, "", "a/1@5", "nothing is said of it"},
-		{"its end, known as not wanted", []op{hidden(obj("a", "1", "5")), a5, remove(obj("a", "1", "6"))}, "DELETED; note -a/1@5? -a/1@", "", "it was wanted once"},
-		{"its end, another one known as not wanted", []op{hidden(obj("a", "2", "5")), a5, remove(obj("a", "1", "6"))}, "DELETED; note -a/1@5? -a/2@", "", "two of a name never exist at once, so the other one is gone, too"},
-		{"its end, another one known", []op{knew(obj("a", "2", "4")), a5, remove(obj("a", "1", "6"))}, "DELETED, DELETED a/2@4; note -a/1@5? -a/2@", "", "both ends"},
+		{"its end, known as not wanted", []op{hidden(obj("a", "1", "5")), a5, remove(obj("a", "1", "6"))}, "DELETED unsure; note -a/1@5? -a/1@", "", "it was wanted once"},
+		{"its end, another one known as not wanted", []op{hidden(obj("a", "2", "5")), a5, remove(obj("a", "1", "6"))}, "DELETED unsure; note -a/1@5? -a/2@", "", "two of a name never exist at once, so the other one is gone, too"},
+		{"its end, another one known", []op{knew(obj("a", "2", "4")), a5, remove(obj("a", "1", "6"))}, "DELETED unsure, DELETED a/2@4; note -a/1@5? -a/2@", "", "both ends"},
 		{"its end, known too", []op{knew(obj("a", "1", "5")), a5, remove(obj("a", "1", "6"))}, "DELETED; note -a/1@5? -a/1@", "", "an end is told once"},
-		{"once", []op{a5, list(), list()}, "DELETED a/1@5; note -a/1@5?", "", "then nothing is left of it"},
-		{"before the list ends, and after", []op{a5, list(), a5, put(obj("a", "1", "3"))}, "DELETED a/1@5, ADDED; note -a/1@5? a/1@3", "a/1@5", "after a list it is a watch again"},
+		{"once", []op{a5, list(), list()}, "DELETED a/1@5 unsure; note -a/1@5?", "", "then nothing is left of it"},
+		{"before the list ends, and after", []op{a5, list(), a5, put(obj("a", "1", "3"))}, "DELETED a/1@5 unsure, ADDED; note -a/1@5? a/1@3", "a/1@5", "after a list it is a watch again"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,6 +108,9 @@ func TestGhosts(t *testing.T) {
 					text := said([]change{c})
 					if c.left != nil {
 						text += " left " + c.left.Name + "/" + string(c.left.uid) + "@" + c.left.version
+					}
+					if c.unsure {
+						text += " unsure"
 					}
 					got = append(got, text)
 				}

@@ -223,6 +223,9 @@ func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *uns
 			// since another one is.
 			inferred = l.snapped || c.kind != Added
 		}
+		if c.unsure && l.progress != nil {
+			l.progress.Unsure()
+		}
 		if err := l.tellObject(ctx, c.kind, object, inferred); err != nil {
 			return err
 		}

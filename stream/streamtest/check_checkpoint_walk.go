@@ -30,13 +30,15 @@ type checkpointWalk struct {
 	expected state
 	wrong    map[types.NamespacedName]bool // not expected as they are kept
 
+	latest bool // one event may stand for several
+
 	nearest      string // what was wrong where the fewest objects were
 	nearestWrong int
 }
 
 func newCheckpointWalk(c *checkpointChecker, namespace string, acked func(int) bool) *checkpointWalk {
 	run := c.run
-	w := &checkpointWalk{acked: acked, joint: c.joint, objects: !run.Options.IndexNone, version: run.After.ResourceVersions[namespace],
+	w := &checkpointWalk{acked: acked, joint: c.joint, objects: !run.Options.IndexNone, latest: run.Options.Latest, version: run.After.ResourceVersions[namespace],
 		wrong: map[types.NamespacedName]bool{}}
 	for i, ev := range run.Events {
 		if ev.Namespace == namespace || ev.Type == stream.Synced {
@@ -197,12 +199,9 @@ func (w *checkpointWalk) withinSnapshot(i int) bool {
 	if w.version != "" || w.held {
 		return false
 	}
-	if len(w.wrong) == 0 {
+	left := w.unexplained(i) // so far
+	if len(left) == 0 {
 		return true
-	}
-	left := map[types.NamespacedName]bool{} // those that nothing explains so far
-	for name := range w.wrong {
-		left[name] = true
 	}
 	waits, told := map[types.NamespacedName]bool{}, maps.Clone(w.expected)
 	for ; i < len(w.events) && !w.endsSnapshot(w.events[i]); i++ {
@@ -226,15 +225,55 @@ func (w *checkpointWalk) withinSnapshot(i int) bool {
 
 // right says whether all objects are kept as they are expected before event i.
 func (w *checkpointWalk) right(i int) bool {
-	if len(w.wrong) == 0 {
+	wrong := w.unexplained(i)
+	if len(wrong) == 0 {
 		return true
 	}
 	where := "at the end"
 	if i < len(w.events) {
 		where = "before " + fmt.Sprint(w.index[i], " ", Text(w.events[i]))
 	}
-	w.near(w.wrong, "not what had been told "+where)
+	w.near(wrong, "not what had been told "+where)
 	return false
+}
+
+// unexplained are the objects that are not expected as they are kept, without those
+// of which the next thing that was told, from event i on, explains it.
+func (w *checkpointWalk) unexplained(i int) map[types.NamespacedName]bool {
+	if !w.latest {
+		return maps.Clone(w.wrong)
+	}
+	left, next := map[types.NamespacedName]bool{}, maps.Clone(w.wrong)
+	for ; i < len(w.events) && len(next) > 0; i++ {
+		ev := w.events[i]
+		if ev.Object == nil || !next[keyOf(ev.Object)] {
+			continue
+		}
+		delete(next, keyOf(ev.Object))
+		if !w.acked(w.index[i]) || !w.standsFor(ev) {
+			left[keyOf(ev.Object)] = true
+		}
+	}
+	maps.Copy(left, next)
+	return left
+}
+
+// standsFor says whether an event that has been acked, and that the low-water mark
+// is not at, may stand for another that it is at, which made of an object what is
+// kept: so that the position has the objects that there were at its version.
+func (w *checkpointWalk) standsFor(ev stream.Event) bool {
+	name := keyOf(ev.Object)
+	kept, ok := w.kept[name]
+	switch {
+	case ev.Coalesced == 0:
+		return false
+	case !ok: // it had gone, and came back later
+		return ev.Type != stream.Added && w.expected[name].uid == ev.Object.GetUID()
+	case ev.Type == stream.Deleted || kept.uid != ev.Object.GetUID() || !older(kept.rv, ev.ResourceVersion):
+		return false
+	}
+	was, known := w.expected[name]
+	return known == (ev.Type == stream.Modified) && (!known || was.uid == kept.uid && older(was.rv, kept.rv))
 }
 
 // near keeps what is wrong where the least is.
