@@ -16,8 +16,9 @@ type ahead struct {
 	// the same version, settles nothing: unborn before it is told. It is nil for those
 	// of an earlier run.
 	by map[ID]*Mark
-	// prior are those that events have told that are not entered, oldest first, and
-	// that have left and come again since (as an object does that leaves a selector).
+	// prior are those that have left and come again (as an object does that leaves a
+	// selector), oldest first: that events have told that are not entered, or that an
+	// earlier run was about to tell, and whose end is not entered.
 	prior map[ID][]prior
 	// earlier are those that an earlier run was about to tell.
 	earlier map[ID]bool
@@ -25,8 +26,10 @@ type ahead struct {
 
 type prior struct {
 	Object
-	by *Mark
+	by *Mark // nil if it is of an earlier run
 }
+
+func (p prior) isEntered() bool { return p.by != nil && p.by.entered }
 
 var unborn = &Mark{}
 
@@ -97,9 +100,8 @@ func (a *ahead) add(o Object) {
 	if by := a.by[id]; ok && before(o, was) && (by == nil || by == unborn) {
 		return // the watch goes on before what was about to be told
 	}
-	if by := a.by[id]; ok && by != nil && by != unborn && !by.entered {
-		earlier := slices.DeleteFunc(a.prior[id], func(p prior) bool { return p.by.entered })
-		a.prior[id] = append(earlier, prior{was, by})
+	if p := (prior{was, a.by[id]}); ok && p.by != unborn && !p.isEntered() {
+		a.prior[id] = append(slices.DeleteFunc(a.prior[id], prior.isEntered), p)
 	}
 	a.by[id] = unborn
 	if !ok || was.ResourceVersion != o.ResourceVersion {
@@ -142,6 +144,9 @@ func (a *ahead) settle(o Object, m *Mark) {
 // end: the end of an object that an earlier run was about to tell has been told,
 // and acked, or the object itself has.
 func (a *ahead) end(o Object, m *Mark) {
+	if of := a.prior[o.ID()]; of != nil {
+		a.prior[o.ID()] = slices.DeleteFunc(of, func(p prior) bool { return p.by == nil })
+	}
 	by := a.by[o.ID()]
 	if was, _ := a.get(o.ID()); by == unborn && before(o, was) {
 		return // it has come back, and is about to be told

@@ -246,12 +246,13 @@ func (a *ahead) drop(m *Mark) (dropped bool) {
 			continue
 		}
 		dropped = true
-		earlier := slices.DeleteFunc(a.prior[id], func(p prior) bool { return p.by.entered })
+		earlier := slices.DeleteFunc(a.prior[id], prior.isEntered)
 		if len(earlier) == 0 {
 			a.forget(id)
 			continue
 		}
-		// An earlier event has told of the object, which may have been handled.
+		// An earlier event has told of the object, or an earlier run, which may have been
+		// handled.
 		last := earlier[len(earlier)-1]
 		a.prior[id] = earlier[:len(earlier)-1]
 		a.by[id] = last.by

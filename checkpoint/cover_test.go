@@ -98,6 +98,54 @@ func TestUndoIsWritten(t *testing.T) {
 	})
 }
 
+// TestUndoLeavesGhosts: an earlier run was about to tell of an object, which is gone
+// and comes back and goes again. If that is not told, its first end still has to be
+// acked, or to be told again.
+func TestUndoLeavesGhosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := checkpoint.NewMemory()
+		object := func(rv string) checkpoint.Object {
+			return checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}
+		}
+		tracker := newTracker(t, store, nil)
+		p := begin(t, tracker, widgets()).Progress("")
+		p.Mark("1", false).Ack()
+		if err := p.Ahead(t.Context(), []checkpoint.Object{object("5")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		tracker = newTracker(t, store, nil)
+		p = begin(t, tracker, widgets()).Progress("")
+		ghost := object("5")
+		ghost.Unacked = true
+		p.Note(checkpoint.Change{Object: ghost, Gone: true})
+		end := p.Mark("6", false)
+		for _, back := range []string{"7", "9"} {
+			if err := p.Ahead(t.Context(), []checkpoint.Object{object(back)}); err != nil {
+				t.Fatal(err)
+			}
+			p.Note(checkpoint.Change{Object: object(back)})
+			added := p.Mark(back, false)
+			p.Note(checkpoint.Change{Object: object(back), Gone: true})
+			p.Mark(back+"0", false).Undo(added)
+			time.Sleep(time.Minute)
+			if diff := cmp.Diff("1 !a:a@5", saved(t, store)); diff != "" {
+				t.Errorf("that it was gone at 6 has not been acked (-want +got):\n%s", diff)
+			}
+		}
+		end.Ack()
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("90", saved(t, store)); diff != "" {
+			t.Errorf("everything has been acked (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestCover(t *testing.T) {
 	type marks = map[string]*checkpoint.Mark
 	tests := []struct {
