@@ -34,24 +34,60 @@ func (m *Mark) cover(older *Mark, isNew bool) {
 		if older.progress != p || older.acked {
 			return 0, false
 		}
-		if older.holds != nil {
-			isNew = older.leaves(m) != older.holds.leaves(m)
+		var few [6]*Mark
+		held := older.held(few[:0])
+		if n := len(held); n > 0 {
+			isNew = older.leaves(m) != held[n-1].leaves(m)
 		}
+		older.holds = nil
 		if isNew {
-			m.holds = older
+			held = append(held, older)
 		} else {
-			m.holds, older.holds = older.holds, nil
 			entered, due = p.giveUp(older, m)
 		}
-		// What came and went holds nothing back, so that of an object there are two at
-		// most: one that it went with, and one that it came back with.
-		if came := m.holds; came != nil && came.leaves(m) && !m.leaves(m) {
-			m.holds, came.holds = came.holds, nil
-			n, moved := p.giveUp(came, m)
-			entered, due = entered+n, due || moved
-		}
-		return entered, due
+		// What m stood for already is newer: what has parted the two is no more.
+		n, moved := p.hold(m, m.held(held))
+		return entered + n, due || moved
 	})
+}
+
+// held appends those that m holds, oldest first.
+func (m *Mark) held(to []*Mark) []*Mark {
+	if m.holds == nil {
+		return to
+	}
+	return append(m.holds.held(to), m.holds)
+}
+
+// hold lets m hold those of these marks, oldest first, with which an object went and
+// came back. What came and went holds nothing back, so that there are two at most.
+func (p *Progress) hold(m *Mark, marks []*Mark) (entered int, due bool) {
+	giveUp := func(h *Mark) {
+		n, moved := p.giveUp(h, m)
+		entered, due = entered+n, due || moved
+	}
+	m.holds = nil
+	there := len(marks) > 0 && !marks[0].leaves(m) // before the first of them
+	for _, h := range marks {
+		h.holds = nil
+		before := m.holds
+		switch is := h.leaves(m); {
+		case is == there:
+			giveUp(h)
+		case there && before != nil:
+			m.holds, before.holds = before.holds, nil
+			giveUp(before)
+			giveUp(h)
+			there = false
+		default:
+			h.holds, m.holds, there = before, h, is
+		}
+	}
+	if came := m.holds; came != nil && there && !m.leaves(m) {
+		m.holds, came.holds = came.holds, nil
+		giveUp(came)
+	}
+	return entered, due
 }
 
 // leaves says whether with m there is the object that of tells of.
@@ -128,15 +164,12 @@ func (p *Progress) leave(m *Mark) (entered int, due bool) {
 }
 
 // release returns those that m holds, oldest first, and holds them no longer.
-func (m *Mark) release() (held []*Mark) {
-	for h := m.holds; h != nil; h = h.holds {
-		held = append(held, h)
-	}
+func (m *Mark) release() []*Mark {
+	held := m.held(nil)
 	for _, h := range held {
 		h.holds = nil
 	}
 	m.holds = nil
-	slices.Reverse(held)
 	return held
 }
 

@@ -210,6 +210,35 @@ func TestCover(t *testing.T) {
 			m["-a@9"].Ack()
 			m["+c@7"].Ack()
 		}, "9", map[string]string{"b": "4", "c": "7"}, 0, "it has gone and come back any number of times"},
+		// What a GAP or a SYNCED parted is merged when that has gone: the older one comes last.
+		{[]string{"+a@2", "-a@3", "+a@4", "~a@5", "+b@6"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["~a@5"].CoverNew(m["+a@4"])
+			m["~a@5"].CoverNew(m["-a@3"])
+			m["~a@5"].Ack()
+			m["+b@6"].Ack()
+		}, "6", map[string]string{"a": "5", "b": "6"}, 0, "an older end comes last, and is acked"},
+		{[]string{"+a@2", "~a@3", "-a@4", "+a@5", "+b@6"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["+a@5"].CoverNew(m["-a@4"])
+			m["+a@5"].Cover(m["~a@3"])
+			m["+a@5"].Ack()
+			m["+b@6"].Ack()
+		}, "6", map[string]string{"a": "5", "b": "6"}, 0, "an older change comes last"},
+		{[]string{"+a@2", "-a@3", "+a@4", "-a@5", "+b@6"}, func(m marks) {
+			m["+a@4"].CoverNew(m["-a@3"])
+			m["-a@5"].Cover(m["+a@4"])
+			m["-a@5"].Undo(m["+a@2"])
+			m["+b@6"].Ack()
+		}, "6", map[string]string{"b": "6"}, 0, "an older beginning comes last, so that nothing has been"},
+		{[]string{"+a@2", "-a@3", "+a@4", "-a@5", "+a@6", "+b@7", "~a@8"}, func(m marks) {
+			m["+a@2"].Ack()
+			m["~a@8"].CoverNew(m["+a@6"])
+			m["+a@4"].CoverNew(m["-a@3"])
+			m["-a@5"].Cover(m["+a@4"])
+			m["~a@8"].CoverNew(m["-a@5"])
+			m["~a@8"].Ack()
+		}, "6", map[string]string{"a": "6", "b": "7 unacked"}, 2, "both stand for others"},
 		{[]string{"+b@2", "+a@3", "-a@4"}, func(m marks) { m["-a@4"].Undo(m["+a@3"]); m["+b@2"].Ack() },
 			"4", map[string]string{"b": "2"}, 0, "what came and went is as if it had never been"},
 		{[]string{"+b@2", "+a@3", "~a@4", "-a@5"}, func(m marks) { m["~a@4"].CoverNew(m["+a@3"]); m["-a@5"].Undo(m["~a@4"]); m["+b@2"].Ack() },
