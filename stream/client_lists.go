@@ -101,9 +101,10 @@ const (
 type coming struct {
 	more chan struct{} // has one when more has come
 
-	mu   sync.Mutex
-	data []byte // that has come
-	err  error  // io.EOF when that is all
+	mu       sync.Mutex
+	data     []byte // that has come
+	err      error  // io.EOF when that is all
+	panicked any    // by who is read from
 }
 
 // readList begins to read a list, into room if there is enough. What is small has
@@ -114,12 +115,27 @@ func readList(r io.Reader, room []byte) *coming {
 		c.read(r)
 	}
 	if c.err == nil {
-		go func() {
-			for c.read(r) {
-			}
-		}()
+		go c.readAll(r)
 	}
 	return c
+}
+
+// readAll reads until the end. A panic is for who decodes.
+func (c *coming) readAll(r io.Reader) {
+	ended := false
+	defer func() {
+		p := recover()
+		if p == nil && !ended {
+			p = "the goroutine that reads a list was ended"
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.panicked = p
+		wake(c.more)
+	}()
+	for c.read(r) {
+	}
+	ended = true
 }
 
 // read reads once. It returns false when there is nothing more.
@@ -143,7 +159,11 @@ func (c *coming) await(n int) (data []byte, err error) {
 	for {
 		c.mu.Lock()
 		data, err = c.data, c.err
+		panicked := c.panicked
 		c.mu.Unlock()
+		if panicked != nil {
+			panic(panicked)
+		}
 		if err != nil || len(data) > n {
 			return data, err
 		}

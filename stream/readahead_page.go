@@ -28,10 +28,20 @@ func (l *lane) readPageAhead(ctx context.Context, next state, in input) {
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := &pageAhead{s.token(), cancel, make(chan answer, 1)}
 	l.nextPage = ahead
-	go func() { ahead.done <- l.askPage(ctx, o, timeout, room) }()
+	go func() {
+		a := answer{panicked: "the goroutine that reads a page ahead was ended"}
+		defer func() {
+			if p := recover(); p != nil {
+				a.panicked = p
+			}
+			ahead.done <- a
+		}()
+		a = l.askPage(ctx, o, timeout, room)
+	}()
 }
 
-// tookAhead returns what came of the page, if it is the one that was read ahead.
+// tookAhead returns what came of the page, if it is the one that was read ahead. What
+// the request panicked with (a transport does) it panics with.
 func (l *lane) tookAhead(token string) (answer, bool) {
 	ahead := l.nextPage
 	if ahead == nil || ahead.token != token {
@@ -41,7 +51,11 @@ func (l *lane) tookAhead(token string) (answer, bool) {
 	l.nextPage = nil
 	l.askedAt = time.Now() // what has failed meanwhile fails now
 	defer ahead.cancel()
-	return <-ahead.done, true
+	a := <-ahead.done
+	if a.panicked != nil {
+		panic(a.panicked)
+	}
+	return a, true
 }
 
 // dropAhead ends what nobody wants any more.
@@ -52,6 +66,10 @@ func (l *lane) dropAhead() {
 	l.nextPage.cancel()
 	select {
 	case a := <-l.nextPage.done:
+		if a.panicked != nil {
+			l.nextPage = nil
+			panic(a.panicked)
+		}
 		r, in := Request{Verb: "list", Continued: true, Duration: a.took}, input(failed{a.err})
 		if a.err == nil {
 			r.Objects, in = len(a.list.Items), page{}

@@ -76,6 +76,8 @@ type answer struct {
 	err  error // why there is none
 	took time.Duration
 	room []byte // for the next one
+
+	panicked any // of one that was read ahead
 }
 
 // askPage lists. It gives no resourceVersion: only the newest state is sure not
@@ -102,7 +104,7 @@ func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.D
 	if err != nil {
 		err = l.requestError("list", err)
 	}
-	return answer{list, err, time.Since(began), wish.room}
+	return answer{list: list, err: err, took: time.Since(began), room: wish.room}
 }
 
 // takePage keeps the objects of a page until they are told.

@@ -173,7 +173,18 @@ func (w *checkpointWalk) mayEnd(i int) bool {
 		return true
 	}
 	ev := w.events[i]
-	return ev.Type == stream.Gap || ev.Type == stream.Synced && ev.ResourceVersion == w.version
+	return ev.Type == stream.Gap || ev.Type == stream.Synced && ev.ResourceVersion == w.version || w.latest && !w.isSynced(i)
+}
+
+// isSynced says whether a SYNCED ends the snapshot that event i is in, or comes after.
+// With Latest one may be missing, if a GAP follows.
+func (w *checkpointWalk) isSynced(i int) bool {
+	for _, ev := range w.events[i:] {
+		if ev.Type == stream.Gap || w.endsSnapshot(ev) {
+			return ev.Type != stream.Gap
+		}
+	}
+	return false
 }
 
 // reaches says whether the version that is kept is that of what follows.

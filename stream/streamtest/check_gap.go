@@ -114,6 +114,8 @@ func (s *source) goneNews(w world, ev stream.Event) *problem {
 	switch {
 	case s.joint && !ev.Inferred && (known && was.uid == ev.Object.GetUID() || s.unknown || s.hides(key)):
 		return s.goneLive(w, ev)
+	case s.opts.Latest && !ev.Inferred && !known && s.wasUnacked(ev):
+		return s.goneLive(w, ev) // it was merged with the ADDED that was told again
 	case !ev.Inferred && known && s.goneLive(w, ev) == nil:
 		return nil // that it comes too early is told elsewhere
 	case s.opts.IndexNone:
@@ -170,6 +172,13 @@ func (s *source) isUnacked(w world, ev stream.Event) bool {
 	was, known := s.lookup(w, keyOf(ev.Object))
 	u, ok := s.unacked[uid]
 	return ok && u.rv == ev.ResourceVersion && ev.Type == stream.Deleted && !(known && was.uid == uid)
+}
+
+// wasUnacked says whether the object of ev may have been told before the sequence went
+// on.
+func (s *source) wasUnacked(ev stream.Event) bool {
+	_, ok := s.unacked[ev.Object.GetUID()]
+	return ok
 }
 
 // hides says whether the sequence may know of a name what it did not tell.

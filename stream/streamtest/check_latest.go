@@ -84,8 +84,8 @@ func (s *source) meaning(w world, ev stream.Event) *problem {
 	case ev.Type == stream.Modified && !known:
 		return &problem{ErrInvented, "the object is not known: it is ADDED"}
 	case ev.Type == stream.Deleted && !known:
-		if _, ok := s.unacked[ev.Object.GetUID()]; ok {
-			return nil // it may have been told, before the sequence went on
+		if s.wasUnacked(ev) {
+			return nil
 		}
 		return &problem{ErrInvented, "the object is not known"}
 	}
