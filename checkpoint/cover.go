@@ -268,6 +268,11 @@ func (a *ahead) handOver(from, to *Mark) {
 		if a.by[c.ID()] == from {
 			a.by[c.ID()] = to
 		}
+		for i, p := range a.prior[c.ID()] {
+			if p.by == from {
+				a.prior[c.ID()][i].by = to
+			}
+		}
 	}
 }
 
@@ -279,7 +284,7 @@ func (a *ahead) drop(m *Mark) (dropped bool) {
 			continue
 		}
 		dropped = true
-		earlier := slices.DeleteFunc(a.prior[id], prior.isEntered)
+		earlier := slices.DeleteFunc(a.prior[id], func(p prior) bool { return p.isEntered() || p.by == m })
 		if len(earlier) == 0 {
 			a.forget(id)
 			continue

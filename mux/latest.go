@@ -126,8 +126,8 @@ func (q *latestQueue) pushGap(l *lane, n *node) {
 		q.synced = nil
 	}
 	joined := q.join(l, n)
-	if joined && l.bookmark != nil {
-		q.void(l.bookmark) // it says what was true between the two
+	if (joined || parted) && l.bookmark != nil {
+		q.void(l.bookmark) // it says what was true between the two, or after that SYNCED
 		l.bookmark = nil
 	}
 	if !joined {

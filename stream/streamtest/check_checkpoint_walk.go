@@ -168,23 +168,14 @@ func (w *checkpointWalk) atVersion(i int) bool {
 
 // mayEnd says whether the snapshot may have ended before event i. From then on the
 // sequence stands at its version, whether SYNCED has been told or not.
+// With Latest it need not show: SYNCED is left out where a GAP overtakes it, and GAPs
+// become one.
 func (w *checkpointWalk) mayEnd(i int) bool {
-	if i == len(w.events) {
+	if i == len(w.events) || w.latest {
 		return true
 	}
 	ev := w.events[i]
-	return ev.Type == stream.Gap || ev.Type == stream.Synced && ev.ResourceVersion == w.version || w.latest && !w.isSynced(i)
-}
-
-// isSynced says whether a SYNCED ends the snapshot that event i is in, or comes after.
-// With Latest one may be missing, if a GAP follows.
-func (w *checkpointWalk) isSynced(i int) bool {
-	for _, ev := range w.events[i:] {
-		if ev.Type == stream.Gap || w.endsSnapshot(ev) {
-			return ev.Type != stream.Gap
-		}
-	}
-	return false
+	return ev.Type == stream.Gap || ev.Type == stream.Synced && ev.ResourceVersion == w.version
 }
 
 // reaches says whether the version that is kept is that of what follows.
@@ -210,10 +201,7 @@ func (w *checkpointWalk) withinSnapshot(i int) bool {
 	if w.version != "" || w.held {
 		return false
 	}
-	left := w.unexplained(i) // so far
-	if len(left) == 0 {
-		return true
-	}
+	left := maps.Clone(w.wrong) // those that nothing explains so far
 	waits, told := map[types.NamespacedName]bool{}, maps.Clone(w.expected)
 	for ; i < len(w.events) && !w.endsSnapshot(w.events[i]); i++ {
 		ev := w.events[i]
@@ -222,6 +210,9 @@ func (w *checkpointWalk) withinSnapshot(i int) bool {
 		}
 		name := keyOf(ev.Object)
 		waits[name] = waits[name] || !w.acked(w.index[i])
+		if !waits[name] && w.standsFor(ev, told) {
+			delete(left, name)
+		}
 		told.enter(ev)
 		if !waits[name] && w.kept[name] == told[name] {
 			delete(left, name)
@@ -251,9 +242,6 @@ func (w *checkpointWalk) right(i int) bool {
 // unexplained are the objects that are not expected as they are kept, without those
 // of which the next thing that was told, from event i on, explains it.
 func (w *checkpointWalk) unexplained(i int) map[types.NamespacedName]bool {
-	if !w.latest {
-		return maps.Clone(w.wrong)
-	}
 	left, next := map[types.NamespacedName]bool{}, maps.Clone(w.wrong)
 	for ; i < len(w.events) && len(next) > 0; i++ {
 		ev := w.events[i]
@@ -261,7 +249,7 @@ func (w *checkpointWalk) unexplained(i int) map[types.NamespacedName]bool {
 			continue
 		}
 		delete(next, keyOf(ev.Object))
-		if !w.acked(w.index[i]) || !w.standsFor(ev) {
+		if !w.acked(w.index[i]) || !w.standsFor(ev, w.expected) {
 			left[keyOf(ev.Object)] = true
 		}
 	}
@@ -271,19 +259,20 @@ func (w *checkpointWalk) unexplained(i int) map[types.NamespacedName]bool {
 
 // standsFor says whether an event that has been acked, and that the low-water mark
 // is not at, may stand for another that it is at, which made of an object what is
-// kept: so that the position has the objects that there were at its version.
-func (w *checkpointWalk) standsFor(ev stream.Event) bool {
+// kept, where before that it was as in told: so that the position has the objects
+// that there were at its version.
+func (w *checkpointWalk) standsFor(ev stream.Event, told state) bool {
 	name := keyOf(ev.Object)
 	kept, ok := w.kept[name]
 	switch {
-	case ev.Coalesced == 0:
+	case !w.latest || ev.Coalesced == 0:
 		return false
 	case !ok: // it had gone, and came back later
-		return ev.Type != stream.Added && w.expected[name].uid == ev.Object.GetUID()
+		return ev.Type != stream.Added && told[name].uid == ev.Object.GetUID()
 	case ev.Type == stream.Deleted || kept.uid != ev.Object.GetUID() || !older(kept.rv, ev.ResourceVersion):
 		return false
 	}
-	was, known := w.expected[name]
+	was, known := told[name]
 	return known == (ev.Type == stream.Modified) && (!known || was.uid == kept.uid && older(was.rv, kept.rv))
 }
 

@@ -171,6 +171,9 @@ func (s *source) isUnacked(w world, ev stream.Event) bool {
 	uid := ev.Object.GetUID()
 	was, known := s.lookup(w, keyOf(ev.Object))
 	u, ok := s.unacked[uid]
+	if ok && s.opts.Latest && ev.Coalesced > 0 && s.was(ev) {
+		u.rv = ev.ResourceVersion // it was merged with the ADDED that was told again
+	}
 	return ok && u.rv == ev.ResourceVersion && ev.Type == stream.Deleted && !(known && was.uid == uid)
 }
 
