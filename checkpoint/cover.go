@@ -268,10 +268,8 @@ func (a *ahead) handOver(from, to *Mark) {
 		if a.by[c.ID()] == from {
 			a.by[c.ID()] = to
 		}
-		for i, p := range a.prior[c.ID()] {
-			if p.by == from {
-				a.prior[c.ID()][i].by = to
-			}
+		if of := a.prior[c.ID()]; of != nil { // that is not told by itself
+			a.prior[c.ID()] = slices.DeleteFunc(of, func(p prior) bool { return p.by == from })
 		}
 	}
 }
@@ -284,7 +282,7 @@ func (a *ahead) drop(m *Mark) (dropped bool) {
 			continue
 		}
 		dropped = true
-		earlier := slices.DeleteFunc(a.prior[id], func(p prior) bool { return p.isEntered() || p.by == m })
+		earlier := slices.DeleteFunc(a.prior[id], prior.isEntered)
 		if len(earlier) == 0 {
 			a.forget(id)
 			continue

@@ -146,6 +146,56 @@ func TestUndoLeavesGhosts(t *testing.T) {
 	})
 }
 
+// TestUndoOfWhatWaits: what came in a snapshot, where its ADDED waits for the end of
+// another one of that name, and came and went since, is as if it had never been.
+func TestUndoOfWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := checkpoint.NewMemory()
+		tracker := newTracker(t, store, nil)
+		s := begin(t, tracker, widgets())
+		p := s.Progress("")
+		object := func(uid types.UID, rv string) checkpoint.Object {
+			return checkpoint.Object{Name: "a", UID: uid, ResourceVersion: rv}
+		}
+		added := func(o checkpoint.Object, rv string) *checkpoint.Mark {
+			if err := p.Ahead(t.Context(), []checkpoint.Object{o}); err != nil {
+				t.Fatal(err)
+			}
+			p.Note(checkpoint.Change{Object: o})
+			return p.Mark(rv, false)
+		}
+		gone := func(o checkpoint.Object, rv string) *checkpoint.Mark {
+			p.Note(checkpoint.Change{Object: o, Gone: true})
+			return p.Mark(rv, false)
+		}
+		added(object("t", "1"), "1").Ack()
+		p.Mark("1", false).Ack() // SYNCED
+		gap := p.Mark("1", false)
+		p.Pass("", false)
+		end := gone(object("t", "1"), "")
+		added2 := added(object("u", "2"), "")
+		synced := p.Mark("3", false)
+		gone4 := gone(object("u", "4"), "4")
+		added5 := added(object("u", "5"), "5")
+		added5.CoverNew(gone4) // SYNCED stands before them
+		gone6 := gone(object("u", "6"), "6")
+		gone6.Cover(added5)
+		synced.Void() // another GAP has come
+		gone6.Undo(added2)
+		gap.Ack()
+		end.Ack()
+		if n := s.Status().Unacked; n != 0 {
+			t.Errorf("all is acked, and %d wait", n)
+		}
+		if err := tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("6", saved(t, store)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestCover(t *testing.T) {
 	type marks = map[string]*checkpoint.Mark
 	tests := []struct {

@@ -44,7 +44,8 @@ var latestCheckpointSeeds = seeds.Flags("latest-checkpoint-", "TestLatestCheckpo
 
 // TestLatestCheckpoint: whatever was merged, what is kept is what was told and
 // acked. Each seed is some runs of a program that handles events slowly and is
-// killed, while objects change, and leave what is watched and come back.
+// killed, while objects change, leave what is watched and come back, and the server
+// forgets what was. The last run handles everything.
 func TestLatestCheckpoint(t *testing.T) {
 	for n := range latestCheckpointSeeds.All {
 		synctest.Test(t, func(t *testing.T) {
@@ -70,9 +71,18 @@ func TestLatestCheckpoint(t *testing.T) {
 						srv.Put(widgets(), "default", name, fmt.Sprint("spec.n=", r.IntN(1000)), "labels.colour="+colour)
 					}
 				}
+				if r.IntN(8) == 0 {
+					for _, what := range []string{"compact", "close watches"} {
+						if err := srv.Do(what); err != nil {
+							t.Error(err)
+						}
+					}
+				}
 			}
 			store := checkpoint.NewMemory()
-			for range 4 {
+			const runs = 4
+			for run := range runs {
+				last := run == runs-1
 				write(10)
 				before := position(t, store)
 				tracker := newTracker(t, store)
@@ -81,6 +91,9 @@ func TestLatestCheckpoint(t *testing.T) {
 				s := newStream(t, srv, widgets(), &o)
 				m := newMux(t, &mux.Options{Overflow: mux.Latest}, s)
 				left := 1 + r.IntN(20)
+				if last {
+					left += 1000
+				}
 				acked := map[int]bool{}
 				var events []stream.Event
 				check := func() {
@@ -90,6 +103,9 @@ func TestLatestCheckpoint(t *testing.T) {
 					}
 				}
 				soon := time.Duration(r.IntN(20)+5) * time.Second
+				if last {
+					soon += time.Minute
+				}
 				var drainer sync.WaitGroup
 				drainer.Go(func() {
 					time.Sleep(soon)
@@ -119,7 +135,7 @@ func TestLatestCheckpoint(t *testing.T) {
 					}
 				}
 				drainer.Wait()
-				if r.IntN(2) == 0 {
+				if last || r.IntN(2) == 0 {
 					for i := range events {
 						acked[i] = true
 						events[i].Ack()
@@ -131,8 +147,10 @@ func TestLatestCheckpoint(t *testing.T) {
 					t.Fatal(err)
 				}
 				check()
-				if after := position(t, store); after != nil {
-					checkSettled(t, n, events, *after)
+				after := position(t, store)
+				checkSettled(t, n, events, after)
+				if last {
+					checkDone(t, n, events, after, s.Status().Checkpoint.Unacked)
 				}
 				opts := latest
 				if before != nil {
@@ -160,7 +178,10 @@ func TestLatestCheckpoint(t *testing.T) {
 
 // checkSettled reports what is kept as not acked though it was: all events have been
 // acked up to the version that is kept.
-func checkSettled(t *testing.T, seed uint64, events []stream.Event, after checkpoint.Position) {
+func checkSettled(t *testing.T, seed uint64, events []stream.Event, after *checkpoint.Position) {
+	if after == nil {
+		return
+	}
 	for _, o := range after.Objects {
 		if !o.Unacked {
 			continue
@@ -169,10 +190,27 @@ func checkSettled(t *testing.T, seed uint64, events []stream.Event, after checkp
 			if ev.Object == nil || ev.Object.GetUID() != o.UID {
 				continue
 			}
-			if atLeast(after.ResourceVersions[""], ev.ResourceVersion) && atLeast(ev.ResourceVersion, o.ResourceVersion) {
+			if !ev.Inferred && atLeast(after.ResourceVersions[""], ev.ResourceVersion) && atLeast(ev.ResourceVersion, o.ResourceVersion) {
 				t.Errorf("seed %d: %s@%s is kept as not acked, and event %d was, before %v, of\n%v", seed, o.Name, o.ResourceVersion, i, after.ResourceVersions, streamtest.Texts(events))
 			}
 			break
+		}
+	}
+}
+
+// checkDone reports what waits though everything that was told has been acked, and
+// nothing is left to be told.
+func checkDone(t *testing.T, seed uint64, events []stream.Event, after *checkpoint.Position, unacked int) {
+	if unacked > 0 {
+		t.Errorf("seed %d: all is acked, and %d wait:\n%v", seed, unacked, streamtest.Texts(events))
+	}
+	if after == nil {
+		t.Errorf("seed %d: nothing is kept", seed)
+		return
+	}
+	for _, o := range after.Objects {
+		if o.Unacked {
+			t.Errorf("seed %d: all is acked, and %s@%s is not:\n%v", seed, o.Name, o.ResourceVersion, streamtest.Texts(events))
 		}
 	}
 }

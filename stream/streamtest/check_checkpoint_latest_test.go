@@ -55,6 +55,21 @@ func TestCheckCheckpointLatest(t *testing.T) {
 			t.Errorf("%s, acked %v (%s): got %v, want %v", positionText(tc.after), tc.acked, tc.why, err, tc.want)
 		}
 	}
+	// Within a snapshot another object of that name may have gone before.
+	listed := CheckpointRun{
+		Before: &checkpoint.Position{Objects: []checkpoint.Object{another}},
+		After:  &checkpoint.Position{Objects: []checkpoint.Object{object("a", "4")}},
+		Events: []stream.Event{
+			told(stream.Added, "b", "3", 0), // not acked
+			{Type: stream.Deleted, ResourceVersion: "2", Object: identityAt("x", "a", "u2", "2"), Inferred: true},
+			told(stream.Added, "a", "6", 1),
+		},
+		Acked:   func(i int) bool { return i > 0 },
+		Options: CheckOptions{Latest: true},
+	}
+	if err := CheckCheckpoint(listed); err != nil {
+		t.Errorf("within a snapshot: %v", err)
+	}
 	run := CheckpointRun{Before: before, After: at("3", b, y, z, object("a", "2")), Events: events}
 	if err := CheckCheckpoint(run); !errors.Is(err, ErrDurable) {
 		t.Errorf("got %v of a state that was never told, want %v", err, ErrDurable)
