@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"testing"
@@ -36,6 +37,13 @@ func TestGiveUp(t *testing.T) {
 			}
 			return list("5", "more", "a@2")(r)
 		}}}, time.Minute, 63 * time.Second, nil, "no more is the first page"},
+		{"the second page breaks", []exchange{{"", func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Has("continue") {
+				return refuse(r)
+			}
+			return list("5", "more", "a@2")(r)
+		}}}, time.Minute, 63 * time.Second, nil, "no more is it if that is tried again first"},
+		{"each page fails once", failingPages(8, 25*time.Second), 0, 0, nil, "a page that comes is progress"},
 		{"well but silent in between", []exchange{{"list", list("5", "")}, {"watch 5", refuse}, {"watch 5", watch("wait 3h")}, {"watch 5", refuse}, {"watch 5", watch("open")}},
 			0, 0, nil, "an hour of silence is no failure"},
 		{"on and off", append(onAndOff(80), exchange{"watch 85", watch("open")}), 0, 0, nil, "it works now and then"},
@@ -77,6 +85,23 @@ func onAndOff(n int) []exchange {
 		all = append(all, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), watch(addedAt(rv + 1))})
 	}
 	return all
+}
+
+// failingPages is a list each of whose pages fails for a while, and then comes.
+func failingPages(n int, d time.Duration) []exchange {
+	request, all := "list", []exchange(nil)
+	for i := range n {
+		next := fmt.Sprint("p", i+1)
+		if i == n-1 {
+			next = ""
+		}
+		all = append(all, exchange{request, func(r *http.Request) (*http.Response, error) {
+			time.Sleep(d)
+			return refuse(r)
+		}}, exchange{request, list("5", next, fmt.Sprintf("a%d@2", i))})
+		request = "list continue=" + next
+	}
+	return append(all, exchange{"watch 5", watch("open")})
 }
 
 func TestErrorsAreOfAKind(t *testing.T) {

@@ -37,6 +37,7 @@ type lane struct {
 	conn         *connection // while replaying or streaming
 	knewAt       time.Time   // when everything that had happened was last known
 	failingSince time.Time   // zero while all is well
+	failedPage   int         // the furthest that has failed since then; noPage if something else has
 	failedAt     time.Time   // when it was last tried again
 	askedAt      time.Time   // when the request that was made last began; zero while a watch is open
 	warned       bool        // the log has been told of a failure, and not of its end
@@ -139,6 +140,7 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		}
 		l.note(s, in)
 		next, outputs := step(s, in)
+		l.noteFailure(s, in, next)
 		if !connected(next) {
 			l.disconnect()
 		}
@@ -216,15 +218,17 @@ func (l *lane) note(s state, in input) {
 		l.askedAt = time.Time{}
 	case frame:
 		if _, ok := s.(streaming); ok {
-			l.knewAt, l.failingSince = time.Now(), time.Time{}
+			l.knewAt = time.Now()
+			l.isWell()
 		}
 	case silent:
 		if _, ok := s.(streaming); ok {
-			l.failingSince = time.Time{}
+			l.isWell()
 		}
 	case closed:
 		if in.after >= healthy {
-			l.knewAt, l.failingSince = time.Now(), time.Time{}
+			l.knewAt = time.Now()
+			l.isWell()
 		}
 	}
 }
@@ -232,7 +236,7 @@ func (l *lane) note(s state, in input) {
 func (l *lane) wait(ctx context.Context, s waiting) input {
 	now := time.Now()
 	patience := l.options.GiveUpAfter
-	if l.failingSince.IsZero() || now.Sub(l.failedAt) > patience { // a long list may have gone well in between
+	if l.failsAnew() {
 		l.failingSince = now
 		if !l.askedAt.IsZero() {
 			l.failingSince = l.askedAt
@@ -261,24 +265,6 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 		return gaveUp{failing}
 	}
 	return elapsed{}
-}
-
-// patience shortens the time for a request that begins now to what GiveUpAfter leaves.
-func (l *lane) patience(timeout time.Duration) time.Duration {
-	l.askedAt = time.Now()
-	return l.left(timeout)
-}
-
-// left is patience for a request that nobody waits for yet.
-func (l *lane) left(timeout time.Duration) time.Duration {
-	if l.options.GiveUpAfter == 0 {
-		return timeout
-	}
-	left := l.options.GiveUpAfter
-	if !l.failingSince.IsZero() {
-		left -= time.Since(l.failingSince)
-	}
-	return max(min(timeout, left), time.Second)
 }
 
 func (l *lane) disconnect() {
