@@ -57,28 +57,19 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// listSerializer is client-go's serializer, but for lists.
+// listSerializer is client-go's serializer, for the lists that it gets: what a Decoder
+// did not take.
 type listSerializer struct {
 	runtime.Serializer
 	from *decoders
 }
 
 func (s listSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	list, ok := into.(*unstructured.UnstructuredList)
-	if !ok || defaults != nil {
-		return s.Serializer.Decode(data, defaults, into)
-	}
-	dec := s.from.get()
-	l, err := dec.List(data)
-	s.from.put(dec)
-	if err == nil {
-		*list = *l
-		gvk := list.GroupVersionKind()
-		return list, &gvk, nil
-	}
-	o, gvk, err := s.Serializer.Decode(data, nil, into)
-	for i := range list.Items {
-		s.from.prune(&list.Items[i])
+	o, gvk, err := s.Serializer.Decode(data, defaults, into)
+	if list, ok := into.(*unstructured.UnstructuredList); ok {
+		for i := range list.Items {
+			s.from.prune(&list.Items[i])
+		}
 	}
 	return o, gvk, err
 }

@@ -93,7 +93,8 @@ func (b *listBody) Read(p []byte) (int, error) {
 const (
 	// smallList is decoded when all of it has come, and others in pieces of that.
 	smallList = 32 << 10
-	// mostGrown is by how much a buffer is made larger at once.
+	// mostGrown is by how much a buffer is made larger at once, or a quarter if that is
+	// more.
 	mostGrown = 16 << 20
 )
 

@@ -6,19 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// List decodes a list, with nothing but white space around it, as
-// unstructured.UnstructuredJSONScheme decodes into an UnstructuredList: items
-// that do not say what they are get that from the list.
-func (d *Decoder) List(data []byte) (*unstructured.UnstructuredList, error) {
-	l := d.Lister()
-	if err := l.Come(data); err != nil {
-		return nil, err
-	}
-	return l.List()
-}
-
-// Lister decodes a list while it comes. Meanwhile its Decoder must not be used for
-// anything else.
+// Lister decodes a list while it comes, with nothing but white space around it, as
+// unstructured.UnstructuredJSONScheme decodes into an UnstructuredList: items that do
+// not say what they are get that from the list. Meanwhile its Decoder must not be used
+// for anything else.
 type Lister struct {
 	d    *Decoder
 	list unstructured.UnstructuredList
@@ -45,8 +36,8 @@ func (d *Decoder) Lister() *Lister {
 }
 
 // Come decodes what can be decoded of data, which is all that has come so far. It
-// returns nil if that may be all, ErrShort if there has to be more, and ErrUnlike,
-// as Decoder.List does, if that does not matter any more.
+// returns nil if that may be all, ErrShort if there has to be more, and ErrUnlike if
+// that does not matter any more: the list is for client-go to decode.
 func (l *Lister) Come(data []byte) error {
 	d := l.d
 	d.begin(data)
