@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,11 +50,29 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// refusesWatches answers every other watch with 429, so that it is tried again, which
+// client-go limits. (The first time it does not.)
+type refusesWatches struct {
+	http.RoundTripper
+	watches int
+}
+
+func (r *refusesWatches) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Query().Get("watch") != "" {
+		if r.watches++; r.watches%2 == 1 {
+			resp, err := respond(http.StatusTooManyRequests, http.NoBody)
+			resp.Header.Set("Retry-After", "1")
+			return resp, err
+		}
+	}
+	return r.RoundTripper.RoundTrip(req)
+}
+
 // TestRateLimit: watches share the limit of everything else.
 func TestRateLimit(t *testing.T) {
 	took := func(newClient func(*rest.Config) (dynamic.Interface, error)) (d time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			c, err := newClient(&rest.Config{Host: "http://server.test", Transport: &server{served: served{chunks: chunksOf(listOf(0, thing))}}, QPS: 1, Burst: 2})
+			c, err := newClient(&rest.Config{Host: "http://server.test", Transport: &refusesWatches{RoundTripper: &server{served: served{chunks: chunksOf(listOf(0, thing))}}}, QPS: 0.1, Burst: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,6 +93,6 @@ func TestRateLimit(t *testing.T) {
 	want := took(func(c *rest.Config) (dynamic.Interface, error) { return dynamic.NewForConfig(c) })
 	got := took(func(c *rest.Config) (dynamic.Interface, error) { return stream.NewClient(c, nil) })
 	if d := got - want; d.Abs() > time.Millisecond {
-		t.Errorf("six requests took %v, and %v with client-go's", got, want)
+		t.Errorf("nine requests took %v, and %v with client-go's", got, want)
 	}
 }
