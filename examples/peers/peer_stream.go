@@ -45,7 +45,7 @@ func canaries(o *stream.Options) {
 // someCanaries says which events are those of canaries: see pod.
 func someCanaries(s scenario) (events int, last string) {
 	for i := range s.Events {
-		if i%min(s.Objects, templates)%10 == 0 {
+		if i%min(s.Objects, templates)%canaryEvery == 0 {
 			events, last = events+1, strconv.Itoa(firstVersion+1+i)
 		}
 	}

@@ -104,7 +104,7 @@ func (s settings) plan() ([]measurement, error) {
 // alsoTimed are measured at the lowest rate alone.
 var alsoTimed = []string{
 	"retrywatcher", "controller-runtime", "metadata-informer", "dynamic-on-ours", "informer-on-ours",
-	"ours-stock", "ours-2workers", "ours-nomanaged", "ours-metadata", "ours-checkpoint",
+	"ours-stock", "ours-2workers", "ours-nomanaged", "ours-select10", "ours-metadata", "ours-mux8", "ours-checkpoint",
 }
 
 // otherName is the row of a peer at the other GOGC.

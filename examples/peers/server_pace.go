@@ -11,9 +11,9 @@ import (
 const tick = 500 * time.Microsecond
 
 // paced sends events at the rate until the run is over, each stamped with the time
-// just before it is written, and flushes each time. Then one more comes that is
-// stamped with zeros: the last one.
-func (f *flood) paced(ctx context.Context, out *sink, rate int, length time.Duration) {
+// just before it is written, and flushes each time. Then some more come that are
+// stamped with zeros, one of which everybody gets: that is the last one.
+func (f *flood) paced(ctx context.Context, out *sink, rate float64, length time.Duration) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	began, sent := time.Now(), 0
@@ -22,7 +22,7 @@ func (f *flood) paced(ctx context.Context, out *sink, rate int, length time.Dura
 		if gone >= length {
 			break
 		}
-		for due := int(gone.Seconds() * float64(rate)); sent < due && out.err == nil && time.Since(began) < length; {
+		for due := int(gone.Seconds() * rate); sent < due && out.err == nil && time.Since(began) < length; {
 			before := f.next
 			out.write(f.take(due-sent, strconv.AppendInt(nil, time.Now().UnixNano(), 10)))
 			sent += f.next - before
@@ -34,6 +34,8 @@ func (f *flood) paced(ctx context.Context, out *sink, rate int, length time.Dura
 			return
 		}
 	}
-	out.write(f.take(1, noSendTime))
+	for end := f.next + canaryEvery; f.next < end && out.err == nil; {
+		out.write(f.take(end-f.next, noSendTime))
+	}
 	out.flush()
 }

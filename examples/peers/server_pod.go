@@ -40,6 +40,9 @@ const sentAnnotation = "example.com/sent"
 // namespaces is how many there are: the objects are dealt out to them.
 const namespaces = 8
 
+// canaryEvery is how many objects there are to each that is a canary.
+const canaryEvery = 10
+
 var (
 	apps     = []string{"checkout", "cart", "catalog", "payments", "search", "accounts", "shipping", "gateway", "ledger", "mailer", "reports", "sessions"}
 	variants = []string{"stable", "canary", "blue"}
@@ -83,7 +86,7 @@ func pod(s size, n int) *corev1.Pod {
 			Name: set + "-" + nameHole, GenerateName: set + "-", Namespace: namespaceHole,
 			UID:             types.UID(fmt.Sprintf("%s-%s-4%s-a%s-%s", r.hex(8), r.hex(4), r.hex(3), r.hex(3), uidHole)),
 			ResourceVersion: versionHole, Generation: 1, CreationTimestamp: created,
-			Labels:      map[string]string{"app": app, "pod-template-hash": hash, "canary": fmt.Sprint(n%10 == 0)},
+			Labels:      map[string]string{"app": app, "pod-template-hash": hash, "canary": fmt.Sprint(n%canaryEvery == 0)},
 			Annotations: map[string]string{sentAnnotation: sentHole},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set, UID: types.UID(r.uid()), Controller: new(true), BlockOwnerDeletion: new(true),

@@ -41,7 +41,11 @@ func (s *server) watch(a asked, w http.ResponseWriter, req *http.Request) {
 	}
 	f := newFlood(a, s.library.find(a, frameForm), from)
 	if a.run.Rate > 0 {
-		f.paced(ctx, out, a.run.Rate, a.run.Length)
+		rate := float64(a.run.Rate)
+		if a.namespace >= 0 {
+			rate /= namespaces
+		}
+		f.paced(ctx, out, rate, a.run.Length)
 	} else {
 		f.rush(out)
 	}
