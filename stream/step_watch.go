@@ -142,7 +142,8 @@ func (s probing) failed(err error) state {
 	case mayNotList(err) && s.rv != "":
 		// Whether the watch may go on, it will say itself.
 		return connecting{memory: s.memory, owed: s.owed}
-	case s.rv != "" && (isUnusable(err) || isExpired(err)):
+	case s.rv != "" && (isUnusable(err) || isExpired(err) && s.failures >= maxTries):
+		// Of what was expired nothing was asked, so that it is tried again first.
 		return connecting{memory: s.memory, owed: s.owed}
 	case !s.synced && isRefusal(err):
 		return stopped{err}
