@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -41,6 +43,26 @@ func TestSelectAndTwoOnALine(t *testing.T) {
 			t.Errorf("after %d: %q %s", before, got, d)
 		}
 	}
+}
+
+// TestSelectAndOneOnTwoLines: a server that has had each event on a line may have one on
+// two now and then. Then a watch goes on from there, and nothing is lost.
+func TestSelectAndOneOnTwoLines(t *testing.T) {
+	const before = 40
+	var raw string
+	for v := range before {
+		raw += widgetEvent("MODIFIED", "h", fmt.Sprint(6+v), `"c":"blue"`)
+	}
+	last := fmt.Sprint(6 + before)
+	odd := strings.Replace(widgetEvent("MODIFIED", "h", last, `"c":"blue"`), `{"n":1}}}`, `{"n":{"a":1}}`+"\n"+`,"status":{}}}`, 1)
+	red := widgetEvent("ADDED", "r", fmt.Sprint(7+before), `"c":"red"`)
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+raw+odd+red, "open")}, {"watch " + last, watch("raw "+red, "open")}}}
+		got := fully(t, newStream(t, sc.ours(nil), &stream.Options{Select: isRed}), time.Minute)
+		if !strings.Contains(strings.Join(got, "\n"), "ADDED r/") {
+			t.Errorf("%q, of %q", got, sc.requests)
+		}
+	})
 }
 
 // TestSelectAndOddOrderNowAndThen: a server that was seen once to have something

@@ -60,15 +60,14 @@ func (d *Decoder) Sight(data []byte, lines, hasty bool) (*Sight, int) {
 // so that it is found fast.
 var endOfKey = []byte(`ject"`)
 
-// looksLikeOne says that the key of an event's object is there once, and that as many
-// braces are closed as opened. It may be otherwise with one event, too.
+// looksLikeOne says that the key of an event's object is there once. It may be there
+// again without a second event. That it is the first line of one that goes on is found
+// out on the next, which then begins none: a watch goes on anew from here. (To count
+// braces took a twelfth of the time that it takes to pass an event.)
 func looksLikeOne(line []byte) bool {
 	i := bytes.Index(line, endOfKey)
-	return i >= 0 && !bytes.Contains(line[i+len(endOfKey):], endOfKey) &&
-		bytes.Count(line, openBrace) == bytes.Count(line, closeBrace)
+	return i >= 0 && !bytes.Contains(line[i+len(endOfKey):], endOfKey)
 }
-
-var openBrace, closeBrace = []byte("{"), []byte("}")
 
 // isWhole says whether a line is one value.
 func (d *Decoder) isWhole(line []byte) bool {

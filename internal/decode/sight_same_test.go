@@ -216,13 +216,12 @@ func TestSightOfMore(t *testing.T) {
 	}
 }
 
-// TestSightOfMoreThanEver: who has had an event on each line may have two on one, too,
-// or one on two.
+// TestSightOfMoreThanEver: who has had an event on each line may have two on one, too.
 func TestSightOfMoreThanEver(t *testing.T) {
 	d := decode.New(decode.Options{})
 	for n := range 40 {
 		one := `{"type":"ADDED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"name":"` + strings.Repeat("a", 1+n) + `","resourceVersion":"7"},"spec":{"a":{}}}}`
-		for data, seen := range map[string]bool{one + "\n": true, one + one + "\n": false, one + " " + one + "\n": false, one + "\r\t" + one + "\n": false, one + one[:n%5+1] + one + "\n": false, one[:len(one)-2] + "\n,\"status\":{}}}\n": false, one + "}garbage}}\n": false, strings.Replace(one, `{}`, `"}{"`, 1) + "\n": true, strings.Replace(one, `"a"`, `"project"`, 1) + "\n": true} {
+		for data, seen := range map[string]bool{one + "\n": true, one + one + "\n": false, one + " " + one + "\n": false, one + "\r\t" + one + "\n": false, one + one[:n%5+1] + one + "\n": false, strings.Replace(one, `{}`, `"}{"`, 1) + "\n": true, strings.Replace(one, `"a"`, `"project"`, 1) + "\n": true} {
 			if s, _ := d.Sight([]byte(data), true, false); (s != nil) != seen {
 				t.Errorf("seen: %v, want %v: %s", s != nil, seen, data)
 			}
