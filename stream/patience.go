@@ -17,8 +17,8 @@ func (l *lane) failsAnew() bool {
 	return l.failingSince.IsZero() || time.Since(l.failedAt) > l.options.GiveUpAfter
 }
 
-// noteFailure notes what in came to. All is well once a list has got further than where
-// it failed. That of a list which is read anew its first pages come again is none.
+// noteFailure notes what in came to. All is well once a list has got past the page that
+// failed. That the first pages come again when it begins anew is no progress.
 func (l *lane) noteFailure(s state, in input, next state) {
 	list, listing := s.(listing)
 	_, came := in.(page)
