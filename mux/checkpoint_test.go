@@ -40,7 +40,7 @@ func position(t *testing.T, store checkpoint.Store) *checkpoint.Position {
 	return &c.Position
 }
 
-var latestCheckpointSeeds = seeds.Flags("latest-checkpoint-", "TestLatestCheckpoint", 150)
+var latestCheckpointSeeds = seeds.Flags("latest-checkpoint-", "TestLatestCheckpoint", 60)
 
 // TestLatestCheckpoint: whatever was merged, what is kept is what was told and
 // acked. Each seed is some runs of a program that handles events slowly and is
