@@ -50,8 +50,8 @@ type CheckpointRun struct {
 // It takes no right checkpoint for a broken one, and with versions that are
 // numbers finds all that are broken but for these: objects that are marked as
 // Hidden or Unacked are left out; with Latest, what an event that was acked ahead of
-// others stands for may be anything in between, and a snapshot may have ended
-// anywhere; of a sequence that began Now or After a version the objects
+// others stands for may be anything in between, and where a GAP or no SYNCED
+// is told a snapshot may have ended anywhere; of a sequence that began Now or After a version the objects
 // that it has told nothing of may be anything; and while several namespaces are not
 // SYNCED, each of them may be within its snapshot or be beyond it, as it does not
 // show which. With IndexNone only versions count. Partial is not looked at.

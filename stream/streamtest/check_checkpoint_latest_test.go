@@ -70,6 +70,23 @@ func TestCheckCheckpointLatest(t *testing.T) {
 	if err := CheckCheckpoint(listed); err != nil {
 		t.Errorf("within a snapshot: %v", err)
 	}
+	// Half a snapshot has no version, unless what ended it may have been left out.
+	synced, gap := stream.Event{Type: stream.Synced, ResourceVersion: "9"}, stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: stream.GapExpired, From: "9"}}
+	for _, tc := range []struct {
+		events []stream.Event
+		want   error
+		why    string
+	}{
+		{[]stream.Event{told(stream.Added, "b", "3", 0), told(stream.Added, "c", "5", 0), synced}, ErrDurable, "it ends with SYNCED"},
+		{[]stream.Event{told(stream.Added, "b", "3", 0), told(stream.Added, "c", "5", 0), gap}, nil, "c may have come after a SYNCED that the GAP overtook"},
+		{[]stream.Event{told(stream.Added, "b", "3", 0), told(stream.Added, "c", "5", 0)}, nil, "the GAP may not have been told yet"},
+		{[]stream.Event{gap, told(stream.Added, "b", "3", 0), told(stream.Added, "c", "5", 0), synced}, nil, "the GAP may be two"},
+	} {
+		run := CheckpointRun{After: at("3", b), Events: tc.events, Options: CheckOptions{Latest: true}}
+		if err := CheckCheckpoint(run); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", tc.why, err, tc.want)
+		}
+	}
 	run := CheckpointRun{Before: before, After: at("3", b, y, z, object("a", "2")), Events: events}
 	if err := CheckCheckpoint(run); !errors.Is(err, ErrDurable) {
 		t.Errorf("got %v of a state that was never told, want %v", err, ErrDurable)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -168,14 +169,23 @@ func (w *checkpointWalk) atVersion(i int) bool {
 
 // mayEnd says whether the snapshot may have ended before event i. From then on the
 // sequence stands at its version, whether SYNCED has been told or not.
-// With Latest it need not show: SYNCED is left out where a GAP overtakes it, and GAPs
-// become one.
 func (w *checkpointWalk) mayEnd(i int) bool {
-	if i == len(w.events) || w.latest {
+	if i == len(w.events) || w.latest && w.mayEndUnseen(i) {
 		return true
 	}
 	ev := w.events[i]
 	return ev.Type == stream.Gap || ev.Type == stream.Synced && ev.ResourceVersion == w.version
+}
+
+// mayEndUnseen says whether the snapshot may have ended before event i though that does
+// not show: SYNCED is left out where a GAP overtakes it, and GAPs become one.
+func (w *checkpointWalk) mayEndUnseen(i int) bool {
+	isGap := func(ev stream.Event) bool { return ev.Type == stream.Gap }
+	if slices.ContainsFunc(w.events[:i], isGap) {
+		return true
+	}
+	end := slices.IndexFunc(w.events[i:], func(ev stream.Event) bool { return isGap(ev) || w.endsSnapshot(ev) })
+	return end < 0 || isGap(w.events[i+end])
 }
 
 // reaches says whether the version that is kept is that of what follows.
