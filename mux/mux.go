@@ -14,10 +14,9 @@ import (
 // Mux merges sources into one sequence. Its methods may be called from any
 // goroutine, and from the loop body.
 type Mux struct {
-	options     Options
-	lists       *stream.Lists       // of all sources, in all ranges
-	connections *stream.Connections // likewise
-	wake        chan struct{}       // the loop is to look again; of capacity one
+	options Options
+	lists   *stream.Lists // of all sources, in all ranges
+	wake    chan struct{} // the loop is to look again; of capacity one
 
 	// run, if not nil, runs for as long as a range does, and may add and remove
 	// sources: a range with it does not end because they have. An error of it ends the
@@ -62,7 +61,7 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 		return nil, err
 	}
 	m := &Mux{
-		options: o, lists: stream.NewLists(o.Lists), connections: stream.NewConnections(),
+		options: o, lists: stream.NewLists(o.Lists),
 		wake: make(chan struct{}, 1), sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
 	}
 	for _, s := range sources {

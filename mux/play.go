@@ -83,7 +83,7 @@ func (m *Mux) tell(ctx context.Context, s *source) error {
 		if !ok {
 			return s.Events(ctx)
 		}
-		r := stream.Range{Lists: m.lists, Connections: m.connections}
+		r := stream.Range{Lists: m.lists}
 		if goOn {
 			// What is queued has been told, as far as its Position is concerned.
 			if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {

@@ -73,11 +73,10 @@ type twin struct {
 	o    stream.Options
 	c    stream.ClientOptions
 
-	connections *stream.Connections
-	tracker     *checkpoint.Tracker
-	store       checkpoint.Store
-	span        time.Duration
-	odd         bool // versions and uids that no API server has
+	tracker *checkpoint.Tracker
+	store   checkpoint.Store
+	span    time.Duration
+	odd     bool // versions and uids that no API server has
 
 	mu   sync.Mutex
 	seen sighting
@@ -195,10 +194,6 @@ func (w *twin) choose() {
 		}
 		say("FrameReceived")
 	}
-	if w.chance(15) {
-		w.connections = stream.NewConnections()
-		say("shared")
-	}
 	if w.chance(30) {
 		w.c.DecodeWorkers = 3
 		say("3 workers")
@@ -246,7 +241,7 @@ func (w *twin) run() sighting {
 			time.Sleep(time.Second)
 		}
 	})
-	for ev, err := range s.EventsWith(ctx, stream.Range{Connections: w.connections}) {
+	for ev, err := range s.Events(ctx) {
 		if err != nil {
 			w.seen.End = err.Error()
 			if errors.Is(err, errTimeUp) {

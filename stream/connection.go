@@ -33,11 +33,10 @@ type connection struct {
 	ahead    bool                    // what comes is for waiting
 	passed   passed                  // by frames
 	gone     chan struct{}           // ends reading ahead; nil without it
-	cancel   context.CancelCauseFunc // of the watch; nil for one that is shared
+	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
 	lifetime time.Duration // that the server was asked for
 	immortal bool          // client-go's fake: its silence means nothing
-	shared   *subscription // the watch, if it is shared, else nil
 
 	accept func(*unstructured.Unstructured) (object, error)
 	wrap   func(error) error
@@ -97,7 +96,6 @@ func (c *connection) receive(ctx context.Context, patience time.Duration) input 
 			}
 		case <-silence:
 			c.err = errSilent
-			c.shared.suspect()
 			return silent{}
 		case <-ctx.Done():
 			return silent{} // the driver looks at ctx first
@@ -151,9 +149,6 @@ func (c *connection) received(ev arrival, ok bool) input {
 	if !ok {
 		return c.closed(nil)
 	}
-	if c.gone == nil {
-		c.shared.took()
-	}
 	in, err := c.read(ev)
 	if err != nil {
 		// Whatever comes after an error is not to be trusted.
@@ -170,7 +165,7 @@ func (c *connection) closed(err error) input {
 	open := time.Since(c.opened)
 	// Servers end watches on their own clock, so a moment early is no surprise.
 	planned := open >= c.lifetime-min(time.Second, c.lifetime/10)
-	return closed{after: open, planned: planned || c.shared.wasCut(), err: err}
+	return closed{after: open, planned: planned, err: err}
 }
 
 func (c *connection) read(ev arrival) (input, error) {
@@ -261,9 +256,6 @@ func (c *connection) close() {
 	}
 	part(c.watch, c.cancel)
 }
-
-// asked says whether the server was asked for the watch.
-func (c *connection) asked() bool { return c.shared == nil || c.shared.opened }
 
 // part ends a watch and waits for its goroutine. cancel may be nil.
 func part(w watch.Interface, cancel context.CancelCauseFunc) {

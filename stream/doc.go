@@ -83,7 +83,7 @@
 // # Many of them
 //
 // Package mux merges Streams into one sequence, and follows what is served: Range
-// is what it asks of them (where to begin, how many snapshots at a time, whose watches to share), and
+// is what it asks of them (where to begin, how many snapshots at a time), and
 // Scope makes a Stream go on in other namespaces than before.
 //
 // # Clients

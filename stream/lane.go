@@ -26,9 +26,6 @@ type lane struct {
 	lists  *Lists    // bounds the snapshots that are read at once; nil without a bound
 	reads  *listTurn // its turn there; nil if it has none
 
-	connections *Connections // watches that it may share; nil if there are none
-	seat        *seat        // its own, while it ranges; nil if it shares nothing
-
 	moves        string      // the version that the event being told moves the sequence to
 	items        []object    // of the page last read, or of initial events that are told together
 	how          snapshot    // how those are to be told
@@ -117,8 +114,6 @@ func (l *lane) enter(from Start) beginning {
 // loop runs until the sequence ends and returns why.
 func (l *lane) loop(ctx context.Context, from Start) (err error) {
 	defer func() { l.report.stopped(l.options.Trace, err) }()
-	l.seat = l.connections.seat(l)
-	defer func() { l.seat.leave() }()
 	defer func() { l.disconnect() }()
 	defer l.stopListing()
 	defer l.dropAhead()
@@ -131,7 +126,6 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		if err := l.limitLists(ctx, s); err != nil {
 			return err
 		}
-		s = l.joining(s)
 		l.reads.await()
 		in := l.act(ctx, s)
 		l.reads.come()

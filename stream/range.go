@@ -16,11 +16,6 @@ type Range struct {
 	// Lists bounds how many snapshots are read at once by those who share it. Nil
 	// means that nothing does.
 	Lists *Lists
-	// Connections are watches that are shared with others: the server sees fewer
-	// watches, and what is promised stays the same. Up to 16 events are read ahead of the
-	// loop body, and up to 256 while others share the watch; one who falls further behind
-	// has a watch of its own. Nil means that none is shared.
-	Connections *Connections
 }
 
 // EventsWith is Events with a Range.

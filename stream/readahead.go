@@ -19,7 +19,6 @@ func (c *connection) readAhead() {
 				if !ok {
 					return
 				}
-				c.shared.took()
 				select {
 				case out <- ev:
 				case <-gone:

@@ -38,9 +38,6 @@ var (
 
 // list reads the page that token stands for.
 func (l *lane) list(ctx context.Context, token string, failures int) input {
-	if token == "" {
-		l.seat.hold()
-	}
 	a, ok := l.tookAhead(token)
 	if !ok {
 		a = l.askPage(ctx, l.page(token), l.patience(pageTimeout<<min(failures, maxDoublings)), l.room)
@@ -159,25 +156,18 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 	began := time.Now()
 	in := l.open(ctx, o, lifetime, openTimeout<<min(s.failures, maxDoublings))
 	l.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial,
-		Shared: l.conn != nil && !l.conn.asked(), Duration: time.Since(began)}, in)
+		Duration: time.Since(began)}, in)
 	return in
 }
 
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
-	joined, mine := l.seat.join(ctx, o.ResourceVersion, o.SendInitialEvents != nil)
-	if joined != nil {
-		l.receives(joined, joined, nil, joined.up.lifetime, joined.up.opened)
-		return opened{}
-	}
 	ctx, wish := l.wishing(ctx)
-	wish.direct, wish.picky = mine == nil, mine == nil && l.options.Select != nil
-	ctx, cancel, detach := mine.context(ctx)
+	wish.direct, wish.picky = true, l.options.Select != nil
+	ctx, cancel := context.WithCancelCause(ctx)
 	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
-	answered, ended := noAnswer.Stop(), detach()
+	answered := noAnswer.Stop()
 	switch {
-	case ended != nil:
-		err = ended
 	case !answered:
 		err = context.Cause(ctx)
 	case err == nil && w == nil:
@@ -190,21 +180,16 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 			w.Stop()
 		}
 		cancel(nil)
-		mine.fail()
 		return failed{l.requestError("watch", wish.paced(err))}
 	}
-	if mine != nil {
-		joined = mine.start(l.seat, w, cancel, lifetime)
-		w, cancel = joined, nil
-	}
-	l.receives(w, joined, cancel, lifetime, time.Now())
+	l.receives(w, cancel, lifetime)
 	return opened{}
 }
 
-// receives makes w the watch to receive from. If it is shared, shared is the same.
-func (l *lane) receives(w watch.Interface, shared *subscription, cancel context.CancelCauseFunc, lifetime time.Duration, opened time.Time) {
+// receives makes w the watch to receive from.
+func (l *lane) receives(w watch.Interface, cancel context.CancelCauseFunc, lifetime time.Duration) {
 	l.conn = &connection{
-		watch: w, cancel: cancel, lifetime: lifetime, opened: opened, immortal: l.fake, shared: shared,
+		watch: w, cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
 		accept: l.accept,
 		wrap:   func(err error) error { return l.requestError("watch", err) },
 		seen: func(kind Type, rv string) {

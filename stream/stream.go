@@ -129,7 +129,7 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 		}
 	}
 	for _, l := range lanes {
-		l.lists, l.connections = r.Lists, r.Connections
+		l.lists = r.Lists
 	}
 	session, from, err := s.checkpoint(ctx, lanes, from)
 	if err != nil {

@@ -28,11 +28,9 @@ type Request struct {
 	ResourceVersion string // that a watch began at
 	Continued       bool   // a page after the first
 	InitialEvents   bool   // a watch that begins with a snapshot
-	// Shared: the watch is another Stream's (Connections), and the server was not asked.
-	Shared   bool
-	Duration time.Duration
-	Objects  int // on the page
-	Err      error
+	Duration        time.Duration
+	Objects         int // on the page
+	Err             error
 }
 
 // Frame is what a watch sent.
