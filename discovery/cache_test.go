@@ -18,35 +18,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 )
 
-func TestAnswersAreKept(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	r := discovery.NewResolver(s.client, nil)
-	for range 10 {
-		if _, err := r.Resolve(t.Context(), ref(t, "pods")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Watchables(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.requestCount(); got != 2 {
-		t.Errorf("%d requests, want 2: one for /api, one for /apis", got)
-	}
-}
-
-func TestAnswersAreNotKept(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	r := discovery.NewResolver(s.client, &discovery.Options{CacheFor: -1})
-	for range 3 {
-		if _, err := r.Resolve(t.Context(), ref(t, "pods")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.requestCount(); got != 6 {
-		t.Errorf("%d requests, want 6: two each time", got)
-	}
-}
-
 func TestAnswersGrowOld(t *testing.T) {
 	down := map[schema.GroupVersion]error{{Group: "down.example.com", Version: "v1"}: errors.New("down")}
 	tests := []struct {
@@ -98,7 +69,7 @@ func TestWhoeverLooksMayGiveUp(t *testing.T) {
 		client := &heldClient{goOn: make(chan bool), lookers: make(chan context.Context, 9)}
 		r := discovery.NewResolver(client, nil)
 		type key struct{}
-		ask := func(cancel context.CancelFunc, ctx context.Context) chan error {
+		ask := func(cancel context.CancelCauseFunc, ctx context.Context) chan error {
 			done := make(chan error, 1)
 			go func() {
 				_, err := r.Resolve(context.WithValue(ctx, key{}, cancel), ref(t, "gadgets"))
@@ -111,8 +82,8 @@ func TestWhoeverLooksMayGiveUp(t *testing.T) {
 		synctest.Wait()
 		var asked []chan error
 		for range 2 {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
 			asked = append(asked, ask(cancel, ctx))
 		}
 		synctest.Wait()
@@ -122,12 +93,12 @@ func TestWhoeverLooksMayGiveUp(t *testing.T) {
 		}
 		looker := <-client.lookers
 		synctest.Wait()
-		looker.Value(key{}).(context.CancelFunc)()
+		looker.Value(key{}).(context.CancelCauseFunc)(errEnough)
 		<-client.lookers // the other one looks
 		close(client.goOn)
 		var failed int
 		for _, done := range asked {
-			if err := <-done; errors.Is(err, context.Canceled) {
+			if err := <-done; errors.Is(err, errEnough) {
 				failed++
 			} else if err != nil {
 				t.Error(err)
@@ -168,22 +139,6 @@ func TestPanicLeavesNobodyWaiting(t *testing.T) {
 			t.Errorf("the other one got %v", got)
 		}
 	})
-}
-
-func TestMissLooksAgain(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	r := discovery.NewResolver(s.client, &discovery.Options{CacheFor: time.Hour})
-	name := ref(t, "late.example.com")
-	for range 2 {
-		var notFound *discovery.NotFoundError
-		if _, err := r.Resolve(t.Context(), name); !errors.As(err, &notFound) {
-			t.Fatalf("got %v, want a *NotFoundError", err)
-		}
-	}
-	s.add("late")
-	if _, err := r.Resolve(t.Context(), name); err != nil {
-		t.Errorf("a type added a moment ago: %v", err)
-	}
 }
 
 func TestMissJoinsOnlyALaterLook(t *testing.T) {
@@ -293,38 +248,6 @@ func (c *heldClient) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*m
 		map[schema.GroupVersion]*metav1.APIResourceList{
 			{Group: "example.com", Version: "v1"}: {GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{namespaced("gadgets", "gadget", "Gadget")}},
 		}, c.failed, nil
-}
-
-func TestGivingUpDoesNotSpoilOthers(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	r := discovery.NewResolver(s.client, nil)
-	reading := make(chan bool)
-	var once sync.Once
-	s.respond = func(_ http.ResponseWriter, req *http.Request) bool {
-		first := false
-		once.Do(func() { first = true })
-		if first {
-			close(reading)
-			<-req.Context().Done()
-		}
-		return first
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	var wg sync.WaitGroup
-	why := errors.New("had enough")
-	wg.Go(func() {
-		if _, err := r.Resolve(ctx, ref(t, "pods")); !errors.Is(err, why) {
-			t.Errorf("got %v, want the cause of the context", err)
-		}
-	})
-	<-reading
-	wg.Go(func() {
-		if got, err := r.Resolve(t.Context(), ref(t, "pods")); err != nil {
-			t.Errorf("somebody else gave up, not I: %v, %v", got, err)
-		}
-	})
-	cancel(why)
-	wg.Wait()
 }
 
 func TestCutShortIsNotDown(t *testing.T) {

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -22,18 +21,40 @@ type catalog struct {
 	resources []gvr.Resource
 	// failed are the APIs that exist but could not be read. An empty Version
 	// stands for every version of the group.
-	failed map[schema.GroupVersion]error
+	failed failures
+}
+
+// failures are APIs that could not be read, with the reason.
+type failures map[schema.GroupVersion]error
+
+// of returns those that keep accepts, sorted, and their reasons as one error, which
+// is nil if there are none.
+func (f failures) of(keep func(schema.GroupVersion) bool) (apis []schema.GroupVersion, why error) {
+	var causes []error
+	for _, gv := range slices.SortedFunc(maps.Keys(f), compareAPIs) {
+		if keep(gv) {
+			apis, causes = append(apis, gv), append(causes, f[gv])
+		}
+	}
+	return apis, inOneLine(causes)
+}
+
+// ofGroup is why some version of a group could not be read.
+func (f failures) ofGroup(group string) error {
+	_, why := f.of(func(gv schema.GroupVersion) bool { return gv.Group == group })
+	return why
 }
 
 var (
-	errNoVersion  = errors.New("the server lists the group without any version, as it does while the group's API is down")
+	errNoVersion = errors.New("the server lists the group without any version, " +
+		"as it does while the group's API is down")
 	errNoDocument = errors.New("the server announces the version, but its document is of another one or missing")
 )
 
 // newCatalog merges what client-go's ServerGroupsAndResources returns. It
 // fails where not even the list of groups is known.
 func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err error) (*catalog, error) {
-	c := &catalog{failed: map[schema.GroupVersion]error{}}
+	c := &catalog{failed: failures{}}
 	if err != nil {
 		failed, ok := clientdiscovery.GroupDiscoveryFailedErrorGroups(err)
 		if !ok {
@@ -67,13 +88,13 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 
 // announcedVersions returns the versions of all groups in the order in which
 // they are to be searched, and notes the groups that have none.
-func announcedVersions(groups []*metav1.APIGroup, failed map[schema.GroupVersion]error) []schema.GroupVersion {
+func announcedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVersion {
 	var announced []schema.GroupVersion
 	for _, g := range groups {
 		if g == nil {
 			continue
 		}
-		if len(g.Versions) == 0 && g.Name != "" && !hasGroup(failed, g.Name) {
+		if len(g.Versions) == 0 && g.Name != "" && failed.ofGroup(g.Name) == nil {
 			// Aggregated discovery leaves stale versions out, and client-go forgets
 			// why if nothing else is served. (A core group without versions is what
 			// client-go makes of a server that has no core group.)
@@ -84,15 +105,6 @@ func announcedVersions(groups []*metav1.APIGroup, failed map[schema.GroupVersion
 		}
 	}
 	return announced
-}
-
-func hasGroup(failed map[schema.GroupVersion]error, group string) bool {
-	for gv := range failed {
-		if gv.Group == group {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
@@ -132,32 +144,31 @@ func newResource(gv schema.GroupVersion, r metav1.APIResource) gvr.Resource {
 // unavailable returns an error for the failed APIs that keep accepts, nil if
 // there are none.
 func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) error {
-	var apis []schema.GroupVersion
-	for gv := range c.failed {
-		if keep(gv) {
-			apis = append(apis, gv)
-		}
-	}
-	if len(apis) == 0 {
+	apis, why := c.failed.of(keep)
+	if why == nil {
 		return nil
 	}
-	slices.SortFunc(apis, func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
-	causes := make([]error, len(apis))
-	for i, gv := range apis {
-		causes[i] = c.failed[gv]
-	}
-	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: inOneLine(causes)}
+	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: why}
 }
 
-// watchables are the resources that allow a watch, each group's resource once,
-// in the first version that allows it.
+// watchables are those of the chosen that allow a watch.
 func (c *catalog) watchables() []gvr.Resource {
-	var found []gvr.Resource
-	seen := map[schema.GroupResource]bool{}
+	return slices.DeleteFunc(c.chosen(), func(r gvr.Resource) bool { return !r.ClusterWatch() })
+}
+
+// chosen is each group's resource once, in the first version in which it can be
+// watched; in the first of all if it can't.
+func (c *catalog) chosen() []gvr.Resource {
+	found := make([]gvr.Resource, 0, len(c.resources))
+	at := make(map[schema.GroupResource]int, len(c.resources))
 	for _, r := range c.resources {
-		if r.ClusterWatch() && !seen[r.GroupResource()] {
-			seen[r.GroupResource()] = true
+		i, seen := at[r.GroupResource()]
+		switch {
+		case !seen:
+			at[r.GroupResource()] = len(found)
 			found = append(found, r)
+		case r.ClusterWatch() && !found[i].ClusterWatch():
+			found[i] = r
 		}
 	}
 	return found

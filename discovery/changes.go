@@ -129,14 +129,14 @@ func (r *Resolver) await(ctx context.Context, seen uint64, first bool, o *Change
 			return nil, err
 		}
 		t := r.turn(seen, first, time.Duration(float64(o.poll())*jitter))
-		switch {
-		case t.mine:
+		if t.mine {
 			r.run(ctx, t.look)
-		case t.look != nil:
-			return t.look, nil
-		default:
-			t.wait(ctx)
+			continue
 		}
+		if t.look != nil {
+			return t.look, nil
+		}
+		wait(ctx, t.news, t.due)
 	}
 }
 
@@ -167,16 +167,14 @@ func (r *Resolver) turn(seen uint64, first bool, poll time.Duration) turn {
 	return turn{look: r.begin(), mine: true}
 }
 
-func (t turn) wait(ctx context.Context) {
-	var timeout <-chan time.Time
-	if !t.due.IsZero() {
-		timer := time.NewTimer(time.Until(t.due))
-		defer timer.Stop()
-		timeout = timer.C
+func wait(ctx context.Context, news <-chan struct{}, due time.Time) {
+	if !due.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, due)
+		defer cancel()
 	}
 	select {
-	case <-t.news:
-	case <-timeout:
+	case <-news:
 	case <-ctx.Done():
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -225,51 +223,6 @@ func TestPollsAreConditional(t *testing.T) {
 	})
 }
 
-// What a Change holds beside its name.
-func TestChangeHasOldAndNew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets, pods)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		next, stop := iter.Pull2(r.Changes(t.Context(), nil))
-		defer stop()
-		read := func(want discovery.ChangeType) discovery.Change {
-			t.Helper()
-			c, err, _ := next()
-			if err != nil || c.Type != want {
-				t.Fatalf("%v, %v, want %s", c, err, want)
-			}
-			return c
-		}
-		read(discovery.Added)
-		if c := read(discovery.Added); c.Resource.Kind != "Widget" || !c.Resource.ClusterWatch() {
-			t.Errorf("%+v", c.Resource)
-		}
-		read(discovery.Synced)
-		do(t, srv, "discovery down example.com")
-		if c := read(discovery.Unknown); c.Subject() != discovery.OfAPI || c.Err == nil || c.Resource.Group != "example.com" || c.Resource.Version != "v1" {
-			t.Errorf("%+v", c)
-		}
-		if c := read(discovery.Unknown); c.Subject() != discovery.OfResource || c.Err == nil || c.Resource.Kind != "Widget" {
-			t.Errorf("%+v", c)
-		}
-		do(t, srv, "discovery up example.com")
-		read(discovery.Known)
-		read(discovery.Known)
-		cluster := widgets
-		cluster.Namespaced = false
-		srv.Serve(cluster)
-		if c := read(discovery.Changed); !c.Old.Namespaced || c.Resource.Namespaced {
-			t.Errorf("%+v", c)
-		}
-		do(t, srv, "unauthorized")
-		if c := read(discovery.Unknown); c.Subject() != discovery.OfServer || !apierrors.IsUnauthorized(c.Err) || !errors.As(c.Err, new(*discovery.UnavailableError)) {
-			t.Errorf("%+v", c)
-		}
-		do(t, srv, "authorized")
-		read(discovery.Known)
-	})
-}
-
 func TestServerDownAndBack(t *testing.T) {
 	// client-go's cache tells these of errors: one logs, and one sleeps by a clock
 	// outside of the bubble.
@@ -334,31 +287,6 @@ func TestKick(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestKicksInBursts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		f, g := follow(t, r, time.Hour), follow(t, r, 20*time.Minute)
-		defer f.stop()
-		defer g.stop()
-		time.Sleep(time.Minute)
-		before := len(srv.Requests())
-		for range 1000 {
-			r.Kick()
-			time.Sleep(10 * time.Millisecond)
-		}
-		// Two requests a look.
-		if looks := (len(srv.Requests()) - before) / 2; looks < 20 || looks > 33 {
-			t.Errorf("%d looks in 10 s of kicks, want about 3 a second", looks)
-		}
-		before = len(srv.Requests())
-		time.Sleep(10 * time.Minute)
-		if looks := (len(srv.Requests()) - before) / 2; looks != 5 && looks != 6 {
-			t.Errorf("%d looks after the last kick", looks)
-		}
-	})
 }
 
 func TestKickForgetsAnswers(t *testing.T) {
@@ -467,25 +395,6 @@ func TestManyRange(t *testing.T) {
 		late.expect("a late one is told everything", "Added gadgets.v1.other.example.com", "Synced")
 		late.stop()
 		all[len(all)-1].stop()
-	})
-}
-
-// Whoever looks may give up: the others look themselves.
-func TestLookerGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		if err := srv.Apply("discovery 1: hang"); err != nil {
-			t.Fatal(err)
-		}
-		f := follow(t, r, time.Hour)
-		synctest.Wait()
-		g := follow(t, r, time.Hour)
-		g.expect("waits for a look that hangs")
-		f.stop()
-		g.expect("looks itself", "Added widgets.v1.example.com", "Synced")
-		f.expect("was told nothing")
-		g.stop()
 	})
 }
 
@@ -617,109 +526,4 @@ func TestEndInTheLoop(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A slow loop body holds up nobody else, and is told the newest state then.
-func TestSlowLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		next, stop := iter.Pull2(r.Changes(t.Context(), nil))
-		defer stop()
-		var told []string
-		pull := func(n int) {
-			for range n {
-				c, err, _ := next()
-				if err != nil {
-					t.Fatal(err)
-				}
-				told = append(told, brief(c))
-			}
-		}
-		pull(1)
-		f := follow(t, r, time.Second)
-		defer f.stop()
-		f.expect("not held up", "Added widgets.v1.example.com", "Synced")
-		srv.Serve(gadgets)
-		time.Sleep(2 * time.Second)
-		srv.Unserve(widgets)
-		time.Sleep(2 * time.Second)
-		f.expect("all of it", "Added gadgets.v1.other.example.com", "Removed widgets.v1.example.com")
-		pull(3)
-		want := []string{"Added widgets.v1.example.com", "Synced", "Added gadgets.v1.other.example.com", "Removed widgets.v1.example.com"}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
-// A client that panics does so in the goroutine that ranges, and leaves the others
-// able to look.
-func TestClientPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := &heldClient{goOn: make(chan bool), lookers: make(chan context.Context, 9)}
-		r := discovery.NewResolver(client, nil)
-		panicked := make(chan any, 1)
-		go func() {
-			defer func() { panicked <- recover() }()
-			for range r.Changes(t.Context(), nil) {
-				continue
-			}
-		}()
-		<-client.lookers
-		f := follow(t, r, time.Hour)
-		synctest.Wait()
-		client.panicNext = true
-		client.goOn <- true
-		if got := <-panicked; got != "a client's mistake" {
-			t.Errorf("got %v, want the panic", got)
-		}
-		<-client.lookers
-		close(client.goOn)
-		f.expect("the other one", "Added gadgets.v1.example.com", "Synced")
-		f.stop()
-	})
-}
-
-// One version of a group does not answer while another one does, on both forms.
-func TestVersionDown(t *testing.T) {
-	for _, legacy := range []bool{false, true} {
-		s := newAPIServer(t, cluster()...)
-		s.legacy = legacy
-		r := discovery.NewResolver(s.client, nil)
-		next, stop := iter.Pull2(r.Changes(t.Context(), &discovery.ChangesOptions{Poll: func() time.Duration { return 1 }}))
-		defer stop()
-		expect := func(why string, want ...string) {
-			t.Helper()
-			for _, w := range want {
-				if c, err, _ := next(); err != nil || brief(c) != w {
-					t.Errorf("legacy %v, %s: told %v, %v, want %s", legacy, why, c, err, w)
-				}
-			}
-		}
-		for {
-			c, err, _ := next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.Type == discovery.Synced {
-				break
-			}
-			if c.Resource.Resource == "relics" && c.Resource.Version != "v1beta1" || c.Resource.Resource == "widgets" && c.Resource.Group == "example.com" && c.Resource.Version != "v2" {
-				t.Errorf("legacy %v: %v is not the version that resolves", legacy, c)
-			}
-		}
-		s.change(func() { s.down["example.com/v2"] = true })
-		// Relics are of v1beta1, which answers.
-		expect("down", "Unknown API example.com/v2", "Unknown widgets.v2.example.com", "Unknown globes.v2.example.com")
-		s.change(func() { clear(s.down) })
-		expect("up", "Known API example.com/v2", "Known widgets.v2.example.com", "Known globes.v2.example.com")
-		s.change(func() {
-			s.respond = func(w http.ResponseWriter, r *http.Request) bool {
-				w.WriteHeader(http.StatusForbidden)
-				return true
-			}
-		})
-		expect("forbidden", "Unknown server")
-	}
 }

@@ -2,12 +2,8 @@ package discovery
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -38,16 +34,10 @@ type page struct {
 }
 
 func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
 	if !rememberable(r) {
-		v.readOther()
 		return t.next.RoundTrip(r)
 	}
 	key := pageKey{r.URL.String(), r.Header.Get("Accept")}
-	if p := v.known(key); p != nil {
-		v.readPage(key, p)
-		return p.response(r), nil
-	}
 	known := t.page(key)
 	asked := r
 	if known != nil {
@@ -57,24 +47,13 @@ func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(asked)
 	switch {
 	case err != nil:
-		v.readOther()
-		return response, err
 	case response.StatusCode == http.StatusNotModified && known != nil:
 		_ = response.Body.Close()
-		v.readPage(key, known)
 		return known.response(r), nil
-	case response.StatusCode == http.StatusNotFound:
-		v.readPage(key, nil)
-	case response.StatusCode != http.StatusOK:
-		v.readOther()
-	default:
-		if p := t.remember(key, response); p != nil {
-			v.readPage(key, p)
-		} else {
-			v.readOther()
-		}
+	case response.StatusCode == http.StatusOK:
+		t.remember(key, response)
 	}
-	return response, nil
+	return response, err
 }
 
 // rememberable says whether r is for one of the two documents that have ETags. It
@@ -101,12 +80,12 @@ func (t *remembering) page(key pageKey) *page {
 
 // remember reads the body of an answer, which it replaces by what it read, and keeps
 // it if it can be asked for by its ETag.
-func (t *remembering) remember(key pageKey, response *http.Response) *page {
+func (t *remembering) remember(key pageKey, response *http.Response) {
 	// A proxy that compresses makes the ETag a weak one, which the kube-apiserver would
 	// not know again. The document is the same.
 	etag := strings.TrimPrefix(response.Header.Get("ETag"), "W/")
 	if etag == "" || !variesAsKnown(response.Header) {
-		return nil
+		return
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage+1))
 	if err != nil || len(body) > maxPage {
@@ -116,7 +95,7 @@ func (t *remembering) remember(key pageKey, response *http.Response) *page {
 			rest = io.MultiReader(bytes.NewReader(body), failing{err})
 		}
 		response.Body = readCloser{rest, response.Body}
-		return nil
+		return
 	}
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
@@ -127,7 +106,6 @@ func (t *remembering) remember(key pageKey, response *http.Response) *page {
 		t.pages = map[pageKey]*page{}
 	}
 	t.pages[key] = p
-	return p
 }
 
 // variesAsKnown says whether an answer depends on nothing but what is in the key,
@@ -166,94 +144,3 @@ type readCloser struct {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// visit is what one look has read, through a context. A nil visit notes nothing.
-type visit struct {
-	mu    sync.Mutex
-	read  map[pageKey]*page // nil is a page that the server does not have
-	asked map[pageKey]*page // read a moment ago: not to be asked for again
-	other bool              // read something that is not remembered
-}
-
-type visitKey struct{}
-
-func newVisit() *visit {
-	return &visit{read: map[pageKey]*page{}, asked: map[pageKey]*page{}}
-}
-
-// in is a context for requests that v is to note.
-func (v *visit) in(ctx context.Context) context.Context {
-	return context.WithValue(ctx, visitKey{}, v)
-}
-
-// complete says whether everything that was read can be asked for again.
-func (v *visit) complete() bool {
-	if v == nil {
-		return false
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return !v.other && len(v.read) > 0
-}
-
-// keys are the documents that were read, in the order in which client-go asks.
-func (v *visit) keys() []pageKey {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(v.read), func(a, b pageKey) int {
-		return cmp.Or(strings.Compare(a.url, b.url), strings.Compare(a.accept, b.accept))
-	})
-}
-
-// again is a visit that need not ask again for what v has read.
-func (v *visit) again() *visit {
-	next := newVisit()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for key, p := range v.read {
-		if p != nil {
-			next.asked[key] = p
-		}
-	}
-	return next
-}
-
-// same says whether v has read what w has.
-func (v *visit) same(w *visit) bool {
-	if !v.complete() || !w.complete() || len(v.read) != len(w.read) {
-		return false
-	}
-	for key, p := range w.read {
-		if got, ok := v.read[key]; !ok || got != p {
-			return false
-		}
-	}
-	return true
-}
-
-func (v *visit) known(key pageKey) *page {
-	if v == nil {
-		return nil
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.asked[key]
-}
-
-func (v *visit) readPage(key pageKey, p *page) {
-	if v == nil {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.read[key] = p
-}
-
-func (v *visit) readOther() {
-	if v == nil {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.other = true
-}

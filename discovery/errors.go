@@ -74,7 +74,10 @@ func nameAll(resources []gvr.Resource) string {
 
 // inOneLine is errors.Join for a message that stays one line.
 func inOneLine(errs []error) error {
-	if len(errs) == 1 {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
 		return errs[0]
 	}
 	return joined(errs)

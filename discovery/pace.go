@@ -23,7 +23,9 @@ const (
 // serves comes into its discovery documents later, on an idle one by up to 1.7 s
 // and on a busy one by more. A look that finds something ends nothing, as it
 // can't know whether that is what the kick was about.
-var again = [...]time.Duration{400 * time.Millisecond, time.Second, 1800 * time.Millisecond, 3 * time.Second, 6 * time.Second}
+var again = [...]time.Duration{
+	400 * time.Millisecond, time.Second, 1800 * time.Millisecond, 3 * time.Second, 6 * time.Second,
+}
 
 // pace knows when the next look is due. It reads no clock.
 type pace struct {

@@ -54,7 +54,6 @@ type look struct {
 	// abandoned says that the caller who looked gave up, which tells the others
 	// nothing.
 	abandoned bool
-	visit     *visit // what the catalog was made of, if the client can say
 }
 
 // NewResolver returns a Resolver that asks c. Nothing is asked before the
@@ -210,37 +209,15 @@ func (r *Resolver) run(ctx context.Context, l *look) {
 		close(l.done)
 	}()
 	r.forget(ctx)
-	c, v, err := r.read(ctx)
+	// Not the method of the same name: that of client-go's client asks twice
+	// when an API is down.
+	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {
 		// A look cut short: what it did not read is not down.
 		l.err = context.Cause(ctx)
 		return
 	}
-	l.catalog, l.visit, l.err, l.abandoned = c, v, err, false
-}
-
-// read reads the documents, or the headers of their answers if these say that
-// nothing has changed: then it returns the catalog of the last look.
-func (r *Resolver) read(ctx context.Context) (*catalog, *visit, error) {
-	var v *visit
-	if client, ok := r.client.(*conditionalClient); ok {
-		r.mu.Lock()
-		last := r.last
-		r.mu.Unlock()
-		if last != nil && last.visit.complete() {
-			var unchanged bool
-			if v, unchanged = client.revisit(ctx, last.visit); unchanged {
-				return last.catalog, v, nil
-			}
-		} else {
-			v = newVisit()
-		}
-		ctx = v.in(ctx)
-	}
-	// Not the method of the same name: that of client-go's client asks twice
-	// when an API is down.
-	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
-	return c, v, err
+	l.catalog, l.err, l.abandoned = c, err, false
 }
 
 // unreadable wraps the failure of a whole look.

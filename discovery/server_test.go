@@ -20,12 +20,11 @@ type apiServer struct {
 	config *rest.Config
 	client *clientdiscovery.DiscoveryClient
 
-	mu       sync.Mutex
-	groups   []group
-	down     map[string]bool // groupVersions whose API does not answer
-	legacy   bool            // no aggregated discovery
-	requests int
-	respond  func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
+	mu      sync.Mutex
+	groups  []group
+	down    map[string]bool                                   // groupVersions whose API does not answer
+	legacy  bool                                              // no aggregated discovery
+	respond func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
 }
 
 type group struct {
@@ -55,15 +54,8 @@ func (s *apiServer) change(f func()) {
 	f()
 }
 
-func (s *apiServer) requestCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests
-}
-
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.requests++
 	respond := s.respond
 	s.mu.Unlock()
 	if respond != nil && respond(w, r) {

@@ -13,7 +13,6 @@ import (
 
 // view is what one range over Changes has told. It does no I/O.
 type view struct {
-	catalog   *catalog // the newest one
 	resources map[schema.GroupResource]told
 	apis      map[schema.GroupVersion]bool // told as Unknown
 	server    bool                         // told as Unknown
@@ -41,10 +40,6 @@ func (v *view) read(c *catalog) []Change {
 		v.server = false
 		changes = append(changes, Change{Type: Known})
 	}
-	if c == v.catalog {
-		return changes // the server said so: nothing has changed
-	}
-	v.catalog = c
 	changes = append(changes, v.readAPIs(c)...)
 	changes = append(changes, v.readResources(c)...)
 	if !v.synced {
@@ -111,7 +106,7 @@ func (v *view) readResources(c *catalog) []Change {
 		}
 	}
 	for _, gr := range slices.SortedFunc(maps.Keys(before), compareNames) {
-		switch old, why := before[gr], c.unreadGroup(gr.Group); {
+		switch old, why := before[gr], c.failed.ofGroup(gr.Group); {
 		case why == nil:
 			tell(Change{Type: Removed, Resource: old.Resource})
 		case !old.unknown:
@@ -121,38 +116,6 @@ func (v *view) readResources(c *catalog) []Change {
 		}
 	}
 	return changes
-}
-
-// chosen is each group's resource once, in the first version in which it can be
-// watched; in the first of all if it can't.
-func (c *catalog) chosen() []gvr.Resource {
-	found := make([]gvr.Resource, 0, len(c.resources))
-	at := make(map[schema.GroupResource]int, len(c.resources))
-	for _, r := range c.resources {
-		i, seen := at[r.GroupResource()]
-		switch {
-		case !seen:
-			at[r.GroupResource()] = len(found)
-			found = append(found, r)
-		case r.ClusterWatch() && !found[i].ClusterWatch():
-			found[i] = r
-		}
-	}
-	return found
-}
-
-// unreadGroup is why some version of a group could not be read.
-func (c *catalog) unreadGroup(group string) error {
-	var causes []error
-	for _, gv := range slices.SortedFunc(maps.Keys(c.failed), compareAPIs) {
-		if gv.Group == group {
-			causes = append(causes, c.failed[gv])
-		}
-	}
-	if len(causes) == 0 {
-		return nil
-	}
-	return inOneLine(causes)
 }
 
 // same says whether there is nothing to tell. The hash of the storage version is

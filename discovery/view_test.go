@@ -179,20 +179,6 @@ func TestView(t *testing.T) {
 	}
 }
 
-// The catalog of the look before, which is what a look is given if the server says
-// that nothing has changed.
-func TestViewOfTheSameCatalog(t *testing.T) {
-	v, c := &view{}, looked("g/v1/widgets !h/v1")
-	v.read(c)
-	v.failed(errors.New("for a moment"))
-	if got := v.read(c); len(got) != 1 || got[0].Type != Known {
-		t.Errorf("got %v, want the server to be known again", got)
-	}
-	if got := v.read(c); got != nil {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestSame(t *testing.T) {
 	base := gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "widgets"},
