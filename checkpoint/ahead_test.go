@@ -3,68 +3,91 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// What is kept of objects that are written ahead, until they are settled.
+// What is kept of objects that are written ahead, until they are acked.
 func TestAhead(t *testing.T) {
+	const synced = "snapshot a:1@3 synced@9 ack 0-1 "
 	for _, tc := range []struct {
 		name, first, script string
 		want                string
 		why                 string
 	}{
-		{"not acked", "", "snapshot +a:1@3 a:1@3", "- !a:1@3", "it may have been handled"},
-		{"not even told", "", "snapshot +a:1@3", "- !a:1@3", "it may have been told right before the end"},
+		{"not acked", "", "snapshot +a:1@3 a:1@3", "- !a:1", "it may have been handled"},
+		{"not even delivered", "", "snapshot +a:1@3", "- !a:1", "it may have been delivered right before the end"},
 		{"acked", "", "snapshot +a:1@3 a:1@3 synced@9 ack 0-1", "9 a:1@3", "it is known now"},
 		{"acked in the next run", "snapshot +a:1@5", "snapshot a:1@5 ack 0", "- a:1@5", "it came again"},
-		{"acked in the next run, changed", "snapshot +a:1@5", "snapshot a:1@7 ack 0", "- a:1@7", "what is newer settles it as well"},
-		{"acked in the next run, before", "snapshot +a:1@5", "snapshot a:1@3 ack 0", "- a:1@3 !a:1@5", "of what was told then, nothing is said by what was before"},
-		{"its end", "snapshot +a:1@5", "snapshot !a:1@5 synced@9 ack 0", "9", "there is no more to say"},
-		{"its end, not acked", "snapshot +a:1@5", "snapshot !a:1@5 synced@9", "- !a:1@5", "its end has to come again"},
-		{"its end, not that of another", "snapshot a:1@3 ack 0 +a:2@5", "snapshot !a:2@5 synced@9 ack 0", "9 a:1@3", "the one that was handled is still what it was"},
-		{"two of a name", "snapshot +a:1@3 +a:2@5", "snapshot a:2@5 ack 0", "- a:2@5 !a:1@3", "each is settled by itself"},
+		{"acked in the next run, changed", "snapshot +a:1@5", "snapshot a:1@7 ack 0", "- a:1@7", "it came again"},
+		{"its end", "snapshot +a:1@5", "snapshot -a:1 synced@9 ack 0-1", "9", "there is no more to say"},
+		{"its end, not acked", "snapshot +a:1@5", "snapshot -a:1 synced@9", "- !a:1", "its end has to come again"},
+		{"two of a name", "snapshot +a:1@3 +a:2@5", "snapshot a:2@5 ack 0", "- !a:1 a:2@5", "each has its own entry"},
+		{"two of a name, and its end", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3", "the first one is still what it was"},
 
-		{"an earlier event", "", "snapshot +a:1@5 a:1@3 ack 0", "- a:1@3 !a:1@5", "what was written is not told yet"},
-		{"an earlier event at the same version", "", "snapshot +a:1@3 a:1@3 +a:1@3 ack 0", "- a:1@3 !a:1@3", "it is about to be told once more"},
-		{"an earlier event, and a newer version", "", "snapshot +a:1@3 a:1@3 +a:1@5 ack 0", "- a:1@3 !a:1@5", "the new one is not told yet"},
-		{"told twice", "", "snapshot +a:1@3 a:1@3 a:1@3 ack 0", "- a:1@3", "it is ADDED but once, the first time"},
-		{"an older version", "", "snapshot +a:1@5 +a:1@3", "- !a:1@5", "a watch that goes on before it comes to it again"},
-		{"an older version than an earlier run's", "snapshot +a:1@5", "snapshot +a:1@3", "- !a:1@5", "the same"},
-		{"once more, before a commit", "", "snapshot +a:1@3 a:1@3 ack 0 +a:1@5 ", "- a:1@3 !a:1@5", "what settled the first one does not settle this one"},
-		{"once more, at an older version", "", "snapshot +a:1@5 a:1@5 synced@9 ack 0-1 -a:1@10 ack 2 gap +a:1@3", "10 !a:1@3", "the server has gone back in time"},
+		{"left", "", synced + "-a:1@10 ack 2", "10", "it is gone"},
+		{"left and came again, nothing acked", "", synced + "-a:1@10 +a:1@11 a:1@11", "9 a:1@3", "it was handled at 3"},
+		{"left and came again, its end acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2", "10 !a:1", "it may have been handled again"},
+		{"left and comes again, its end acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1", "it is about to be delivered"},
+		{"left, acked, and comes again", "", synced + "-a:1@10 ack 2 +a:1@11", "10 !a:1", "the same"},
+		{"left and came again, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11", "it was handled again"},
+		{"left twice", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-3", "11 a:1@11", "its second end is not acked"},
+		{"left twice, acked", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-4", "12", "it is gone"},
+		{"another one of the name", "", synced + "-a:1@10 +a:2@11 a:2@11 ack 2", "10 !a:2", "each has its own entry"},
 
 		{"held", "", "hold after@9 +a:1@10", "nothing", "the sequence has not begun"},
-		{"held, and begun", "", "hold after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2@11", "the first is settled before it is written"},
+		{"held, and begun", "", "hold after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2", "the first is acked before it is written"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, tc.first, nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-func TestIsAhead(t *testing.T) {
-	l := newTeller(t, begin(t, newTracker(t, newStore(), nil), widgets())).run("snapshot +a:1@5")
+// What is kept where package mux delivers the newest event of an object in the place
+// of the oldest one: each pair is of two marks.
+func TestCoalesce(t *testing.T) {
+	const synced = "snapshot a:1@3 synced@9 ack 0-1 " // the marks 0 and 1
 	for _, tc := range []struct {
-		uid, version string
-		want         bool
+		name, script string
+		coalesce     [][2]int
+		cancel       [][2]int
+		acks         string
+		want         string
 		why          string
 	}{
-		{"1", "5", true, "it was written"},
-		{"1", "3", true, "what is older needs not be"},
-		{"1", "7", false, "at this version it was not"},
-		{"2", "5", false, "that is another one"},
+		{"acked in its place", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2", "10 a:1@12", "b is not acked"},
+		{"acked, and all before it", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2-3", "12 a:1@12 b:2@11", "nothing is left"},
+		{"not acked", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 3", "9 a:1@3", "the mark waits at the older place"},
+		{"several", synced + "a:1@10 a:1@11 a:1@12 b:2@13", [][2]int{{2, 3}, {2, 4}}, nil, "ack 2", "12 a:1@12", "they are one"},
+		{"its end", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10", "a is gone, c is not acked"},
+		{"came and went", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3", "12 a:1@3 c:3@11", "of b nothing is left"},
+		{"came and went, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3", "what was written ahead is taken back"},
+		{"left, came and went", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3", "its first end is not acked"},
+		{"left, came and went, acked", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "ack 2", "12", "it is gone"},
+		{"came, changed and went", synced + "+b:2@10 b:2@10 b:2@11 -b:2@12", [][2]int{{2, 3}}, [][2]int{{2, 4}}, "", "12 a:1@3", "all of them leave"},
+		{"within a snapshot", "snapshot b:2@1 a:1@3 c:3@4 a:1@5 synced@9", [][2]int{{1, 3}}, nil, "ack 1", "- a:1@5", "objects of a snapshot count in any order"},
+		{"around a bookmark", synced + "a:1@10 bookmark@11 a:1@12 bookmark@13 b:2@14", [][2]int{{2, 3}}, nil, "ack 2", "13 a:1@12", "it says nothing that is not acked"},
 	} {
-		o := checkpoint.Object{Name: "a", UID: types.UID(tc.uid), ResourceVersion: tc.version}
-		if got := l.session.Progress("").IsAhead(o); got != tc.want {
-			t.Errorf("a:%s@%s: %v, want %v: %s", tc.uid, tc.version, got, tc.want, tc.why)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore()
+			tracker := newTracker(t, s, nil)
+			l := newTeller(t, begin(t, tracker, widgets())).run(tc.script)
+			for _, m := range tc.coalesce {
+				l.marks[m[0]].Coalesce(l.marks[m[1]])
+			}
+			for _, m := range tc.cancel {
+				l.marks[m[0]].Cancel(l.marks[m[1]])
+			}
+			l.run(tc.acks)
+			flush(t, tracker)
+			if diff := cmp.Diff(tc.want, saved(t, s)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.why, diff)
+			}
+		})
 	}
 }
 
@@ -77,37 +100,6 @@ func TestNoWriteAhead(t *testing.T) {
 	}
 }
 
-// What is ahead is part of a commit once: not of those that follow.
-func TestAheadIsIncremental(t *testing.T) {
-	s := &deltas{Memory: checkpoint.NewMemory()}
-	tracker := newTracker(t, s, nil)
-	l := newTeller(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 +b:2@5 a:1@3 ack 0")
-	flush(t, tracker)
-	l.run("~c:3@6 b:2@5 synced@9 ack 1-2")
-	flush(t, tracker)
-	l.run("d:4@10 ack 3")
-	flush(t, tracker)
-	want := []ahead{{told: 1}, {told: 1}, {settled: 1}, {settled: 1}, {}}
-	if diff := cmp.Diff(want, s.of, cmp.AllowUnexported(ahead{})); diff != "" {
-		t.Errorf("in each commit, -want +got:\n%s", diff)
-	}
-}
-
-type ahead struct{ told, settled int }
-
-// deltas is a Memory that counts what is ahead in each commit.
-type deltas struct {
-	*checkpoint.Memory
-	of []ahead
-}
-
-func (s *deltas) Commit(ctx context.Context, ds []checkpoint.Delta) error {
-	for _, d := range ds {
-		s.of = append(s.of, ahead{len(d.Told), len(d.Settled)})
-	}
-	return s.Memory.Commit(ctx, ds)
-}
-
 // A commit that fails is tried again with what is ahead, but for what has become
 // of that meanwhile.
 func TestAheadOfAFailingCommit(t *testing.T) {
@@ -116,11 +108,11 @@ func TestAheadOfAFailingCommit(t *testing.T) {
 		want                        string
 		why                         string
 	}{
-		{"nothing meanwhile", "+a:1@3 a:1@3", "", "", "- !a:1@3", "it is not written yet"},
+		{"nothing meanwhile", "+a:1@3 a:1@3", "", "", "- !a:1", "it is not written yet"},
 		{"acked meanwhile", "+a:1@3 a:1@3", "ack 0", "", "- a:1@3", "there is nothing to be written ahead any more"},
 		{"acked afterwards", "+a:1@3 a:1@3", "", "ack 0", "- a:1@3", "the same"},
-		{"written anew meanwhile", "+a:1@3 a:1@3", "+a:1@5", "", "- !a:1@5", "what is older must not take its place"},
-		{"settled, and written anew meanwhile", "+a:1@3 a:1@3 ack 0", "+a:1@5", "", "- a:1@3 !a:1@5", "it was the earlier one that was settled"},
+		{"gone meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1", "", "-", "what is older must not take its place"},
+		{"gone, and back meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1 +a:1@5", "", "- !a:1", "it is about to be delivered"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
@@ -210,24 +202,9 @@ func TestAheadOfAStoppedStream(t *testing.T) {
 	if err := session.Status().Err; err != nil {
 		t.Errorf("the status has %v", err)
 	}
-	if diff := cmp.Diff("- !a:1@3", saved(t, s)); diff != "" {
+	if diff := cmp.Diff("- !a:1", saved(t, s)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-}
-
-// What has been settled keeps no event.
-func TestSettledKeepsNoMarks(t *testing.T) {
-	tracker := newTracker(t, newStore(), nil)
-	l := newTeller(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3 synced@9 ack 0-1")
-	w := weak.Make(l.marks[0])
-	l.marks = nil
-	for range 3 {
-		runtime.GC()
-	}
-	if w.Value() != nil {
-		t.Error("the event that told an object is kept after its ack")
-	}
-	runtime.KeepAlive(l.session)
 }
 
 // Without writing ahead, what is kept is the whole only if the run ended with

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
@@ -412,27 +411,4 @@ type unreadable struct {
 
 func (u unreadable) Load(ctx context.Context, _ string) (*checkpoint.Checkpoint, error) {
 	return nil, errors.Join(u.err, ctx.Err())
-}
-
-// The identity is kept as it is now, so that the next run is held against that.
-func TestIdentityIsKept(t *testing.T) {
-	s := newStore()
-	id := widgets("x")
-	id.StorageVersionHash = "hash"
-	tracker := newTracker(t, s, nil)
-	session := begin(t, tracker, id)
-	id.Namespaces[0] = "changed by the caller"
-	newTeller(t, session).run("x/snapshot x/a:1@3 x/synced@9").ackAll()
-	flush(t, tracker)
-	c, err := s.Load(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &checkpoint.Checkpoint{
-		Identity: checkpoint.Identity{Cluster: cluster, Group: "example.com", Resource: "widgets", StorageVersionHash: "hash", Namespaces: []string{"x"}, Objects: true},
-		Position: checkpoint.Position{ResourceVersions: map[string]string{"x": "9"}, Objects: []checkpoint.Object{{Namespace: "x", Name: "a", UID: "1", ResourceVersion: "3"}}},
-	}
-	if diff := cmp.Diff(want, c, cmpopts.IgnoreFields(checkpoint.Checkpoint{}, "Committed")); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -26,8 +27,8 @@ func (t *Tracker) due(events int) {
 	}
 }
 
-// kick commits what there is now, unless a failure has to be waited for.
-func (t *Tracker) kick() {
+// commitSoon commits what there is now, unless a failure has to be waited for.
+func (t *Tracker) commitSoon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer != nil && t.err == nil {
@@ -47,12 +48,16 @@ func (t *Tracker) after(d time.Duration) {
 	})
 }
 
-// start lets a goroutine commit, if none does. t.mu is held.
-func (t *Tracker) start() {
+func (t *Tracker) stopTimer() {
 	if t.timer != nil {
 		t.timer.Stop()
 		t.timer = nil
 	}
+}
+
+// start lets a goroutine commit, if none does. t.mu is held.
+func (t *Tracker) start() {
+	t.stopTimer()
 	if t.committing || t.closed {
 		return
 	}
@@ -159,15 +164,11 @@ func (t *Tracker) carryOut(ctx context.Context, a attempt) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(late) }) })()
 	kept := make(chan struct{}) // nobody commits before what came of this is known
 	defer close(kept)
-	_, a.info.Err = ask(late, func() { <-kept; t.release() }, func() (struct{}, error) { return struct{}{}, t.store.Commit(ctx, a.deltas) })
+	a.info.Err = ask(late, func() { <-kept; t.release() }, func() error { return t.store.Commit(ctx, a.deltas) })
 	hangs := a.info.Err == errHangs
 	a.info.Duration = time.Since(began)
 	for i, s := range a.sessions {
-		if a.info.Err == nil {
-			s.keep()
-		} else {
-			s.giveBack(a.deltas[i], a.events[i])
-		}
+		s.committed(a.deltas[i], a.events[i], a.info.Err)
 	}
 	err := t.record(a)
 	t.options.Committed(a.info)
@@ -201,10 +202,7 @@ func (t *Tracker) succeeded() bool {
 	defer t.mu.Unlock()
 	failing := t.err != nil
 	t.last, t.err = time.Now(), nil
-	if t.timer != nil { // it may be that of a retry
-		t.timer.Stop()
-		t.timer = nil
-	}
+	t.stopTimer() // it may be that of a retry
 	if t.waiting && !t.committing {
 		t.after(t.options.Interval)
 	}
@@ -230,4 +228,58 @@ func (t *Tracker) failed(a attempt) *CommitError {
 		t.after(time.Until(failed.NextTry))
 	}
 	return failed
+}
+
+// writeAhead commits what the next event of s waits for, with all else there is. Who
+// comes while another one does so finds it done. It returns the cause if ctx ends.
+func (t *Tracker) writeAhead(ctx context.Context, s *Session) error {
+	if _, err := t.state(); err != nil {
+		return context.Cause(ctx)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, t.options.Timeout, errHangs)
+	defer cancel()
+	switch err := t.take(bounded); {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		t.record(attempt{info: CommitInfo{Err: errHangs}})
+		return nil
+	}
+	if _, err := t.state(); err != nil || !s.waits() {
+		t.release()
+		return context.Cause(ctx)
+	}
+	_ = t.commit(ctx) // a failure is shown by Status, and tried again
+	return context.Cause(ctx)
+}
+
+// grace is how long a Store whose ctx has ended may take to say so.
+const grace = time.Second
+
+var errHangs = errors.New("the Store does not answer")
+
+// ask calls the Store. If it has not answered when late is closed, ask returns
+// errHangs, and hung is called when it has. A panic is an error.
+func ask(late <-chan struct{}, hung func(), call func() error) error {
+	answers := make(chan error, 1)
+	go func() {
+		err := errors.New("the Store has ended its goroutine")
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the Store panicked: %v", p)
+			}
+			answers <- err
+		}()
+		err = call()
+	}()
+	select {
+	case err := <-answers:
+		return err
+	case <-late:
+		go func() {
+			<-answers
+			hung()
+		}()
+		return errHangs
+	}
 }

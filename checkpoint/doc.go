@@ -11,18 +11,17 @@
 //     everything before it is acked, so that it moves where nothing happens, too.
 //   - It stands at no version while the low-water mark is within a snapshot: the
 //     objects of it that were acked are kept, in whatever order they were, and the
-//     next run is told the rest.
-//   - The name, uid and resourceVersion of every object that was told are kept with
-//     it, so that after an expired version the next run is told the differences,
-//     deletions among them.
+//     next run delivers the rest.
+//   - With it there is one entry for every object, by uid: its namespace, its name, and
+//     the resourceVersion that was acked last, so that after an expired version the
+//     next run delivers the differences, deletions among them.
 //
-// Events that are never acked cost some 250 bytes each, for as long as the sequence
-// goes on, and so does what changes behind one: watch Status. While commits fail,
-// what is to be committed is kept, at most once for each name that there was.
+// Events that are never acked take memory for as long as the sequence goes on: watch
+// Status. While commits fail, what is to be committed is kept, once for each object.
 //
-// New objects are written to the Store before they are told (Progress.Ahead), so
-// that the end of one that was told is told, even if its ack was not committed and
-// the server has forgotten that it ever was.
+// The entry of a new object is written to the Store before the object is delivered
+// (Progress.Ahead), without a resourceVersion. So its end is reported, even if its ack
+// was not committed and the server has forgotten that it ever was.
 //
 // Acks are committed to the store in batches. What was acked after the last
 // commit comes again in the next run: delivery is at least once. A commit that

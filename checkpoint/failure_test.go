@@ -99,25 +99,6 @@ func TestFailedCommitsAreNotHurried(t *testing.T) {
 	})
 }
 
-// What was given back after a failure does not overwrite what was acked meanwhile.
-func TestAcksDuringAFailingCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		s.hinder(func(context.Context) error { time.Sleep(5 * time.Second); return errNoSpace })
-		tracker := newTracker(t, s, nil)
-		l := live(t, tracker)
-		l.run("a:1@10 -b:2@11 c:3@12 ack 1-3")
-		time.Sleep(2 * time.Second) // the attempt is under way
-		l.run("-a:1@13 b:2@14 ack 4-5")
-		time.Sleep(4 * time.Second)
-		s.heal()
-		flush(t, tracker)
-		if diff := cmp.Diff("14 b:2@14 c:3@12", saved(t, s)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
-}
-
 // A Flush that fails says so, and is tried again: also if it came in the way of a
 // commit that was due.
 func TestFlushFails(t *testing.T) {
@@ -141,28 +122,6 @@ func TestFlushFails(t *testing.T) {
 		synctest.Wait()
 		if got := saved(t, s); got != "10 a:1@10" {
 			t.Errorf("a minute later there is %s", got)
-		}
-	})
-}
-
-// What can't be written ahead holds nobody up, and is tried again: also if it was
-// the first thing to be written.
-func TestAheadFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		s.fail(errNoSpace)
-		session := begin(t, newTracker(t, s, nil), widgets())
-		l := newTeller(t, session).run("snapshot")
-		session.Progress("").Ahead(t.Context(), []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
-		if err := session.Status().Err; !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("the status has %v", err)
-		}
-		l.run("a:1@3 synced@9 ack 0-1")
-		s.heal()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if diff := cmp.Diff("9 a:1@3", saved(t, s)); diff != "" {
-			t.Errorf("a minute later: -want +got:\n%s", diff)
 		}
 	})
 }
@@ -214,26 +173,6 @@ func TestFlushHonoursItsContext(t *testing.T) {
 		began := time.Now()
 		if err := tracker.Flush(ctx); !errors.Is(err, why) || time.Since(began) != time.Second {
 			t.Errorf("Flush returned %v after %v, want its context's cause after 1 s", err, time.Since(began))
-		}
-	})
-}
-
-// A store that does not answer is a failure after the timeout.
-func TestCommitHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		s.hinder(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		tracker := newTracker(t, s, &checkpoint.Options{Timeout: 3 * time.Second})
-		l := live(t, tracker)
-		time.Sleep(3900 * time.Millisecond)
-		synctest.Wait()
-		if err := l.session.Status().Err; err != nil {
-			t.Errorf("after 2.9 s: %v", err)
-		}
-		time.Sleep(200 * time.Millisecond)
-		synctest.Wait()
-		if err := l.session.Status().Err; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("after the timeout: %v", err)
 		}
 	})
 }

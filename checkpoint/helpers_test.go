@@ -91,8 +91,8 @@ func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	s.commits++
 	n := 0
 	for _, d := range deltas {
-		if both := slices.IndexFunc(d.Told, func(o checkpoint.Object) bool { return slices.Contains(d.Settled, o.ID()) }); both >= 0 {
-			return fmt.Errorf("%v is both told and settled", d.Told[both])
+		if both := slices.IndexFunc(d.Put, func(o checkpoint.Object) bool { return slices.Contains(d.Gone, o.ID()) }); both >= 0 {
+			return fmt.Errorf("%v is both put and gone", d.Put[both])
 		}
 		n += len(d.Put) + len(d.Gone)
 	}
@@ -146,14 +146,11 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 	}
 	for _, o := range p.Objects {
 		w := fmt.Sprintf("%s:%s@%s", o.Name, o.UID, o.ResourceVersion)
+		if o.ResourceVersion == "" {
+			w = fmt.Sprintf("!%s:%s", o.Name, o.UID)
+		}
 		if o.Namespace != "" {
 			w = o.Namespace + "/" + w
-		}
-		if o.Hidden {
-			w = "?" + w
-		}
-		if o.Unacked {
-			w = "!" + w
 		}
 		words = append(words, w)
 	}
@@ -169,10 +166,9 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 //	after@9         a sequence that begins with what happens after a version
 //	a:1@5           an object: in a snapshot, or as a live event
 //	-a:1@5          its end
-//	?a:1@5          one that is not wanted, which is no event
 //	~a:1@5          one that is only known from now on, by the next event
-//	+a:1@5          one that is about to be told, which is written ahead
-//	!a:1@5          the next event says what has become of one that was written ahead
+//	?a:1@5          one that is only known from now on, which is no event
+//	+a:1@5          one that is about to be delivered, which is written ahead
 //	synced@9        the end of a snapshot
 //	bookmark@9      one that is no event
 //	gap             and the snapshot after it
@@ -265,25 +261,22 @@ func (l *teller) word(w string) {
 
 func (l *teller) object(p *checkpoint.Progress, namespace, what, version string) {
 	l.t.Helper()
-	id := strings.TrimLeft(what, "-?~+!")
+	id := strings.TrimLeft(what, "-?~+")
 	name, uid, ok := strings.Cut(id, ":")
 	if !ok {
 		l.t.Fatalf("no such word: %q", what)
 	}
-	o := checkpoint.Object{Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: version, Hidden: what[0] == '?'}
-	switch what[0] {
-	case '+':
-		p.Ahead(l.t.Context(), []checkpoint.Object{o})
+	o := checkpoint.Object{Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: version}
+	if what[0] == '+' {
+		_ = p.Ahead(l.t.Context(), []checkpoint.Object{o})
 		return
-	case '!':
-		o.Unacked = true
 	}
-	p.Note(checkpoint.Change{Object: o, Gone: what[0] == '-' || o.Unacked})
-	if l.at[namespace] != "" && what[0] != '~' && !o.Unacked {
+	p.Note(checkpoint.Change{Object: o, Gone: what[0] == '-'})
+	if l.at[namespace] != "" && what[0] != '~' {
 		l.at[namespace] = version
 	}
 	switch what[0] {
-	case '~', '!':
+	case '~':
 	case '?':
 		l.pass(p, namespace)
 	default:

@@ -38,9 +38,8 @@ func TestPosition(t *testing.T) {
 		{"bookmark behind a snapshot", snapshot + "bookmark@20 ack 0-1", "- a:1@3 b:2@5", "SYNCED is not handled"},
 		{"bookmark that says nothing new", snapshot + "ack 0-2 bookmark@9", "9 a:1@3 b:2@5", "it is where it was"},
 
-		{"not wanted, live", snapshot + "ack 0-2 ?c:3@10", "10 a:1@3 b:2@5 ?c:3@10", "it is known, and needs no ack"},
-		{"not wanted, behind an event", snapshot + "ack 0-2 a:1@10 ?c:3@11", "9 a:1@3 b:2@5", "it passes nothing"},
-		{"not wanted any more", snapshot + "ack 0-2 ?a:1@10", "10 ?a:1@10 b:2@5", "the name has one entry"},
+		{"only known, live", snapshot + "ack 0-2 ?c:3@10", "10 a:1@3 b:2@5 c:3@10", "it is known, and needs no ack"},
+		{"only known, behind an event", snapshot + "ack 0-2 a:1@10 ?c:3@11", "9 a:1@3 b:2@5", "it passes nothing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
 	}
@@ -53,11 +52,11 @@ func TestPositionInSnapshot(t *testing.T) {
 		want         string
 		why          string
 	}{
-		{"not wanted", "snapshot a:1@3 ?b:2@5 c:3@6 ack 1", "- ?b:2@5 c:3@6", "what is not wanted overtakes what is not acked"},
-		{"nothing but what is not wanted", "snapshot ?b:2@5", "- ?b:2@5", "it needs no ack"},
+		{"only known", "snapshot a:1@3 ?b:2@5 c:3@6 ack 1", "- b:2@5 c:3@6", "what needs no ack overtakes what is not acked"},
+		{"nothing but what is only known", "snapshot ?b:2@5", "- b:2@5", "it needs no ack"},
 		{"replaced, in order", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 1", "-", "the old one is gone"},
-		{"replaced, the new one first", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 2", "- a:1@3", "its end is not handled: it has to be told again"},
-		{"replaced, in reverse", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 2-1", "- a:2@6", "the new one waited for the end of the old one"},
+		{"replaced, the new one first", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 2", "- a:1@3 a:2@6", "each has its own entry: the end of the old one comes again"},
+		{"replaced, in reverse", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 2-1", "- a:2@6", "both are handled"},
 		{"three times in reverse", "snapshot a:1@3 a:1@4 -a:1@4 a:2@6 ack 3-0", "- a:2@6", "each waits for the one before it"},
 		{"three times, the middle missing", "snapshot a:1@3 a:1@4 a:1@5 ack 0 ack 2", "- a:1@3", "the last one waits"},
 		{"changed in a list that began again", "snapshot a:1@3 b:2@4 snapshot a:1@7 ack 2", "nothing", "its beginning is not handled"},
@@ -67,7 +66,7 @@ func TestPositionInSnapshot(t *testing.T) {
 		{"an object of the snapshot that changes", "snapshot a:1@3 b:2@4 synced@9 b:2@10 ack 1-3", "- b:2@4", "the live state is beyond the hole"},
 		{"told again after an ack", "snapshot z:9@1 a:1@3 a:1@4 ack 1 a:1@5 ack 3", "- a:1@3", "the last one waits for the one between"},
 		{"known and told at once", "snapshot z:9@1 ~a:1@3 a:1@4 ack 1", "- a:1@4", "one event does not wait for itself"},
-		{"not wanted before another event", "snapshot ?b:2@4 z:9@5 b:2@7 ack 1", "- b:2@7", "it was known at once, and not by event 0"},
+		{"only known before another event", "snapshot ?b:2@4 z:9@5 b:2@7 ack 1", "- b:2@7", "it was known at once, and not by event 0"},
 		{"gone within it", "snapshot a:1@3 ack 0 b:2@4 -a:1@3 ack 2", "-", "what vanished is forgotten before the rest is acked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
@@ -91,8 +90,8 @@ func TestPositionGap(t *testing.T) {
 		{"in reverse, the same object", before + "gap a:1@20 -a:1@20 a:9@21 synced@22 ack 7-3", "22 a:9@21 b:2@5", "each waits for the one before it"},
 		{"the same object in both snapshots", "snapshot a:1@3 b:2@4 synced@9 gap a:1@20 synced@21 ack 1-5", "- b:2@4", "the second snapshot is beyond a hole of the first"},
 		{"the same object in both snapshots, all", "snapshot a:1@3 b:2@4 synced@9 gap a:1@20 synced@21 ack 5-0", "21 a:1@20 b:2@4", "and none is lost"},
-		{"not wanted beyond a GAP", before + "gap ?a:1@20", "9 a:1@3 b:2@5", "it waits for the ack of GAP"},
-		{"not wanted beyond a GAP that is acked", before + "gap ?a:1@20 ack 3", "- ?a:1@20 b:2@5", "and comes with it"},
+		{"only known beyond a GAP", before + "gap ?a:1@20", "9 a:1@3 b:2@5", "it waits for the ack of GAP"},
+		{"only known beyond a GAP that is acked", before + "gap ?a:1@20 ack 3", "- a:1@20 b:2@5", "and comes with it"},
 		{"a vanished one", before + "gap -a:1@3 synced@22 ack 3 ack 5", "- a:1@3 b:2@5", "its end is not handled"},
 		{"two gaps", before + "gap a:1@20 synced@22 gap b:2@30 ack 7-3", "- a:1@20 b:2@30", "each is a snapshot of its own"},
 	} {
@@ -222,7 +221,7 @@ func TestSessionPosition(t *testing.T) {
 	flush(t, tracker)
 	session.End()
 	next := begin(t, tracker, widgets())
-	if diff := cmp.Diff("- a:1@3 ?b:2@5", text(next.Position())); diff != "" {
+	if diff := cmp.Diff("- a:1@3 b:2@5", text(next.Position())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if p := next.Position(); p != nil {

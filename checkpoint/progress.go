@@ -2,32 +2,30 @@ package checkpoint
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 // Progress is that of one namespace of a sequence, or of the cluster, which has
-// versions of its own. It is for who tells the events: Note, Mark and Pass are to
-// be called by one goroutine at a time, in the order in which things are told.
+// versions of its own. It is for who delivers the events: Note, Mark and Pass are
+// called by one goroutine at a time, in the order of delivery.
 type Progress struct {
-	session   *Session
-	namespace string
-	noted     []Change // since the last mark
-	unsure    bool     // of the next one
-	held      bool     // nothing is kept before the first mark is acked
-	begun     bool     // there has been a mark
+	session *Session
+	noted   []Change // since the last mark
+	maybe   bool     // of the next mark
+	held    bool     // nothing is kept before the first mark is acked
+	begun   bool     // there has been a mark
 
 	// What follows is guarded by session.mu.
-	low         point // everything up to here has been acked
-	told        point
-	snapshots   int
-	first, last *Mark // those above the low-water mark
-	unacked     int
-	objects     pending // of the snapshot that is being told
+	first, last    *Mark // those above the low-water mark, in the order of delivery
+	unacked        int   // events among them
+	low, delivered point // everything up to low has been acked
+	snapshots      int   // so far
 }
 
 // Hold keeps everything back until the first event's mark has been acked: of a
-// sequence that does not begin with a snapshot half a beginning is none. It must
-// be called before anything else.
+// sequence that does not begin with a snapshot half a beginning is worth nothing. It
+// must be called before anything else.
 func (p *Progress) Hold() {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
@@ -35,22 +33,22 @@ func (p *Progress) Hold() {
 	p.session.held++
 }
 
-// Note says what the next mark means, or if no event tells it the next Pass.
+// Note says what the next Mark means, or if no event delivers it the next Pass.
 func (p *Progress) Note(c Change) { p.noted = append(p.noted, c) }
 
-// Unsure says that the next mark's event tells of an object that an earlier run was
-// about to tell, or did, so that its receiver may know it, or not (Mark.MayBeKnown).
-func (p *Progress) Unsure() { p.unsure = true }
+// MayBeKnown says that the next Mark is that of an ADDED of an object that an earlier
+// run may have delivered already.
+func (p *Progress) MayBeKnown() { p.maybe = true }
 
 // Rewound says that the server has gone back in time. What was acked is no longer
-// a place to go on from, whatever is acked: a run that begins now has to tell that
+// a place to go on from, whatever is acked: a run that begins now has to report that
 // first, and everything again. It holds until an event is acked that follows a
-// snapshot. An error is ctx's: nothing more must be told then.
+// snapshot. An error is ctx's: nothing more must be delivered then.
 func (p *Progress) Rewound(ctx context.Context) error {
 	s := p.session
 	s.mu.Lock()
-	known := p.told.rewound
-	p.told.rewound, p.low.rewound = true, true
+	known := p.delivered.rewound
+	p.delivered.rewound, p.low.rewound = true, true
 	for m := p.first; m != nil; m = m.next {
 		m.point.rewound = true
 	}
@@ -64,29 +62,11 @@ func (p *Progress) Rewound(ctx context.Context) error {
 	return s.tracker.writeAhead(ctx, s)
 }
 
-// Base says that a sequence which moves between scopes has listed what it had no
-// version of, and up to which version that is known now. It counts from the next
-// Mark or Pass on.
-func (p *Progress) Base(rv string) {
-	p.session.mu.Lock()
-	defer p.session.mu.Unlock()
-	p.told.base = rv
-}
-
-// Anew says that of a sequence which moves between scopes, what it began with by
-// namespaces no longer counts: its own version does for all. It counts from the
-// next Mark or Pass on.
-func (p *Progress) Anew() {
-	p.session.mu.Lock()
-	defer p.session.mu.Unlock()
-	p.told.fresh = true
-}
-
 // Mark returns that of an event, after which the sequence is at a version: empty
 // within a snapshot. Partial is as in Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
-	m := &Mark{progress: p, told: time.Now(), unsure: p.unsure}
-	p.unsure = false
+	m := &Mark{progress: p, delivered: time.Now(), maybe: p.maybe}
+	p.maybe = false
 	if len(p.noted) == 1 {
 		m.one[0] = p.noted[0]
 		m.changes = m.one[:]
@@ -94,75 +74,53 @@ func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	} else {
 		m.changes, p.noted = p.noted, nil
 	}
-	s := p.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
 	p.begun = true
 	p.unacked++
 	p.append(m, resourceVersion, partial)
 	return m
 }
 
-// Pass is for what is not told as an event, and so needs no ack: a bookmark, the
-// beginning of a snapshot, an object that is not wanted.
+// Pass is for what is not delivered as an event, and so needs no ack: a bookmark,
+// the beginning of a snapshot, an object that is only to be known.
 func (p *Progress) Pass(resourceVersion string, partial bool) {
 	s := p.session
 	s.mu.Lock()
-	if p.held && !p.begun || len(p.noted) == 0 && p.told.version == resourceVersion && p.told.partial == partial {
-		s.mu.Unlock()
-		return
-	}
-	if p.merge(resourceVersion, partial) {
+	at := p.delivered.version == resourceVersion && p.delivered.partial == partial
+	if p.held && !p.begun || len(p.noted) == 0 && at {
 		s.mu.Unlock()
 		return
 	}
 	m := &Mark{progress: p, acked: true, changes: p.noted}
 	p.noted = nil
 	p.append(m, resourceVersion, partial)
-	_, due := p.advance(m)
+	due := p.advance(m)
+	if !due {
+		p.fuse(m)
+	}
 	s.mu.Unlock()
 	if due {
 		s.tracker.due(0)
 	}
 }
 
-// merge makes a pass part of the one before it, if both are behind an event that
-// is not acked and at versions: there may be any number of them.
-func (p *Progress) merge(version string, partial bool) bool {
-	m := p.last
-	if m == nil || !m.acked || !m.told.IsZero() || m.point.snapshot != 0 || version == "" {
-		return false
-	}
-	m.passes(p.noted)
-	p.noted = nil
-	p.told.version, p.told.partial = version, partial
-	m.point = p.told
-	return true
-}
-
+// append makes m the newest mark.
 func (p *Progress) append(m *Mark, version string, partial bool) {
-	if version == "" && p.told.version != "" {
+	if version == "" && p.delivered.version != "" {
 		p.snapshots++
-		p.objects = pending{}
 	}
-	if version != "" && p.told.version == "" {
-		p.session.ahead.unsaid(p.namespace)
-	}
-	// A snapshot that was told makes up for what was wrong before.
-	made := version != "" && p.told.version == ""
-	p.told = point{version: version, partial: partial, rewound: p.told.rewound && !made, unclean: p.told.unclean && !made, base: p.told.base, fresh: p.told.fresh}
+	// A snapshot that was delivered makes up for what was wrong before.
+	ended := version != "" && p.delivered.version == ""
+	rewound, unclean := p.delivered.rewound && !ended, p.delivered.unclean && !ended
+	p.delivered = point{version: version, partial: partial, rewound: rewound, unclean: unclean}
 	if version == "" {
-		p.told.snapshot = p.snapshots
-		p.await(m)
-	} else {
-		p.objects = nil
+		p.delivered.snapshot = p.snapshots
 	}
+	m.point = p.delivered
 	for _, c := range m.changes {
-		if !c.Gone {
-			p.session.ahead.tell(c.Object, m)
-		}
+		p.session.list(c, m)
 	}
-	m.point = p.told
 	if p.last == nil {
 		p.first = m
 	} else {
@@ -171,29 +129,14 @@ func (p *Progress) append(m *Mark, version string, partial bool) {
 	p.last = m
 }
 
-// await finds the marks that m must not overtake, within a snapshot.
-func (p *Progress) await(m *Mark) {
-	for _, c := range m.changes {
-		name := c.NamespacedName()
-		if before := p.objects[name]; before != nil && before != m {
-			before.awaited = append(before.awaited, m)
-			m.awaits++
-		}
-		p.objects[name] = m
-	}
-}
-
-// advance enters what the ack of m allows. It returns how many events that were,
-// and whether anything is to be committed.
-func (p *Progress) advance(m *Mark) (entered int, due bool) {
+// advance enters what the ack of m allows, and says whether anything is to be
+// committed.
+func (p *Progress) advance(m *Mark) (moved bool) {
 	if p.first != m {
-		if !p.mayOvertake(m) {
-			return 0, false
-		}
-		return p.enter(m), true
+		return p.overtake(m)
 	}
 	for m := p.first; m != nil && m.acked; m = p.first {
-		entered += p.enter(m)
+		p.enter(m)
 		p.first = m.next
 		m.next = nil // who keeps an event must not keep all that follow
 		if p.first == nil {
@@ -203,8 +146,10 @@ func (p *Progress) advance(m *Mark) (entered int, due bool) {
 		}
 		began := m.point.snapshot != 0 && m.point.snapshot != p.low.snapshot
 		p.low = m.point
-		if began {
-			entered += p.overtake()
+		if began { // what was acked of the snapshot already counts from now on
+			for m := p.first; m != nil && m.point.snapshot == p.low.snapshot; m = m.next {
+				p.overtake(m)
+			}
 		}
 	}
 	p.session.dirty = true
@@ -212,61 +157,225 @@ func (p *Progress) advance(m *Mark) (entered int, due bool) {
 		p.held = false
 		p.session.held--
 	}
-	return entered, true
+	return true
 }
 
-// mayOvertake says whether m may be entered though something before it is not:
-// the position is at no version meanwhile, and all that counts is which state of
-// an object was handled last.
-func (p *Progress) mayOvertake(m *Mark) bool {
-	return m.acked && !m.entered && m.awaits == 0 && m.point.snapshot != 0 && m.point.snapshot == p.low.snapshot
-}
-
-// overtake enters what was acked of the snapshot that the low-water mark has come
-// to.
-func (p *Progress) overtake() int {
-	n := 0
-	for m := p.first; m != nil && m.point.snapshot == p.low.snapshot; m = m.next {
-		if p.mayOvertake(m) {
-			n += p.enter(m)
+// overtake enters m if it may be entered though something before it is not: the
+// position is at no version within a snapshot, and all that counts is which state
+// of an object was handled last.
+func (p *Progress) overtake(m *Mark) (moved bool) {
+	if !m.acked || m.entered || m.point.snapshot == 0 || m.point.snapshot != p.low.snapshot {
+		return false
+	}
+	for _, c := range m.changes {
+		if p.session.eldest(c.ID()) != m {
+			return false
 		}
 	}
-	return n
+	p.enter(m)
+	return true
 }
 
-// enter makes what m says part of the next commit, and of those that waited for
-// it.
-func (p *Progress) enter(m *Mark) int {
+// enter makes what m says part of the next commit, and what waited for it.
+func (p *Progress) enter(m *Mark) {
 	if m.entered {
-		return 0
+		return
 	}
 	m.entered = true
-	for _, c := range m.changes {
-		p.session.enter(c, m)
-		if name := c.NamespacedName(); p.objects[name] == m {
-			delete(p.objects, name)
-		}
-	}
-	n := 0
-	if !m.told.IsZero() {
-		n = 1
+	changes := m.changes
+	m.changes = nil
+	if !m.delivered.IsZero() {
 		p.unacked--
 		p.session.entered++
 	}
-	later := m.awaited
-	m.awaited, m.changes = nil, nil
-	for _, l := range later {
-		if l.awaits--; p.mayOvertake(l) {
-			n += p.enter(l)
+	for _, c := range changes {
+		p.session.enter(c, m)
+	}
+	for _, c := range changes {
+		if next := p.session.eldest(c.ID()); next != nil {
+			next.progress.overtake(next)
 		}
 	}
-	return n
 }
 
-// oldest is when the first event that is not acked was told.
+// leave takes m out of the sequence: its event is not delivered.
+func (p *Progress) leave(m *Mark) (moved bool) {
+	m.acked = true
+	if !m.delivered.IsZero() {
+		p.unacked--
+		m.delivered = time.Time{}
+	}
+	if p.first == m {
+		return p.advance(m)
+	}
+	if p.overtake(m) {
+		return true
+	}
+	next := m.next
+	p.fuse(m)
+	if next != nil {
+		p.fuse(next)
+	}
+	return false
+}
+
+// fuse makes a pass part of the mark before it, so that what no event delivers takes
+// no memory behind an event that is not acked: an empty pass part of any mark, and
+// one that knows of objects part of another pass.
+func (p *Progress) fuse(m *Mark) {
+	to := m.prev
+	if to == nil || !m.isPass() || to.point.snapshot != m.point.snapshot {
+		return
+	}
+	if len(m.changes) > 0 {
+		if !to.isPass() {
+			return
+		}
+		for _, c := range m.changes {
+			p.session.relist(c.ID(), m, to)
+		}
+		to.changes = append(to.changes, m.changes...)
+	}
+	to.point = m.point
+	to.next = m.next
+	if m.next != nil {
+		m.next.prev = to
+	} else {
+		p.last = to
+	}
+	m.next, m.prev = nil, nil
+}
+
+// isPass says whether nobody is going to ack m.
+func (m *Mark) isPass() bool { return m.acked && !m.entered && m.delivered.IsZero() }
+
+// oldest is when the first event that is not acked was delivered.
 func (p *Progress) oldest() (time.Time, bool) {
 	if p.first == nil {
 		return time.Time{}, false
 	}
-	return p.first.told, true // else it would be below the low-water mark
+	return p.first.delivered, true // else it would be below the low-water mark
+}
+
+// Mark belongs to an event. Ack says that the event has been handled. All methods
+// may be called on nil, and from any goroutine.
+type Mark struct {
+	progress  *Progress
+	point     point    // that the low-water mark reaches with it
+	changes   []Change // usually one, which is then in one
+	one       [1]Change
+	delivered time.Time // zero for a pass, which no event belongs to
+	maybe     bool      // MayBeKnown
+
+	acked, entered bool
+	next, prev     *Mark // delivered after it and before it
+}
+
+// Change is what an event makes of what is known of an object.
+type Change struct {
+	Object
+	// Gone: the object is no more. Of the Object only the ID counts.
+	Gone bool
+}
+
+// point is a place that the low-water mark can have.
+type point struct {
+	version  string // empty within a snapshot
+	partial  bool
+	rewound  bool
+	unclean  bool
+	snapshot int // that it is within; zero for none
+}
+
+// Ack says that the event has been handled. Later calls do nothing, and neither do
+// calls after the next run under the same key has begun.
+func (m *Mark) Ack() {
+	m.update(func(p *Progress) bool {
+		m.acked = true
+		return p.advance(m)
+	})
+}
+
+// MayBeKnown says whether the event is an ADDED of an object that an earlier run may
+// have delivered already.
+func (m *Mark) MayBeKnown() bool { return m != nil && m.maybe }
+
+// Coalesce says that the event of m is delivered as it is with a newer event of the
+// same object and the same sequence, which is not delivered: m keeps its place, and
+// says what the newer mark said of the object. Neither has been acked.
+func (m *Mark) Coalesce(newer *Mark) {
+	if newer == nil || m == newer {
+		return
+	}
+	m.update(func(p *Progress) bool {
+		if newer.progress != p || newer.acked {
+			return false
+		}
+		for i, own := range m.changes {
+			for _, c := range newer.take(own.ID()) {
+				m.changes[i] = c
+			}
+		}
+		return p.leave(newer)
+	})
+}
+
+// Cancel says that the event of m, an ADDED, and a newer one, the DELETED of the same
+// object, are not delivered. Neither has been acked.
+func (m *Mark) Cancel(newer *Mark) {
+	if newer == nil || m == newer {
+		return
+	}
+	m.update(func(p *Progress) bool {
+		if newer.progress != p || newer.acked {
+			return false
+		}
+		for _, c := range slices.Clone(newer.changes) {
+			if c.Gone && len(m.take(c.ID())) > 0 {
+				newer.take(c.ID())
+				p.session.forgo(c.ID())
+			}
+		}
+		left := p.leave(newer)
+		return p.leave(m) || left
+	})
+}
+
+// Skip says that the event is not delivered, and that nothing is lost by that.
+func (m *Mark) Skip() {
+	m.update(func(p *Progress) bool { return p.leave(m) })
+}
+
+// update calls f, unless the mark has been acked or the session is over, and lets
+// what f has entered be committed.
+func (m *Mark) update(f func(*Progress) (moved bool)) {
+	if m == nil {
+		return
+	}
+	s := m.progress.session
+	s.mu.Lock()
+	before, due := s.entered, false
+	if !m.acked && !s.over {
+		due = f(m.progress)
+	}
+	entered := s.entered - before
+	s.mu.Unlock()
+	if due {
+		s.tracker.due(entered)
+	}
+}
+
+// take removes and returns what m says of an object.
+func (m *Mark) take(id ID) (taken []Change) {
+	kept := m.changes[:0:0]
+	for _, c := range m.changes {
+		if c.ID() == id {
+			taken = append(taken, c)
+			m.progress.session.unlist(id, m)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	m.changes = kept
+	return taken
 }

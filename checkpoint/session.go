@@ -1,14 +1,14 @@
 package checkpoint
 
 import (
+	"context"
 	"maps"
+	"slices"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Session is one sequence, from its beginning to its end, under a key. It is made
-// by Tracker.Begin, for who tells the events (package stream does).
+// by Tracker.Begin, for who delivers the events (package stream does).
 type Session struct {
 	tracker  *Tracker
 	key      string
@@ -16,45 +16,40 @@ type Session struct {
 	position *Position // that it goes on from, until it has been asked for
 
 	mu       sync.Mutex
+	from     point                // that namespaces begin at, but for the version
+	versions map[string]string    // that it began with, by namespace
 	progress map[string]*Progress // by namespace
-	changed  map[types.NamespacedName]Change
-	ahead    ahead
-	entered  int  // events, since the last commit
-	dirty    bool // something moved since the last commit
-	taken    bool // ... and that commit is under way
-	reset    bool // what is in the store is not to be kept
-	held     int  // of progress
+	lines    map[ID]line          // of the objects that have marks that are not entered
+	commitState
+}
 
-	urgent    bool     // the Store is to be told at once
-	announced bool     // ... that there are objects that it does not know of
-	elsewhere Versions // that it began with, if it moves between scopes
-	unclean   bool     // the Store says so
-	ended     bool     // nothing more is told
-	over      bool     // ... nor heard
+// commitState is what a Session has for the next commit.
+type commitState struct {
+	changed   map[ID]Change
+	entered   int  // events, since the last commit
+	dirty     bool // something moved since the last commit
+	taken     bool // ... and that commit is under way
+	reset     bool // what is in the store is not to be kept
+	urgent    bool // the next event waits for the commit
+	announced bool // with NoWriteAhead: the Store knows that it does not know of every object
+	held      int  // of progress
+	ended     bool // nothing more is delivered
+	over      bool // ... nor heard
+}
+
+// line is the marks of one object that are not entered, in the order of delivery.
+type line struct {
+	marks []*Mark
+	ahead bool // an ADDED is about to follow (Progress.Ahead)
 }
 
 func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session {
-	s := &Session{tracker: t, key: key, identity: id, progress: map[string]*Progress{}, ahead: newAhead()}
-	var from Position
+	s := &Session{tracker: t, key: key, identity: id, progress: map[string]*Progress{}, lines: map[ID]line{}}
 	if saved != nil {
-		from = saved.Position
+		from := saved.Position
 		s.position = &from
-		for _, o := range from.Objects {
-			if o.Unacked {
-				s.ahead.inherit(o)
-			}
-		}
-	}
-	if id.Moves {
-		s.elsewhere = maps.Clone(Versions(from.ResourceVersions))
-	}
-	for _, n := range id.watched() {
-		p := &Progress{session: s, namespace: n, low: point{version: s.beginsAt(n, from), partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}}
-		if p.low.version == "" {
-			p.snapshots, p.low.snapshot, p.objects = 1, 1, pending{}
-		}
-		p.told = p.low
-		s.progress[n] = p
+		s.from = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
+		s.versions = maps.Clone(from.ResourceVersions)
 	}
 	return s
 }
@@ -67,25 +62,24 @@ func (s *Session) Position() *Position {
 	return p
 }
 
-// beginsAt is the version that a namespace goes on at, or the cluster.
-func (s *Session) beginsAt(namespace string, from Position) string {
-	switch {
-	case !s.identity.Moves:
-		return from.ResourceVersions[namespace]
-	case namespace != "":
-		return s.elsewhere.Of(namespace)
+// Progress returns that of a namespace that is watched, or of the cluster ("").
+func (s *Session) Progress(namespace string) *Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.progress[namespace]
+	if p == nil {
+		p = &Progress{session: s, low: s.from}
+		p.low.version = s.versions[namespace]
+		if p.low.version == "" {
+			p.snapshots, p.low.snapshot = 1, 1
+		}
+		p.delivered = p.low
+		s.progress[namespace] = p
 	}
-	if rv, listed, ok := s.elsewhere.Lowest(); ok && !listed {
-		return rv
-	}
-	return ""
+	return p
 }
 
-// Progress returns that of one of the namespaces that are watched, or where there
-// are none of the cluster ("").
-func (s *Session) Progress(namespace string) *Progress { return s.progress[namespace] }
-
-// End says that no more events are told. Those that were can still be acked,
+// End says that no more events are delivered. Those that were can still be acked,
 // until the next Session under the key begins. It may be called on nil.
 func (s *Session) End() {
 	if s == nil {
@@ -93,32 +87,81 @@ func (s *Session) End() {
 	}
 	s.mu.Lock()
 	s.ended = true
-	if s.unclean && s.isAcked() {
-		s.dirty = true // so that the store is told
+	if s.announced && s.isAcked() {
+		s.dirty = true // so that the Store learns that it knows of every object
 	}
 	s.mu.Unlock()
-	s.tracker.kick()
+	s.tracker.commitSoon()
 }
 
-// enter makes a change part of the next commit.
+// list adds m to the line of the object that c is about.
+func (s *Session) list(c Change, m *Mark) {
+	l := s.lines[c.ID()]
+	l.marks = append(l.marks, m)
+	l.ahead = l.ahead && c.Gone
+	s.lines[c.ID()] = l
+}
+
+// unlist takes m out of a line.
+func (s *Session) unlist(id ID, m *Mark) {
+	l := s.lines[id]
+	l.marks = slices.DeleteFunc(l.marks, func(other *Mark) bool { return other == m })
+	if len(l.marks) == 0 && !l.ahead {
+		delete(s.lines, id)
+	} else {
+		s.lines[id] = l
+	}
+}
+
+// relist puts another mark in the place of m.
+func (s *Session) relist(id ID, m, other *Mark) {
+	marks := s.lines[id].marks
+	for i := range marks {
+		if marks[i] == m {
+			marks[i] = other
+		}
+	}
+}
+
+// eldest is the first mark in the line of an object, nil if there is none.
+func (s *Session) eldest(id ID) *Mark {
+	if marks := s.lines[id].marks; len(marks) > 0 {
+		return marks[0]
+	}
+	return nil
+}
+
+// enter makes a change of m part of the next commit. The entry of an object that is
+// gone stays, without a version, if a later event may have delivered it again.
 func (s *Session) enter(c Change, m *Mark) {
+	s.unlist(c.ID(), m)
+	if _, again := s.lines[c.ID()]; again && c.Gone {
+		c = Change{Object: c.Object}
+		c.ResourceVersion = ""
+	}
+	s.change(c)
+}
+
+// forgo removes the entry of an object that is not delivered after all, unless
+// another event may have delivered it.
+func (s *Session) forgo(id ID) {
+	if _, ok := s.lines[id]; !ok {
+		s.change(Change{Object: id.object(), Gone: true})
+	}
+}
+
+func (s *Session) change(c Change) {
 	if s.tracker.final.Load() {
 		return // it would be kept for nobody
 	}
 	s.dirty = true
-	switch {
-	case !c.Gone:
-		s.ahead.settle(c.Object, m)
-	case c.Unacked:
-		s.ahead.end(c.Object, m)
+	if s.tracker.positionsOnly {
 		return
-	default:
-		s.ahead.ended(c.Object, m)
 	}
 	if s.changed == nil {
-		s.changed = map[types.NamespacedName]Change{}
+		s.changed = map[ID]Change{}
 	}
-	s.changed[c.NamespacedName()] = c
+	s.changed[c.ID()] = c
 }
 
 // take returns what is to be committed, if anything is, and of how many events,
@@ -129,85 +172,69 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	if !s.dirty || s.held > 0 {
 		return d, 0, false
 	}
-	s.urgent = false
-	d = Delta{Key: s.key, Identity: s.identity, ResourceVersions: map[string]string{}, Reset: s.reset}
-	s.versions(d.ResourceVersions)
-	for _, p := range s.progress {
-		d.Partial = d.Partial || p.low.partial
-		d.Rewound = d.Rewound || p.low.rewound
-		d.Unclean = d.Unclean || p.low.unclean
-	}
-	for name, c := range s.changed {
+	d = Delta{Key: s.key, Identity: s.identity, Reset: s.reset, ResourceVersions: map[string]string{}}
+	s.progressed(&d)
+	for id, c := range s.changed {
 		if c.Gone {
-			d.Gone = append(d.Gone, name)
+			d.Gone = append(d.Gone, id)
 		} else {
 			d.Put = append(d.Put, c.Object)
 		}
 	}
-	s.ahead.take(&d)
-	s.unclean = s.tracker.options.NoWriteAhead && !(s.ended && s.isAcked())
-	d.Unclean = d.Unclean || s.unclean
+	s.announced = s.tracker.options.NoWriteAhead && !s.tracker.positionsOnly && !(s.ended && s.isAcked())
+	d.Unclean = d.Unclean || s.announced
 	events, s.entered = s.entered, 0
-	s.dirty, s.reset, s.changed, s.taken = false, false, nil, true
+	s.dirty, s.urgent, s.reset, s.changed, s.taken = false, false, false, nil, true
 	return d, events, true
 }
 
-// versions fills in how far everything has come.
-func (s *Session) versions(all Versions) {
+// progressed fills in how far everything has come. Namespaces that are not watched now
+// stay where they were, unless the whole cluster is watched.
+func (s *Session) progressed(d *Delta) {
+	at := func(namespace string, p point) {
+		if p.version != "" {
+			d.ResourceVersions[namespace] = p.version
+		}
+		d.Partial = d.Partial || p.partial
+		d.Rewound = d.Rewound || p.rewound
+		d.Unclean = d.Unclean || p.unclean
+	}
 	for n, p := range s.progress {
-		if p.low.version != "" {
-			all[n] = p.low.version
-		}
+		at(n, p.low)
 	}
-	if len(s.elsewhere) == 0 {
-		return
-	}
-	cluster := s.progress[""]
-	switch {
-	case cluster == nil: // what it does not watch is where it was
-		for n, rv := range s.elsewhere {
-			if s.progress[n] == nil {
-				all[n] = rv
-			}
+	for n, rv := range s.versions {
+		if len(s.progress) == 0 || n != "" && s.progress[n] == nil && s.progress[""] == nil {
+			was := s.from
+			was.version = rv
+			at(n, was)
 		}
-		for n, p := range s.progress {
-			if p.low.version == "" && s.elsewhere[""] != "" {
-				all[n] = "" // and not what the others go by
-			}
-		}
-	case cluster.low.fresh: // it has begun anew, everywhere
-	case cluster.low.version == "":
-		maps.Copy(all, s.elsewhere)
-	default:
-		maps.Copy(all, Versions(s.elsewhere).with(cluster.low.base).Past(cluster.low.version))
 	}
 }
 
-// keep says that what was taken has been committed.
-func (s *Session) keep() {
+// committed says what came of a commit of what was taken. If it failed, the take is
+// undone.
+func (s *Session) committed(d Delta, events int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = false
+	if err != nil {
+		s.giveBack(d, events)
+	}
 }
 
-// giveBack undoes a take that could not be committed.
+// giveBack adds what an earlier take of the key holds to what is to be committed.
 func (s *Session) giveBack(d Delta, events int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.entered += events
-	s.dirty, s.reset, s.taken = true, s.reset || d.Reset, false
+	s.dirty, s.reset, s.announced = true, s.reset || d.Reset, false
 	newer := s.changed
-	s.changed = make(map[types.NamespacedName]Change, len(d.Put)+len(d.Gone))
+	s.changed = make(map[ID]Change, len(d.Put)+len(d.Gone))
 	for _, o := range d.Put {
-		s.changed[o.NamespacedName()] = Change{Object: o}
+		s.changed[o.ID()] = Change{Object: o}
 	}
-	for _, name := range d.Gone {
-		s.changed[name] = Change{Object: Object{Namespace: name.Namespace, Name: name.Name}, Gone: true}
+	for _, id := range d.Gone {
+		s.changed[id] = Change{Object: id.object(), Gone: true}
 	}
-	for name, c := range newer {
-		s.changed[name] = c
-	}
-	s.ahead.giveBack(d)
+	maps.Copy(s.changed, newer)
 }
 
 func (s *Session) runs() bool {
@@ -226,7 +253,7 @@ func (s *Session) isDone() bool {
 	return s.ended && (!s.dirty || s.held > 0) && s.isAcked()
 }
 
-// isAcked says whether everything that was told is. s.mu is held.
+// isAcked says whether everything that was delivered is. s.mu is held.
 func (s *Session) isAcked() bool {
 	for _, p := range s.progress {
 		if p.first != nil {
@@ -260,4 +287,68 @@ func (s *Session) close() (d Delta, events int, ok bool) {
 	s.over = true
 	s.mu.Unlock()
 	return s.take()
+}
+
+// WritesAhead says whether Ahead does anything. With NoWriteAhead it does once: the
+// Store learns that there will be objects that it does not know of.
+func (p *Progress) WritesAhead() bool {
+	s := p.session
+	switch {
+	case s.tracker.positionsOnly:
+		return false
+	case !s.tracker.options.NoWriteAhead:
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.announced && s.held == 0
+}
+
+// IsAhead says whether the Store has, or is about to have, an entry of an object that
+// is about to be delivered.
+func (p *Progress) IsAhead(id ID) bool {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	_, ok := p.session.lines[id]
+	return ok
+}
+
+// Ahead makes sure that the Store has an entry of objects before they are delivered
+// as ADDED. While commits fail it returns at once: Status shows the failure, and
+// delivery goes on. It returns an error only if ctx ends: then the objects must not
+// be delivered. It may be called from any goroutine.
+func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
+	s := p.session
+	if len(objects) == 0 || !p.WritesAhead() || s.tracker.final.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	if s.tracker.options.NoWriteAhead {
+		s.urgent = true
+	} else {
+		for _, o := range objects {
+			l, ok := s.lines[o.ID()]
+			l.ahead = true
+			s.lines[o.ID()] = l
+			if !ok { // else the entry of an earlier event stays until all are entered
+				o.ResourceVersion = ""
+				s.change(Change{Object: o})
+				s.urgent = true
+			}
+		}
+	}
+	wait := s.urgent && s.held == 0
+	s.dirty = s.dirty || wait
+	s.mu.Unlock()
+	if !wait {
+		return nil
+	}
+	return s.tracker.writeAhead(ctx, s)
+}
+
+// waits says whether an event waits for a commit.
+func (s *Session) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.urgent
 }

@@ -22,8 +22,10 @@ const (
 type Tracker struct {
 	store   Store
 	options Options
-	turn    chan struct{} // held by who uses the store; of capacity one
-	final   atomic.Bool   // nothing will be committed any more
+	// positionsOnly: the Store keeps no objects.
+	positionsOnly bool
+	turn          chan struct{} // held by who uses the store; of capacity one
+	final         atomic.Bool   // nothing will be committed any more
 
 	mu         sync.Mutex
 	sessions   map[string]*Session // the last one under each key
@@ -36,8 +38,8 @@ type Tracker struct {
 	err        *CommitError        // of the last one, if it failed
 	closed     bool
 	closing    chan struct{} // closed when closed is set
-	gone       chan struct{} // closed when Close has done its work, which came to
-	outcome    error
+	close      sync.Once
+	outcome    error // of Close
 }
 
 // NewTracker returns one that keeps its checkpoints in a store, which nobody else
@@ -48,8 +50,9 @@ func NewTracker(store Store, opts *Options) (*Tracker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tracker{store: store, options: o, turn: make(chan struct{}, 1), sessions: map[string]*Session{},
-		closing: make(chan struct{}), gone: make(chan struct{})}, nil
+	_, positionsOnly := store.(interface{ PositionsOnly() })
+	return &Tracker{store: store, options: o, positionsOnly: positionsOnly, turn: make(chan struct{}, 1), sessions: map[string]*Session{},
+		closing: make(chan struct{})}, nil
 }
 
 // Begin begins a sequence under a key, where the last one was left. The Identity's
@@ -71,7 +74,11 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 		t.release()
 		return nil, &InUseError{key}
 	}
-	saved, err := ask(ctx.Done(), t.release, func() (*Checkpoint, error) { return t.store.Load(ctx, key) })
+	var saved *Checkpoint // the Store's, until it has answered
+	err := ask(ctx.Done(), t.release, func() (err error) {
+		saved, err = t.store.Load(ctx, key)
+		return err
+	})
 	if err == errHangs {
 		t.record(attempt{info: CommitInfo{Err: errHangs}}) // nobody else is to wait for it
 		return nil, context.Cause(ctx)
@@ -155,20 +162,16 @@ func (t *Tracker) Flush(ctx context.Context) error {
 // *CommitError if that failed: the events come again in the next run. Streams may
 // go on, for nobody. The Store is not closed.
 func (t *Tracker) Close() error {
+	t.close.Do(func() { t.outcome = t.commitLast() })
+	return t.outcome
+}
+
+func (t *Tracker) commitLast() error {
 	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
-		<-t.gone
-		return t.outcome
-	}
 	t.closed = true
 	close(t.closing)
-	if t.timer != nil {
-		t.timer.Stop()
-		t.timer = nil
-	}
+	t.stopTimer()
 	t.mu.Unlock()
-	defer close(t.gone)
 	t.running.Wait()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), t.options.Timeout, errHangs)
 	defer cancel()
@@ -177,21 +180,16 @@ func (t *Tracker) Close() error {
 		err = t.commit(context.Background())
 	}
 	t.final.Store(true)
-	if err != nil {
-		t.outcome = t.lastFailure(err)
+	if err == nil {
+		return nil
 	}
-	return t.outcome
-}
-
-// lastFailure is that of a Tracker that will not try again.
-func (t *Tracker) lastFailure(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	last := CommitError{Err: err, Attempts: 1}
 	if failed := (*CommitError)(nil); errors.As(err, &failed) {
 		last = *failed
 	}
-	last.NextTry = time.Time{}
+	last.NextTry = time.Time{} // there is no other try
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.err = &last
 	return t.err
 }
@@ -204,4 +202,41 @@ func (t *Tracker) state() (last time.Time, err error) {
 		err = t.err
 	}
 	return t.last, err
+}
+
+// Status is how far acks and commits are behind.
+type Status struct {
+	// Key is empty if there is no checkpoint.
+	Key string
+	// Unacked events have been told and not been acked, or, but within a snapshot,
+	// wait for one before them that has not. The oldest was told so long ago.
+	Unacked       int
+	OldestUnacked time.Duration
+	// Uncommitted says that acks, or what was passed, are waiting for a commit to be
+	// over.
+	Uncommitted bool
+	// LastCommit is that of the Tracker, of any key. It is zero before the first.
+	LastCommit time.Time
+	// Err is a *CommitError while commits fail, else nil.
+	Err error
+}
+
+// Status returns how far this sequence is behind.
+func (s *Session) Status() Status {
+	st := Status{Key: s.key}
+	s.mu.Lock()
+	st.Uncommitted = s.dirty || s.taken
+	var oldest time.Time
+	for _, p := range s.progress {
+		st.Unacked += p.unacked
+		if told, ok := p.oldest(); ok && (oldest.IsZero() || told.Before(oldest)) {
+			oldest = told
+		}
+	}
+	s.mu.Unlock()
+	if !oldest.IsZero() {
+		st.OldestUnacked = time.Since(oldest)
+	}
+	st.LastCommit, st.Err = s.tracker.state()
+	return st
 }

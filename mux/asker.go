@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -31,8 +32,9 @@ type reviewless struct{ access, rules atomic.Bool }
 func newAsker(c dynamic.Interface) asker { return asker{c, &reviewless{}} }
 
 var (
-	accessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
-	rulesReviews  = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectrulesreviews"}
+	reviews       = schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
+	accessReviews = reviews.WithResource("selfsubjectaccessreviews")
+	rulesReviews  = reviews.WithResource("selfsubjectrulesreviews")
 )
 
 // mayWatch says whether a resource may be listed and watched in a namespace, or if
@@ -57,20 +59,35 @@ func (a asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (
 }
 
 func (a asker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
-	review, err := a.client.Resource(accessReviews).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
-		}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return false, err
-	}
-	yes, said, err := unstructured.NestedBool(review.Object, "status", "allowed")
-	if err == nil && !said { // as client-go's fakes, which keep the question
+	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": map[string]any{
+		"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
+	}})
+	if err == nil && found.Allowed == nil { // as client-go's fakes, which keep the question
 		err = apierrors.NewMethodNotSupported(accessReviews.GroupResource(), "create")
 	}
-	return yes, err
+	return err == nil && *found.Allowed, err
+}
+
+// reviewStatus is the answer to a review of either kind. What it lacks is nil.
+type reviewStatus struct {
+	Allowed       *bool `json:"allowed"`
+	Incomplete    *bool `json:"incomplete"`
+	ResourceRules rules `json:"resourceRules"`
+}
+
+func (a asker) review(
+	ctx context.Context, resource schema.GroupVersionResource, kind string, spec map[string]any,
+) (reviewStatus, error) {
+	var review struct {
+		Status reviewStatus `json:"status"`
+	}
+	created, err := a.client.Resource(resource).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": reviews.String(), "kind": kind, "spec": spec,
+	}}, metav1.CreateOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &review)
+	}
+	return review.Status, err
 }
 
 // try lists one object. Whether it may be watched as well only a watch can tell.
@@ -85,7 +102,12 @@ func (a asker) try(ctx context.Context, r gvr.Resource, namespace string) (bool,
 // rules are what may be done in a namespace.
 type rules []rule
 
-type rule struct{ verbs, groups, resources []string }
+type rule struct {
+	Verbs         []string `json:"verbs"`
+	Groups        []string `json:"apiGroups"`
+	Resources     []string `json:"resources"`
+	ResourceNames []string `json:"resourceNames"` // it is of these objects alone
+}
 
 // rules returns those of a namespace, and whether those are all there are.
 func (a asker) rules(ctx context.Context, namespace string) (rules, bool) {
@@ -94,37 +116,19 @@ func (a asker) rules(ctx context.Context, namespace string) (rules, bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	review, err := a.client.Resource(rulesReviews).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
-		"spec": map[string]any{"namespace": namespace},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		if isUnserved(err) {
-			a.no.rules.Store(true)
-		}
-		return nil, false
+	found, err := a.review(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
+	if isUnserved(err) {
+		a.no.rules.Store(true)
 	}
-	incomplete, said, _ := unstructured.NestedBool(review.Object, "status", "incomplete")
-	list, _, err := unstructured.NestedSlice(review.Object, "status", "resourceRules")
-	var found rules
-	for _, one := range list {
-		of, ok := one.(map[string]any)
-		if names, _, _ := unstructured.NestedStringSlice(of, "resourceNames"); !ok || len(names) > 0 {
-			continue // of single objects
-		}
-		verbs, _, _ := unstructured.NestedStringSlice(of, "verbs")
-		groups, _, _ := unstructured.NestedStringSlice(of, "apiGroups")
-		resources, _, _ := unstructured.NestedStringSlice(of, "resources")
-		found = append(found, rule{verbs, groups, resources})
-	}
-	return found, err == nil && said && !incomplete
+	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete
 }
 
 // allow says whether they let one list and watch a resource.
 func (rs rules) allow(r gvr.Resource) bool {
 	allowed := func(verb string) bool {
 		return slices.ContainsFunc(rs, func(of rule) bool {
-			return holds(of.verbs, verb) && holds(of.groups, r.Group) && holds(of.resources, r.Resource)
+			return len(of.ResourceNames) == 0 &&
+				holds(of.Verbs, verb) && holds(of.Groups, r.Group) && holds(of.Resources, r.Resource)
 		})
 	}
 	return allowed("list") && allowed("watch")

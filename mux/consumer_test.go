@@ -2,7 +2,6 @@ package mux_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -20,7 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var consumerSeeds = seeds.Flags("consumer-", "TestConsumer, with each Overflow,", 100)
+const consumerSeeds = seeds.Default(80) // with each Overflow
 
 // TestConsumer: a program with a database handles what it is told in any order but
 // that of each object, acks it, and is killed and started again. In the end its
@@ -220,14 +219,8 @@ func killed(t *testing.T, store *checkpoint.Memory) *checkpoint.Memory {
 			t.Fatal(err)
 		}
 		p := c.Position
-		d := checkpoint.Delta{Key: key, Identity: c.Identity, ResourceVersions: p.ResourceVersions, Partial: p.Partial, Rewound: p.Rewound, Unclean: p.Unclean}
-		for _, o := range p.Objects {
-			if o.Unacked {
-				d.Told = append(d.Told, o)
-			} else {
-				d.Put = append(d.Put, o)
-			}
-		}
+		d := checkpoint.Delta{Key: key, Identity: c.Identity, ResourceVersions: p.ResourceVersions, Put: p.Objects,
+			Partial: p.Partial, Rewound: p.Rewound, Unclean: p.Unclean}
 		if err := next.Commit(t.Context(), []checkpoint.Delta{d}); err != nil {
 			t.Fatal(err)
 		}
@@ -236,58 +229,4 @@ func killed(t *testing.T, store *checkpoint.Memory) *checkpoint.Memory {
 		t.Fatal(err)
 	}
 	return next
-}
-
-// TestGhostsEnd: what an earlier run was told of and has handled, though that was
-// not committed any more, is not forgotten together with its ADDED.
-func TestGhostsEnd(t *testing.T) {
-	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
-		t.Run(string(overflow), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv, store := streamtest.NewServer(widgets()), checkpoint.NewMemory()
-				srv.Put(widgets(), "default", "a")
-				told := map[string]bool{}
-				run := func(body func(m *mux.Mux, ev stream.Event)) {
-					tracker := newTracker(t, store)
-					m := newMux(t, &mux.Options{Overflow: overflow}, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}))
-					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTimeUp)
-					defer cancel()
-					for ev, err := range m.Events(ctx) {
-						if err != nil && !errors.Is(err, errTimeUp) {
-							t.Error(err)
-						}
-						if err != nil {
-							break
-						}
-						if ev.Object != nil {
-							told[ev.Object.GetName()] = ev.Type != stream.Deleted
-						}
-						body(m, ev)
-					}
-					store = killed(t, store)
-					_ = tracker.Close() // of a store that is closed
-				}
-				run(func(m *mux.Mux, ev stream.Event) {
-					ev.Ack()
-					switch {
-					case ev.Type == stream.Synced:
-						time.Sleep(2 * time.Second) // until that is committed
-						srv.Put(widgets(), "default", "x")
-					case ev.Object.GetName() == "x":
-						m.Stop() // and it is killed, before the next commit
-					}
-				})
-				if _, err := srv.Delete(widgets(), "default", "x"); err != nil || !told["x"] {
-					t.Fatalf("x is told: %v, %v", told["x"], err)
-				}
-				run(func(_ *mux.Mux, ev stream.Event) {
-					time.Sleep(5 * time.Second)
-					ev.Ack()
-				})
-				if told["x"] {
-					t.Error("x was told, and its end was not")
-				}
-			})
-		})
-	}
 }

@@ -220,7 +220,7 @@ func TestRetryResumes(t *testing.T) {
 				break
 			}
 		}
-		h := srv.History(widgets(), streamtest.Scope{})
+		h := srv.History(widgets(), nil)
 		if err := streamtest.Check(h, rec.Events[:split], nil); err != nil {
 			t.Error(err)
 		}

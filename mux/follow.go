@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,59 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
+
+// FollowOptions change what Follow returns. The zero value is the default.
+type FollowOptions struct {
+	// Mux are the options of the Mux.
+	Mux Options
+	// Stream returns the options for a resource. Namespaces and End must be
+	// left zero, Index can't be IndexNone, and Start must be zero or Now, which counts
+	// for the resources that are served at the beginning: else the source fails with an
+	// *OptionsError. It is called by several goroutines at once. Nil means the zero
+	// Options.
+	Stream func(gvr.Resource) stream.Options
+	// UntilSynced ends the sequence when everything that is served and may be watched
+	// has told SYNCED. It does not wait for APIs that do not answer (Status.Discovery),
+	// for what is gone or failing, nor for longer than about a minute for rights that
+	// can't be found out.
+	UntilSynced bool
+	// StatusChanged is told when it stands otherwise with something that is followed.
+	// It may be called from several goroutines at once, must be quick, and must not
+	// call the Mux. If it panics, that is logged (Mux.Logger). Nil means nobody is.
+	StatusChanged func(Followed)
+}
+
+func (o *FollowOptions) statusChanged(f Followed) {
+	if o.StatusChanged == nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil && o.Mux.Logger != nil {
+			o.Mux.Logger.Error("FollowOptions.StatusChanged has panicked", "resource", f.Resource.String(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	o.StatusChanged(f)
+}
+
+func (o *FollowOptions) streamOptions(r gvr.Resource) (so stream.Options, err error) {
+	if o.Stream != nil {
+		so = o.Stream(r)
+	}
+	if so.Logger == nil {
+		so.Logger = o.Mux.Logger
+	}
+	switch {
+	case len(so.Namespaces) > 0:
+		err = &OptionsError{"Stream", "where a resource is watched the Selection says: leave Namespaces out"}
+	case so.End != "" && so.End != stream.Never:
+		err = &OptionsError{"Stream", "what is followed goes on: leave End out, and see UntilSynced"}
+	case so.Index == stream.IndexNone:
+		err = &OptionsError{"Stream", "what is followed goes on in other versions and namespaces, which takes an index: leave IndexNone out"}
+	case !so.Start.IsSnapshot() && !so.Start.IsNow():
+		err = &OptionsError{"Stream", "Start can be Snapshot or Now: versions and positions are of one resource, at one time"}
+	}
+	return so, err
+}
 
 // follow keeps what a Selection selects attached to a Mux.
 type follow struct {
@@ -41,7 +95,7 @@ type follow struct {
 //   - A resource is attached when it comes to be served, and let go of when it is no
 //     more; its state is Gone then, which is no error. If it is served again it is
 //     attached again, as another incarnation: GAP and what is different. Both take
-//     less than two seconds, unless discovery lags behind for longer (see Triggers).
+//     less than two seconds, unless discovery lags behind for longer.
 //   - The versions of a resource are one source. If another one is chosen (see
 //     discovery.Resolver.Changes), or the one that was named is served no more, the
 //     sequence goes on in the other: nothing is told again.
@@ -52,12 +106,16 @@ type follow struct {
 //     by listing one object; less often where asking takes more than half a second,
 //     which is many namespaces and types without rules. So new namespaces and new
 //     rights are noticed, and that it may be watched across the cluster again, within
-//     15 s. At no such change is anything told again, or left out that the server
-//     still knows. Event.Namespace says where an event was watched.
-//   - While not all namespaces are watched, the objects in the others are not told to
-//     be gone, also if a namespace is deleted that one may no longer look into: nothing
-//     is known of them until they can be seen again. A right that is taken away is
-//     noticed when a watch is refused; those that are open go on.
+//     15 s. Event.Namespace says where an event was watched.
+//   - A namespace that comes or goes touches its own watch only: its objects are listed
+//     and delivered, and SYNCED follows. Between the cluster and namespaces the
+//     sequence goes on with GAP (stream.GapScope), what is different from what was
+//     delivered, and SYNCED: no change and no deletion is lost and nothing repeated, but
+//     the states in between are. With OnExpired: Fail that GAP is an error.
+//   - While not all namespaces are watched, the objects in the others are not reported
+//     as gone, also if a namespace is deleted that one may no longer look into: what is
+//     known of them is compared when they can be seen again. A right that is taken away
+//     is noticed when a watch is refused; those that are open go on.
 //   - The trouble of one resource does not touch the others: what its server refuses is a
 //     state (Followed), and tried again. Errors that are the caller's to mend (a
 //     checkpoint that belongs to another cluster, say) are for Options.OnError.
@@ -107,15 +165,15 @@ func (f *follow) run(ctx context.Context) error {
 	f.mu.Lock()
 	clear(f.down)
 	f.mu.Unlock()
-	triggers := NewTriggers(f.resolver, f.client)
-	running.Go(func() { triggers.Run(ctx) })
+	types := newTriggers(f.resolver, f.client)
+	running.Go(func() { types.run(ctx) })
 	running.Go(func() { f.rights.run(ctx) })
 	if looks {
 		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: lookAgain, most: lookAgain}
 		running.Go(func() { f.rights.lookOut(ctx, there) })
 	}
 	running.Go(func() { f.look(ctx) })
-	for c, err := range f.resolver.Changes(ctx, &discovery.ChangesOptions{Poll: triggers.Poll}) {
+	for c, err := range f.resolver.Changes(ctx, &discovery.ChangesOptions{Poll: types.poll}) {
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var followSeeds = seeds.Flags("follow-", "TestFollowAtRandom", 150)
+const followSeeds = seeds.Default(24)
 
 // TestFollowAtRandom follows types that come and go, are served in one version or
 // the other, and may be watched here or there, while their objects change. What is
@@ -42,7 +42,7 @@ func TestFollowAtRandom(t *testing.T) {
 			})
 		})
 	})
-	if followSeeds.Count() > 100 && exact.Load()*4 < all.Load() {
+	if followSeeds.Count() > 20 && exact.Load()*4 < all.Load() {
 		t.Errorf("%d of %d namespaces could be checked change by change: too few to say much", exact.Load(), all.Load())
 	}
 }
@@ -271,7 +271,7 @@ func (r *roam) check(t gvr.Resource, n string) (exact bool, err error) {
 		}
 		events, lines = append(events, ev), append(lines, r.f.lines[i])
 	}
-	h := r.f.srv.History(t, streamtest.Scope{Namespaces: []string{n}})
+	h := r.f.srv.History(t, &stream.Options{Namespaces: []string{n}})
 	if !inferred {
 		err = changeByChange(h, events)
 		exact = true

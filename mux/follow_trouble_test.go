@@ -40,7 +40,6 @@ func TestFollowFinal(t *testing.T) {
 		{"without an index", stream.Options{Index: stream.IndexNone}, nil,
 			func(err error) bool { return errors.As(err, &options) && strings.Contains(options.Reason, "IndexNone") }, "the error names what was set"},
 		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil, func(err error) bool { return errors.As(err, &options) }, "that is the Selection's"},
-		{"with a scope", stream.Options{Scope: &stream.Scope{}}, nil, func(err error) bool { return errors.As(err, &options) }, "likewise"},
 		{"with an end", stream.Options{End: stream.WhenSynced}, nil, func(err error) bool { return errors.As(err, &options) }, "what is followed goes on"},
 		{"after a version", stream.Options{Start: stream.After("1")}, nil, func(err error) bool { return errors.As(err, &options) }, "of which resource?"},
 	}

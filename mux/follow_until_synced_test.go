@@ -44,6 +44,8 @@ func TestFollowUntilSyncedSettles(t *testing.T) {
 			nil, "what is refused settles it"},
 		{"gone last", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 503\nrobots initial *: 503", nil,
 			func(f *followed) { time.Sleep(20 * time.Second); f.srv.Unserve(robots) }, planetsAlone, "what is not served any more is not waited for"},
+		{"not served", false, []string{"robots", "planets", "unserved.example.com"}, mux.Selection{}, mux.FollowOptions{}, "", nil, nil,
+			[]string{"planets.space.io SYNCED @3", "robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3"}, "a name may stand for nothing"},
 		{"dropped", false, []string{"robots", "planets"}, mux.Selection{}, dropped, "", nil, nil, planetsAlone, "nor what OnError drops"},
 		{"removed", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 503\nrobots initial *: 503", nil,
 			func(f *followed) { time.Sleep(20 * time.Second); f.m.Remove("robots.example.com") }, planetsAlone, "nor what the caller removes"},

@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,21 +29,18 @@ const (
 type leg struct {
 	subject    *subject
 	resource   gvr.Resource
-	namespaces []string
+	namespaces *stream.Namespaces // it is watched in
+	everywhere bool               // ... which stand for the whole cluster
 	options    stream.Options
 	stream     *stream.Stream
 	states     chan stream.Status // that need a decision
-	told       atomic.Int64       // when it told something last, in ns
-	telling    atomic.Bool        // the loop has something at hand
+	told       atomic.Int64       // when it told something last, in ns; zero while the loop has it at hand
 }
 
 // tell yields an event.
 func (l *leg) tell(ev stream.Event, yield func(stream.Event, error) bool) bool {
-	l.telling.Store(true)
-	defer func() {
-		l.told.Store(time.Now().UnixNano())
-		l.telling.Store(false)
-	}()
+	l.told.Store(0)
+	defer func() { l.told.Store(time.Now().UnixNano()) }()
 	return yield(ev, nil)
 }
 
@@ -53,9 +49,14 @@ func (s *subject) newLeg(r gvr.Resource, namespaces []string) (*leg, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leg{subject: s, resource: r, namespaces: namespaces, options: o, states: make(chan stream.Status, 1)}
-	l.options.Namespaces = namespaces
-	l.options.Scope = &stream.Scope{Namespaces: s.follow.selection.scope(r)}
+	l := &leg{
+		subject: s, resource: r, everywhere: len(namespaces) == 0, options: o, states: make(chan stream.Status, 1),
+	}
+	l.namespaces = stream.NewNamespaces(namespaces, func(namespace string, err error) {
+		s.forbidden(r, namespace, err)
+		s.tell()
+	})
+	l.options.Namespaces = s.follow.selection.scope(r)
 	if s.follow.options.UntilSynced && o.Checkpoint != nil && !s.synced {
 		// SYNCED is to come after what has happened since the checkpoint, not before.
 		l.options.End = stream.WhenSynced
@@ -100,7 +101,7 @@ func (l *leg) supervise(ctx context.Context, end context.CancelCauseFunc) {
 		}
 	}()
 	var passing <-chan time.Time // of time, which is all that ends a wait for what is still to be told
-	if !slices.Equal(l.namespaces, l.subject.follow.selection.scope(l.resource)) {
+	if !l.everywhere {
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		passing = ticker.C
@@ -125,7 +126,9 @@ func (l *leg) supervise(ctx context.Context, end context.CancelCauseFunc) {
 				continue
 			}
 		case again:
-		case ok && r.String() == l.resource.String() && r.Namespaced == l.resource.Namespaced && slices.Equal(namespaces, l.namespaces):
+		case ok && r.String() == l.resource.String() && r.Namespaced == l.resource.Namespaced &&
+			l.everywhere == (len(namespaces) == 0):
+			l.subject.move(l, namespaces)
 			continue
 		}
 		l.subject.tell()
@@ -143,35 +146,19 @@ func (l *leg) concerned(ctx context.Context, st stream.Status) (again bool) {
 	}
 	// It was removed, or removed and added again, which nobody else might notice.
 	l.subject.look(ctx, true)
-	timer := time.NewTimer(goneTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.subject.news:
-	case <-ctx.Done():
-	}
+	l.subject.sleep(ctx, goneTime)
 	return true
 }
 
 // part waits until nothing more can come of a resource that is not served. It
 // returns false if it is served again.
 func (l *leg) part(ctx context.Context) bool {
-	timer := time.NewTicker(glance)
-	defer timer.Stop()
-	for {
-		if l.subject.isServed() {
-			return false
-		}
-		quiet := !l.telling.Load() && time.Since(time.Unix(0, l.told.Load())) > partingTime
-		if quiet || l.stream.Status().State == stream.Gone {
-			return true
-		}
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return true
-		}
-	}
+	await(ctx, func() bool {
+		told := l.told.Load()
+		quiet := told != 0 && time.Since(time.Unix(0, told)) > partingTime
+		return quiet || l.stream.Status().State == stream.Gone || l.subject.isServed()
+	})
+	return !l.subject.isServed()
 }
 
 // awaitAcks waits until what was told has been acked, for a while, and says whether
@@ -179,12 +166,13 @@ func (l *leg) part(ctx context.Context) bool {
 func (l *leg) awaitAcks(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
-	ticker := time.NewTicker(glance)
-	defer ticker.Stop()
-	for l.stream.Status().Checkpoint.Unacked > 0 {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+	return await(ctx, func() bool { return l.stream.Status().Checkpoint.Unacked == 0 })
+}
+
+// await waits until something holds, and says whether it does.
+func await(ctx context.Context, holds func() bool) bool {
+	for !holds() {
+		if !pause(ctx, glance) {
 			return false
 		}
 	}

@@ -3,14 +3,18 @@ package mux
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
 
+	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -50,11 +54,7 @@ func (l *lookout) run(ctx context.Context) {
 		if l.works.Swap(false) {
 			again = l.again
 		}
-		timer := time.NewTimer(again/2 + rand.N(again/2)) // not all at the same time
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, again/2+rand.N(again/2)) { // not all at the same time
 			return
 		}
 	}
@@ -96,16 +96,48 @@ func (l *lookout) watch(ctx context.Context) {
 			l.works.Store(true)
 		}
 		if synced {
-			l.changed(sortedKeys(names))
+			l.changed(slices.Sorted(maps.Keys(names)))
 		}
 	}
 }
 
-func sortedKeys(m map[string]bool) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+const (
+	// pollTriggered is how often the server's types are looked at while something
+	// tells of their changes, pollAlone while nothing does. With aggregated discovery
+	// a look at what has not changed costs an answer of 304 (discovery.NewClient).
+	pollTriggered, pollAlone = 30 * time.Second, 1200 * time.Millisecond
+)
+
+// triggers makes a Resolver look at what the server serves whenever a
+// CustomResourceDefinition or an APIService changes, as far as the server has them
+// and one may watch them.
+type triggers struct{ definitions, services *lookout }
+
+func newTriggers(r *discovery.Resolver, c dynamic.Interface) *triggers {
+	watch := func(of gvr.Resource) *lookout {
+		return &lookout{
+			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: 15 * time.Second, most: 2 * time.Minute,
+			changed: func([]string) { r.Kick() },
+		}
 	}
-	slices.Sort(keys)
-	return keys
+	return &triggers{definitions: watch(definitions), services: watch(apiServices)}
+}
+
+// run watches until ctx ends. On client-go's dynamic fake it does nothing.
+func (t *triggers) run(ctx context.Context) {
+	if watchlist.DoesClientNotSupportWatchListSemantics(t.definitions.client) {
+		return // a fake of client-go's panics at what it was not told of
+	}
+	var running sync.WaitGroup
+	running.Go(func() { t.services.run(ctx) })
+	t.definitions.run(ctx)
+	running.Wait()
+}
+
+// poll is how often one has to look besides, for discovery.ChangesOptions.
+func (t *triggers) poll() time.Duration {
+	if t.definitions.works.Load() {
+		return pollTriggered
+	}
+	return pollAlone
 }

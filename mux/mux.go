@@ -36,10 +36,10 @@ type Mux struct {
 	begin   func(*source, time.Duration) // starts telling after a while; nil if none runs, or it ends
 	running int                          // goroutines of sources
 	ending  ending
-	fault   error // of run
-	sleeps  bool  // the loop waits for wake
-	ready   waiting
-	bytes   int64 // that wait of those that block
+	fault   error         // of run
+	sleeps  bool          // the loop waits for wake
+	ready   ring[*source] // have something queued, in the order of their turns; or have been purged
+	bytes   int64         // that wait of those that block
 }
 
 var errStopped = errors.New("stopped")

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -185,71 +183,6 @@ func TestBusy(t *testing.T) {
 				}
 			}
 			break
-		}
-	})
-}
-
-// TestWaitsForSources: without any the Mux waits.
-func TestWaitsForSources(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMux(t, nil)
-		begun := time.Now()
-		go func() {
-			time.Sleep(time.Minute)
-			if err := m.Add(ending("a", nil, synced()), nil); err != nil {
-				t.Error(err)
-			}
-		}()
-		n := 0
-		for _, err := range m.Events(anHour(t)) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			n++
-		}
-		if n != 1 || time.Since(begun) != time.Minute {
-			t.Errorf("%d events after %v", n, time.Since(begun))
-		}
-	})
-}
-
-// TestStreams merges Streams.
-func TestStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets(), gadgets())
-		for i := range 20 {
-			srv.Put(widgets(), "default", fmt.Sprint("w", i))
-			srv.Put(gadgets(), "default", fmt.Sprint("g", i))
-		}
-		m := newMux(t, nil, newStream(t, srv, widgets(), nil), newStream(t, srv, gadgets(), nil))
-		syncs := 0
-		rec := streamtest.Record(m.Events(anHour(t)), func(ev stream.Event) bool {
-			if ev.Type == stream.Synced {
-				if syncs++; m.AllSynced() != (syncs == 2) {
-					t.Errorf("after %d SYNCED, AllSynced is %v", syncs, m.AllSynced())
-				}
-				if syncs == 2 {
-					srv.Put(widgets(), "default", "w0", "spec.n=1")
-					_, _ = srv.Delete(gadgets(), "default", "g1")
-					go func() {
-						time.Sleep(time.Minute)
-						m.Drain()
-					}()
-				}
-			}
-			return false
-		})
-		if rec.Err != nil {
-			t.Fatal(rec.Err)
-		}
-		for key, r := range map[string]stream.Event{"widgets.example.com": {Resource: widgets()}, "gadgets.example.com": {Resource: gadgets()}} {
-			events := streamtest.BySource(rec.Events)[key]
-			if len(events) != 22 {
-				t.Errorf("%d events of %s", len(events), key)
-			}
-			if err := streamtest.Check(srv.History(r.Resource, streamtest.Scope{}), events, &streamtest.CheckOptions{Settled: true}); err != nil {
-				t.Error(err)
-			}
 		}
 	})
 }

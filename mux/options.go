@@ -50,28 +50,23 @@ const (
 	// at worst.
 	Block Overflow = "block"
 	// Latest keeps for each object only what is needed to say how it is now, so that
-	// the source is read on whatever the loop does. What waits of one object becomes one
-	// event, in the place of the newest:
+	// the source is read on whatever the loop does. The newest event of an object takes
+	// the place in line of the oldest one that it stands for:
 	//
-	//   - of ADDED and what follows it ADDED, with the newest state,
-	//   - of ADDED and DELETED nothing,
-	//   - of MODIFIED and what follows it that,
-	//   - of DELETED and ADDED of the same uid, as of one that did not match the
-	//     selectors for a while, MODIFIED; objects with different uids, or without any,
-	//     are never merged.
+	//   - ADDED stays ADDED, with the newest state,
+	//   - ADDED and DELETED leave the line,
+	//   - MODIFIED and what follows it become that,
+	//   - DELETED stays; if the same object is ADDED again that is an event of its own.
 	//
-	// Event.Coalesced counts the others it stands for. Nothing is merged across GAP
-	// and SYNCED, so that what was told still adds up to what existed at each SYNCED;
-	// but a SYNCED that waits is left out when a GAP comes, and a GAP that comes while
-	// one waits becomes part of that. And what waits is told in rounds, each of all that
-	// is there when the last one is over, and what is in a round is merged no more: so
-	// an object that changes all the time has its turn all the same. Of each object one
-	// state waits in the round and one for the next, or up to three each where GAP and
-	// SYNCED part them. Of BOOKMARKs only the last one waits, and only while it is true.
+	// Objects with different uids are never coalesced. Event.Coalesced counts the other
+	// events that one stands for. So events of two objects may come in another order than
+	// that of their resourceVersions; those of one object do not.
 	//
-	// Acks cover what was merged, which takes no memory in a checkpoint but its own. (A run that goes on from a checkpoint
-	// may say SYNCED at a version up to which a change had been merged with a later one
-	// that was not acked; that one follows. Which objects there are is right even so.)
+	// Nothing is coalesced across GAP and SYNCED, so that what was delivered still adds
+	// up to what existed at each SYNCED. Of BOOKMARKs only the last one waits. A source
+	// waits when a second GAP (of one namespace) or a third SYNCED would wait, so that at
+	// most four states of each object are in memory. An event is acked with all that it stands for, and a
+	// checkpoint does not get past its place in line before.
 	Latest Overflow = "latest"
 )
 

@@ -17,12 +17,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var randomSeeds = seeds.Flags("", "TestRandom", 500)
+const randomSeeds = seeds.Default(150)
 
 // TestRandom adds, removes, stops, drains and begins again at random, under random
 // faults, and holds what each source told while it was in to every promise.
 //
-//	go test ./mux -run TestRandom -seed 4711 -seeds 1
+//	go test ./mux -run TestRandom -seed 4711
 func TestRandom(t *testing.T) {
 	randomSeeds.Play(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -156,7 +156,7 @@ func (p *play) remove(key string) {
 
 // bury notes the end of a life.
 func (p *play) bury(l *life) {
-	l.history = p.srv.History(l.r, streamtest.Scope{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
+	l.history = p.srv.History(l.r, &stream.Options{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
 	p.past = append(p.past, l)
 }
 

@@ -115,7 +115,7 @@ func (m *Mux) close(cancel context.CancelCauseFunc, all *sync.WaitGroup) {
 		m.purge(s)
 		s.state = stopped
 	}
-	m.ready, m.sleeps = waiting{}, false
+	m.ready, m.sleeps = ring[*source]{}, false
 	m.cancel = nil
 }
 

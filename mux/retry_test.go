@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -151,66 +150,6 @@ func TestRetryAfterAPanic(t *testing.T) {
 	}
 }
 
-// faulty is a Stream that fails when it is told to.
-type faulty struct {
-	*stream.Stream
-	mustFail atomic.Bool
-}
-
-func (f *faulty) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stream.Event, error] {
-	return func(yield func(stream.Event, error) bool) {
-		for ev, err := range f.Stream.EventsWith(ctx, r) {
-			if !yield(ev, err) {
-				return
-			}
-			if f.mustFail.CompareAndSwap(true, false) {
-				yield(stream.Event{}, errBroken)
-				return
-			}
-		}
-	}
-}
-
-// TestRetryTellsNothingAgain: after any other failure it goes on where it was.
-func TestRetryTellsNothingAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets())
-		srv.Put(widgets(), "default", "a")
-		source := &faulty{Stream: newStream(t, srv, widgets(), nil)}
-		m := newMux(t, &mux.Options{OnError: retrying}, source)
-		go func() {
-			for i := range 5 {
-				time.Sleep(10 * time.Minute)
-				source.mustFail.Store(true)
-				srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i)) // fails behind this one
-				srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i, i))
-			}
-			time.Sleep(5 * time.Minute)
-			m.Drain()
-		}()
-		rec := streamtest.Record(m.Events(anHour(t)), nil)
-		if rec.Err != nil {
-			t.Fatal(rec.Err)
-		}
-		var events []stream.Event
-		synced := 0
-		for _, ev := range rec.Events {
-			if ev.Type == stream.Synced {
-				if synced++; synced > 1 {
-					continue // it watches again
-				}
-			}
-			events = append(events, ev)
-		}
-		if synced != 6 {
-			t.Errorf("it has told SYNCED %d times, want once and after five failures", synced)
-		}
-		if err := streamtest.Check(srv.History(widgets(), streamtest.Scope{}), events, &streamtest.CheckOptions{Settled: true}); err != nil {
-			t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(events), "\n"))
-		}
-	})
-}
-
 // meddling is a log's Handler that does something as soon as there is something to
 // be logged of a source.
 type meddling struct {
@@ -311,14 +250,4 @@ func TestKeyOfOnesOwn(t *testing.T) {
 			t.Error("it is removed by its key")
 		}
 	})
-}
-
-// TestPanicErrorSays what has panicked, also where that was no source.
-func TestPanicErrorSays(t *testing.T) {
-	for key, want := range map[string]string{"a": `the source "a" panicked: broken`, "": "what keeps the sources attached (Follow) panicked: broken"} {
-		err := error(&mux.PanicError{Key: key, Value: errBroken})
-		if err.Error() != want || !errors.Is(err, errBroken) {
-			t.Errorf("%q: %v", key, err)
-		}
-	}
 }

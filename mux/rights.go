@@ -44,30 +44,43 @@ type rights struct {
 	looked     bool     // whether they can be is known
 	candidates []string // to try then
 	denied     map[schema.GroupResource]*denial
-	turn       int // of the questions that are asked in turn
-	turns      int // how often all of them have been
+
+	begun, ended int // rounds of questions
+	turn, turns  int // of the questions that are asked in turn, and how often all of them have been
 }
 
 // denial is what is known of a resource that may not be watched where it was
 // wanted.
 type denial struct {
 	resource gvr.Resource
-	wanted   []string // namespaces; none for the cluster
-	cluster  bool     // it may be watched everywhere, again
-	allowed  map[string]bool
-	denials  int               // so far
-	turns    int               // rights.turns, at the last of them
-	rounds   int               // of questions since then
-	asked    bool              // all have been answered in one, or not for several
+	wanted   []string          // namespaces; none for the cluster
+	places   map[string]*place // by namespace, "" for the cluster
+	since    int               // rights.begun, when it was denied last
+	turns    int               // rights.turns, then
+	asked    bool              // all has been answered in a round since then, or not for several
 	changed  bool              // something of it has, in the round that runs
-	doubts   map[string]*doubt // by namespace, "" for the cluster
 	notify   func()
 }
 
-// doubt is about a yes.
-type doubt struct {
-	until time.Time
-	times int
+// place is a namespace, or the cluster. What is not known of may not be watched.
+type place struct {
+	allowed bool
+	denials int       // in a row
+	until   time.Time // a yes is not believed
+}
+
+func (d *denial) place(namespace string) *place {
+	p := d.places[namespace]
+	if p == nil {
+		p = &place{}
+		d.places[namespace] = p
+	}
+	return p
+}
+
+func (d *denial) allows(namespace string) bool {
+	p := d.places[namespace]
+	return p != nil && p.allowed
 }
 
 func newRights(a asker, candidates []string, asked func()) *rights {
@@ -83,9 +96,9 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	defer r.mu.Unlock()
 	d := r.denied[res.GroupResource()]
 	if d == nil {
-		d = &denial{resource: res, wanted: wanted, allowed: map[string]bool{}, doubts: map[string]*doubt{}}
+		d = &denial{wanted: wanted, places: map[string]*place{}}
 		for _, n := range wanted {
-			d.allowed[n] = true // until it is known better
+			d.place(n).allowed = true // until it is known better
 		}
 		r.denied[res.GroupResource()] = d
 	}
@@ -94,21 +107,10 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	default:
 		close(r.needed)
 	}
-	d.resource, d.notify, d.rounds, d.asked = res, notify, 0, false
-	d.denials++
-	d.turns = r.turns
-	if namespace == "" {
-		d.cluster = false
-	} else {
-		delete(d.allowed, namespace)
-	}
-	of := d.doubts[namespace]
-	if of == nil {
-		of = &doubt{}
-		d.doubts[namespace] = of
-	}
-	of.until = time.Now().Add(min(doubtFor<<of.times, doubtForMost))
-	of.times = min(of.times+1, 10)
+	d.resource, d.notify, d.asked, d.since, d.turns = res, notify, false, r.begun, r.turns
+	p := d.place(namespace)
+	p.allowed, p.until = false, time.Now().Add(min(doubtFor<<min(p.denials, 10), doubtForMost))
+	p.denials++
 	r.askNow()
 }
 
@@ -135,14 +137,13 @@ func (r *rights) of(gr schema.GroupResource) (everywhere bool, namespaces []stri
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.denied[gr]
-	if d == nil {
+	if d == nil || d.allows("") {
 		return true, nil
 	}
-	if d.cluster {
-		return true, nil
-	}
-	for n := range d.allowed {
-		namespaces = append(namespaces, n)
+	for n, p := range d.places {
+		if p.allowed {
+			namespaces = append(namespaces, n)
+		}
 	}
 	slices.Sort(namespaces)
 	if len(d.wanted) > 0 && len(namespaces) == len(d.wanted) {
@@ -157,7 +158,7 @@ func (r *rights) pending(gr schema.GroupResource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.denied[gr]
-	return d != nil && d.rounds == 0
+	return d != nil && r.ended <= d.since
 }
 
 // unsure says whether a resource was denied, and it has not been found out yet
@@ -217,25 +218,14 @@ func (r *rights) answer(gr schema.GroupResource, namespace string, yes bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.denied[gr]
-	if d == nil {
+	if d == nil || yes && d.places[namespace] != nil && time.Now().Before(d.places[namespace].until) {
 		return
 	}
-	if of := d.doubts[namespace]; yes && of != nil && time.Now().Before(of.until) {
-		return
-	}
-	if !yes {
-		delete(d.doubts, namespace) // they agree
-	}
-	switch {
-	case namespace == "" && d.cluster != yes:
-		d.cluster, d.changed = yes, true
-	case namespace != "" && d.allowed[namespace] != yes:
-		d.changed = true
-		if yes {
-			d.allowed[namespace] = true
-		} else {
-			delete(d.allowed, namespace)
-		}
+	d.changed = d.changed || d.allows(namespace) != yes
+	if yes {
+		d.place(namespace).allowed = true
+	} else {
+		delete(d.places, namespace) // they agree
 	}
 }
 
@@ -244,10 +234,9 @@ func (r *rights) gone(d *denial) {
 	if r.namespaces == nil || len(d.wanted) > 0 {
 		return
 	}
-	for n := range d.allowed {
-		if !slices.Contains(r.namespaces, n) {
-			delete(d.allowed, n)
-			d.changed = true
+	for n, p := range d.places {
+		if p.allowed && n != "" && !slices.Contains(r.namespaces, n) {
+			p.allowed, d.changed = false, true
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -42,45 +43,46 @@ func (r *rights) run(ctx context.Context) {
 
 // round is one of asking.
 type round struct {
-	resources  []denial // copies, without what changes
+	number     int
+	resources  []denial // copies
 	namespaces []string
 	looked     bool
 
-	mu         sync.Mutex
-	left       []question                    // that rules have not answered
-	unanswered map[schema.GroupResource]bool // something of it could not be found out
-	late       map[schema.GroupResource]bool // ... because no answer came in time
+	mu   sync.Mutex
+	left []question // that rules have not answered
+	// unanswered has what could not be found out, and whether because no answer came in
+	// time.
+	unanswered map[schema.GroupResource]bool
+	late       bool // one of them is
 }
 
 // question is whether a resource may be watched in a namespace.
 type question struct {
 	resource  gvr.Resource
 	namespace string
-	allowed   bool // it could be, so far
 }
 
 func (of *round) fail(r gvr.Resource, late bool) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	of.unanswered[r.GroupResource()] = true
-	if late {
-		of.late[r.GroupResource()] = true
-	}
+	of.unanswered[r.GroupResource()] = late || of.unanswered[r.GroupResource()]
+	of.late = of.late || late
 }
 
 func (of *round) isLate(r gvr.Resource) bool {
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	return of.late[r.GroupResource()]
+	return of.unanswered[r.GroupResource()]
 }
 
 func (r *rights) round() *round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := &round{looked: r.looked, unanswered: map[schema.GroupResource]bool{}, late: map[schema.GroupResource]bool{}}
+	r.begun++
+	of := &round{number: r.begun, looked: r.looked, unanswered: map[schema.GroupResource]bool{}}
 	all := map[string]bool{}
 	for _, d := range r.denied {
-		of.resources = append(of.resources, denial{resource: d.resource, wanted: d.wanted, denials: d.denials})
+		of.resources = append(of.resources, denial{resource: d.resource, wanted: d.wanted})
 		there := d.wanted
 		if len(there) == 0 {
 			there = r.namespaces
@@ -92,7 +94,7 @@ func (r *rights) round() *round {
 			all[n] = true
 		}
 	}
-	of.namespaces = sortedKeys(all)
+	of.namespaces = slices.Sorted(maps.Keys(all))
 	return of
 }
 
@@ -120,7 +122,7 @@ func (r *rights) ask(ctx context.Context) (timely bool) {
 	}
 	atOnce(ctx, then)
 	r.over(of, whole.Err() == nil, ctx.Err() == nil)
-	return len(of.late) == 0 && ctx.Err() == nil
+	return !of.late && ctx.Err() == nil
 }
 
 // over ends a round. Each who is concerned is told once, since to watch in other
@@ -131,23 +133,20 @@ func (r *rights) over(of *round, lives, complete bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, was := range of.resources {
-		d := r.denied[was.resource.GroupResource()]
-		if d == nil {
-			continue
-		}
+	for _, d := range r.denied {
 		r.gone(d)
-		if d.denials == was.denials {
-			d.changed = d.changed || d.rounds == 0
-			d.rounds++
-			found := complete && of.looked && !of.unanswered[was.resource.GroupResource()] && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
-			d.asked = d.asked || found || d.rounds >= roundsInVain && of.looked
+		if d.since < of.number { // else it was denied again meanwhile
+			d.changed = d.changed || r.ended <= d.since
+			_, unanswered := of.unanswered[d.resource.GroupResource()]
+			found := complete && !unanswered && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
+			d.asked = d.asked || of.looked && (found || of.number-d.since >= roundsInVain)
 		}
 		if d.changed {
 			d.changed = false
 			d.notify() // which does not wait
 		}
 	}
+	r.ended = of.number
 }
 
 // atOnce does all, some at a time.
@@ -174,16 +173,16 @@ func (r *rights) inTurn(of *round) []question {
 	slices.SortFunc(of.left, func(a, b question) int {
 		return cmp.Or(cmp.Compare(a.resource.String(), b.resource.String()), cmp.Compare(a.namespace, b.namespace))
 	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var now, others []question
 	for _, q := range of.left {
-		if q.allowed {
+		if d := r.denied[q.resource.GroupResource()]; d != nil && d.allows(q.namespace) {
 			now = append(now, q)
 		} else {
 			others = append(others, q)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for range min(len(others), asksInTurn) {
 		if r.turn >= len(others) {
 			r.turn = 0
@@ -218,17 +217,8 @@ func (r *rights) askRules(ctx context.Context, of *round, namespace string) {
 			r.answer(d.resource.GroupResource(), namespace, yes)
 			continue
 		}
-		q := question{d.resource, namespace, r.allows(d.resource, namespace)}
 		of.mu.Lock()
-		of.left = append(of.left, q)
+		of.left = append(of.left, question{d.resource, namespace})
 		of.mu.Unlock()
 	}
-}
-
-// allows says whether a resource may be watched in a namespace, as far as is known.
-func (r *rights) allows(res gvr.Resource, namespace string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := r.denied[res.GroupResource()]
-	return d != nil && d.allowed[namespace]
 }

@@ -133,13 +133,15 @@ func (s *subject) await(ctx context.Context) (gvr.Resource, []string, error) {
 
 // leg watches until something else is to be watched. It returns false if the loop
 // was left, and an error if that is final.
-func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool) (bool, error) {
+func (s *subject) leg(
+	ctx context.Context, r stream.Range, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool,
+) (bool, error) {
 	l, err := s.newLeg(resource, namespaces)
 	if err != nil {
 		return true, err
 	}
 	resumes := s.synced && s.resumes(namespaces)
-	r.Start = s.start()
+	r.Start, r.Namespaces = s.start(), l.namespaces
 	legCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	s.runs(true)
@@ -162,7 +164,7 @@ func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource
 			if resumes { // nothing new: it is only that the watch is another one
 				resumes = false
 				ev.Ack()
-				s.watching(resource, namespaces)
+				s.watching(l)
 				continue
 			}
 			s.synced = true
@@ -171,7 +173,7 @@ func (s *subject) leg(ctx context.Context, r stream.Range, resource gvr.Resource
 			return false, nil
 		}
 		if ev.Type == stream.Synced {
-			s.watching(resource, namespaces)
+			s.watching(l)
 			s.follow.checkSynced()
 		}
 	}
@@ -208,12 +210,10 @@ func (s *subject) resumes(namespaces []string) bool {
 	if s.position == nil {
 		return false
 	}
-	v := checkpoint.Versions(s.position.ResourceVersions)
 	if len(namespaces) == 0 {
-		_, listed, ok := v.Lowest()
-		return ok && !listed
+		return s.position.ResourceVersions[""] != ""
 	}
-	return !slices.ContainsFunc(namespaces, func(n string) bool { return v.Of(n) == "" })
+	return !slices.ContainsFunc(namespaces, func(n string) bool { return s.position.ResourceVersions[n] == "" })
 }
 
 // ended decides what the end of a leg means. It returns an error that is final.
@@ -246,7 +246,12 @@ func (s *subject) pause(ctx context.Context, err error, state FollowState, least
 	s.set(state, err)
 	s.failures++
 	wait := min(least<<min(s.failures-1, 10), most)
-	timer := time.NewTimer(wait/2 + rand.N(wait/2)) // not all at the same time
+	s.sleep(ctx, wait/2+rand.N(wait/2)) // not all at the same time
+}
+
+// sleep waits for some time, or until there is news.
+func (s *subject) sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -10,8 +10,13 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -56,11 +61,6 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	if c.Trace == nil {
 		c.Trace = &Trace{}
 	}
-	if c.Scope != nil {
-		if err := c.checkScope(r); err != nil {
-			return c, err
-		}
-	}
 	trace := *c.Trace
 	c.Trace = &trace
 	c.Start.position.ResourceVersions = maps.Clone(c.Start.position.ResourceVersions)
@@ -88,43 +88,18 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 	return nil
 }
 
-// checkScope does for the Scope what checkNamespaces does for what is watched,
-// which must be a part of it.
-func (o *Options) checkScope(r gvr.Resource) error {
-	all := Options{Namespaces: slices.Clone(o.Scope.Namespaces)}
-	if err := all.checkNamespaces(r); err != nil {
-		return err
-	}
-	if all.Namespaces[0] != "" {
-		for _, n := range o.Namespaces {
-			if !slices.Contains(all.Namespaces, n) {
-				return &OptionsError{"Scope and Namespaces", fmt.Sprintf("the namespace %q is none of those that are wanted", n)}
-			}
-		}
-	} else {
-		all.Namespaces = nil
-	}
-	o.Scope = &Scope{Namespaces: all.Namespaces}
-	return nil
-}
-
 // contradiction is what can't be had together, or at all.
 func (o *Options) contradiction() error {
-	known := []struct {
-		option string
-		ok     bool
-	}{
-		{"End", slices.Contains([]End{Never, AtFirstClose, WhenSynced}, o.End)},
-		{"OnExpired", slices.Contains([]OnExpired{Heal, Fail}, o.OnExpired)},
-		{"Index", slices.Contains([]Index{IndexObjects, IndexNone}, o.Index)},
-		{"InitialList", slices.Contains([]InitialList{ListStreamed, ListPaged}, o.InitialList)},
-	}
-	for _, k := range known {
-		if !k.ok {
-			return &OptionsError{k.option, "it has a value that is none of its constants"}
-		}
-	}
+	const unknown = "it has a value that is none of its constants"
 	switch {
+	case !slices.Contains([]End{Never, AtFirstClose, WhenSynced}, o.End):
+		return &OptionsError{"End", unknown}
+	case !slices.Contains([]OnExpired{Heal, Fail}, o.OnExpired):
+		return &OptionsError{"OnExpired", unknown}
+	case !slices.Contains([]Index{IndexObjects, IndexNone}, o.Index):
+		return &OptionsError{"Index", unknown}
+	case !slices.Contains([]InitialList{ListStreamed, ListPaged}, o.InitialList):
+		return &OptionsError{"InitialList", unknown}
 	case o.Timeout < 0, o.Timeout > 0 && o.Timeout < time.Second:
 		return &OptionsError{"Timeout", "a server ends watches after whole seconds: give at least one, or zero for the default"}
 	case o.PageSize < 0:
@@ -137,42 +112,42 @@ func (o *Options) contradiction() error {
 		return &OptionsError{"CheckpointKey", "it is a key of nothing: give a Checkpoint as well"}
 	case o.Checkpoint != nil && o.Start.kind == startFrom:
 		return &OptionsError{"Start and Checkpoint", "a range goes on where the checkpoint says, and From says something else: leave one of them out"}
-	case o.Scope != nil && o.Index == IndexNone:
-		return &OptionsError{"Scope and IndexNone", "without an index nobody knows what was told in another scope"}
 	case o.Select != nil && o.Index == IndexNone:
 		return &OptionsError{"Select and IndexNone", "without an index nobody knows which objects were told, so that the end of the others could not be kept back"}
 	}
-	return o.checkStart()
+	return o.checkStart(o.Start, false)
 }
 
-func (o *Options) checkStart() error {
-	p := o.Start.position
+// checkStart says what is wrong with the start. A range that moves may go on where
+// another one was that watched other namespaces.
+func (o *Options) checkStart(start Start, moves bool) error {
+	p := start.position
 	switch {
-	case o.Start.kind == startAfter && !usable(o.Start.version):
+	case start.kind == startAfter && !usable(start.version):
 		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
-	case o.End == WhenSynced && (o.Start.kind == startNow || o.Start.kind == startAfter):
+	case o.End == WhenSynced && (start.kind == startNow || start.kind == startAfter):
 		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
-	case o.End == WhenSynced && o.Scope == nil && len(p.ResourceVersions) == len(o.Namespaces):
+	case o.End == WhenSynced && !moves && len(p.ResourceVersions) == len(o.Namespaces):
 		return &OptionsError{"Start and End", "a sequence that goes on from there begins with SYNCED: it would tell nothing"}
 	}
-	return o.checkPosition(p)
+	return o.checkPosition(p, moves)
 }
 
 // checkPosition says what is wrong with a position to go on from.
-func (o *Options) checkPosition(p checkpoint.Position) error {
+func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 	if o.Index == IndexNone && len(p.Objects) > 0 {
 		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
 	}
 	for n, rv := range p.ResourceVersions {
-		if !usable(rv) && (o.Scope == nil || rv != "") {
+		if !usable(rv) {
 			return &OptionsError{"Start", `the position has a resourceVersion that no watch can begin at: "` + rv + `"`}
 		}
-		if o.Scope == nil && !slices.Contains(o.Namespaces, n) {
+		if !moves && !slices.Contains(o.Namespaces, n) {
 			return &OptionsError{"Start and Namespaces", "the position is of other namespaces: " + strings.Join(slices.Sorted(maps.Keys(p.ResourceVersions)), ", ")}
 		}
 	}
 	for _, k := range p.Objects {
-		if o.Scope == nil && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
+		if !moves && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
 			return &OptionsError{"Start and Namespaces", "the position holds an object of another namespace: " + k.Namespace + "/" + k.Name}
 		}
 		if k.Name == "" {
@@ -180,4 +155,111 @@ func (o *Options) checkPosition(p checkpoint.Position) error {
 		}
 	}
 	return nil
+}
+
+// fieldSelector is FieldSelector AND Name AND InvolvedObject.
+func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
+	given, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil {
+		return "", &SelectorError{Kind: "field", Selector: o.FieldSelector, Err: err}
+	}
+	terms := fields.Set{}
+	if o.Name != "" {
+		if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
+			return "", &OptionsError{"Name", fmt.Sprintf("%q %s", o.Name, strings.Join(reasons, ", "))}
+		}
+		terms["metadata.name"] = o.Name
+	}
+	if ref := o.InvolvedObject; ref != nil {
+		prefix := involvedField(r)
+		if prefix == "" {
+			return "", &OptionsError{"InvolvedObject", fmt.Sprintf("%s are no events, so they involve no object", r)}
+		}
+		for field, value := range involved(ref) {
+			if value != "" {
+				terms[prefix+field] = value
+			}
+		}
+		if len(terms) == 0 || len(terms) == 1 && o.Name != "" {
+			return "", &OptionsError{"InvolvedObject", "it has no field that says which object: leave it out for events about all"}
+		}
+	}
+	if len(terms) == 0 {
+		return o.FieldSelector, o.unsatisfiable(given)
+	}
+	var all []fields.Selector
+	if !given.Empty() {
+		all = append(all, given)
+	}
+	for _, field := range slices.Sorted(maps.Keys(terms)) {
+		all = append(all, fields.OneTermEqualSelector(field, terms[field]))
+	}
+	selector := fields.AndSelectors(all...)
+	return selector.String(), o.unsatisfiable(selector)
+}
+
+// unsatisfiable says what of a selector no object can match.
+func (o *Options) unsatisfiable(s fields.Selector) error {
+	wanted := map[string]string{}
+	for _, r := range s.Requirements() {
+		if r.Operator == selection.NotEquals {
+			continue
+		}
+		if other, ok := wanted[r.Field]; ok && other != r.Value {
+			return &OptionsError{"FieldSelector", fmt.Sprintf("it, or another option with it, wants %s to be %q and %q: no object is both", r.Field, other, r.Value)}
+		}
+		wanted[r.Field] = r.Value
+	}
+	for _, r := range s.Requirements() {
+		if value, ok := wanted[r.Field]; ok && value == r.Value && r.Operator == selection.NotEquals {
+			return &OptionsError{"FieldSelector", fmt.Sprintf("it, or another option with it, wants %s to be %q, and not to be: no object is both", r.Field, value)}
+		}
+	}
+	if n, ok := wanted["metadata.namespace"]; ok && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, n) {
+		return &OptionsError{"FieldSelector", fmt.Sprintf("it wants objects of the namespace %q, which is none of Namespaces", n)}
+	}
+	return nil
+}
+
+// involvedField begins the fields of an event that name what it is about. (The
+// server of events.k8s.io calls them "regarding" in its selectors as well.)
+func involvedField(r gvr.Resource) string {
+	switch {
+	case r.Resource != "events":
+		return ""
+	case r.Group == "":
+		return "involvedObject."
+	case r.Group == "events.k8s.io":
+		return "regarding."
+	}
+	return ""
+}
+
+func involved(ref *corev1.ObjectReference) map[string]string {
+	return map[string]string{
+		"apiVersion":      ref.APIVersion,
+		"kind":            ref.Kind,
+		"namespace":       ref.Namespace,
+		"name":            ref.Name,
+		"uid":             string(ref.UID),
+		"resourceVersion": ref.ResourceVersion,
+		"fieldPath":       ref.FieldPath,
+	}
+}
+
+// matcher does what a server does with the selectors, for client-go's fakes,
+// whose watches do not heed them.
+func (o *Options) matcher() func(*unstructured.Unstructured) bool {
+	byLabel, _ := labels.Parse(o.LabelSelector) // both have been checked
+	byField, _ := fields.ParseSelector(o.FieldSelector)
+	return func(u *unstructured.Unstructured) bool {
+		values := fields.Set{}
+		for _, r := range byField.Requirements() {
+			value, _, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(r.Field, ".")...)
+			if value != nil {
+				values[r.Field] = fmt.Sprint(value)
+			}
+		}
+		return byLabel.Matches(labels.Set(u.GetLabels())) && byField.Matches(values)
+	}
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -71,48 +69,35 @@ func (torrents) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return list("10000000", "")(r)
 	}
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(newTorrent())}, nil
-}
-
-func torrentConfig() *rest.Config {
-	return &rest.Config{Host: "http://torrent", Transport: torrents{}, QPS: -1}
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(newTorrent())}, nil
 }
 
 // BenchmarkWatch is an event of a watch, without a network.
 func BenchmarkWatch(b *testing.B) {
-	clients := map[string]func(o stream.ClientOptions) dynamic.Interface{
-		"stock": func(stream.ClientOptions) dynamic.Interface { return dynamic.NewForConfigOrDie(torrentConfig()) },
-		"ours": func(o stream.ClientOptions) dynamic.Interface {
-			c, err := stream.NewClient(torrentConfig(), &o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return c
-		},
-	}
 	pods := gvr.Resource{Kind: "Pod", Namespaced: true, Verbs: []string{"list", "watch"}}
 	pods.Version, pods.Resource = "v1", "pods"
 	for _, bm := range []struct {
-		name, client string
-		options      *stream.Options
-		of           stream.ClientOptions
+		name    string
+		of      *stream.ClientOptions // nil for client-go's client
+		options *stream.Options       // nil for a plain Watch
 	}{
-		{name: "dynamic", client: "stock"},
-		{name: "dynamic-on-ours", client: "ours"},
-		{name: "stream-on-stock", client: "stock", options: &stream.Options{}},
-		{name: "stream", client: "ours", options: &stream.Options{}},
-		{name: "stream-2workers", client: "ours", options: &stream.Options{}, of: stream.ClientOptions{DecodeWorkers: 2}},
-		{name: "stream-nomanaged", client: "ours", options: &stream.Options{}, of: stream.ClientOptions{DropManagedFields: true}},
-		{name: "stream-metadata", client: "ours", options: &stream.Options{MetadataOnly: true}},
-		{name: "stream-select-10%", client: "ours", options: &stream.Options{Select: func(m stream.Meta) bool {
+		{"dynamic", nil, nil},
+		{"dynamic-on-ours", &stream.ClientOptions{}, nil},
+		{"stream-on-stock", nil, &stream.Options{}},
+		{"stream", &stream.ClientOptions{}, &stream.Options{}},
+		{"stream-2workers", &stream.ClientOptions{DecodeWorkers: 2}, &stream.Options{}},
+		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{}},
+		{"stream-select-10%", &stream.ClientOptions{}, &stream.Options{Select: func(m stream.Meta) bool {
 			name := m.GetName()
 			return name[len(name)-1] == '7' && name[len(name)-2] < '8'
 		}}},
-		{name: "stream-select-none", client: "ours", options: &stream.Options{Select: func(m stream.Meta) bool { return m.GetNamespace() == "" }}},
+		{"stream-select-none", &stream.ClientOptions{},
+			&stream.Options{Select: func(m stream.Meta) bool { return m.GetNamespace() == "" }}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
-			client := clients[bm.client](bm.of)
+			client := variant{bm.name, bm.of}.client(b, torrents{}, nil)
 			if bm.options == nil {
 				w, err := client.Resource(pods.GroupVersionResource).Watch(b.Context(), metav1.ListOptions{})
 				if err != nil {

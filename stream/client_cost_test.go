@@ -2,17 +2,16 @@ package stream_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -56,14 +55,6 @@ func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestOwnDecoderIsUsed: it allocates much less than client-go's.
 func TestOwnDecoderIsUsed(t *testing.T) {
 	const pods = 500
-	cfg := &rest.Config{Host: "http://server", Transport: podList{pods}, QPS: -1}
-	ours := func(o stream.ClientOptions) dynamic.Interface {
-		c, err := stream.NewClient(cfg, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
 	list := func(c dynamic.Interface) {
 		if l, err := c.Resource(things).List(t.Context(), metav1.ListOptions{}); err != nil || len(l.Items) != pods {
 			t.Fatal(err)
@@ -78,20 +69,39 @@ func TestOwnDecoderIsUsed(t *testing.T) {
 			t.Fatalf("%d events", len(events))
 		}
 	}
+	for _, v := range variants() {
+		for why, f := range map[string]func(dynamic.Interface){"a list": list, "a watch": watch} {
+			theirs, ours := stock.client(t, podList{pods}, nil), v.client(t, podList{pods}, nil)
+			f(theirs)
+			f(ours)
+			if theirs, ours := mallocs(func() { f(theirs) }), mallocs(func() { f(ours) }); ours > theirs/2 {
+				t.Errorf("%s of %d (%s): %d allocations, client-go has %d", why, pods, v.name, ours, theirs)
+			}
+		}
+	}
+}
+
+// TestUnwantedIsNotBuilt: with Options.Select an object that is not wanted costs
+// little, also the first time.
+func TestUnwantedIsNotBuilt(t *testing.T) {
 	for _, tt := range []struct {
-		why    string
-		client dynamic.Interface
-		f      func(dynamic.Interface)
-	}{
-		{"a list", ours(stream.ClientOptions{}), list},
-		{"a watch", ours(stream.ClientOptions{}), watch},
-		{"a watch with workers", ours(stream.ClientOptions{DecodeWorkers: 2}), watch},
-	} {
-		stock := dynamic.NewForConfigOrDie(cfg)
-		tt.f(stock)
-		tt.f(tt.client)
-		if theirs, ours := mallocs(func() { tt.f(stock) }), mallocs(func() { tt.f(tt.client) }); ours > theirs/2 {
-			t.Errorf("%s of %d: %d allocations, client-go has %d", tt.why, pods, ours, theirs)
+		why                string
+		events, most, seen int
+	}{{"each of them new", 900, 80, 0}, {"most of them again", 9000, 8, 0}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := newStream(t, variants()[0].client(t, torrents{}, nil), &stream.Options{Select: func(stream.Meta) bool {
+			if tt.seen++; tt.seen == tt.events {
+				cancel()
+			}
+			return false
+		}})
+		n := mallocs(func() {
+			for range s.Events(ctx) {
+			}
+		})
+		cancel()
+		if each := n / tt.events; each > tt.most {
+			t.Errorf("%s: %d allocations for each, want at most %d", tt.why, each, tt.most)
 		}
 	}
 }
@@ -105,13 +115,15 @@ func TestIdleAfterBurst(t *testing.T) {
 		burst = append(burst, podFrame(i)...)
 	}
 	chunks := append([][]byte{burst}, podFrame(0), podFrame(1))
-	for _, v := range []variant{{name: "plain", opts: &stream.ClientOptions{}}, {name: "workers", opts: &stream.ClientOptions{DecodeWorkers: 16}}} {
+	for _, v := range []variant{{"plain", &stream.ClientOptions{}},
+		{"workers", &stream.ClientOptions{DecodeWorkers: 16}}} {
 		synctest.Test(t, func(t *testing.T) {
 			before := live()
 			var all []apiwatch.Interface
 			for range watches {
 				gate := make(chan struct{}, len(chunks))
-				w, err := v.client(t, &server{served: served{chunks: slices.Clone(chunks), gate: gate}}, nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
+				w, err := v.client(t, &server{served: served{chunks: chunks, gate: gate}},
+					nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,36 +18,34 @@ import (
 // frames are the events of a watch, decoded by whoever asks for the next one, or
 // before that by workers. It is not for concurrent use.
 type frames struct {
-	from *decoders
-	pipe *pipe
-	crew *crew // nil without workers
+	from    *decoders
+	pipe    *pipe
+	workers *workers // nil if there is to be one
 
-	dec     *decode.Decoder // while there is something to decode
-	events  []watch.Event   // that are decoded
-	picker  picker          // nil where every object is to be built
-	data    []byte          // that is not
-	taken   []byte          // what data is the rest of, if it is to be used again
-	frame   decode.Frame    // that data begins with, as far as looked at
-	looked  int
-	lines   int  // events that were a line each
-	ordered int  // events whose metadata were in the usual order, if all were
-	passed  bool // something was passed by since next was called
-	over    bool // there is nothing more than data
-	err     error
+	dec    *decode.Decoder // while there is something to decode
+	events []watch.Event   // that are decoded
+	picker picker          // nil where every object is to be built
+	data   []byte          // that is not
+	taken  []byte          // what data is the rest of, if it is to be used again
+	frame  decode.Frame    // that data begins with, as far as looked at
+	looked int
+	passed bool // something was passed by since next was called
+	over   bool // there is nothing more than data
+	err    error
 }
 
 func newFrames(from *decoders, p *pipe, workers int) *frames {
 	f := &frames{from: from, pipe: p}
 	if workers > 1 {
-		f.crew = newCrew(from, p, workers)
+		f.workers = newWorkers(from, p, workers)
 	}
 	return f
 }
 
 // ready has one when something may have come.
 func (f *frames) ready() <-chan struct{} {
-	if f.crew != nil {
-		return f.crew.ready
+	if f.workers != nil {
+		return f.workers.ready
 	}
 	return f.pipe.ready
 }
@@ -59,7 +56,7 @@ func (f *frames) next() (ev arrival, ok, over bool) {
 	for f.passed = false; !f.passed || len(f.data) > 0; {
 		if len(f.events) > 0 {
 			ev := arrival{Event: f.events[0]}
-			f.events[0] = watch.Event{} // nothing keeps what is told
+			f.events[0] = watch.Event{} // nothing keeps what is delivered
 			f.events = f.events[1:]
 			return ev, true, false
 		}
@@ -82,23 +79,8 @@ func (f *frames) next() (ev arrival, ok, over bool) {
 
 // take gets what has come since.
 func (f *frames) take() bool {
-	if f.crew != nil {
-		b := f.crew.take()
-		if b == nil {
-			return false
-		}
-		f.over, f.err = b.over, b.err
-		switch {
-		case len(f.data) > 0: // a frame that began before, so that the worker did not know where it was
-			f.data = append(f.data, b.data...)
-			f.crew.reuse(b.data)
-		case b.decoded < len(b.data):
-			f.events, f.data = b.events, b.data[b.decoded:]
-		default:
-			f.events = b.events
-			f.crew.reuse(b.data)
-		}
-		return true
+	if f.workers != nil {
+		return f.takeBatch()
 	}
 	data, over, err := f.pipe.take(f.taken)
 	if len(data) == 0 && !over {
@@ -115,6 +97,25 @@ func (f *frames) take() bool {
 	return true
 }
 
+func (f *frames) takeBatch() bool {
+	b := f.workers.take()
+	if b == nil {
+		return false
+	}
+	f.over, f.err = b.over, b.err
+	switch {
+	case len(f.data) > 0: // a frame that began before, so that the worker did not know where it was
+		f.data = append(f.data, b.data...)
+		reuse(b.data)
+	case b.decoded < len(b.data):
+		f.events, f.data = b.events, b.data[b.decoded:]
+	default:
+		f.events = b.events
+		reuse(b.data)
+	}
+	return true
+}
+
 // decode decodes the frame that data begins with. It returns false if that is not
 // complete.
 func (f *frames) decode() (arrival, bool) {
@@ -128,32 +129,24 @@ func (f *frames) decode() (arrival, bool) {
 	if f.dec == nil {
 		f.dec = f.from.get()
 	}
-	if f.looked == 0 {
-		if ev, ok := f.pickEvent(); ok {
-			return ev, true
-		}
-		if ev, n, ok := decodeEvent(f.dec, f.data); ok {
+	tried := f.looked == 0
+	if tried {
+		if ev, n, ok := f.event(f.data); ok {
 			f.data = f.data[n:]
-			return arrival{Event: ev}, true
+			return ev, true
 		}
 	}
 	n := f.frame.End(f.data[f.looked:])
-	if n < 0 && isGarbage(f.data) && len(f.data) >= 2*f.looked {
-		// That is for client-go to say, and at once (but not for every byte of it).
-		if _, err := f.from.fallBack(f.data, errMore); !errors.Is(err, errMore) {
-			return arrival{Event: f.end(err)}, true
-		}
-	}
 	if n < 0 {
 		f.looked, f.taken = len(f.data), nil
 		return arrival{}, false
 	}
-	n += f.looked
-	f.looked = 0
-	frame := f.data[:n]
-	f.data = f.data[n:]
-	if ev, _, ok := decodeEvent(f.dec, frame); ok {
-		return arrival{Event: ev}, true
+	frame := f.data[:f.looked+n]
+	f.data, f.looked = f.data[len(frame):], 0
+	if !tried {
+		if ev, _, ok := f.event(frame); ok {
+			return ev, true
+		}
 	}
 	ev, err := f.from.fallBack(frame, io.EOF)
 	if err != nil {
@@ -162,8 +155,17 @@ func (f *frames) decode() (arrival, bool) {
 	return arrival{Event: ev}, true
 }
 
-// errMore is the end of what has come by now.
-var errMore = errors.New("there may be more")
+// event decodes the event that data begins with, as the picker says, and returns how
+// long it is. It returns false if the event is not all there, or for client-go.
+func (f *frames) event(data []byte) (ev arrival, n int, ok bool) {
+	if f.picker != nil {
+		if ev, n, ok = f.pick(data); ok {
+			return ev, n, true
+		}
+	}
+	ev.Event, n, ok = decodeEvent(f.dec, data)
+	return ev, n, ok
+}
 
 func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bool) {
 	e, n, err := dec.Event(data)
@@ -183,28 +185,30 @@ func (f *frames) last() (watch.Event, bool) {
 			return ev, true
 		}
 	}
-	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) {
-		f.end(io.EOF)
-		return watch.Event{}, false
+	if err != nil && !utilnet.IsProbableEOF(err) && !utilnet.IsTimeout(err) {
+		return f.end(err), true
 	}
-	return f.end(err), true
+	f.end(io.EOF)
+	return watch.Event{}, false
 }
 
 // undecodable is how client-go reports what it can't read (watch.StreamWatcher).
-var undecodable = apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")
+var undecodable = apierrors.NewClientErrorReporter(
+	http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")
 
 // end is the last event: whatever else has come is not to be trusted.
 func (f *frames) end(err error) watch.Event {
 	f.events, f.data, f.taken, f.looked = nil, nil, nil, 0
 	f.over, f.err = true, io.EOF
 	f.pipe.stop()
-	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(fmt.Errorf("unable to decode an event from the watch stream: %w", err))}
+	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
+	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(err)}
 }
 
 // stop lets everybody go who works for the watch.
 func (f *frames) stop() {
 	f.pipe.stop()
-	if f.crew != nil {
-		f.crew.stop()
+	if f.workers != nil {
+		f.workers.stop()
 	}
 }

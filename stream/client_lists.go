@@ -5,85 +5,50 @@ import (
 	"context"
 	"io"
 	"math"
-	"mime"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/klog/v2"
 
 	"github.com/gvrwatch/gvrwatch/internal/decode"
 )
 
 // List has client-go make the request, and decodes the answer while it comes.
 func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	if klog.FromContext(ctx).V(logsBodies).Enabled() {
-		return r.ResourceInterface.List(ctx, opts)
+	ctx, c := r.client.calling(ctx, false)
+	list, err := r.ResourceInterface.List(ctx, opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.list != nil:
+		return c.list, nil
 	}
-	t := listTap{from: r.codecs.objects}
-	wish, _ := ctx.Value(wishKey{}).(*wish)
-	if wish != nil {
-		t.room = wish.room
+	for i := range list.Items {
+		c.from.prune(&list.Items[i])
 	}
-	if wish != nil && wish.metadata {
-		t.from = r.codecs.metadata
-	}
-	list, err := r.ResourceInterface.List(context.WithValue(ctx, listTapKey{}, &t), opts)
-	if wish != nil {
-		wish.room = t.room
-	}
-	if err == nil && t.list != nil {
-		list = t.list
-	}
-	return list, err
-}
-
-// logsBodies is the level at which client-go logs what it has read, so that it has to
-// read all of it.
-const logsBodies = 8
-
-// listTap is where a list is to go, in the context of its request. It is nil if
-// client-go is to have it.
-type listTap struct {
-	from *decoders
-	list *unstructured.UnstructuredList
-	room []byte // to read into
-}
-
-type listTapKey struct{}
-
-// body is what client-go is to read of an answer.
-func (t *listTap) body(resp *http.Response) io.ReadCloser {
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil || media != runtime.ContentTypeJSON || resp.StatusCode != http.StatusOK {
-		return resp.Body
-	}
-	return &listBody{ReadCloser: resp.Body, tap: t}
+	return list, nil
 }
 
 // listBody is the body of a list. It is decoded when client-go begins to read it, which
 // then reads no more than a note, unless it is for client-go to decode.
 type listBody struct {
 	io.ReadCloser
-	tap *listTap
-	say io.Reader // what client-go reads; nil before that is known
+	call *call
+	say  io.Reader // what client-go reads; nil before that is known
 }
 
-// decoded is what client-go reads of a list that it need not decode.
-const decoded = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"this list was decoded while it came, by gvrwatch"}`
+// note is what client-go reads of a list that it need not decode.
+const note = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"gvrwatch decoded this list"}`
 
 func (b *listBody) Read(p []byte) (int, error) {
 	if b.say == nil {
-		c := readList(b.ReadCloser, b.tap.room)
-		if b.tap.list = c.decode(b.tap.from); b.tap.list != nil {
-			b.say = strings.NewReader(decoded)
-			b.tap.room = c.data
+		c := readList(b.ReadCloser)
+		if b.call.list = c.decode(b.call.from); b.call.list != nil {
+			b.say = strings.NewReader(note)
+			dropRoom(c.data)
 		} else {
-			b.tap.room = nil
 			b.say = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
 		}
 	}
@@ -96,7 +61,18 @@ const (
 	// mostGrown is by how much a buffer is made larger at once, or a quarter if that is
 	// more.
 	mostGrown = 16 << 20
+	// mostRoom is the largest buffer that is kept for other lists.
+	mostRoom = 8 << 20
 )
+
+// rooms are buffers that lists were read into.
+var rooms sync.Pool
+
+func dropRoom(data []byte) {
+	if data = data[:0]; cap(data) >= smallList && cap(data) <= mostRoom {
+		rooms.Put(&data)
+	}
+}
 
 // coming is a list that is being read.
 type coming struct {
@@ -108,10 +84,12 @@ type coming struct {
 	panicked any    // by who is read from
 }
 
-// readList begins to read a list, into room if there is enough. What is small has
-// been read when it returns.
-func readList(r io.Reader, room []byte) *coming {
-	c := &coming{more: make(chan struct{}, 1), data: room[:0]}
+// readList begins to read a list. What is small has been read when it returns.
+func readList(r io.Reader) *coming {
+	c := &coming{more: make(chan struct{}, 1)}
+	if room, ok := rooms.Get().(*[]byte); ok {
+		c.data = *room
+	}
 	for c.err == nil && len(c.data) < smallList {
 		c.read(r)
 	}

@@ -42,11 +42,25 @@ func newPipe() *pipe {
 	return &pipe{room: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 }
 
+// bigBuffers are for watches whose small ones were full.
+var bigBuffers = sync.Pool{New: func() any { b := make([]byte, mostRead); return &b }}
+
 // fill reads until the end.
 func (p *pipe) fill(r io.Reader) {
-	small := make([]byte, leastRead)
-	for full := false; ; {
-		err := p.read(r, small, &full)
+	small, full := make([]byte, leastRead), false
+	for {
+		buf := small
+		var big *[]byte
+		if full {
+			big = bigBuffers.Get().(*[]byte)
+			buf = *big
+		}
+		n, err := r.Read(buf)
+		full = n == len(buf)
+		p.add(buf[:n])
+		if big != nil {
+			bigBuffers.Put(big)
+		}
 		if err == nil && !p.await() {
 			err = io.EOF
 		}
@@ -56,9 +70,6 @@ func (p *pipe) fill(r io.Reader) {
 		}
 	}
 }
-
-// bigBuffers are for watches whose small ones were full.
-var bigBuffers = sync.Pool{New: func() any { b := make([]byte, mostRead); return &b }}
 
 // pieces are buffers for what waits, of watches that are busy.
 var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*mostAhead); return &b }}
@@ -84,20 +95,6 @@ func dropPiece(data []byte) []byte {
 	return nil
 }
 
-// read reads once. full says whether the last time there was as much as there was
-// room for.
-func (p *pipe) read(r io.Reader, buf []byte, full *bool) error {
-	if *full {
-		big := bigBuffers.Get().(*[]byte)
-		defer bigBuffers.Put(big)
-		buf = *big
-	}
-	n, err := r.Read(buf)
-	*full = n == len(buf)
-	p.add(buf[:n])
-	return err
-}
-
 // add appends what has been read.
 func (p *pipe) add(read []byte) {
 	p.mu.Lock()
@@ -116,9 +113,12 @@ func (p *pipe) add(read []byte) {
 // ends notes the end of a frame.
 func (p *pipe) ends(i int) { p.complete, p.looked, p.frame = i, i, decode.Frame{} }
 
-// look finds the end of a frame whose line has not ended, from its brackets. That
+// has says whether there is a frame. Where a line has not ended brackets tell; that
 // takes longer, so it is for when nothing else is there to be decoded.
-func (p *pipe) look() {
+func (p *pipe) has() bool {
+	if p.complete > p.begin {
+		return true
+	}
 	for p.looked < len(p.data) {
 		n := p.frame.End(p.data[p.looked:])
 		if n < 0 {
@@ -127,49 +127,27 @@ func (p *pipe) look() {
 		}
 		p.ends(p.looked + n)
 	}
-	if !p.frame.Begun() { // white space, that nobody need keep
+	switch {
+	case !p.frame.Begun(): // white space, that nobody need keep
 		p.ends(len(p.data))
-		return
-	}
-	rest := p.data[p.complete:]
-	if len(rest) > biggestFrame || isGarbage(rest) {
+	case len(p.data)-p.complete > biggestFrame:
 		p.complete = len(p.data) // whoever takes it will say what is wrong with it
 	}
-}
-
-// isGarbage says whether data begins with what can't be an event.
-func isGarbage(data []byte) bool {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	return len(data) > 0 && data[0] != '{'
+	return p.complete > p.begin
 }
 
 // await waits while enough has been read ahead. It returns false if nobody wants
 // more.
 func (p *pipe) await() bool {
 	for {
-		stopped, enough := p.enough()
+		p.mu.Lock()
+		stopped, enough := p.stopped, len(p.data)-p.begin >= mostAhead && p.has()
+		p.mu.Unlock()
 		if stopped || !enough {
 			return !stopped
 		}
 		<-p.room
 	}
-}
-
-func (p *pipe) enough() (stopped, enough bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.data)-p.begin < mostAhead {
-		return p.stopped, false
-	}
-	return p.stopped, p.has()
-}
-
-// has says whether there is a frame.
-func (p *pipe) has() bool {
-	if p.complete == p.begin {
-		p.look()
-	}
-	return p.complete > p.begin
 }
 
 func (p *pipe) finish(err error) {
@@ -187,7 +165,6 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	defer p.mu.Unlock()
 	n, over, err := p.offer()
 	if n == 0 {
-		p.shrink()
 		return nil, over, err
 	}
 	end := p.begin + n
@@ -198,22 +175,12 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	return data, over, err
 }
 
-// shrink lets go of a large buffer when there is nothing in it.
-func (p *pipe) shrink() {
-	if p.begin == len(p.data) {
-		p.data, p.begin, p.complete, p.looked = dropPiece(p.data), 0, 0, 0
-	}
-}
-
 // cut is take for one of many: it takes one frame, or as many as are on lines of
 // their own within so many bytes, and appends them to data.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, over, err := p.offer()
-	if n == 0 {
-		p.shrink()
-	}
 	offered := p.data[p.begin : p.begin+n]
 	if n > most && !over {
 		i := bytes.LastIndexByte(offered[:most], '\n')
@@ -224,13 +191,15 @@ func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 			n = i + 1
 		}
 	}
+	data = append(data, offered[:n]...)
 	p.begin += n
 	p.looked = max(p.looked, p.begin)
 	p.taken()
-	return append(data, offered[:n]...), over, err
+	return data, over, err
 }
 
-// offer says how much there is to take.
+// offer says how much there is to take. Where that is nothing it lets go of a large
+// buffer.
 func (p *pipe) offer() (n int, over bool, err error) {
 	switch {
 	case p.stopped:
@@ -238,9 +207,12 @@ func (p *pipe) offer() (n int, over bool, err error) {
 	case p.has():
 		return p.complete - p.begin, false, nil
 	case p.over:
-		return len(p.data) - p.begin, true, p.err
+		n, over, err = len(p.data)-p.begin, true, p.err
 	}
-	return 0, false, nil
+	if p.begin == len(p.data) {
+		p.data, p.begin, p.complete, p.looked = dropPiece(p.data), 0, 0, 0
+	}
+	return n, over, err
 }
 
 // taken tells whom it concerns that something was taken.

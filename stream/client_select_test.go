@@ -1,171 +1,99 @@
 package stream_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-func (s *script) ours(o *stream.ClientOptions) dynamic.Interface {
-	c, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: s, QPS: -1}, o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
-}
-
 // widgetEvent is a frame as a server writes it; the uid goes by the name.
 func widgetEvent(kind, name, rv, labels string) string {
-	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q,"namespace":"default","uid":"6f7b6c1e-0000-4000-8000-0000000000%02x","resourceVersion":%q,"labels":{%s}},"spec":{"n":1}}}`+"\n", kind, name, name[0], rv, labels)
+	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"example.com/v1","kind":"Widget",`+
+		`"metadata":{"name":%q,"namespace":"default","uid":"6f7b6c1e-0000-4000-8000-0000000000%02x",`+
+		`"resourceVersion":%q,"labels":{%s}},"spec":{"n":1}}}`+"\n", kind, name, name[0], rv, labels)
 }
+
+const red, blue = `"c":"red"`, `"c":"blue"`
 
 func isRed(m stream.Meta) bool { return m.GetLabels()["c"] == "red" }
 
-// fully is what a Stream tells, with the objects, and where it is at each event.
-func fully(t *testing.T, s *stream.Stream, d time.Duration) (got []string) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
-	defer cancel()
-	for ev, err := range s.Events(ctx) {
-		if err != nil {
-			if !errors.Is(err, errTimeUp) {
-				got = append(got, err.Error())
-			}
-			break
-		}
-		line := text(ev)
-		if ev.Object != nil {
-			line += fmt.Sprint(" ", ev.Object.Object)
-		}
-		p := s.Position()
-		got = append(got, line+" st="+s.Status().ResourceVersion+" pos="+fmt.Sprint(p.ResourceVersions))
-		ev.Ack()
+// events are so many of an object that is not wanted, from a version on.
+func events(n, from int) string {
+	var b strings.Builder
+	for rv := range n {
+		b.WriteString(widgetEvent("MODIFIED", "h", fmt.Sprint(from+rv), blue))
 	}
-	got = append(got, "end st="+s.Status().ResourceVersion+" pos="+fmt.Sprint(s.Position().ResourceVersions))
-	return got
+	return b.String()
 }
 
-// bothTell is what a Stream tells on client-go's client and on ours.
-func bothTell(t *testing.T, o stream.Options, co *stream.ClientOptions, check bool, ex func() []exchange) (want, got []string) {
-	t.Helper()
-	run := func(ours bool) (out []string) {
-		synctest.Test(t, func(t *testing.T) {
-			o := o
-			if check {
-				store := checkpoint.NewMemory()
-				tr, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-				if err != nil {
-					t.Fatal(err)
+// TestSelectAsStock: what a Stream delivers is the same on client-go's client, where
+// Select is asked about objects, and on ours, where it is asked about metadata.
+func TestSelectAsStock(t *testing.T) {
+	turned := func(rv int) string { // the labels come last
+		ev := widgetEvent("MODIFIED", "a", fmt.Sprint(rv), red)
+		return strings.Replace(ev, `"labels"`, `"managedFields":[{"manager":"m"}],"labels"`, 1)
+	}
+	late := widgetEvent("ADDED", "r", "100", red)
+	for _, tt := range []struct {
+		why, want string
+		sent      []string
+		more      []exchange
+	}{
+		{"an object that was read ahead of the index ends with all that it had", "DELETED b/",
+			[]string{widgetEvent("ADDED", "a", "6", red) +
+				widgetEvent("ADDED", "b", "7", red) + widgetEvent("MODIFIED", "b", "8", blue)}, nil},
+		{"repeated labels, of which the metadata view knows nothing", "ADDED a/",
+			[]string{widgetEvent("ADDED", "a", "6", blue+","+red)}, nil},
+		{"repeated labels of what was passed by", "ADDED h/",
+			[]string{events(1, 6), widgetEvent("MODIFIED", "h", "7", blue+","+red)}, nil},
+		{"versions of the past, and one that is none", "ADDED c/",
+			[]string{events(1, 6), widgetEvent("ADDED", "a", "7", red), widgetEvent("ADDED", "b", "07", red),
+				widgetEvent("ADDED", "c", "20", red), widgetEvent("MODIFIED", "h", "15", blue)}, nil},
+		{"two on a line", "ADDED r/", []string{events(40, 6) + strings.TrimSuffix(events(1, 50), "\n") + late}, nil},
+		{"one on two lines", "ADDED r/", []string{events(40, 6) +
+			strings.Replace(events(1, 50), `{"n":1}}}`, `{"n":{"a":1}}`+"\n"+`,"status":{}}}`, 1) + late}, nil},
+		{"one on two lines that come one after the other", "ADDED r/",
+			[]string{events(40, 6) + strings.Replace(events(1, 50), `,"spec"`, "\n", 1)[:150],
+				events(1, 50)[150:] + late}, nil},
+		{"fields in another order, now and then", "MODIFIED a/6f7b6c1e-0000-4000-8000-000000000061@47",
+			[]string{turned(6) + strings.ReplaceAll(events(40, 7), blue, red) + turned(47)}, nil},
+		{"watches that end", "ADDED r/", []string{events(3, 6)},
+			[]exchange{{"watch 8", watch("raw "+events(1, 9), "wait 1s")}, {"watch 9", watch("raw "+late, "open")}}},
+		{"silence, which counts from the last event that came", "GAP expired from 3000 to 4000",
+			[]string{events(2990, 6), events(1, 3000)}, []exchange{
+				{"watch 3000", watch("ERROR 410 Expired")}, {"list", list("4000", "")}, {"watch 4000", watch("open")}}},
+	} {
+		for _, checked := range []bool{false, true} {
+			got := runTwins(t, func() *twin {
+				var words []string
+				for _, text := range tt.sent {
+					words = append(words, "raw "+text, "wait 2s")
 				}
-				defer tr.Close()
-				o.Checkpoint = tr
-			}
-			sc := &script{t: t, exchanges: ex()}
-			var c dynamic.Interface
-			if ours {
-				c = sc.ours(co)
-			} else {
-				c = sc.client()
-			}
-			out = fully(t, newStream(t, c, &o), 30*time.Second)
-		})
-		return out
-	}
-	want, got = run(false), run(true)
-	return want, got
-}
-
-// TestSelectTellsWholeObjects: what was read ahead for a checkpoint is not in the
-// index yet, but its end has to be told with all that it had.
-func TestSelectTellsWholeObjects(t *testing.T) {
-	want, got := bothTell(t, stream.Options{Select: isRed}, nil, true, func() []exchange {
-		return []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+
-			widgetEvent("ADDED", "a", "6", `"c":"red"`)+widgetEvent("ADDED", "b", "7", `"c":"red"`)+widgetEvent("MODIFIED", "b", "8", `"c":"blue"`), "open")}}
-	})
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-}
-
-// TestSelectAndRepeatedLabels: what could not be seen without decoding is no answer.
-func TestSelectAndRepeatedLabels(t *testing.T) {
-	want, got := bothTell(t, stream.Options{Select: isRed}, nil, false, func() []exchange {
-		return []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", `"c":"blue","c":"red"`), "open")}}
-	})
-	if d := cmp.Diff(want, got); d != "" || !strings.Contains(strings.Join(got, "\n"), "ADDED") {
-		t.Errorf("%q %s", got, d)
-	}
-}
-
-// TestSelectAndOldVersions: an event of the past passes nothing by.
-func TestSelectAndOldVersions(t *testing.T) {
-	want, got := bothTell(t, stream.Options{Select: isRed}, nil, false, func() []exchange {
-		return []exchange{{"list", list("5", "")}, {"watch 5", watch(
-			"raw "+widgetEvent("ADDED", "h", "6", `"c":"blue"`), "wait 1s",
-			"raw "+widgetEvent("ADDED", "a", "7", `"c":"red"`), "wait 1s",
-			"raw "+widgetEvent("ADDED", "b", "07", `"c":"red"`), "wait 1s",
-			"raw "+widgetEvent("ADDED", "c", "20", `"c":"red"`), "wait 1s",
-			"raw "+widgetEvent("MODIFIED", "h", "15", `"c":"blue"`), "wait 1s", "open")}}
-	})
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-}
-
-// TestSelectSeesNothingDropped: neither in a list nor in a watch, or the one would
-// contradict the other.
-func TestSelectSeesNothingDropped(t *testing.T) {
-	for _, drop := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"}} {
-		o := stream.Options{Select: isRed}
-		if drop[1] == "annotations" {
-			o.Select = func(m stream.Meta) bool { return m.GetAnnotations()["c"] == "red" }
-		}
-		red := strings.Replace(strings.TrimSuffix(widgetEvent("ADDED", "a", "6", `"c":"red"`), "\n"), `"labels"`, `"`+drop[1]+`"`, 1)
-		synctest.Test(t, func(t *testing.T) {
-			sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+red+"\n", "wait 3s", "ERROR 410 Expired")},
-				{"list", func(r *http.Request) (*http.Response, error) {
-					o := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "a", "namespace": "default", "uid": "6f7b6c1e-0000-4000-8000-000000000061", "resourceVersion": "6", drop[1]: map[string]any{"c": "red"}}}
-					return respondJSON(200, map[string]any{"apiVersion": "example.com/v1", "kind": "WidgetList", "items": []any{o}, "metadata": map[string]any{"resourceVersion": "9"}})
-				}}, {"watch 9", watch("open")}}}
-			got := record(t, newStream(t, sc.ours(&stream.ClientOptions{Drop: [][]string{drop}}), &o), 20*time.Second)
-			for _, line := range got {
-				if strings.Contains(line, "DELETED") {
-					t.Errorf("%v: nothing was deleted, nor changed: %q", drop, got)
+				if tt.more == nil || len(tt.sent) > 1 {
+					words = append(words, "open")
 				}
+				w := &twin{how: tt.why, o: stream.Options{Select: isRed, IdleTimeout: 10 * time.Second,
+					Trace: &stream.Trace{}}}
+				w.RoundTripper = &script{t: t, exchanges: append([]exchange{{"list", list("5", "")},
+					{"watch 5", watch(words...)}},
+					tt.more...)}
+				if checked {
+					w.store = checkpoint.NewMemory()
+				}
+				return w
+			}, variants()[0], 29*time.Second)
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("%s (checkpoint: %v): want %s, got %.1000s", tt.why, checked, tt.want, got)
 			}
-		})
-	}
-}
-
-// TestSelectAndFrames: what was passed by was a frame all the same.
-func TestSelectAndFrames(t *testing.T) {
-	counts := map[bool][]int{}
-	for _, ours := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}, {"watch 5", watch(
-				"raw "+widgetEvent("ADDED", "h", "6", `"c":"blue"`)+widgetEvent("MODIFIED", "h", "7", `"c":"blue"`)+widgetEvent("MODIFIED", "h", "8", `"c":"blue"`), "wait 3s")}, {"watch 8", watch("open")}}}
-			c := sc.client()
-			if ours {
-				c = sc.ours(nil)
-			}
-			o := stream.Options{Select: isRed, Trace: &stream.Trace{WatchClosed: func(e stream.WatchEnd) { counts[ours] = append(counts[ours], e.Frames) }}}
-			record(t, newStream(t, c, &o), 20*time.Second)
-		})
-	}
-	if d := cmp.Diff(counts[false], counts[true]); d != "" {
-		t.Error(d)
+		}
 	}
 }
 
@@ -173,13 +101,14 @@ func TestSelectAndFrames(t *testing.T) {
 func TestSelectKeepsMeta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept []stream.Meta
-		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+
-			widgetEvent("ADDED", "a", "6", `"c":"red"`)+widgetEvent("ADDED", "b", "7", `"c":"red"`), "open")}}}
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")},
+			{"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", red)+widgetEvent("ADDED", "b", "7", red), "open")}}}
 		o := stream.Options{Select: func(m stream.Meta) bool { kept = append(kept, m); return isRed(m) }}
-		record(t, newStream(t, sc.ours(nil), &o), 20*time.Second)
+		record(t, newStream(t, variants()[0].client(t, sc, nil), &o), 20*time.Second)
 		for i, m := range kept {
 			if m.GetName() != "" {
-				t.Errorf("%d: what was kept against the rules shows %q (its Decoder is in the pool, or another watch's)", i, m.GetName())
+				t.Errorf("%d: what was kept against the rules shows %q (its Decoder is in the pool,"+
+					" or another watch's)", i, m.GetName())
 			}
 		}
 	})
@@ -188,6 +117,9 @@ func TestSelectKeepsMeta(t *testing.T) {
 // endless sends unwanted events without an end.
 func endless(known bool) answer {
 	return func(r *http.Request) (*http.Response, error) {
+		if describe(r) == "list" {
+			return list("5", "")(r)
+		}
 		pr, pw := io.Pipe()
 		go func() {
 			for n := 10; ; n++ {
@@ -195,7 +127,7 @@ func endless(known bool) answer {
 				if !known {
 					name = fmt.Sprint("h", n)
 				}
-				if _, err := io.WriteString(pw, widgetEvent("MODIFIED", name, fmt.Sprint(n), `"c":"blue"`)); err != nil {
+				if _, err := io.WriteString(pw, widgetEvent("MODIFIED", name, fmt.Sprint(n), blue)); err != nil {
 					return
 				}
 			}
@@ -204,100 +136,41 @@ func endless(known bool) answer {
 	}
 }
 
-// TestSelectInFlood: a flood of what is not wanted ends when it is to.
+// TestSelectInFlood: a flood of what is not wanted ends when it is to, also by a panic
+// in Select, which the loop passes on.
 func TestSelectInFlood(t *testing.T) {
-	for _, known := range []bool{true, false} {
-		for _, check := range []bool{false, true} {
-			for _, how := range []string{"stop", "cancel", "deadline"} {
-				var s *stream.Stream
-				o := stream.Options{Select: isRed, InitialList: stream.ListPaged}
-				if check {
-					tr, err := checkpoint.NewTracker(checkpoint.NewMemory(), &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer tr.Close()
-					o.Checkpoint = tr
-				}
-				sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", endless(known)}}}
-				s = newStream(t, sc.ours(nil), &o)
-				ctx, cancel := context.WithCancel(t.Context())
-				if how == "deadline" {
-					ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-				}
-				time.AfterFunc(100*time.Millisecond, func() {
-					switch how {
-					case "stop":
-						s.Stop()
-					case "cancel":
-						cancel()
-					}
-				})
-				for range s.Events(ctx) {
-				}
-				cancel()
-			}
-		}
-	}
-}
-
-// TestSelectThenSilence: IdleTimeout counts from the last event, wanted or not, and a
-// GAP begins there.
-func TestSelectThenSilence(t *testing.T) {
-	var raw string
-	for n := 6; n < 3000; n++ {
-		raw += widgetEvent("MODIFIED", "h", fmt.Sprint(n), `"c":"blue"`)
-	}
-	want, got := bothTell(t, stream.Options{Select: isRed, IdleTimeout: 10 * time.Second}, nil, false, func() []exchange {
-		return []exchange{{"list", list("5", "")},
-			{"watch 5", watch("raw "+raw, "wait 5s", "raw "+widgetEvent("MODIFIED", "h", "3000", `"c":"blue"`), "open")},
-			{"probe", list("3000", "")}, {"watch 3000", watch("ERROR 410 Expired")}, {"list", list("4000", "")}, {"watch 4000", watch("open")}}
-	})
-	if d := cmp.Diff(want, got); d != "" || !strings.Contains(strings.Join(got, "\n"), "GAP expired from 3000 to 4000") {
-		t.Errorf("%q %s", got, d)
-	}
-}
-
-// TestSelectPanics: the loop passes it on, and leaves nothing behind.
-func TestSelectPanics(t *testing.T) {
-	for _, o := range []stream.Options{{}, {Namespaces: []string{"default", "two"}}} {
-		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if p := recover(); p != "mine" {
-					t.Errorf("the loop panicked with %v", p)
-				}
-			}()
-			sc := &script{t: t, exchanges: []exchange{{"", func(r *http.Request) (*http.Response, error) {
-				if describe(r) == "list" {
-					return list("5", "")(r)
-				}
-				return endless(true)(r)
-			}}}}
-			o.InitialList = stream.ListPaged
-			o.Select = func(m stream.Meta) bool {
-				if m.GetResourceVersion() == "1000" {
+	for n := range 16 {
+		known, checked, several, how := n&1 > 0, n&2 > 0, n&4 > 0, []string{"stop", "panic"}[n>>3]
+		var asked atomic.Int64
+		var s *stream.Stream
+		o := stream.Options{InitialList: stream.ListPaged, Select: func(m stream.Meta) bool {
+			if asked.Add(1) == 1000 {
+				if how == "panic" {
 					panic("mine")
 				}
-				return false
+				go s.Stop()
 			}
-			for range newStream(t, sc.ours(nil), &o).Events(t.Context()) {
+			return false
+		}}
+		if several {
+			o.Namespaces = []string{"default", "two"}
+		}
+		if checked {
+			cluster := checkpoint.Cluster{UID: "test"}
+			tr, err := checkpoint.NewTracker(checkpoint.NewMemory(), &checkpoint.Options{Cluster: cluster})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			o.Checkpoint = tr
+		}
+		s = newStream(t, variants()[0].client(t, &script{t: t, exchanges: []exchange{{"", endless(known)}}}, nil), &o)
+		panicked := recoverFrom(func() {
+			for range s.Events(t.Context()) {
 			}
 		})
-	}
-}
-
-// TestSelectAndOddOrder: a server whose objects seldom have managedFields, and not
-// at the end of their metadata.
-func TestSelectAndOddOrder(t *testing.T) {
-	want, got := bothTell(t, stream.Options{Select: isRed}, nil, false, func() []exchange {
-		var raw string
-		for n := 6; n < 46; n++ {
-			raw += widgetEvent("MODIFIED", "a", fmt.Sprint(n), `"c":"red"`)
+		if (panicked == "mine") != (how == "panic") {
+			t.Errorf("%s: the loop panicked with %v", how, panicked)
 		}
-		raw += `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"default","uid":"6f7b6c1e-0000-4000-8000-000000000061","resourceVersion":"46","managedFields":[{"manager":"m"}],"labels":{"c":"red"}}}}` + "\n"
-		return []exchange{{"list", list("5", "")}, {"watch 5", watch("raw "+raw, "open")}}
-	})
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
 	}
 }

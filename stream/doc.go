@@ -54,10 +54,12 @@
 //	}
 //	err = tracker.Close()
 //
-// A new object is written to the Store before it is told, so that its end is told
-// even if nobody had the time to ack it. So ADDED waits for a commit: those of a page
-// for one, and those that a watch has sent meanwhile (up to 100) for one. An inferred
-// DELETED may be of an object that was only about to be told. See
+// A new object gets an entry in the Store before it is delivered, so that its end is
+// reported even if nobody had the time to ack it. So ADDED waits for a commit: those of
+// a page for one, and those that a watch has sent meanwhile (up to 100) for one. The
+// entry has no resourceVersion until the object is acked: the next run delivers the
+// object as ADDED if it exists, and else an inferred DELETED without a resourceVersion,
+// which may be of an object that was never delivered. See
 // checkpoint.Options.NoWriteAhead, and what it costs.
 //
 // # What is not promised
@@ -82,9 +84,10 @@
 //
 // # Many of them
 //
-// Package mux merges Streams into one sequence, and follows what is served: Range
-// is what it asks of them (where to begin, how many snapshots at a time), and
-// Scope makes a Stream go on in other namespaces than before.
+// Package mux merges Streams into one sequence, and follows what is served. Range
+// is what it asks of them: where to begin, how many snapshots at a time, and which
+// namespaces to watch while those change. Between the cluster and namespaces a range
+// goes on from the index alone: GAP (GapScope), the differences, SYNCED.
 //
 // # Clients
 //

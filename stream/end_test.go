@@ -104,34 +104,6 @@ func failingPages(n int, d time.Duration) []exchange {
 	return append(all, exchange{"watch 5", watch("open")})
 }
 
-func TestErrorsAreOfAKind(t *testing.T) {
-	kinds := map[string]error{
-		"unauthorized": stream.ErrUnauthorized, "forbidden": stream.ErrForbidden, "gone": stream.ErrGone, "expired": stream.ErrExpired,
-	}
-	tests := []struct {
-		answer answer
-		kind   string
-		why    string
-	}{
-		{status(401, metav1.StatusReasonUnauthorized), "unauthorized", "a wrong token"},
-		{status(403, metav1.StatusReasonForbidden), "forbidden", "no right to it"},
-		{status(404, metav1.StatusReasonNotFound), "gone", "no such resource"},
-		{status(422, metav1.StatusReasonInvalid), "", "none of these"},
-	}
-	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", tt.answer}}}).client(), nil)
-			for _, err := range s.Events(anHour(t)) {
-				for kind, target := range kinds {
-					if errors.Is(err, target) != (kind == tt.kind) {
-						t.Errorf("%s: errors.Is(%v, %v) = %v", tt.why, err, target, kind != tt.kind)
-					}
-				}
-			}
-		})
-	}
-}
-
 func sequence(err error, events ...stream.Event) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		for _, ev := range events {
@@ -168,18 +140,6 @@ func TestUntil(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q, %v", tt.why, got.ResourceVersion, err, tt.want, tt.err)
 		}
 	}
-}
-
-func TestUntilEndsTheWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}}}
-		s := newStream(t, sc.client(), nil)
-		ev, err := stream.Until(s.Events(anHour(t)), func(ev stream.Event) (bool, error) { return ev.Type == stream.Modified, nil })
-		if err != nil || text(ev) != "MODIFIED a@6" {
-			t.Errorf("got %v, %v", ev, err)
-		}
-		// The bubble fails if a goroutine is left.
-	})
 }
 
 func TestAcked(t *testing.T) {

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"errors"
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -50,7 +52,8 @@ type Event struct {
 	// told by an event of the server: what differs in a snapshot after a GAP, or the
 	// end of an object that another one of the same name has replaced. The Object
 	// of an inferred DELETED holds only apiVersion, kind, and of its metadata
-	// namespace, name, uid and the last resourceVersion that was known.
+	// namespace, name, uid and the last resourceVersion that was known (with a
+	// checkpoint none, if no event of the object was acked).
 	Inferred bool
 	// Gap is nil but for GAP.
 	Gap *GapDetails
@@ -102,9 +105,61 @@ const (
 	// GapRestarted: with IndexNone, a snapshot broke off and began again, and what
 	// of it was told before is not known.
 	GapRestarted GapReason = "restarted"
+	// GapScope: the resource was watched in other namespaces, or across the cluster,
+	// before (mux.Follow, where rights change). What is different follows; the states in
+	// between are lost.
+	GapScope GapReason = "scope"
 )
 
 // Ack says that the event has been handled. It may be called in any order, from
 // any goroutine, and more than once: events of all types are to be acked. Without
 // Options.Checkpoint it does nothing.
 func (e Event) Ack() { e.Mark.Ack() }
+
+// ErrUnmet is returned by Until when the sequence ended, without an error,
+// before the condition held.
+var ErrUnmet = errors.New("the sequence ended before the condition held")
+
+// Until ranges over seq until cond returns true, and returns the event for which
+// it did. An error of cond or of seq ends it. The sequence begins with what
+// exists, so there is no need to look first; and at SYNCED cond knows that what
+// it has not seen does not exist:
+//
+//	// until the object is deleted, or was not there in the first place
+//	found := false
+//	_, err := stream.Until(s.Events(ctx), func(ev stream.Event) (bool, error) {
+//		switch ev.Type {
+//		case stream.Added, stream.Modified:
+//			found = true
+//		case stream.Deleted:
+//			found = false
+//			return true, nil
+//		}
+//		return ev.Type == stream.Synced && !found, nil
+//	})
+func Until(seq iter.Seq2[Event, error], cond func(Event) (bool, error)) (Event, error) {
+	for ev, err := range seq {
+		if err != nil {
+			return Event{}, err
+		}
+		if met, err := cond(ev); met || err != nil {
+			return ev, err
+		}
+	}
+	return Event{}, ErrUnmet
+}
+
+// Acked calls Ack on each event once the loop body is done with it: not if the
+// body leaves the loop with it, by break, return or panic.
+func Acked(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for ev, err := range seq {
+			if !yield(ev, err) {
+				return
+			}
+			if err == nil {
+				ev.Ack()
+			}
+		}
+	}
+}

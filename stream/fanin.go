@@ -1,114 +1,93 @@
 package stream
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // fanIn merges the lanes of several namespaces into the ranging goroutine. Each
-// lane has a goroutine; what it changes and tells it does in its turn, which the
-// ranging goroutine gives to one at a time and sees to its end.
+// lane has a goroutine; what it changes and delivers it does in its turn, which the
+// ranging goroutine gives to one at a time and sees to its end. So all the fields are
+// of that goroutine.
 type fanIn struct {
-	emit  func(Event) error
-	first bool // the first lane that ends is the end
-	turns chan turn
-	ends  chan *laneEnd
+	*segment
+	members map[string]*member // by namespace, those that are not watched any more too
+	running sync.WaitGroup
+	turns   chan turn
+	ends    chan *member
+	over    bool // AtFirstClose: one has ended
+	due     bool // the SYNCED of one has been held back for the others
 }
 
-// turn is a lane's, from when it is accepted until over is closed.
+// member is a namespace.
+type member struct {
+	lane   *lane
+	cancel context.CancelCauseFunc
+	state  memberState
+	synced bool
+	err    error // that its goroutine ended with
+	panics any
+}
+
+type memberState int
+
+const (
+	watched memberState = iota
+	leaving             // no longer wanted, and its goroutine has not ended yet
+	parked              // no longer watched
+	ended               // as the options say
+)
+
+// turn is a member's, from when it is accepted until over is closed.
 type turn struct {
-	lane    int
+	member  *member
 	events  chan Event
 	results chan error // of each event
 	over    chan struct{}
 }
 
-type laneEnd struct {
-	err      error
-	panicked any
-}
-
-func (s *Stream) newFanIn(emit func(Event) error) (fanIn, []*lane) {
-	f := fanIn{emit: emit, first: s.options.End == AtFirstClose, turns: make(chan turn), ends: make(chan *laneEnd)}
-	var lanes []*lane
-	for i, n := range s.options.Namespaces {
-		events, results := make(chan Event), make(chan error)
-		l := s.newLane(n, func(ev Event) error {
-			events <- ev // merge listens until the turn is over
-			return <-results
-		})
-		l.turn = func(ctx context.Context, tell func() error) error {
-			t := turn{lane: i, events: events, results: results, over: make(chan struct{})}
-			select {
-			case f.turns <- t:
-				defer close(t.over)
-				return tell()
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		lanes = append(lanes, l)
-	}
-	return f, lanes
-}
-
 // loop runs all lanes until all have ended, or one with an error, and returns
 // that. What a lane panics with (a Select does) it panics with.
-func (f fanIn) loop(ctx context.Context, lanes []*lane, from Start) error {
+func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	ends := make([]laneEnd, len(lanes))
-	var running sync.WaitGroup
 	defer func() {
 		cancel(errLeft) // if not the caller's ctx, it is the loop that ends them
-		running.Wait()
-		for _, end := range ends { // also of those that nobody listened to any more
-			if end.panicked != nil {
-				panic(end.panicked)
+		f.running.Wait()
+		for _, m := range f.members { // also of those that nobody listened to any more
+			if m.panics != nil {
+				panic(m.panics)
 			}
 		}
 	}()
-	objects := map[string][]checkpoint.Object{}
-	for _, o := range from.position.Objects {
-		objects[o.Namespace] = append(objects[o.Namespace], o)
+	for _, n := range namespaces {
+		f.start(ctx, n)
 	}
-	for i, l := range lanes {
-		from := from
-		from.position.Objects = objects[l.namespace]
-		running.Go(func() {
-			ends[i].panicked = "the goroutine of a lane was ended"
-			defer func() {
-				if p := recover(); p != nil {
-					ends[i].panicked = p
-				}
-				select {
-				case f.ends <- &ends[i]:
-				case <-ctx.Done():
-				}
-			}()
-			ends[i] = laneEnd{err: l.loop(ctx, from)}
-		})
+	if f.from.kind != startFrom {
+		f.from = Snapshot() // for namespaces that come later
 	}
-	return f.merge(ctx, len(lanes))
-}
-
-func (f fanIn) merge(ctx context.Context, n int) error {
-	all := barrier{synced: make([]bool, n), missing: n}
-	over := false
-	for ended := 0; ended < n; {
+	for !f.isOver() {
 		select {
 		case t := <-f.turns:
-			err := f.serve(t, &all)
-			if err != nil || over && all.missing == 0 {
+			if err := f.serve(t); err != nil {
 				return err
 			}
-		case end := <-f.ends:
-			over = over || f.first // but the snapshots are told to their end
-			if end.err != nil || end.panicked != nil || over && all.missing == 0 {
-				return end.err // loop panics, where that is due
+		case m := <-f.ends:
+			if err := f.end(ctx, m); err != nil {
+				return err
 			}
-			ended++
+		case <-f.namespaces.changes():
+			f.change(ctx)
+			if err := f.sync(); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -116,12 +95,108 @@ func (f fanIn) merge(ctx context.Context, n int) error {
 	return nil
 }
 
-// serve emits what a lane tells in its turn.
-func (f fanIn) serve(t turn, all *barrier) (err error) {
+// isOver says whether nothing more is to come: every member has ended, or with
+// AtFirstClose one has, and the snapshots of the others have been delivered.
+func (f *fanIn) isOver() bool {
+	if f.over && f.isSynced() {
+		return true
+	}
+	for _, m := range f.members {
+		if m.state == watched || m.state == leaving {
+			return false
+		}
+	}
+	return f.namespaces == nil || f.options.End != Never
+}
+
+// isSynced says whether everything that is watched is.
+func (f *fanIn) isSynced() bool {
+	for _, m := range f.members {
+		if m.state == watched && !m.synced {
+			return false
+		}
+	}
+	return true
+}
+
+// start watches a namespace, from where it was when it was watched last.
+func (f *fanIn) start(ctx context.Context, namespace string) {
+	m := f.members[namespace]
+	if m == nil {
+		m = &member{}
+		f.members[namespace] = m
+	}
+	events, results := make(chan Event), make(chan error)
+	l := f.newLane(namespace, func(ev Event) error {
+		events <- ev // serve listens until the turn is over
+		return <-results
+	})
+	l.turn = func(ctx context.Context, deliver func() error) error {
+		t := turn{member: m, events: events, results: results, over: make(chan struct{})}
+		select {
+		case f.turns <- t:
+			defer close(t.over)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return deliver()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	from := f.startOf(l, m.lane)
+	all := ctx
+	ctx, m.cancel = context.WithCancelCause(ctx)
+	m.lane, m.state, m.synced, m.err = l, watched, false, nil
+	f.publish()
+	f.running.Go(func() {
+		m.panics = "the goroutine of a lane was ended"
+		defer func() {
+			if p := recover(); p != nil {
+				m.panics = p
+			}
+			select {
+			case f.ends <- m:
+			case <-all.Done():
+			}
+		}()
+		m.err = l.loop(ctx, from)
+		m.panics = nil
+	})
+}
+
+// startOf is where a lane begins: where the last one of its namespace was, or if
+// there was none where the range does.
+func (f *fanIn) startOf(l, last *lane) Start {
+	if last != nil {
+		p := checkpoint.Position{ResourceVersions: map[string]string{}}
+		rv, partial := last.report.point()
+		if rv != "" {
+			p.ResourceVersions[l.namespace] = rv
+		}
+		if l.index != nil {
+			p.Partial = partial
+			l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
+		}
+		return From(p)
+	}
+	from := f.from
+	if from.kind == startFrom {
+		f.mu.Lock()
+		p := f.unseen.take(l.namespace)
+		f.mu.Unlock()
+		p.Partial, p.Rewound, p.Unclean = from.position.Partial, from.position.Rewound, from.position.Unclean
+		from.position = p
+	}
+	return from
+}
+
+// serve emits what a lane delivers in its turn.
+func (f *fanIn) serve(t turn) (err error) {
 	for {
 		select {
 		case ev := <-t.events:
-			if all.passes(t.lane, &ev) {
+			if f.passes(t.member, &ev) {
 				err = f.handle(ev, t)
 			} else {
 				ev.Ack() // nobody will see it
@@ -133,37 +208,172 @@ func (f fanIn) serve(t turn, all *barrier) (err error) {
 	}
 }
 
-// handle emits ev and tells its lane, also if the loop body panics: the lane must
+// handle emits ev and lets its lane know, also if the loop body panics: the lane must
 // not wait for ever.
-func (f fanIn) handle(ev Event, t turn) (err error) {
+func (f *fanIn) handle(ev Event, t turn) (err error) {
 	err = errLeft
 	defer func() { t.results <- err }()
 	err = f.emit(ev)
 	return err
 }
 
-// barrier makes the SYNCED of all lanes one.
-type barrier struct {
-	synced  []bool
-	missing int
-}
-
-// passes says whether ev is to be told.
-func (b *barrier) passes(lane int, ev *Event) bool {
+// passes says whether ev is delivered. The SYNCED of all is one.
+func (f *fanIn) passes(m *member, ev *Event) bool {
 	switch ev.Type {
 	case Gap:
-		if b.synced[lane] {
-			b.synced[lane] = false
-			b.missing++
-		}
+		m.synced = false
 	case Synced:
-		if !b.synced[lane] {
-			b.synced[lane] = true
-			b.missing--
+		m.synced = true
+		if len(f.members) > 1 { // it is for all of them, whose snapshots have versions of their own
+			ev.Namespace, ev.ResourceVersion = "", ""
 		}
-		// It is for all of them, whose snapshots have versions of their own.
-		ev.Namespace, ev.ResourceVersion = "", ""
-		return b.missing == 0
+		f.due = !f.isSynced()
+		return !f.due
 	}
 	return true
+}
+
+// sync delivers the SYNCED that was held back for namespaces that are no longer
+// watched.
+func (f *fanIn) sync() error {
+	if !f.due || !f.isSynced() {
+		return nil
+	}
+	f.due = false
+	return f.emit(Event{Type: Synced, Resource: f.resource})
+}
+
+// end notes that the goroutine of a member has ended. An error ends the range.
+func (f *fanIn) end(ctx context.Context, m *member) error {
+	was := m.state
+	m.state = parked
+	namespace := m.lane.namespace
+	var refused *RequestError
+	switch {
+	case m.panics != nil:
+		return errLeft // loop panics
+	case was == leaving:
+		if slices.Contains(f.namespaces.get(), namespace) {
+			f.start(ctx, namespace)
+		}
+	case f.namespaces != nil && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
+		f.publish()
+		f.namespaces.refused(namespace, m.err)
+	case m.err != nil:
+		return m.err
+	default:
+		m.state = ended
+		f.over = f.over || f.options.End == AtFirstClose
+	}
+	f.publish()
+	return f.sync()
+}
+
+// change watches what is to be watched now.
+func (f *fanIn) change(ctx context.Context) {
+	wanted := f.namespaces.get()
+	for n, m := range f.members {
+		if m.state == watched && !slices.Contains(wanted, n) {
+			m.state = leaving
+			m.cancel(errLeft)
+		}
+	}
+	for _, n := range wanted {
+		if m := f.members[n]; m == nil || m.state == parked {
+			f.start(ctx, n)
+		}
+	}
+	f.publish()
+}
+
+// publish lets Status and Position see the lanes.
+func (f *fanIn) publish() {
+	var lanes, rest []*lane
+	for _, m := range f.members {
+		switch {
+		case m.lane == nil:
+		case m.state == parked:
+			rest = append(rest, m.lane)
+		default:
+			lanes = append(lanes, m.lane)
+		}
+	}
+	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.namespace, b.namespace) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lanes, f.parked = lanes, rest
+}
+
+// Namespaces are those that a range watches, and may change while it runs: a
+// namespace that is added is listed, compared with what is known of it, and watched;
+// one that is removed is no longer watched, and what is known of its objects is kept
+// until it is added again. The others' watches are not touched. Package mux uses it
+// for who may not watch the whole cluster.
+type Namespaces struct {
+	refused func(namespace string, err error)
+	changed chan struct{} // of capacity one
+
+	mu    sync.Mutex
+	names []string
+}
+
+// NewNamespaces returns a set of names. No names stand for the whole cluster, which a
+// later Set can't change. The server may refuse a namespace before it has been
+// listed: then refused is called, and the namespace counts as removed until it is Set
+// again.
+func NewNamespaces(names []string, refused func(namespace string, err error)) *Namespaces {
+	return &Namespaces{refused: refused, changed: make(chan struct{}, 1), names: slices.Clone(names)}
+}
+
+// Set replaces the names.
+func (n *Namespaces) Set(names []string) {
+	n.mu.Lock()
+	n.names = slices.Clone(names)
+	n.mu.Unlock()
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (n *Namespaces) get() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.names
+}
+
+// changes has one when there is something to get. It may be called on nil.
+func (n *Namespaces) changes() <-chan struct{} {
+	if n == nil {
+		return nil
+	}
+	return n.changed
+}
+
+// unseen is what a range knows of namespaces that it has not watched.
+type unseen struct {
+	versions map[string]string
+	objects  map[string][]checkpoint.Object
+}
+
+func newUnseen(p checkpoint.Position) unseen {
+	u := unseen{maps.Clone(p.ResourceVersions), map[string][]checkpoint.Object{}}
+	for _, o := range p.Objects {
+		u.objects[o.Namespace] = append(u.objects[o.Namespace], o)
+	}
+	return u
+}
+
+// take removes and returns the part of a namespace. The version of the cluster is in
+// it if it has none of its own: it can't go on there, but is no older.
+func (u *unseen) take(namespace string) checkpoint.Position {
+	p := checkpoint.Position{ResourceVersions: map[string]string{}, Objects: u.objects[namespace]}
+	if rv, ok := u.versions[namespace]; ok {
+		p.ResourceVersions[namespace] = rv
+	} else if rv, ok := u.versions[""]; ok {
+		p.ResourceVersions[""] = rv
+	}
+	delete(u.versions, namespace)
+	delete(u.objects, namespace)
+	return p
 }

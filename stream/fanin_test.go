@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,34 +176,6 @@ func TestSeveralNamespacesPanic(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestSeveralNamespacesWait(t *testing.T) {
-	// While the loop body runs, no other lane gets past its event.
-	synctest.Test(t, func(t *testing.T) {
-		n := namespaces{}
-		for _, ns := range []string{"one", "two"} {
-			n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2", "b@3", "c@4")}, {"watch 5", watch("open")}}}
-		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}})
-		var mu sync.Mutex
-		events := 0
-		for range s.Events(anHour(t)) {
-			if !mu.TryLock() {
-				t.Fatal("two loop bodies at once")
-			}
-			time.Sleep(time.Second)
-			objects := s.Status().Objects
-			events++
-			if objects > events {
-				t.Errorf("%d objects are known after %d events: a lane went on by itself", objects, events)
-			}
-			mu.Unlock()
-			if events == 6 {
-				break
-			}
-		}
-	})
 }
 
 func TestSeveralNamespacesPanicTooLate(t *testing.T) {

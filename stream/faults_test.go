@@ -197,7 +197,7 @@ func watchOn(t *testing.T, srv *streamtest.Server, client dynamic.Interface, o s
 	rec := streamtest.Record(s.Events(ctx), nil)
 	doing.Wait()
 	rec.Statuses = statuses
-	h := srv.History(widgets(), streamtest.Scope{})
+	h := srv.History(widgets(), nil)
 	check := &streamtest.CheckOptions{Settled: errors.Is(rec.Err, errTimeUp)}
 	if err := errors.Join(
 		streamtest.Check(h, rec.Events, check),
@@ -234,7 +234,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 					if idle == 0 {
 						limit = 90 * time.Second
 					}
-					if err := streamtest.CheckTimely(srv.History(widgets(), streamtest.Scope{}), rec, limit, nil); err != nil {
+					if err := streamtest.CheckTimely(srv.History(widgets(), nil), rec, limit, nil); err != nil {
 						t.Error(err)
 					}
 				})

@@ -14,8 +14,11 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// index remembers which objects were told and in what version, so that a
-// snapshot can be told as differences. It does not keep the objects.
+// index remembers which objects were delivered and in what version, so that a
+// snapshot can be reported as differences. It does not keep the objects. There is one
+// entry for each uid. An entry without a version is pending: an earlier run may have
+// delivered the object, and nobody acked it. A watch goes on from before that, so what
+// it sends of a pending object means nothing until the ADDED that was delivered.
 //
 // Its iterators look and change when they are ranged over, not when they are
 // made, and step by step, each step right before what it means is yielded: if the
@@ -23,34 +26,31 @@ import (
 // over also for what they yield nothing of. One goroutine may change an index;
 // any may ask for len and all meanwhile.
 type index struct {
-	mu      sync.Mutex // never held while yielding
-	table   table
-	ghosts  ghosts
-	doubts  doubts
-	listing bool                    // a list was begun, and has not ended
-	noted   func(checkpoint.Change) // is told of what changes, if anybody is
-}
-
-// known is what the index knows of an object.
-type known struct {
-	identity
-	hidden bool // it exists, but was not told: Options.Select does not want it
+	mu    sync.Mutex // never held while yielding
+	table table
+	noted func(checkpoint.Change) // receives what changes; nil if nobody does
 }
 
 // identity says which object, in which version.
 type identity struct {
 	types.NamespacedName
 	uid     types.UID // empty on client-go's fakes
-	version string
+	version string    // empty for a pending entry
 }
 
-// change is what an object means to somebody who knows what was told.
+func (i identity) pending() bool { return i.version == "" }
+
+func (i identity) object() checkpoint.Object {
+	return checkpoint.Object{Namespace: i.Namespace, Name: i.Name, UID: i.uid, ResourceVersion: i.version}
+}
+
+// change is what an object means to somebody who knows what was delivered.
 type change struct {
 	kind Type
 	gone *identity // set for a DELETED that has no object of its own
-	left *identity // set for a DELETED of one that exists, and is no longer wanted
-	// unsure: an ADDED or DELETED of a ghost, that the receiver may know, or not.
-	unsure bool
+	left *identity // set for a DELETED of one that exists, and is no longer selected
+	// maybe: an ADDED of a pending entry, which the receiver may know.
+	maybe bool
 }
 
 func newIndex() *index { return &index{table: newTable()} }
@@ -61,26 +61,29 @@ func (x *index) len() int {
 	return x.table.len()
 }
 
-func (x *index) get(name types.NamespacedName) (known, bool) {
+// get returns the entry of an object. Where either has no uid the name decides.
+func (x *index) get(o identity) (was identity, stale, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.table.get(name)
+	return x.table.get(o.NamespacedName, o.uid)
 }
 
-// getLike is get for an object that probably has this uid, which then need not be
-// made anew.
-func (x *index) getLike(name types.NamespacedName, uid types.UID) (known, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.table.getLike(name, uid)
-}
-
-func (x *index) has(name types.NamespacedName) bool {
-	_, ok := x.get(name)
+func (x *index) has(o identity) bool {
+	_, _, ok := x.get(o)
 	return ok
 }
 
-// saw says whether the list that was begun last has had an object.
+// hasBytes says whether any object of a name is known. A nil index knows nothing.
+func (x *index) hasBytes(namespace, name []byte) bool {
+	if x == nil {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.table.hasBytes(namespace, name)
+}
+
+// saw says whether the list that was begun last has had an object of that name.
 func (x *index) saw(name types.NamespacedName) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,44 +91,39 @@ func (x *index) saw(name types.NamespacedName) bool {
 }
 
 // enter makes an object known, and seen.
-func (x *index) enter(k known) {
+func (x *index) enter(i identity) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.table.set(k, true)
+	x.table.set(i, true)
 }
 
-func (x *index) forget(name types.NamespacedName) {
+func (x *index) forget(i identity) {
 	x.mu.Lock()
-	was, _ := x.table.get(name)
-	x.table.delete(name)
+	x.table.delete(i.NamespacedName, i.uid)
 	x.mu.Unlock()
-	x.note(checkpoint.Change{Gone: true, Object: checkpoint.Object{Namespace: name.Namespace, Name: name.Name, UID: was.uid}})
-}
-
-func (x *index) note(c checkpoint.Change) {
 	if x.noted != nil {
-		x.noted(c)
+		x.noted(checkpoint.Change{Object: i.object(), Gone: true})
 	}
 }
 
 // all yields what is known at the time when it is ranged over, in any order.
-func (x *index) all() iter.Seq[known] {
-	return func(yield func(known) bool) {
-		for _, k := range x.collect(func(bool) bool { return true }) {
-			if !yield(k) {
+func (x *index) all() iter.Seq[identity] {
+	return func(yield func(identity) bool) {
+		for _, i := range x.collect(func(bool) bool { return true }) {
+			if !yield(i) {
 				return
 			}
 		}
 	}
 }
 
-func (x *index) collect(want func(seen bool) bool) []known {
+func (x *index) collect(want func(seen bool) bool) []identity {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var found []known
-	for k, seen := range x.table.all() {
+	var found []identity
+	for i, seen := range x.table.all() {
 		if want(seen) {
-			found = append(found, k)
+			found = append(found, i)
 		}
 	}
 	return found
@@ -135,131 +133,135 @@ func (x *index) collect(want func(seen bool) bool) []known {
 func (x *index) beginList() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.listing = true
 	x.table.unsee()
 }
 
-// see makes an object seen by the list that was begun, if it is known.
-func (x *index) see(name types.NamespacedName) {
-	if k, ok := x.get(name); ok {
-		x.enter(k)
-	}
+// distrust is for a server that has gone back in time: it may use a version again,
+// for something else. The next list that is read to its end reports everything.
+func (x *index) distrust() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.table.distrust()
 }
 
-// endList removes what the list did not have, in the order of names, but for the
-// namespaces that are spared, of which it says nothing.
-func (x *index) endList(spared func(namespace string) bool) iter.Seq[change] {
+// endList removes what the list did not have, in the order of names.
+func (x *index) endList() iter.Seq[change] {
 	return func(yield func(change) bool) {
 		gone := x.collect(func(seen bool) bool { return !seen })
-		if spared != nil {
-			gone = slices.DeleteFunc(gone, func(k known) bool { return spared(k.Namespace) })
-		}
-		slices.SortFunc(gone, func(a, b known) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		slices.SortFunc(gone, func(a, b identity) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.uid, b.uid))
 		})
 		for i := range gone {
-			x.forget(gone[i].NamespacedName)
-			if !gone[i].hidden {
-				x.forgo(gone[i].identity)
-			}
-			if !gone[i].hidden && !yield(change{kind: Deleted, gone: &gone[i].identity}) {
+			x.forget(gone[i])
+			if !yield(change{kind: Deleted, gone: &gone[i]}) {
 				return
 			}
 		}
-		x.listing, x.doubts = false, nil
-		x.buryAll(spared)(yield)
 	}
 }
+
+// evidence is what a list or a watch says of an object.
+type evidence int
+
+const (
+	listed   evidence = iota // it exists now
+	happened                 // it has changed
+	replayed                 // it had changed, which may have been delivered
+)
 
 // put enters an object that exists and yields what that changes.
-func (x *index) put(o object, selected bool) iter.Seq[change] {
+func (x *index) put(o object, selected bool, from evidence) iter.Seq[change] {
 	return func(yield func(change) bool) {
-		now := known{o.identity, !selected}
-		was, ok := x.getLike(now.NamespacedName, now.uid)
-		if ok && differ(was.uid, now.uid) {
-			x.forget(was.NamespacedName)
-			if !was.hidden && !yield(change{kind: Deleted, gone: &was.identity}) {
-				return
-			}
-			ok = false
+		now := o.identity
+		was, stale, ok := x.get(now)
+		if ok && from != listed && !was.pending() && notAfter(now.version, was.version) {
+			return // delivered before, or acked ahead of what the watch goes on from
 		}
-		if ok && now.uid == "" {
-			now.uid = was.uid
+		if from == replayed && !ok {
+			return // whether its end has been delivered can't be known
 		}
-		x.enter(now)
-		doubted := x.confirm(now.NamespacedName)
-		if !ok || was != now || doubted {
-			x.note(checkpoint.Change{Object: now.object()})
-		}
-		ghost := x.lay(now.NamespacedName, now.uid, now.version)
-		switch told := ok && !was.hidden; {
-		case !told && !selected && ghost != nil:
-			yield(change{kind: Deleted, left: ghost, unsure: true})
-		case !told && selected:
-			yield(change{kind: Added, unsure: ghost != nil})
-		case told && !selected:
-			yield(change{kind: Deleted, left: &was.identity})
-		case told && (was.version != now.version || doubted || ghost != nil && ghost.version != now.version):
-			yield(change{kind: Modified})
-		}
-	}
-}
-
-// putOld enters an object from an event that may be a replay: only what is newer
-// than the version that is known is news. Of an object that is not known it can't
-// be told whether its end has been told.
-func (x *index) putOld(o object, selected bool) iter.Seq[change] {
-	return func(yield func(change) bool) {
-		if was, ok := x.get(o.name()); ok && was.uid == o.uid && !notAfter(o.version, was.version) {
-			x.put(o, selected)(yield)
-		}
-	}
-}
-
-// remove takes out an object that the server says is gone.
-func (x *index) remove(o object) iter.Seq[change] {
-	return func(yield func(change) bool) {
-		was, ok := x.get(o.name())
-		c := change{kind: Deleted}
-		told := ok && !was.hidden && was.uid == o.uid
-		if x.lay(o.name(), o.uid, o.version) != nil && !told && !yield(change{kind: Deleted, unsure: true}) {
+		if (!ok || was.pending() || from == listed) && !x.replace(now, from, yield) {
 			return
 		}
-		if !ok {
-			return // it has not been told of, or its end has
-		}
-		if differ(was.uid, o.uid) {
-			// If it is a later one of that name that has come and gone, then this one is
-			// gone as well. Where versions can't be compared it may be the replay of an
-			// earlier one's end, and a deletion must not be invented.
-			if !notAfter(was.version, o.version) {
-				return
+		switch {
+		case !selected && (!ok || was.pending() && from != listed):
+		case !selected:
+			x.forget(was)
+			yield(change{kind: Deleted, left: &was})
+		default:
+			now.uid = cmp.Or(now.uid, was.uid)
+			x.renew(was, now, ok, stale)
+			switch {
+			case !ok || was.pending():
+				yield(change{kind: Added, maybe: ok})
+			case stale || was.version != now.version:
+				yield(change{kind: Modified})
 			}
-			c.gone = &was.identity
-		}
-		x.forget(was.NamespacedName)
-		if !was.hidden {
-			yield(c)
 		}
 	}
 }
 
-// removeOld takes out an object from an event that may be a replay: one of an
-// earlier version than is known is. (Servers exist whose last event of an object
-// bears the version of the one before.)
-func (x *index) removeOld(o object) iter.Seq[change] {
+// renew enters what is new of an object, which was known before or not.
+func (x *index) renew(was, now identity, known, stale bool) {
+	if known && was.uid != now.uid {
+		x.forget(was)
+	}
+	x.enter(now)
+	if x.noted != nil && (!known || stale || was != now) {
+		x.noted(checkpoint.Change{Object: now.object()})
+	}
+}
+
+// replace removes other objects of the same name, whose end nobody has reported: all
+// of them where a list has this one, and those that a watch had passed. A pending one
+// is newer than where the watch goes on from, which will report its end.
+func (x *index) replace(now identity, from evidence, yield func(change) bool) bool {
+	return x.endOthers(now, func(other identity) bool {
+		return from == listed || !other.pending() && !notAfter(now.version, other.version)
+	}, yield)
+}
+
+// endOthers removes objects of a name that have another uid, and have ended.
+func (x *index) endOthers(of identity, ended func(other identity) bool, yield func(change) bool) bool {
+	x.mu.Lock()
+	others := x.table.others(of.NamespacedName, of.uid)
+	x.mu.Unlock()
+	for i := range others {
+		if !ended(others[i]) {
+			continue
+		}
+		x.forget(others[i])
+		if !yield(change{kind: Deleted, gone: &others[i]}) {
+			return false
+		}
+	}
+	return true
+}
+
+// remove takes out an object that the server says is gone. An event that is older
+// than what is known is a replay. (Servers exist whose last event of an object bears
+// the version of the one before.)
+func (x *index) remove(o object, from evidence) iter.Seq[change] {
 	return func(yield func(change) bool) {
-		if was, ok := x.get(o.name()); ok && was.uid == o.uid && notAfter(was.version, o.version) {
-			x.remove(o)(yield)
+		was, _, ok := x.get(o.identity)
+		switch {
+		case ok && was.pending(), ok && before(o.version, was.version):
+		case ok && from == replayed && !notAfter(was.version, o.version):
+		case ok:
+			x.forget(was)
+			yield(change{kind: Deleted})
+		case from == happened:
+			// Objects of the name of one that has come and gone after them. Where versions
+			// can't be compared it may be the replay of an earlier one's end, and a
+			// deletion must not be invented.
+			x.endOthers(o.identity, func(other identity) bool {
+				return !other.pending() && notAfter(other.version, o.version)
+			}, yield)
 		}
 	}
 }
 
-// differ says whether the uids are those of two objects. What does not say who it
-// is is no proof of another one.
-func differ(a, b types.UID) bool { return a != "" && b != "" && a != b }
-
-// unstructured is what can be said of the object of a deletion that nobody told.
+// unstructured is what can be said of the object of a deletion that was inferred.
 func (i *identity) unstructured(r gvr.Resource) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(r.GroupVersionKind())

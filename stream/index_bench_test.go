@@ -13,7 +13,7 @@ func BenchmarkIndexMemory(b *testing.B) {
 		before := liveHeap()
 		x := newIndex()
 		for i := range benchmarked {
-			x.enter(usualKnown(i))
+			x.enter(usual(i))
 		}
 		b.ReportMetric(float64(liveHeap()-before)/benchmarked, "B/object")
 		runtime.KeepAlive(x)
@@ -33,34 +33,34 @@ func BenchmarkIndexPut(b *testing.B) {
 	x := newIndex()
 	var is, changed, others []object
 	for i := range benchmarked {
-		x.enter(usualKnown(i))
-		k := usualKnown(i)
+		x.enter(usual(i))
+		k := usual(i)
 		is = append(is, objectOf(k))
 		k.version = "1" + k.version
 		changed = append(changed, objectOf(k))
-		others = append(others, objectOf(usualKnown(i+benchmarked)))
+		others = append(others, objectOf(usual(i+benchmarked)))
 	}
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			drain(x.put(is[i*7919%benchmarked], true))
+			drain(x.put(is[i*7919%benchmarked], true, listed))
 		}
 	})
 	b.Run("changed", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			if n := i * 7919; n/benchmarked%2 == 0 {
-				drain(x.put(changed[n%benchmarked], true))
+				drain(x.put(changed[n%benchmarked], true, listed))
 			} else {
-				drain(x.put(is[n%benchmarked], true))
+				drain(x.put(is[n%benchmarked], true, listed))
 			}
 		}
 	})
 	b.Run("new-and-removed", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			drain(x.put(others[i*7919%benchmarked], true))
-			drain(x.remove(others[i*7919%benchmarked]))
+			drain(x.put(others[i*7919%benchmarked], true, listed))
+			drain(x.remove(others[i*7919%benchmarked], happened))
 		}
 	})
 	b.Run("first-list", func(b *testing.B) {
@@ -69,7 +69,7 @@ func BenchmarkIndexPut(b *testing.B) {
 			if i%benchmarked == 0 {
 				x = newIndex()
 			}
-			drain(x.put(is[i%benchmarked], true))
+			drain(x.put(is[i%benchmarked], true, listed))
 		}
 	})
 }

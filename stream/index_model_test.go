@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,138 +12,35 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 )
 
-// model is an index that is as plain as can be: what it means, without how it is
-// held. An operation is a list of steps, each with what it yields.
-type model struct {
-	entries map[types.NamespacedName]modelEntry
-}
+const indexSeeds = seeds.Default(100)
 
+// modelEntry is what a table holds of an object.
 type modelEntry struct {
-	known
-	seen bool
+	identity
+	seen, stale bool
 }
 
-type modelStep struct {
-	apply  func()
-	yields *change
+// model is a table that is as plain as can be.
+type model []modelEntry
+
+func (m model) find(name types.NamespacedName, uid types.UID) int {
+	return slices.IndexFunc(m, func(e modelEntry) bool { return e.NamespacedName == name && same(e.uid, uid) })
 }
 
-func (m *model) entering(k known, c *change) modelStep {
-	return modelStep{func() { m.entries[k.NamespacedName] = modelEntry{k, true} }, c}
-}
-
-func (m *model) forgetting(k known, c *change) modelStep {
-	if k.hidden {
-		c = nil
-	}
-	return modelStep{func() { delete(m.entries, k.NamespacedName) }, c}
-}
-
-func (m *model) put(now known) []modelStep {
-	was, ok := m.entries[now.NamespacedName]
-	same := was.uid == now.uid || was.uid == "" || now.uid == ""
-	if ok && same && now.uid == "" {
-		now.uid = was.uid
-	}
-	var c *change
-	switch {
-	case ok && !same && now.hidden:
-		return []modelStep{m.forgetting(was.known, &change{kind: Deleted, gone: &was.identity}), m.entering(now, nil)}
-	case ok && !same:
-		return []modelStep{m.forgetting(was.known, &change{kind: Deleted, gone: &was.identity}), m.entering(now, &change{kind: Added})}
-	case (!ok || was.hidden) && !now.hidden:
-		c = &change{kind: Added}
-	case ok && !was.hidden && now.hidden:
-		c = &change{kind: Deleted, left: &was.identity}
-	case ok && !was.hidden && was.version != now.version:
-		c = &change{kind: Modified}
-	}
-	return []modelStep{m.entering(now, c)}
-}
-
-func (m *model) putOld(now known) []modelStep {
-	was, ok := m.entries[now.NamespacedName]
-	if !ok || was.uid != now.uid || notAfter(now.version, was.version) {
-		return nil
-	}
-	return m.put(now)
-}
-
-func (m *model) remove(end known) []modelStep {
-	was, ok := m.entries[end.NamespacedName]
-	switch {
-	case !ok:
-		return nil
-	case was.uid == end.uid || was.uid == "" || end.uid == "":
-		return []modelStep{m.forgetting(was.known, &change{kind: Deleted})}
-	case notAfter(was.version, end.version):
-		return []modelStep{m.forgetting(was.known, &change{kind: Deleted, gone: &was.identity})}
-	}
-	return nil
-}
-
-func (m *model) removeOld(end known) []modelStep {
-	was, ok := m.entries[end.NamespacedName]
-	if !ok || was.uid != end.uid || !notAfter(was.version, end.version) {
-		return nil
-	}
-	return m.remove(end)
-}
-
-func (m *model) endList() []modelStep {
-	var gone []modelEntry
-	for _, e := range m.entries {
-		if !e.seen {
-			gone = append(gone, e)
+// ambiguous says whether it is a matter of chance which of several objects is meant:
+// where some of a name have uids and others do not.
+func (m model) ambiguous(name types.NamespacedName, uid types.UID) bool {
+	matches := 0
+	for _, e := range m {
+		if e.NamespacedName == name && same(e.uid, uid) {
+			matches++
 		}
 	}
-	slices.SortFunc(gone, func(a, b modelEntry) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	var steps []modelStep
-	for _, e := range gone {
-		steps = append(steps, m.forgetting(e.known, &change{kind: Deleted, gone: &e.identity}))
-	}
-	return steps
-}
-
-func (m *model) beginList() {
-	for name, e := range m.entries {
-		e.seen = false
-		m.entries[name] = e
-	}
-}
-
-// run takes steps until patience changes have been yielded.
-func run(steps []modelStep, patience int) []change {
-	var yielded []change
-	for _, s := range steps {
-		s.apply()
-		if s.yields == nil {
-			continue
-		}
-		if yielded = append(yielded, *s.yields); len(yielded) == patience {
-			break
-		}
-	}
-	return yielded
-}
-
-func take(changes iter.Seq[change], patience int) []change {
-	var yielded []change
-	for c := range changes {
-		if yielded = append(yielded, c); len(yielded) == patience {
-			break
-		}
-	}
-	return yielded
-}
-
-// sameChange spares what cmp takes, a million times.
-func sameChange(a, b change) bool {
-	return a.kind == b.kind && (a.gone == b.gone || a.gone != nil && b.gone != nil && *a.gone == *b.gone)
+	return matches > 1
 }
 
 // dice are a random generator, or the bytes of a fuzzer.
@@ -184,74 +79,98 @@ var (
 	}
 )
 
-// play compares an index to the model through random operations.
+// play compares a table to the model through random operations.
 func play(t *testing.T, d dice, operations int) {
 	t.Helper()
-	x := newIndex()
+	x := newTable()
 	if d.IntN(4) > 0 { // one that is full or worth tidying soon
-		x.table.packed = newPacked(limits{
+		x.packed = newPacked(limits{
 			records: uint32(pick(d, []int{0, 1, 7, 30, 1 << 20})), chunks: uint32(d.IntN(3)), waste: d.IntN(12),
 		})
 	}
-	m := &model{entries: map[types.NamespacedName]modelEntry{}}
+	var m model
 	usual := d.IntN(3) // how many in 3 objects are usual
 	for range operations {
-		k := known{identity{namespacedName(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]), pick(d, someVersions[:5])}, d.IntN(4) == 0}
+		i := identity{namespacedName(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]), pick(d, someVersions[:5])}
 		if d.IntN(3) >= usual {
-			k.identity = identity{namespacedName(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions)}
+			i = identity{namespacedName(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions)}
 		}
-		patience := pick(d, []int{-1, -1, -1, 1, 2})
-		compare := func(op string, steps []modelStep, changes iter.Seq[change]) {
-			t.Helper()
-			want, got := run(steps, patience), take(changes, patience)
-			if slices.EqualFunc(want, got, sameChange) {
-				return
-			}
-			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(change{}, identity{})); diff != "" {
-				t.Fatalf("%s %.100q (-want +got):\n%s", op, fmt.Sprint(k), diff)
-			}
+		if m.ambiguous(i.NamespacedName, i.uid) {
+			continue
 		}
-		switch d.IntN(12) {
+		at := m.find(i.NamespacedName, i.uid)
+		switch d.IntN(10) {
 		case 0:
-			m.beginList()
-			x.beginList()
+			x.unsee()
+			for n := range m {
+				m[n].seen = false
+			}
 		case 1:
-			compare("endList", m.endList(), x.endList(nil))
-		case 2, 3:
-			compare("remove", m.remove(k), x.remove(objectOf(k)))
-		case 4:
-			compare("removeOld", m.removeOld(k), x.removeOld(objectOf(k)))
-		case 5:
-			compare("putOld", m.putOld(k), x.putOld(objectOf(k), !k.hidden))
-		case 6:
-			m.entries[k.NamespacedName] = modelEntry{k, true}
-			x.enter(k)
+			x.distrust()
+			for n := range m {
+				m[n].stale = true
+			}
+		case 2, 3, 4:
+			x.delete(i.NamespacedName, i.uid)
+			if at >= 0 {
+				m = slices.Delete(m, at, at+1)
+			}
 		default:
-			compare("put", m.put(k), x.put(objectOf(k), !k.hidden))
+			x.set(i, true)
+			if at < 0 {
+				at, m = len(m), append(m, modelEntry{})
+			}
+			m[at] = modelEntry{identity: i, seen: true}
 		}
-		if _, want := m.entries[k.NamespacedName]; x.has(k.NamespacedName) != want || x.len() != len(m.entries) {
-			t.Fatalf("%.100q: has is %v and len %d, want %v and %d", k.Name, !want, x.len(), want, len(m.entries))
-		}
+		m.compare(t, &x, i)
 	}
-	want, got := map[types.NamespacedName]known{}, map[types.NamespacedName]known{}
-	for name, e := range m.entries {
-		want[name] = e.known
+	var got []modelEntry
+	for i, seen := range x.all() {
+		_, stale, _ := x.get(i.NamespacedName, i.uid)
+		got = append(got, modelEntry{i, seen, stale})
 	}
-	for k := range x.all() {
-		if _, twice := got[k.NamespacedName]; twice {
-			t.Errorf("all yields %.100q twice", k.Name)
-		}
-		got[k.NamespacedName] = k
+	order := func(a, b modelEntry) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.uid, b.uid))
 	}
-	if !maps.Equal(want, got) {
-		t.Fatalf("what is known at the end (-want +got):\n%s", gocmp.Diff(want, got, gocmp.AllowUnexported(known{}, identity{})))
+	slices.SortFunc(got, order)
+	slices.SortFunc(m, order)
+	if !slices.Equal(m, got) {
+		t.Fatalf("what is known at the end (-want +got):\n%s", gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, identity{})))
 	}
-	checkPacked(t, &x.table)
+	checkPacked(t, &x)
 }
 
-func objectOf(k known) object {
-	metadata := map[string]any{"namespace": k.Namespace, "name": k.Name, "uid": string(k.uid)}
-	return object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}, identity: k.identity}
+// compare looks up one object, and those of its name.
+func (m model) compare(t *testing.T, x *table, i identity) {
+	t.Helper()
+	var want modelEntry
+	at := m.find(i.NamespacedName, i.uid)
+	if at >= 0 {
+		want = m[at]
+	}
+	got, stale, ok := x.get(i.NamespacedName, i.uid)
+	if !m.ambiguous(i.NamespacedName, i.uid) && (got != want.identity || stale != want.stale || ok != (at >= 0)) {
+		t.Fatalf("%.100q: got %.100q, %v, %v", fmt.Sprint(want), fmt.Sprint(got), stale, ok)
+	}
+	others, named, seen := 0, false, false
+	for _, e := range m {
+		if e.NamespacedName != i.NamespacedName {
+			continue
+		}
+		named, seen = true, seen || e.seen
+		if !same(e.uid, i.uid) {
+			others++
+		}
+	}
+	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.uid)) != others || x.hasBytes([]byte(i.Namespace), []byte(i.Name)) != named {
+		t.Fatalf("%.100q: %d of %d are there, with %d others of the name, want %d", fmt.Sprint(i), x.len(), len(m),
+			len(x.others(i.NamespacedName, i.uid)), others)
+	}
+}
+
+func objectOf(i identity) object {
+	metadata := map[string]any{"namespace": i.Namespace, "name": i.Name, "uid": string(i.uid)}
+	return object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}, identity: i}
 }
 
 // checkPacked looks for what the model can't see: an object in two places, and
@@ -268,10 +187,12 @@ func checkPacked(t *testing.T, x *table) {
 	var inUse, freeList int
 	for r := range p.all() {
 		inUse++
-		if slot, ok := p.find(p.name(r)); !ok || p.at(slot) != r {
+		found := false
+		p.each(p.name(r), func(other *record) { found = found || other == r })
+		if !found {
 			t.Errorf("the record of %.100q is not found", p.name(r))
 		}
-		if _, twice := x.odd[p.name(r)]; twice {
+		if slices.ContainsFunc(x.odd[p.name(r)], func(o oddity) bool { return o.uid == r.unpackUID() }) {
 			t.Errorf("%.100q is packed, and among the odd ones", p.name(r))
 		}
 	}
@@ -290,16 +211,11 @@ func checkPacked(t *testing.T, x *table) {
 }
 
 func TestIndexModel(t *testing.T) {
-	seeds := uint64(5_000)
-	if testing.Short() {
-		seeds = 500
-	}
-	for seed := range seeds {
-		play(t, rand.New(rand.NewPCG(seed, 0)), 200)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+	indexSeeds.Play(t, func(t *testing.T, seed uint64) {
+		for n := range uint64(10) {
+			play(t, rand.New(rand.NewPCG(seed, n)), 200)
 		}
-	}
+	})
 }
 
 func FuzzIndex(f *testing.F) {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"iter"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -14,94 +15,149 @@ import (
 // anything. An object is in one of them.
 //
 // Deletions leave holes. After half as many of them as there are objects
-// everything is packed anew, so that names that come and go for ever don't fill it.
+// everything is packed again, so that names that come and go for ever don't fill it.
 type table struct {
 	packed packed
-	odd    map[types.NamespacedName]oddity
-	mostly int // the most that odd has held since it was made
+	odd    map[types.NamespacedName][]oddity
+	odds   int // in odd
+	most   int // of them since odd was made
 }
 
 // oddity is what is known of an object and can't be packed.
 type oddity struct {
-	uid          types.UID
-	version      string
-	hidden, seen bool
+	uid         types.UID
+	version     string
+	seen, stale bool
 }
+
+func (o oddity) identity(name types.NamespacedName) identity { return identity{name, o.uid, o.version} }
 
 func newTable() table { return table{packed: newPacked(widest)} }
 
-func (t *table) len() int { return t.packed.live + len(t.odd) }
+func (t *table) len() int { return t.packed.live + t.odds }
 
-func (t *table) get(name types.NamespacedName) (known, bool) { return t.getLike(name, "") }
+// same says whether two uids may be those of one object. What does not say who it is
+// is no proof of another one.
+func same(a, b types.UID) bool { return a == b || a == "" || b == "" }
 
-func (t *table) getLike(name types.NamespacedName, uid types.UID) (known, bool) {
-	if slot, ok := t.packed.find(name); ok {
+func (t *table) get(name types.NamespacedName, uid types.UID) (i identity, stale, ok bool) {
+	if slot, ok := t.packed.find(name, uid); ok {
 		r := t.packed.at(slot)
 		if packed, ok := packUID(uid); !ok || packed != r.uid {
 			uid = r.unpackUID()
 		}
-		return known{identity{name, uid, r.unpackVersion()}, r.space&flagHidden != 0}, true
+		return identity{name, uid, r.unpackVersion()}, r.space&flagStale != 0, true
 	}
-	o, ok := t.odd[name]
-	return known{identity{name, o.uid, o.version}, o.hidden}, ok
+	if o := t.oddOf(name, uid); o != nil {
+		return o.identity(name), o.stale, true
+	}
+	return i, false, false
 }
 
-// saw says whether an object is there and was seen.
-func (t *table) saw(name types.NamespacedName) bool {
-	if slot, ok := t.packed.find(name); ok {
-		return t.packed.at(slot).space&flagSeen != 0
+func (t *table) oddOf(name types.NamespacedName, uid types.UID) *oddity {
+	of := t.odd[name]
+	for n := range of {
+		if same(of[n].uid, uid) {
+			return &of[n]
+		}
 	}
-	return t.odd[name].seen
+	return nil
+}
+
+// hasBytes says whether there is an object of a name.
+func (t *table) hasBytes(namespace, name []byte) bool {
+	return t.packed.hasBytes(namespace, name) ||
+		len(t.odd) > 0 && len(t.odd[namespacedName(string(namespace), string(name))]) > 0
+}
+
+// others returns the objects of a name that have another uid.
+func (t *table) others(name types.NamespacedName, uid types.UID) (found []identity) {
+	t.packed.each(name, func(r *record) {
+		if i := (identity{name, r.unpackUID(), r.unpackVersion()}); !same(i.uid, uid) {
+			found = append(found, i)
+		}
+	})
+	for _, o := range t.odd[name] {
+		if !same(o.uid, uid) {
+			found = append(found, o.identity(name))
+		}
+	}
+	return found
+}
+
+// saw says whether an object of a name was seen.
+func (t *table) saw(name types.NamespacedName) bool {
+	seen := slices.ContainsFunc(t.odd[name], func(o oddity) bool { return o.seen })
+	t.packed.each(name, func(r *record) { seen = seen || r.space&flagSeen != 0 })
+	return seen
 }
 
 // set enters an object, or what is new of it.
-func (t *table) set(k known, seen bool) {
-	r, usual := pack(k, seen)
-	slot, found := t.packed.find(k.NamespacedName)
-	switch {
-	case found && usual:
-		t.packed.replace(slot, r)
-	case found:
+func (t *table) set(i identity, seen bool) {
+	r, usual := pack(i, seen)
+	if slot, found := t.packed.find(i.NamespacedName, i.uid); found {
+		if usual {
+			t.packed.replace(slot, r)
+			return
+		}
 		t.packed.delete(slot)
-		t.setOdd(k, seen)
+		t.setOdd(i, seen)
 		t.tidy()
-	case usual && t.packed.insert(k.NamespacedName, r):
-		t.deleteOdd(k.NamespacedName)
-	default:
-		t.setOdd(k, seen)
+		return
+	}
+	if usual && t.packed.insert(i.NamespacedName, r) {
+		t.deleteOdd(i.NamespacedName, i.uid)
+	} else {
+		t.setOdd(i, seen)
 	}
 }
 
-func (t *table) delete(name types.NamespacedName) {
-	if slot, ok := t.packed.find(name); ok {
+func (t *table) delete(name types.NamespacedName, uid types.UID) {
+	if slot, ok := t.packed.find(name, uid); ok {
 		t.packed.delete(slot)
 		t.tidy()
 		return
 	}
-	t.deleteOdd(name)
+	t.deleteOdd(name, uid)
 }
 
-func (t *table) setOdd(k known, seen bool) {
+func (t *table) setOdd(i identity, seen bool) {
+	now := oddity{uid: i.uid, version: i.version, seen: seen}
+	if o := t.oddOf(i.NamespacedName, i.uid); o != nil {
+		*o = now
+		return
+	}
 	if t.odd == nil {
-		t.odd = map[types.NamespacedName]oddity{}
+		t.odd = map[types.NamespacedName][]oddity{}
 	}
-	t.odd[k.NamespacedName] = oddity{k.uid, k.version, k.hidden, seen}
-	t.mostly = max(t.mostly, len(t.odd))
+	t.odd[i.NamespacedName] = append(t.odd[i.NamespacedName], now)
+	t.odds++
+	t.most = max(t.most, t.odds)
 }
 
-func (t *table) deleteOdd(name types.NamespacedName) {
-	delete(t.odd, name)
-	if t.mostly <= 4*len(t.odd)+t.packed.limits.waste {
+func (t *table) deleteOdd(name types.NamespacedName, uid types.UID) {
+	of := t.odd[name]
+	n := slices.IndexFunc(of, func(o oddity) bool { return same(o.uid, uid) })
+	if n < 0 {
 		return
 	}
-	small := make(map[types.NamespacedName]oddity, len(t.odd)) // a map does not shrink
-	for name, o := range t.odd {
-		small[name] = o
+	t.odds--
+	if len(of) > 1 {
+		t.odd[name] = slices.Delete(of, n, n+1)
+		return
 	}
-	t.odd, t.mostly = small, len(small)
+	delete(t.odd, name)
+	if t.most <= 4*t.odds+t.packed.limits.waste {
+		return
+	}
+	small := make(map[types.NamespacedName][]oddity, len(t.odd)) // a map does not shrink
+	for name, of := range t.odd {
+		small[name] = of
+	}
+	t.odd, t.most = small, t.odds
 }
 
-// tidy packs everything anew if too much of it is holes.
+// tidy packs everything again if too much of it is holes.
 func (t *table) tidy() {
 	if !t.packed.wasteful() {
 		return
@@ -112,35 +168,48 @@ func (t *table) tidy() {
 	for r := range old.all() {
 		name := old.name(r)
 		if !t.packed.insert(name, *r) { // the same names may lie less tightly in another order
-			t.setOdd(known{identity{name, r.unpackUID(), r.unpackVersion()}, r.space&flagHidden != 0}, r.space&flagSeen != 0)
+			t.setOdd(identity{name, r.unpackUID(), r.unpackVersion()}, r.space&flagSeen != 0)
+			t.oddOf(name, r.unpackUID()).stale = r.space&flagStale != 0
 		}
 	}
 }
 
 // unsee makes every object unseen.
 func (t *table) unsee() {
+	t.mark(func(r *record) { r.space &^= flagSeen }, func(o *oddity) { o.seen = false })
+}
+
+// distrust makes what is known of every object stale, until it is set again.
+func (t *table) distrust() {
+	t.mark(func(r *record) { r.space |= flagStale }, func(o *oddity) { o.stale = true })
+}
+
+func (t *table) mark(usual func(*record), odd func(*oddity)) {
 	for r := range t.packed.all() {
-		r.space &^= flagSeen
+		usual(r)
 	}
-	for name, o := range t.odd {
-		o.seen = false
-		t.odd[name] = o
+	for _, of := range t.odd {
+		for n := range of {
+			odd(&of[n])
+		}
 	}
 }
 
 // all yields every object, and whether it was seen. The table must not be changed
 // meanwhile.
-func (t *table) all() iter.Seq2[known, bool] {
-	return func(yield func(known, bool) bool) {
+func (t *table) all() iter.Seq2[identity, bool] {
+	return func(yield func(identity, bool) bool) {
 		for r := range t.packed.all() {
-			k := known{identity{t.packed.name(r), r.unpackUID(), r.unpackVersion()}, r.space&flagHidden != 0}
-			if !yield(k, r.space&flagSeen != 0) {
+			i := identity{t.packed.name(r), r.unpackUID(), r.unpackVersion()}
+			if !yield(i, r.space&flagSeen != 0) {
 				return
 			}
 		}
-		for name, o := range t.odd {
-			if !yield(known{identity{name, o.uid, o.version}, o.hidden}, o.seen) {
-				return
+		for name, of := range t.odd {
+			for _, o := range of {
+				if !yield(o.identity(name), o.seen) {
+					return
+				}
 			}
 		}
 	}

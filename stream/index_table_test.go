@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// usualKnown is an object with names and versions of usual length.
-func usualKnown(i int) known {
+// usual is an object with names and versions of usual length.
+func usual(i int) identity {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
 	uid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), r.Uint32N(1<<12), r.Uint64N(1<<48))
-	return known{identity{namespacedName(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)), types.UID(uid), fmt.Sprint(40_000_000 + i)}, false}
+	return identity{namespacedName(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)), types.UID(uid), fmt.Sprint(40_000_000 + i)}
 }
 
 // footprint is what a table takes, but for the few bytes of its maps of
@@ -36,13 +36,13 @@ func footprint(x *table) int {
 func TestIndexIsCompact(t *testing.T) {
 	x := newIndex()
 	for i := range 100_000 {
-		x.enter(usualKnown(i))
+		x.enter(usual(i))
 	}
-	if n := footprint(&x.table) / x.len(); n > 70 || len(x.table.odd) > 0 {
-		t.Errorf("%d bytes for an object and %d odd ones, want at most 70 and none", n, len(x.table.odd))
+	if n := footprint(&x.table) / x.len(); n > 70 || x.table.odds > 0 {
+		t.Errorf("%d bytes for an object and %d odd ones, want at most 70 and none", n, x.table.odds)
 	}
 	small := newIndex()
-	small.enter(usualKnown(0))
+	small.enter(usual(0))
 	if n := footprint(&small.table); n > 300 {
 		t.Errorf("%d bytes for one object: many streams have few", n)
 	}
@@ -52,22 +52,22 @@ func TestIndexDoesNotGrow(t *testing.T) {
 	const live, rounds = 1_000, 30_000
 	tests := []struct {
 		name string
-		of   func(i int) known
+		of   func(i int) identity
 		why  string
 	}{
-		{"names", usualKnown, "Pods come and go for ever"},
-		{"namespaces", func(i int) known {
-			k := usualKnown(i)
+		{"names", usual, "Pods come and go for ever"},
+		{"namespaces", func(i int) identity {
+			k := usual(i)
 			k.Namespace = fmt.Sprintf("preview-%d", i)
 			return k
 		}, "so do namespaces"},
-		{"odd ones", func(i int) known {
-			k := usualKnown(i)
+		{"odd ones", func(i int) identity {
+			k := usual(i)
 			k.version = fmt.Sprintf("v%d", i)
 			return k
 		}, "and what can't be packed"},
-		{"in turns", func(i int) known {
-			k := usualKnown(i)
+		{"in turns", func(i int) identity {
+			k := usual(i)
 			if i%3 == 0 {
 				k.Name += strings.Repeat("-long", 100)
 			}
@@ -81,7 +81,7 @@ func TestIndexDoesNotGrow(t *testing.T) {
 			for i := range rounds {
 				x.enter(tt.of(i))
 				if i >= live {
-					drain(x.remove(objectOf(tt.of(i - live))))
+					drain(x.remove(objectOf(tt.of(i-live)), happened))
 				}
 				if i%50 == 0 {
 					most = max(most, footprint(&x.table))
@@ -94,8 +94,8 @@ func TestIndexDoesNotGrow(t *testing.T) {
 			if limit := live*250 + 2<<15; most > limit {
 				t.Errorf("%s: %d bytes, want at most %d", tt.why, most, limit)
 			}
-			if x.table.mostly > 4*live {
-				t.Errorf("%s: the map was made for %d odd ones, want at most %d", tt.why, x.table.mostly, 4*live)
+			if x.table.most > 4*live {
+				t.Errorf("%s: the map was made for %d odd ones, want at most %d", tt.why, x.table.most, 4*live)
 			}
 			checkPacked(t, &x.table)
 		})
@@ -105,24 +105,24 @@ func TestIndexDoesNotGrow(t *testing.T) {
 func TestIndexShrinks(t *testing.T) {
 	x := newIndex()
 	const many, few = 20_000, 10
-	odd := func(i int) known {
-		k := usualKnown(i)
+	odd := func(i int) identity {
+		k := usual(i)
 		k.Name, k.version = "odd-"+k.Name, "x"
 		return k
 	}
 	for i := range many {
-		x.enter(usualKnown(i))
+		x.enter(usual(i))
 		x.enter(odd(i))
 	}
 	for i := range many - few {
-		drain(x.remove(objectOf(usualKnown(i))))
-		drain(x.remove(objectOf(odd(i))))
+		drain(x.remove(objectOf(usual(i)), happened))
+		drain(x.remove(objectOf(odd(i)), happened))
 	}
-	if n := footprint(&x.table); n > 32<<10 || x.table.mostly > 200 {
-		t.Errorf("%d bytes, and a map made for %d odd ones: most of both should have gone", n, x.table.mostly)
+	if n := footprint(&x.table); n > 32<<10 || x.table.most > 200 {
+		t.Errorf("%d bytes, and a map made for %d odd ones: most of both should have gone", n, x.table.most)
 	}
 	for i := many - few; i < many; i++ {
-		if !x.has(usualKnown(i).NamespacedName) || !x.has(odd(i).NamespacedName) {
+		if !x.has(usual(i)) || !x.has(odd(i)) {
 			t.Errorf("%d is not known any longer", i)
 		}
 	}
@@ -131,23 +131,23 @@ func TestIndexShrinks(t *testing.T) {
 // TestIndexKeepsOdd is for a server that sends what no server should.
 func TestIndexKeepsOdd(t *testing.T) {
 	x := newIndex()
-	want := map[types.NamespacedName]known{}
-	enter := func(k known) {
+	want := map[types.NamespacedName]identity{}
+	enter := func(k identity) {
 		x.enter(k)
 		want[k.NamespacedName] = k
 	}
 	for i, uid := range someUIDs {
 		for j, version := range append(someVersions, fmt.Sprint(uint64(math.MaxUint64))) {
-			enter(known{identity{namespacedName("ns", fmt.Sprintf("%d-%d", i, j)), uid, version}, j%2 == 0})
+			enter(identity{namespacedName("ns", fmt.Sprintf("%d-%d", i, j)), uid, version})
 		}
 	}
 	for _, n := range []int{0, 1, 254, 255, 256, 1 << 15, 1 << 20} {
-		enter(known{identity{namespacedName("ns", strings.Repeat("n", n)), "u", "1"}, false})
-		enter(known{identity{namespacedName("ns", strings.Repeat("m", n)), "", "1"}, false})
-		enter(known{identity{namespacedName(strings.Repeat("n", n), "name"), "", "1"}, false})
+		enter(identity{namespacedName("ns", strings.Repeat("n", n)), "u", "1"})
+		enter(identity{namespacedName("ns", strings.Repeat("m", n)), "", "1"})
+		enter(identity{namespacedName(strings.Repeat("n", n), "name"), "", "1"})
 	}
-	for name, k := range want {
-		if got, ok := x.get(name); !ok || got != k {
+	for _, k := range want {
+		if got, _, ok := x.get(k); !ok || got != k {
 			t.Errorf("got %.200q, want %.200q", fmt.Sprint(got), fmt.Sprint(k))
 		}
 	}
@@ -181,7 +181,7 @@ func TestPack(t *testing.T) {
 		{"{6ba7b810-9dad-11d1-80b4-00c04fd430c8}", "1", false, "too long"},
 	}
 	for _, tt := range tests {
-		r, got := pack(known{identity{uid: tt.uid, version: tt.version}, false}, false)
+		r, got := pack(identity{uid: tt.uid, version: tt.version}, false)
 		if got != tt.want {
 			t.Errorf("pack(%s, %s) is %v, want %v: %s", tt.uid, tt.version, got, tt.want, tt.why)
 		}
@@ -215,9 +215,9 @@ func TestIndexWatched(t *testing.T) {
 		})
 	}
 	for i := range 5_000 {
-		drain(x.put(objectOf(usualKnown(i)), true))
+		drain(x.put(objectOf(usual(i)), true, happened))
 		if i >= 99 {
-			drain(x.remove(objectOf(usualKnown(i - 99))))
+			drain(x.remove(objectOf(usual(i-99)), happened))
 		}
 	}
 	close(stop)
@@ -225,8 +225,8 @@ func TestIndexWatched(t *testing.T) {
 }
 
 func TestIndexTellsNamespacesApart(t *testing.T) {
-	of := func(i int) known {
-		return known{identity{namespacedName(fmt.Sprint("ns-", i), "kube-root-ca.crt"), "", fmt.Sprint(i)}, false}
+	of := func(i int) identity {
+		return identity{namespacedName(fmt.Sprint("ns-", i), "kube-root-ca.crt"), "", fmt.Sprint(i)}
 	}
 	for range 100 { // hashes
 		x := newTable()
@@ -237,7 +237,7 @@ func TestIndexTellsNamespacesApart(t *testing.T) {
 			x.set(of(i<<tagBits), true)
 		}
 		for i := range 8 {
-			if got, ok := x.get(of(i << tagBits).NamespacedName); !ok || got != of(i<<tagBits) {
+			if got, _, ok := x.get(of(i<<tagBits).NamespacedName, ""); !ok || got != of(i<<tagBits) {
 				t.Fatalf("got %v, want %v", got, of(i<<tagBits))
 			}
 		}
@@ -250,14 +250,14 @@ func TestTidyFindsRoom(t *testing.T) {
 	x := newTable()
 	x.packed = newPacked(limits{records: 1000, chunks: 2, waste: 1000})
 	count := 0
-	enter := func(n int) known {
+	enter := func(n int) identity {
 		count++
-		k := known{identity{namespacedName("ns", fmt.Sprintf("%0*d", n-1, count)), "", "1"}, count%2 == 0}
+		k := identity{namespacedName("ns", fmt.Sprintf("%0*d", n-1, count)), "", "1"}
 		x.set(k, true)
 		return k
 	}
 	gone := enter(3)
-	var want []known
+	var want []identity
 	for range 127 {
 		want = append(want, enter(256))
 	}
@@ -265,18 +265,18 @@ func TestTidyFindsRoom(t *testing.T) {
 	for range 127 {
 		want = append(want, enter(256))
 	}
-	x.delete(gone.NamespacedName)
+	x.delete(gone.NamespacedName, gone.uid)
 	want = append(want, enter(250), enter(6))
-	if len(x.odd) > 0 {
+	if x.odds > 0 {
 		t.Fatal("they do not fit before")
 	}
 	x.packed.limits.waste = -1000
 	x.tidy()
-	if len(x.odd) != 1 {
-		t.Errorf("%d did not fit, want 1", len(x.odd))
+	if x.odds != 1 {
+		t.Errorf("%d did not fit, want 1", x.odds)
 	}
 	for _, k := range want {
-		if got, ok := x.get(k.NamespacedName); !ok || got != k {
+		if got, _, ok := x.get(k.NamespacedName, k.uid); !ok || got != k {
 			t.Errorf("got %v, want %v", got, k)
 		}
 	}

@@ -44,20 +44,26 @@ func TestIndex(t *testing.T) {
 			x.beginList()
 			var all []change
 			for _, o := range objects {
-				all = slices.AppendSeq(all, x.put(o, true))
+				all = slices.AppendSeq(all, x.put(o, true, listed))
 			}
-			return slices.AppendSeq(all, x.endList(nil))
+			return slices.AppendSeq(all, x.endList())
 		}
 	}
 	brokenOff := func(o object) op {
-		return func(x *index) []change { x.beginList(); return slices.Collect(x.put(o, true)) }
+		return func(x *index) []change { x.beginList(); return slices.Collect(x.put(o, true, listed)) }
 	}
-	put := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, true)) } }
-	remove := func(o object) op { return func(x *index) []change { return slices.Collect(x.remove(o)) } }
-	putOld := func(o object) op { return func(x *index) []change { return slices.Collect(x.putOld(o, true)) } }
-	removeOld := func(o object) op { return func(x *index) []change { return slices.Collect(x.removeOld(o)) } }
-
-	unwanted := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, false)) } }
+	put := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, true, happened)) } }
+	remove := func(o object) op { return func(x *index) []change { return slices.Collect(x.remove(o, happened)) } }
+	putOld := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, true, replayed)) } }
+	removeOld := func(o object) op { return func(x *index) []change { return slices.Collect(x.remove(o, replayed)) } }
+	unwanted := func(o object) op { return func(x *index) []change { return slices.Collect(x.put(o, false, happened)) } }
+	pending := func(name, uid string) op {
+		return func(x *index) []change {
+			x.enter(identity{namespacedName("ns", name), types.UID(uid), ""})
+			return nil
+		}
+	}
+	distrust := func(x *index) []change { x.distrust(); return nil }
 
 	tests := []struct {
 		name  string
@@ -102,17 +108,35 @@ func TestIndex(t *testing.T) {
 		{"end of a successor", []op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5", "the one that was told of must be gone as well"},
 		{"back after its end", []op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "left the selector and came back"},
 
-		{"not wanted", nil, unwanted(obj("a", "1", "5")), "", "known, not told"},
+		{"not wanted", nil, unwanted(obj("a", "1", "5")), "", "it is not entered"},
 		{"no longer wanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "1", "6")), "DELETED", "with the object as it is now"},
-		{"no longer wanted at the same version", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "1", "5")), "DELETED", "a Select that has changed its mind"},
-		{"wanted again", []op{unwanted(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "ADDED", "it was not told before"},
-		{"wanted again at the same version", []op{unwanted(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "ADDED", "nor here"},
-		{"still not wanted", []op{unwanted(obj("a", "1", "5"))}, unwanted(obj("a", "1", "6")), "", ""},
-		{"end of the unwanted", []op{unwanted(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "", "it was never told"},
-		{"end of the unwanted meanwhile", []op{unwanted(obj("a", "1", "5"))}, list(), "", "nor here"},
-		{"end of the unwanted's successor", []op{unwanted(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "", "nor here"},
-		{"unwanted replaced", []op{unwanted(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "ADDED", "only the new one is told"},
-		{"replaced by an unwanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "2", "6")), "DELETED a/1@5", "only the end of the old one is told"},
+		{"wanted again", []op{put(obj("a", "1", "5")), unwanted(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "its end was delivered"},
+		{"end of the unwanted", []op{unwanted(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "", "it was never delivered"},
+		{"replaced by an unwanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "2", "6")), "DELETED a/1@5", "only the end of the old one is delivered"},
+
+		{"acked ahead", []op{list(obj("a", "1", "9"))}, put(obj("a", "1", "7")), "", "the watch goes on before what was acked"},
+		{"end before what was acked ahead", []op{list(obj("a", "1", "9"))}, remove(obj("a", "1", "8")), "", "it left, and came back at 9"},
+
+		{"pending, listed", []op{pending("a", "1")}, list(obj("a", "1", "5")), "ADDED", "nobody acked it"},
+		{"pending, changed", []op{pending("a", "1")}, put(obj("a", "1", "5")), "ADDED", "nobody acked it"},
+		{"pending, gone from the list", []op{pending("a", "1")}, list(), "DELETED a/1@", "it may have been delivered"},
+		{"pending, an earlier end", []op{pending("a", "1")}, remove(obj("a", "1", "4")), "", "the watch has not come to what was delivered"},
+		{"pending, back, and its end", []op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "now it has"},
+		{"pending, not wanted any more", []op{pending("a", "1")}, func(x *index) []change {
+			return slices.Collect(x.put(obj("a", "1", "6"), false, listed))
+		}, "DELETED", "it may have been delivered"},
+		{"pending, not wanted yet", []op{pending("a", "1")}, unwanted(obj("a", "1", "6")), "", "the watch goes on before it was delivered"},
+		{"two of a name, the old one changes", []op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "1", "6")), "MODIFIED", "the watch goes on before the new one"},
+		{"two of a name, the old one ends", []op{list(obj("a", "1", "5")), pending("a", "2")}, remove(obj("a", "1", "6")), "DELETED", "the new one is still to come"},
+		{"two of a name, the new one comes", []op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "2", "7")), "DELETED a/1@5, ADDED", "the end of the old one was missed"},
+		{"two of a name, the new one listed", []op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "2", "7")), "DELETED a/1@5, ADDED", "each has its entry"},
+		{"two of a name, the known one listed", []op{list(obj("a", "2", "5")), pending("a", "1")}, list(obj("a", "2", "7")), "DELETED a/1@, MODIFIED", "the end of the other one comes first"},
+		{"two of a name, another one listed", []op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "3", "9")), "DELETED a/1@5, DELETED a/2@, ADDED", "both are gone"},
+
+		{"gone back in time, unchanged", []op{list(obj("a", "1", "5")), distrust}, list(obj("a", "1", "5")), "MODIFIED", "the version may be that of something else"},
+		{"gone back in time, listed twice", []op{list(obj("a", "1", "5")), distrust, brokenOff(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "it was delivered since"},
+		{"gone back in time, gone", []op{list(obj("a", "1", "5")), distrust}, list(), "DELETED a/1@5", "it was known"},
+		{"gone back in time, pending", []op{pending("a", "1"), distrust}, list(obj("a", "1", "5")), "ADDED", "nobody acked it"},
 
 		{"no versions, unchanged", []op{list(obj("a", "", ""))}, list(obj("a", "", "")), "", "fakes: compared by content"},
 		{"no versions, changed", []op{list(obj("a", "", ""))}, list(labelled("a")), "MODIFIED", "fakes: compared by content"},
@@ -140,11 +164,11 @@ func TestInferredObject(t *testing.T) {
 	r := gvr.Resource{Kind: "Widget"}
 	r.Group, r.Version = "example.com", "v1"
 	x := newIndex()
-	drain(x.put(obj("a", "u-1", "5"), true))
-	drain(x.put(obj("b", "", ""), true))
+	drain(x.put(obj("a", "u-1", "5"), true, listed))
+	drain(x.put(obj("b", "", ""), true, listed))
 	x.beginList()
 	var got []map[string]any
-	for c := range x.endList(nil) {
+	for c := range x.endList() {
 		got = append(got, c.gone.unstructured(r).Object)
 	}
 	want := []map[string]any{
@@ -157,46 +181,29 @@ func TestInferredObject(t *testing.T) {
 	}
 }
 
-func TestIndexSaw(t *testing.T) {
-	name := namespacedName("ns", "a")
-	for _, version := range []string{"5", "odd"} { // packed, and not
-		x := newIndex()
-		if x.saw(name) {
-			t.Error("nothing was seen yet")
-		}
-		drain(x.put(obj("a", "1", version), true))
-		if !x.saw(name) {
-			t.Errorf("version %s was seen", version)
-		}
-		if x.beginList(); x.saw(name) {
-			t.Errorf("version %s was not seen by the new list", version)
-		}
-	}
-}
-
 func TestIndexEntersWhatIsYielded(t *testing.T) {
 	// Whoever leaves in the middle finds the rest untold the next time.
 	x := newIndex()
-	drain(x.put(obj("a", "1", "5"), true))
-	for c := range x.put(obj("a", "2", "6"), true) {
+	drain(x.put(obj("a", "1", "5"), true, listed))
+	for c := range x.put(obj("a", "2", "6"), true, listed) {
 		if c.kind != Deleted {
 			t.Errorf("got %v first, want the end of the old one", c.kind)
 		}
 		break
 	}
-	if x.has(namespacedName("ns", "a")) {
+	if x.has(obj("a", "1", "5").identity) {
 		t.Error("its end was told, but it is still known")
 	}
-	if diff := cmp.Diff("ADDED", said(slices.Collect(x.put(obj("a", "2", "6"), true)))); diff != "" {
+	if diff := cmp.Diff("ADDED", said(slices.Collect(x.put(obj("a", "2", "6"), true, listed)))); diff != "" {
 		t.Errorf("the new one was not told yet (-want +got):\n%s", diff)
 	}
 
-	drain(x.put(obj("b", "1", "7"), true))
+	drain(x.put(obj("b", "1", "7"), true, listed))
 	x.beginList()
-	for range x.endList(nil) {
+	for range x.endList() {
 		break
 	}
-	if !x.has(namespacedName("ns", "b")) || x.len() != 1 {
+	if !x.has(obj("b", "1", "7").identity) || x.len() != 1 {
 		t.Error("after the end of a only b is known, whose end was not told")
 	}
 }

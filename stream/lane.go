@@ -4,108 +4,102 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // lane drives the protocol through one range for one namespace, or the cluster:
-// it does what the state says, feeds the result to step, and tells what comes
+// it does what the state says, feeds the result to step, and delivers what comes
 // out. It has no goroutine of its own.
 type lane struct {
-	*Stream
+	*segment
 	namespace string
 	client    dynamic.ResourceInterface
 	emit      func(Event) error                         // an error ends the sequence
 	turn      func(context.Context, func() error) error // gives it a turn among several lanes; nil for a lone one
 
-	index   *index // nil with IndexNone
-	snapped bool   // a snapshot has been told, or a gap begun: what differs in the next one is inferred
+	index   *index    // nil with IndexNone
+	snapped bool      // a snapshot has been told, or a gap begun: what differs in the next one is inferred
+	reads   *listTurn // its turn to read a snapshot; nil if it has none
 
-	floors *floors   // what was told before the version it goes on at; mostly nil
-	lists  *Lists    // bounds the snapshots that are read at once; nil without a bound
-	reads  *listTurn // its turn there; nil if it has none
-
-	moves        string      // the version that the event being told moves the sequence to
-	items        []object    // of the page last read, or of initial events that are told together
-	how          snapshot    // how those are to be told
-	nextPage     *pageAhead  // nil if none is read ahead
-	room         []byte      // to read the next one into
-	conn         *connection // while replaying or streaming
-	knewAt       time.Time   // when everything that had happened was last known
-	failingSince time.Time   // zero while all is well
-	failedPage   int         // the furthest that has failed since then; noPage if something else has
-	failedAt     time.Time   // when it was last tried again
-	askedAt      time.Time   // when the request that was made last began; zero while a watch is open
-	warned       bool        // the log has been told of a failure, and not of its end
-	report       report      // for Status and Position
+	moves        string               // the version that the event being told moves the sequence to
+	items        []object             // of the page last read, or of initial events that are told together
+	how          snapshot             // how those are to be told
+	furthest     types.NamespacedName // the last name on the pages of the list that is being read
+	nextPage     *pageAhead           // nil if none is read ahead
+	conn         *connection          // while replaying or streaming
+	knewAt       time.Time            // when everything that had happened was last known
+	failingSince time.Time            // zero while all is well
+	failedPage   int                  // the furthest that has failed since then; noPage if something else has
+	failedAt     time.Time            // when it was last tried again
+	askedAt      time.Time            // when the request that was made last began; zero while a watch is open
+	warned       bool                 // the log has been told of a failure, and not of its end
+	report       report               // for Status and Position
 
 	progress *checkpoint.Progress // nil without a checkpoint
 }
 
-// newLane returns one that begins where start says.
-func (s *Stream) newLane(namespace string, emit func(Event) error) *lane {
-	l := &lane{Stream: s, namespace: namespace, emit: emit, knewAt: time.Now()}
-	l.client = s.client
+// newLane returns one for a namespace, or if that is empty the cluster.
+func (g *segment) newLane(namespace string, emit func(Event) error) *lane {
+	l := &lane{segment: g, namespace: namespace, emit: emit, knewAt: time.Now()}
+	l.client = g.Stream.client
 	if namespace != "" {
-		l.client = s.client.Namespace(namespace)
+		l.client = g.Stream.client.Namespace(namespace)
 	}
 	l.report.status = Status{State: Idle, Namespace: namespace, Since: l.knewAt}
-	if s.options.Index != IndexNone {
+	if g.options.Index != IndexNone {
 		l.index = newIndex()
 		l.report.index = l.index
+	}
+	if g.session != nil {
+		l.progress = g.session.Progress(namespace)
+		if l.index != nil {
+			l.index.noted = l.progress.Note
+		}
+		if g.from.kind == startNow || g.from.kind == startAfter {
+			l.progress.Hold()
+		}
 	}
 	return l
 }
 
 // begin is the state that the lane starts in.
 func (l *lane) begin(from Start) state {
-	r := l.options.rules(from, l.fake, l.noStreamedLists())
+	r := l.options.rules(from, l.fake, l.noStreamedLists.Load())
 	b := beginning{rv: from.version}
 	if from.kind == startFrom {
 		b = l.enter(from)
 	}
-	l.report.resourceVersion(b.rv)
-	l.report.known(!r.partial && !r.lossy)
+	l.report.reached(b.rv, r.partial || r.lossy)
 	return start(r, b)
 }
 
 // enter takes over what a position knows of this lane's objects.
 func (l *lane) enter(from Start) beginning {
 	p := from.position
-	var b beginning
-	var joined *floors
-	v := checkpoint.Versions(p.ResourceVersions)
-	if _, cluster := v[""]; l.options.Scope != nil && l.namespace != "" {
-		b.rv = v.Of(l.namespace)
-	} else if l.options.Scope != nil && len(v) > 0 && !(cluster && len(v) == 1) {
-		joined = b.join(v)
-	} else {
-		b.rv = v[l.namespace]
-	}
+	b := beginning{rv: p.ResourceVersions[l.namespace], rewound: p.Rewound}
 	if from.snapshot {
-		if b.rv != "" {
-			b.floor = b.rv
+		b.floor, b.rv = b.rv, ""
+	}
+	atLeast := func(rv string) {
+		if rv != "" && (b.rv == "" || before(b.rv, rv)) && (b.floor == "" || before(b.floor, rv)) {
+			b.floor = rv
 		}
-		b.rv, b.covered, b.unordered, joined = "", "", false, nil
 	}
-	l.setFloors(joined)
-	if joined == nil && l.progress != nil && l.namespace == "" {
-		l.progress.Anew()
-	}
-	b.begun = b.rv == "" && (p.Partial || p.Unclean)
-	b.rewound = p.Rewound
 	for _, o := range p.Objects {
 		if l.index == nil || l.namespace != "" && o.Namespace != l.namespace {
 			continue
 		}
-		if k := knownObject(o); o.Unacked {
-			l.index.haunt(k.identity)
-		} else {
-			l.index.enter(k)
-		}
-		if (b.rv == "" || before(b.rv, o.ResourceVersion)) && (b.floor == "" || before(b.floor, o.ResourceVersion)) {
-			b.floor = o.ResourceVersion
+		l.index.enter(identity{namespacedName(o.Namespace, o.Name), o.UID, o.ResourceVersion})
+		atLeast(o.ResourceVersion)
+	}
+	b.begun = b.rv == "" && (p.Partial || p.Unclean)
+	if l.namespaces != nil && l.index != nil && b.rv == "" && !from.snapshot && l.index.len() > 0 {
+		b.moved = true
+		for _, rv := range p.ResourceVersions {
+			atLeast(rv)
 		}
 	}
 	return b
@@ -150,13 +144,9 @@ func (l *lane) loop(ctx context.Context, from Start) (err error) {
 		}
 		// Within a snapshot it is at no version; before a gap is told, still at that
 		// before it, even if that is no more.
-		if m, ok := memoryOf(next); ok && !m.begun && m.gap == nil {
-			l.report.resourceVersion(m.rv)
-			l.report.known(!m.partial && !m.lossy)
+		if m, ok := next.recall(); ok && !m.begun && m.gap == nil {
+			l.report.reached(m.rv, m.partial || m.lossy)
 			l.pass()
-			if l.floors.passed(m.rv) {
-				l.forgetFloors()
-			}
 		}
 		s = next
 	}
@@ -195,7 +185,7 @@ func (l *lane) act(ctx context.Context, s state) input {
 		}
 		return l.conn.receive(ctx, markerPatience)
 	case streaming:
-		l.conn.passed.from(s.rv, l.floors == nil && l.options.Trace.FrameReceived == nil && !s.partial && !s.unversioned)
+		l.conn.passed.from(s.rv, l.options.Trace.FrameReceived == nil && !s.partial && !s.unversioned)
 		return l.conn.receive(ctx, l.options.IdleTimeout)
 	case probing:
 		return l.probe(ctx)
@@ -275,12 +265,4 @@ func connected(s state) bool {
 		return true
 	}
 	return false
-}
-
-func knownObject(o checkpoint.Object) known {
-	return known{identity{namespacedName(o.Namespace, o.Name), o.UID, o.ResourceVersion}, o.Hidden}
-}
-
-func (k known) object() checkpoint.Object {
-	return checkpoint.Object{Namespace: k.Namespace, Name: k.Name, UID: k.uid, ResourceVersion: k.version, Hidden: k.hidden}
 }

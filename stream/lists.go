@@ -2,7 +2,7 @@ package stream
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,9 +39,7 @@ func (l *Lists) take(ctx context.Context) (*listTurn, error) {
 type listTurn struct {
 	lists *Lists
 	timer *time.Timer // ends it while the server is waited for
-
-	mu   sync.Mutex
-	over bool
+	over  atomic.Bool
 }
 
 // await is to be called before the server is waited for, and come after that.
@@ -63,22 +61,12 @@ func (t *listTurn) end() {
 		return
 	}
 	t.timer.Stop()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.over {
-		t.over = true
+	if t.over.CompareAndSwap(false, true) {
 		<-t.lists.turns
 	}
 }
 
-func (t *listTurn) isOver() bool {
-	if t == nil {
-		return true
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.over
-}
+func (t *listTurn) isOver() bool { return t == nil || t.over.Load() }
 
 // limitLists takes a turn for the time in which a snapshot is read and told: the
 // pages that wait to be told are what takes memory. While it waits to be tried

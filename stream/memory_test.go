@@ -42,26 +42,25 @@ func first(tweaks ...tweak) memory {
 	return m
 }
 
-func rv(rv string) tweak      { return func(m *memory) { m.rv = rv } }
-func failures(n int) tweak    { return func(m *memory) { m.failures = n } }
-func relists(n int) tweak     { return func(m *memory) { m.relists = n } }
-func empties(n int) tweak     { return func(m *memory) { m.empty = n } }
-func poisons(n int) tweak     { return func(m *memory) { m.poison = n } }
-func behinds(n int) tweak     { return func(m *memory) { m.behind = n } }
-func initials(n int) tweak    { return func(m *memory) { m.initials = n } }
-func since(rv string) tweak   { return func(m *memory) { m.since = rv } }
-func floor(rv string) tweak   { return func(m *memory) { m.floor = rv } }
-func covered(rv string) tweak { return func(m *memory) { m.covered = rv } }
-func until(e End) tweak       { return func(m *memory) { m.until = e } }
-func begun(m *memory)         { m.begun = true }
-func fail(m *memory)          { m.fail = true }
-func lossy(m *memory)         { m.lossy = true }
-func partial(m *memory)       { m.partial = true }
-func quiet(m *memory)         { m.quiet = true }
-func wanted(m *memory)        { m.wanted = true }
-func initial(m *memory)       { m.initial = true }
-func blind(m *memory)         { m.blind = true }
-func broken(m *memory)        { m.current = false }
+func rv(rv string) tweak    { return func(m *memory) { m.rv = rv } }
+func failures(n int) tweak  { return func(m *memory) { m.failures = n } }
+func relists(n int) tweak   { return func(m *memory) { m.relists = n } }
+func empties(n int) tweak   { return func(m *memory) { m.empty = n } }
+func poisons(n int) tweak   { return func(m *memory) { m.poison = n } }
+func behinds(n int) tweak   { return func(m *memory) { m.behind = n } }
+func initials(n int) tweak  { return func(m *memory) { m.initials = n } }
+func since(rv string) tweak { return func(m *memory) { m.since = rv } }
+func floor(rv string) tweak { return func(m *memory) { m.floor = rv } }
+func until(e End) tweak     { return func(m *memory) { m.until = e } }
+func begun(m *memory)       { m.begun = true }
+func fail(m *memory)        { m.fail = true }
+func lossy(m *memory)       { m.lossy = true }
+func partial(m *memory)     { m.partial = true }
+func quiet(m *memory)       { m.quiet = true }
+func wanted(m *memory)      { m.wanted = true }
+func initial(m *memory)     { m.initial = true }
+func blind(m *memory)       { m.blind = true }
+func broken(m *memory)      { m.current = false }
 func gapped(r GapReason, from string) tweak {
 	return func(m *memory) { m.gap, m.current = &gap{r, from}, false }
 }

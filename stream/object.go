@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 // object is one as it was received, with what tells its versions apart.
@@ -62,8 +65,6 @@ func identify(o *unstructured.Unstructured) identity {
 // unversioned says that the version is not one of a server.
 func (o object) unversioned() bool { return strings.HasPrefix(o.version, noVersion) }
 
-func (o object) name() types.NamespacedName { return o.NamespacedName }
-
 func namespacedName(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
@@ -88,4 +89,45 @@ func ownCopy(o *unstructured.Unstructured) *unstructured.Unstructured {
 		return o
 	}
 	return &unstructured.Unstructured{Object: content}
+}
+
+// notAfter says that version a is known to be b or older. Versions that can't
+// be compared are trusted to come in order.
+func notAfter(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order <= 0
+}
+
+// before says that version a is known to be older than b.
+func before(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
+
+// usable says whether a watch can begin at a version: at "0", however it is
+// written, it would begin at any, possibly in the past.
+func usable(rv string) bool { return strings.Trim(rv, "0") != "" }
+
+// follows says whether a version is of the same sort as another: a server whose
+// versions are numbers sends no words.
+func follows(rv, cursor string) bool {
+	return usable(rv) && (isNumber(rv) || !isNumber(cursor))
+}
+
+func isNumber(rv string) bool {
+	_, err := resourceversion.CompareResourceVersion(rv, rv)
+	return err == nil
+}
+
+// metadataOf keeps apiVersion, kind and metadata of an object. One that the
+// server sent as PartialObjectMetadata gets those of its own kind back.
+func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
+	m := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
+	if o.GetKind() == "PartialObjectMetadata" && r.Kind != "" {
+		m.SetGroupVersionKind(r.GroupVersionKind())
+		return m
+	}
+	m.SetAPIVersion(o.GetAPIVersion())
+	m.SetKind(o.GetKind())
+	return m
 }

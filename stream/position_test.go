@@ -77,6 +77,19 @@ func TestPositionMoves(t *testing.T) {
 				"SYNCED 20: at 20 a@2 b@19 d@18",
 			},
 			"what is known fits neither the old version nor the new one"},
+		{"live, after two pages",
+			[]exchange{
+				{"list", list("5", "p", "a@2")}, {"list continue=p", list("5", "", "c@4")},
+				{"watch 5", watch("DELETED a@6", "MODIFIED c@7", "open")},
+			},
+			[]string{
+				"ADDED a@2: at  a@2",
+				"ADDED c@4: at  a@2 c@4",
+				"SYNCED 5: at 5 a@2 c@4",
+				"DELETED a@6: at 6 c@4",
+				"MODIFIED c@7: at 7 c@7",
+			},
+			"what has been delivered, with the event that is being handled"},
 		{"at a successor",
 			[]exchange{
 				{"list", list("5", "", "a@2")},

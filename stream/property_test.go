@@ -21,12 +21,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-var historySeeds = seeds.Flags("", "TestRandomHistories, and for an eighth TestRandomKills and TestRandomScopes,", 2000)
+const historySeeds = seeds.Default(200)
 
 // TestRandomHistories plays random histories under random faults to Streams with
 // random options, and holds what they tell to every promise.
 //
-//	go test ./stream -run TestRandomHistories -seed 4711 -seeds 1 -v
+//	go test ./stream -run TestRandomHistories -seed 4711 -v
 func TestRandomHistories(t *testing.T) {
 	historySeeds.Play(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
@@ -48,7 +48,7 @@ type play struct {
 	r       gvr.Resource
 	options stream.Options
 	check   streamtest.CheckOptions
-	scope   streamtest.Scope
+	scope   stream.Options
 	script  string   // of faults
 	acts    []string // what the writer did besides writing
 }
@@ -98,7 +98,7 @@ func (p *play) run() {
 		}
 		p.check.Settled = false
 	}
-	h := p.srv.History(p.r, p.scope)
+	h := p.srv.History(p.r, &p.scope)
 	err := errors.Join(
 		streamtest.Check(h, rec.Events, &p.check),
 		streamtest.CheckRequests(h.Requests),
@@ -382,13 +382,7 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 func resume(pos checkpoint.Position) *streamtest.Resume {
 	r := &streamtest.Resume{ResourceVersions: pos.ResourceVersions}
 	for _, o := range pos.Objects {
-		known := streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion}
-		switch {
-		case o.Unacked:
-			r.Unacked = append(r.Unacked, known)
-		case !o.Hidden:
-			r.Objects = append(r.Objects, known)
-		}
+		r.Objects = append(r.Objects, streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
 	}
 	return r
 }

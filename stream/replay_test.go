@@ -1,14 +1,12 @@
 package stream_test
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gvrwatch/gvrwatch/stream"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
 func TestReplays(t *testing.T) {
@@ -36,22 +34,6 @@ func TestReplays(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "DELETED a@7", "MODIFIED b@8"},
 			"the versions alone say that it has been told"},
-	})
-}
-
-// client-go refuses events of a type that it does not know. A double need not.
-func TestUnknownTypeFromADouble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		got := record(t, watchWith(t, func() apiwatch.Interface {
-			f := apiwatch.NewFakeWithChanSize(1, false)
-			f.Action("RENAMED", widget("default", "a", "blue"))
-			return f
-		}), time.Minute)
-		for _, line := range got[1:] {
-			if !strings.HasPrefix(line, "SYNCED") && !strings.HasPrefix(line, "GAP poison") {
-				t.Errorf("told %q: nobody knows what such an event means", line)
-			}
-		}
 	})
 }
 

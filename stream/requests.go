@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -40,9 +42,8 @@ var (
 func (l *lane) list(ctx context.Context, token string, failures int) input {
 	a, ok := l.tookAhead(token)
 	if !ok {
-		a = l.askPage(ctx, l.page(token), l.patience(pageTimeout<<min(failures, maxDoublings)), l.room)
+		a = l.askPage(ctx, l.page(token), l.patience(pageTimeout<<min(failures, maxDoublings)))
 	}
-	l.room = a.room
 	var in input = failed{a.err}
 	if a.err == nil {
 		in = l.takePage(a.list, token != "")
@@ -58,7 +59,7 @@ func (l *lane) page(token string) metav1.ListOptions {
 
 // probe reads one object, and throws it away.
 func (l *lane) probe(ctx context.Context) input {
-	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.patience(probeTimeout), nil)
+	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.patience(probeTimeout))
 	var in input = failed{a.err}
 	if a.err == nil {
 		in = page{rv: a.list.GetResourceVersion()}
@@ -72,17 +73,15 @@ type answer struct {
 	list *unstructured.UnstructuredList
 	err  error // why there is none
 	took time.Duration
-	room []byte // for the next one
 
 	panicked any // of one that was read ahead
 }
 
 // askPage lists. It gives no resourceVersion: only the newest state is sure not
 // to be older than what has been told. It changes nothing of the lane.
-func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration, room []byte) answer {
+func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration) answer {
 	began := time.Now()
 	ctx, wish := l.wishing(ctx)
-	wish.room = room
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
@@ -101,7 +100,7 @@ func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.D
 	if err != nil {
 		err = l.requestError("list", err)
 	}
-	return answer{list: list, err: err, took: time.Since(began), room: wish.room}
+	return answer{list: list, err: err, took: time.Since(began)}
 }
 
 // takePage keeps the objects of a page until they are told.
@@ -116,7 +115,7 @@ func (l *lane) takePage(list *unstructured.UnstructuredList, continued bool) inp
 		}
 		l.items[i] = o
 	}
-	return page{list.GetResourceVersion(), list.GetContinue(), continued && l.allSeen()}
+	return page{list.GetResourceVersion(), list.GetContinue(), l.allSeen() && continued}
 }
 
 // isNoList says whether an answer of this kind is not a list of objects, though
@@ -126,9 +125,26 @@ func (l *lane) isNoList(kind string) bool {
 	return !l.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", l.resource.Kind}, kind)
 }
 
-// allSeen says whether the list that was begun has had everything on this page.
+// allSeen says whether the list that was begun has had everything on this page. Of
+// what Select rejects nothing is known but that servers list in the order of names.
 func (l *lane) allSeen() bool {
-	return !slices.ContainsFunc(l.items, func(o object) bool { return l.index == nil || !l.index.saw(o.name()) })
+	all := true
+	for _, o := range l.items {
+		switch {
+		case l.index == nil:
+			all = false
+		case l.index.saw(o.NamespacedName):
+		case precedes(l.furthest, o.NamespacedName):
+			l.furthest, all = o.NamespacedName, false
+		default:
+			all = all && !l.selects(o)
+		}
+	}
+	return all
+}
+
+func precedes(a, b types.NamespacedName) bool {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // connect opens a watch.
@@ -162,7 +178,6 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
 	ctx, wish := l.wishing(ctx)
-	wish.direct, wish.picky = true, l.options.Select != nil
 	ctx, cancel := context.WithCancelCause(ctx)
 	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)

@@ -265,42 +265,6 @@ func TestStartAgain(t *testing.T) {
 	})
 }
 
-func TestPosition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sc := &script{t: t, exchanges: []exchange{
-			{"list", list("5", "p", "a@2", "b@3")}, {"list continue=p", list("5", "", "c@4")},
-			{"watch 5", watch("DELETED a@6", "MODIFIED b@7", "open")},
-		}}
-		s := newStream(t, sc.client(), nil)
-		var got []string
-		for ev, err := range s.Events(anHour(t)) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := s.Position()
-			line := text(ev) + ": at " + p.ResourceVersions[""]
-			for _, o := range sorted(p.Objects) {
-				line += " " + o.Name + "@" + o.ResourceVersion
-			}
-			got = append(got, line)
-			if ev.ResourceVersion == "7" {
-				break
-			}
-		}
-		want := []string{
-			"ADDED a@2: at  a@2",
-			"ADDED b@3: at  a@2 b@3",
-			"ADDED c@4: at  a@2 b@3 c@4",
-			"SYNCED 5: at 5 a@2 b@3 c@4",
-			"DELETED a@6: at 6 b@3 c@4",
-			"MODIFIED b@7: at 7 b@7 c@4",
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("what has been told, with the event that is being handled (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestGapDuration(t *testing.T) {
 	tests := []struct {
 		name  string

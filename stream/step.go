@@ -37,7 +37,7 @@ var (
 	errVacant       = errors.New("page after page holds nothing new")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 	errBehind       = errors.New("the server answered with an older resourceVersion than it did before")
-	errUnordered    = errors.New("the resourceVersions of the namespaces that were watched can't be compared")
+	errMoved        = errors.New("the resource was watched in another scope before")
 	errNoMarker     = errors.New("the server did not end its initial events with a bookmark that says so")
 )
 
@@ -48,16 +48,13 @@ type beginning struct {
 	begun bool   // a part of one was told, and nobody knows which
 	// rewound: the server has gone back in time, which is still to be told.
 	rewound bool
-	// covered is the version from which on the watch has to tell what the snapshot
-	// leaves out, because it is known: of namespaces that were watched by themselves.
-	covered string
-	// unordered: it is not known where to go on, since versions can't be compared.
-	unordered bool
+	// moved: another scope was watched before, whose versions say nothing of this one.
+	moved bool
 }
 
 // start is the state of a new range.
 func start(r rules, b beginning) state {
-	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun, covered: b.covered}
+	m := memory{rules: r, rv: b.rv, floor: b.floor, begun: b.begun}
 	if b.rewound {
 		m.rv, m.begun = cmp.Or(m.rv, m.floor), false
 		return m.relist(GapRewound, errBehind)
@@ -68,14 +65,17 @@ func start(r rules, b beginning) state {
 	if m.begun && !m.lossy {
 		m.begun, m.gap = false, &gap{GapRestarted, m.floor}
 	}
-	if b.unordered {
-		m.gap = &gap{GapUnversioned, m.floor}
-		return m.relist(GapUnversioned, errUnordered)
+	if b.moved {
+		m.begun = false
+		if m.gap == nil {
+			m.gap = &gap{GapScope, m.floor}
+		}
+		return m.relist(GapScope, errMoved)
 	}
 	if m.rv != "" || r.quiet && r.lossy && !r.blind {
 		return m.resume(true, false)
 	}
-	return m.snapshot(m.initial && m.covered == "")
+	return m.snapshot(m.initial)
 }
 
 // step is the whole protocol. An input that does not fit the state is a mistake
@@ -176,14 +176,13 @@ func (m memory) relist(reason GapReason, cause error) state {
 	switch {
 	case m.quiet: // nothing was told yet, so nothing is missing
 	case m.fail:
-		return stopped{&GapError{Reason: reason, From: m.rv, Err: cause}}
+		return stopped{&GapError{Reason: reason, From: cmp.Or(m.rv, m.floor), Err: cause}}
 	case m.gap == nil:
 		m.gap = &gap{reason, m.rv}
 	}
 	if m.partial {
 		m.since = m.rv
 	}
-	m.covered = ""
 	if reason == GapRewound {
 		m.forgetVersions()
 	}
@@ -215,8 +214,7 @@ func (m *memory) begin(to string) []output {
 	var out []output
 	switch {
 	case m.gap != nil:
-		m.covered = ""
-		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial || m.unsure})
+		out = append(out, tellGap{*m.gap, to, m.lossy || m.partial || m.unclean})
 	case m.lossy && m.begun:
 		out = append(out, tellGap{gap{GapRestarted, cmp.Or(m.rv, m.floor)}, to, true})
 	}
@@ -233,13 +231,10 @@ func (m *memory) told() snapshot {
 	return snapshot{m.quiet, m.since}
 }
 
-// end ends a snapshot: everything up to rv has been told, but for what it left out.
+// end ends a snapshot: everything up to rv has been delivered.
 func (m *memory) end(rv string) output {
-	out := endList{m.quiet, rv}
-	if m.covered != "" && before(m.covered, rv) {
-		rv = m.covered
-	}
-	m.rv, m.floor, m.since, m.covered = rv, "", "", ""
-	m.begun, m.partial, m.unsure = false, false, false
+	out := endList{m.quiet}
+	m.rv, m.floor, m.since = rv, "", ""
+	m.begun, m.partial, m.unclean = false, false, false
 	return out
 }

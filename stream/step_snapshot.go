@@ -75,9 +75,6 @@ func (s listing) failed(err error) state {
 			// Who may watch but not list has streaming lists, if anything: also if they
 			// seemed to be missing, as they do while servers are upgraded.
 			s.initial = true
-			if s.covered != "" { // it would begin where it must not
-				s.covered, s.gap = "", &gap{GapRestarted, s.covered}
-			}
 			return s.again(true, err)
 		case !s.synced && isRefusal(err):
 			return stopped{err}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,13 +28,15 @@ type Stream struct {
 	matches  func(*unstructured.Unstructured) bool // the selectors, where the server does not heed them
 	between  func(least, most time.Duration) time.Duration
 
-	mu       sync.Mutex
-	cancel   context.CancelCauseFunc // of the range that is running, else nil
-	lanes    []*lane                 // of the range that runs or ran last
-	session  *checkpoint.Session     // of that range, if there is a checkpoint
-	rest     *elsewhere              // that range knows of besides what its lanes do
-	next     string                  // resourceVersion that the next range begins after, if any
-	noStream bool                    // the server has no streaming lists
+	mu      sync.Mutex
+	cancel  context.CancelCauseFunc // of the range that is running, else nil
+	lanes   []*lane                 // of the range that runs or ran last
+	parked  []*lane                 // of namespaces that it no longer watches
+	unseen  *unseen                 // of namespaces that it has not watched; nil for none
+	session *checkpoint.Session     // of that range, if there is a checkpoint
+	next    string                  // resourceVersion that the next range begins after, if any
+
+	noStreamedLists atomic.Bool // the server has none
 }
 
 var errStopped = errors.New("stopped")
@@ -70,9 +74,9 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 
 // Events returns the sequence. Ranging over it does all the work, in the
 // ranging goroutine: while the loop body runs, nothing is read (with a Checkpoint,
-// not more than 200 events), and the server waits. (Where several namespaces are watched, each has a goroutine, which waits
-// likewise.) Leaving the loop, by break, return or panic, ends the watch and waits
-// for its goroutines. It may be ranged over again, from where Options.Start says,
+// not more than 200 events), and the server waits. (Where several namespaces are
+// watched, each has a goroutine, which waits likewise.) Leaving the loop, by break,
+// return or panic, ends the watch and waits for its goroutines. It may be ranged over again, from where Options.Start says,
 // but only once at a time (ErrBusy).
 //
 // A yielded error is the last thing yielded, and final:
@@ -110,42 +114,59 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 		}
 		return nil
 	}
-	var lanes []*lane
-	var all fanIn
-	if len(s.options.Namespaces) == 1 {
-		lanes = []*lane{s.newLane(s.options.Namespaces[0], emit)}
-	} else {
-		all, lanes = s.newFanIn(emit)
-	}
-	from, ok := s.begin(cancel, lanes)
+	from, ok := s.begin(cancel)
 	if !ok {
 		return ErrBusy
 	}
 	defer s.end()
 	if r.Start != nil {
 		from = r.Start()
-		if err := s.checkStartOf(from); err != nil {
+		if err := s.options.checkStart(from, r.Namespaces != nil); err != nil {
 			return err
 		}
 	}
-	for _, l := range lanes {
-		l.lists = r.Lists
-	}
-	session, from, err := s.checkpoint(ctx, lanes, from)
+	session, from, err := s.checkpoint(ctx, from, r.Namespaces != nil)
 	if err != nil {
 		return err
 	}
 	defer session.End()
-	s.remember(from)
-	if len(lanes) == 1 {
-		err = lanes[0].loop(ctx, from)
-	} else {
-		err = all.loop(ctx, lanes, from)
-	}
+	err = s.segment(ctx, &segment{Stream: s, emit: emit, lists: r.Lists, session: session, from: from, namespaces: r.Namespaces})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}
 	return err
+}
+
+// segment is one range, as its lanes share it.
+type segment struct {
+	*Stream
+	emit       func(Event) error // an error ends the sequence
+	lists      *Lists            // bounds the snapshots that are read at once; nil without a bound
+	session    *checkpoint.Session
+	from       Start
+	namespaces *Namespaces // that may change; nil for those of the options
+}
+
+func (s *Stream) segment(ctx context.Context, g *segment) error {
+	namespaces := s.options.Namespaces
+	if g.namespaces != nil {
+		namespaces = g.namespaces.get()
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	if len(namespaces) == 1 && (g.namespaces == nil || namespaces[0] == "") {
+		l := g.newLane(namespaces[0], g.emit)
+		s.publish([]*lane{l})
+		return l.loop(ctx, g.from)
+	}
+	s.publish(nil)
+	u := newUnseen(g.from.position)
+	s.mu.Lock()
+	s.unseen = &u
+	s.mu.Unlock()
+	all := &fanIn{segment: g, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
+	return all.loop(ctx, namespaces)
 }
 
 // Stop ends the range over Events that is running, if there is one, at once:
@@ -164,16 +185,14 @@ func (s *Stream) Stop() {
 // After a version, instead of where Options.Start says. An empty one undoes that.
 // It returns an *OptionsError where Options would.
 func (s *Stream) SetResourceVersion(rv string) error {
-	o := s.options
-	o.Start = Start{}
 	if rv != "" {
-		if o.Checkpoint != nil {
-			return &OptionsError{"SetResourceVersion and Checkpoint", "the next range goes on where the checkpoint says: delete that from its Store to begin elsewhere"}
+		if s.options.Checkpoint != nil {
+			return &OptionsError{"SetResourceVersion and Checkpoint",
+				"the next range goes on where the checkpoint says: delete that from its Store to begin elsewhere"}
 		}
-		o.Start = After(rv)
-	}
-	if err := o.checkStart(); err != nil {
-		return err
+		if err := s.options.checkStart(After(rv), false); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,35 +200,24 @@ func (s *Stream) SetResourceVersion(rv string) error {
 	return nil
 }
 
-// checkStartOf says what is wrong with the start of a range.
-func (s *Stream) checkStartOf(start Start) error {
-	o := s.options
-	o.Start = start
-	return o.checkStart()
-}
-
-func (s *Stream) begin(cancel context.CancelCauseFunc, lanes []*lane) (Start, bool) {
+func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
 		return Start{}, false
 	}
-	s.cancel, s.lanes = cancel, lanes
+	s.cancel = cancel
 	if s.next != "" {
 		return After(s.next), true
 	}
 	return s.options.Start, true
 }
 
-// remember keeps what is known of what is not watched.
-func (s *Stream) remember(from Start) {
-	var rest *elsewhere
-	if s.options.Scope != nil && from.kind == startFrom {
-		rest = elsewhereOf(from.position, s.options.Namespaces)
-	}
+// publish lets Status and Position see the lanes of a range that begins.
+func (s *Stream) publish(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rest = rest
+	s.lanes, s.parked, s.unseen = lanes, nil, nil
 }
 
 func (s *Stream) end() {
@@ -218,14 +226,52 @@ func (s *Stream) end() {
 	s.cancel = nil
 }
 
-func (s *Stream) noStreamedLists() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.noStream
+// Range says how one range over the events of a Stream differs from another. It
+// is for who runs many Streams, as package mux does.
+type Range struct {
+	// Start says where it begins. It is called once, at the beginning, so that nobody
+	// has to keep a position that has been entered. Nil means where Options.Start says;
+	// with a Checkpoint it is where that says in any case.
+	Start func() Start
+	// Lists bounds how many snapshots are read at once by those who share it. Nil
+	// means that nothing does.
+	Lists *Lists
+	// Namespaces are watched instead of those of the Options, and may change. The range
+	// may go on where another one was that watched other namespaces, or the cluster:
+	// what it has no resourceVersion for is compared with what is known (GapScope). Nil
+	// means those of the Options.
+	Namespaces *Namespaces
 }
 
-func (s *Stream) forgetStreamedLists() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noStream = true
+// EventsWith is Events with a Range.
+func (s *Stream) EventsWith(ctx context.Context, r Range) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := s.run(ctx, r, yield); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// Key tells the Stream from others in a Mux: Options.CheckpointKey if there is
+// one, else the resource and its group ("deployments.apps"), and if there are any
+// the namespaces, "deployments.apps in a,b", and the selectors, "pods where
+// app=web".
+func (s *Stream) Key() string {
+	if s.options.CheckpointKey != "" {
+		return s.options.CheckpointKey
+	}
+	key := s.resource.GroupResource().String()
+	if in := strings.Join(s.options.Namespaces, ","); in != "" {
+		key += " in " + in
+	}
+	var where []string
+	for _, selector := range []string{s.options.LabelSelector, s.options.FieldSelector} {
+		if selector != "" {
+			where = append(where, selector)
+		}
+	}
+	if len(where) > 0 {
+		key += " where " + strings.Join(where, " and ")
+	}
+	return key
 }

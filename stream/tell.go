@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // inTurn does f while no other lane does: what is known when the loop body runs
@@ -13,13 +14,9 @@ import (
 // it enters into the index is told, even if ctx ends meanwhile. Position depends
 // on both.
 func (l *lane) inTurn(ctx context.Context, f func() error) error {
-	if l.turn == nil {
-		return unlessOver(ctx, f)
+	if l.turn != nil {
+		return l.turn(ctx, f)
 	}
-	return l.turn(ctx, func() error { return unlessOver(ctx, f) })
-}
-
-func unlessOver(ctx context.Context, f func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -39,11 +36,6 @@ func (l *lane) tellInTurn(ctx context.Context, out output) error {
 		}
 		return l.tellItems(ctx, o.snapshot)
 	case tellFrame:
-		t := l.conn.told
-		if l.floors != nil && !o.old && l.floors.isOld(t.Namespace, t.version) {
-			o.old = true
-			out = o
-		}
 		if err := l.aheadOfFrame(ctx, l.conn.told, o); err != nil { // while others have their turns
 			return err
 		}
@@ -77,19 +69,16 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	switch o := o.(type) {
 	case tellGap:
 		if o.reason == GapRewound && l.index != nil {
-			l.index.doubt()
+			l.index.distrust()
 		}
-		l.forgetFloors()
 		l.snapped = true
 		return l.emit(l.event(Gap, &GapDetails{
 			Reason: o.reason, From: o.from, To: o.to, HistoryLost: o.lost, Duration: time.Since(l.knewAt),
 		}))
 	case beginList:
 		// From here to the end of the snapshot, what is known fits no version.
-		if l.floors != nil && !l.floors.listing {
-			l.forgetFloors()
-		}
 		l.report.resourceVersion("")
+		l.furthest = types.NamespacedName{}
 		l.pass()
 		if l.index != nil {
 			l.index.beginList()
@@ -101,15 +90,11 @@ func (l *lane) tell(ctx context.Context, o output) error {
 		switch {
 		case l.index == nil:
 		case o.quiet:
-			for range l.index.endList(l.floors.covers) {
+			for range l.index.endList() {
 			}
 		default:
-			err := l.tellChanges(ctx, l.index.endList(l.floors.covers), nil, true)
-			if err != nil {
-				return err
-			}
+			return l.tellChanges(ctx, l.index.endList(), nil, true)
 		}
-		l.floorsListed(o.rv)
 	case tellSynced:
 		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.rv)
 		l.knewAt = time.Now()
@@ -122,7 +107,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 			return l.tellVersion(ctx, Bookmark, o.rv)
 		}
 	case noInitial:
-		l.forgetStreamedLists()
+		l.noStreamedLists.Store(true)
 		l.options.Logger.DebugContext(ctx, "no streaming lists here: reading pages from now on",
 			"resource", l.resource.String(), "namespace", l.namespace, "cause", o.cause)
 	}
@@ -132,26 +117,17 @@ func (l *lane) tell(ctx context.Context, o output) error {
 // tellListed tells an object of a snapshot.
 func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 	defer l.pass()
-	if l.floors.covers(o.Namespace) {
-		if l.index != nil {
-			l.index.see(o.name())
-		}
-		return nil
-	}
 	if l.index == nil {
 		if how.quiet || !l.selects(o) {
 			return nil
 		}
 		return l.tellObject(ctx, Added, o.Unstructured, false)
 	}
-	unsaid := l.isUnsaid(o, how)
-	if err := l.tellChanges(ctx, l.index.bury(o.name(), o.uid), o.Unstructured, true); err != nil {
-		return err
+	unsaid, from := l.isUnsaid(o, how), listed
+	if l.index.saw(o.NamespacedName) {
+		from = replayed // the server repeats itself
 	}
-	changes := l.index.put(o, l.selects(o))
-	if l.index.saw(o.name()) {
-		changes = l.index.putOld(o, l.selects(o)) // the server repeats itself
-	}
+	changes := l.index.put(o, l.selects(o), from)
 	if unsaid {
 		for range changes { // they are only to be known
 		}
@@ -162,7 +138,7 @@ func (l *lane) tellListed(ctx context.Context, o object, how snapshot) error {
 
 // isUnsaid says whether an object of a snapshot is only to be known.
 func (l *lane) isUnsaid(o object, how snapshot) bool {
-	return how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.name())
+	return how.quiet || how.since != "" && notAfter(o.version, how.since) && !l.index.has(o.identity)
 }
 
 // tellFrame tells an event of the watch.
@@ -175,29 +151,36 @@ func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 		return nil
 	case l.index == nil:
 		return l.tellObject(ctx, t.kind, o.Unstructured, false)
-	case how.partial && !how.old && !l.index.has(o.name()):
+	case how.partial && !how.old && !l.index.has(o.identity):
 		return l.tellChanges(ctx, l.believe(t), o.Unstructured, false)
-	case t.kind == Deleted && how.old:
-		return l.tellChanges(ctx, l.index.removeOld(o), o.Unstructured, false)
-	case t.kind == Deleted:
-		return l.tellChanges(ctx, l.index.remove(o), o.Unstructured, false)
-	case how.old:
-		return l.tellChanges(ctx, l.index.putOld(o, l.selects(o)), o.Unstructured, false)
 	}
-	return l.tellChanges(ctx, l.index.put(o, l.selects(o)), o.Unstructured, false)
+	from := happened
+	if how.old {
+		from = replayed
+	}
+	changes := l.index.remove(o, from)
+	if t.kind != Deleted {
+		changes = l.index.put(o, l.selects(o), from)
+	}
+	return l.tellChanges(ctx, changes, o.Unstructured, false)
 }
 
-// believe is what an event means of an object that nothing is known of.
+// believe is what an event means of an object that nothing is known of. Whether one
+// that is selected was selected before is not known either: then it is ADDED.
 func (l *lane) believe(t told) iter.Seq[change] {
 	return func(yield func(change) bool) {
-		selected := l.selects(t.object)
-		if t.kind != Deleted {
-			for range l.index.put(t.object, selected) {
+		if !l.selects(t.object) {
+			return
+		}
+		kind := t.kind
+		if kind != Deleted {
+			for range l.index.put(t.object, true, happened) {
+			}
+			if l.options.Select != nil {
+				kind = Added
 			}
 		}
-		if selected {
-			yield(change{kind: t.kind})
-		}
+		yield(change{kind: kind})
 	}
 }
 
@@ -223,8 +206,8 @@ func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[change], o *uns
 			// since another one is.
 			inferred = l.snapped || c.kind != Added
 		}
-		if c.unsure && l.progress != nil {
-			l.progress.Unsure()
+		if c.maybe && l.progress != nil {
+			l.progress.MayBeKnown()
 		}
 		if err := l.tellObject(ctx, c.kind, object, inferred); err != nil {
 			return err

@@ -16,7 +16,8 @@ import (
 func Example() {
 	ctx := context.Background()
 	client := streamtest.NewServer(gvr.Resource{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true,
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Kind:                 "ConfigMap", Namespaced: true,
 	}).Client() // usually dynamic.NewForConfig(rest.InClusterConfig())
 
 	store, err := configmap.Open(ctx, client, "shop", "relay-checkpoints", nil)
@@ -25,9 +26,8 @@ func Example() {
 		return
 	}
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster:      checkpoint.Cluster{UID: "1d5f..."}, // usually from stream.ClusterOf
-		Interval:     10 * time.Second,
-		NoWriteAhead: true,
+		Cluster:  checkpoint.Cluster{UID: "1d5f..."}, // usually from stream.ClusterOf
+		Interval: 10 * time.Second,
 	})
 	if err != nil {
 		fmt.Println(err)

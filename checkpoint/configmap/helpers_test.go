@@ -1,21 +1,17 @@
 package configmap
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -23,7 +19,7 @@ import (
 )
 
 var configMapResource = gvr.Resource{
-	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true,
+	GroupVersionResource: configMaps, Kind: "ConfigMap", Namespaced: true,
 }
 
 func newServer(t testing.TB) *streamtest.Server {
@@ -37,16 +33,15 @@ type do func(*http.Request) (*http.Response, error)
 
 func (f do) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// clientOf returns a client each of whose requests goes through around, if that is not
-// nil.
-func clientOf(t testing.TB, srv *streamtest.Server, around func(r *http.Request, next http.RoundTripper) (*http.Response, error)) dynamic.Interface {
+type around func(r *http.Request, next http.RoundTripper) (*http.Response, error)
+
+// clientOf returns a client whose requests go through around.
+func clientOf(t testing.TB, srv *streamtest.Server, around around) dynamic.Interface {
 	t.Helper()
 	cfg := srv.Config()
-	if around != nil {
-		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return do(func(r *http.Request) (*http.Response, error) { return around(r, next) })
-		})
-	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return do(func(r *http.Request) (*http.Response, error) { return around(r, next) })
+	})
 	c, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -96,26 +91,43 @@ func load(t testing.TB, s checkpoint.Store, key string) *checkpoint.Checkpoint {
 	return c
 }
 
-// sameAs fails unless a key has in s what it has in want, but for the time.
-func sameAs(t testing.TB, want, s checkpoint.Store, key string) {
-	t.Helper()
-	a, b := load(t, want, key), load(t, s, key)
-	if a != nil {
-		a.Committed = time.Time{}
-	}
-	if b != nil {
-		b.Committed = time.Time{}
-	}
-	if d := cmp.Diff(a, b); d != "" {
-		t.Errorf("key %q: %s", key, d)
+// model is what a Store should hold.
+type model map[string]*checkpoint.Checkpoint
+
+func (m model) commit(deltas ...checkpoint.Delta) {
+	for _, d := range deltas {
+		m[d.Key] = &checkpoint.Checkpoint{Identity: d.Identity, Position: checkpoint.Position{
+			ResourceVersions: d.ResourceVersions, Partial: true, Rewound: d.Rewound, Unclean: d.Unclean,
+		}}
 	}
 }
 
-// stored returns the ConfigMap.
+// diff compares what s has under some keys, but for the time.
+func (m model) diff(t testing.TB, s *Store, keys ...string) string {
+	t.Helper()
+	got, want := model{}, model{}
+	for _, key := range keys {
+		want[key], got[key] = m[key], load(t, s, key)
+		if got[key] != nil {
+			got[key].Committed = time.Time{}
+		}
+	}
+	return cmp.Diff(want, got)
+}
+
+// check fails unless s has under those keys what it should.
+func (m model) check(t testing.TB, s *Store, keys ...string) {
+	t.Helper()
+	if d := m.diff(t, s, keys...); d != "" {
+		t.Error(d)
+	}
+}
+
+// stored returns the ConfigMap, and nil if there is none.
 func stored(t testing.TB, srv *streamtest.Server) *unstructured.Unstructured {
 	t.Helper()
 	o, err := srv.Client().Resource(configMaps).Namespace("ns").Get(t.Context(), "cp", metav1.GetOptions{})
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	return o
@@ -138,36 +150,32 @@ func remove(t testing.TB, srv *streamtest.Server) {
 	}
 }
 
-func label(t testing.TB, srv *streamtest.Server, key, value string) {
+func label(t testing.TB, srv *streamtest.Server, value string) {
 	t.Helper()
-	edit(t, srv, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{key: value}) })
+	edit(t, srv, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"l": value}) })
 }
 
-func valuesOf(t testing.TB, o *unstructured.Unstructured) content {
+func values(t testing.TB, o *unstructured.Unstructured) map[string]string {
 	t.Helper()
-	c, err := contentOf(o)
+	data, err := dataOf(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return data
 }
 
 var identity = checkpoint.Identity{
 	Cluster: checkpoint.Cluster{UID: "c1", Address: "https://x <&>"}, Group: "example.com", Resource: "widgets",
-	StorageVersionHash: "h=", Namespaces: []string{"a", "b"}, LabelSelector: "a in (b,c)", FieldSelector: "x!=y", Objects: true,
+	StorageVersionHash: "h=", Namespaces: []string{"a", "b"}, LabelSelector: "a in (b,c)", FieldSelector: "x!=y",
+	Objects: true,
 }
 
-// delta is of a position at a version, and objects of those names at that version.
-func delta(key, version string, names ...string) checkpoint.Delta {
-	d := checkpoint.Delta{Key: key, Identity: identity, ResourceVersions: map[string]string{"a": version, "b": version + "1"}}
-	for _, name := range names {
-		d.Put = append(d.Put, checkpoint.Object{Namespace: "ns", Name: name, UID: uid(name), ResourceVersion: version})
+// delta is of a position at a version, and an object that is ignored.
+func delta(key, version string) checkpoint.Delta {
+	return checkpoint.Delta{
+		Key: key, Identity: identity, ResourceVersions: map[string]string{"a": version, "b": version + "1"},
+		Put: []checkpoint.Object{{Namespace: "ns", Name: "x", UID: "1", ResourceVersion: version}},
 	}
-	return d
-}
-
-func uid(name string) types.UID {
-	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", name[:min(len(name), 6)]))
 }
 
 func fencedBy(t testing.TB, err error, holder string) {
@@ -183,34 +191,22 @@ func fencedBy(t testing.TB, err error, holder string) {
 	}
 }
 
-func fieldsOf(t testing.TB, text string) map[string]any {
-	t.Helper()
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(text), &fields); err != nil {
-		t.Fatal(err)
-	}
-	return fields
-}
-
-// clientOfTransport is for requests of others in the middle of one.
-func clientOfTransport(t testing.TB, next http.RoundTripper) dynamic.Interface {
-	t.Helper()
-	c, err := dynamic.NewForConfig(&rest.Config{Host: "http://streamtest", Transport: next, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// replayed sends a request twice and returns the second answer.
-func replayed(t testing.TB, r *http.Request, next http.RoundTripper) (*http.Response, error) {
+func copyOf(t testing.TB, r *http.Request) *http.Request {
 	t.Helper()
 	body, err := r.GetBody()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := r.Clone(r.Context())
-	again.Body = body
+	c := r.Clone(t.Context())
+	c.Body = body
+	return c
+}
+
+// replayed sends a request twice and returns the second answer, as net/http does when
+// a connection breaks.
+func replayed(t testing.TB, r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	t.Helper()
+	again := copyOf(t, r)
 	if _, err := unanswered(r, next); err != errCut {
 		t.Fatal(err)
 	}

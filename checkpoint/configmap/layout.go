@@ -1,28 +1,30 @@
 package configmap
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"strconv"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// The keys of data and binaryData. The prefixes keep those of one checkpoint from
-// being another's, or one of the first two: checkpoint keys have no more than 200
-// of the characters that are allowed here, and 253 of them are.
+// The keys of data. A ConfigMap allows 253 characters, and keys of checkpoints have at
+// most 200, all of which are allowed here.
 const (
 	formatKey        = "format"
 	ownerKey         = "owner"
 	checkpointPrefix = "checkpoint."
-	indexPrefix      = "index."
 )
 
-// format is that of the whole ConfigMap.
+// format is that of the whole ConfigMap. Unknown fields are refused, so that a new one
+// raises it.
 const format = 1
 
 // owner is who claimed the ConfigMap last.
@@ -32,12 +34,12 @@ type owner struct {
 	Since  time.Time `json:"since"`
 }
 
-func (o owner) text() string {
-	text, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // only a time after the year 9999
+func readOwner(text string) (owner, error) {
+	var o owner
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return owner{}, fmt.Errorf("%s is not the JSON it should be: %w", ownerKey, err)
 	}
-	return string(text)
+	return o, nil
 }
 
 func (o owner) name() string {
@@ -47,97 +49,108 @@ func (o owner) name() string {
 	return "an unknown owner"
 }
 
-func readOwner(text string) (owner, error) {
-	var o owner
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return owner{}, fmt.Errorf("%s is not JSON as it should be: %w", ownerKey, err)
-	}
-	return o, nil
+// saved is the JSON of one key.
+type saved struct {
+	Identity         checkpoint.Identity `json:"identity"`
+	ResourceVersions map[string]string   `json:"resourceVersions"`
+	Rewound          bool                `json:"rewound,omitempty"`
+	Unclean          bool                `json:"unclean,omitempty"`
+	Committed        time.Time           `json:"committed"`
 }
 
-// checkFormat says whether what is in a ConfigMap can be read by this version. An
-// empty one can.
-func checkFormat(store string, c content) error {
-	text, ok := c.data[formatKey]
+// encode returns what is written for a delta.
+func encode(d checkpoint.Delta) (string, error) {
+	text, err := json.Marshal(saved{
+		Identity: d.Identity, ResourceVersions: d.ResourceVersions, Rewound: d.Rewound, Unclean: d.Unclean,
+		Committed: time.Now().UTC(),
+	})
+	return string(text), err
+}
+
+// decode is strict, since a person may have edited the text.
+func decode(text string) (*checkpoint.Checkpoint, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	var s saved
+	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("it is not the JSON it should be: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("something follows the JSON")
+	}
+	if s.Identity.Resource == "" || s.Committed.IsZero() {
+		return nil, errors.New("it lacks the resource, or the time of the commit")
+	}
+	return &checkpoint.Checkpoint{Identity: s.Identity, Committed: s.Committed, Position: checkpoint.Position{
+		ResourceVersions: s.ResourceVersions, Partial: true, Rewound: s.Rewound, Unclean: s.Unclean,
+	}}, nil
+}
+
+// dataOf returns a copy of a ConfigMap's data. The ConfigMap itself is no typed object,
+// so that fields unknown to this version of the API are kept.
+func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
+	data, _, err := unstructured.NestedStringMap(o.Object, "data")
+	if data == nil {
+		data = map[string]string{}
+	}
+	return data, err
+}
+
+// check returns an error unless this version can read the ConfigMap. An empty one it can.
+func check(store string, o *unstructured.Unstructured, data map[string]string) error {
+	corrupt := func(err error) error { return &checkpoint.CorruptError{Store: store, Err: err} }
+	text, ok := data[formatKey]
 	if !ok {
-		if len(c.data) == 0 && len(c.binary) == 0 {
-			return nil
+		if binary, _ := o.Object["binaryData"].(map[string]any); len(data) > 0 || len(binary) > 0 {
+			return corrupt(errors.New("it holds something else, and has no format"))
 		}
-		return &checkpoint.CorruptError{Store: store, Err: errors.New("it holds something else, and has no format")}
+		return nil
 	}
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil || n < 1:
-		return &checkpoint.CorruptError{Store: store, Err: fmt.Errorf("its format is %q, not a number from 1 on", text)}
+		return corrupt(fmt.Errorf("invalid format %q: must be a number from 1 on", text))
 	case n > format:
 		return &checkpoint.FormatError{Store: store, Format: n, Known: format}
+	}
+	if text, ok := data[ownerKey]; ok {
+		if _, err := readOwner(text); err != nil {
+			return corrupt(err)
+		}
 	}
 	return nil
 }
 
-// saved is the JSON of a key, in which the bytes of Checkpoint are under Sum, and
-// with them the index and the key.
-type saved struct {
-	Sum        string          `json:"sum"`
-	Checkpoint json.RawMessage `json:"checkpoint"`
+func isImmutable(o *unstructured.Unstructured) bool {
+	immutable, _, _ := unstructured.NestedBool(o.Object, "immutable")
+	return immutable
 }
 
-type savedCheckpoint struct {
-	Identity         checkpoint.Identity `json:"identity"`
-	ResourceVersions map[string]string   `json:"resourceVersions"`
-	Partial          bool                `json:"partial,omitempty"`
-	Rewound          bool                `json:"rewound,omitempty"`
-	Unclean          bool                `json:"unclean,omitempty"`
-	Committed        time.Time           `json:"committed"`
-	Objects          int                 `json:"objects"`
-	LeftOut          bool                `json:"leftOut,omitempty"` // the index
+// checkpointsIn returns the texts of all keys.
+func checkpointsIn(data map[string]string) map[string]string {
+	texts := map[string]string{}
+	for name, text := range data {
+		if key, ok := strings.CutPrefix(name, checkpointPrefix); ok {
+			texts[key] = text
+		}
+	}
+	return texts
 }
 
-func sum(key string, text, index []byte) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%d\n", key, len(text))
-	h.Write(text)
-	h.Write(index)
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// write returns what is kept under checkpoint.KEY.
-func (c savedCheckpoint) write(key string, index []byte) (string, error) {
-	text, err := json.Marshal(c)
+// fill makes texts the checkpoints in a ConfigMap, and by its owner. All other data stay.
+func fill(o *unstructured.Unstructured, texts map[string]string, by owner) error {
+	data, err := dataOf(o)
 	if err != nil {
-		return "", err
+		return err
 	}
-	whole, err := json.Marshal(saved{Sum: sum(key, text, index), Checkpoint: text})
-	return string(whole), err
-}
-
-// readEntry reads what is kept under a key. Without text there must be no index.
-func readEntry(key, text string, index []byte) (*entry, error) {
-	if text == "" {
-		return nil, fmt.Errorf("%s%s is missing, or empty", checkpointPrefix, key)
+	maps.DeleteFunc(data, func(name, _ string) bool { return strings.HasPrefix(name, checkpointPrefix) })
+	for key, text := range texts {
+		data[checkpointPrefix+key] = text
 	}
-	var s saved
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return nil, fmt.Errorf("%s%s is not JSON as it should be: %w", checkpointPrefix, key, err)
-	}
-	if sum(key, s.Checkpoint, index) != s.Sum {
-		return nil, fmt.Errorf("%s%s and %s%s don't have their checksum", checkpointPrefix, key, indexPrefix, key)
-	}
-	var c savedCheckpoint
-	if err := json.Unmarshal(s.Checkpoint, &c); err != nil {
-		return nil, fmt.Errorf("%s%s is not JSON as it should be: %w", checkpointPrefix, key, err)
-	}
-	e := &entry{
-		identity: c.Identity, versions: c.ResourceVersions, partial: c.Partial, rewound: c.Rewound, unclean: c.Unclean, committed: c.Committed,
-	}
-	if c.LeftOut {
-		e.partial = true
-		return e, nil
-	}
-	objects, err := unpack(index, c.Objects)
+	claim, err := json.Marshal(by)
 	if err != nil {
-		return nil, fmt.Errorf("%s%s: %w", indexPrefix, key, err)
+		return err
 	}
-	e.objects, e.index = objects, index
-	return e, nil
+	data[formatKey], data[ownerKey] = strconv.Itoa(format), string(claim)
+	return unstructured.SetNestedStringMap(o.Object, data, "data")
 }

@@ -1,9 +1,11 @@
 package configmap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,31 +20,48 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// maxTries is how often a write is tried that others get ahead of.
+// maxTries is how often a write is tried that conflicts with those of others.
 const maxTries = 8
 
-// Open claims a ConfigMap, which is created if it isn't there, and reads it.
-// Whoever had it open commits no more. It returns a *checkpoint.OptionsError if
-// opts are none; they are copied. It returns a *checkpoint.CorruptError if the
-// ConfigMap holds something else, and a *checkpoint.FormatError if a newer version
-// has written it; nothing is changed in it then. A key that can't be read is no
-// such error: Load tells of it. After any other error it may have been claimed: open
-// it again.
+var (
+	errBusy      = fmt.Errorf("conflicts with the writes of others %d times", maxTries)
+	errImmutable = errors.New("it is immutable: delete it, or take another name")
+)
+
+// Options say how a Store is opened.
+type Options struct {
+	// Holder names this process to others (checkpoint.FencedError). Empty means the
+	// host's name, which in a container is the Pod's, and the process id.
+	Holder string
+}
+
+func (o *Options) holder() string {
+	if o != nil && o.Holder != "" {
+		return o.Holder
+	}
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s (process %d)", cmp.Or(host, "an unknown host"), os.Getpid())
+}
+
+// Open claims a ConfigMap, which it creates unless there is one, and reads it. Whoever
+// had it open commits no more.
+//
+// It returns a *checkpoint.OptionsError without a namespace or a name, a
+// *checkpoint.CorruptError if the ConfigMap holds something else, and a
+// *checkpoint.FormatError if a newer version of this library has written it; nothing is
+// changed in it then. A single key that can't be read is no error of Open, but of Load.
+// After any other error the ConfigMap may have been claimed: open it again.
 func Open(ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options) (*Store, error) {
-	o, err := opts.check()
 	switch {
-	case err != nil:
-		return nil, err
 	case namespace == "":
-		return nil, &checkpoint.OptionsError{Option: "namespace", Reason: "give that of the ConfigMap, in a Pod usually its own"}
+		return nil, &checkpoint.OptionsError{Option: "namespace", Reason: "must name one, in a Pod usually its own"}
 	case name == "":
-		return nil, &checkpoint.OptionsError{Option: "name", Reason: "give that of the ConfigMap"}
+		return nil, &checkpoint.OptionsError{Option: "name", Reason: "must be that of the ConfigMap"}
 	}
 	s := &Store{
 		client: client.Resource(configMaps).Namespace(namespace), namespace: namespace, name: name,
-		options: o,
-		owner:   owner{ID: string(uuid.NewUUID()), Holder: o.Holder, Since: time.Now().UTC()},
-		turn:    make(chan struct{}, 1),
+		owner: owner{ID: string(uuid.NewUUID()), Holder: opts.holder(), Since: time.Now().UTC()},
+		turn:  make(chan struct{}, 1),
 	}
 	for range maxTries {
 		claimed, err := s.claim(ctx)
@@ -53,94 +72,53 @@ func Open(ctx context.Context, client dynamic.Interface, namespace, name string,
 			return s, nil
 		}
 	}
-	return nil, s.notOpened(fmt.Errorf("others were faster %d times: see who changes it all the time", maxTries))
+	return nil, fmt.Errorf("open %s: %w", s, errBusy)
 }
 
-// claim makes one attempt. It has not claimed the ConfigMap, without an error, if
-// somebody else was faster.
+// claim makes one attempt. It returns false without an error if somebody else's write
+// came between.
 func (s *Store) claim(ctx context.Context) (claimed bool, err error) {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
-	if s.isGone(err) {
-		return s.create(ctx)
+	exists := !s.isGone(err)
+	if !exists {
+		o, err = s.empty(), nil
 	}
 	if err != nil {
-		return false, s.notOpened(err)
+		return false, fmt.Errorf("open %s: %w", s, err)
 	}
-	c, err := s.read(o)
+	data, err := dataOf(o)
 	if err != nil {
+		return false, &checkpoint.CorruptError{Store: s.String(), Err: err}
+	}
+	if err := check(s.String(), o, data); err != nil {
 		return false, err
 	}
-	s.mark(c)
-	c.into(o)
-	o, err = s.client.Update(ctx, o, metav1.UpdateOptions{})
+	if isImmutable(o) {
+		return false, fmt.Errorf("open %s: %w", s, errImmutable)
+	}
+	s.committed = checkpointsIn(data)
+	if err := fill(o, s.committed, s.owner); err != nil {
+		return false, err
+	}
+	if exists {
+		s.seen, err = s.client.Update(ctx, o, metav1.UpdateOptions{})
+	} else {
+		s.seen, err = s.client.Create(ctx, o, metav1.CreateOptions{})
+	}
 	switch {
-	case apierrors.IsConflict(err), s.isGone(err):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), s.isGone(err):
 		return false, nil
 	case err != nil:
-		return false, s.notOpened(err)
+		return false, fmt.Errorf("open %s: %w", s, err)
 	}
-	return true, s.see(o)
+	return true, nil
 }
 
-func (s *Store) notOpened(err error) error { return fmt.Errorf("%s can't be opened: %w", s, err) }
-
-func (s *Store) create(ctx context.Context) (claimed bool, err error) {
+func (s *Store) empty() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("v1")
 	o.SetKind("ConfigMap")
 	o.SetNamespace(s.namespace)
 	o.SetName(s.name)
-	c := content{data: map[string]string{}}
-	s.reset()
-	s.mark(c)
-	c.into(o)
-	o, err = s.client.Create(ctx, o, metav1.CreateOptions{})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return false, nil
-	case err != nil:
-		return false, s.notOpened(err)
-	}
-	return true, s.see(o)
-}
-
-// read takes the checkpoints from a ConfigMap.
-func (s *Store) read(o *unstructured.Unstructured) (content, error) {
-	c, err := contentOf(o)
-	if err != nil {
-		return content{}, &checkpoint.CorruptError{Store: s.String(), Err: err}
-	}
-	if err := checkFormat(s.String(), c); err != nil {
-		return content{}, err
-	}
-	if text, ok := c.data[ownerKey]; ok {
-		if _, err := readOwner(text); err != nil {
-			return content{}, &checkpoint.CorruptError{Store: s.String(), Err: err}
-		}
-	}
-	if err := mutable(o); err != nil {
-		return content{}, s.notOpened(err)
-	}
-	s.reset()
-	for _, key := range c.keys() {
-		e, err := readEntry(key, c.data[checkpointPrefix+key], c.binary[indexPrefix+key])
-		if err != nil {
-			s.broken[key] = &checkpoint.CorruptError{Store: fmt.Sprintf("%s (key %q)", s, key), Err: err}
-		} else {
-			s.entries[key], s.known[key] = e, true
-		}
-	}
-	return c, nil
-}
-
-// reset forgets what an attempt before this one has read.
-func (s *Store) reset() {
-	s.entries, s.broken, s.known = map[string]*entry{}, map[string]error{}, map[string]bool{}
-}
-
-func mutable(o *unstructured.Unstructured) error {
-	if immutable, _, _ := unstructured.NestedBool(o.Object, "immutable"); immutable {
-		return errors.New("it is immutable: delete it, or take another name")
-	}
-	return nil
+	return o
 }

@@ -2,131 +2,216 @@ package configmap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"sync"
-	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // Store is a checkpoint.Store in a ConfigMap. Its methods may be called from any
-// goroutine. It keeps in memory what is committed, objects whose index does not fit
-// among them.
+// goroutine.
 type Store struct {
 	client          dynamic.ResourceInterface
 	namespace, name string
-	options         Options
 	owner           owner
 
-	turn chan struct{} // held by who writes the ConfigMap, and what follows; of capacity one
-	// As it was seen last.
-	base    *unstructured.Unstructured // without its content
-	content content
-	// known are the keys that the ConfigMap may have from this Store, though entries
-	// does not: a write may have got through without an answer.
-	known map[string]bool
+	turn chan struct{}              // held by who writes the ConfigMap; of capacity one
+	seen *unstructured.Unstructured // the ConfigMap as seen last, which the next write replaces; needs the turn
 
-	mu      sync.Mutex        // held, and the turn, by who changes what follows
-	entries map[string]*entry // replaced, not changed
-	broken  map[string]error  // keys that can't be read, which are left alone
-	leftOut []string
-	fenced  error
-	closed  bool // needs no turn
+	mu        sync.Mutex
+	committed map[string]string // by key, as encoded by the last commit that succeeded; replaced, not changed
+	final     error             // nothing is written any more
 }
 
 var _ checkpoint.Store = (*Store)(nil)
 
-// String says which ConfigMap it is.
+// String names the ConfigMap.
 func (s *Store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 
-// Load returns what was committed, from memory. It returns a
-// *checkpoint.CorruptError if what Open found can't be read.
+// PositionsOnly marks a Store that keeps no objects: a checkpoint.Tracker need not write
+// new ones ahead.
+func (s *Store) PositionsOnly() {}
+
+// Load returns what was committed, from memory. The Position is always Partial and has
+// no Objects. It returns a *checkpoint.CorruptError if what Open found can't be read.
 func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
-	s.mu.Lock()
-	e, err := s.entries[key], s.broken[key]
-	s.mu.Unlock()
-	if err != nil || e == nil {
-		return nil, err
-	}
-	return e.checkpoint(), nil
+	return s.read(s.texts(), key)
 }
 
-// LeftOut returns the keys whose index did not fit into the ConfigMap with the last
-// commit, sorted.
-func (s *Store) LeftOut() []string {
+func (s *Store) texts() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.leftOut)
+	return s.committed
 }
 
-// Commit writes the ConfigMap. It returns a *checkpoint.CorruptError for a key
-// that can't be read and has not been deleted. What others have changed meanwhile
-// is kept, but for what is of a checkpoint.
+func (s *Store) read(texts map[string]string, key string) (*checkpoint.Checkpoint, error) {
+	text, ok := texts[key]
+	if !ok {
+		return nil, nil
+	}
+	c, err := decode(text)
+	if err != nil {
+		return nil, &checkpoint.CorruptError{Store: fmt.Sprintf("%s (key %q)", s, key), Err: err}
+	}
+	return c, nil
+}
+
+// Commit writes the ConfigMap, even if nothing has changed. What the deltas say of
+// objects is ignored. It returns a *checkpoint.FencedError once another process owns the
+// ConfigMap or it was deleted, and a *checkpoint.CorruptError for a key that can't be
+// read and has not been deleted.
 func (s *Store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
-	if err := s.take(ctx); err != nil {
-		return err
-	}
-	defer s.release()
-	if len(deltas) == 0 {
-		return nil
-	}
-	next, now := maps.Clone(s.entries), time.Now().UTC().Round(0) // as it can be read again
-	for _, d := range deltas {
-		if err := s.broken[d.Key]; err != nil {
-			return err
+	return s.change(ctx, func(texts map[string]string) (write bool, err error) {
+		for _, d := range deltas {
+			if _, err := s.read(texts, d.Key); err != nil {
+				return false, err
+			}
+			if texts[d.Key], err = encode(d); err != nil {
+				return false, err
+			}
 		}
-		next[d.Key] = next[d.Key].with(d, now)
-	}
-	return s.write(ctx, next, "")
+		return len(deltas) > 0, nil
+	})
 }
 
-// Delete writes the ConfigMap, if the key is in there. That it can't be read does
-// not matter.
+// Delete writes the ConfigMap without a key, even if it knows of none: a Commit that
+// failed may have written it. Whether the key can be read does not matter.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	if err := s.take(ctx); err != nil {
-		return err
-	}
-	defer s.release()
-	if !s.known[key] && s.broken[key] == nil {
-		return nil
-	}
-	next := maps.Clone(s.entries)
-	delete(next, key)
-	return s.write(ctx, next, key)
+	return s.change(ctx, func(texts map[string]string) (bool, error) {
+		delete(texts, key)
+		return true, nil
+	})
 }
 
-// Close ends commits. It does not wait for one that is under way, and leaves the
-// claim in the ConfigMap: that keeps out whoever had it before.
+// Close ends commits. It does not wait for one that is under way, and leaves the claim
+// in the ConfigMap: that keeps out whoever had it before.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
+	s.end(fmt.Errorf("%s: %w", s, os.ErrClosed))
 	return nil
 }
 
-// take waits for a turn to write, unless nothing may be written any more.
-func (s *Store) take(ctx context.Context) error {
+// end makes err what is returned from now on, unless something already is.
+func (s *Store) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.final == nil {
+		s.final = err
+	}
+}
+
+// change waits for its turn, and writes what edit makes of the checkpoints.
+func (s *Store) change(ctx context.Context, edit func(texts map[string]string) (write bool, err error)) error {
 	select {
 	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	s.mu.Lock()
+	next, final := maps.Clone(s.committed), s.final
+	s.mu.Unlock()
+	if final != nil {
+		return final
+	}
+	if write, err := edit(next); !write || err != nil {
+		return err
+	}
+	if err := s.write(ctx, next); err != nil {
+		return err
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.fenced
-	if err == nil && s.closed {
-		err = fmt.Errorf("%s: %w", s, os.ErrClosed)
+	s.committed = next
+	return nil
+}
+
+// write makes texts the checkpoints in the ConfigMap, whatever a write without an answer
+// has made of them.
+func (s *Store) write(ctx context.Context, texts map[string]string) error {
+	for range maxTries {
+		o := s.seen.DeepCopy()
+		if err := fill(o, texts, s.owner); err != nil {
+			return fmt.Errorf("write %s: %w", s, err)
+		}
+		o, err := s.client.Update(ctx, o, metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			if o.GetUID() == s.seen.GetUID() { // else the next write conflicts, and finds out why
+				s.seen = o
+			}
+			return nil
+		case s.isGone(err):
+			return s.fence("")
+		case !apierrors.IsConflict(err):
+			return fmt.Errorf("write %s: %w", s, err)
+		}
+		if err := s.reread(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("write %s: %w", s, errBusy)
+}
+
+// reread finds out why a write conflicted. The write can be tried again if nobody else
+// has claimed the ConfigMap: somebody has put a label on it, or an earlier write
+// succeeded without an answer.
+func (s *Store) reread(ctx context.Context) error {
+	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
+	if s.isGone(err) {
+		return s.fence("")
 	}
 	if err != nil {
-		s.release()
+		return fmt.Errorf("write %s: %w", s, err)
 	}
+	data, err := dataOf(o)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s, err)
+	}
+	now, err := readOwner(data[ownerKey])
+	ours := err == nil && now.ID == s.owner.ID
+	switch {
+	case !ours && isOlder(o, s.seen):
+		return fmt.Errorf("write %s: the server shows an earlier owner, %s: it lags, or was restored", s, now.name())
+	case !ours:
+		return s.fence(now.name())
+	case o.GetUID() != s.seen.GetUID():
+		return s.fence("") // somebody has put back a copy
+	case isImmutable(o):
+		return fmt.Errorf("write %s: %w", s, errImmutable)
+	}
+	s.seen = o
+	return nil
+}
+
+// isOlder says whether a is known to be from before b.
+func isOlder(a, b *unstructured.Unstructured) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && order < 0
+}
+
+// fence ends all commits. An empty holder means that the ConfigMap is gone.
+func (s *Store) fence(holder string) error {
+	err := &checkpoint.FencedError{Store: s.String(), Holder: holder}
+	s.end(err)
 	return err
 }
 
-func (s *Store) release() { <-s.turn }
+// isGone says whether the server says that there is no such ConfigMap. A 404 that does
+// not name it is about something else, or from a proxy, and not taken for that.
+func (s *Store) isGone(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == configMaps.Resource && details.Name == s.name
+}

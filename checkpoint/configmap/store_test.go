@@ -3,150 +3,119 @@ package configmap
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-func TestStoreRoundTrip(t *testing.T) {
-	odd := delta("odd", "5")
-	odd.Put = []checkpoint.Object{
-		{Namespace: "b", Name: "x", UID: "not a UUID", ResourceVersion: "opaque:1"},
-		{Namespace: "a", Name: "y", UID: uid("y"), ResourceVersion: "007", Hidden: true},
-		{},
+// TestRoundTrip: the Store and the one that opens the ConfigMap next return what was
+// committed last.
+func TestRoundTrip(t *testing.T) {
+	began := time.Now()
+	flags, within, odd := delta("k", "7"), delta("k", "8"), delta("l", "9")
+	flags.Rewound, flags.Unclean, flags.Reset = true, true, true
+	within.ResourceVersions = map[string]string{"a": "", "b": "8"}
+	odd.ResourceVersions, odd.Partial = map[string]string{"": `"<&>` + "\u2028é"}, true
+	tests := []struct {
+		deltas []checkpoint.Delta
+		why    string
+	}{
+		{[]checkpoint.Delta{delta("k", "5"), delta("l", "5")}, "two keys"},
+		{[]checkpoint.Delta{delta("k", "6")}, "one, and the other is kept"},
+		{[]checkpoint.Delta{flags}, "all flags"},
+		{[]checkpoint.Delta{within}, "a namespace within a snapshot, flags cleared"},
+		{[]checkpoint.Delta{odd}, "characters that JSON escapes"},
+		{[]checkpoint.Delta{{Key: "m", Identity: checkpoint.Identity{Resource: "pods"}}}, "no versions at all"},
+		{[]checkpoint.Delta{delta("k", "9"), delta("k", "10")}, "twice the same key"},
 	}
-	empty := checkpoint.Delta{Key: "empty", Identity: checkpoint.Identity{Resource: "pods"}, ResourceVersions: map[string]string{}, Partial: true}
-	within := delta("within", "5", "a", "b")
-	within.ResourceVersions = map[string]string{"b": `"<&>` + "\u2028é"}
-	more := delta("usual", "6", "b", "d")
-	more.Gone = []types.NamespacedName{{Namespace: "ns", Name: "a"}, {Namespace: "ns", Name: "never there"}}
-	reset := delta("odd", "7", "z")
-	reset.Reset = true
-	commits := [][]checkpoint.Delta{
-		{delta("usual", "5", "c", "a", "b"), odd, empty, within},
-		{more},
-		{reset, delta("usual", "8")},
-		{delta("usual", "9", "e"), delta("usual", "10", "e", "f")},
-		{{Key: "usual", Identity: identity, Reset: true, Unclean: true}},
-	}
-	srv, want := newServer(t), checkpoint.NewMemory()
+	srv, want := newServer(t), model{}
 	s := open(t, srv.Client(), "a")
-	for i, deltas := range commits {
-		commit(t, s, deltas...)
-		if err := want.Commit(t.Context(), deltas); err != nil {
-			t.Fatal(err)
-		}
-		again := open(t, srv.Client(), "a") // from here on it is the owner
-		for _, key := range append(want.Keys(), "other") {
-			sameAs(t, want, s, key)
-			sameAs(t, want, again, key)
-			if a, b := load(t, s, key), load(t, again, key); a != nil && !a.Committed.Equal(b.Committed) {
-				t.Errorf("commit %d, key %q: committed %v, and read again %v", i, key, a.Committed, b.Committed)
-			}
+	for _, tt := range tests {
+		commit(t, s, tt.deltas...)
+		want.commit(tt.deltas...)
+		next := open(t, srv.Client(), "a")
+		want.check(t, s, "k", "l", "m", "never there")
+		want.check(t, next, "k", "l", "m", "never there")
+		a, b := load(t, s, "k").Committed, load(t, next, "k").Committed
+		if !a.Equal(b) || a.Before(began) || a.After(time.Now()) {
+			t.Errorf("committed at %v, and read again %v", a, b)
 		}
 		if t.Failed() {
-			t.Fatalf("after commit %d", i)
+			t.Fatal(tt.why)
 		}
-		s = again
+		s = next
 	}
+	load(t, s, "k").Position.ResourceVersions["a"] = "the caller's"
+	want.check(t, s, "k")
 }
 
-// TestStoreKeys: no key is another's, or the store's own.
-func TestStoreKeys(t *testing.T) {
+// TestKeys: no key is another's, or the Store's own.
+func TestKeys(t *testing.T) {
 	keys := []string{
-		"a", "a.index", "index.a", "checkpoint.a", "index.", "checkpoint.", "index.index.a", "format", "owner", "A", "-", "_",
-		strings.Repeat("k", 200), strings.Repeat("k", 199),
+		"a", "checkpoint.a", "checkpoint.", "format", "owner", "A", strings.Repeat("k", 200), strings.Repeat("k", 199),
 	}
-	srv, want := newServer(t), checkpoint.NewMemory()
+	srv, want := newServer(t), model{}
 	s := open(t, srv.Client(), "a")
 	for i, key := range keys {
-		d := delta(key, "5", key, strings.Repeat("n", i))
-		commit(t, s, d)
-		if err := want.Commit(t.Context(), []checkpoint.Delta{d}); err != nil {
+		commit(t, s, delta(key, fmt.Sprint(i)))
+		want.commit(delta(key, fmt.Sprint(i)))
+	}
+	s = open(t, srv.Client(), "a")
+	want.check(t, s, keys...)
+	for _, key := range keys {
+		if err := s.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
+		delete(want, key)
+		want.check(t, s, keys...)
 	}
-	for name := range stored(t, srv).Object["binaryData"].(map[string]any) {
-		if len(name) > 253 {
-			t.Errorf("a ConfigMap allows no key as long as %q", name)
-		}
-	}
-	for _, deleted := range append(slices.Clone(keys), "never there") {
-		s = open(t, srv.Client(), "a")
-		for _, key := range keys {
-			sameAs(t, want, s, key)
-		}
-		if err := s.Delete(t.Context(), deleted); err != nil {
-			t.Fatal(err)
-		}
-		if err := want.Delete(t.Context(), deleted); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := valuesOf(t, stored(t, srv))
-	if len(c.data) != 2 || len(c.binary) != 0 {
-		t.Errorf("left behind: %v", c)
+	if data := values(t, stored(t, srv)); len(data) != 2 {
+		t.Errorf("left behind: %v", data)
 	}
 }
 
-// TestStoreLoadCopies: what Load returned, or Commit was given, is the caller's.
-func TestStoreLoadCopies(t *testing.T) {
+// TestForeign: what others have in the ConfigMap is kept, also what they change while
+// it is open.
+func TestForeign(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
-	d := delta("k", "5", "a", "b")
-	d.Identity.Namespaces = slices.Clone(d.Identity.Namespaces)
-	commit(t, s, d)
-	want := checkpoint.NewMemory()
-	if err := want.Commit(t.Context(), []checkpoint.Delta{delta("k", "5", "a", "b")}); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []*checkpoint.Checkpoint{load(t, s, "k"), {Identity: d.Identity, Position: checkpoint.Position{ResourceVersions: d.ResourceVersions, Objects: d.Put}}} {
-		c.Identity.Namespaces[0] = "x"
-		c.Position.ResourceVersions["a"] = "x"
-		c.Position.Objects[0].Name = "x"
-	}
-	sameAs(t, want, s, "k")
-}
-
-// TestStoreForeign: what others have in the ConfigMap is kept, also what they
-// change while it is open.
-func TestStoreForeign(t *testing.T) {
-	srv := newServer(t)
-	s := open(t, srv.Client(), "a")
-	commit(t, s, delta("k", "5", "a"), delta("l", "5", "a"))
+	commit(t, s, delta("k", "5"), delta("l", "5"))
 	edit(t, srv, func(o *unstructured.Unstructured) {
 		o.SetLabels(map[string]string{"l": "1"})
 		o.SetAnnotations(map[string]string{"a": "1"})
 		o.SetFinalizers([]string{"example.com/f"})
 		o.Object["immutable"] = false
 		o.Object["spec"] = map[string]any{"fromTheFuture": []any{int64(1), "x"}}
-		c := valuesOf(t, o)
-		c.data["theirs"], c.data["index.html"] = "x", "<html>"
-		c.binary["theirs.too"], c.binary["checkpoint.html"] = []byte("\x00\xff"), []byte{1}
-		c.into(o)
+		o.Object["binaryData"] = map[string]any{"theirs.too": "AP8=", "checkpoint.html": "AQ=="}
+		o.Object["data"].(map[string]any)["theirs"] = "x"
 	})
 	want := stored(t, srv)
-	commit(t, s, delta("k", "6", "a"))
+	commit(t, s, delta("k", "6"))
 	if err := s.Delete(t.Context(), "l"); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, open(t, srv.Client(), "b"), delta("k", "7", "a"))
+	commit(t, open(t, srv.Client(), "b"), delta("k", "7"))
 	got := stored(t, srv)
 	for _, o := range []*unstructured.Unstructured{want, got} {
-		c := valuesOf(t, o)
-		for _, key := range []string{"k", "l"} {
-			c.forget(key)
+		for _, name := range []string{"checkpoint.k", "checkpoint.l", ownerKey} {
+			delete(o.Object["data"].(map[string]any), name)
 		}
-		delete(c.data, ownerKey)
-		c.into(o)
 		o.SetResourceVersion("")
 		o.SetGeneration(0)
 	}
@@ -155,21 +124,83 @@ func TestStoreForeign(t *testing.T) {
 	}
 }
 
-func TestStoreClose(t *testing.T) {
+// TestUnreadable: a key that can't be read is not taken for nothing, stays as it is, and
+// does not disturb the others.
+func TestUnreadable(t *testing.T) {
+	good, err := encode(delta("k", "5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decode(" " + good + "\n"); err != nil {
+		t.Errorf("edited by hand, and still right: %v", err)
+	}
+	tests := []struct{ text, why string }{
+		{"", "empty"},
+		{"x" + good, "no JSON"},
+		{good[:len(good)-1], "cut off"},
+		{good + good, "twice"},
+		{good + "}", "a brace too much"},
+		{"null", "nothing"},
+		{"[]", "a list"},
+		{`{"identity":{},"resourceVersions":{},"committed":"2026-01-02T03:04:05Z"}`, "no resource"},
+		{strings.Replace(good, "committed", "Commited", 1), "a name that is misspelt"},
+		{strings.Replace(good, `"committed"`, `"objects":3,"committed"`, 1), "a field of another version"},
+		{strings.Replace(good, `"a":"5"`, `"a":5`, 1), "a version that is no string"},
+		{strings.Replace(good, `"uid"`, `"id"`, 1), "an identity with a field of another version"},
+		{`{"identity":{"resource":"x"},"resourceVersions":{}}`, "no time"},
+	}
+	for _, tt := range tests {
+		srv := newServer(t)
+		commit(t, open(t, srv.Client(), "a"), delta("k", "5"), delta("l", "6"))
+		edit(t, srv, func(o *unstructured.Unstructured) { o.Object["data"].(map[string]any)["checkpoint.k"] = tt.text })
+		unreadable := func(err error) {
+			t.Helper()
+			if e := (*checkpoint.CorruptError)(nil); !errors.As(err, &e) || e.Store != `ConfigMap ns/cp (key "k")` {
+				t.Errorf("%s: %v, want a CorruptError", tt.why, err)
+			}
+		}
+		s, want := open(t, srv.Client(), "b"), model{}
+		_, err := s.Load(t.Context(), "k")
+		unreadable(err)
+		unreadable(s.Commit(t.Context(), []checkpoint.Delta{delta("l", "7"), delta("k", "7")}))
+		commit(t, s, delta("l", "8"))
+		want.commit(delta("l", "8"))
+		want.check(t, s, "l")
+		if got := values(t, stored(t, srv))["checkpoint.k"]; got != tt.text {
+			t.Errorf("%s: %q was changed to %q", tt.why, tt.text, got)
+		}
+		if err := srv.Apply("configmaps write 1: 500"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Delete(t.Context(), "k"); err == nil {
+			t.Errorf("%s: deleted, though the server failed", tt.why)
+		}
+		_, err = s.Load(t.Context(), "k")
+		unreadable(err)
+		if err := s.Delete(t.Context(), "k"); err != nil {
+			t.Errorf("%s: %v", tt.why, err)
+		}
+		want.check(t, s, "k", "l")
+		want.check(t, open(t, srv.Client(), "c"), "k", "l")
+	}
+}
+
+func TestClose(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
-	commit(t, s, delta("k", "5", "a"))
+	commit(t, s, delta("k", "5"))
 	before := stored(t, srv)
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-	if err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")}); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Commit after Close: %v", err)
-	}
-	if err := s.Delete(t.Context(), "k"); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Delete after Close: %v", err)
+		for _, err := range []error{
+			s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")}), s.Delete(t.Context(), "k"),
+		} {
+			if !errors.Is(err, os.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+		}
 	}
 	if c := load(t, s, "k"); c == nil || c.Position.ResourceVersions["a"] != "5" {
 		t.Errorf("Load after Close: %v", c)
@@ -179,36 +210,52 @@ func TestStoreClose(t *testing.T) {
 	}
 }
 
-// TestStoreErrors: an error of the server changes nothing and can be tried again.
-func TestStoreErrors(t *testing.T) {
-	for _, fault := range []string{"413", "422", "403", "401", "500", "404 plain", "503 plain", "429", "refuse", "reset", "garbage"} {
-		srv := newServer(t)
+// TestErrors: an error of the server changes nothing, and the write can be tried again.
+func TestErrors(t *testing.T) {
+	for _, fault := range []string{
+		"413", "422", "403", "401", "500", "404 plain", "503 plain", "429", "refuse", "reset", "garbage",
+	} {
+		srv, want := newServer(t), model{}
 		s := open(t, srv.Client(), "a")
-		commit(t, s, delta("k", "5", "a"))
+		commit(t, s, delta("k", "5"))
+		want.commit(delta("k", "5"))
 		if err := srv.Apply("configmaps write 1-2: " + fault); err != nil {
 			t.Fatal(err)
 		}
-		before := load(t, s, "k")
-		err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6", "b")})
+		err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")})
 		if err == nil || errors.As(err, new(*checkpoint.FencedError)) || errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s: %v, want an error that is not final", fault, err)
 		}
 		if err := s.Delete(t.Context(), "k"); err == nil {
 			t.Errorf("%s: deleted", fault)
 		}
-		if d := cmp.Diff(before, load(t, s, "k")); d != "" {
-			t.Errorf("%s: %s", fault, d)
-		}
-		commit(t, s, delta("k", "6", "b"))
-		if c := load(t, s, "k"); len(c.Position.Objects) != 2 || c.Position.ResourceVersions["a"] != "6" {
-			t.Errorf("%s: then %v", fault, c.Position)
-		}
+		want.check(t, s, "k")
+		commit(t, s, delta("k", "6"))
+		want.commit(delta("k", "6"))
+		want.check(t, s, "k")
 	}
 }
 
-func TestStoreContext(t *testing.T) {
-	srv := newServer(t)
-	s := open(t, srv.Client(), "a")
+// TestOddAnswer: a proxy answers an update with something else. The next commit reads
+// the ConfigMap again.
+func TestOddAnswer(t *testing.T) {
+	srv, odd := newServer(t), false
+	s := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err == nil && odd {
+			odd = false
+			_ = resp.Body.Close()
+			resp.Body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
+		}
+		return resp, err
+	}), "me")
+	odd = true
+	commit(t, s, delta("k", "5"))
+	commit(t, s, delta("k", "6"))
+}
+
+func TestContext(t *testing.T) {
+	s := open(t, newServer(t).Client(), "a")
 	why := errors.New("this is why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
@@ -220,49 +267,47 @@ func TestStoreContext(t *testing.T) {
 	commit(t, s, delta("k", "5"))
 }
 
-func TestStoreConcurrent(t *testing.T) {
-	srv := newServer(t)
+// TestConcurrent is for the race detector.
+func TestConcurrent(t *testing.T) {
+	srv, want := newServer(t), model{}
 	s := open(t, srv.Client(), "a")
+	keys := []string{"a", "b", "c", "d"}
 	var all sync.WaitGroup
-	for _, key := range []string{"a", "b", "c", "d"} {
+	for _, key := range keys {
 		all.Go(func() {
-			for i, version := range []string{"5", "6", "7"} {
-				if err := s.Commit(t.Context(), []checkpoint.Delta{delta(key, version, version)}); err != nil {
+			for _, version := range []string{"5", "6", "7"} {
+				if err := s.Commit(t.Context(), []checkpoint.Delta{delta(key, version)}); err != nil {
 					t.Error(err)
 				}
-				if c, err := s.Load(t.Context(), key); err != nil || len(c.Position.Objects) != i+1 {
+				if c, err := s.Load(t.Context(), key); err != nil || c.Position.ResourceVersions["a"] != version {
 					t.Errorf("%v %v", c, err)
 				}
-				_ = s.LeftOut()
 			}
 		})
+		want.commit(delta(key, "7"))
 	}
 	all.Wait()
-	again := open(t, srv.Client(), "b")
-	for _, key := range []string{"a", "b", "c", "d"} {
-		if c := load(t, again, key); len(c.Position.Objects) != 3 {
-			t.Errorf("%s: %v", key, c)
-		}
-	}
-	_ = s.Close()
+	want.check(t, open(t, srv.Client(), "b"), keys...)
 }
 
-// TestStoreRequests: a commit is one request, and nothing is none.
-func TestStoreRequests(t *testing.T) {
+// TestRequests: a commit is one request, also if nothing has changed, so that an owner
+// that has lost the ConfigMap finds out.
+func TestRequests(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
+	enter := func(deltas ...checkpoint.Delta) func() error {
+		return func() error { return s.Commit(t.Context(), deltas) }
+	}
 	tests := []struct {
 		do   func() error
 		want []string
 		why  string
 	}{
-		{func() error { return s.Commit(t.Context(), []checkpoint.Delta{delta("k", "5", "a")}) }, []string{"update"}, "the first"},
-		{func() error { return s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6"), delta("l", "6")}) }, []string{"update"}, "the next"},
-		{func() error { return s.Commit(t.Context(), nil) }, nil, "of nothing"},
+		{enter(delta("k", "5"), delta("l", "5")), []string{"update"}, "of two keys"},
+		{enter(delta("k", "5")), []string{"update"}, "of the same once more"},
+		{enter(), nil, "of nothing"},
 		{func() error { _, err := s.Load(t.Context(), "k"); return err }, nil, "all is in memory"},
-		{func() error { return s.Delete(t.Context(), "never there") }, nil, "nothing is deleted"},
 		{func() error { return s.Delete(t.Context(), "k") }, []string{"update"}, "something is deleted"},
-		{func() error { return s.Delete(t.Context(), "k") }, nil, "and again"},
 		{s.Close, nil, "the claim stays"},
 	}
 	for _, tt := range tests {
@@ -276,6 +321,81 @@ func TestStoreRequests(t *testing.T) {
 		}
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%s: %s", tt.why, d)
+		}
+	}
+}
+
+// TestFake: programs are tested on client-go's fake, which has no resourceVersions.
+func TestFake(t *testing.T) {
+	client, want := fake.NewSimpleDynamicClient(runtime.NewScheme()), model{}
+	for _, version := range []string{"5", "6"} {
+		s := open(t, client, "a")
+		for _, key := range []string{"k", "l"} {
+			commit(t, s, delta(key, version))
+			want.commit(delta(key, version))
+		}
+		want.check(t, s, "k", "l")
+		want.check(t, open(t, client, "b"), "k", "l")
+	}
+	s, own := open(t, client, "a"), client.Resource(configMaps).Namespace("ns")
+	if err := own.Delete(t.Context(), "cp", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fencedBy(t, s.Commit(t.Context(), []checkpoint.Delta{delta("k", "7")}), "")
+}
+
+// TestModel commits, deletes and reopens at random on a connection that breaks. After
+// an error the ConfigMap is as before or after the write, and the Store as before.
+func TestModel(t *testing.T) {
+	keys := []string{"a", "b", "c"}
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		srv := newServer(t)
+		client := clientOf(t, srv, func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if req.Method == http.MethodPut {
+				switch r.IntN(8) {
+				case 0:
+					return nil, errCut
+				case 1:
+					return unanswered(req, next)
+				case 2:
+					return replayed(t, req, next)
+				case 3:
+					label(t, srv, fmt.Sprint(r.Uint64()))
+				}
+			}
+			return next.RoundTrip(req)
+		})
+		s, want := open(t, srv.Client(), "a"), model{}
+		possible := []model{want} // that the ConfigMap may hold
+		for step := range 100 {
+			next, err := maps.Clone(want), error(nil)
+			switch key := keys[r.IntN(len(keys))]; r.IntN(8) {
+			case 0:
+				delete(next, key)
+				err = s.Delete(t.Context(), key)
+			case 1: // another process
+				if s, err = Open(t.Context(), client, "ns", "cp", nil); err != nil {
+					s = open(t, srv.Client(), "a")
+				}
+				i := slices.IndexFunc(possible, func(m model) bool { return m.diff(t, s, keys...) == "" })
+				if i < 0 {
+					t.Fatalf("seed %d, step %d: it holds none of what was written", seed, step)
+				}
+				next, err = possible[i], nil
+			default:
+				d := delta(key, fmt.Sprint(step))
+				next.commit(d)
+				err = s.Commit(t.Context(), []checkpoint.Delta{d})
+			}
+			if err != nil {
+				possible = append(possible, next)
+			} else {
+				want, possible = next, []model{next}
+			}
+			if d := want.diff(t, s, keys...); d != "" {
+				t.Fatalf("seed %d, step %d: %s", seed, step, d)
+			}
 		}
 	}
 }

@@ -1,120 +1,159 @@
 package configmap
 
 import (
-	"errors"
-	"fmt"
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func tracker(t *testing.T, s checkpoint.Store, commits *[]checkpoint.CommitInfo) *checkpoint.Tracker {
+var widgets = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+	Kind:                 "Widget", Namespaced: true, Verbs: []string{"list", "watch"},
+}
+
+// run is a program that watches widgets with a checkpoint in the ConfigMap.
+type run struct {
+	*checkpoint.Tracker
+	stream *stream.Stream
+	events []stream.Event
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// start begins a run, which acks the first events: so many, and all if acks is negative.
+func start(t *testing.T, srv *streamtest.Server, holder string, acks int) *run {
 	t.Helper()
-	tr, err := checkpoint.NewTracker(s, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "c1"}, Interval: 10 * time.Second,
-		Committed: func(i checkpoint.CommitInfo) { *commits = append(*commits, i) },
+	tracker, err := checkpoint.NewTracker(open(t, srv.Client(), holder), &checkpoint.Options{
+		Cluster: checkpoint.Cluster{UID: "c1"}, Interval: 10 * time.Second, NoWriteAhead: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tr
-}
-
-func begin(t *testing.T, tr *checkpoint.Tracker) *checkpoint.Session {
-	t.Helper()
-	session, err := tr.Begin(t.Context(), "k", checkpoint.Identity{Resource: "widgets", Objects: true})
+	s, err := stream.New(srv.Client(), widgets, &stream.Options{Checkpoint: tracker, PageSize: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return session
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &run{Tracker: tracker, stream: s, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		for ev, err := range s.Events(ctx) {
+			if err != nil {
+				if ctx.Err() == nil {
+					t.Error(err)
+				}
+				return
+			}
+			if acks < 0 || len(r.events) < acks {
+				ev.Ack()
+			}
+			r.events = append(r.events, ev)
+		}
+	}()
+	return r
 }
 
-// tell tells an event of an object at a version, which is handled at once.
-func tell(s *checkpoint.Session, name string, version int) {
-	p := s.Progress("")
-	p.Note(checkpoint.Change{Object: checkpoint.Object{Name: name, UID: uid(name), ResourceVersion: fmt.Sprint(version)}})
-	p.Mark(fmt.Sprint(version), false).Ack()
+// end stops watching and commits what was acked. It returns what Close does.
+func (r *run) end() error {
+	r.cancel()
+	<-r.ended
+	return r.Close()
 }
 
-// TestTracker: while the server fails the Tracker keeps trying, and when it is
-// back, everything is committed.
-func TestTracker(t *testing.T) {
-	for _, fault := range []string{"500", "403", "422", "hang", "refuse", "half-open", "slow 1m", "429 retry-after 5s"} {
+// texts are those of events about objects, and of GAPs.
+func (r *run) texts() []string {
+	synctest.Wait()
+	var texts []string
+	for _, ev := range r.events {
+		switch {
+		case ev.Type == stream.Gap && ev.Gap.HistoryLost:
+			texts = append(texts, "GAP, history lost")
+		case ev.Type == stream.Gap:
+			texts = append(texts, "GAP")
+		case ev.Object != nil:
+			texts = append(texts, string(ev.Type)+" "+ev.Object.GetName())
+		}
+	}
+	return texts
+}
+
+// TestNextRun: what the next run receives.
+func TestNextRun(t *testing.T) {
+	tests := []struct {
+		acks    int // of the first run, which receives ADDED for a, b and c, and then SYNCED
+		compact bool
+		want    []string
+		why     string
+	}{
+		{-1, false, []string{"MODIFIED a", "DELETED b", "ADDED d"}, "the server knows what has happened"},
+		{-1, true, []string{"GAP, history lost", "ADDED a", "ADDED d"}, "it does not: the end of b is not reported"},
+		{2, false, []string{"GAP, history lost", "ADDED a", "ADDED c", "ADDED d"}, "within a snapshot: a comes again"},
+	}
+	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			srv := streamtest.NewServer(configMapResource)
-			var commits []checkpoint.CommitInfo
-			tr := tracker(t, open(t, srv.Client(), "first"), &commits)
-			session := begin(t, tr)
-			tell(session, "a", 5)
-			time.Sleep(11 * time.Second)
-			if st := session.Status(); st.Err != nil || st.Uncommitted {
-				t.Errorf("%s: before it: %+v", fault, st)
+			srv := streamtest.NewServer(configMapResource, widgets)
+			for _, name := range []string{"a", "b", "c"} {
+				srv.Put(widgets, "ns", name)
 			}
-			if err := srv.Apply("configmaps write *: " + fault); err != nil {
+			first := start(t, srv, "first", tt.acks)
+			time.Sleep(time.Minute)
+			if err := first.end(); err != nil {
+				t.Errorf("%s: %v", tt.why, err)
+			}
+			srv.Put(widgets, "ns", "a", "spec.size=2")
+			if _, err := srv.Delete(widgets, "ns", "b"); err != nil {
 				t.Fatal(err)
 			}
-			tell(session, "b", 6)
-			time.Sleep(5 * time.Minute)
-			st := session.Status()
-			if e := (*checkpoint.CommitError)(nil); !errors.As(st.Err, &e) || e.Attempts < 5 || e.NextTry.IsZero() {
-				t.Errorf("%s: %+v", fault, st)
+			srv.Put(widgets, "ns", "d")
+			if tt.compact {
+				srv.Compact(srv.ResourceVersion())
 			}
-			tell(session, "c", 7)
-			if err := srv.Do("heal"); err != nil {
-				t.Fatal(err)
+			second := start(t, srv, "second", -1)
+			time.Sleep(time.Minute)
+			if err := second.end(); err != nil {
+				t.Errorf("%s: %v", tt.why, err)
 			}
-			time.Sleep(2 * time.Minute)
-			if st := session.Status(); st.Err != nil || st.Uncommitted {
-				t.Errorf("%s: healed: %+v", fault, st)
-			}
-			if err := tr.Close(); err != nil {
-				t.Errorf("%s: %v", fault, err)
-			}
-			tr = tracker(t, open(t, srv.Client(), "second"), &commits)
-			want := &checkpoint.Position{ResourceVersions: map[string]string{"": "7"}}
-			for i, name := range []string{"a", "b", "c"} {
-				want.Objects = append(want.Objects, checkpoint.Object{Name: name, UID: uid(name), ResourceVersion: fmt.Sprint(5 + i)})
-			}
-			if d := cmp.Diff(want, begin(t, tr).Position()); d != "" {
-				t.Errorf("%s: the next run: %s", fault, d)
-			}
-			if err := tr.Close(); err != nil {
-				t.Errorf("%s: %v", fault, err)
+			if d := cmp.Diff(tt.want, second.texts()); d != "" {
+				t.Errorf("%s: %s", tt.why, d)
 			}
 		})
 	}
 }
 
-// TestTrackerFenced: the earlier owner ends its commits, the later one goes on.
-func TestTrackerFenced(t *testing.T) {
+// TestRunOfTwoOwners: the first one's commits end, and the second continues where the
+// first has committed.
+func TestRunOfTwoOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(configMapResource)
-		var commits, others []checkpoint.CommitInfo
-		first := tracker(t, open(t, srv.Client(), "first"), &commits)
-		session := begin(t, first)
-		tell(session, "a", 5)
+		srv := streamtest.NewServer(configMapResource, widgets)
+		first := start(t, srv, "first", -1)
+		srv.Put(widgets, "ns", "a")
 		time.Sleep(time.Minute)
-		second := tracker(t, open(t, srv.Client(), "second"), &others)
-		after := begin(t, second)
-		tell(session, "stale", 6)
+		second := start(t, srv, "second", -1)
+		srv.Put(widgets, "ns", "b")
 		time.Sleep(time.Hour)
-		fencedBy(t, session.Status().Err, "second")
-		if len(commits) != 2 {
-			t.Errorf("%d attempts, want one that went well and one that was the last", len(commits))
+		fencedBy(t, first.stream.Status().Checkpoint.Err, "second")
+		fencedBy(t, first.end(), "second")
+		srv.Put(widgets, "ns", "c")
+		time.Sleep(time.Minute)
+		if d := cmp.Diff([]string{"ADDED b", "ADDED c"}, second.texts()); d != "" {
+			t.Errorf("the second owner: %s", d)
 		}
-		tell(after, "b", 7)
-		if err := second.Close(); err != nil {
+		if err := second.end(); err != nil {
 			t.Error(err)
 		}
-		fencedBy(t, first.Close(), "second")
-		c := load(t, open(t, srv.Client(), "third"), "k")
-		if d := cmp.Diff(map[string]string{"": "7"}, c.Position.ResourceVersions); d != "" || len(c.Position.Objects) != 2 {
-			t.Errorf("in the end: %+v", c.Position)
+		third := start(t, srv, "third", -1)
+		time.Sleep(time.Minute)
+		if err := third.end(); err != nil || len(third.texts()) > 0 {
+			t.Errorf("the third owner has received %v, and ended with %v", third.texts(), err)
 		}
 	})
 }

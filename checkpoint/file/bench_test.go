@@ -1,7 +1,6 @@
 package file_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -33,95 +32,43 @@ func objects(n int, version int) []checkpoint.Object {
 			UID: types.UID(id.String()), ResourceVersion: fmt.Sprint(version + i),
 		})
 	}
-	slices.SortFunc(all, func(a, b checkpoint.Object) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(all, compare)
 	return all
 }
 
-// BenchmarkEvents acks and commits changes of random objects among 100,000, as a
-// stream does. One iteration is one event.
-func BenchmarkEvents(b *testing.B) {
-	b.Run("as they come", func(b *testing.B) { benchmarkEvents(b, 0) })
-	b.Run("waiting for a commit of each 1000", func(b *testing.B) { benchmarkEvents(b, 1000) })
-}
-
-func benchmarkEvents(b *testing.B, flushEvery int) {
-	path := filepath.Join(b.TempDir(), "positions.db")
-	all := objects(many, 1_000_000)
-	s := fill(b, path, all)
-	defer s.Close()
-	tracker, session := begin(b, s)
-	p := session.Progress("")
-	random := rand.New(rand.NewPCG(3, 4))
-	version := 2_000_000
-	b.ResetTimer()
-	for i := range b.N {
-		version++
-		o := all[random.IntN(len(all))]
-		o.ResourceVersion = fmt.Sprint(version)
-		p.Note(checkpoint.Change{Object: o})
-		p.Mark(o.ResourceVersion, false).Ack()
-		if flushEvery > 0 && i%flushEvery == flushEvery-1 {
-			if err := tracker.Flush(context.Background()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	if err := tracker.Close(); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-}
-
-// BenchmarkNew acks and commits new objects, written ahead as a stream does: those
-// of a page of a snapshot together, one that a watch tells by itself.
-func BenchmarkNew(b *testing.B) {
-	for _, together := range []int{1, 500} {
+// BenchmarkCommit changes random objects among 100,000. One iteration is one object.
+func BenchmarkCommit(b *testing.B) {
+	for _, together := range []int{1, 1000} {
 		b.Run(fmt.Sprint(together, " at a time"), func(b *testing.B) {
-			s, err := file.Open(filepath.Join(b.TempDir(), "positions.db"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			all := objects(many, 1_000_000)
+			s := fill(b, filepath.Join(b.TempDir(), "positions.db"), all)
 			defer s.Close()
-			tracker, session := begin(b, s)
-			p := session.Progress("")
-			all := objects(b.N, 1_000_000)
+			random := rand.New(rand.NewPCG(3, 4))
+			version := 2_000_000
 			b.ResetTimer()
-			for len(all) > 0 {
-				page := all[:min(together, len(all))]
-				all = all[len(page):]
-				p.Ahead(context.Background(), page)
-				for _, o := range page {
-					p.Note(checkpoint.Change{Object: o})
-					p.Mark("", false).Ack()
+			for n := b.N; n > 0; n -= together {
+				d := checkpoint.Delta{Key: "pods", Identity: identity("pods")}
+				for range min(n, together) {
+					version++
+					o := all[random.IntN(len(all))]
+					o.ResourceVersion = fmt.Sprint(version)
+					d.Put = append(d.Put, o)
 				}
-			}
-			if err := tracker.Close(); err != nil {
-				b.Fatal(err)
+				d.ResourceVersions = map[string]string{"": fmt.Sprint(version)}
+				commit(b, s, d)
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
 }
 
-func begin(b *testing.B, s *file.Store) (*checkpoint.Tracker, *checkpoint.Session) {
-	tracker, err := checkpoint.NewTracker(s, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	session, err := tracker.Begin(context.Background(), "pods", checkpoint.Identity{Resource: "pods", Objects: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return tracker, session
-}
-
-// BenchmarkOpen opens a file of 100,000 objects and loads them.
+// BenchmarkOpen opens a file of 100,000 objects, of which each was put twice, and loads them.
 func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "positions.db")
-	if err := fill(b, path, objects(many, 1_000_000)).Close(); err != nil {
-		b.Fatal(err)
+	for range 2 {
+		if err := fill(b, path, objects(many, 1_000_000)).Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	for b.Loop() {
 		s, err := file.Open(path)
@@ -143,25 +90,12 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(info.Size())/many, "bytes/object")
 }
 
-// fill makes a file as a first snapshot does: a thousand objects at a time, in
-// the order of their names.
+// fill puts objects as a snapshot does: a thousand at a time, in the order of their names.
 func fill(tb testing.TB, path string, all []checkpoint.Object) *file.Store {
 	tb.Helper()
-	s, err := file.Open(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	d := checkpoint.Delta{Key: "pods", Identity: checkpoint.Identity{
-		Cluster: checkpoint.Cluster{UID: "test"}, Resource: "pods", Objects: true,
-	}}
-	for i := 0; i < len(all); i += 1000 {
-		d.Put = all[i:min(i+1000, len(all))]
-		if i+1000 >= len(all) {
-			d.ResourceVersions = map[string]string{"": "2000000"}
-		}
-		if err := s.Commit(context.Background(), []checkpoint.Delta{d}); err != nil {
-			tb.Fatal(err)
-		}
+	s := open(tb, path)
+	for page := range slices.Chunk(all, 1000) {
+		commit(tb, s, checkpoint.Delta{Key: "pods", Identity: identity("pods"), Put: page})
 	}
 	return s
 }

@@ -1,15 +1,17 @@
 package file_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
@@ -25,11 +27,22 @@ func open(t testing.TB, path string) *file.Store {
 	return s
 }
 
+func closeStore(t testing.TB, s *file.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func commit(t testing.TB, s checkpoint.Store, deltas ...checkpoint.Delta) {
 	t.Helper()
 	if err := s.Commit(context.Background(), deltas); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func tryCommit(s *file.Store, d checkpoint.Delta) error {
+	return s.Commit(context.Background(), []checkpoint.Delta{d})
 }
 
 func load(t testing.TB, s checkpoint.Store, key string) *checkpoint.Checkpoint {
@@ -46,84 +59,24 @@ func load(t testing.TB, s checkpoint.Store, key string) *checkpoint.Checkpoint {
 
 func identity(resource string) checkpoint.Identity {
 	return checkpoint.Identity{
-		Cluster: checkpoint.Cluster{UID: "c0ffee", Address: "https://example.com:6443 sha256:1234"}, Group: "example.com", Resource: resource,
-		StorageVersionHash: "hash=", Namespaces: []string{"one", "two"}, LabelSelector: "a=b", FieldSelector: "metadata.name=c", Objects: true,
+		Cluster: checkpoint.Cluster{UID: "c0ffee", Address: "https://example.com:6443 sha256:1234"},
+		Group:   "example.com", Resource: resource, StorageVersionHash: "hash=", Namespaces: []string{"one", "two"},
+		LabelSelector: "a=b", FieldSelector: "metadata.name=c", Objects: true,
 	}
 }
 
-func name(namespace, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
+// at is a delta that says nothing but a version.
+func at(key, version string) checkpoint.Delta {
+	return checkpoint.Delta{Key: key, Identity: identity("pods"), ResourceVersions: map[string]string{"one": version}}
 }
 
-// odd are objects that not every encoding gives back as they were.
-var odd = []checkpoint.Object{
-	{Name: "cluster-scoped", UID: "7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", ResourceVersion: "1"},
-	{Namespace: "one", Name: "usual", UID: "00000000-0000-4000-8000-000000000001", ResourceVersion: "18446744073709551615"},
-	{Namespace: "one", Name: "hidden", UID: "00000000-0000-4000-8000-000000000002", ResourceVersion: "12", Hidden: true},
-	{Namespace: "one", Name: "no-uid", ResourceVersion: "#fake"},
-	{Namespace: "one", Name: "no-version", UID: "uid"},
-	{Namespace: "one", Name: "upper", UID: "7F6A2D6E-0F57-4B4C-9F0E-0D6A1C9C1A11", ResourceVersion: "007"},
-	{Namespace: "one", Name: "urn", UID: "urn:uuid:7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", ResourceVersion: "18446744073709551616"},
-	{Namespace: "one", Name: "zero", UID: "00000000-0000-0000-0000-000000000000", ResourceVersion: "0"},
-	{Namespace: "two", Name: "Ünïcode.and:others/too", UID: "u\x00v", ResourceVersion: "-1"},
-	{Namespace: "one", Name: "usual", UID: "another-1", ResourceVersion: "20", Unacked: true},
-	{Namespace: "one", Name: "usual", UID: "another-2", ResourceVersion: "21", Unacked: true},
-}
+// state is what a file holds, by key.
+type state map[string]*checkpoint.Checkpoint
 
-// split is how objects come in a delta.
-func split(objects []checkpoint.Object) (put, told []checkpoint.Object) {
-	for _, o := range objects {
-		if o.Unacked {
-			told = append(told, o)
-		} else {
-			put = append(put, o)
-		}
-	}
-	return put, told
-}
-
-// sample makes a file with two checkpoints and returns what is in it, by key.
-func sample(t testing.TB, path string) map[string]*checkpoint.Checkpoint {
-	t.Helper()
-	s := open(t, path)
-	put, told := split(odd)
-	commit(t, s, checkpoint.Delta{Key: "pods", Identity: identity("pods"), Put: put, Told: told, ResourceVersions: map[string]string{"one": "100"}})
-	commit(t, s, checkpoint.Delta{Key: "widgets.example.com", Identity: identity("widgets"), Partial: true, Unclean: true, ResourceVersions: map[string]string{"one": "101", "two": "102"}})
-	commit(t, s, checkpoint.Delta{Key: "pods", Identity: identity("pods"), Gone: []types.NamespacedName{name("one", "hidden")}, ResourceVersions: map[string]string{"one": "103", "two": "104"}})
-	all := contents(t, s)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-func contents(t testing.TB, s *file.Store) map[string]*checkpoint.Checkpoint {
-	t.Helper()
-	keys, err := s.Keys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*checkpoint.Checkpoint{}
-	for _, key := range keys {
-		all[key] = load(t, s, key)
-	}
-	return all
-}
-
-// attempt opens a file that may be damaged, and loads all there is.
-func attempt(t testing.TB, path string) (map[string]*checkpoint.Checkpoint, error) {
-	t.Helper()
-	s, err := file.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	keys, err := s.Keys()
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*checkpoint.Checkpoint{}
-	for _, key := range keys {
+// contents loads everything.
+func contents(s *file.Store) (state, error) {
+	all := state{}
+	for _, key := range s.Keys() {
 		c, err := s.Load(context.Background(), key)
 		if err != nil {
 			return nil, err
@@ -134,36 +87,60 @@ func attempt(t testing.TB, path string) (map[string]*checkpoint.Checkpoint, erro
 	return all, nil
 }
 
-// checkDamaged holds a damaged file to the promise: what was committed, or a
-// *CorruptError (or *FormatError); and it is left as it is.
-func checkDamaged(t testing.TB, path string, damaged []byte, want ...map[string]*checkpoint.Checkpoint) {
-	t.Helper()
-	if err := os.WriteFile(path, damaged, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := attempt(t, path)
-	var corrupt *checkpoint.CorruptError
-	var format *checkpoint.FormatError
+// attempt opens a file that may be damaged, and loads everything.
+func attempt(path string) (state, error) {
+	s, err := file.Open(path)
 	if err != nil {
-		if !errors.As(err, &corrupt) && !errors.As(err, &format) {
-			t.Errorf("the error is no *CorruptError: %v", err)
-		}
-		after, readErr := os.ReadFile(path)
-		if readErr != nil || string(after) != string(damaged) {
-			t.Errorf("the file was changed (%v) by an attempt that failed: %v", readErr, err)
-		}
-		return
+		return nil, err
 	}
-	diff := ""
-	for _, w := range want {
-		if diff = cmp.Diff(w, got); diff == "" {
-			return
-		}
-	}
-	t.Errorf("it holds what never was committed (-want +got):\n%s", diff)
+	defer s.Close()
+	return contents(s)
+}
+
+// diff ignores the order of objects.
+func diff(want, got any) string {
+	byID := cmpopts.SortSlices(func(a, b checkpoint.Object) bool { return compare(a, b) < 0 })
+	return cmp.Diff(want, got, byID, cmpopts.EquateEmpty())
+}
+
+func compare(a, b checkpoint.Object) int {
+	return stdcmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
+		stdcmp.Compare(a.UID, b.UID))
 }
 
 func inTemp(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "positions.db")
+}
+
+// inMemory is for thousands of files, which would be slow to write to a disk.
+func inMemory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "checkpoint")
+	if err != nil {
+		return inTemp(t)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "positions.db")
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isRefused reports whether an error is one of a damaged file.
+func isRefused(err error) bool {
+	return errors.As(err, new(*checkpoint.CorruptError)) || errors.As(err, new(*checkpoint.FormatError))
 }

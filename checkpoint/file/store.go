@@ -1,214 +1,378 @@
 package file
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// Store is a checkpoint.Store in a file. Its methods may be called from any
-// goroutine.
+// Store is a checkpoint.Store in a file. Its methods may be called from any goroutine.
 type Store struct {
 	path string // as it was given
 	file string // what that leads to
 	lock *flock.Flock
-	db   *bbolt.DB
 
-	mu   sync.Mutex
-	info os.FileInfo // of the file that is open, as it was written last
+	mu     sync.Mutex
+	closed bool
+	log    log
 }
 
-var _ checkpoint.Store = (*Store)(nil)
+var fsync = (*os.File).Sync // tests replace it
 
-// Open opens the file at path, for this process alone, and makes it if there is
-// none, for its owner alone (mode 0600). Its folder must be there, and allow for
-// files to be made in it. It returns a *checkpoint.LockedError, at once, if another
-// process has the file open, a *checkpoint.CorruptError if it is no whole file of
-// this package's (also if it is empty), a *checkpoint.FormatError if it is of a
-// newer version, and else an *fs.PathError from the file system.
+// Open opens the file at path, for this process alone, and makes it if there is none. Its
+// folder must exist, and allow files to be made in it. All of the file is in memory for a
+// moment. Open returns a *checkpoint.LockedError, at once, if another process has the file
+// open, a *checkpoint.CorruptError if it is damaged or empty, a *checkpoint.FormatError if a
+// newer version wrote it, and else an *fs.PathError.
 func Open(path string) (*Store, error) {
 	file, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, file: file}
-	if s.lock, err = acquire(path, file); err != nil {
+	lock, err := acquire(path, file)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.open(); err != nil {
-		return nil, errors.Join(err, s.Close())
+	s := &Store{path: path, file: file, lock: lock}
+	b, err := s.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		b = appendRecord([]byte(firstLine), nil, 0)
+		err = create(file, b)
+	}
+	if err == nil {
+		s.log, err = parse(b)
+	}
+	if err == nil {
+		err = syncFolder(file) // who gave it its name may have been killed before that
+	}
+	if err != nil {
+		return nil, errors.Join(s.failed(err), s.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) open() (err error) {
-	exists, err := isThere(s.file) // now that nobody else makes it
-	if err == nil && !exists {
-		err = create(s.file)
-	}
-	if err != nil {
-		return err
-	}
-	if err := verifyPages(s.file); err != nil {
-		if s.isBusy() {
-			return &checkpoint.LockedError{Store: s.path} // what it was like while somebody wrote it says nothing
-		}
-		return s.corrupt(err)
-	}
-	defer func() {
-		if p := recover(); p != nil { // what the check has let through, bbolt may still stumble over
-			err = s.corrupt(fmt.Errorf("bbolt: %v", p))
-		}
-	}()
-	if s.db, err = bbolt.Open(s.file, 0o600, boltOptions()); errors.Is(err, bolterrors.ErrTimeout) {
-		return &checkpoint.LockedError{Store: s.path}
-	} else if err != nil {
-		return fmt.Errorf("checkpoint/file: %w", err)
-	}
-	if s.info, err = os.Stat(s.file); err != nil {
-		return fmt.Errorf("checkpoint/file: %w", err)
-	}
-	return s.db.View(s.checkContents)
-}
-
-// isBusy says whether somebody who knows nothing of our lock has bbolt's.
-func (s *Store) isBusy() bool {
-	lock := flock.New(s.file, flock.SetFlag(os.O_RDWR))
-	defer lock.Close()
-	ok, err := lock.TryLock()
-	return err == nil && !ok
-}
-
-func boltOptions() *bbolt.Options {
-	// The timeout is for a lock of bbolt's own, held by a program that knows nothing
-	// of ours; this is the shortest.
-	return &bbolt.Options{Timeout: time.Nanosecond, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
-}
-
 // Keys returns those that something is kept under, sorted.
-func (s *Store) Keys() ([]string, error) {
-	var keys []string
-	err := s.view(func(tx *bbolt.Tx) error {
-		h, err := readHeader(tx)
-		keys = h.Keys
-		return err
-	})
-	return keys, err
+func (s *Store) Keys() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.log.keys))
 }
 
+// Load reads a checkpoint from the file. Its objects come in no order, and their names keep
+// what was read in memory.
 func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
-	var c *checkpoint.Checkpoint
-	err := s.view(func(tx *bbolt.Tx) (err error) {
-		c, err = load(tx, key)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, versions, err := s.join(key)
+	if err != nil || text == "" {
+		return nil, s.failed(err)
 	}
-	return c, nil
+	var c checkpoint.Checkpoint
+	if json.Unmarshal([]byte(text), &c) != nil {
+		return nil, s.failed(errUnknown)
+	}
+	c.Position.Objects = make([]checkpoint.Object, 0, len(versions))
+	for id, version := range versions {
+		o, err := object(id, version)
+		if err != nil {
+			return nil, s.failed(err)
+		}
+		c.Position.Objects = append(c.Position.Objects, o)
+	}
+	return &c, nil
 }
 
-func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
-	if err := s.isStillThere(); err != nil {
-		return err
+// join reads the sections of a checkpoint. It returns the JSON of the last one, and versions
+// of objects by the texts before them, all as they are in the file.
+func (s *Store) join(key string) (text string, versions map[string]string, err error) {
+	f, err := s.reopen()
+	if err != nil {
+		return "", nil, err
 	}
-	now := time.Now()
-	return s.closed(s.db.Update(func(tx *bbolt.Tx) error {
-		for _, d := range deltas {
-			if err := commit(tx, d, now); err != nil {
-				return fmt.Errorf("checkpoint %q: %w", d.Key, err)
+	defer f.Close()
+	for i, section := range s.log.keys[key] {
+		if i == 0 {
+			versions = make(map[string]string, section.length/64) // which has most of them
+		}
+		b := make([]byte, section.length)
+		if _, err := f.ReadAt(b, section.at); err != nil {
+			return "", nil, err
+		} else if crc32.Checksum(b, castagnoli) != section.sum {
+			return "", nil, errChanged
+		}
+		r := reader{s: string(b)}
+		text, r.s = r.text(), r.text()
+		for r.s != "" {
+			object := r.s
+			r.text() // namespace
+			r.text() // name
+			r.text() // uid
+			id := object[:len(object)-len(r.s)]
+			if versions[id] = r.text(); versions[id] == "" {
+				delete(versions, id)
 			}
 		}
-		return nil
-	}))
+		if r.bad {
+			return "", nil, errUnknown
+		}
+	}
+	return text, versions, nil
 }
 
-func (s *Store) Delete(_ context.Context, key string) error {
-	if err := s.isStillThere(); err != nil {
-		return err
-	}
-	return s.closed(s.db.Update(func(tx *bbolt.Tx) error {
-		h, err := readHeader(tx)
+// Commit appends the deltas to the file, and returns when they are on the disk. If it fails,
+// what it has written is cut off, at the latest by the next commit.
+func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
+	now := time.Now()
+	var payload []byte
+	for _, d := range deltas {
+		if d.Reset {
+			payload = appendSection(payload, d.Key, "", nil)
+		}
+		c := checkpoint.Checkpoint{Identity: d.Identity, Committed: now, Position: checkpoint.Position{
+			ResourceVersions: d.ResourceVersions, Partial: d.Partial, Rewound: d.Rewound, Unclean: d.Unclean}}
+		text, err := json.Marshal(c)
 		if err != nil {
 			return err
 		}
-		i, found := slices.BinarySearch(h.Keys, key)
-		if !found {
-			return nil
+		var objects []byte
+		for _, o := range d.Put {
+			objects = appendText(appendID(objects, o.ID()), "\x00"+o.ResourceVersion)
 		}
-		h.Keys = slices.Delete(h.Keys, i, i+1)
-		return cmp.Or(writeHeader(tx, h), tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(key)))
-	}))
-}
-
-// isStillThere refuses to write to a file that nobody will find, or that has been
-// cut off, which bbolt would not survive.
-func (s *Store) isStillThere() error {
+		for _, id := range d.Gone {
+			objects = appendText(appendID(objects, id), "")
+		}
+		payload = appendSection(payload, d.Key, string(text), objects)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info, err := os.Stat(s.file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(info, s.info):
-		return &checkpoint.FencedError{Store: s.path}
-	case err != nil:
-		return fmt.Errorf("checkpoint/file: %w", err)
-	case info.Size() < s.info.Size():
-		return &checkpoint.CorruptError{Store: s.path, Err: errors.New("somebody has cut it off while it was open")}
+	return s.failed(s.write(payload))
+}
+
+// Delete forgets the checkpoint under a key. The next snapshot leaves it out.
+func (s *Store) Delete(_ context.Context, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log.keys[key] == nil && !s.closed {
+		return nil
 	}
-	s.info = info
-	return nil
+	return s.failed(s.write(appendSection(nil, key, "", nil)))
+}
+
+// write appends a record.
+func (s *Store) write(payload []byte) error {
+	f, err := s.reopen()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if s.log.size > s.log.limit {
+		f.Close() // Windows replaces no file that is open
+		if err := s.rewrite(); err != nil {
+			return err
+		}
+		return s.write(payload)
+	}
+	if s.log.torn {
+		if err := s.undo(f); err != nil {
+			return err
+		}
+	}
+	_, err = f.WriteAt(appendRecord(nil, payload, s.log.sum), s.log.size)
+	if err = cmp.Or(err, fsync(f)); err != nil {
+		return errors.Join(err, s.undo(f))
+	}
+	return s.log.add(payload)
+}
+
+// undo cuts off what is not a whole record, before another one is written there.
+func (s *Store) undo(f *os.File) error {
+	err := cmp.Or(f.Truncate(s.log.size), fsync(f))
+	s.log.torn = err != nil
+	return err
+}
+
+// rewrite replaces the file by one that is a snapshot.
+func (s *Store) rewrite() error {
+	var payload []byte
+	for _, key := range slices.Sorted(maps.Keys(s.log.keys)) {
+		text, versions, err := s.join(key)
+		if err != nil {
+			return err
+		}
+		var objects []byte
+		for id, version := range versions {
+			objects = appendText(append(objects, id...), version)
+		}
+		payload = appendSection(payload, key, text, objects)
+	}
+	b := appendRecord([]byte(firstLine), payload, 0)
+	err := create(s.file, b)
+	if err == nil {
+		s.log, err = parse(b)
+	}
+	return err
+}
+
+// reopen opens the file, and makes sure that it ends with what was written last.
+func (s *Store) reopen() (*os.File, error) {
+	if s.closed {
+		return nil, &fs.PathError{Op: "open", Path: s.path, Err: os.ErrClosed}
+	}
+	f, err := os.OpenFile(s.file, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &checkpoint.FencedError{Store: s.path}
+	} else if err != nil {
+		return nil, err
+	}
+	b := make([]byte, headerSize)
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.ReadAt(b, s.log.last)
+	}
+	_, sum, ok := header(b)
+	if err == nil && (!ok || sum != s.log.sum || size < s.log.size || size > s.log.size && !s.log.torn) {
+		err = errChanged
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Close waits for a call that is under way.
 func (s *Store) Close() error {
-	var err error
-	if s.db != nil {
-		err = s.db.Close()
-	}
-	return cmp.Or(err, s.lock.Close())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return s.lock.Close()
 }
 
-func (s *Store) view(f func(*bbolt.Tx) error) error {
-	err := s.db.View(f)
-	if corrupt := (*contentError)(nil); errors.As(err, &corrupt) {
-		return s.corrupt(err)
+// failed says of which file an error is that does not.
+func (s *Store) failed(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errChanged // what was written is no longer there
 	}
-	return s.closed(err)
+	if wrong := damaged(""); errors.As(err, &wrong) {
+		return &checkpoint.CorruptError{Store: s.path, Err: wrong}
+	}
+	return err
 }
 
-func (s *Store) closed(err error) error {
-	switch {
-	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
-		return fmt.Errorf("checkpoint/file: %s: %w", s.path, os.ErrClosed)
-	case err != nil:
-		return fmt.Errorf("checkpoint/file: %s: %w", s.path, err)
+// resolve follows links, so that a file has one lock, whatever it is called.
+func resolve(path string) (string, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var folder string
+		folder, err = filepath.EvalSymlinks(filepath.Dir(path))
+		path = filepath.Join(folder, filepath.Base(path))
+	} else if err == nil { // a link to nothing may lead to what is not mounted: no file is made there
+		path, err = filepath.EvalSymlinks(path)
 	}
-	return nil
+	if err != nil {
+		return "", err
+	}
+	return path, checkRegular(path)
 }
 
-func (s *Store) corrupt(err error) error {
-	var format *checkpoint.FormatError
-	var path *os.PathError
-	switch {
-	case err == nil:
+// checkRegular refuses what is there and no regular file: to open a pipe would be to wait
+// for ever, and a link in the place of the lock may lead to what must not be written to.
+func checkRegular(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case errors.As(err, &format):
-		format.Store = s.path
-		return format
-	case errors.As(err, &path):
-		return fmt.Errorf("checkpoint/file: %w", err)
+	} else if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: must be a regular file", fs.ErrInvalid)}
 	}
-	return &checkpoint.CorruptError{Store: s.path, Err: err}
+	return err
+}
+
+// acquire locks a file for this process. The lock is on a file of its own, since it is
+// needed before there is a file, and after that is replaced. It says who holds it.
+func acquire(path, file string) (*flock.Flock, error) {
+	name := file + ".gvrwatch-lock"
+	if err := checkRegular(name); err != nil {
+		return nil, err
+	}
+	lock := flock.New(name, flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: err}, lock.Close())
+	} else if !ok {
+		holder, _ := os.ReadFile(name) // it is empty for a moment, and always where locks forbid reading
+		locked := &checkpoint.LockedError{Store: path, Holder: strings.TrimSpace(string(holder))}
+		return nil, errors.Join(locked, lock.Close())
+	}
+	host, _ := os.Hostname()
+	self := fmt.Sprintf("process %d on %s since %s\n", os.Getpid(), cmp.Or(host, "an unknown host"),
+		time.Now().UTC().Format(time.RFC3339))
+	_ = os.WriteFile(name, []byte(self), 0o600) // a lock without a name is still one
+	return lock, nil
+}
+
+// read returns what is in a file that can be written to, if its first line is right.
+func (s *Store) read() ([]byte, error) {
+	f, err := os.OpenFile(s.file, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, found := make([]byte, 2*len(firstLine)), 0
+	if _, err := f.Read(b); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if fmt.Sscanf(string(b), "gvrwatch checkpoint format %d", &found); found > format {
+		return nil, &checkpoint.FormatError{Store: s.path, Format: found, Known: format}
+	} else if !bytes.HasPrefix(b, []byte(firstLine)) {
+		return nil, damaged("invalid first line: must be that of a checkpoint file of gvrwatch")
+	}
+	return os.ReadFile(s.file)
+}
+
+// create makes the file at path, or replaces it, whole or not at all: a file that is found
+// there later and is empty or short was damaged.
+func create(path string, content []byte) error {
+	unfinished := path + ".gvrwatch-new"
+	_ = os.Remove(unfinished) // a killed process may have left it
+	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = cmp.Or(err, fsync(f), f.Close()); err == nil {
+		err = os.Rename(unfinished, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished))
+	}
+	return syncFolder(path)
+}
+
+// syncFolder puts the name of a file on the disk.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it can't sync folders
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(fsync(d), d.Close())
 }

@@ -2,145 +2,154 @@ package file_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
+// odd are objects that not every encoding gives back as they were.
+var odd = []checkpoint.Object{
+	{Name: "cluster-scoped", UID: "7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", ResourceVersion: "1"},
+	{Namespace: "one", Name: "usual", UID: "00000000-0000-4000-8000-000000000001", ResourceVersion: "123456789"},
+	{Namespace: "one", Name: "usual", UID: "00000000-0000-4000-8000-000000000002", ResourceVersion: "12"},
+	{Namespace: "one", Name: "usual", UID: "pending"},
+	{Namespace: "one", Name: "pending", UID: "00000000-0000-4000-8000-000000000003"},
+	{Namespace: "one", Name: "no-uid", ResourceVersion: "#fake"},
+	{Namespace: "one", Name: "nothing"},
+	{Namespace: "one", Name: "upper", UID: "7F6A2D6E-0F57-4B4C-9F0E-0D6A1C9C1A11", ResourceVersion: "007"},
+	{Name: "urn", UID: "urn:uuid:7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", ResourceVersion: "18446744073709551616"},
+	{Namespace: "one", Name: "zero", UID: "00000000-0000-0000-0000-000000000000", ResourceVersion: "0"},
+	{Namespace: "one", Name: "16-bytes", UID: "0123456789abcdef", ResourceVersion: "5"},
+	{Namespace: "o", Name: "ne", UID: "u"}, {Namespace: "on", Name: "e", UID: "u"},
+	{Namespace: "a\x00", Name: "b", UID: "u"}, {Namespace: "a", Name: "\x00b", UID: "u"},
+	{Namespace: "two", Name: "Ünïcode.and:others/too \xff\xfe", UID: "u\x00v\xff", ResourceVersion: "-1"},
+	{Name: strings.Repeat("long ", 100_000), UID: types.UID(strings.Repeat("u", 70_000)), ResourceVersion: "1"},
+}
+
 func TestOddObjects(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
-	put, told := split(odd)
-	versions := map[string]string{"one": "5"}
-	commit(t, s, checkpoint.Delta{Key: "k", Identity: identity("pods"), Put: put, Told: told, ResourceVersions: versions, Partial: true, Unclean: true})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
+	d := at("odd", "5")
+	d.Put, d.Partial, d.Rewound, d.Unclean = odd, true, true, true
+	want := &checkpoint.Checkpoint{Identity: d.Identity, Position: checkpoint.Position{
+		ResourceVersions: d.ResourceVersions, Objects: odd, Partial: true, Rewound: true, Unclean: true,
+	}}
+	began := time.Now()
+	commit(t, s, d)
+	ended := time.Now()
+	for _, where := range []string{"in a commit", "in a snapshot"} {
+		closeStore(t, s)
+		s = open(t, path)
+		if c, err := s.Load(t.Context(), "odd"); err != nil || c.Committed.Before(began) || c.Committed.After(ended) {
+			t.Errorf("%s: %v: committed at %v, which was after %v", where, err, c.Committed, began)
+		}
+		if diff := diff(want, load(t, s, "odd")); diff != "" {
+			t.Errorf("%s it is not as it was (-want +got):\n%s", where, diff)
+		}
+		rewritten(t, s)
 	}
-	want := &checkpoint.Checkpoint{Identity: identity("pods"), Position: checkpoint.Position{ResourceVersions: versions, Objects: odd, Partial: true, Unclean: true}}
-	byName := cmpopts.SortSlices(func(a, b checkpoint.Object) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
-	if diff := cmp.Diff(want, load(t, open(t, path), "k"), byName); diff != "" {
-		t.Errorf("it is not as it was (-want +got):\n%s", diff)
+	d = checkpoint.Delta{Key: "odd"}
+	for _, o := range odd {
+		d.Gone = append(d.Gone, o.ID())
+	}
+	commit(t, s, d)
+	if diff := diff(&checkpoint.Checkpoint{}, load(t, s, "odd")); diff != "" {
+		t.Errorf("nothing should be left (-want +got):\n%s", diff)
 	}
 }
 
-// TestModel does the same to a file and to a Memory.
+// TestModel does the same to a file and to a Memory. A file gets several snapshots.
 func TestModel(t *testing.T) {
-	for seed := range uint64(20) {
+	defer file.ReplaceFsync(func(*os.File) error { return nil })()
+	snapshots := 0
+	for seed := range uint64(5) {
 		path, model, r := inTemp(t), checkpoint.NewMemory(), rand.New(rand.NewPCG(seed, 1))
 		s := open(t, path)
-		for i := range 60 {
+		for i := range 100 {
+			size := len(read(t, path))
 			switch key := fmt.Sprint("key-", r.IntN(3)); r.IntN(12) {
 			case 0:
 				if err := errors.Join(s.Delete(t.Context(), key), model.Delete(t.Context(), key)); err != nil {
 					t.Fatal(err)
 				}
 			case 1:
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				closeStore(t, s)
 				s = open(t, path)
 			default:
-				d := randomDelta(r, key, i)
-				commit(t, s, d)
-				commit(t, model, d)
+				another := fmt.Sprint("key-", r.IntN(3))
+				deltas := []checkpoint.Delta{randomDelta(r, key, i, 20_000), randomDelta(r, another, i, 1)}
+				commit(t, s, deltas...)
+				commit(t, model, deltas...)
 			}
-			if i%10 != 9 {
-				continue
+			if len(read(t, path)) < size {
+				snapshots++
 			}
-			keys, err := s.Keys()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(model.Keys(), keys, cmpopts.EquateEmpty()); diff != "" {
+			if diff := diff(model.Keys(), s.Keys()); diff != "" {
 				t.Fatalf("keys of seed %d (-want +got):\n%s", seed, diff)
 			}
-			for _, key := range keys {
-				if diff := cmp.Diff(load(t, model, key), load(t, s, key), cmpopts.EquateEmpty()); diff != "" {
+			if i%5 > 0 {
+				continue
+			}
+			for _, key := range s.Keys() {
+				if diff := diff(load(t, model, key), load(t, s, key)); diff != "" {
 					t.Fatalf("%s of seed %d (-want +got):\n%s", key, seed, diff)
 				}
 			}
 		}
 	}
+	if snapshots < 5 {
+		t.Errorf("%d snapshots, want one in each file at least", snapshots)
+	}
 }
 
-func randomDelta(r *rand.Rand, key string, version int) checkpoint.Delta {
-	d := checkpoint.Delta{
-		Key: key, Identity: identity(fmt.Sprint("r", r.IntN(3))), Partial: r.IntN(2) == 0, Unclean: r.IntN(2) == 0, Reset: r.IntN(10) == 0,
-		ResourceVersions: map[string]string{"one": fmt.Sprint(version)},
-	}
+func randomDelta(r *rand.Rand, key string, version, longest int) checkpoint.Delta {
+	d := at(key, fmt.Sprint(version))
+	d.Identity.Resource = fmt.Sprint("r", r.IntN(3))
+	d.Partial, d.Rewound, d.Unclean, d.Reset = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(10) == 0
+	mentioned := map[checkpoint.ID]bool{}
 	for range r.IntN(40) {
 		o := checkpoint.Object{
-			Namespace: fmt.Sprint("ns-", r.IntN(3)), Name: fmt.Sprint("n-", r.IntN(200)), UID: types.UID(fmt.Sprint("u-", r.IntN(3))),
-			ResourceVersion: fmt.Sprint(version), Hidden: r.IntN(4) == 0,
+			Namespace: fmt.Sprint("ns-", r.IntN(3)), Name: fmt.Sprint("n-", r.IntN(20)),
+			UID: types.UID(fmt.Sprint("u-", r.IntN(3))), ResourceVersion: fmt.Sprint(version),
 		}
-		mentioned := slices.ContainsFunc(d.Put, func(p checkpoint.Object) bool { return p.NamespacedName() == o.NamespacedName() }) ||
-			slices.Contains(d.Gone, o.NamespacedName()) || slices.Contains(d.Settled, o.ID()) ||
-			slices.ContainsFunc(d.Told, func(p checkpoint.Object) bool { return p.ID() == o.ID() })
+		if r.IntN(20) == 0 {
+			o.Name = strings.Repeat("x", longest)
+		}
 		switch {
-		case mentioned:
+		case mentioned[o.ID()]:
 		case r.IntN(3) == 0:
-			d.Gone = append(d.Gone, o.NamespacedName())
-		case r.IntN(5) == 0:
-			d.Settled = append(d.Settled, o.ID())
-		case r.IntN(3) == 0:
-			o.Unacked = true
-			d.Told = append(d.Told, o)
+			d.Gone = append(d.Gone, o.ID())
 		default:
 			d.Put = append(d.Put, o)
 		}
+		mentioned[o.ID()] = true
 	}
 	return d
 }
 
-// TestCommitIsIncremental counts the pages that the change of one object of many
-// touches.
+// TestCommitIsIncremental: a change of one object of many writes little.
 func TestCommitIsIncremental(t *testing.T) {
 	path := inTemp(t)
-	all := objects(20_000, 1)
+	all := objects(10_000, 1)
 	s := fill(t, path, all)
-	defer s.Close()
 	before := read(t, path)
-	changed := all[10_000]
-	changed.ResourceVersion = "3000000"
-	commit(t, s, checkpoint.Delta{Key: "pods", Identity: identity("pods"), Put: []checkpoint.Object{changed}, ResourceVersions: map[string]string{"": "3000000"}})
-	after := read(t, path)
-	pages := 0
-	for i := 0; i < len(after); i += 4096 {
-		if i >= len(before) || !bytes.Equal(before[i:i+4096], after[i:i+4096]) {
-			pages++
-		}
-	}
-	if pages > 20 {
-		t.Errorf("one object of %d has changed, and %d of %d pages", len(all), pages, len(after)/4096)
-	}
-}
-
-func TestDeltasOfSeveralKeysAreOneCommit(t *testing.T) {
-	s := open(t, inTemp(t))
-	long := checkpoint.Object{Name: string(bytes.Repeat([]byte("n"), 40_000))} // longer than bbolt takes
-	err := s.Commit(t.Context(), []checkpoint.Delta{
-		{Key: "a", Identity: identity("pods"), ResourceVersions: map[string]string{"": "1"}},
-		{Key: "b", Identity: identity("pods"), Put: []checkpoint.Object{long}},
-	})
-	if err == nil {
-		t.Fatal("a name that can't be kept is committed")
-	}
-	if got := contents(t, s); len(got) > 0 {
-		t.Errorf("a commit that failed has left %v", got)
+	d := at("pods", "3000000")
+	d.Put = all[5000:5001]
+	commit(t, s, d)
+	if after := read(t, path); !bytes.HasPrefix(after, before) || len(after)-len(before) > 1000 {
+		t.Errorf("one object has changed, and the file went from %d to %d bytes", len(before), len(after))
 	}
 }
 
@@ -151,89 +160,205 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, loadErr := s.Load(t.Context(), "k")
-	_, keysErr := s.Keys()
-	for what, err := range map[string]error{
-		"Commit": s.Commit(t.Context(), []checkpoint.Delta{{Key: "k"}}), "Delete": s.Delete(t.Context(), "k"), "Load": loadErr, "Keys": keysErr,
-	} {
+	for _, err := range []error{tryCommit(s, at("k", "1")), s.Delete(t.Context(), "k"), loadErr} {
 		if !errors.Is(err, os.ErrClosed) {
-			t.Errorf("%s after Close: %v, want one that wraps os.ErrClosed", what, err)
+			t.Errorf("after Close: %v, want one that wraps os.ErrClosed", err)
 		}
 	}
 	open(t, path)
 }
 
-func TestMode(t *testing.T) {
+// TestFolder: there is nothing but the file and its lock, both for their owner alone, and
+// files that only look like theirs are left alone.
+func TestFolder(t *testing.T) {
 	path := inTemp(t)
-	open(t, path)
+	for _, suffix := range []string{".lock", ".new"} {
+		write(t, path+suffix, []byte("somebody's"))
+	}
+	write(t, path+".gvrwatch-new", []byte("what a killed process has left"))
+	rewritten(t, open(t, path))
 	for _, p := range []string{path, path + ".gvrwatch-lock"} {
 		info, err := os.Stat(p)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has the mode %v (%v), want 0600", p, info.Mode(), err)
 		}
 	}
-	if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 2 {
-		t.Errorf("there are %q (%v), want the file and its lock", left, err)
+	left, err := filepath.Glob(path + "*")
+	want := []string{path, path + ".gvrwatch-lock", path + ".lock", path + ".new"}
+	if diff := diff(want, left); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got := read(t, path+".lock"); string(got) != "somebody's" {
+		t.Errorf("another's file is now %q", got)
 	}
 }
 
-func TestCreatedAfterAKill(t *testing.T) {
-	path := inTemp(t)
-	if err := os.WriteFile(path+".gvrwatch-new", []byte("half a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path)
-	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what a killed process has left is still there: %v", err)
-	}
+// rewritten has the file become a small snapshot, with one commit after it.
+func rewritten(t testing.TB, s *file.Store) {
+	t.Helper()
+	much := checkpoint.Delta{Key: "k", Put: []checkpoint.Object{{Name: strings.Repeat("x", 2<<20)}}}
+	commit(t, s, much, checkpoint.Delta{Key: "k", Reset: true, Put: odd[:2]})
+	commit(t, s, at("k", "snapshot"))
 }
 
-// TestNeighbours keeps its hands off files that only look like its own.
-func TestNeighbours(t *testing.T) {
-	dir := t.TempDir()
-	for _, n := range []string{"yarn.lock", "yarn.new"} {
-		if err := os.WriteFile(filepath.Join(dir, n), []byte("somebody's"), 0o600); err != nil {
+// TestChangedWhileOpen: nothing is written to a file that is no longer what it was.
+func TestChangedWhileOpen(t *testing.T) {
+	replace := func(path string, b []byte) error {
+		return errors.Join(os.WriteFile(path+".other", b, 0o600), os.Rename(path+".other", path))
+	}
+	for why, change := range map[string]func(path string, b []byte) error{
+		"removed":                        func(p string, _ []byte) error { return os.Remove(p) },
+		"emptied":                        func(p string, _ []byte) error { return os.Truncate(p, 0) },
+		"cut off within the last record": func(p string, b []byte) error { return os.Truncate(p, int64(len(b)-1)) },
+		"grown":                          func(p string, b []byte) error { return os.Truncate(p, int64(len(b)+1)) },
+		"replaced by a shorter one":      func(p string, b []byte) error { return replace(p, b[:len(b)/2]) },
+		"replaced by one of its length":  func(p string, b []byte) error { return replace(p, make([]byte, len(b))) },
+	} {
+		path := inTemp(t)
+		s := open(t, path)
+		commit(t, s, at("k", "1"))
+		commit(t, s, at("k", "2"))
+		if err := change(path, read(t, path)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	open(t, filepath.Join(dir, "yarn"))
-	for _, n := range []string{"yarn.lock", "yarn.new"} {
-		if got := read(t, filepath.Join(dir, n)); string(got) != "somebody's" {
-			t.Errorf("%s is now %q", n, got)
+		changed, missing := os.ReadFile(path)
+		refused := isRefused
+		if missing != nil {
+			refused = func(err error) bool { return errors.As(err, new(*checkpoint.FencedError)) }
+		}
+		for range 2 {
+			_, loadErr := s.Load(t.Context(), "k")
+			for _, err := range []error{tryCommit(s, at("k", "3")), s.Delete(t.Context(), "k"), loadErr} {
+				if !refused(err) {
+					t.Errorf("%s: %v", why, err)
+				}
+			}
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(changed, after) {
+			t.Errorf("%s: it was written to", why)
 		}
 	}
 }
 
-func TestRemovedWhileOpen(t *testing.T) {
+// TestRotWhileOpen: a byte that changes in a file that is open gets into no snapshot.
+func TestRotWhileOpen(t *testing.T) {
 	path := inTemp(t)
-	d := checkpoint.Delta{Key: "k", Identity: identity("pods"), ResourceVersions: map[string]string{"one": "1"}}
-	var fenced *checkpoint.FencedError
 	s := open(t, path)
-	commit(t, s, d)
-	if err := os.Rename(path, path+".elsewhere"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, &fenced) {
-		t.Errorf("a file that is gone: %v, want a *FencedError", err)
-	}
-	sample(t, filepath.Join(t.TempDir(), "other"))
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, &fenced) {
-		t.Errorf("another file in its place: %v, want a *FencedError", err)
+	rotten, large := at("k", "1"), at("other", "1")
+	rotten.Put = []checkpoint.Object{{Name: "rotten"}}
+	large.Put = []checkpoint.Object{{Name: strings.Repeat("x", 2<<20)}}
+	commit(t, s, rotten)
+	commit(t, s, at("other", "1"))
+	b := read(t, path)
+	b[bytes.Index(b, []byte("rotten"))] ^= 1
+	write(t, path, b)
+	commit(t, s, large)
+	_, loadErr := s.Load(t.Context(), "k")
+	for _, err := range []error{loadErr, tryCommit(s, at("other", "2"))} {
+		if !errors.As(err, new(*checkpoint.CorruptError)) {
+			t.Errorf("%v, want a *CorruptError", err)
+		}
 	}
 }
 
-func TestCutOffWhileOpen(t *testing.T) {
-	path := inTemp(t)
-	s := open(t, path)
-	d := checkpoint.Delta{Key: "k", Identity: identity("pods"), ResourceVersions: map[string]string{"one": "1"}}
-	commit(t, s, d)
-	if err := os.Truncate(path, 8192); err != nil {
-		t.Fatal(err)
+// TestUncommitted: what fails on its way to the disk is not there, and nothing is in its way
+// the next time.
+func TestUncommitted(t *testing.T) {
+	var fails []bool // the next calls
+	defer file.ReplaceFsync(func(*os.File) error {
+		if len(fails) > 0 {
+			fail := fails[0]
+			if fails = fails[1:]; fail {
+				return &os.PathError{Op: "sync", Err: errors.New("no space left on device")}
+			}
+		}
+		return nil
+	})()
+	for _, tt := range []struct {
+		fails []bool
+		large bool
+		end   bool
+		why   string
+	}{
+		{[]bool{true}, false, false, "a commit"},
+		{[]bool{true, true}, false, false, "a commit, and what it wrote can't be taken back for sure"},
+		{[]bool{true}, true, false, "a snapshot"},
+		{[]bool{false, true}, true, true, "its name: it is not known which of two files there will be"},
+		{[]bool{false, false, true}, true, false, "the commit after a snapshot"},
+	} {
+		path := inTemp(t)
+		s := open(t, path)
+		commit(t, s, at("k", "1"))
+		if tt.large {
+			large := at("large", "1")
+			large.Put = []checkpoint.Object{{Name: strings.Repeat("x", 2<<20)}}
+			commit(t, s, large)
+		}
+		fails = tt.fails
+		if err := tryCommit(s, at("k", "something to cut off")); !errors.As(err, new(*os.PathError)) {
+			t.Errorf("%s: %v, want a *PathError", tt.why, err)
+		}
+		if tt.end {
+			if err := tryCommit(s, at("k", "2")); !errors.As(err, new(*checkpoint.CorruptError)) {
+				t.Errorf("%s: then %v, want a *CorruptError", tt.why, err)
+			}
+			closeStore(t, s)
+			s = open(t, path)
+		}
+		for _, want := range []string{"1", "2"} {
+			write(t, path+want, read(t, path))
+			for _, s := range []*file.Store{s, open(t, path+want)} {
+				if got := load(t, s, "k").Position.ResourceVersions["one"]; got != want {
+					t.Errorf("%s: it is at %q, want %s", tt.why, got, want)
+				}
+			}
+			commit(t, s, at("k", "2"))
+		}
 	}
-	if err := s.Commit(t.Context(), []checkpoint.Delta{d}); !errors.As(err, new(*checkpoint.CorruptError)) {
-		t.Errorf("%v, want a *CorruptError", err)
+}
+
+// TestDurable: what was committed is on the disk before Commit returns, under the file's name.
+func TestDurable(t *testing.T) {
+	path := inTemp(t)
+	var synced []byte                // what fsync was called for last
+	var written, named []os.FileInfo // the file that was, and the one with the name on the disk
+	stat := func(f func() (os.FileInfo, error)) []os.FileInfo {
+		info, err := f()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []os.FileInfo{info}
+	}
+	here := func() (os.FileInfo, error) { return os.Stat(path) }
+	check := func(when string) {
+		if !os.SameFile(written[0], stat(here)[0]) || !bytes.Equal(synced, read(t, path)) {
+			t.Errorf("%s: the file is not on the disk", when)
+		}
+	}
+	defer file.ReplaceFsync(func(f *os.File) error {
+		if info := stat(f.Stat); info[0].IsDir() {
+			check("when its name is put on the disk")
+			named = stat(here)
+		} else {
+			synced, written = read(t, f.Name()), info
+		}
+		return nil
+	})()
+	s := open(t, path)
+	for i := range 30 {
+		d := at("k", fmt.Sprint(i))
+		d.Put = []checkpoint.Object{{Name: strings.Repeat("x", 100_000)}}
+		commit(t, s, d)
+		check(fmt.Sprint("commit ", i))
+		if !os.SameFile(named[0], stat(here)[0]) {
+			t.Errorf("commit %d: the name of the file is not on the disk", i)
+		}
+	}
+	// A process may have been killed between giving the name and putting it on the disk.
+	closeStore(t, s)
+	named = nil
+	if open(t, path); named == nil {
+		t.Error("after the next start the name is not on the disk")
 	}
 }
 
@@ -244,72 +369,13 @@ func TestSeveralGoroutines(t *testing.T) {
 		running.Go(func() {
 			key := fmt.Sprint("k-", i)
 			for n := range 10 {
-				commit(t, s, checkpoint.Delta{Key: key, Identity: identity("pods"), ResourceVersions: map[string]string{"one": fmt.Sprint(n)}})
-				if c := load(t, s, key); c.Position.ResourceVersions["one"] != fmt.Sprint(n) {
-					t.Errorf("%s is at %v, want %d", key, c.Position.ResourceVersions, n)
+				commit(t, s, at(key, fmt.Sprint(n)))
+				got := load(t, s, key).Position.ResourceVersions["one"]
+				if got != fmt.Sprint(n) || !slices.Contains(s.Keys(), key) {
+					t.Errorf("%s is at %s, want %d", key, got, n)
 				}
 			}
 		})
 	}
 	running.Wait()
-}
-
-// TestOwnNames: what lies beside a file is none itself.
-func TestOwnNames(t *testing.T) {
-	for _, suffix := range []string{".gvrwatch-lock", ".gvrwatch-new"} {
-		if _, err := file.Open(inTemp(t) + suffix); !errors.Is(err, fs.ErrInvalid) {
-			t.Errorf("%s: %v, want one that wraps fs.ErrInvalid", suffix, err)
-		}
-	}
-}
-
-func TestHugeUID(t *testing.T) {
-	s := open(t, inTemp(t))
-	o := checkpoint.Object{Name: "a", UID: types.UID(bytes.Repeat([]byte("u"), 40_000)), Unacked: true}
-	d := checkpoint.Delta{Key: "k", Identity: identity("pods"), Told: []checkpoint.Object{o}}
-	commit(t, s, d)
-	if diff := cmp.Diff([]checkpoint.Object{o}, load(t, s, "k").Position.Objects); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	commit(t, s, checkpoint.Delta{Key: "k", Identity: identity("pods"), Settled: []checkpoint.ID{o.ID()}})
-	if left := load(t, s, "k").Position.Objects; len(left) > 0 {
-		t.Errorf("it is still there: %v", left)
-	}
-}
-
-func read(t testing.TB, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func ExampleOpen() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-
-	store, err := file.Open(filepath.Join(dir, "positions.db"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer store.Close()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "1d5f..."}, // usually from stream.ClusterOf
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer tracker.Close()
-	// Give the tracker to streams: stream.Options.Checkpoint.
-	c, err := store.Load(context.Background(), "deployments.apps")
-	fmt.Println(c, err)
-	// Output: <nil> <nil>
 }

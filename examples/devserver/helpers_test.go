@@ -71,9 +71,12 @@ func awaitDiscovered(t *testing.T, client *discovery.DiscoveryClient) {
 }
 
 // createWidget creates an object. It takes about 2 s while the CRD is younger
-// than that.
+// than that, so a test that needs one is skipped if -short is given.
 func createWidget(t *testing.T, client dynamic.Interface, name string) *unstructured.Unstructured {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("an object of a young CRD takes 2 s")
+	}
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "test.example.com/v1", "kind": "Widget",
 		"metadata": map[string]any{"name": name},

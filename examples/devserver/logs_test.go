@@ -3,6 +3,7 @@ package devserver_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ const childEnv = "DEVSERVER_TEST_CHILD"
 func TestMain(m *testing.M) {
 	switch task := os.Getenv(childEnv); task {
 	case "":
+		flag.Set("test.parallel", "8") // by default: the tests mostly wait
 		os.Exit(m.Run())
 	case "exercise":
 		if err := exercise(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -124,10 +125,12 @@ func (d *definitions) object(crd devserver.CRD, ns, name string) *unstructured.U
 func sourceOf(crd devserver.CRD) string { return crd.Resource().GroupResource().String() }
 
 func TestFollowCRDThatComesAndGoes(t *testing.T) {
+	t.Parallel()
 	rights := &granted{cluster: true}
 	srv := startServer(t, &devserver.Options{Allow: rights.allow})
 	for _, by := range []string{"name", "pattern", "pattern, where CRDs may not be watched"} {
 		t.Run("by "+by, func(t *testing.T) {
+			t.Parallel()
 			d, cfg := &definitions{t, dynamic.NewForConfigOrDie(srv.Config())}, srv.Config()
 			crd := devserver.CRD{Group: unique("comes") + ".example.com", Kind: "Thing", Namespaced: true}
 			source, sel := sourceOf(crd), mux.Selection{Resources: []string{sourceOf(crd)}}
@@ -205,6 +208,7 @@ func TestFollowCRDThatComesAndGoes(t *testing.T) {
 }
 
 func TestFollowScopeThatChanges(t *testing.T) {
+	t.Parallel()
 	// The same name, namespaced first and then not, and back.
 	d := newDefinitions(t)
 	crd := devserver.CRD{Group: unique("scope") + ".example.com", Kind: "Thing", Namespaced: true}
@@ -242,6 +246,7 @@ func TestFollowScopeThatChanges(t *testing.T) {
 }
 
 func TestFollowCRDRecreatedAtOnce(t *testing.T) {
+	t.Parallel()
 	// The CRD is there again, with objects of the same names, before anyone who looks
 	// from time to time could see that it was gone.
 	d := newDefinitions(t)
@@ -291,11 +296,15 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 	}
 }
 
+// TestFollowPatternAtRandom has several CRDs of a group come and go for ten seconds,
+// each on its own, with objects in them.
 func TestFollowPatternAtRandom(t *testing.T) {
 	t.Parallel()
-	// Several CRDs of a group come and go for 20 seconds, each on its own, with
-	// objects in them.
-	const seed, kinds = 7, 5
+	seeds.Default(1).Play(t, followPatternAtRandom)
+}
+
+func followPatternAtRandom(t *testing.T, seed uint64) {
+	const kinds = 5
 	d := newDefinitions(t)
 	group := unique("random") + ".example.com"
 	f := followOn(t, shared.Config(), mux.Selection{Resources: []string{"*." + group}}, nil)
@@ -307,7 +316,7 @@ func TestFollowPatternAtRandom(t *testing.T) {
 	}
 	all := make([]*wrote, kinds)
 	var running sync.WaitGroup
-	until := time.Now().Add(20 * time.Second)
+	until := time.Now().Add(10 * time.Second)
 	for k := range kinds {
 		w := &wrote{crd: devserver.CRD{Group: group, Kind: fmt.Sprintf("Kind%d", k), Namespaced: k%2 == 0}, alive: map[string]string{}}
 		all[k] = w

@@ -20,6 +20,7 @@ import (
 func withAndWithoutCache(t *testing.T, test func(t *testing.T, srv *devserver.Server, cache bool)) {
 	for _, cache := range []bool{true, false} {
 		t.Run(fmt.Sprintf("watchCache=%v", cache), func(t *testing.T) {
+			t.Parallel()
 			test(t, startServer(t, &devserver.Options{DisableWatchCache: !cache}), cache)
 		})
 	}
@@ -65,7 +66,9 @@ func (s *started) finish(cache bool, followers map[string]*follower) {
 			s.t.Errorf("%s was told %d GAPs, though nothing expired: %v", name, gaps, gapsIn(events))
 		}
 		r := events[0].Resource
-		if err := streamtest.Check(s.historian.history(s.t, r), inOneVersion(events, r), &streamtest.CheckOptions{Settled: true}); err != nil {
+		history := s.historian.history(s.t, r, len(writes))
+		err := streamtest.Check(history, inOneVersion(events, r), &streamtest.CheckOptions{Settled: true})
+		if err != nil {
 			s.t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -98,6 +101,7 @@ func TestFollowVersionSwitchedLive(t *testing.T) {
 	// version in that one as long as it is served.
 	for _, by := range []string{"pattern", "name"} {
 		t.Run("by "+by, func(t *testing.T) {
+			t.Parallel()
 			withAndWithoutCache(t, func(t *testing.T, srv *devserver.Server, cache bool) { switchVersions(t, srv, cache, by) })
 		})
 	}
@@ -112,7 +116,7 @@ func switchVersions(t *testing.T, srv *devserver.Server, cache bool, by string) 
 	}
 	f := followOn(t, srv.Config(), sel, nil)
 	f.awaitSynced(s.source, 0)
-	s.writer.start(50)
+	s.writer.start(25)
 	s.awaitVersion(f, begins)
 	for _, step := range []struct {
 		served        []string
@@ -142,7 +146,7 @@ func TestFollowSchemaThatChanges(t *testing.T) {
 		s := startWriting(t, srv, crd, "a", "b", "c")
 		f := followOn(t, srv.Config(), mux.Selection{Resources: []string{s.source}}, nil)
 		f.awaitSynced(s.source, 0)
-		s.writer.start(50)
+		s.writer.start(25)
 		s.awaitVersion(f, "v1")
 		for i := range 5 {
 			time.Sleep(700 * time.Millisecond)

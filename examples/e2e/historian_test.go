@@ -68,11 +68,17 @@ func writeDown(t *testing.T, cfg *rest.Config, rv string, resources ...schema.Gr
 	return h
 }
 
-// history is what happened, in the words of one version.
-func (h *historian) history(t *testing.T, r gvr.Resource) streamtest.History {
+// history is what happened, in the words of one version. It waits until so many
+// changes are written down.
+func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtest.History {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for began := time.Now(); len(h.changes) < changes && h.err == nil && time.Since(began) < patience; {
+		h.mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+		h.mu.Lock()
+	}
 	if h.err != nil {
 		t.Fatalf("the history is not known: %v", h.err)
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -28,8 +29,12 @@ func startServer(t *testing.T, o *devserver.Options) *devserver.Server {
 }
 
 func TestServerRestarts(t *testing.T) {
+	t.Parallel()
 	for _, cache := range []bool{true, false} {
-		t.Run(fmt.Sprintf("watchCache=%v", cache), func(t *testing.T) { testServerRestarts(t, cache) })
+		t.Run(fmt.Sprintf("watchCache=%v", cache), func(t *testing.T) {
+			t.Parallel()
+			testServerRestarts(t, cache)
+		})
 	}
 }
 
@@ -45,8 +50,7 @@ func testServerRestarts(t *testing.T, cache bool) {
 	rec := record(t, newStream(t, c.client, r, nil))
 	rec.awaitSynced(1)
 
-	const rounds = 4
-	for round := range rounds {
+	for round := range 2 * seeds.Soak() {
 		kept, gone := fmt.Sprintf("kept-%d", round), fmt.Sprintf("gone-%d", round)
 		c.create(widgets, "default", kept)
 		c.create(widgets, "default", gone)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -54,6 +55,12 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		return 0
+	}
+	flag.Set("test.parallel", "12") // by default: the tests mostly wait
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped with -short: every test here takes seconds on an API server of its own")
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -122,8 +122,10 @@ func TestSeveralNamespaces(t *testing.T) {
 // A program that is away while objects go, and while the server forgets that they
 // went, is told so when it is back.
 func TestFromAPosition(t *testing.T) {
+	t.Parallel()
 	for _, away := range []string{"resumed", "expired"} {
 		t.Run(away, func(t *testing.T) {
+			t.Parallel()
 			srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 			c := newCluster(t, srv.Config())
 			if err := devserver.CreateCRDs(t.Context(), c.client, widgets); err != nil {

@@ -137,6 +137,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestCRDAddedAfterStart(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, nil)
 	resolver := newResolver(srv.Config(), false)
 	resolve(t, resolver, "crds") // what it knows is now older than the CRD
@@ -193,6 +194,7 @@ func (g *gate) open() {
 }
 
 func TestDeletedBehindAnExpiredVersion(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 	c := newCluster(t, srv.Config())
 	if err := devserver.CreateCRDs(t.Context(), c.client, widgets); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,10 +89,7 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 		return err
 	}
 	defer s.Close()
-	keys, err := s.Keys()
-	if err != nil {
-		return err
-	}
+	keys := s.Keys()
 	if len(args) == 2 {
 		if !slices.Contains(keys, args[1]) {
 			return fmt.Errorf("%s has no checkpoint %q, only: %s", args[0], args[1], orElse(strings.Join(keys, ", "), "none at all"))
@@ -117,9 +115,7 @@ type objectDocument struct {
 	Namespace       string `json:"namespace,omitempty"`
 	Name            string `json:"name"`
 	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	Hidden          bool   `json:"hidden,omitempty"`
-	Unacked         bool   `json:"unacked,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"` // none: never acked
 }
 
 func showCheckpoints(ctx context.Context, streams genericiooptions.IOStreams, s *file.Store, keys []string, output string) error {
@@ -175,8 +171,11 @@ func documentOf(key string, c *checkpoint.Checkpoint) checkpointDocument {
 		Committed: metav1.NewTime(c.Committed), Objects: []objectDocument{},
 	}
 	for _, o := range c.Position.Objects {
-		d.Objects = append(d.Objects, objectDocument{o.Namespace, o.Name, string(o.UID), o.ResourceVersion, o.Hidden, o.Unacked})
+		d.Objects = append(d.Objects, objectDocument{o.Namespace, o.Name, string(o.UID), o.ResourceVersion})
 	}
+	slices.SortFunc(d.Objects, func(a, b objectDocument) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
 	return d
 }
 
@@ -184,12 +183,6 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	namespaces := c.Identity.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
-	}
-	objects := 0
-	for _, o := range c.Position.Objects {
-		if !o.Unacked {
-			objects++
-		}
 	}
 	var at []string
 	for _, n := range namespaces {
@@ -201,7 +194,7 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	}
 	selectors := strings.Join(slices.DeleteFunc([]string{c.Identity.LabelSelector, c.Identity.FieldSelector}, func(s string) bool { return s == "" }), " ")
 	return []any{
-		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), objects,
+		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), len(c.Position.Objects),
 		duration.HumanDuration(time.Since(c.Committed)) + " ago", c.Identity.Cluster.String(), orElse(selectors, "<none>"),
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 // TestFollowTypesThatComeAndGo is on the real API server.
 func TestFollowTypesThatComeAndGo(t *testing.T) {
+	long(t)
+	t.Parallel()
 	client := dynamic.NewForConfigOrDie(srv.Config())
 	rafts := devserver.CRD{Group: "follow.example.com", Kind: "Raft", Namespaced: true}
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
@@ -129,6 +131,8 @@ func TestAmbiguousNames(t *testing.T) {
 }
 
 func TestFollowEnds(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := newScripted(t, droids, rovers)
 	s.Put(droids, "default", "a")
 	s.Put(droids, "default", "b")

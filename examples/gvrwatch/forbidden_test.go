@@ -6,6 +6,8 @@ import (
 )
 
 func TestForbidden(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := newScripted(t, droids, rovers, spaces)
 	for _, n := range []string{"one", "two"} {
 		s.Put(spaces, "", n)

@@ -93,6 +93,14 @@ func prepare(ctx context.Context) error {
 	return nil
 }
 
+// long skips a test that takes seconds if -short is given.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
+
 // gvrwatch runs the program in this process.
 func gvrwatch(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()

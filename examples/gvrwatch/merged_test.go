@@ -75,6 +75,7 @@ var numbers = regexp.MustCompile(`"(resourceVersion|from|to)":"[0-9]+"`)
 
 // TestControlEvents has a gap before the eyes of a program.
 func TestControlEvents(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, droids)
 	s.Put(droids, "default", "a")
 	for _, how := range []string{"", " --follow"} {

@@ -72,6 +72,7 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
+	long(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	ctx, signal := context.WithCancel(t.Context())

@@ -24,7 +24,8 @@
 //     millisecond's worth of events are sent at a time. Where a peer does not keep
 //     up, the server has to wait, and that wait is not counted: see the rate reached.
 //     Three peers are measured at three rates, those that make an object of each event, or
-//     of one in ten, once at the lowest.
+//     of one in ten, once at the lowest (ours-mux8-select10 is not: half of its Streams
+//     receive none).
 //   - First snapshot: how long it takes until all that exists is known, and the peak
 //     resident size of the process meanwhile. The size before it is mostly that of
 //     this program, which all peers are linked into.

@@ -31,6 +31,8 @@ func streams() []peer {
 		{name: "ours-select0", what: "Select passes none", run: rejecting, scale: 20},
 		{name: "ours-metadata", what: "MetadataOnly", run: fastStream(nil, metadataOnly), scale: 4},
 		{name: "ours-mux8", what: "eight Streams, of a namespace each, in a Mux", run: muxed, expect: anyLast, scale: 4},
+		{name: "ours-mux8-select10", what: "those, and Select passes one in ten", run: muxedCanaries, expect: anyCanaries,
+			scale: 20},
 		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked", run: checkpointed, scale: 4},
 	}
 }
@@ -151,24 +153,78 @@ func rejecting(l *lap) error {
 // anyLast: which of the namespaces is the last is chance.
 func anyLast(s scenario) (events int, last string) { return s.Events, "" }
 
-func muxed(l *lap) error {
+// anyCanaries is someCanaries where each namespace has its share of the events, which
+// are of its objects in turn.
+func anyCanaries(s scenario) (events int, last string) {
+	for namespace := range namespaces {
+		objects := (min(s.Objects, templates) - namespace + namespaces - 1) / namespaces
+		for i := range (s.Events - namespace + namespaces - 1) / namespaces {
+			if (namespace+i%objects*namespaces)%canaryEvery == 0 {
+				events++
+			}
+		}
+	}
+	return events, ""
+}
+
+// eight returns a Mux of a Stream for each namespace; change may be nil.
+func eight(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var sources []mux.Source
 	for i := range namespaces {
-		s, err := stream.New(client, podResource, &stream.Options{Namespaces: []string{namespaceOf(i)}})
+		o := &stream.Options{Namespaces: []string{namespaceOf(i)}}
+		if change != nil {
+			change(o)
+		}
+		s, err := stream.New(client, podResource, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sources = append(sources, s)
 	}
-	m, err := mux.New(nil, sources...)
+	return mux.New(nil, sources...)
+}
+
+func muxed(l *lap) error {
+	m, err := eight(l, nil)
 	if err != nil {
 		return err
 	}
 	return told(l, m.Events(l.ctx), m.AllSynced)
+}
+
+// muxedCanaries counts the canaries of all namespaces. Some namespaces have none, so that
+// the bookmarks that follow the last events say when all have come.
+func muxedCanaries(l *lap) error {
+	m, err := eight(l, func(o *stream.Options) { canaries(o); o.Bookmarks = true })
+	if err != nil {
+		return err
+	}
+	wanted, ended, begun := 0, 0, false
+	for ev, err := range m.Events(l.ctx) {
+		switch {
+		case err != nil:
+			return err
+		case ev.Type == stream.Modified:
+			wanted++
+		case ev.Type == stream.Synced && m.AllSynced() && !begun:
+			begun = true
+			if err := l.synced(); err != nil {
+				return err
+			}
+		case ev.Type == stream.Bookmark:
+			if ended++; ended == namespaces {
+				l.events(wanted)
+				return nil
+			}
+		case ev.Type != stream.Added && ev.Type != stream.Synced:
+			return fmt.Errorf("an event of the type %s came", ev.Type)
+		}
+	}
+	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
 func checkpointed(l *lap) (err error) {

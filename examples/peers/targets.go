@@ -82,6 +82,7 @@ func targets() []target {
 		{what: "latency p99 at 4,000/s, dynamic Watch / ours", want: 3, unit: "x", from: ratio("dynamic", "ours", p99At(4000))},
 		{what: "latency p99 at 4,000/s, dynamicinformer / ours", want: 10, unit: "x", from: ratio("dynamicinformer", "ours", p99At(4000))},
 		faster("mux of 8 vs a single stream", "ours-mux8", "ours", 0.9),
+		faster("the same, Select rejecting 90 %", "ours-mux8-select10", "ours-select10", 0.9),
 		faster("with file checkpoint and acks vs without", "ours-checkpoint", "ours", 0.8),
 	}
 }

@@ -3,6 +3,11 @@ package decode
 import (
 	"errors"
 	"strings"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var (
@@ -12,14 +17,6 @@ var (
 	ErrShort = errors.New("decode: the data ends within a value")
 )
 
-// Options say what is built.
-type Options struct {
-	// Drop are the paths of fields that are left out of objects.
-	Drop [][]string
-	// MetadataOnly builds apiVersion, kind and metadata alone.
-	MetadataOnly bool
-}
-
 // Decoder is not for concurrent use. It learns from one object what the next one
 // will have; what it returns is independent of that, and of the data.
 type Decoder struct {
@@ -27,9 +24,8 @@ type Decoder struct {
 	err   error // the first one
 	depth int
 
-	drop    *pruned
-	meta    *pruned // of the metadata that a Sight shows
-	kind    kind    // that was found to be usual last
+	drop    []string // the path of a field that is left out of objects; may be nil
+	kind    kind     // that was found to be usual last
 	strings table
 	numbers table
 
@@ -52,19 +48,16 @@ const (
 	mostItems, mostScratch = 1 << 10, 16 << 10
 )
 
-// New returns a Decoder.
-func New(o Options) *Decoder {
-	return &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces), drop: prune(o), meta: pruneMetadata(o)}
-}
+// managedFields is the path of a field that is large and seldom wanted.
+var managedFields = []string{"metadata", "managedFields"}
 
-// Object decodes one object, with nothing but white space around it.
-func (d *Decoder) Object(data []byte) (map[string]any, error) {
-	d.begin(data)
-	m, i := d.object(d.space(0), d.drop, nil)
-	if i >= 0 && d.space(i) != len(data) {
-		i = d.fail(ErrUnlike)
+// New returns a Decoder. With dropManagedFields objects come without them.
+func New(dropManagedFields bool) *Decoder {
+	d := &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces)}
+	if dropManagedFields {
+		d.drop = managedFields
 	}
-	return m, d.end(i)
+	return d
 }
 
 func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
@@ -105,4 +98,49 @@ func (d *Decoder) fail(err error) int {
 		d.err = err
 	}
 	return -1
+}
+
+// kind is what an object says it is.
+type kind struct{ apiVersion, kind string }
+
+// typed has the kinds that client-go's dynamic client makes structs of, such as
+// Status.
+var typed = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return s
+}()
+
+// isUsual says whether client-go would make an unstructured object of m.
+func (d *Decoder) isUsual(m map[string]any) bool {
+	var k kind
+	k.apiVersion, _ = m["apiVersion"].(string)
+	k.kind, _ = m["kind"].(string)
+	if k == d.kind && k.kind != "" {
+		return true
+	}
+	gv, err := schema.ParseGroupVersion(k.apiVersion)
+	if err != nil || gv.Version == "" || k.kind == "" {
+		return false
+	}
+	if _, err := typed.New(gv.WithKind(k.kind)); err == nil {
+		return false
+	}
+	d.kind = kind{strings.Clone(k.apiVersion), strings.Clone(k.kind)}
+	return true
+}
+
+// misleading says whether a key of an object looks like "kind" or "apiVersion" to
+// encoding/json, which client-go looks for those with, whatever their case.
+func misleading(key string) bool {
+	if len(key) == 4 && key != "kind" && strings.EqualFold(key, "kind") ||
+		len(key) == 10 && key != "apiVersion" && strings.EqualFold(key, "apiVersion") {
+		return true
+	}
+	for i := range len(key) {
+		if key[i] >= utf8.RuneSelf {
+			return true
+		}
+	}
+	return false
 }

@@ -1,12 +1,11 @@
 package decode
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-// List decodes a list all of which has come.
-func (d *Decoder) List(data []byte) (*unstructured.UnstructuredList, error) {
-	l := d.Lister()
-	if err := l.Come(data); err != nil {
-		return nil, err
+// Object decodes one object, with nothing but white space around it.
+func (d *Decoder) Object(data []byte) (map[string]any, error) {
+	d.begin(data)
+	m, i := d.object(d.space(0), d.drop, nil)
+	if i >= 0 && d.space(i) != len(data) {
+		i = d.fail(ErrUnlike)
 	}
-	return l.List()
+	return m, d.end(i)
 }

@@ -132,7 +132,9 @@ func (l *Lister) List() (*unstructured.UnstructuredList, error) {
 	}
 	list := &l.list
 	version, present := list.Object["apiVersion"]
-	if _, ok := version.(string); list.Items == nil || list.GetKind() == "" || !ok && present || strings.Count(list.GetAPIVersion(), "/") > 1 {
+	_, text := version.(string)
+	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1
+	if wrong || list.Items == nil || list.GetKind() == "" {
 		return nil, ErrUnlike // client-go says what is wrong
 	}
 	itemsAreOf(list)

@@ -1,148 +1,101 @@
 package decode
 
 import (
-	"bytes"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Sight is what can be seen of an event without decoding it: its type and the
-// metadata of its object. It is good until the Decoder that returned it is used
-// again, or the data changes.
+// Sight is the metadata of an event's object, found without decoding the event. It is
+// valid until its Decoder is used again, or the data changes.
 //
-// The rest is not looked at, so that it may be no JSON, and what is seen is that of
-// an object that has its metadata once.
+// The rest of the frame is searched for its end, and not checked: it may be no JSON.
 type Sight struct {
 	d        *Decoder
 	kind     watch.EventType
-	line     []byte
-	metadata int // where it begins
-	next     int // where the next key of it is that was not looked at; 0 if all were
-	labels   []byte
-	whole    *unstructured.Unstructured // once it was wanted
+	metadata []byte                     // of the object, as JSON
+	labels   []byte                     // of those
+	whole    *unstructured.Unstructured // the object with its metadata alone, once they were decoded
 	broken   bool
-	hasty    bool // the keys are known to be in the usual order
-	usual    bool // they were, and there were managedFields
-	unusual  bool // they were not
 
 	namespace, name, uid, version []byte
 }
 
-// Sight looks at the event on the first line of data, and returns how long that
-// is. It returns nil if it is no change of an object, not as usual, or perhaps not
-// all that is on the line or not all on it: then it has to be decoded.
-//
-// If lines is set whoever sends it is known to have one event on a line, so that it
-// is looked at less closely whether this is one. If hasty is set it is known that they
-// have metadata in the order of a Go struct, the namespace before the last of name,
-// uid and resourceVersion, and the managedFields after all else. Then less has to be
-// looked at.
-func (d *Decoder) Sight(data []byte, lines, hasty bool) (*Sight, int) {
-	end := bytes.IndexByte(data, '\n')
-	if end < 0 || !bytes.HasSuffix(data[:end], []byte("}}")) || !(lines && looksLikeOne(data[:end])) && !d.isWhole(data[:end]) {
-		return nil, 0
-	}
-	d.begin(data[:end])
+// Sight finds the metadata of the object of the event that data begins with, and
+// returns how long that is. It returns nil if the event is not all there, changes no
+// object, or is unusual: then it has to be decoded.
+func (d *Decoder) Sight(data []byte) (*Sight, int) {
+	d.begin(data)
 	s := &d.sight
-	*s = Sight{d: d, line: data[:end], hasty: hasty}
-	ok := s.look(d)
+	*s = Sight{d: d}
+	end := s.event()
 	d.data = nil
-	if !ok || len(s.name) == 0 || len(s.version) == 0 {
+	if end < 0 || len(s.name) == 0 || len(s.version) == 0 {
 		return nil, 0
 	}
-	return s, end + 1
+	return s, end
 }
 
-// endOfKey ends the key of an event's object, and begins with a letter that is rare,
-// so that it is found fast.
-var endOfKey = []byte(`ject"`)
-
-// looksLikeOne says that the key of an event's object is there once. It may be there
-// again without a second event. That it is the first line of one that goes on is found
-// out on the next, which then begins none: a watch goes on anew from here. (To count
-// braces took a twelfth of the time that it takes to pass an event.)
-func looksLikeOne(line []byte) bool {
-	i := bytes.Index(line, endOfKey)
-	return i >= 0 && !bytes.Contains(line[i+len(endOfKey):], endOfKey)
-}
-
-// isWhole says whether a line is one value.
-func (d *Decoder) isWhole(line []byte) bool {
-	d.begin(line)
-	return d.pass(0) == len(line)
-}
-
-func (s *Sight) look(d *Decoder) bool {
+func (s *Sight) event() int {
 	var i int
-	if s.kind, i = d.envelope(); i < 0 || s.kind == watch.Bookmark {
-		return false
+	if s.kind, i = s.d.envelope(); i < 0 || s.kind == watch.Bookmark {
+		return -1
 	}
+	if i = s.d.fields(i, s.ofObject); i < 0 {
+		return -1
+	}
+	return s.d.endOfEvent(i)
+}
+
+// ofObject takes a field of the object, whose value begins at i, and returns where
+// that ends.
+func (s *Sight) ofObject(key []byte, i int) int {
+	if string(key) != "metadata" {
+		return s.d.pass(i)
+	}
+	if s.metadata != nil {
+		return -1 // which of the two counts is for the decoder to say
+	}
+	end := s.d.fields(i, s.ofMetadata)
+	s.metadata = s.d.data[i:max(i, end)]
+	return end
+}
+
+func (s *Sight) ofMetadata(key []byte, i int) (end int) {
+	switch string(key) {
+	case "namespace":
+		s.namespace, end = s.d.rawText(i)
+	case "name":
+		s.name, end = s.d.rawText(i)
+	case "uid":
+		s.uid, end = s.d.rawText(i)
+	case "resourceVersion":
+		s.version, end = s.d.rawText(i)
+	case "labels":
+		end = s.d.pass(i)
+		s.labels = s.d.data[i:max(i, end)]
+	default:
+		end = s.d.pass(i)
+	}
+	return end
+}
+
+// fields calls f for each field of the object that begins at i, which has some, with
+// where its value begins, and returns where the object ends. f returns where the value
+// ends.
+func (d *Decoder) fields(i int, f func(key []byte, i int) int) int {
 	i = d.open(i, '{')
 	for more := true; i >= 0 && more; {
 		var key []byte
 		if key, i = d.rawKey(i); i < 0 {
-			return false
+			return -1
 		}
-		if string(key) == "metadata" {
-			s.metadata = i
-			s.next = d.open(i, '{')
-			return s.lookOn(d, s.identified)
-		}
-		if i = d.pass(i); i >= 0 {
+		if i = f(key, i); i >= 0 {
 			i, more = d.more(i, '}')
 		}
 	}
-	return false
-}
-
-func (s *Sight) identified() bool { return s.name != nil && s.uid != nil && s.version != nil }
-
-// lookOn looks at the metadata from where that was left off, in haste until it is
-// enough.
-func (s *Sight) lookOn(d *Decoder, enough func() bool) bool {
-	i, last, more := s.next, false, true
-	for i >= 0 && more {
-		if s.next = i; s.hasty && enough() {
-			return true
-		}
-		var key []byte
-		if key, i = d.rawKey(i); i < 0 {
-			return false
-		}
-		begin := i
-		s.unusual = s.unusual || last
-		switch string(key) {
-		case "namespace":
-			s.unusual = s.unusual || s.identified()
-			s.namespace, i = d.rawText(i)
-		case "name":
-			s.name, i = d.rawText(i)
-		case "uid":
-			s.uid, i = d.rawText(i)
-		case "resourceVersion":
-			s.version, i = d.rawText(i)
-		case "managedFields":
-			if last = s.identified(); last && s.hasty {
-				more = false
-				continue
-			}
-			i = d.pass(i)
-		case "labels":
-			i = d.pass(i)
-			s.labels = d.data[begin:max(i, begin)]
-		default:
-			i = d.pass(i)
-		}
-		if i >= 0 {
-			i, more = d.more(i, '}')
-		}
-	}
-	s.next = 0
-	s.usual = last && !s.unusual
-	return i >= 0
+	return i
 }
 
 // rawKey returns a key that means what is written, and where its value begins.
@@ -202,17 +155,10 @@ func (d *Decoder) pass(i int) int {
 	return -1
 }
 
-// Order says whether the metadata was seen to be in the order that Sight's hasty
-// speaks of, or not to be.
-func (s *Sight) Order() (usual, unusual bool) { return s.usual, s.unusual }
-
 func (s *Sight) Type() watch.EventType { return s.kind }
 
-// Identity is what tells the object and its version apart from others, as it is
-// written.
-func (s *Sight) Identity() (namespace, name, uid, version []byte) {
-	return s.namespace, s.name, s.uid, s.version
-}
+// Identity is the object's name and version as they are written.
+func (s *Sight) Identity() (namespace, name, version []byte) { return s.namespace, s.name, s.version }
 
 func (s *Sight) text(b []byte) string {
 	if s.d == nil || len(b) == 0 {
@@ -236,16 +182,7 @@ func (s *Sight) GetLabels() map[string]string {
 	if s.d == nil {
 		return nil
 	}
-	if _, some := s.d.meta.keys["labels"]; some {
-		return s.object().GetLabels()
-	}
-	if s.labels == nil && s.next > 0 {
-		s.d.begin(s.line)
-		if !s.lookOn(s.d, func() bool { return s.labels != nil }) {
-			s.broken = true
-		}
-	}
-	if len(s.labels) == 0 || s.broken {
+	if len(s.labels) == 0 {
 		return nil
 	}
 	s.d.begin(s.labels)
@@ -300,13 +237,13 @@ func (s *Sight) GetAnnotations() map[string]string           { return s.object()
 func (s *Sight) GetFinalizers() []string                     { return s.object().GetFinalizers() }
 func (s *Sight) GetOwnerReferences() []metav1.OwnerReference { return s.object().GetOwnerReferences() }
 
-// object has all of the metadata but the managedFields, and what is dropped.
+// object has all of the metadata but the managedFields.
 func (s *Sight) object() *unstructured.Unstructured {
 	if s.whole == nil {
 		s.whole = &unstructured.Unstructured{Object: map[string]any{}}
 		if s.d != nil {
-			s.d.begin(s.line[s.metadata:])
-			m, i := s.d.object(0, s.d.meta, nil)
+			s.d.begin(s.metadata)
+			m, i := s.d.object(0, managedFields[1:], nil)
 			if s.d.end(i) != nil {
 				s.broken = true
 			} else {

@@ -1,52 +1,50 @@
 package decode
 
-import "strings"
+import (
+	"encoding/binary"
+	"math/bits"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
 // stringKey returns the string whose content begins at i, where it is interned, if
 // it is, and where what follows it is.
 func (d *Decoder) stringKey(i int) (string, *entry, int) {
-	if w, n := d.short(i); n > 0 {
-		e, h := d.strings.at(w, n)
-		if !e.is(w, n) && !d.admit(e, h, d.data[i:i+n]) {
-			return d.own(d.data[i : i+n]), nil, i + n + 1
-		}
-		return e.text, e, i + n + 1
+	e, s, i := d.lookUp(i)
+	if e != nil {
+		return e.text, e, i
 	}
-	s, end := d.content(i)
-	if end < 0 {
-		return "", nil, end
-	}
-	if len(s) == 0 || len(s) > longest {
-		return d.own(s), nil, end
-	}
-	e, h := d.strings.find(s)
-	if !e.has(s) && !d.admit(e, h, s) {
-		return d.own(s), nil, end
-	}
-	return e.text, e, end
+	return d.own(s), nil, i
 }
 
 // stringValue is stringKey for a value.
 func (d *Decoder) stringValue(i int) (any, int) {
+	e, s, i := d.lookUp(i)
+	if e != nil {
+		return e.boxed, i
+	}
+	return d.own(s), i
+}
+
+// lookUp returns where the string is interned whose content begins at i, or, if it is
+// not, what it stands for, in memory that may change.
+func (d *Decoder) lookUp(i int) (*entry, []byte, int) {
 	if w, n := d.short(i); n > 0 {
-		e, h := d.strings.at(w, n)
-		if !e.is(w, n) && !d.admit(e, h, d.data[i:i+n]) {
-			return d.own(d.data[i : i+n]), i + n + 1
+		s := d.data[i : i+n]
+		if e, h := d.strings.at(w, n); e.is(w, n) || d.admit(e, h, s) {
+			return e, nil, i + n + 1
 		}
-		return e.boxed, i + n + 1
+		return nil, s, i + n + 1
 	}
 	s, end := d.content(i)
-	if end < 0 {
-		return nil, end
-	}
 	if len(s) == 0 || len(s) > longest {
-		return d.own(s), end
+		return nil, s, end
 	}
-	e, h := d.strings.find(s)
-	if !e.has(s) && !d.admit(e, h, s) {
-		return d.own(s), end
+	if e, h := d.strings.find(s); e.has(s) || d.admit(e, h, s) {
+		return e, nil, end
 	}
-	return e.boxed, end
+	return nil, s, end
 }
 
 func (d *Decoder) admit(e *entry, h uint32, s []byte) bool {
@@ -89,4 +87,146 @@ func (d *Decoder) own(s []byte) string {
 	begin := d.block.Len()
 	d.block.Write(s)
 	return d.block.String()[begin:]
+}
+
+const (
+	each = 0x0101010101010101
+	high = 0x8080808080808080
+)
+
+// quoted returns where the quote is that ends the string whose content begins at
+// i, and whether it is plain: bytes that stand for themselves. end is negative if
+// there is no such quote, or a control character before it.
+func (d *Decoder) quoted(i int) (end int, plain bool) {
+	data := d.data
+	ascii := true
+	for {
+		for i+8 <= len(data) {
+			x := binary.LittleEndian.Uint64(data[i:])
+			if found := notable(x); found != 0 {
+				i += bits.TrailingZeros64(found) >> 3
+				break
+			}
+			i += 8
+		}
+		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' && data[i] < utf8.RuneSelf {
+			i++
+		}
+		switch {
+		case i >= len(data):
+			return d.fail(ErrShort), false
+		case data[i] == '"':
+			return i, ascii
+		case data[i] == '\\':
+			ascii = false
+			if i += 2; i > len(data) {
+				return d.fail(ErrShort), false
+			}
+		case data[i] < ' ':
+			return d.fail(ErrUnlike), false
+		default:
+			ascii = false
+			for i < len(data) && data[i] >= utf8.RuneSelf {
+				i++
+			}
+		}
+	}
+}
+
+// text returns what a string's content stands for, in memory that the next call
+// may change.
+func (d *Decoder) text(s []byte) ([]byte, bool) {
+	if utf8.Valid(s) && indexEscape(s) < 0 {
+		return s, true
+	}
+	out := d.scratch[:0]
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '\\':
+			var ok bool
+			if out, i, ok = unescape(out, s, i); !ok {
+				d.fail(ErrUnlike)
+				return nil, false
+			}
+		case c < utf8.RuneSelf:
+			out = append(out, c)
+			i++
+		default:
+			// A byte that belongs to no rune becomes U+FFFD.
+			r, size := utf8.DecodeRune(s[i:])
+			out = utf8.AppendRune(out, r)
+			i += size
+		}
+	}
+	d.scratch = out
+	return out, true
+}
+
+func indexEscape(s []byte) int {
+	for i, c := range s {
+		if c == '\\' {
+			return i
+		}
+	}
+	return -1
+}
+
+// unescape appends what the escape at s[i] stands for, and returns where the next
+// character is.
+func unescape(out, s []byte, i int) ([]byte, int, bool) {
+	if i+1 >= len(s) {
+		return out, i, false
+	}
+	switch c := s[i+1]; c {
+	case '"', '\\', '/':
+		return append(out, c), i + 2, true
+	case 'b':
+		return append(out, '\b'), i + 2, true
+	case 'f':
+		return append(out, '\f'), i + 2, true
+	case 'n':
+		return append(out, '\n'), i + 2, true
+	case 'r':
+		return append(out, '\r'), i + 2, true
+	case 't':
+		return append(out, '\t'), i + 2, true
+	case 'u':
+	default:
+		return out, i, false
+	}
+	r, ok := unit(s, i)
+	if !ok {
+		return out, i, false
+	}
+	i += 6
+	if utf16.IsSurrogate(r) {
+		// Half a pair alone becomes U+FFFD, and what follows it stands for itself.
+		low, _ := unit(s, i)
+		if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+			i += 6
+		}
+	}
+	return utf8.AppendRune(out, r), i, true
+}
+
+// unit is the UTF-16 code unit that is escaped at i with four digits, if one is.
+func unit(s []byte, i int) (rune, bool) {
+	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, c := range s[i+2 : i+6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
 }

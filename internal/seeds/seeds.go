@@ -1,52 +1,66 @@
-// Package seeds is for tests that play random programs. What one of them does
-// follows from its seed, so that one that fails can be played again.
+// Package seeds gives random tests their seeds. What such a test does follows from
+// its seed, so a failure can be replayed. Two flags serve all tests of a package:
+//
+//	-soak N   multiplies the number of seeds by N
+//	-seed N   plays seed N alone; with -soak, the seeds from N on
+//
+// Seeds count from 0 otherwise. With -short a tenth of them is played.
+// A test that fails logs the command that replays its seed.
 package seeds
 
 import (
 	"flag"
 	"fmt"
+	"iter"
+	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
 
-// Range is which seeds a test plays.
-type Range struct{ first, count *uint64 }
+var (
+	soak = flag.Uint64("soak", 0, "multiply the number of seeds of random tests")
+	seed = flag.Int64("seed", -1, "play this seed alone; with -soak, the first of them")
+)
 
-// Flags makes the flags of a test: -seed and -seeds, after a prefix that tells them
-// from those of the package's other tests. It is for variables of a package.
-func Flags(prefix, test string, count uint64) Range {
-	return Range{
-		first: flag.Uint64(prefix+"seed", 0, fmt.Sprintf("the first seed of %s; with -%sseeds 1 it is played again", test, prefix)),
-		count: flag.Uint64(prefix+"seeds", count, "how many seeds "+test+" plays"),
+// Default is how many seeds a test plays without flags.
+type Default uint64
+
+// Count returns how many seeds are played. It is at least 1.
+func (d Default) Count() uint64 {
+	if *seed >= 0 && *soak == 0 {
+		return 1
 	}
+	if testing.Short() {
+		d /= 10
+	}
+	return max(uint64(d), 1) * uint64(Soak())
 }
 
-// First is the first seed.
-func (r Range) First() uint64 { return *r.first }
+// Soak returns the factor of -soak, for tests that repeat something without a seed.
+func Soak() int { return int(max(*soak, 1)) }
 
-// Count is how many there are.
-func (r Range) Count() uint64 { return *r.count }
+// First returns the first seed.
+func First() uint64 { return uint64(max(*seed, 0)) }
 
-// Share has the first seed of so many, and at least one.
-func (r Range) Share(of uint64) Range {
-	count := max(*r.count/of, 1)
-	return Range{r.first, &count}
-}
-
-// All calls yield with each seed.
-func (r Range) All(yield func(seed uint64) bool) {
-	for n := range *r.count {
-		if !yield(*r.first + n) {
-			return
+// All returns the seeds, up to the first one that fails the test.
+func (d Default) All(t *testing.T) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		more := true
+		for n := range d.Count() {
+			one(t, First()+n, func(seed uint64) { more = yield(seed) })
+			if !more || t.Failed() {
+				return
+			}
 		}
 	}
 }
 
-// Play has a parallel test of its own for each seed. Once one has failed it begins
-// no others: one is enough to look at.
-func (r Range) Play(t *testing.T, play func(t *testing.T, seed uint64)) {
+// Play runs a parallel subtest for each seed. After a failure it starts no others.
+func (d Default) Play(t *testing.T, play func(t *testing.T, seed uint64)) {
 	var failed atomic.Bool
-	for seed := range r.All {
+	for n := range d.Count() {
+		seed := First() + n
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			if failed.Load() {
@@ -57,7 +71,30 @@ func (r Range) Play(t *testing.T, play func(t *testing.T, seed uint64)) {
 					failed.Store(true)
 				}
 			}()
-			play(t, seed)
+			one(t, seed, func(seed uint64) { play(t, seed) })
 		})
 	}
+}
+
+// one plays a seed. If that fails, panics, or ends the goroutine, it logs how to
+// replay it.
+func one(t *testing.T, seed uint64, play func(uint64)) {
+	done := false
+	defer func() {
+		if t.Failed() || !done && !t.Skipped() {
+			t.Log(replay(t.Name(), seed))
+		}
+	}()
+	play(seed)
+	done = true
+}
+
+// replay returns the command that replays a seed. .ci/soak looks for it.
+func replay(test string, seed uint64) string {
+	top, _, _ := strings.Cut(test, "/")
+	pkg := "."
+	if b, ok := debug.ReadBuildInfo(); ok {
+		pkg = strings.TrimSuffix(b.Path, ".test")
+	}
+	return fmt.Sprintf("replay: go test %s -run '^%s$' -seed %d", pkg, top, seed)
 }

@@ -7,6 +7,70 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
+// action is something that can happen to the server, rather than to a request. It is
+// done with the lock held.
+type action struct {
+	usage string
+	all   bool // it happens to the whole server
+	do    func(s *Server, a args)
+}
+
+var actions = []action{
+	{"compact", true, func(s *Server, _ args) { s.store.compact(s.store.rev) }},
+	{"rewind N", true, func(s *Server, a args) { s.store.rewind(s.store.back(a.n)) }},
+	{"rewind N restart", true, func(s *Server, a args) { s.store.rewind(s.store.back(a.n)); s.endAll() }},
+	{"restart", true, func(s *Server, _ args) { s.store.compact(s.store.rev); s.endAll() }},
+	{"heal", true, func(s *Server, _ args) { s.heal() }},
+	{"unauthorized", true, func(s *Server, _ args) { s.unauthorized = true }},
+	{"authorized", true, func(s *Server, _ args) { s.unauthorized = false }},
+	{"discovery down GROUP", true, func(s *Server, a args) { s.downGroups[a.group] = true }},
+	{"discovery up GROUP", true, func(s *Server, a args) { s.downGroups[a.group] = false }},
+	{"410 in stream", true, func(s *Server, _ args) { s.expiredForm = "" }},
+	{"410 as status", true, func(s *Server, _ args) { s.expiredForm = "status" }},
+	{"410 as close", true, func(s *Server, _ args) { s.expiredForm = "close" }},
+	{"bookmarks never", true, func(s *Server, _ args) { s.bookmarkEvery = 0 }},
+	{"bookmarks every SECONDS", true, func(s *Server, a args) { s.bookmarkEvery = a.duration }},
+	{"delete crd", false, func(s *Server, a args) { s.deleteCRD(a.resources) }},
+	{"create crd", false, func(s *Server, a args) { s.createCRD(a.resources) }},
+	{"expire", false, func(s *Server, a args) { s.expire(a.resources) }},
+	{"close watches", false, func(s *Server, a args) { s.end(endClean, watchesAmong(a.resources)) }},
+	{"silence", false, func(s *Server, a args) { s.end(endSilent, watchesAmong(a.resources)) }},
+	{"forbid VERB", false, func(s *Server, a args) { s.rights = append(s.rights, right{a, false}) }},
+	{"forbid VERB in NAMESPACE", false, func(s *Server, a args) { s.rights = append(s.rights, right{a, false}) }},
+	{"allow VERB", false, func(s *Server, a args) { s.rights = append(s.rights, right{a, true}) }},
+	{"allow VERB in NAMESPACE", false, func(s *Server, a args) { s.rights = append(s.rights, right{a, true}) }},
+	{"allow", false, func(s *Server, a args) {
+		if s.rights = append(s.rights, right{a, true}); len(a.resources) == 0 {
+			s.rights = nil
+		}
+	}},
+}
+
+// right says that a verb is allowed, or not; the last one that fits counts.
+type right struct {
+	args
+	allowed bool
+}
+
+func (s *Server) forbidden(q *query) bool {
+	for _, r := range slices.Backward(s.rights) {
+		verb := r.verb == "" || r.verb == "all" || r.verb == q.Verb
+		if verb && (r.namespace == "" || r.namespace == q.Namespace) && among(r.resources, q) {
+			return !r.allowed
+		}
+	}
+	return false
+}
+
+// heal takes back all faults: what the script has still in store, rights, and
+// discovery that is down. CRDs that were deleted stay so.
+func (s *Server) heal() {
+	s.rules, s.poison, s.rights, s.unauthorized = nil, map[int64]fault{}, nil, false
+	s.downGroups, s.bookmarkEvery, s.expiredForm = map[string]bool{}, time.Minute, ""
+	s.pending = slices.DeleteFunc(slices.Clone(s.pending), func(t timed) bool { return t.script })
+	s.setTimer()
+}
+
 // timed is something that is to happen.
 type timed struct {
 	due    time.Time
@@ -16,11 +80,8 @@ type timed struct {
 
 // schedule keeps the order of what is due at the same time.
 func (s *Server) schedule(due time.Time, script bool, do func()) {
-	i := len(s.pending)
-	for i > 0 && s.pending[i-1].due.After(due) {
-		i--
-	}
-	s.pending = slices.Insert(s.pending, i, timed{due, do, script})
+	s.pending = append(s.pending, timed{due, do, script})
+	slices.SortStableFunc(s.pending, func(a, b timed) int { return a.due.Compare(b.due) })
 	s.setTimer()
 }
 
@@ -54,59 +115,29 @@ func (s *Server) setTimer() {
 	}
 }
 
-// action is what happens to the server, rather than to a request. It is done with
-// the lock held.
-type action func(s *Server)
-
-// right says that a verb is allowed, or not; the last one that fits counts.
-type right struct {
-	verb      string // empty: all
-	resources []gvr.Resource
-	namespace string // empty: everywhere
-	allowed   bool
-}
-
-func (s *Server) forbidden(q *query) bool {
-	for i := len(s.rights) - 1; i >= 0; i-- {
-		r := s.rights[i]
-		if (r.verb == "" || r.verb == q.Verb) && (r.namespace == "" || r.namespace == q.Namespace) && among(r.resources, q) {
-			return !r.allowed
-		}
-	}
-	return false
-}
-
-// heal takes back all faults: what the script has still in store, rights, and
-// discovery that is down. CRDs that were deleted stay so.
-func (s *Server) heal() {
-	s.rules, s.poison, s.rights, s.unauthorized = nil, map[int64]fault{}, nil, false
-	s.downGroups, s.bookmarkEvery, s.expiredForm = map[string]bool{}, time.Minute, ""
-	s.pending = slices.DeleteFunc(slices.Clone(s.pending), func(t timed) bool { return t.script })
-	s.setTimer()
-}
-
-func everyWatch(c *conn) bool { return c.query.Verb == "watch" }
-func everyConn(*conn) bool    { return true }
-
 func watchesAmong(resources []gvr.Resource) func(*conn) bool {
-	return func(c *conn) bool { return everyWatch(c) && among(resources, c.query) }
+	return func(c *conn) bool { return c.query.Verb == "watch" && among(resources, c.query) }
 }
 
-// restart is what clients see of an API server's restart: all connections end,
-// and the new process's watch cache knows no version from before.
-func (s *Server) restart() {
-	s.store.compact(s.store.rev)
-	s.end(endClean, everyWatch)
-	s.end(endReset, everyConn)
+// endAll ends all connections, as an API server that ends does.
+func (s *Server) endAll() {
+	s.end(endClean, watchesAmong(nil))
+	s.end(endReset, func(*conn) bool { return true })
+}
+
+// knownAmong are those resources, and without any all.
+func (s *Server) knownAmong(resources []gvr.Resource) []gvr.Resource {
+	if len(resources) == 0 {
+		return slices.Clone(s.known)
+	}
+	return resources
 }
 
 // expire is what clients see of a change of a CRD's schema: its watches end, and
 // its versions have expired.
 func (s *Server) expire(resources []gvr.Resource) {
-	for _, r := range s.known {
-		if len(resources) == 0 || slices.ContainsFunc(resources, sameName(r)) {
-			s.store.table(r.GroupResource()).oldest = s.store.rev
-		}
+	for _, r := range s.knownAmong(resources) {
+		s.store.table(r.GroupResource()).oldest = s.store.rev
 	}
 	s.end(endClean, watchesAmong(resources))
 }
@@ -120,8 +151,8 @@ func (s *Server) deleteCRD(resources []gvr.Resource) {
 			open = append(open, c)
 		}
 	}
-	for _, r := range slices.Clone(s.served) {
-		if len(resources) == 0 || slices.ContainsFunc(resources, sameName(r)) {
+	for _, r := range s.knownAmong(resources) {
+		if _, served := s.find(r.Group, r.Version, r.Resource); served {
 			s.store.clear(r.GroupResource())
 			s.unserve(r)
 			s.store.rev++ // the CRD's own end
@@ -134,14 +165,12 @@ func (s *Server) deleteCRD(resources []gvr.Resource) {
 
 // createCRD serves what was deleted again: empty, and without a past.
 func (s *Server) createCRD(resources []gvr.Resource) {
-	for _, r := range s.known {
-		_, exists := s.find(r.Group, r.Version, r.GroupVersionResource.Resource)
-		if exists || len(resources) > 0 && !slices.ContainsFunc(resources, sameName(r)) {
-			continue
+	for _, r := range s.knownAmong(resources) {
+		if _, served := s.find(r.Group, r.Version, r.Resource); !served {
+			s.store.clear(r.GroupResource())
+			s.store.rev++
+			s.store.table(r.GroupResource()).oldest = s.store.rev
+			s.served = append(s.served, r)
 		}
-		s.store.clear(r.GroupResource())
-		s.store.rev++
-		s.store.table(r.GroupResource()).oldest = s.store.rev
-		s.served = append(s.served, r)
 	}
 }

@@ -11,59 +11,59 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// CheckOptions say how the sequence was made, so that Check knows what it has to
-// tell. At most one of Now, After and From is set; without any it began with a
-// snapshot.
+// CheckOptions say how the sequence was made. At most one of Now, After and From is
+// set; without any it began with a snapshot.
 type CheckOptions struct {
-	// Now: it began with what existed known, and not told.
+	// Now: it began with what existed known, and not delivered.
 	Now bool
 	// After: it began with what happened after this version. What existed is not
-	// known to it, until a GAP has told the differences.
+	// known to it, until differences have followed a GAP.
 	After string
-	// From: it went on from a position.
+	// From: it resumed at a position.
 	From *Resume
 
-	// IndexNone: it kept no index, so that after a GAP everything follows as ADDED
-	// once more, and what is gone is not told.
+	// IndexNone: it kept no index. After a GAP everything follows as ADDED once more,
+	// and what is gone is not delivered.
 	IndexNone bool
 	// Namespaces: it watched these, each by lists and watches of its own. Empty is
 	// the whole cluster, or a cluster-scoped resource.
 	Namespaces []string
 	// Selected is stream.Options.Select: an object that does not pass is as if it did
-	// not exist. Nil passes all.
+	// not exist. Nil passes all. It does not go with IndexNone.
 	Selected func(*unstructured.Unstructured) bool
-	// Transform is what was done to objects before they were told. It gets copies of
-	// the history's.
+	// Transform is what was done to objects before they were delivered. It gets copies
+	// of the history's.
 	Transform func(*unstructured.Unstructured)
-	// Latest: events that were superseded before they were told may be missing, as
-	// package mux leaves them out with mux.Latest: states in between, and objects that
-	// came and went; and SYNCEDs that a GAP had overtaken. What was told still has to add
-	// up to what existed, at each SYNCED, GAP and BOOKMARK and when all is Settled, and
-	// to come in order. Coalesced is not held against what is missing.
+	// Latest: the events are those of package mux with mux.Latest. Of each object the
+	// newest state comes in the place of the oldest one that it stands for, so that
+	// states in between, and objects that came and went, may be missing, and only the
+	// events of one object are in order. At each SYNCED, GAP and BOOKMARK, and when all
+	// is Settled, what was delivered still is what existed then, or came after that.
 	Latest bool
-	// Settled: the sequence went on until nothing more could come, so that it must
-	// have told all.
+	// Settled: the sequence went on until nothing more could come, so that nothing may
+	// be missing at its end.
 	Settled bool
 }
 
-// Resume is a position that a sequence goes on from.
+// Resume is a position that a sequence resumes at.
 type Resume struct {
 	ResourceVersion  string
 	ResourceVersions map[string]string // by namespace, where there are several
-	Objects          []KnownObject
-	// Unacked may or may not have been told besides. Their end may be told.
-	Unacked []KnownObject
+	// Objects without a ResourceVersion may have been delivered or not.
+	Objects []KnownObject
+	Partial bool // there may be more
 }
 
-// KnownObject is an object that had been told up to a position.
+// KnownObject is an object that had been delivered up to a position.
 type KnownObject struct {
 	types.NamespacedName
 	UID             types.UID
 	ResourceVersion string
 }
 
-func (o *CheckOptions) selected(u *unstructured.Unstructured) bool {
-	return o.Selected == nil || o.Selected(u)
+// partial: the sequence does not know what existed at its start.
+func (o *CheckOptions) partial() bool {
+	return o.After != "" || o.From != nil && (o.From.Partial || o.IndexNone)
 }
 
 // startVersion is empty for a start that reads a snapshot.
@@ -84,24 +84,33 @@ func (o *CheckOptions) validate() error {
 			starts++
 		}
 	}
-	if starts > 1 {
-		return errors.New("streamtest: of Now, After and From only one can be how a sequence began")
+	switch {
+	case starts > 1:
+		return errors.New("streamtest: invalid CheckOptions: at most one of Now, After and From must be set")
+	case o.IndexNone && o.Selected != nil:
+		return errors.New("streamtest: invalid CheckOptions: Selected must be nil with IndexNone")
 	}
 	return nil
 }
 
+// namespaces are those that are watched, each by itself; "" is the whole cluster.
+func (o *CheckOptions) namespaces() []string {
+	if len(o.Namespaces) == 0 {
+		return []string{""}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+}
+
 // Check says whether the sequence of events keeps the promises of package stream,
-// given what really happened. It returns nil, or all that is broken, joined: each
-// is a *Violation of one of this package's errors. After a violation it goes on
-// as if the sequence had been right up to there, so that what one mistake brings
-// about later is seldom told as another.
+// given what really happened. It returns nil, or the first promise that each
+// namespace's events break, joined: each is a *Violation.
 //
 // Check is sound: it takes no correct sequence for a broken one. It can't see
 // everything: the resourceVersion and the uid are taken as the identity of a
-// state, as the server does; where a SYNCED has no version, as that of several
-// namespaces, what was told has to add up to a state at any version that fits,
-// and as each namespace goes on by itself before they are SYNCED together, its
-// events there need not be marked as inferred. Without Settled, nothing is said
+// state, as the server does, and versions have to be numbers. A SYNCED of several
+// namespaces has no version: what was delivered has to add up to a state at any
+// version that fits, and as each namespace is live before they are SYNCED together,
+// its events there need not be marked as inferred. Without Settled, nothing is said
 // about what would have followed.
 //
 // One thing it does call broken no client can help: a server that goes back in
@@ -116,131 +125,108 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if err := opts.validate(); err != nil {
 		return err
 	}
-	c := &checker{events: events, latest: opts.Latest}
-	for _, ns := range namespacesOf(opts) {
-		c.sources = append(c.sources, newSource(c, h, ns, opts))
+	c := &checker{events: events, opts: opts}
+	for _, ns := range opts.namespaces() {
+		c.sources = append(c.sources, newSource(c, h, ns))
 	}
 	for i, ev := range events {
+		if v := c.wellFormed(i, ev); v != nil {
+			return errors.Join(append(c.broken, v)...)
+		}
 		c.event(i, ev)
 	}
 	for _, s := range c.sources {
-		s.end()
+		c.hold(s, (*source).end)
 	}
-	return joined(append(c.broken, requestsBackInTime(h.Requests)...))
-}
-
-func namespacesOf(opts *CheckOptions) []string {
-	if len(opts.Namespaces) == 0 {
-		return []string{""}
-	}
-	namespaces := slices.Clone(opts.Namespaces)
-	slices.Sort(namespaces)
-	return slices.Compact(namespaces)
-}
-
-func requestsBackInTime(requests []Request) []*Violation {
-	var broken []*Violation
-	for i, r := range requests {
+	for i, r := range h.Requests {
 		if r.ResourceVersion == "0" && (r.Verb == "list" || r.Verb == "watch") {
-			broken = append(broken, &Violation{Promise: ErrBackInTime, Index: i,
-				What: "request to " + r.Verb + " " + r.Resource, Why: "resourceVersion 0 may be any state of the past"})
+			c.broken = append(c.broken, &Violation{monotonic, i, "request to " + r.Verb + " " + r.Resource, "resourceVersion 0 may be any state of the past"})
+			break
 		}
 	}
-	return broken
+	return errors.Join(c.broken...)
 }
 
 // checker deals the events out to their sources.
 type checker struct {
 	events  []stream.Event
-	latest  bool
+	opts    *CheckOptions
 	sources []*source
-	broken  []*Violation
+	broken  []error
 }
 
-func (c *checker) report(promise error, i int, why string) {
-	c.broken = append(c.broken, &Violation{Promise: promise, Index: i, What: textAt(c.events, i), Why: why})
+// hold holds a source to a rule, unless it has broken one before.
+func (c *checker) hold(s *source, rule func(*source) *Violation) {
+	if s.broken {
+		return
+	}
+	if v := rule(s); v != nil {
+		s.broken = true
+		c.broken = append(c.broken, v)
+	}
 }
 
 func (c *checker) event(i int, ev stream.Event) {
-	if !c.wellFormed(i, ev) {
-		return
-	}
 	if ev.Type == stream.Synced {
-		if s := c.sources[0]; ev.ResourceVersion == "" && len(c.sources) == 1 && s.versioned {
-			c.report(ErrSilent, i, "it does not say up to which version")
+		due := slices.ContainsFunc(c.sources, func(s *source) bool { return s.broken || s.phase != live || s.begins })
+		for _, s := range c.sources {
+			c.hold(s, func(s *source) *Violation {
+				switch {
+				case !due:
+					return c.violation(announced, i, "SYNCED follows a snapshot, and there was none")
+				case s.phase != live:
+					return s.synced(i, ev.ResourceVersion)
+				case s.begins: // it says that a watch at the start version is open
+					s.begins = false
+					return s.upTo(i, ev.ResourceVersion)
+				}
+				return nil
+			})
 		}
-		c.synced(i, ev)
 		return
 	}
 	for _, s := range c.sources {
 		if s.namespace == ev.Namespace {
-			s.event(i, ev)
-			return
-		}
-	}
-	c.report(ErrInvented, i, "namespace "+strconv.Quote(ev.Namespace)+" is not watched by itself")
-}
-
-// synced is for all sources; one that has no gap open only goes along.
-func (c *checker) synced(i int, ev stream.Event) {
-	due := false
-	for _, s := range c.sources {
-		due = due || s.phase != live || s.begins
-	}
-	if !due {
-		c.report(ErrSilent, i, "SYNCED follows a snapshot, and there was none")
-	}
-	for _, s := range c.sources {
-		switch {
-		case s.phase != live:
-			s.synced(i, ev)
-		case !due || s.begins:
-			s.confirmed(i, ev, due)
+			c.hold(s, func(s *source) *Violation { return s.event(i, ev) })
 		}
 	}
 }
 
-// wellFormed reports events whose fields contradict each other.
-func (c *checker) wellFormed(i int, ev stream.Event) bool {
-	why := ""
-	if ev.Coalesced != 0 && (ev.Object == nil || ev.Coalesced < 0 || !c.latest) {
-		c.report(ErrInvented, i, "there is nothing that it could stand for besides itself")
-	}
-	if r := c.events[0].Resource; ev.Resource.GroupVersionResource != r.GroupVersionResource {
-		c.report(ErrInvented, i, "it is of another resource than the first event, "+r.String())
-	}
-	switch ev.Type {
-	case stream.Added, stream.Modified, stream.Deleted:
-		switch {
-		case ev.Object == nil:
-			why = "it has no object"
-		case ev.Object.GetResourceVersion() != ev.ResourceVersion:
-			why = "its version is not the object's, " + strconv.Quote(ev.Object.GetResourceVersion())
-		case ev.Namespace != "" && ev.Object.GetNamespace() != ev.Namespace:
-			why = "its object is of another namespace, " + strconv.Quote(ev.Object.GetNamespace())
-		case ev.Gap != nil:
-			why = "only GAP has details"
-		}
-		if why != "" && ev.Object != nil {
-			c.report(ErrInvented, i, why)
-			return true
-		}
-	case stream.Bookmark, stream.Synced, stream.Gap:
-		switch {
-		case ev.Object != nil:
-			why = "it is not about an object"
-		case ev.Type == stream.Gap && ev.ResourceVersion != "":
-			why = "a GAP is at no version"
-		case ev.Type != stream.Gap && ev.Gap != nil:
-			why = "only GAP has details"
-		case ev.Type == stream.Synced && ev.ResourceVersion != "" && len(c.sources) > 1:
-			why = "a SYNCED of several namespaces has no version"
-		}
-	default:
+// wellFormed reports an event whose fields contradict each other.
+func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
+	isObject := ev.Type == stream.Added || ev.Type == stream.Modified || ev.Type == stream.Deleted
+	watched := func(s *source) bool { return s.namespace == ev.Namespace }
+	why, first := "", c.events[0].Resource
+	switch o := ev.Object; {
+	case !isObject && ev.Type != stream.Bookmark && ev.Type != stream.Synced && ev.Type != stream.Gap:
 		why = "there is no such type"
+	case ev.Resource.GroupVersionResource != first.GroupVersionResource:
+		why = "it is of another resource than the first event, " + first.String()
+	case ev.Type != stream.Synced && !slices.ContainsFunc(c.sources, watched):
+		why = "namespace " + strconv.Quote(ev.Namespace) + " is not watched by itself"
+	case isObject != (o != nil):
+		why = "an object comes with ADDED, MODIFIED and DELETED only"
+	case isObject && o.GetResourceVersion() != ev.ResourceVersion:
+		why = "its version is not the object's, " + strconv.Quote(o.GetResourceVersion())
+	case isObject && ev.Namespace != "" && o.GetNamespace() != ev.Namespace:
+		why = "its object is of another namespace, " + strconv.Quote(o.GetNamespace())
+	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil && o.GroupVersionKind() != ev.Resource.GroupVersionKind():
+		why = "its object is of another kind, " + o.GroupVersionKind().String()
+	case ev.Coalesced != 0 && (!isObject || ev.Coalesced < 0 || !c.opts.Latest):
+		why = "there is nothing that it could stand for besides itself"
+	case ev.Type != stream.Gap && ev.Gap != nil:
+		why = "only GAP has details"
+	case ev.Type == stream.Gap && ev.ResourceVersion != "":
+		why = "a GAP is at no version"
+	case ev.Type == stream.Synced && (ev.ResourceVersion == "") != (len(c.sources) > 1):
+		why = "SYNCED has a version, unless it is of several namespaces"
 	}
-	if why != "" {
-		c.report(ErrInvented, i, why)
+	if why == "" {
+		return nil
 	}
-	return why == ""
+	return c.violation(truthful, i, why)
+}
+
+func (c *checker) violation(promise string, i int, why string) *Violation {
+	return &Violation{promise, i, textAt(c.events, i), why}
 }

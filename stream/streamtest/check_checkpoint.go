@@ -1,12 +1,11 @@
 package streamtest
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -17,12 +16,12 @@ type CheckpointRun struct {
 	// Before is what the store held when the run began, and After what it holds now.
 	// Nil is nothing.
 	Before, After *checkpoint.Position
-	// Events are those that were told, up to when After was read or later.
+	// Events are those that were delivered, up to when After was read or later.
 	Events []stream.Event
 	// Acked says whether event i has been acked. Nil means that all have been.
 	Acked func(i int) bool
-	// Options say how the sequence was made. Namespaces, IndexNone and Latest count, and
-	// where Before is nil Now and After. Before takes the place of From.
+	// Options say how the sequence was made. Namespaces and IndexNone count, and where
+	// Before is nil Now and After. Before takes the place of From.
 	Options CheckOptions
 }
 
@@ -33,128 +32,312 @@ type CheckpointRun struct {
 // checkpoint is right if it was at any instant of some run with these events of
 // which no others were acked. In each namespace that means either
 //
-//   - a version at which live events stand. Everything told up to there has been
-//     acked, nothing beyond it has been entered. The version may be later than the
-//     last event's, as bookmarks and objects that are not wanted move it, too, but
-//     it is before the next event's. That of a snapshot may be kept as soon as all
-//     of it has been acked but for SYNCED, which tells no change; or
-//   - no version, within a snapshot. Everything told up to its beginning has been
-//     acked, and any objects of it may have been entered, each up to a state before
-//     which all that was told of this object has been acked.
+//   - a version at which live events stand. Everything delivered up to there has
+//     been acked, nothing beyond it has been entered. The version may be later than
+//     the last event's, as bookmarks and objects that are not wanted move it, too,
+//     but it is before the next event's. That of a snapshot may be kept as soon as
+//     all of it has been acked but for SYNCED, which is no change; or
+//   - no version, within a snapshot. Everything delivered up to its beginning has
+//     been acked, and any objects of it may have been entered, each up to a state
+//     before which all events of this object have been acked.
 //
-// It returns nil, or all that is broken, joined: each is a *Violation, of
-// ErrAcknowledged if events have been passed that were not acked, and else of
-// ErrDurable, for then it is a state that nobody ever committed. Its Index is that
-// of the first event that was not acked, or the number of events.
+// It returns nil, or what is broken in each namespace, joined: each is a *Violation,
+// "acknowledged" if events have been passed that were not acked, and else "durable",
+// for then it is a state that nobody ever committed. Its Index is that of the first
+// event that was not acked, or the number of events.
 //
 // It takes no right checkpoint for a broken one, and with versions that are
-// numbers finds all that are broken but for these: objects that are marked as
-// Hidden or Unacked are left out; with Latest, what an event that was acked ahead of
-// others stands for may be anything in between, and where a GAP or no SYNCED
-// is told a snapshot may have ended anywhere; of a sequence that began Now or After a version the objects
-// that it has told nothing of may be anything; and while several namespaces are not
-// SYNCED, each of them may be within its snapshot or be beyond it, as it does not
-// show which. With IndexNone only versions count. Partial is not looked at.
+// numbers finds all that are broken but for these: entries without a resourceVersion
+// are left out; events that stand for others (Coalesced) say nothing of the version;
+// of a sequence that began Now or After a version the objects of which nothing was
+// delivered may be anything; and while several namespaces are not SYNCED, each of them
+// may be within its snapshot or be beyond it, as it does not show which. With IndexNone
+// only versions count. Partial is not looked at.
 func CheckCheckpoint(run CheckpointRun) error {
 	if err := run.Options.validate(); err != nil {
 		return err
 	}
-	namespaces := namespacesOf(&run.Options)
-	c := &checkpointChecker{run: run, joint: len(namespaces) > 1}
 	if run.Acked == nil {
-		c.run.Acked = func(int) bool { return true }
+		run.Acked = func(int) bool { return true }
 	}
-	if run.After == nil {
-		if run.Before != nil {
-			c.report(ErrDurable, len(run.Events), "the checkpoint", "it is gone")
+	switch {
+	case run.After == nil && run.Before == nil:
+		return nil
+	case run.After == nil:
+		return &Violation{durable, len(run.Events), "the checkpoint", "it is gone"}
+	case run.Before == nil:
+		run.Before = &checkpoint.Position{Partial: run.Options.Now || run.Options.After != ""}
+		if namespaces := run.Options.namespaces(); run.Options.After != "" {
+			run.Before.ResourceVersions = map[string]string{}
+			for _, n := range namespaces {
+				run.Before.ResourceVersions[n] = run.Options.After
+			}
 		}
-		return joined(c.broken)
+	default:
+		run.Options.Now = false
 	}
-	c.foreign(namespaces)
-	for _, n := range namespaces {
-		c.namespace(n)
+	errs := []error{run.elsewhere()}
+	for _, n := range run.Options.namespaces() {
+		errs = append(errs, run.namespace(n))
 	}
-	return joined(c.broken)
+	return errors.Join(errs...)
 }
 
-type checkpointChecker struct {
-	run    CheckpointRun
-	joint  bool // SYNCED is for several namespaces
-	broken []*Violation
-}
+// entries are what is kept of objects, in a namespace or everywhere, without those
+// that nobody has acked.
+type entries map[checkpoint.ID]string
 
-func (c *checkpointChecker) report(promise error, i int, what, why string) {
-	c.broken = append(c.broken, &Violation{Promise: promise, Index: i, What: what, Why: why})
-}
-
-// foreign reports what belongs to no namespace of the sequence, or is there twice.
-func (c *checkpointChecker) foreign(namespaces []string) {
-	end := len(c.run.Events)
-	for _, n := range slices.Sorted(maps.Keys(c.run.After.ResourceVersions)) {
-		switch {
-		case !slices.Contains(namespaces, n):
-			c.report(ErrDurable, end, "the checkpoint", "it has a version of namespace "+strconv.Quote(n)+", which is not watched by itself")
-		case c.run.After.ResourceVersions[n] == "":
-			c.report(ErrDurable, end, "the checkpoint", "its version of namespace "+strconv.Quote(n)+" is empty, and would have to be missing")
+func entriesOf(p *checkpoint.Position, wanted func(namespace string) bool) entries {
+	all := entries{}
+	for _, o := range p.Objects {
+		if o.ResourceVersion != "" && wanted(o.Namespace) {
+			all[o.ID()] = o.ResourceVersion
 		}
 	}
-	if c.run.Options.IndexNone {
-		return
+	return all
+}
+
+// enter makes e what it is after an event.
+func (e entries) enter(ev stream.Event) checkpoint.ID {
+	id := checkpoint.ID{NamespacedName: keyOf(ev.Object), UID: ev.Object.GetUID()}
+	if ev.Type == stream.Deleted {
+		delete(e, id)
+	} else {
+		e[id] = ev.Object.GetResourceVersion()
 	}
-	seen := map[types.NamespacedName]bool{}
-	for _, o := range c.run.After.Objects {
-		switch name := o.NamespacedName(); {
-		case o.Unacked:
-			continue
-		case seen[name]:
-			c.report(ErrDurable, end, "the checkpoint", "it has "+name.String()+" twice")
-		case c.joint && !slices.Contains(namespaces, o.Namespace), namespaces[0] != "" && !c.joint && o.Namespace != namespaces[0]:
-			c.report(ErrDurable, end, "the checkpoint", "it has "+name.String()+", whose namespace is not watched")
-		}
-		seen[o.NamespacedName()] = true
+	return id
+}
+
+// elsewhere reports what has changed in namespaces that are not watched.
+func (run CheckpointRun) elsewhere() error {
+	watched := run.Options.namespaces()
+	if watched[0] == "" {
+		return nil
 	}
+	not := func(namespace string) bool { return !slices.Contains(watched, namespace) }
+	versions := func(p *checkpoint.Position) map[string]string {
+		kept := maps.Clone(p.ResourceVersions)
+		maps.DeleteFunc(kept, func(namespace, _ string) bool { return namespace == "" || !not(namespace) })
+		return kept
+	}
+	if maps.Equal(versions(run.Before), versions(run.After)) && maps.Equal(entriesOf(run.Before, not), entriesOf(run.After, not)) {
+		return nil
+	}
+	return &Violation{durable, len(run.Events), "the checkpoint", "it has changed in a namespace that is not watched"}
 }
 
 // namespace reports what is wrong with one of them.
-func (c *checkpointChecker) namespace(n string) {
-	if c.explains(n, c.run.Acked) == nil {
-		return
+func (run CheckpointRun) namespace(n string) error {
+	nearest, ok := run.explain(n, run.Acked)
+	if ok {
+		return nil
 	}
-	what := "the checkpoint"
-	if n != "" {
-		what += " of namespace " + n
-	}
-	first := len(c.run.Events)
-	for i, ev := range c.run.Events {
-		if !c.run.Acked(i) && (ev.Namespace == n || ev.Type == stream.Synced) {
+	first := len(run.Events)
+	for i, ev := range run.Events {
+		if !run.Acked(i) && (ev.Namespace == n || ev.Type == stream.Synced) {
 			first = i
 			break
 		}
 	}
-	nearest := c.explains(n, func(int) bool { return true })
-	if nearest == nil {
-		c.report(ErrAcknowledged, first, textAt(c.run.Events, first), "it was not acked, and "+what+" ("+c.version(n)+") is beyond it")
-		return
+	at := "within a snapshot"
+	if rv := run.After.ResourceVersions[n]; rv != "" {
+		at = "at " + rv
 	}
-	c.report(ErrDurable, first, what, nearest.Error())
+	if n != "" {
+		at += " in " + n
+	}
+	if everything, ok := run.explain(n, func(int) bool { return true }); !ok {
+		return &Violation{durable, first, "the checkpoint", at + ": " + cmp.Or(everything, nearest, "it fits no event")}
+	}
+	return &Violation{acknowledged, first, textAt(run.Events, first), "it was not acked, and the checkpoint (" + at + ") is beyond it"}
 }
 
-// explains looks for a point at which what is kept of a namespace was right, given
-// these acks. It returns nil if there is one, and else how the nearest differs.
-func (c *checkpointChecker) explains(namespace string, acked func(int) bool) error {
-	w := newCheckpointWalk(c, namespace, acked)
-	if w.explained() {
-		return nil
+// explain looks for a point at which what is kept of a namespace was right, given
+// these acks. If there is none it returns how the nearest one differs.
+func (run CheckpointRun) explain(n string, acked func(int) bool) (nearest string, ok bool) {
+	w := &checkpointWalk{
+		joint: len(run.Options.namespaces()) > 1, held: run.Options.Now,
+		version: run.After.ResourceVersions[n], least: run.Before.ResourceVersions[n],
+		expected: entries{}, wrong: map[checkpoint.ID]bool{},
 	}
-	if w.nearest == "" {
-		return fmt.Errorf("%s: it fits no event that was told", c.version(namespace))
+	w.snapshot = w.least == ""
+	for i, ev := range run.Events {
+		if ev.Namespace == n || ev.Type == stream.Synced {
+			w.steps = append(w.steps, step{ev, i, acked(i)})
+		}
 	}
-	return fmt.Errorf("%s: %s", c.version(namespace), w.nearest)
+	if !run.Options.IndexNone {
+		wanted := func(namespace string) bool { return n == "" || n == namespace }
+		w.kept, w.expected = entriesOf(run.After, wanted), entriesOf(run.Before, wanted)
+		for id := range w.expected {
+			w.compare(id)
+		}
+		for id := range w.kept {
+			if !run.Before.Partial {
+				w.compare(id)
+			}
+		}
+	}
+	ok = w.explained()
+	return w.nearest, ok
 }
 
-func (c *checkpointChecker) version(namespace string) string {
-	if rv := c.run.After.ResourceVersions[namespace]; rv != "" {
-		return "at " + rv
+// checkpointWalk goes through the events of one namespace as the low-water mark
+// does, and holds what is kept against what it may be at each step.
+type checkpointWalk struct {
+	steps []step
+	joint bool // SYNCED is for several namespaces
+	held  bool // nothing is kept before SYNCED: Now
+
+	version string  // that is kept; empty for none
+	kept    entries // nil with IndexNone
+
+	snapshot bool   // the low-water mark is within one, or with several namespaces may be
+	least    string // that the version can be; empty if it is not known
+	expected entries
+	wrong    map[checkpoint.ID]bool // not expected as they are kept
+
+	nearest string // what was wrong where the fewest objects were
+	fewest  int
+}
+
+type step struct {
+	stream.Event
+	index int // in the recording
+	acked bool
+}
+
+// compare notes whether an object is kept as it is expected to be.
+func (w *checkpointWalk) compare(id checkpoint.ID) {
+	if w.kept != nil && w.expected[id] != w.kept[id] {
+		w.wrong[id] = true
+	} else {
+		delete(w.wrong, id)
 	}
-	return "within a snapshot"
+}
+
+// explained says whether there is a point at which what is kept is right.
+func (w *checkpointWalk) explained() bool {
+	if w.snapshot && w.withinSnapshot(w.steps) {
+		return true
+	}
+	for i, st := range w.steps {
+		if w.atVersion(w.steps[i:]) {
+			return true
+		}
+		if !st.acked && !(w.joint && st.Type == stream.Synced) {
+			return false
+		}
+		w.apply(st.Event)
+		if st.Type == stream.Gap && w.withinSnapshot(w.steps[i+1:]) {
+			return true
+		}
+	}
+	return w.atVersion(nil)
+}
+
+// apply moves the low-water mark over an event.
+func (w *checkpointWalk) apply(ev stream.Event) {
+	switch {
+	case ev.Type == stream.Gap:
+		if w.snapshot = true; ev.Gap == nil || ev.Gap.Reason == stream.GapRewound {
+			w.least = ""
+		}
+		w.held = w.held && !w.joint // this namespace may have been SYNCED
+	case ev.Type == stream.Synced:
+		w.snapshot, w.held = false, false
+		w.atLeast(ev.ResourceVersion)
+	case ev.Type == stream.Bookmark:
+		w.atLeast(ev.ResourceVersion)
+	case ev.Object != nil:
+		w.compare(w.expected.enter(ev))
+		// One that stands for others is newer than its place.
+		if ev.Coalesced == 0 && (!ev.Inferred || ev.Type != stream.Deleted && w.snapshot) {
+			w.atLeast(ev.ResourceVersion)
+		}
+	}
+}
+
+func (w *checkpointWalk) atLeast(rv string) {
+	if w.least == "" || older(w.least, rv) {
+		w.least = rv
+	}
+}
+
+// atVersion says whether what is kept is right if the low-water mark stands at a
+// version, and these events follow.
+func (w *checkpointWalk) atVersion(rest []step) bool {
+	if w.version == "" || w.held && !w.joint || older(w.version, w.least) || w.reaches(rest) {
+		return false
+	}
+	// A snapshot may have ended before SYNCED, and stands at its version from then on.
+	if w.snapshot && !w.joint && len(rest) > 0 && rest[0].Type != stream.Gap &&
+		!(rest[0].Type == stream.Synced && rest[0].ResourceVersion == w.version) {
+		return false
+	}
+	where := "at the end"
+	if len(rest) > 0 {
+		where = fmt.Sprint("before ", rest[0].index, " ", Text(rest[0].Event))
+	}
+	return w.right(w.wrong, "not what had been delivered "+where)
+}
+
+// reaches says whether the version that is kept is that of what follows.
+func (w *checkpointWalk) reaches(rest []step) bool {
+	for _, ev := range rest {
+		switch {
+		case ev.Gap != nil:
+			return !older(ev.Gap.From, w.least) && older(ev.Gap.From, w.version)
+		case ev.Type == stream.Synced && (w.snapshot || w.joint):
+		case ev.Type == stream.Synced, ev.Type == stream.Bookmark:
+			return !older(ev.ResourceVersion, w.least) && older(ev.ResourceVersion, w.version)
+		case ev.Object != nil && !ev.Inferred && ev.Coalesced == 0 && older(w.least, ev.ResourceVersion):
+			return !older(w.version, ev.ResourceVersion)
+		}
+	}
+	return false
+}
+
+// withinSnapshot says whether what is kept is right if the low-water mark is within
+// the snapshot that these events begin with. That includes each point within it: what
+// is before the mark has been acked, too.
+func (w *checkpointWalk) withinSnapshot(rest []step) bool {
+	if w.version != "" || w.held {
+		return false
+	}
+	left := maps.Clone(w.wrong) // those that nothing explains so far
+	waits, delivered := map[checkpoint.ID]bool{}, maps.Clone(w.expected)
+	for _, st := range rest {
+		if st.Type == stream.Synced {
+			break
+		}
+		if st.Object == nil {
+			continue
+		}
+		id := delivered.enter(st.Event)
+		waits[id] = waits[id] || !st.acked
+		if !waits[id] && w.kept[id] == delivered[id] {
+			delete(left, id)
+		}
+	}
+	return w.right(left, "no state that it can have in there")
+}
+
+// right says whether nothing is wrong, and else keeps what is where the least is.
+func (w *checkpointWalk) right(wrong map[checkpoint.ID]bool, why string) bool {
+	if len(wrong) == 0 {
+		return true
+	}
+	if w.nearest == "" || len(wrong) < w.fewest {
+		var all []string
+		for id := range wrong {
+			kept := "is missing"
+			if rv, ok := w.kept[id]; ok {
+				kept = "is kept at " + rv
+			}
+			all = append(all, fmt.Sprintf("%s (%s) %s", id.NamespacedName, id.UID, kept))
+		}
+		w.nearest, w.fewest = slices.Min(all)+": "+why, len(wrong)
+	}
+	return false
 }

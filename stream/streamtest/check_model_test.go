@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -20,21 +22,19 @@ type model struct {
 	*rand.Rand
 	h       History
 	version int
-	epoch   int
 	uid     int
-	content int
-	// present has, for each epoch, what had happened as that epoch has it.
-	present [][]Change
+	still   bool       // it never goes back
+	present [][]Change // for each epoch, what had happened as that epoch has it
+	modelRun
+}
 
+// modelRun is one run of the clients.
+type modelRun struct {
 	opts    CheckOptions
 	clients []*modelClient
 	events  []stream.Event
-	marks   []bool // of each event: told while its source was live
-}
-
-type modelKnown struct {
-	uid, rv string
-	hidden  bool
+	live    []bool    // of each event: delivered while its source was live
+	steps   []ackStep // what a Tracker is called with
 }
 
 type modelClient struct {
@@ -43,63 +43,97 @@ type modelClient struct {
 	listing bool // a snapshot is being read
 	open    bool // SYNCED is due
 	first   bool // of the first snapshot
-	unknown bool
-	started int // the version of an After
+	unknown bool // what existed at the start
 	epoch   int
 	pos     int // in present[epoch]
 	cursor  int
-	known   map[types.NamespacedName]modelKnown
+	since   int // what has not changed since, and is not known, is not delivered
+	known   state
+	pending map[types.UID]KnownObject
+	notes   []checkpoint.Change // for the next step
 }
 
 func newModel(seed uint64) *model {
 	m := &model{Rand: rand.New(rand.NewPCG(seed, 7)), present: [][]Change{nil}}
 	m.version = 1 + m.IntN(3)
-	for range m.IntN(12) {
-		m.write()
-	}
-	if m.IntN(3) == 0 {
+	m.writes(12)
+	switch m.IntN(5) {
+	case 0:
+		m.opts.IndexNone = true
+	case 1, 2:
 		m.opts.Selected = func(u *unstructured.Unstructured) bool {
 			n, _, _ := unstructured.NestedInt64(u.Object, "spec", "n")
 			return n%3 != 0
 		}
 	}
-	m.opts.IndexNone = m.IntN(5) == 0
-	m.opts.Settled = true
-	namespaces := []string{""}
 	if m.IntN(4) == 0 {
 		m.opts.Namespaces = []string{"x", "y"}
-		namespaces = m.opts.Namespaces
 	}
-	start := m.IntN(7)
-	resume := &Resume{}
-	for _, ns := range namespaces {
-		c := &modelClient{model: m, ns: ns, first: true, open: true, listing: true, known: map[types.NamespacedName]modelKnown{}}
-		m.clients = append(m.clients, c)
-		if start < 5 {
-			continue
-		}
-		c.first, c.open, c.listing = false, false, false
-		c.pos, c.cursor, c.started = len(m.present[0]), m.version, m.version
-		c.unknown = start == 5
-		if start == 6 {
-			c.known = c.state()
-			resume.ResourceVersion = strconv.Itoa(m.version)
-			for key, k := range c.known {
-				if !k.hidden {
-					resume.Objects = append(resume.Objects, KnownObject{key, types.UID(k.uid), k.rv})
-				}
-			}
-		}
-	}
-	switch start {
+	return m
+}
+
+// beginAnywhere begins a run in any way.
+func (m *model) beginAnywhere() {
+	switch m.IntN(7) {
 	case 4:
 		m.opts.Now = true
 	case 5:
 		m.opts.After = strconv.Itoa(m.version)
 	case 6:
-		m.opts.From = resume
+		m.opts.From = &Resume{ResourceVersion: strconv.Itoa(m.version)}
+		for key, o := range m.objects() {
+			if m.selects(o) && !m.opts.IndexNone {
+				m.opts.From.Objects = append(m.opts.From.Objects, KnownObject{key, o.GetUID(), o.GetResourceVersion()})
+			}
+		}
 	}
-	return m
+	m.begin()
+}
+
+// begin begins a run as the options say.
+func (m *model) begin() {
+	m.modelRun = modelRun{opts: m.opts}
+	m.opts.Settled = true
+	for _, ns := range m.opts.namespaces() {
+		c := &modelClient{model: m, ns: ns, known: state{}, pending: map[types.UID]KnownObject{}, epoch: len(m.present) - 1}
+		m.clients = append(m.clients, c)
+		start := m.opts.startVersion(ns)
+		c.listing = start == ""
+		c.first, c.open = c.listing, c.listing
+		c.unknown = m.opts.partial()
+		if c.cursor = m.version; start != "" {
+			c.cursor, _ = strconv.Atoi(start)
+		}
+		c.pos = timelines(m.h, "", &CheckOptions{})[c.epoch].position(start)
+		if m.opts.From != nil && !m.opts.IndexNone {
+			for _, o := range m.opts.From.Objects {
+				c.resume(o)
+			}
+		}
+		if m.opts.Now || m.opts.After != "" {
+			c.steps = append(c.steps, ackStep{ns: ns, hold: true})
+		}
+		c.pass()
+	}
+}
+
+// resume enters what an earlier run knew: the newest of each name.
+func (c *modelClient) resume(o KnownObject) {
+	was, ok := c.known[o.NamespacedName]
+	switch {
+	case c.ns != "" && c.ns != o.Namespace:
+	case o.ResourceVersion == "" || ok && older(o.ResourceVersion, was.rv):
+		c.pending[o.UID] = o
+	default:
+		if ok {
+			c.pending[was.uid] = KnownObject{o.NamespacedName, was.uid, was.rv}
+		}
+		c.known[o.NamespacedName] = ref{o.UID, o.ResourceVersion}
+	}
+}
+
+func (m *model) selects(o *unstructured.Unstructured) bool {
+	return m.opts.Selected == nil || m.opts.Selected(o)
 }
 
 func (m *model) run(steps int) {
@@ -109,7 +143,7 @@ func (m *model) run(steps int) {
 			m.write()
 		case n < 8:
 			m.version++ // another resource
-		case n < 9 && m.IntN(3) == 0:
+		case n < 9 && m.IntN(3) == 0 && !m.still:
 			m.rewind()
 		default:
 			m.clients[m.IntN(len(m.clients))].act()
@@ -122,9 +156,9 @@ func (m *model) run(steps int) {
 	}
 }
 
-func (m *model) objects(epoch, pos int) map[types.NamespacedName]*unstructured.Unstructured {
+func (m *model) objects() map[types.NamespacedName]*unstructured.Unstructured {
 	all := map[types.NamespacedName]*unstructured.Unstructured{}
-	for _, c := range m.present[epoch][:pos] {
+	for _, c := range m.present[len(m.present)-1] {
 		if all[keyOf(c.Object)] = c.Object; c.Type == watch.Deleted {
 			delete(all, keyOf(c.Object))
 		}
@@ -132,42 +166,360 @@ func (m *model) objects(epoch, pos int) map[types.NamespacedName]*unstructured.U
 	return all
 }
 
+func (m *model) writes(most int) {
+	for range m.IntN(most) {
+		m.write()
+	}
+}
+
 func (m *model) write() {
+	epoch := len(m.present) - 1
 	key := types.NamespacedName{Namespace: []string{"x", "y"}[m.IntN(2)], Name: string(rune('a' + m.IntN(4)))}
-	now := m.objects(m.epoch, len(m.present[m.epoch]))[key]
+	now := m.objects()[key]
 	m.version++
 	rv := strconv.Itoa(m.version)
-	c := Change{Type: watch.Modified, ResourceVersion: rv, Epoch: m.epoch}
-	switch {
-	case now == nil:
+	c := Change{Type: watch.Modified, ResourceVersion: rv, Epoch: epoch}
+	if now == nil {
 		c.Type = watch.Added
 		m.uid++
-		c.Object = objectAt(key.Namespace, key.Name, fmt.Sprintf("u%d", m.uid), rv, 0)
-	default:
-		c.Object = now.DeepCopy()
-		c.Object.SetResourceVersion(rv)
-		if m.IntN(3) == 0 {
-			c.Type = watch.Deleted
-		}
+		now = objectAt(key.Namespace, key.Name, fmt.Sprintf("u%d", m.uid), rv, 0)
 	}
-	if c.Type != watch.Deleted {
-		m.content++
-		_ = unstructured.SetNestedField(c.Object.Object, int64(m.content), "spec", "n")
+	c.Object = now.DeepCopy()
+	c.Object.SetResourceVersion(rv)
+	if c.Type == watch.Modified && m.IntN(3) == 0 {
+		c.Type = watch.Deleted
+	} else {
+		_ = unstructured.SetNestedField(c.Object.Object, int64(len(m.h.Changes)), "spec", "n")
 	}
 	m.h.Changes = append(m.h.Changes, c)
-	m.present[m.epoch] = append(m.present[m.epoch], c)
+	m.present[epoch] = append(m.present[epoch], c)
 }
 
 func (m *model) rewind() {
-	t := m.present[m.epoch]
+	t := m.present[len(m.present)-1]
 	if len(t) < 2 {
 		return
 	}
 	keep := len(t) - 1 - m.IntN(min(5, len(t)-1))
 	m.version, _ = strconv.Atoi(t[keep-1].ResourceVersion)
 	m.h.Rewinds = append(m.h.Rewinds, Rewind{To: t[keep-1].ResourceVersion})
-	m.epoch++
 	m.present = append(m.present, slices.Clone(t[:keep]))
+}
+
+func (c *modelClient) step(st ackStep) {
+	st.ns, st.notes, st.partial = c.ns, c.notes, c.unknown && !c.opts.IndexNone
+	if c.notes = nil; !c.listing {
+		st.version = strconv.Itoa(c.cursor)
+	}
+	c.steps = append(c.steps, st)
+}
+
+func (c *modelClient) pass() { c.step(ackStep{}) }
+
+func (c *modelClient) emit(ev stream.Event) {
+	c.step(ackStep{mark: true, event: len(c.events)})
+	c.events, c.live = append(c.events, ev), append(c.live, !c.open)
+}
+
+func (c *modelClient) object(kind stream.Type, o *unstructured.Unstructured, inferred bool) {
+	c.emit(stream.Event{Type: kind, Namespace: c.ns, Object: o.DeepCopy(), ResourceVersion: o.GetResourceVersion(), Inferred: inferred})
+}
+
+// state is what exists for the client.
+func (c *modelClient) state() state {
+	all := state{}
+	for key, o := range c.objects() {
+		if (c.ns == "" || key.Namespace == c.ns) && c.selects(o) {
+			all[key] = refOf(o)
+		}
+	}
+	return all
+}
+
+// act is one step of a client: read the next event, lose the watch, or go on with
+// the snapshot.
+func (c *modelClient) act() {
+	switch {
+	case c.listing:
+		c.list(c.IntN(3) > 0)
+	case !c.follow() || c.IntN(25) == 0:
+		c.gap()
+	case c.pos < len(c.present[c.epoch]):
+		c.next()
+	case !c.open && c.IntN(4) == 0:
+		c.cursor = c.version
+		c.emit(stream.Event{Type: stream.Bookmark, Namespace: c.ns, ResourceVersion: strconv.Itoa(c.version)})
+	}
+}
+
+// follow goes over to a later epoch if nothing that it undid was read, and says
+// whether the client is in the present one then.
+func (c *modelClient) follow() bool {
+	for ; c.epoch < len(c.present)-1; c.epoch++ {
+		to, _ := strconv.Atoi(c.h.Rewinds[c.epoch].To)
+		if c.cursor > to {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *modelClient) gap() {
+	if c.first && c.listing && c.opts.Now { // nothing has been delivered
+		c.cursor = c.version
+		return
+	}
+	g := &stream.GapDetails{Reason: reasons[2*c.IntN(3)], From: strconv.Itoa(c.cursor)}
+	c.since = c.cursor
+	if c.version < c.cursor {
+		g.Reason, c.since = stream.GapRewound, 0
+	} else if c.IntN(2) == 0 {
+		g.To = strconv.Itoa(c.version)
+	}
+	g.HistoryLost = c.opts.IndexNone || c.unknown
+	if c.opts.IndexNone {
+		clear(c.known)
+		c.unknown = false
+	}
+	c.open = true
+	c.emit(stream.Event{Type: stream.Gap, Namespace: c.ns, Gap: g})
+	c.listing, c.first, c.cursor = true, false, c.version
+}
+
+// list reads a snapshot, whole or not.
+func (c *modelClient) list(whole bool) {
+	if c.version < c.cursor || c.opts.IndexNone && len(c.known) > 0 {
+		c.gap()
+	}
+	c.cursor = c.version
+	c.pass()
+	objects, now := c.objects(), c.state()
+	keys := sortedKeys(now)
+	if !whole && len(keys) > 0 {
+		keys = keys[:c.IntN(len(keys))]
+	}
+	for _, key := range keys {
+		rv, _ := strconv.Atoi(now[key].rv)
+		_, known := c.known[key]
+		unsaid := c.first && c.opts.Now || c.unknown && !known && rv <= c.since && c.epoch == len(c.present)-1
+		c.put(key, now[key], objects[key], unsaid)
+		c.pass()
+	}
+	if !whole {
+		return
+	}
+	for _, key := range sortedKeys(c.known) {
+		if _, ok := now[key]; !ok {
+			c.gone(KnownObject{key, c.known[key].uid, c.known[key].rv})
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.pending)) {
+		c.gone(c.pending[uid])
+	}
+	if c.IntN(5) == 0 {
+		return // the watch could not be opened
+	}
+	c.listing, c.unknown, c.epoch, c.pos = false, false, len(c.present)-1, len(c.present[len(c.present)-1])
+	c.pass()
+	c.synced()
+}
+
+func sortedKeys(s state) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(s), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+func (c *modelClient) gone(o KnownObject) {
+	delete(c.pending, o.UID)
+	if c.known[o.NamespacedName].uid == o.UID {
+		delete(c.known, o.NamespacedName)
+	}
+	c.note(o, true)
+	if !(c.first && c.opts.Now) {
+		c.object(stream.Deleted, identityAt(o.Namespace, o.Name, string(o.UID), o.ResourceVersion), true)
+	}
+}
+
+func (c *modelClient) put(key types.NamespacedName, now ref, o *unstructured.Unstructured, unsaid bool) {
+	if was, ok := c.known[key]; ok && was.uid != now.uid {
+		c.gone(KnownObject{key, was.uid, was.rv})
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.pending)) {
+		if p := c.pending[uid]; p.NamespacedName == key && uid != now.uid {
+			c.gone(p)
+		}
+	}
+	was, ok := c.known[key]
+	maybe := c.enter(key, now, was != now)
+	switch {
+	case unsaid:
+	case ok && was.rv != now.rv:
+		c.object(stream.Modified, o, true)
+	case !ok:
+		c.added(o, !c.first, maybe)
+	}
+}
+
+// enter makes an object known, and says whether it was pending.
+func (c *modelClient) enter(key types.NamespacedName, now ref, changes bool) bool {
+	_, maybe := c.pending[now.uid]
+	delete(c.pending, now.uid)
+	c.known[key] = now
+	if changes {
+		c.note(KnownObject{key, now.uid, now.rv}, false)
+	}
+	return maybe
+}
+
+func (c *modelClient) note(o KnownObject, gone bool) {
+	if !c.opts.IndexNone {
+		c.notes = append(c.notes, checkpoint.Change{Gone: gone,
+			Object: checkpoint.Object{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}})
+	}
+}
+
+func (c *modelClient) added(o *unstructured.Unstructured, inferred, maybe bool) {
+	if !c.opts.IndexNone {
+		c.steps = append(c.steps, ackStep{ns: c.ns, maybe: maybe, ahead: true,
+			notes: []checkpoint.Change{{Object: checkpoint.Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}}}})
+	}
+	c.object(stream.Added, o, inferred)
+}
+
+func (c *modelClient) synced() {
+	for _, other := range c.clients {
+		if other.listing {
+			c.step(ackStep{mark: true, event: -1})
+			return
+		}
+	}
+	for _, c := range c.clients {
+		c.open, c.first = false, false
+	}
+	ev := stream.Event{Type: stream.Synced, ResourceVersion: strconv.Itoa(c.version)}
+	if len(c.clients) > 1 {
+		ev.ResourceVersion = ""
+	}
+	c.open = true // for emit
+	c.emit(ev)
+	c.open = false
+}
+
+// next reads the next change from the watch.
+func (c *modelClient) next() {
+	ch := c.present[c.epoch][c.pos]
+	o, key, now := ch.Object, keyOf(ch.Object), refOf(ch.Object)
+	c.pos++
+	c.cursor, _ = strconv.Atoi(ch.ResourceVersion)
+	defer c.pass()
+	was, ok := c.known[key]
+	_, pending := c.pending[now.uid]
+	exists := c.selects(o) && ch.Type != watch.Deleted
+	switch {
+	case c.ns != "" && key.Namespace != c.ns, ok && was.uid == now.uid && !older(was.rv, now.rv):
+	case exists:
+		kind := stream.Added
+		if ok || c.unknown && ch.Type == watch.Modified && c.opts.Selected == nil {
+			kind = stream.Modified
+		}
+		if maybe := c.enter(key, now, true); kind == stream.Added {
+			c.added(o, false, maybe)
+			return
+		}
+		c.object(kind, o, false)
+	case ok && was.uid == now.uid, pending, c.unknown && !ok && c.selects(o):
+		delete(c.pending, now.uid)
+		delete(c.known, key)
+		c.note(KnownObject{key, now.uid, now.rv}, true)
+		c.object(stream.Deleted, o, false)
+	}
+}
+
+// finish delivers all that is left.
+func (c *modelClient) finish() {
+	for c.listing || !c.follow() || c.pos < len(c.present[c.epoch]) {
+		switch {
+		case c.listing:
+			c.list(true)
+		case !c.follow():
+			c.gap()
+		default:
+			c.next()
+		}
+	}
+}
+
+// coalesced is the recording as mux.Latest may have left it, by a consumer that takes
+// events at random times.
+func (m *model) coalesced() []stream.Event {
+	q := latestQueue{from: m.opts.From}
+	for _, ev := range m.events {
+		for m.IntN(3) == 0 {
+			q.pop()
+		}
+		q.push(ev)
+	}
+	return append(q.popped, q.waiting...)
+}
+
+// latestQueue is the shortest that does what mux.Latest says.
+type latestQueue struct {
+	from            *Resume
+	waiting, popped []stream.Event
+}
+
+func (q *latestQueue) pop() bool {
+	if len(q.waiting) == 0 {
+		return false
+	}
+	q.popped, q.waiting = append(q.popped, q.waiting[0]), q.waiting[1:]
+	return true
+}
+
+func (q *latestQueue) push(ev stream.Event) {
+	if ev.Type == stream.Bookmark {
+		q.waiting = slices.DeleteFunc(q.waiting, func(old stream.Event) bool {
+			skip := old.Type == stream.Bookmark && old.Namespace == ev.Namespace
+			if skip {
+				old.Mark.Skip()
+			}
+			return skip
+		})
+	}
+	i := len(q.waiting) - 1 // of the last one of its object since the last GAP or SYNCED
+	for i >= 0 && ev.Object != nil && (q.waiting[i].Namespace != ev.Namespace || q.waiting[i].Object == nil || !sameObject(q.waiting[i], ev)) {
+		if old := q.waiting[i]; old.Type == stream.Synced || old.Type == stream.Gap && old.Namespace == ev.Namespace {
+			i = 0
+		}
+		i--
+	}
+	switch {
+	case ev.Object == nil || i < 0 || q.waiting[i].Type == stream.Deleted:
+		q.waiting = append(q.waiting, ev)
+	case q.waiting[i].Type == stream.Added && ev.Type == stream.Deleted && !q.maybe(i):
+		q.waiting[i].Mark.Cancel(ev.Mark)
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	default:
+		was := q.waiting[i]
+		was.Mark.Coalesce(ev.Mark)
+		q.waiting[i] = ev
+		q.waiting[i].Mark, q.waiting[i].Coalesced = was.Mark, was.Coalesced+1
+		if ev.Type != stream.Deleted {
+			q.waiting[i].Type = was.Type
+		}
+	}
+}
+
+// maybe says whether an event that waits is an ADDED of a pending object.
+func (q *latestQueue) maybe(i int) bool {
+	ev := q.waiting[i]
+	pending := func(o KnownObject) bool { return o.UID == ev.Object.GetUID() && o.ResourceVersion == "" }
+	before := func(old stream.Event) bool { return old.Object != nil && sameObject(old, ev) }
+	return ev.Mark.MayBeKnown() || ev.Mark == nil && q.from != nil && slices.ContainsFunc(q.from.Objects, pending) &&
+		!slices.ContainsFunc(q.popped, before) && !slices.ContainsFunc(q.waiting[:i], before)
+}
+
+func sameObject(a, b stream.Event) bool {
+	return keyOf(a.Object) == keyOf(b.Object) && a.Object.GetUID() == b.Object.GetUID()
 }
 
 func objectAt(ns, name, uid, rv string, n int64) *unstructured.Unstructured {
@@ -183,201 +535,4 @@ func identityAt(ns, name, uid, rv string) *unstructured.Unstructured {
 	u := objectAt(ns, name, uid, rv, 0)
 	delete(u.Object, "spec")
 	return u
-}
-
-func (c *modelClient) emit(kind stream.Type, o *unstructured.Unstructured, inferred bool) {
-	c.events = append(c.events, stream.Event{Type: kind, Namespace: c.ns, Object: o.DeepCopy(),
-		ResourceVersion: o.GetResourceVersion(), Inferred: inferred})
-	c.marks = append(c.marks, !c.open)
-}
-
-func (c *modelClient) state() map[types.NamespacedName]modelKnown {
-	all := map[types.NamespacedName]modelKnown{}
-	for key, o := range c.objects(c.model.epoch, len(c.present[c.model.epoch])) {
-		if c.ns == "" || key.Namespace == c.ns {
-			all[key] = modelKnown{string(o.GetUID()), o.GetResourceVersion(), !c.opts.selected(o)}
-		}
-	}
-	return all
-}
-
-// act is one step of a client: read the next event, lose the watch, or go on with
-// the snapshot.
-func (c *modelClient) act() {
-	switch {
-	case c.listing:
-		c.list(c.IntN(3) > 0)
-	case !c.follow():
-		c.gap()
-	case c.IntN(25) == 0:
-		c.gap()
-	case c.pos < len(c.present[c.epoch]):
-		c.live(c.present[c.epoch][c.pos])
-	case !c.open && c.IntN(4) == 0:
-		c.cursor = c.version
-		c.events = append(c.events, stream.Event{Type: stream.Bookmark, Namespace: c.ns, ResourceVersion: strconv.Itoa(c.version)})
-		c.marks = append(c.marks, true)
-	}
-}
-
-// follow goes over to a later epoch if nothing that it undid was read, and says
-// whether the client is in the present one then.
-func (c *modelClient) follow() bool {
-	for ; c.epoch < c.model.epoch; c.epoch++ {
-		to, _ := strconv.Atoi(c.h.Rewinds[c.epoch].To)
-		if c.cursor > to {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *modelClient) gap() {
-	g := &stream.GapDetails{Reason: stream.GapExpired, From: strconv.Itoa(c.cursor)}
-	if c.version < c.cursor {
-		g.Reason = stream.GapRewound
-	} else if c.IntN(2) == 0 {
-		g.To = strconv.Itoa(c.version)
-	}
-	g.HistoryLost = c.opts.IndexNone || c.unknown
-	if c.opts.IndexNone {
-		clear(c.known)
-	}
-	c.listing, c.open, c.first = true, true, false
-	c.events = append(c.events, stream.Event{Type: stream.Gap, Namespace: c.ns, Gap: g})
-	c.marks = append(c.marks, false)
-	c.cursor = c.version
-}
-
-// list reads a snapshot, whole or not.
-func (c *modelClient) list(whole bool) {
-	if c.version < c.cursor || c.opts.IndexNone && len(c.known) > 0 {
-		c.gap()
-	}
-	c.cursor = c.version
-	objects := c.objects(c.model.epoch, len(c.present[c.model.epoch]))
-	now := c.state()
-	keys := slices.SortedFunc(maps.Keys(now), func(a, b types.NamespacedName) int {
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	})
-	if !whole {
-		if len(keys) > 0 {
-			keys = keys[:c.IntN(len(keys))]
-		}
-	}
-	for _, key := range keys {
-		c.put(key, now[key], objects[key])
-	}
-	if !whole {
-		return
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(c.known), func(a, b types.NamespacedName) int {
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	}) {
-		if _, ok := now[key]; !ok {
-			c.gone(key)
-		}
-	}
-	if c.IntN(5) == 0 {
-		return // the watch could not be opened
-	}
-	c.listing, c.unknown, c.epoch, c.pos = false, false, c.model.epoch, len(c.present[c.model.epoch])
-	c.synced()
-}
-
-func (c *modelClient) gone(key types.NamespacedName) {
-	k := c.known[key]
-	delete(c.known, key)
-	if !k.hidden && !(c.first && c.opts.Now) {
-		c.emit(stream.Deleted, identityAt(key.Namespace, key.Name, k.uid, k.rv), true)
-	}
-}
-
-func (c *modelClient) put(key types.NamespacedName, now modelKnown, o *unstructured.Unstructured) {
-	was, ok := c.known[key]
-	if ok && was.uid != now.uid {
-		c.gone(key)
-		ok = false
-	}
-	c.known[key] = now
-	rv, _ := strconv.Atoi(now.rv)
-	switch shown := ok && !was.hidden; {
-	case c.first && c.opts.Now:
-	case shown && now.hidden:
-		c.emit(stream.Deleted, identityAt(key.Namespace, key.Name, was.uid, was.rv), true)
-	case now.hidden:
-	case shown && was.rv != now.rv:
-		c.emit(stream.Modified, o, true)
-	case !shown && c.unknown && rv <= c.started && c.epoch == c.model.epoch && c.IntN(2) == 0:
-	case !shown:
-		c.emit(stream.Added, o, !c.first)
-	}
-}
-
-func (m *model) synced() {
-	rv := ""
-	for _, c := range m.clients {
-		if c.listing {
-			return
-		}
-		if rv = strconv.Itoa(m.version); len(m.clients) > 1 {
-			rv = ""
-		}
-	}
-	for _, c := range m.clients {
-		c.open, c.first = false, false
-	}
-	m.events = append(m.events, stream.Event{Type: stream.Synced, ResourceVersion: rv})
-	m.marks = append(m.marks, false)
-}
-
-func (c *modelClient) live(ch Change) {
-	c.pos++
-	o, key := ch.Object, keyOf(ch.Object)
-	c.cursor, _ = strconv.Atoi(ch.ResourceVersion)
-	if c.ns != "" && key.Namespace != c.ns {
-		return
-	}
-	was, ok := c.known[key]
-	kind, passes := stream.Type(ch.Type), c.opts.selected(o)
-	none := c.opts.IndexNone || !ok && c.unknown
-	switch {
-	case none && passes:
-	case none:
-		if ch.Type != watch.Added && c.opts.Selected != nil && c.IntN(2) == 0 {
-			c.emit(stream.Deleted, o, false)
-		}
-		kind = ""
-	case ch.Type == watch.Deleted && !(ok && !was.hidden):
-		kind = ""
-	case ch.Type == watch.Deleted:
-	case passes && ok && !was.hidden:
-		kind = stream.Modified
-	case passes:
-		kind = stream.Added
-	case ok && !was.hidden:
-		kind = stream.Deleted
-	default:
-		kind = ""
-	}
-	if c.known[key] = (modelKnown{string(o.GetUID()), ch.ResourceVersion, !passes}); ch.Type == watch.Deleted {
-		delete(c.known, key)
-	}
-	if kind != "" {
-		c.emit(kind, o, false)
-	}
-}
-
-// finish tells all that is left to tell.
-func (c *modelClient) finish() {
-	for c.listing || !c.follow() || c.pos < len(c.present[c.epoch]) {
-		switch {
-		case c.listing:
-			c.list(true)
-		case !c.follow():
-			c.gap()
-		default:
-			c.live(c.present[c.epoch][c.pos])
-		}
-	}
 }

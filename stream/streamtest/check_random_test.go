@@ -1,39 +1,43 @@
 package streamtest
 
 import (
-	"flag"
-	"strconv"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// seeds is how many random histories are checked; of every 20 of them one is also
-// spoiled in every way. They count from 0, and a failure names its seed.
-var seeds = flag.Int("checkseeds", 5000, "random histories for Check")
+// checkSeeds is how many random histories are checked.
+const checkSeeds = seeds.Default(500)
 
-// No sequence that keeps the promises is taken for one that does not.
+// No sequence that keeps the promises is taken for one that does not: whole, stopped
+// somewhere, or coalesced.
 func TestCheckNoFalseAlarm(t *testing.T) {
-	for seed := range uint64(*seeds) {
+	for seed := range checkSeeds.All(t) {
 		m := newModel(seed)
+		m.beginAnywhere()
 		m.run(20 + m.IntN(120))
-		if err := Check(m.h, m.events, &m.opts); err != nil {
-			t.Fatalf("seed %d, %+v:\n%v\nevents:\n%s\nhistory:\n%s", seed, m.opts, err, numbered(m.events), historyText(m.h))
+		check := func(how string, events []stream.Event, change func(*CheckOptions)) {
+			opts := m.opts
+			change(&opts)
+			if err := Check(m.h, events, &opts); err != nil {
+				t.Fatalf("seed %d, %s, %+v, from %+v:\n%v\nevents:\n%s\nhistory:\n%s", seed, how, opts, opts.From, err, numbered(events), historyText(m.h))
+			}
 		}
-		unsettled := m.opts
-		unsettled.Settled = false
-		n := m.IntN(len(m.events) + 1)
-		if err := Check(m.h, m.events[:n], &unsettled); err != nil {
-			t.Fatalf("seed %d, stopped after %d events: %v", seed, n, err)
-		}
+		check("whole", m.events, func(*CheckOptions) {})
+		check("stopped", m.events[:m.IntN(len(m.events)+1)], func(o *CheckOptions) { o.Settled = false })
+		events := m.coalesced()
+		check("coalesced", events, func(o *CheckOptions) { o.Latest = true })
+		check("coalesced and stopped", events[:m.IntN(len(events)+1)], func(o *CheckOptions) { o.Latest, o.Settled = true, false })
 	}
 }
 
 func numbered(events []stream.Event) string {
 	var b strings.Builder
 	for i, ev := range events {
-		b.WriteString(strings.Join([]string{"  ", strconv.Itoa(i), " ", TextUID(ev), "\n"}, ""))
+		fmt.Fprintf(&b, "  %d %s\n", i, TextUID(ev))
 	}
 	return b.String()
 }
@@ -43,12 +47,9 @@ func historyText(h History) string {
 	epoch := 0
 	for _, c := range h.Changes {
 		for ; epoch < c.Epoch; epoch++ {
-			b.WriteString("  rewind to " + h.Rewinds[epoch].To + "\n")
+			fmt.Fprintf(&b, "  rewind to %s\n", h.Rewinds[epoch].To)
 		}
-		b.WriteString("  " + TextUID(stream.Event{Type: stream.Type(c.Type), Object: c.Object, ResourceVersion: c.ResourceVersion}) + "\n")
+		fmt.Fprintf(&b, "  %s\n", TextUID(stream.Event{Type: stream.Type(c.Type), Object: c.Object, ResourceVersion: c.ResourceVersion}))
 	}
-	for ; epoch < len(h.Rewinds); epoch++ {
-		b.WriteString("  rewind to " + h.Rewinds[epoch].To + "\n")
-	}
-	return b.String()
+	return b.String() + fmt.Sprint("  later rewinds: ", h.Rewinds[epoch:])
 }

@@ -1,7 +1,7 @@
 package streamtest
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,72 +9,54 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-const (
-	requestWindow  = 10 * time.Second
-	requestsWithin = 50
-)
-
 // CheckRequests says whether a client kept to 5 requests a second on average, over
 // any 10 seconds. All count, each page of a list too: give it the requests of one
-// stream, of a resource that is not read in more pages than that.
+// stream, of a resource that is not read in more pages than that. The error is the
+// first *Violation.
 func CheckRequests(requests []Request) error {
-	times := slices.Clone(requests)
-	slices.SortStableFunc(times, func(a, b Request) int { return a.At.Compare(b.At) })
-	var broken []*Violation
-	for i := 0; i+requestsWithin < len(times); i++ {
-		last := times[i+requestsWithin]
-		if took := last.At.Sub(times[i].At); took < requestWindow {
-			broken = append(broken, &Violation{Promise: ErrUnbounded, Index: i + requestsWithin,
-				What: last.Verb + " " + last.Resource, Why: fmt.Sprintf("%d requests in %v", requestsWithin+1, took)})
-			i += requestsWithin // one violation for each burst
+	const most, window = 50, 10 * time.Second
+	requests = slices.SortedStableFunc(slices.Values(requests), func(a, b Request) int { return a.At.Compare(b.At) })
+	for i := most; i < len(requests); i++ {
+		last := requests[i]
+		if took := last.At.Sub(requests[i-most].At); took < window {
+			return &Violation{bounded, i, last.Verb + " " + last.Resource, fmt.Sprintf("%d requests in %v", most+1, took)}
 		}
 	}
-	return joined(broken)
+	return nil
 }
 
-// CheckStatuses says whether each status can be told what it is by: its state is a
-// known one, has a cause and a next try if it is one of failure, and has none if
-// nothing is wrong. A Stopped has no next try, and may have a cause.
+// CheckStatuses says whether each status is well classified: its state is a known
+// one, has a cause and a next try if it is one of failure, and has none if
+// nothing is wrong. A Stopped has no next try, and may have a cause. It returns nil
+// or what is wrong, joined: each is a *Violation.
 func CheckStatuses(statuses []stream.Status) error {
-	var broken []*Violation
+	var errs []error
 	for i, st := range statuses {
-		broken = append(broken, classified(i, st)...)
+		for _, st := range append([]stream.Status{st}, st.Namespaces...) {
+			if why := unclassified(st); why != "" {
+				errs = append(errs, &Violation{classified, i, "status " + string(st.State) + " " + st.Namespace, why})
+			}
+		}
 	}
-	slices.SortStableFunc(broken, func(a, b *Violation) int { return cmp.Compare(a.Index, b.Index) })
-	return joined(broken)
+	return errors.Join(errs...)
 }
 
-func classified(i int, st stream.Status) []*Violation {
-	why := ""
+func unclassified(st stream.Status) string {
 	switch st.State {
 	case stream.Idle, stream.Listing, stream.Streaming, stream.Resuming:
 		if st.Cause != nil || !st.NextTry.IsZero() {
-			why = "nothing is wrong, so that it has neither a cause nor a next try"
+			return "nothing is wrong, so that it has neither a cause nor a next try"
 		}
 	case stream.Backoff, stream.Stalled, stream.Unauthorized, stream.Forbidden, stream.Gone:
-		switch {
-		case st.Cause == nil:
-			why = "it has no cause"
-		case st.NextTry.IsZero():
-			why = "it has no next try"
+		if st.Cause == nil || st.NextTry.IsZero() {
+			return "it has to have a cause and a next try"
 		}
 	case stream.Stopped:
 		if !st.NextTry.IsZero() {
-			why = "there is no next try"
+			return "there is no next try"
 		}
 	default:
-		why = "there is no such state"
+		return "there is no such state"
 	}
-	var broken []*Violation
-	if why != "" {
-		what := "status " + string(st.State)
-		if st.Namespace != "" {
-			what += " in " + st.Namespace
-		}
-		broken = append(broken, &Violation{Promise: ErrUnclassified, Index: i, What: what, Why: why})
-	}
-	for _, inner := range st.Namespaces {
-		broken = append(broken, classified(i, inner)...)
-	}
-	return broken
+	return ""
 }

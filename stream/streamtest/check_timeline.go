@@ -1,14 +1,11 @@
 package streamtest
 
 import (
-	"bytes"
-	"encoding/json"
-	"maps"
 	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -20,147 +17,24 @@ type ref struct {
 	rv  string
 }
 
+func refOf(o *unstructured.Unstructured) ref { return ref{o.GetUID(), o.GetResourceVersion()} }
+
+// state is what exists.
 type state map[types.NamespacedName]ref
 
-// entry is one change as a sequence has to tell it.
+// entry is one change as a sequence has to deliver it.
 type entry struct {
-	kind   stream.Type // empty where the change is none, because of Selected
+	kind   stream.Type // empty where the change means nothing, because of Selected
 	key    types.NamespacedName
 	ref    ref
 	exists bool // afterwards, and is selected
 	object *unstructured.Unstructured
+	epoch  int
+	at     time.Time
 }
 
 func (e *entry) text() string {
 	return Text(stream.Event{Type: e.kind, Object: e.object, ResourceVersion: e.ref.rv})
-}
-
-// timeline is what had happened, seen from one epoch: what its rewind had undone
-// is not in it. Two timelines share their beginnings.
-type timeline []*entry
-
-// timelines has one for each epoch.
-func timelines(h History, namespace string, opts *CheckOptions) []timeline {
-	tls := make([]timeline, len(h.Rewinds)+1)
-	next := 0
-	for epoch := range tls {
-		if epoch > 0 {
-			tls[epoch] = tls[epoch-1][:tls[epoch-1].undoneFrom(h.Rewinds[epoch-1].To)].clone()
-		}
-		seen := tls[epoch].objects()
-		for ; next < len(h.Changes) && (h.Changes[next].Epoch <= epoch || epoch == len(tls)-1); next++ {
-			if e := newEntry(h.Changes[next], namespace, seen, opts); e != nil {
-				tls[epoch] = append(tls[epoch], e)
-			}
-		}
-	}
-	return tls
-}
-
-func newEntry(c Change, namespace string, seen map[types.NamespacedName]bool, opts *CheckOptions) *entry {
-	switch c.Type {
-	case watch.Added, watch.Modified, watch.Deleted:
-	default:
-		return nil
-	}
-	if c.Object == nil || namespace != "" && c.Object.GetNamespace() != namespace {
-		return nil
-	}
-	e := &entry{key: keyOf(c.Object), ref: ref{uid: c.Object.GetUID(), rv: c.ResourceVersion}, object: c.Object}
-	if e.ref.rv == "" {
-		e.ref.rv = c.Object.GetResourceVersion()
-	}
-	selected := opts.selected(c.Object)
-	e.exists = selected && c.Type != watch.Deleted
-	was, known := seen[e.key]
-	switch {
-	case opts.Selected == nil, !known && selected:
-		e.kind = stream.Type(c.Type)
-	case e.exists && was:
-		e.kind = stream.Modified
-	case e.exists:
-		e.kind = stream.Added
-	case was:
-		e.kind = stream.Deleted
-	}
-	if seen[e.key] = e.exists; c.Type == watch.Deleted {
-		delete(seen, e.key)
-	}
-	if opts.Transform != nil {
-		e.object = c.Object.DeepCopy()
-		opts.Transform(e.object)
-	}
-	return e
-}
-
-func (t timeline) clone() timeline { return append(timeline(nil), t...) }
-
-// objects says of each object there is whether it is selected.
-func (t timeline) objects() map[types.NamespacedName]bool {
-	seen := map[types.NamespacedName]bool{}
-	for _, e := range t {
-		// One that is not selected counts as known, which differs from a new one only
-		// where a history begins in the middle.
-		seen[e.key] = e.exists
-	}
-	return seen
-}
-
-// undoneFrom is the position of the first change after rv.
-func (t timeline) undoneFrom(rv string) int {
-	if p, ok := t.position(rv); ok {
-		return p
-	}
-	return 0
-}
-
-// position is the number of changes up to rv. It is not known for an empty
-// version, or one that neither is a number nor that of a change.
-func (t timeline) position(rv string) (int, bool) {
-	if rv == "" {
-		return 0, false
-	}
-	for i := len(t) - 1; i >= 0; i-- {
-		if t[i].ref.rv == rv {
-			return i + 1, true
-		}
-	}
-	if rv == "0" {
-		return 0, true
-	}
-	if _, ok := compare(rv, rv); !ok {
-		return 0, false
-	}
-	for i := len(t) - 1; i >= 0; i-- {
-		if c, ok := compare(t[i].ref.rv, rv); !ok {
-			return 0, false
-		} else if c <= 0 {
-			return i + 1, true
-		}
-	}
-	return 0, true
-}
-
-// states visits the state at each position from..to, to be read only until
-// visit returns.
-func (t timeline) states(from, to int, visit func(pos int, s state)) {
-	s := state{}
-	for pos := 0; pos <= min(to, len(t)); pos++ {
-		if pos > 0 {
-			t[pos-1].apply(s)
-		}
-		if pos >= from {
-			visit(pos, s)
-		}
-	}
-}
-
-func (t timeline) at(pos int) state {
-	s := state{}
-	for _, e := range t[:pos] {
-		e.apply(s)
-	}
-	return s
 }
 
 func (e *entry) apply(s state) {
@@ -169,6 +43,85 @@ func (e *entry) apply(s state) {
 	} else {
 		delete(s, e.key)
 	}
+}
+
+// timeline is what had happened, seen from one epoch: what its rewind had undone
+// is not in it. Two timelines share the entries of their beginnings.
+type timeline []*entry
+
+// timelines has one for each epoch.
+func timelines(h History, namespace string, opts *CheckOptions) []timeline {
+	all := make([]timeline, len(h.Rewinds)+1)
+	next := 0
+	for epoch := range all {
+		if epoch > 0 {
+			kept := all[epoch-1].position(h.Rewinds[epoch-1].To)
+			all[epoch] = append(timeline(nil), all[epoch-1][:kept]...)
+		}
+		// Of each object, whether it is selected. One that is not differs from one that is
+		// not known only where a history begins in the middle.
+		selected := map[types.NamespacedName]bool{}
+		for _, e := range all[epoch] {
+			selected[e.key] = e.exists
+		}
+		for ; next < len(h.Changes) && (h.Changes[next].Epoch <= epoch || epoch == len(h.Rewinds)); next++ {
+			c := h.Changes[next]
+			if c.Object != nil && c.Type != watch.Error && (namespace == "" || c.Object.GetNamespace() == namespace) {
+				all[epoch] = append(all[epoch], newEntry(c, selected, opts))
+			}
+		}
+	}
+	return all
+}
+
+func newEntry(c Change, selected map[types.NamespacedName]bool, opts *CheckOptions) *entry {
+	passes := opts.Selected == nil || opts.Selected(c.Object)
+	e := &entry{key: keyOf(c.Object), ref: ref{c.Object.GetUID(), c.ResourceVersion}, object: c.Object,
+		exists: passes && c.Type != watch.Deleted, epoch: c.Epoch, at: c.At}
+	was, known := selected[e.key]
+	switch {
+	case opts.Selected == nil, !known && passes:
+		e.kind = stream.Type(c.Type)
+	case e.exists && was:
+		e.kind = stream.Modified
+	case e.exists:
+		e.kind = stream.Added
+	case was:
+		e.kind = stream.Deleted
+	}
+	if selected[e.key] = e.exists; c.Type == watch.Deleted {
+		delete(selected, e.key)
+	}
+	if opts.Transform != nil {
+		e.object = c.Object.DeepCopy()
+		opts.Transform(e.object)
+	}
+	return e
+}
+
+// position is the number of changes up to a version.
+func (t timeline) position(rv string) int {
+	rev, n := parseVersion(rv), len(t)
+	for n > 0 && parseVersion(t[n-1].ref.rv) > rev {
+		n--
+	}
+	return n
+}
+
+// changeKey is what makes a change of a timeline one of its kind.
+type changeKey struct {
+	name   types.NamespacedName
+	ref    ref
+	exists bool
+}
+
+// index returns the position before each change.
+func (t timeline) index() map[changeKey]int {
+	all := make(map[changeKey]int, len(t))
+	for i, e := range t {
+		all[changeKey{e.key, e.ref, e.exists}] = i
+	}
+	return all
 }
 
 // lives says whether ever, at or after from, an object with that uid existed, and
@@ -186,33 +139,39 @@ func (t timeline) lives(from int, key types.NamespacedName, uid types.UID) (ever
 	return ever, notEver
 }
 
-func (s state) equal(other state) bool { return maps.Equal(s, other) }
+// ends says whether at or after from there was a time without the object of e.
+func (t timeline) ends(from int, e *entry) bool {
+	_, notEver := t.lives(from, e.key, e.ref.uid)
+	return notEver
+}
+
+// states visits the state at each position from..to, to be read only until
+// visit returns.
+func (t timeline) states(from, to int, visit func(pos int, s state)) {
+	s := state{}
+	for pos := 0; pos <= to; pos++ {
+		if pos > 0 {
+			t[pos-1].apply(s)
+		}
+		if pos >= from {
+			visit(pos, s)
+		}
+	}
+}
+
+func (t timeline) at(pos int) (at state) {
+	t.states(pos, pos, func(_ int, s state) { at = s })
+	return at
+}
 
 func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// compare compares two versions that are numbers.
-func compare(a, b string) (int, bool) {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return c, err == nil
-}
-
-// older says that a is known to be before b.
+// older says that a is before b. What is no number is neither.
 func older(a, b string) bool {
-	c, ok := compare(a, b)
-	return ok && c < 0
+	x, y := parseVersion(a), parseVersion(b)
+	return x >= 0 && y >= 0 && x < y
 }
 
-// sameContent compares as JSON does, for which 1 and 1.0 are one.
-func sameContent(a, b *unstructured.Unstructured) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	if reflect.DeepEqual(a.Object, b.Object) {
-		return true
-	}
-	x, errX := json.Marshal(a.Object)
-	y, errY := json.Marshal(b.Object)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
+func sameContent(a, b *unstructured.Unstructured) bool { return reflect.DeepEqual(a.Object, b.Object) }

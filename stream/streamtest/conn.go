@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -8,8 +9,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 // ending is how the server ends a connection.
@@ -25,14 +24,13 @@ const (
 type conn struct {
 	server *Server
 	w      http.ResponseWriter
-	r      *http.Request
+	r      *http.Request // its context ends with the connection
 	query  *query
-	index  int // in server.requests
-
-	// Closed, after how was set, to end the connection. Under server.mu.
-	cut   chan struct{}
-	how   ending
-	isCut bool
+	index  int                // in server.requests
+	alive  context.Context    // ends with the client, or the server
+	drop   context.CancelFunc // ends alive
+	cut    context.CancelFunc // ends r's
+	how    ending             // of one that was cut; under server.mu
 }
 
 var (
@@ -40,56 +38,39 @@ var (
 	errGone = errors.New("the client has gone")
 )
 
-func watchesOf(r gvr.Resource) func(*conn) bool {
-	return func(c *conn) bool {
-		return c.query.Verb == "watch" && c.query.resource.GroupVersionResource == r.GroupVersionResource
-	}
-}
-
 // end ends the connections that match.
 func (s *Server) end(how ending, match func(*conn) bool) {
 	for c := range s.conns {
-		if !c.isCut && match(c) {
-			c.isCut, c.how = true, how
-			close(c.cut)
+		if c.r.Context().Err() == nil && match(c) {
+			c.how = how
+			c.cut()
 		}
 	}
 }
 
-func (c *conn) closed() bool {
-	select {
-	case <-c.server.closed:
-		return true
-	default:
-		return false
+// over says who has ended the connection.
+func (c *conn) over() error {
+	if c.alive.Err() != nil {
+		return errGone
 	}
+	return errEnd
 }
 
-// wait waits for d, or without one for ever, or until the connection ends.
+// wait waits for d, or until the connection ends.
 func (c *conn) wait(d time.Duration) error {
-	var after <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		after = timer.C
-	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case <-after:
+	case <-timer.C:
 		return nil
-	case <-c.cut:
-		return errEnd
 	case <-c.r.Context().Done():
-	case <-c.server.closed:
+		return c.over()
 	}
-	return errGone
 }
 
 // fallSilent holds the connection until the client gives up.
 func (c *conn) fallSilent() {
-	select {
-	case <-c.r.Context().Done():
-	case <-c.server.closed:
-	}
+	<-c.alive.Done()
 	c.reset()
 }
 
@@ -116,7 +97,7 @@ func (c *conn) header(code int, contentType string) {
 }
 
 func (c *conn) flush() {
-	// An error would be that of a client that has gone: the context tells that.
+	// An error would be that of a client that has gone: the context says that.
 	_ = http.NewResponseController(c.w).Flush()
 }
 

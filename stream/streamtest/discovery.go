@@ -12,47 +12,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
-
-	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 func (s *Server) serveDiscovery(c *conn) {
-	s.mu.Lock()
-	served := slices.Clone(s.served)
-	down := map[string]bool{}
-	for group, is := range s.downGroups {
-		down[group] = is
-	}
-	s.mu.Unlock()
-	d := catalog{served, down}
 	parts := strings.Split(strings.Trim(c.r.URL.Path, "/"), "/")
+	s.mu.Lock()
+	groups := s.groups(parts[0] == "api")
+	body := s.legacyDiscovery(parts, groups)
+	s.mu.Unlock()
 	aggregated := strings.Contains(c.r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
-	var body any
-	switch {
-	case parts[0] == "version":
-		body = version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2", Platform: "streamtest"}
-	case len(parts) == 1 && aggregated:
-		c.writeAggregated(d.aggregated(parts[0] == "api"))
-		return
-	case parts[0] == "api" && len(parts) == 1:
-		body = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: d.versions("")}
-	case parts[0] == "api":
-		body = d.resources("", parts[1])
-	case len(parts) == 1:
-		body = d.groups()
-	case len(parts) == 2:
-		body = d.group(parts[1])
-	default:
-		body = d.resources(parts[1], parts[2])
-	}
 	switch answer := body.(type) {
 	case error:
 		c.writeError(answer)
-	case nil:
-		c.writeError(unknownResource())
 	default:
+		if aggregated && len(parts) == 1 && parts[0] != "version" {
+			c.writeAggregated(groups)
+			return
+		}
 		c.writeJSON(http.StatusOK, body)
 	}
 }
@@ -60,8 +38,11 @@ func (s *Server) serveDiscovery(c *conn) {
 // writeAggregated knows ETags as the real one does, which compares them as texts, so
 // that it does not know a weak one again (k8s.io/apiserver,
 // pkg/endpoints/discovery/aggregated/etag.go).
-func (c *conn) writeAggregated(list apidiscovery.APIGroupDiscoveryList) {
-	data, err := json.Marshal(list)
+func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
+	data, err := json.Marshal(apidiscovery.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+		Items:    groups,
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -77,63 +58,84 @@ func (c *conn) writeAggregated(list apidiscovery.APIGroupDiscoveryList) {
 	_, _ = c.w.Write(data)
 }
 
-// catalog makes discovery documents.
-type catalog struct {
-	served []gvr.Resource
-	down   map[string]bool // groups whose API does not answer
-}
-
-func (d catalog) groupNames() []string {
-	var names []string
-	for _, r := range d.served {
-		if r.Group != "" && !slices.Contains(names, r.Group) {
-			names = append(names, r.Group)
+// groups are those that are served, or the core group. Of each the preferred version
+// comes first.
+func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
+	groups := []apidiscovery.APIGroupDiscovery{}
+	for _, r := range s.served {
+		if core != (r.Group == "") {
+			continue
 		}
-	}
-	return names
-}
-
-// versions of a group, the preferred one first.
-func (d catalog) versions(group string) []string {
-	versions := []string{}
-	for _, r := range d.served {
-		if r.Group == group && !slices.Contains(versions, r.Version) {
-			versions = append(versions, r.Version)
+		i := slices.IndexFunc(groups, func(g apidiscovery.APIGroupDiscovery) bool { return g.Name == r.Group })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: r.Group}})
 		}
+		g := &groups[i]
+		j := slices.IndexFunc(g.Versions, func(v apidiscovery.APIVersionDiscovery) bool { return v.Version == r.Version })
+		if j < 0 {
+			j = len(g.Versions)
+			v := apidiscovery.APIVersionDiscovery{Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+			if s.downGroups[r.Group] {
+				v.Freshness = apidiscovery.DiscoveryFreshnessStale
+			}
+			g.Versions = append(g.Versions, v)
+		}
+		scope := apidiscovery.ScopeCluster
+		if r.Namespaced {
+			scope = apidiscovery.ScopeNamespace
+		}
+		g.Versions[j].Resources = append(g.Versions[j].Resources, apidiscovery.APIResourceDiscovery{
+			Resource: r.GroupVersionResource.Resource, SingularResource: r.Singular, ShortNames: r.ShortNames,
+			Categories: r.Categories, Scope: scope, Verbs: r.Verbs,
+			ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
+		})
 	}
-	slices.SortStableFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
-	return versions
+	for _, g := range groups {
+		slices.SortStableFunc(g.Versions, func(a, b apidiscovery.APIVersionDiscovery) int {
+			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+		})
+	}
+	return groups
 }
 
-func (d catalog) groups() metav1.APIGroupList {
+// legacyDiscovery is the document at a path, in the form from before aggregated
+// discovery, or an error.
+func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
-	for _, name := range d.groupNames() {
-		g := d.describe(name)
-		g.TypeMeta = metav1.TypeMeta{}
-		list.Groups = append(list.Groups, g)
+	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}
+	for _, g := range groups {
+		group := metav1.APIGroup{Name: g.Name}
+		for _, v := range g.Versions {
+			core.Versions = append(core.Versions, v.Version)
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v.Version, Version: v.Version})
+		}
+		group.PreferredVersion = group.Versions[0]
+		list.Groups = append(list.Groups, group)
 	}
-	return list
+	isGroup := func(g metav1.APIGroup) bool { return g.Name == parts[1] }
+	switch {
+	case parts[0] == "version":
+		return version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2", Platform: "streamtest"}
+	case len(parts) == 1 && parts[0] == "api":
+		return core
+	case len(parts) == 1:
+		return list
+	case parts[0] == "api":
+		return s.resourceList("", parts[1])
+	case len(parts) == 3:
+		return s.resourceList(parts[1], parts[2])
+	case slices.ContainsFunc(list.Groups, isGroup):
+		group := list.Groups[slices.IndexFunc(list.Groups, isGroup)]
+		group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		return group
+	}
+	return unknownResource()
 }
 
-func (d catalog) describe(name string) metav1.APIGroup {
-	g := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: name}
-	for _, v := range d.versions(name) {
-		g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + v, Version: v})
-	}
-	g.PreferredVersion = g.Versions[0]
-	return g
-}
-
-func (d catalog) group(name string) any {
-	if !slices.Contains(d.groupNames(), name) {
-		return nil
-	}
-	return d.describe(name)
-}
-
-func (d catalog) resources(group, v string) any {
+func (s *Server) resourceList(group, v string) any {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
-	for _, r := range d.served {
+	for _, r := range s.served {
 		if r.Group == group && r.Version == v {
 			list.GroupVersion = r.GroupVersion().String()
 			list.APIResources = append(list.APIResources, metav1.APIResource{
@@ -144,51 +146,9 @@ func (d catalog) resources(group, v string) any {
 	}
 	switch {
 	case list.GroupVersion == "":
-		return nil
-	case d.down[group]:
+		return unknownResource()
+	case s.downGroups[group]:
 		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
 	}
 	return list
-}
-
-func (d catalog) aggregated(core bool) apidiscovery.APIGroupDiscoveryList {
-	list := apidiscovery.APIGroupDiscoveryList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
-		Items:    []apidiscovery.APIGroupDiscovery{},
-	}
-	names := d.groupNames()
-	if core {
-		names = []string{""}
-	}
-	for _, name := range names {
-		g := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		for _, v := range d.versions(name) {
-			g.Versions = append(g.Versions, d.aggregatedVersion(name, v))
-		}
-		if len(g.Versions) > 0 {
-			list.Items = append(list.Items, g)
-		}
-	}
-	return list
-}
-
-func (d catalog) aggregatedVersion(group, v string) apidiscovery.APIVersionDiscovery {
-	out := apidiscovery.APIVersionDiscovery{Version: v, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
-	if d.down[group] {
-		out.Freshness = apidiscovery.DiscoveryFreshnessStale
-	}
-	for _, r := range d.served {
-		if r.Group != group || r.Version != v {
-			continue
-		}
-		scope := apidiscovery.ScopeCluster
-		if r.Namespaced {
-			scope = apidiscovery.ScopeNamespace
-		}
-		out.Resources = append(out.Resources, apidiscovery.APIResourceDiscovery{
-			Resource: r.GroupVersionResource.Resource, SingularResource: r.Singular, ShortNames: r.ShortNames, Categories: r.Categories,
-			Scope: scope, Verbs: r.Verbs, ResponseKind: &metav1.GroupVersionKind{Group: group, Version: v, Kind: r.Kind},
-		})
-	}
-	return out
 }

@@ -1,17 +1,16 @@
 // Package streamtest is for testing what watches Kubernetes: an API server in the
 // test's own process, with a history and with faults that a script asks for;
-// Check, which holds what a program was told against what truly happened; and
-// CheckCheckpoint, which holds what it kept against what it was told and acked.
+// Check, which holds what a program received against what truly happened; and
+// CheckCheckpoint, which holds what it kept against what it received and acked.
 //
 // A [Server] serves resources without schemas, as CRDs that preserve unknown
 // fields. It does what matters to watches as a kube-apiserver does: one revision
 // counter, lists in pages that are bound to a version, watches from any version
 // that has not expired, bookmarks, streaming lists (sendInitialEvents), label
-// selectors, PartialObjectMetadata, discovery in both forms, and errors in the
-// kube-apiserver's words. The differences: field selectors may name any dotted path,
-// there are no subresources, no validation, no dry runs, no server-side apply, no
-// protobuf, and patches are merge patches only. An update that changes nothing makes no new
-// version, as ever.
+// selectors, PartialObjectMetadata, discovery in both forms, and its errors.
+// Clients may get, create, update and delete single objects. The differences: field
+// selectors may name any dotted path; there are no patches, no subresources, no
+// validation, no dry runs, no protobuf; and deleting returns the object.
 //
 // [Server.Config] and [Server.Client] reach it through an in-memory transport, so
 // that a test can run in a testing/synctest bubble, where hours take no time. It is
@@ -37,12 +36,12 @@
 //	probe N                 the Nth list with limit=1
 //	watch N                 the Nth watch, of those without sendInitialEvents
 //	initial N               the Nth watch with sendInitialEvents=true
-//	get N, write N          the Nth get; the Nth create, update, patch or delete
+//	get N, write N          the Nth get; the Nth create, update or delete
 //	discovery N             the Nth request below /api and /apis, and /version
 //	any N                   the Nth request to which the fault can happen
-//	watch N after K frames  the same, once K frames have been sent (and initial, any)
-//	watch N after 3s        the same, so long after the watch began
-//	list N in NAMESPACE     the Nth of those in that namespace (and all the others)
+//	... in NAMESPACE        the Nth of those in that namespace
+//	... after K frames      the same, once K frames have been sent (of watches)
+//	... after 3s            the same, so long after the watch began
 //	change REVISION         the frame of that revision, in every watch
 //	at 5s                   so long after Apply
 //
@@ -57,8 +56,7 @@
 //	503 plain               a text instead of a Status, as from a proxy
 //	429 retry-after 3s      with the header Retry-After, which client-go heeds
 //	429 in status 3s        with retryAfterSeconds in the Status only
-//	refuse                  no connection
-//	hang                    no answer
+//	refuse, hang            no connection, no answer
 //	slow 2s                 the answer, or each frame of a watch, comes so late
 //	close                   200, then the end
 //	half-open               200, then silence; the connection stays open
@@ -106,10 +104,10 @@
 //	                        revisions have passed where they were
 //	rewind N restart        the same, and all connections end
 //	unauthorized            401 to all requests, until: authorized
-//	discovery down GROUP    the group's discovery fails, until: discovery up GROUP
+//	discovery down GROUP    its discovery fails, until: discovery up GROUP (or core)
 //	bookmarks every 10s     instead of every minute; bookmarks never
 //	410 as status           watches from expired versions are refused with status 410;
-//	                        410 as close: with 200 and the end; 410 in stream: as ever
+//	                        410 as close: with 200 and the end; 410 in stream: again
 //	heal                    no faults any more, but what is done is done
 //
 //	forbid VERB             403, for VERB or all; in NAMESPACE: to requests in there

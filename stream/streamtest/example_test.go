@@ -2,7 +2,6 @@ package streamtest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -99,10 +98,10 @@ func ExampleCheck() {
 	for _, line := range streamtest.Texts(rec.Events) {
 		fmt.Println(line)
 	}
-	fmt.Println(streamtest.Check(srv.History(widgets, streamtest.Scope{}), rec.Events, &streamtest.CheckOptions{Settled: true}))
+	fmt.Println(streamtest.Check(srv.History(widgets, nil), rec.Events, &streamtest.CheckOptions{Settled: true}))
 
 	lost := slices.DeleteFunc(rec.Events, func(ev stream.Event) bool { return ev.Type == stream.Deleted })
-	fmt.Println(errors.Is(streamtest.Check(srv.History(widgets, streamtest.Scope{}), lost, nil), streamtest.ErrRemoval))
+	fmt.Println(streamtest.Check(srv.History(widgets, nil), lost, nil))
 	// Output:
 	// ADDED shop/door@2
 	// ADDED shop/window@3
@@ -111,5 +110,5 @@ func ExampleCheck() {
 	// DELETED shop/door@2 inferred
 	// SYNCED @4
 	// <nil>
-	// true
+	// 4 SYNCED @4: not removed: door with uid "00000000-0000-4000-8000-000000000001" was gone, and that is missing
 }

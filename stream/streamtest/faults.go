@@ -33,62 +33,40 @@ const (
 )
 
 func (q *query) class() class {
-	switch q.Verb {
-	case "discovery":
-		return classDiscovery
-	case "watch":
-		if q.SendInitialEvents {
-			return classInitial
-		}
-		return classWatch
-	case "list":
-		switch {
-		case q.Continue != "":
-			return classPage
-		case q.Limit == 1:
-			return classProbe
-		}
-		return classList
-	case "get":
-		return classGet
-	case "create", "update", "patch", "delete", "deletecollection":
+	switch {
+	case q.Verb == "list" && q.Continue != "":
+		return classPage
+	case q.Verb == "list" && q.Limit == 1:
+		return classProbe
+	case q.Verb == "watch" && q.SendInitialEvents:
+		return classInitial
+	case slices.Contains([]string{"create", "update", "patch", "delete"}, q.Verb):
 		return classWrite
 	}
-	return 0
+	return classes[q.Verb] // list, watch, get, discovery
+}
+
+// classes are the words of triggers.
+var classes = map[string]class{
+	"list": classList, "page": classPage, "probe": classProbe, "watch": classWatch, "initial": classInitial,
+	"get": classGet, "write": classWrite, "discovery": classDiscovery, "any": anyOf,
 }
 
 // fault is what shall happen to a request, or to a frame.
 type fault struct {
 	faultKind
-	code       int                 // for "status"
-	reason     metav1.StatusReason // if not the usual one
-	plain      bool                // a text instead of a Status
-	retryAfter time.Duration
-	inStatus   bool // retryAfter is not in the header
-	n          int
-	duration   time.Duration
-
+	args
 	// When in a watch it happens: after so many frames, or so long.
 	afterFrames int
 	after       time.Duration
 }
 
-// faultKind is a word of the script.
+// faultKind is a fault of the script.
 type faultKind struct {
-	kind string
-	on   class
-	arg  argument
-	at   moment
+	usage string
+	on    class
+	at    moment
 }
-
-type argument int
-
-const (
-	argNone argument = iota
-	argCount
-	argDuration
-	argStatus
-)
 
 // moment is when a fault happens.
 type moment int
@@ -99,40 +77,41 @@ const (
 	inFrame // instead of one, or inside
 )
 
-// faultKinds are all of them: a name that begins with another comes first.
 var faultKinds = []faultKind{
-	{"status", anyOf, argStatus, answering},
-	{"refuse", anyOf, argNone, answering},
-	{"hang", anyOf, argNone, answering},
-	{"slow", anyOf, argDuration, answering},
-	{"stale", lists | watches | classGet, argCount, answering},
-	{"inconsistent pages", classPage, argNone, answering},
-	{"token circle", classList | classPage, argNone, answering},
-	{"no marker", classInitial, argNone, answering},
-	{"plain marker", classInitial, argNone, answering},
-	{"ignore initial", classInitial, argNone, answering},
-	{"close", anyOf, argNone, betweenFrames},
-	{"reset inside frame", watches, argNone, inFrame},
-	{"reset", anyOf, argNone, betweenFrames},
-	{"half-open", anyOf, argNone, betweenFrames},
-	{"410 in stream", watches, argNone, betweenFrames},
-	{"error frame", watches, argNone, betweenFrames},
-	{"error not status", watches, argNone, betweenFrames},
-	{"frames after error", watches, argNone, betweenFrames},
-	{"replay", watches, argCount, betweenFrames},
-	{"garbage", anyOf, argNone, inFrame},
-	{"no version", watches | lists, argNone, inFrame},
-	{"no name", watches, argNone, inFrame},
-	{"no kind", watches, argNone, inFrame},
-	{"unknown type", watches, argNone, inFrame},
-	{"1e400", watches, argNone, inFrame},
-	{"invalid utf-8", watches, argNone, inFrame},
-	{"huge frame", watches, argNone, inFrame},
+	{"CODE", anyOf, answering},
+	{"CODE plain", anyOf, answering},
+	{"CODE Gone", anyOf, answering},
+	{"CODE retry-after SECONDS", anyOf, answering},
+	{"CODE in status SECONDS", anyOf, answering},
+	{"refuse", anyOf, answering},
+	{"hang", anyOf, answering},
+	{"slow DURATION", anyOf, answering},
+	{"stale N", lists | watches | classGet, answering},
+	{"inconsistent pages", classPage, answering},
+	{"token circle", classList | classPage, answering},
+	{"no marker", classInitial, answering},
+	{"plain marker", classInitial, answering},
+	{"ignore initial", classInitial, answering},
+	{"close", anyOf, betweenFrames},
+	{"reset", anyOf, betweenFrames},
+	{"half-open", anyOf, betweenFrames},
+	{"410 in stream", watches, betweenFrames},
+	{"error frame", watches, betweenFrames},
+	{"error not status", watches, betweenFrames},
+	{"frames after error", watches, betweenFrames},
+	{"replay N", watches, betweenFrames},
+	{"reset inside frame", watches, inFrame},
+	{"garbage", anyOf, inFrame},
+	{"no version", watches | lists, inFrame},
+	{"no name", watches, inFrame},
+	{"no kind", watches, inFrame},
+	{"unknown type", watches, inFrame},
+	{"1e400", watches, inFrame},
+	{"invalid utf-8", watches, inFrame},
+	{"huge frame", watches, inFrame},
 }
 
-func (f *fault) is(kind string) bool { return f != nil && f.kind == kind }
-func (f *fault) spoils() bool        { return f.at == inFrame }
-func (f *fault) atFrames() bool      { return f.at != answering }
+func (f *fault) is(usage string) bool { return f != nil && f.usage == usage }
 
 // rule is a line of the script about requests.
 type rule struct {
@@ -169,39 +148,34 @@ func among(resources []gvr.Resource, q *query) bool {
 // was all.
 func (c *conn) disturb(q *query, f *fault) bool {
 	isWatch := q.Verb == "watch"
-	switch f.kind {
-	case "status":
-		c.writeScripted(q, f)
-	case "refuse":
+	switch {
+	case f.usage == "refuse":
 		c.refuse()
-	case "hang":
+	case f.usage == "hang":
 		c.fallSilent()
-	case "slow":
-		return !isWatch && c.delayed(f.duration)
-	case "stale":
+	case f.usage == "slow DURATION" && !isWatch:
+		err := c.wait(f.duration)
+		if err != nil {
+			c.reset()
+		}
+		return err != nil
+	case f.usage == "stale N":
 		q.lag = f.n
 		return false
+	case f.code > 0:
+		c.writeScripted(q, f)
+	case isWatch || f.at == answering || f.usage == "no version":
+		return false
 	default:
-		if isWatch || !f.atFrames() || f.is("no version") {
-			return false
-		}
 		c.header(http.StatusOK, "application/json")
 		c.breakBody(f)
 	}
 	return true
 }
 
-func (c *conn) delayed(d time.Duration) bool {
-	err := c.wait(d)
-	if err != nil {
-		c.reset()
-	}
-	return err != nil
-}
-
 // breakBody ends the body of an answer too early, or makes it unreadable.
 func (c *conn) breakBody(f *fault) {
-	switch f.kind {
+	switch f.usage {
 	case "reset":
 		c.half()
 		c.reset()
@@ -215,21 +189,22 @@ func (c *conn) breakBody(f *fault) {
 
 // writeScripted answers with the status of the script.
 func (c *conn) writeScripted(q *query, f *fault) {
-	seconds := int(f.retryAfter / time.Second)
-	if seconds > 0 && !f.inStatus {
+	seconds := int(f.duration / time.Second)
+	if f.usage == "CODE retry-after SECONDS" {
 		c.w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	if f.plain {
+	if f.usage == "CODE plain" {
 		c.header(f.code, "text/plain; charset=utf-8")
 		_, _ = io.WriteString(c.w, "scripted: "+http.StatusText(f.code)+"\n")
 		return
 	}
-	err := apierrors.NewGenericServerResponse(f.code, q.Verb, schema.GroupResource{Group: q.group, Resource: q.plural}, q.Name, "scripted", seconds, false)
+	resource := schema.GroupResource{Group: q.group, Resource: q.plural}
+	err := apierrors.NewGenericServerResponse(f.code, q.Verb, resource, q.Name, "scripted", seconds, false)
 	if f.code == http.StatusGone {
 		err = apierrors.NewResourceExpired("too old resource version: " + q.ResourceVersion)
 	}
-	if f.reason != "" {
-		err.ErrStatus.Reason = f.reason
+	if f.usage == "CODE Gone" {
+		err.ErrStatus.Reason = metav1.StatusReasonGone
 	}
 	c.writeJSON(f.code, statusOf(err))
 }

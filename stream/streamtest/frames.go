@@ -18,17 +18,17 @@ const maxFrame = 16 << 20
 type frame struct {
 	kind   watch.EventType
 	object map[string]any // the frame's own
-	rev    int64          // of the change that it tells; 0 for others
+	rev    int64          // of the change that it is; 0 for others
 }
 
-// event is written in the order of an API server.
-type event struct {
-	Type   watch.EventType `json:"type"`
-	Object any             `json:"object"`
-}
+func (fr frame) encode() []byte { return encode(fr.kind, fr.object) }
 
-func (fr frame) encode() []byte {
-	data, err := json.Marshal(event{fr.kind, fr.object})
+// encode writes an event in the order of an API server.
+func encode(kind watch.EventType, object any) []byte {
+	data, err := json.Marshal(struct {
+		Type   watch.EventType `json:"type"`
+		Object any             `json:"object"`
+	}{kind, object})
 	if err != nil {
 		panic(err) // see writeJSON
 	}
@@ -66,10 +66,10 @@ func (fr frame) metadata() map[string]any { return fr.object["metadata"].(map[st
 // arm prepares what the script has in store for this watch.
 func (w *watcher) arm(f *fault) (disarm func()) {
 	disarm = func() {}
-	if f.is("slow") {
+	if f.is("slow DURATION") {
 		w.slow = f.duration
 	}
-	if f == nil || !f.atFrames() {
+	if f == nil || f.at == answering {
 		return disarm
 	}
 	w.armed, w.ripe = f, f.after == 0
@@ -83,7 +83,7 @@ func (w *watcher) arm(f *fault) (disarm func()) {
 
 // strike lets the fault happen, if its moment has come and it needs no frame.
 func (w *watcher) strike() error {
-	if f := w.armed; f != nil && w.ripe && w.frames >= f.afterFrames && !f.spoils() {
+	if f := w.armed; f != nil && w.ripe && w.frames >= f.afterFrames && f.at != inFrame {
 		w.armed = nil
 		return w.hit(f, nil)
 	}
@@ -97,15 +97,16 @@ func (w *watcher) send(fr frame) error {
 			return err
 		}
 	}
-	select {
-	case <-w.cut:
-		return errEnd
-	default:
+	if w.r.Context().Err() != nil {
+		return w.over()
 	}
-	if f := w.poisoned(fr.rev); f != nil {
-		return w.hit(f, &fr)
+	w.server.mu.Lock()
+	poison, poisoned := w.server.poison[fr.rev]
+	w.server.mu.Unlock()
+	if poisoned {
+		return w.hit(&poison, &fr)
 	}
-	if f := w.armed; f != nil && w.ripe && w.frames >= f.afterFrames && f.spoils() {
+	if f := w.armed; f != nil && w.ripe && w.frames >= f.afterFrames && f.at == inFrame {
 		w.armed = nil
 		return w.hit(f, &fr)
 	}
@@ -115,19 +116,9 @@ func (w *watcher) send(fr frame) error {
 	return w.strike()
 }
 
-// poisoned is what is always wrong with the frame of that revision.
-func (w *watcher) poisoned(rev int64) *fault {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	if f, ok := w.server.poison[rev]; ok {
-		return &f
-	}
-	return nil
-}
-
 // hit lets a fault happen. The frame is the one that it happens to, if any.
 func (w *watcher) hit(f *fault, fr *frame) error {
-	switch f.kind {
+	switch f.usage {
 	case "close":
 		return errEnd
 	case "reset":
@@ -155,13 +146,13 @@ func (w *watcher) hit(f *fault, fr *frame) error {
 			return err
 		}
 		return w.write(fr.encode())
-	case "replay":
+	case "replay N":
 		return w.replay(f.n)
 	}
-	return w.write(fr.spoil(f.kind))
+	return w.write(fr.spoil(f.usage))
 }
 
-// replay tells the last n changes up to the cursor again.
+// replay sends the last n changes up to the cursor again.
 func (w *watcher) replay(n int) error {
 	s := w.server
 	s.mu.Lock()
@@ -182,13 +173,7 @@ func (w *watcher) replay(n int) error {
 	return nil
 }
 
-func (w *watcher) sendError(err error) error {
-	data, marshalErr := json.Marshal(event{watch.Error, statusOf(err)})
-	if marshalErr != nil {
-		panic(marshalErr)
-	}
-	return w.write(append(data, '\n'))
-}
+func (w *watcher) sendError(err error) error { return w.write(encode(watch.Error, statusOf(err))) }
 
 func (w *watcher) write(data []byte) error {
 	if _, err := w.w.Write(data); err != nil {

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Change is one change of an object, as a watch tells it.
+// Change is one change of an object, as a watch sends it.
 type Change struct {
 	Type            watch.EventType            // ADDED, MODIFIED, DELETED
 	Object          *unstructured.Unstructured // as a watch would send it
@@ -29,54 +30,35 @@ type Rewind struct {
 	At time.Time
 }
 
-// History is what truly happened, seen through a Scope.
+// History is what truly happened to the objects that a Stream with some Options watches.
 type History struct {
 	Changes  []Change  // in the order in which they happened, those too that a rewind undid
 	Rewinds  []Rewind  // of the whole server
 	Requests []Request // for this resource, in any namespace
 }
 
-// Scope is what a list or a watch asks for. The zero Scope is everything.
-type Scope struct {
-	Namespaces    []string // empty: all of them
-	LabelSelector string
-	FieldSelector string // any dotted path; a real server allows only a few
-}
-
-// At is what existed at a version, in an epoch. A version that the epoch has not
-// reached stands for its end.
+// At is what existed at a version, in an epoch of at most len(Rewinds). A version that
+// the epoch has not reached stands for its end.
 func (h History) At(epoch int, rv string) map[types.NamespacedName]*unstructured.Unstructured {
 	objects := map[types.NamespacedName]*unstructured.Unstructured{}
-	limit := parseVersion(rv)
-	for _, c := range h.Changes {
-		if c.Epoch > epoch || parseVersion(c.ResourceVersion) > limit || h.undone(c, epoch) {
-			continue
-		}
-		name := types.NamespacedName{Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}
-		if c.Type == watch.Deleted {
-			delete(objects, name)
-		} else {
-			objects[name] = c.Object
+	t := timelines(h, "", &CheckOptions{})[epoch]
+	for _, e := range t[:t.position(rv)] {
+		if objects[e.key] = e.object; !e.exists {
+			delete(objects, e.key)
 		}
 	}
 	return objects
 }
 
-// undone says whether a rewind on the way to epoch took c back.
-func (h History) undone(c Change, epoch int) bool {
-	for i := c.Epoch; i < epoch && i < len(h.Rewinds); i++ {
-		if parseVersion(c.ResourceVersion) > parseVersion(h.Rewinds[i].To) {
-			return true
-		}
+// History is what a watch of r would have received had it never missed anything: an
+// object that begins to match is ADDED, one that no longer does is DELETED. Of the
+// options Namespaces, LabelSelector, FieldSelector and Name count; nil means every
+// object. It panics if a selector does not parse.
+func (s *Server) History(r gvr.Resource, o *stream.Options) History {
+	if o == nil {
+		o = &stream.Options{}
 	}
-	return false
-}
-
-// History is what a watch of r with that scope would have told, had it never
-// missed anything: an object that begins to match is ADDED, one that no longer
-// does is DELETED. It panics if a selector does not parse.
-func (s *Server) History(r gvr.Resource, scope Scope) History {
-	v, err := newView(r, scope)
+	v, err := newView(r, o)
 	if err != nil {
 		panic("streamtest: " + err.Error())
 	}
@@ -112,18 +94,17 @@ type view struct {
 	metadata   bool // PartialObjectMetadata
 }
 
-func newView(r gvr.Resource, scope Scope) (view, error) {
-	v := view{resource: r, namespaces: scope.Namespaces}
+func newView(r gvr.Resource, o *stream.Options) (view, error) {
+	v := view{resource: r, namespaces: o.Namespaces}
 	var err error
-	if v.labels, err = labels.Parse(scope.LabelSelector); err != nil {
+	if v.labels, err = labels.Parse(o.LabelSelector); err != nil {
 		return v, err
 	}
-	v.fields, err = fields.ParseSelector(scope.FieldSelector)
+	if v.fields, err = fields.ParseSelector(o.FieldSelector); err == nil && o.Name != "" {
+		v.fields = fields.AndSelectors(v.fields, fields.OneTermEqualSelector("metadata.name", o.Name))
+	}
 	return v, err
 }
-
-// all says that the view leaves no object of its namespaces out.
-func (v view) all() bool { return v.labels.Empty() && v.fields.Empty() }
 
 func (v view) matches(o map[string]any) bool {
 	if o == nil {
@@ -137,7 +118,7 @@ func (v view) matches(o map[string]any) bool {
 }
 
 // event is c as this view sees it; no type if it does not. An object that leaves
-// the view is told as it was, with the version at which it left, as the
+// the view is sent as it was, with the version at which it left, as the
 // kube-apiserver does (apiserver storage/cacher/cache_watcher.go).
 func (v view) event(c *change) (watch.EventType, map[string]any) {
 	was, is := v.matches(c.old), v.matches(c.new)

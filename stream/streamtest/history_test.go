@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
@@ -26,17 +28,18 @@ func historyTexts(h streamtest.History) []string {
 func TestHistory(t *testing.T) {
 	tests := []struct {
 		why   string
-		scope streamtest.Scope
+		scope *stream.Options
 		want  []string
 	}{
-		{"everything", streamtest.Scope{},
+		{"everything", nil,
 			[]string{"0 ADDED x/a@2", "0 ADDED x/b@3", "0 ADDED x/c@4", "0 MODIFIED x/c@5", "0 ADDED y/d@6", "0 DELETED x/b@8"}},
-		{"one namespace", streamtest.Scope{Namespaces: []string{"y"}}, []string{"0 ADDED y/d@6"}},
-		{"two", streamtest.Scope{Namespaces: []string{"y", "x"}, LabelSelector: "app"},
+		{"one namespace", &stream.Options{Namespaces: []string{"y"}}, []string{"0 ADDED y/d@6"}},
+		{"two", &stream.Options{Namespaces: []string{"y", "x"}, LabelSelector: "app"},
 			[]string{"0 ADDED x/a@2", "0 ADDED x/c@5"}},
-		{"entering and leaving", streamtest.Scope{LabelSelector: "!app"},
+		{"entering and leaving", &stream.Options{LabelSelector: "!app"},
 			[]string{"0 ADDED x/b@3", "0 ADDED x/c@4", "0 DELETED x/c@5", "0 ADDED y/d@6", "0 DELETED x/b@8"}},
-		{"fields", streamtest.Scope{FieldSelector: "metadata.name=a"}, []string{"0 ADDED x/a@2"}},
+		{"fields", &stream.Options{FieldSelector: "metadata.name=a"}, []string{"0 ADDED x/a@2"}},
+		{"a name", &stream.Options{Name: "d"}, []string{"0 ADDED y/d@6"}},
 	}
 	for _, tc := range tests {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
@@ -68,7 +71,7 @@ func TestHistoryOfRewinds(t *testing.T) {
 		srv.Put(widgets, "x", "b", "spec.size=7")
 		time.Sleep(time.Minute)
 		srv.Put(widgets, "x", "f")
-		h := srv.History(widgets, streamtest.Scope{})
+		h := srv.History(widgets, nil)
 		want := []string{
 			"0 ADDED x/a@2", "0 ADDED x/b@3", "0 ADDED x/c@4", "0 MODIFIED x/c@5", "0 ADDED y/d@6",
 			"1 ADDED x/e@4", "1 MODIFIED x/b@5", "2 ADDED x/f@5",
@@ -105,37 +108,35 @@ func TestHistoryOfRewinds(t *testing.T) {
 	})
 }
 
-// The history tells what a watch tells, whatever happens: random changes, seen
-// through random selectors.
-func TestHistoryIsWhatAWatchTells(t *testing.T) {
-	for seed := range uint64(200) {
+// The history is what a watch sends, whatever happens: random changes, seen through
+// random selectors.
+func TestHistoryIsWhatAWatchSends(t *testing.T) {
+	for seed := range seeds.Default(50).All(t) {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
 			random := rand.New(rand.NewPCG(seed, 0))
-			o := metav1.ListOptions{
-				ResourceVersion: "1",
-				LabelSelector:   []string{"", "app=web", "app!=web", "app"}[random.IntN(4)],
-				FieldSelector:   []string{"", "spec.n=1", "metadata.namespace=x"}[random.IntN(3)],
-			}
+			pick := func(of ...string) string { return of[random.IntN(len(of))] }
+			label, field := pick("", "app=web", "app!=web", "app"), pick("", "spec.n=1", "metadata.namespace=x")
+			o := metav1.ListOptions{ResourceVersion: "1", LabelSelector: label, FieldSelector: field}
 			w, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer w.Stop()
 			for range 30 {
-				namespace, name := []string{"x", "y"}[random.IntN(2)], []string{"a", "b", "c"}[random.IntN(3)]
+				namespace, name, n := pick("x", "y"), pick("a", "b", "c"), "spec.n="+pick("0", "1", "2")
 				switch random.IntN(6) {
 				case 0:
 					_, _ = srv.Delete(widgets, namespace, name)
 				case 1:
-					srv.Put(globes, "", name, fmt.Sprintf("spec.n=%d", random.IntN(3)))
+					srv.Put(globes, "", name, n)
 				case 2:
 					synctest.Wait()
 				default:
-					srv.Put(widgets, namespace, name, "labels.app="+[]string{"web", "db"}[random.IntN(2)], fmt.Sprintf("spec.n=%d", random.IntN(3)))
+					srv.Put(widgets, namespace, name, "labels.app="+pick("web", "db"), n)
 				}
 			}
 			var want []string
-			for _, c := range srv.History(widgets, streamtest.Scope{LabelSelector: o.LabelSelector, FieldSelector: o.FieldSelector}).Changes {
+			for _, c := range srv.History(widgets, &stream.Options{LabelSelector: label, FieldSelector: field}).Changes {
 				want = append(want, eventText(watch.Event{Type: c.Type, Object: c.Object}))
 			}
 			if diff := cmp.Diff(want, collect(w, time.Second)); diff != "" {
@@ -151,52 +152,27 @@ func TestRequests(t *testing.T) {
 		began := time.Now()
 		_, _ = list(t, srv, "x", metav1.ListOptions{Limit: 1, LabelSelector: "a=b"})
 		time.Sleep(time.Second)
-		_ = watchFor(t, srv, initial(), 0)
-		_ = watchFor(t, srv, from("0"), 0)
-		_ = watchFor(t, srv, from("x"), 0)
-		_ = watchFor(t, srv, from("7"), 0)
-		_, _ = srv.Client().Resource(namespaces.GroupVersionResource).Get(t.Context(), "x", metav1.GetOptions{})
-		path := "/apis/example.com/v1/widgets"
-		want := []streamtest.Request{
-			{Verb: "list", Path: "/apis/example.com/v1/namespaces/x/widgets", Namespace: "x", Limit: 1, LabelSelector: "a=b", Code: 200},
-			{Verb: "watch", Path: path, SendInitialEvents: true, ResourceVersionMatch: "NotOlderThan", Bookmarks: true, Code: 200},
-			{Verb: "watch", Path: path, ResourceVersion: "0", Code: 200},
-			{Verb: "watch", Path: path, ResourceVersion: "x"},
-			{Verb: "watch", Path: path, ResourceVersion: "7", Code: 200},
-			{Verb: "get", Path: "/api/v1/namespaces/x", Resource: "namespaces.v1", Name: "x", Code: 404},
+		for _, o := range []metav1.ListOptions{initial(), from("0"), from("x"), from("7")} {
+			_ = watchFor(t, srv, o, 0)
 		}
-		for i := range want {
-			if want[i].Resource == "" {
-				want[i].Resource = "widgets.v1.example.com"
-			}
-			if want[i].At = began; i > 0 {
-				want[i].At = began.Add(time.Second)
-			}
+		_, _ = srv.Client().Resource(namespaces.GroupVersionResource).Get(t.Context(), "x", metav1.GetOptions{})
+		const path, name = "/apis/example.com/v1/widgets", "widgets.v1.example.com"
+		later := began.Add(time.Second)
+		want := []streamtest.Request{
+			{At: began, Verb: "list", Resource: name, Path: "/apis/example.com/v1/namespaces/x/widgets", Namespace: "x",
+				Limit: 1, LabelSelector: "a=b", Code: 200},
+			{At: later, Verb: "watch", Resource: name, Path: path, SendInitialEvents: true,
+				ResourceVersionMatch: "NotOlderThan", Bookmarks: true, Code: 200},
+			{At: later, Verb: "watch", Resource: name, Path: path, ResourceVersion: "0", Code: 200},
+			{At: later, Verb: "watch", Resource: name, Path: path, ResourceVersion: "x"},
+			{At: later, Verb: "watch", Resource: name, Path: path, ResourceVersion: "7", Code: 200},
+			{At: later, Verb: "get", Path: "/api/v1/namespaces/x", Resource: "namespaces.v1", Name: "x", Code: 404},
 		}
 		if diff := cmp.Diff(want, srv.Requests()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if got := srv.History(widgets, streamtest.Scope{}).Requests; len(got) != 5 {
+		if got := srv.History(widgets, nil).Requests; len(got) != 5 {
 			t.Errorf("the history of widgets has %d requests, want 5", len(got))
-		}
-	})
-}
-
-// Rights for one namespace are not those for all of them.
-func TestRightsByNamespace(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		fourWidgets(srv)
-		do(t, srv, "forbid all", "allow all in x")
-		got := map[string]string{}
-		for _, namespace := range []string{"", "x", "y"} {
-			got[namespace] = listText(list(t, srv, namespace, metav1.ListOptions{}))
-		}
-		if diff := cmp.Diff(map[string]string{"": "403 Forbidden", "x": "@6: a@2 b@3 c@5", "y": "403 Forbidden"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		do(t, srv, "allow")
-		if got := listText(list(t, srv, "y", metav1.ListOptions{})); got != "@6: d@6" {
-			t.Errorf("with everything allowed: %s", got)
 		}
 	})
 }

@@ -1,9 +1,12 @@
 package streamtest
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,7 +26,7 @@ type query struct {
 	Request
 	group, version, plural string
 	resource               gvr.Resource // as served; zero if it is not
-	initial                *bool        // sendInitialEvents, if it was there
+	hasInitial             bool         // there was a sendInitialEvents, true or not
 	bad                    error        // why it can't be read
 	lag                    int          // answer with the state of so many changes ago
 }
@@ -33,7 +36,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := readQuery(r)
 	c, f := s.admit(w, r, q)
 	defer s.release(c)
-	if c.closed() {
+	if c.alive.Err() != nil {
 		c.refuse()
 		return
 	}
@@ -63,9 +66,16 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, q *query) (*conn,
 	s.runDue()
 	q.At = time.Now()
 	if q.resource, _ = s.find(q.group, q.version, q.plural); q.plural != "" {
-		q.Resource = gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}}.String()
+		named := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
+		q.Resource = gvr.Resource{GroupVersionResource: named}.String()
 	}
-	c := &conn{server: s, w: w, r: r, query: q, index: len(s.requests), cut: make(chan struct{})}
+	c := &conn{server: s, w: w, query: q, index: len(s.requests)}
+	c.alive, c.drop = context.WithCancel(r.Context())
+	var open context.Context
+	open, c.cut = context.WithCancel(c.alive)
+	if c.r = r.WithContext(open); s.closed {
+		c.drop()
+	}
 	s.requests = append(s.requests, q.Request)
 	s.conns[c] = struct{}{}
 	return c, s.faultFor(q)
@@ -75,6 +85,7 @@ func (s *Server) release(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	c.drop()
 }
 
 // permitted says whether the caller may do this, and whether it can be done.
@@ -146,97 +157,70 @@ func readQuery(r *http.Request) *query {
 		q.bad = unknownResource()
 	}
 	if q.bad == nil {
-		q.Metadata, q.bad = acceptsMetadata(r.Header.Values("Accept"), q.Verb)
+		q.Metadata, q.bad = acceptsMetadata(strings.Join(r.Header.Values("Accept"), ","), q.Verb)
 	}
 	return q
 }
 
 func verbOf(method string, named bool, values url.Values) string {
-	switch method {
-	case http.MethodGet, http.MethodHead:
-		if watch := values.Get("watch"); watch != "" && watch != "0" && watch != "false" {
-			return "watch"
-		}
-		if named {
-			return "get"
-		}
+	watch := values.Get("watch")
+	switch {
+	case method == http.MethodGet && watch != "" && watch != "0" && watch != "false":
+		return "watch"
+	case method == http.MethodGet && named:
+		return "get"
+	case method == http.MethodGet:
 		return "list"
-	case http.MethodPost:
+	case method == http.MethodPost:
 		return "create"
-	case http.MethodPut:
+	case method == http.MethodPut:
 		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		if named {
-			return "delete"
-		}
-		return "deletecollection"
+	case method == http.MethodDelete && named:
+		return "delete"
 	}
 	return strings.ToLower(method)
 }
 
 func (q *query) readOptions(values url.Values) {
 	number := func(name string) int64 {
-		text := values.Get(name)
-		if text == "" {
-			return 0
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
+		n, err := strconv.ParseInt(cmp.Or(values.Get(name), "0"), 10, 64)
 		if err != nil && q.bad == nil {
-			q.bad = apierrors.NewBadRequest(fmt.Sprintf("%s: %q is not a number", name, text))
+			q.bad = apierrors.NewBadRequest(fmt.Sprintf("%s: %q is not a number", name, values.Get(name)))
 		}
 		return n
 	}
-	flag := func(name string) *bool {
-		if !values.Has(name) {
-			return nil
-		}
-		// As apimachinery's conversion does: all but these is true.
-		on := !slices.Contains([]string{"", "false", "0"}, strings.ToLower(values.Get(name)))
-		return &on
+	// As apimachinery's conversion does: all but these is true.
+	flag := func(name string) bool {
+		return !slices.Contains([]string{"", "false", "0"}, strings.ToLower(values.Get(name)))
 	}
 	q.Limit, q.TimeoutSeconds = number("limit"), number("timeoutSeconds")
 	q.Continue = values.Get("continue")
 	q.ResourceVersion, q.ResourceVersionMatch = values.Get("resourceVersion"), values.Get("resourceVersionMatch")
 	q.LabelSelector, q.FieldSelector = values.Get("labelSelector"), values.Get("fieldSelector")
-	q.initial = flag("sendInitialEvents")
-	q.SendInitialEvents = q.initial != nil && *q.initial
-	bookmarks := flag("allowWatchBookmarks")
-	q.Bookmarks = bookmarks != nil && *bookmarks
+	q.hasInitial = values.Has("sendInitialEvents")
+	q.SendInitialEvents, q.Bookmarks = flag("sendInitialEvents"), flag("allowWatchBookmarks")
 }
 
 // acceptsMetadata negotiates as the kube-apiserver does: the first acceptable
 // clause counts, of which it doesn't ask whether it fits a list or an object.
-func acceptsMetadata(accept []string, verb string) (bool, error) {
-	header := strings.Join(accept, ",")
+func acceptsMetadata(header, verb string) (bool, error) {
 	if header == "" {
 		return false, nil
 	}
-	for clause := range strings.SplitSeq(header, ",") {
-		mediaType, rest, _ := strings.Cut(strings.ReplaceAll(clause, " ", ""), ";")
-		if !slices.Contains([]string{"application/json", "application/*", "*/*"}, mediaType) {
+	for clause := range strings.SplitSeq(strings.ReplaceAll(header, " ", ""), ",") {
+		mediaType, params, err := mime.ParseMediaType(clause)
+		if err != nil || !slices.Contains([]string{"application/json", "application/*", "*/*"}, mediaType) {
 			continue
-		}
-		params := map[string]string{}
-		for param := range strings.SplitSeq(rest, ";") {
-			name, value, _ := strings.Cut(param, "=")
-			params[name] = value
 		}
 		switch as := params["as"]; {
-		case as == "":
-			return false, nil
-		case params["g"] != "meta.k8s.io" || params["v"] != "v1":
-			continue
-		case as == "PartialObjectMetadata" && verb == "list":
-			return false, notAcceptable("you requested PartialObjectMetadata, but the requested object is a list")
-		case as == "PartialObjectMetadataList" && verb == "watch":
-			// The server logs that it can't convert, and sends whole objects
+		case as == "", as == "PartialObjectMetadataList" && verb == "watch":
+			// Of the latter the server logs that it can't convert, and sends whole objects
 			// (apiserver endpoints/handlers/response.go, watchEmbeddedEncoder).
 			return false, nil
-		case as == "PartialObjectMetadataList" && verb != "list":
-			return false, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list")
-		case as == "PartialObjectMetadata", as == "PartialObjectMetadataList":
+		case params["g"] != "meta.k8s.io" || params["v"] != "v1" || !strings.HasPrefix(as, "PartialObjectMetadata"):
+		case (as == "PartialObjectMetadataList") != (verb == "list"):
+			return false, notAcceptable("you requested " + as + " of a " + verb)
+		default:
 			return true, nil
 		}
 	}
@@ -244,9 +228,12 @@ func acceptsMetadata(accept []string, verb string) (bool, error) {
 }
 
 func notAcceptable(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: message,
-	}}
+	return failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, message)
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) error {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 func statusOf(err error) metav1.Status {

@@ -11,8 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // continueToken is that of the kube-apiserver (apiserver storage/continue.go).
@@ -32,23 +32,19 @@ func (t continueToken) String() string {
 
 func readToken(text string) (continueToken, error) {
 	var t continueToken
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(data, &t)
-	}
-	if err != nil || t.APIVersion != "meta.k8s.io/v1" || t.ResourceVersion == 0 {
+	data, _ := base64.RawURLEncoding.DecodeString(text) // half of it is no JSON
+	if err := json.Unmarshal(data, &t); err != nil || t.APIVersion != "meta.k8s.io/v1" || t.ResourceVersion == 0 {
 		return t, apierrors.NewBadRequest("continue key is not valid")
 	}
 	return t, nil
 }
 
-// The messages of apiserver storage/etcd3/errors.go.
+// The messages of apiserver storage/etcd3/errors.go, in short.
 const (
 	tooOldList     = "The resourceVersion for the provided list is too old."
-	tooOldContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new list without " +
-		"the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided " +
-		"token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned " +
-		"and now may show up in the list."
+	tooOldContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new " +
+		"list without the continue parameter, or use the continue token in this response to retrieve the remainder of the " +
+		"results, which is then inconsistent."
 )
 
 func (s *Server) serveList(c *conn, q *query, f *fault) {
@@ -66,38 +62,33 @@ func (s *Server) serveList(c *conn, q *query, f *fault) {
 	c.writeJSON(http.StatusOK, body)
 }
 
-func validateList(q *query) error {
-	var errs field.ErrorList
-	match := field.NewPath("resourceVersionMatch")
-	switch m := metav1.ResourceVersionMatch(q.ResourceVersionMatch); {
-	case m == "":
+// validate refuses what a kube-apiserver refuses of a list or a watch.
+func (q *query) validate() error {
+	const exact, notOlder = string(metav1.ResourceVersionMatchExact), string(metav1.ResourceVersionMatchNotOlderThan)
+	match, list, why := q.ResourceVersionMatch, q.Verb == "list", ""
+	switch {
+	case list && q.hasInitial:
+		why = "sendInitialEvents is forbidden for list"
+	case q.hasInitial && match != notOlder:
+		why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+	case match == "" || q.hasInitial:
+	case !list:
+		why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
 	case q.ResourceVersion == "":
-		errs = append(errs, field.Forbidden(match, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+		why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
 	case q.Continue != "":
-		errs = append(errs, field.Forbidden(match, "resourceVersionMatch is forbidden when continue is provided"))
-	case m != metav1.ResourceVersionMatchExact && m != metav1.ResourceVersionMatchNotOlderThan:
-		errs = append(errs, field.NotSupported(match, m, []metav1.ResourceVersionMatch{metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan}))
-	case m == metav1.ResourceVersionMatchExact && q.ResourceVersion == "0":
-		errs = append(errs, field.Forbidden(match, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`))
+		why = "resourceVersionMatch is forbidden when continue is provided"
+	case match != exact && match != notOlder:
+		why = "supported values of resourceVersionMatch: Exact, NotOlderThan"
+	case match == exact && q.ResourceVersion == "0":
+		why = `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`
 	}
-	if q.initial != nil {
-		errs = append(errs, field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
-	}
-	if len(errs) > 0 {
-		return invalidOptions(errs)
-	}
-	if q.Continue != "" && q.ResourceVersion != "" && q.ResourceVersion != "0" {
+	switch {
+	case why != "":
+		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
+	case q.Continue != "" && q.ResourceVersion != "" && q.ResourceVersion != "0":
 		return apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
-	}
-	return validateVersion(q)
-}
-
-func invalidOptions(errs field.ErrorList) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
-}
-
-func validateVersion(q *query) error {
-	if q.ResourceVersion != "" && parseVersion(q.ResourceVersion) < 0 {
+	case q.ResourceVersion != "" && parseVersion(q.ResourceVersion) < 0:
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %q is not a number", q.ResourceVersion))
 	}
 	return nil
@@ -126,25 +117,22 @@ func (s *Server) waitFor(c *conn, q *query) error {
 		select {
 		case <-changed:
 		case <-timeout.C:
-			err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", want, now), 1)
-			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+			const tooLarge = "Too large resource version"
+			err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLarge, want, now), 1)
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge}}
 			return err
-		case <-c.cut:
-			return apierrors.NewServiceUnavailable("the server is shutting down")
 		case <-c.r.Context().Done():
-			return errGone
-		case <-s.closed:
-			return errGone
+			return apierrors.NewServiceUnavailable("the server is shutting down")
 		}
 	}
 }
 
 // list makes the answer, under s.mu.
 func (s *Server) list(q *query, f *fault) (map[string]any, error) {
-	if err := validateList(q); err != nil {
+	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	v, err := newView(q.resource, q.scope())
+	v, err := newView(q.resource, q.options())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -188,9 +176,8 @@ func (s *Server) page(q *query, v view, rev int64, start string, f *fault) map[s
 		}
 		if q.Limit > 0 && len(items) == int(q.Limit) {
 			token = continueToken{"meta.k8s.io/v1", rev, all[i-1].key + "\x00"}.String()
-			// With a selector the number is not known, and not told.
-			if v.all() {
-				metadata["remainingItemCount"] = s.remaining(v, all[i:])
+			if v.labels.Empty() && v.fields.Empty() { // with a selector the number is not known
+				metadata["remainingItemCount"] = v.count(all[i:])
 			}
 			break
 		}
@@ -214,12 +201,8 @@ func (s *Server) page(q *query, v view, rev int64, start string, f *fault) map[s
 	return map[string]any{"kind": kind, "apiVersion": apiVersion, "metadata": metadata, "items": items}
 }
 
-func (s *Server) remaining(v view, rest []item) int64 {
-	if len(v.namespaces) == 0 {
-		return int64(len(rest))
-	}
-	var n int64
-	for _, it := range rest {
+func (v view) count(items []item) (n int64) {
+	for _, it := range items {
 		if v.matches(it.object) {
 			n++
 		}
@@ -227,10 +210,11 @@ func (s *Server) remaining(v view, rest []item) int64 {
 	return n
 }
 
-func (q *query) scope() Scope {
-	scope := Scope{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector}
+// options are those of a Stream that sends the query.
+func (q *query) options() *stream.Options {
+	o := &stream.Options{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector}
 	if q.Namespace != "" {
-		scope.Namespaces = []string{q.Namespace}
+		o.Namespaces = []string{q.Namespace}
 	}
-	return scope
+	return o
 }

@@ -52,7 +52,7 @@ func TestAccept(t *testing.T) {
 		{"application/json, " + list, "", 200, `"WidgetList"`, "the first one counts"},
 		{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + list, "", 200, `"PartialObjectMetadataList"`, "no protobuf here"},
 		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", 200, `"WidgetList"`, "no tables here"},
-		{object, "", 406, "but the requested object is a list", "a list is no object"},
+		{object, "", 406, "PartialObjectMetadata of a list", "a list is no object"},
 		{"text/html", "", 406, "application/json", ""},
 		{object, "?watch=1", 200, `"PartialObjectMetadata"`, ""},
 		{list + "," + object, "?watch=1", 200, `"Widget"`, "the first one counts, and can't be made of an event"},

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -36,30 +37,15 @@ func (v view) bookmark(rev int64, endOfInitial bool) map[string]any {
 // fieldSet finds the values of field selectors by their dotted paths.
 type fieldSet struct{ object map[string]any }
 
-func (f fieldSet) Has(field string) bool { return f.value(field) != nil }
+func (f fieldSet) Has(field string) bool { return f.Get(field) != "" }
 
 func (f fieldSet) Get(field string) string {
-	v := f.value(field)
-	if v == nil {
+	value, _, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(field, ".")...)
+	switch value.(type) {
+	case nil, map[string]any, []any:
 		return ""
 	}
-	return fmt.Sprint(v)
-}
-
-func (f fieldSet) value(field string) any {
-	var v any = f.object
-	for name := range strings.SplitSeq(field, ".") {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[name]
-	}
-	switch v.(type) {
-	case map[string]any, []any:
-		return nil
-	}
-	return v
+	return fmt.Sprint(value)
 }
 
 func formatVersion(rev int64) string { return strconv.FormatInt(rev, 10) }

@@ -9,7 +9,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Recording is what a sequence told, and when.
+// Recording is what a sequence delivered, and when.
 type Recording struct {
 	Events []stream.Event
 	Times  []time.Time // of each of Events

@@ -2,7 +2,6 @@ package streamtest
 
 import (
 	"fmt"
-	"net/http"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,39 +24,37 @@ func Reviews() []gvr.Resource {
 const reviewGroup = "authorization.k8s.io"
 
 // review answers a question. s.mu is held.
-func (s *Server) review(o *unstructured.Unstructured) (int, any, error) {
-	switch o.GetKind() {
-	case "SelfSubjectAccessReview":
-		of := func(field string) string {
-			value, _, _ := unstructured.NestedString(o.Object, "spec", "resourceAttributes", field)
-			return value
-		}
-		q := &query{Request: Request{Verb: of("verb"), Namespace: of("namespace")}, group: of("group"), version: of("version"), plural: of("resource")}
-		q.resource, _ = s.find(q.group, q.version, q.plural)
-		o.Object["status"] = map[string]any{"allowed": !s.forbidden(q)}
-	case "SelfSubjectRulesReview":
-		namespace, _, _ := unstructured.NestedString(o.Object, "spec", "namespace")
-		if namespace == "" {
-			return 0, nil, fmt.Errorf("no namespace on request")
-		}
-		o.Object["status"] = map[string]any{"resourceRules": s.rulesIn(namespace), "nonResourceRules": []any{}, "incomplete": false}
+func (s *Server) review(o *unstructured.Unstructured) error {
+	spec := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, append([]string{"spec"}, fields...)...)
+		return value
 	}
-	return http.StatusCreated, o.Object, nil
-}
-
-func (s *Server) rulesIn(namespace string) []any {
+	allowed := func(verb, namespace, group, version, plural string) bool {
+		q := &query{Request: Request{Verb: verb, Namespace: namespace}, group: group, version: version, plural: plural}
+		return !s.forbidden(q)
+	}
+	if o.GetKind() == "SelfSubjectAccessReview" {
+		of := func(field string) string { return spec("resourceAttributes", field) }
+		is := allowed(of("verb"), of("namespace"), of("group"), of("version"), of("resource"))
+		o.Object["status"] = map[string]any{"allowed": is}
+		return nil
+	}
+	namespace := spec("namespace")
+	if namespace == "" {
+		return fmt.Errorf("no namespace on request")
+	}
 	rules := []any{}
 	for _, r := range s.served {
-		verbs := []any{}
+		verbs, name := []any{}, r.GroupVersionResource.Resource
 		for _, verb := range r.Verbs {
-			q := &query{Request: Request{Verb: verb, Namespace: namespace}, group: r.Group, version: r.Version, plural: r.GroupVersionResource.Resource, resource: r}
-			if !s.forbidden(q) {
+			if allowed(verb, namespace, r.Group, r.Version, name) {
 				verbs = append(verbs, verb)
 			}
 		}
 		if len(verbs) > 0 {
-			rules = append(rules, map[string]any{"verbs": verbs, "apiGroups": []any{r.Group}, "resources": []any{r.GroupVersionResource.Resource}})
+			rules = append(rules, map[string]any{"verbs": verbs, "apiGroups": []any{r.Group}, "resources": []any{name}})
 		}
 	}
-	return rules
+	o.Object["status"] = map[string]any{"resourceRules": rules, "nonResourceRules": []any{}, "incomplete": false}
+	return nil
 }

@@ -2,44 +2,32 @@ package streamtest
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// ScriptError reports a line that the server can't follow.
-type ScriptError struct {
-	Line   int    // from 1
-	Text   string // of the line
-	Reason string // what is wrong with it and what would be right
-}
-
-func (e *ScriptError) Error() string {
-	return fmt.Sprintf("line %d of the script, %q: %s", e.Line, e.Text, e.Reason)
-}
-
 // Apply adds the lines of a script to what the server has in store. It counts
 // requests, and time, from here on. If there is a line that it can't follow, it
-// does nothing, and returns a *ScriptError. The language is that of the package's
-// documentation.
+// does nothing, and returns an error that says which, and what would be right. The
+// language is that of the package's documentation.
 func (s *Server) Apply(script string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runDue()
 	var apply []func()
 	for i, line := range strings.Split(script, "\n") {
-		text, _, _ := strings.Cut(line, "#")
-		if text = strings.TrimSpace(text); text == "" {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		p := &parser{known: s.known}
-		do, err := p.line(s, text)
+		do, err := s.line(line)
 		if err != nil {
-			return &ScriptError{Line: i + 1, Text: text, Reason: err.Error()}
+			return fmt.Errorf("streamtest: line %d of the script, %q: %w", i+1, line, err)
 		}
 		apply = append(apply, do)
 	}
@@ -51,233 +39,209 @@ func (s *Server) Apply(script string) error {
 }
 
 // Do does now what a line of a script would do at a time: "compact", "rewind 3",
-// "widgets delete crd". The error is a *ScriptError.
+// "widgets delete crd".
 func (s *Server) Do(what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runDue()
-	p := &parser{known: s.known, words: strings.Fields(what)}
-	do, err := p.action(p.resource())
+	do, err := s.action(nil, strings.Fields(what))
 	if err != nil {
-		return &ScriptError{Line: 1, Text: what, Reason: err.Error()}
+		return fmt.Errorf("streamtest: can't do %q: %w", what, err)
 	}
-	do(s)
+	do()
 	s.wake()
 	return nil
 }
 
-// parser reads the words of one line.
-type parser struct {
-	known []gvr.Resource
-	words []string
+var triggers = []string{
+	"CLASS WHICH", "CLASS WHICH after DURATION", "CLASS WHICH after N frames", "CLASS WHICH after N frame",
+	"CLASS WHICH in NAMESPACE", "CLASS WHICH in NAMESPACE after DURATION", "CLASS WHICH in NAMESPACE after N frames",
+	"change N", "at DURATION",
 }
 
-func (p *parser) peek() string {
-	if len(p.words) == 0 {
-		return ""
+// line returns what a line of a script wants done.
+func (s *Server) line(text string) (func(), error) {
+	trigger, what, ok := strings.Cut(text, ":")
+	if !ok {
+		return nil, fmt.Errorf("a colon is missing: must be TRIGGER: FAULT")
 	}
-	return p.words[0]
-}
-
-func (p *parser) next() string {
-	word := p.peek()
-	if word != "" {
-		p.words = p.words[1:]
+	resources, words := s.resources(strings.Fields(trigger))
+	usage, a, err := match(triggers, words)
+	if err != nil {
+		return nil, fmt.Errorf("the trigger: %w", err)
 	}
-	return word
-}
-
-// accept takes these words, if they come next.
-func (p *parser) accept(words string) bool {
-	want := strings.Fields(words)
-	if len(p.words) < len(want) || !slices.Equal(p.words[:len(want)], want) {
-		return false
+	if usage == "at DURATION" {
+		do, err := s.action(resources, strings.Fields(what))
+		return func() { s.schedule(time.Now().Add(a.duration), true, do) }, err
 	}
-	p.words = p.words[len(want):]
-	return true
+	f, err := readFault(strings.Fields(what))
+	switch {
+	case err != nil:
+		return nil, err
+	case usage == "change N" && (f.at == answering || f.on&watches == 0):
+		return nil, fmt.Errorf("%q can't happen to a frame", f.usage)
+	case usage == "change N":
+		return func() { s.poison[int64(a.n)] = f }, nil
+	case a.class&f.on == 0:
+		return nil, fmt.Errorf("%q can't happen to these requests", f.usage)
+	}
+	r := &rule{on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to, fault: f}
+	if strings.Contains(usage, "after") {
+		r.fault.afterFrames, r.fault.after = a.n, a.duration
+		if r.on &= watches; r.on == 0 || f.at == answering {
+			return nil, fmt.Errorf("%q can't happen after something: that is for what happens inside a watch", f.usage)
+		}
+	}
+	return func() { s.rules = append(s.rules, r) }, nil
 }
 
-func (p *parser) end() error {
-	if len(p.words) > 0 {
-		return fmt.Errorf("%q is too much", strings.Join(p.words, " "))
+func (s *Server) action(resources []gvr.Resource, words []string) (func(), error) {
+	if resources == nil {
+		resources, words = s.resources(words)
+	}
+	var usages []string
+	for _, a := range actions {
+		usages = append(usages, a.usage)
+	}
+	usage, args, err := match(usages, words)
+	if err != nil {
+		return nil, err
+	}
+	a := actions[slices.Index(usages, usage)]
+	if len(resources) > 0 && a.all {
+		return nil, fmt.Errorf("%q happens to the whole server: leave the resource out", usage)
+	}
+	args.resources = resources
+	return func() { a.do(s, args) }, nil
+}
+
+func readFault(words []string) (fault, error) {
+	var usages []string
+	for _, k := range faultKinds {
+		usages = append(usages, k.usage)
+	}
+	usage, a, err := match(usages, words)
+	if err != nil {
+		return fault{}, err
+	}
+	return fault{faultKind: faultKinds[slices.Index(usages, usage)], args: a}, nil
+}
+
+// resources takes the name of resources off the words, if it comes first.
+func (s *Server) resources(words []string) (found []gvr.Resource, rest []string) {
+	if len(words) == 0 {
+		return nil, words
+	}
+	for _, r := range s.known {
+		if slices.Contains([]string{r.GroupVersionResource.Resource, r.String(), r.GroupResource().String()}, words[0]) {
+			found, rest = append(found, r), words[1:]
+		}
+	}
+	if found == nil {
+		return nil, words
+	}
+	return found, rest
+}
+
+// args are what a line has in the places of the words in capitals.
+type args struct {
+	class                  class
+	from, to               int // WHICH of the requests; 0 for to: no end
+	n, code                int
+	duration               time.Duration
+	verb, group, namespace string
+	resources              []gvr.Resource
+}
+
+// match finds the usage that fits the words, where a word in capitals stands for an
+// argument.
+func match(usages, words []string) (usage string, a args, err error) {
+	for _, usage := range usages {
+		a, fits, wrong := args{}, true, error(nil)
+		pattern := strings.Fields(usage)
+		for i, want := range pattern {
+			switch {
+			case len(words) != len(pattern):
+				fits = false
+			case !unicode.IsUpper(rune(want[0])) || want == "Gone":
+				fits = fits && words[i] == want
+			case wrong == nil:
+				wrong = a.read(want, words[i])
+				fits = fits && (want != "CODE" || wrong == nil) // else it may be any word
+			}
+		}
+		if fits && wrong == nil {
+			return usage, a, nil
+		}
+		if fits && err == nil {
+			err = fmt.Errorf("%s: %w", usage, wrong)
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("invalid words %q: must be one of %s", strings.Join(words, " "), strings.Join(usages, ", "))
+	}
+	return "", a, err
+}
+
+func (a *args) read(what, word string) error {
+	rule, err := "", error(nil)
+	switch what {
+	case "CLASS":
+		a.class, rule = classes[word], "list, page, probe, watch, initial, get, write, discovery or any"
+	case "WHICH":
+		err, rule = a.readRange(word), "N, N-M, N-* or *"
+	case "N":
+		a.n, err = strconv.Atoi(word)
+		rule = "a number from 1"
+	case "CODE":
+		a.code, err = strconv.Atoi(word)
+		rule = "a status code from 400 to 599"
+	case "DURATION", "SECONDS":
+		a.duration, err = time.ParseDuration(word)
+		rule = "a duration such as 3s or 1m30s"
+	case "VERB":
+		a.verb, rule = word, "all or one of "+strings.Join(everyVerb, ", ")
+	case "GROUP":
+		if word != "core" {
+			a.group = word
+		}
+	case "NAMESPACE":
+		a.namespace = word
+	}
+	ok := true
+	switch what {
+	case "CLASS":
+		ok = a.class != 0
+	case "N":
+		ok = a.n > 0
+	case "CODE":
+		ok = a.code >= 400 && a.code <= 599
+	case "DURATION":
+		ok = a.duration >= 0
+	case "SECONDS":
+		ok, rule = a.duration >= time.Second && a.duration%time.Second == 0, "whole seconds, such as 3s"
+	case "VERB":
+		ok = word == "all" || slices.Contains(everyVerb, word)
+	}
+	if err != nil || !ok {
+		return fmt.Errorf("invalid %s %q: must be %s", what, word, rule)
 	}
 	return nil
 }
 
-// resource takes the name of resources, if one comes next.
-func (p *parser) resource() []gvr.Resource {
-	var found []gvr.Resource
-	for _, r := range p.known {
-		if word := p.peek(); word == r.GroupVersionResource.Resource || word == r.String() || word == r.GroupResource().String() {
-			found = append(found, r)
-		}
-	}
-	if len(found) > 0 {
-		p.next()
-	}
-	return found
-}
-
-func (p *parser) duration() (time.Duration, error) {
-	word := p.next()
-	d, err := time.ParseDuration(word)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is not a duration: write one such as 3s or 1m30s", word)
-	}
-	return d, nil
-}
-
-func (p *parser) count() (int, error) {
-	word := p.next()
-	n, err := strconv.Atoi(word)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%q is not a count: write a number from 1", word)
-	}
-	return n, nil
-}
-
-var classes = map[string]class{
-	"list": classList, "page": classPage, "probe": classProbe, "watch": classWatch, "initial": classInitial,
-	"get": classGet, "write": classWrite, "discovery": classDiscovery, "any": anyOf,
-}
-
-func (p *parser) line(s *Server, text string) (func(), error) {
-	trigger, what, ok := strings.Cut(text, ":")
-	if !ok {
-		return nil, fmt.Errorf("there is no colon: write TRIGGER: FAULT")
-	}
-	p.words = strings.Fields(trigger)
-	resources := p.resource()
-	word := p.next()
-	on, isRequest := classes[word]
-	switch {
-	case word == "at":
-		return p.timed(s, resources, what)
-	case word == "change":
-		return p.poison(s, what)
-	case isRequest:
-		return p.rule(s, rule{on: on, resources: resources}, what)
-	}
-	return nil, fmt.Errorf("%q is neither a resource of this server nor a trigger: write at DURATION, change REVISION, or one of %s and which of them, as in list 1",
-		word, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
-}
-
-func (p *parser) timed(s *Server, resources []gvr.Resource, what string) (func(), error) {
-	d, err := p.duration()
-	if err == nil {
-		err = p.end()
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.words = strings.Fields(what)
-	if len(resources) == 0 {
-		resources = p.resource()
-	}
-	do, err := p.action(resources)
-	if err != nil {
-		return nil, err
-	}
-	return func() { s.schedule(time.Now().Add(d), true, func() { do(s) }) }, nil
-}
-
-func (p *parser) poison(s *Server, what string) (func(), error) {
-	rev, err := p.count()
-	if err == nil {
-		err = p.end()
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.words = strings.Fields(what)
-	f, err := p.fault()
-	if err != nil {
-		return nil, err
-	}
-	if !f.atFrames() || f.on&watches == 0 {
-		return nil, fmt.Errorf("%s can't happen to a frame: write one of %s", f.kind, namesOf(func(k faultKind) bool { return k.at != answering && k.on&watches != 0 }))
-	}
-	return func() { s.poison[int64(rev)] = f }, nil
-}
-
-func (p *parser) rule(s *Server, r rule, what string) (func(), error) {
-	var err error
-	if r.from, r.to, err = readRange(p.next()); err != nil {
-		return nil, err
-	}
-	if p.accept("in") {
-		if r.namespace = p.next(); r.namespace == "" {
-			return nil, fmt.Errorf("the namespace is missing: write in NAMESPACE")
-		}
-	}
-	frames, after, err := p.after()
-	if err == nil {
-		err = p.end()
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.words = strings.Fields(what)
-	if r.fault, err = p.fault(); err != nil {
-		return nil, err
-	}
-	r.fault.afterFrames, r.fault.after = frames, after
-	if r.on&r.fault.on == 0 {
-		return nil, fmt.Errorf("%s can't happen to these requests: write one of %s", r.fault.kind, namesOf(func(k faultKind) bool { return k.on&r.on != 0 }))
-	}
-	if frames+int(after) > 0 {
-		if r.on = r.on & watches; r.on == 0 || !r.fault.atFrames() {
-			return nil, fmt.Errorf("after is for what happens inside a watch: leave it out")
-		}
-	}
-	return func() { s.rules = append(s.rules, &r) }, nil
-}
-
-func (p *parser) after() (frames int, d time.Duration, err error) {
-	if !p.accept("after") {
-		return 0, 0, nil
-	}
-	if len(p.words) > 1 {
-		if frames, err = p.count(); err == nil && !p.accept("frames") && !p.accept("frame") {
-			err = fmt.Errorf("%q is not the unit: write after K frames, or after DURATION", p.peek())
-		}
-		return frames, 0, err
-	}
-	d, err = p.duration()
-	return 0, d, err
-}
-
-// readRange reads N, N-M, N-* and *.
-func readRange(word string) (from, to int, err error) {
+func (a *args) readRange(word string) (err error) {
 	first, last, isRange := strings.Cut(word, "-")
-	switch {
-	case word == "*":
-		return 1, 0, nil
-	case !isRange:
+	if word == "*" {
+		first, last, isRange = "1", "*", true
+	}
+	if !isRange {
 		last = first
 	}
-	from, err = strconv.Atoi(first)
-	if err == nil && last != "*" {
-		if to, err = strconv.Atoi(last); to < from {
-			err = strconv.ErrRange
-		}
+	if a.from, err = strconv.Atoi(first); err == nil && last != "*" {
+		a.to, err = strconv.Atoi(last)
 	}
-	if err != nil || from < 1 {
-		return 0, 0, fmt.Errorf("%q does not say which of these requests: write N, N-M, N-* or *", word)
+	if a.from < 1 || last != "*" && a.to < a.from {
+		err = strconv.ErrRange
 	}
-	return from, to, nil
-}
-
-func namesOf(match func(faultKind) bool) string {
-	var names []string
-	for _, k := range faultKinds {
-		if match(k) {
-			name := k.kind
-			if k.arg == argStatus {
-				name = "a status code"
-			}
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
+	return err
 }

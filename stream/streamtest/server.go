@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -20,9 +21,8 @@ import (
 //
 // Used inside a testing/synctest bubble, it must be created there too.
 type Server struct {
-	closed chan struct{}
-
 	mu       sync.Mutex // never held while a connection is written to
+	closed   bool
 	store    *store
 	served   []gvr.Resource
 	known    []gvr.Resource // ever served
@@ -31,7 +31,11 @@ type Server struct {
 	conns    map[*conn]struct{}
 	uids     int
 
-	// What Apply and Do have set.
+	scripted
+}
+
+// scripted is what Apply and Do have set.
+type scripted struct {
 	rules         []*rule
 	poison        map[int64]fault
 	pending       []timed // in the order in which they are due
@@ -48,7 +52,6 @@ type Server struct {
 // resource lacks its version, its plural or its kind.
 func NewServer(resources ...gvr.Resource) *Server {
 	s := &Server{
-		closed:  make(chan struct{}),
 		store:   newStore(),
 		changed: make(chan struct{}),
 		conns:   map[*conn]struct{}{},
@@ -78,7 +81,7 @@ func (s *Server) Serve(resources ...gvr.Resource) {
 	}
 }
 
-var everyVerb = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+var everyVerb = []string{"create", "delete", "get", "list", "update", "watch"}
 
 // Unserve stops serving resources, as when a CRD's version is no longer served:
 // their watches end, requests get 404, and their objects are kept.
@@ -88,7 +91,7 @@ func (s *Server) Unserve(resources ...gvr.Resource) {
 	s.runDue()
 	for _, r := range resources {
 		s.unserve(r)
-		s.end(endClean, watchesOf(r))
+		s.end(endClean, watchesAmong([]gvr.Resource{r}))
 	}
 }
 
@@ -129,13 +132,10 @@ func (s *Server) Client() dynamic.Interface {
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-		return
-	default:
+	s.closed, s.pending = true, nil
+	for c := range s.conns {
+		c.drop()
 	}
-	close(s.closed)
-	s.pending = nil
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -175,8 +175,8 @@ func (s *Server) Requests() []Request {
 // Request is what a client asked for.
 type Request struct {
 	At time.Time
-	// Verb is list, watch, get, create, update, patch, delete or deletecollection;
-	// discovery for /api, /apis and what is below them, and empty for other paths.
+	// Verb is list, watch, get, create, update or delete; discovery for /api, /apis and
+	// what is below them; empty for other paths; else the HTTP method in small letters.
 	Verb string
 	// Resource is as gvr.Resource.String writes it, "widgets.v1.example.com", or
 	// empty; Path is always there.
@@ -203,7 +203,7 @@ func (s *Server) wake() {
 
 // unknownResource is what a server says of a path where nothing is served.
 func unknownResource() *apierrors.StatusError {
-	err := apierrors.NewGenericServerResponse(http.StatusNotFound, "", schemaNone, "", "", 0, false)
+	err := apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	err.ErrStatus.Details = nil
 	return err
 }

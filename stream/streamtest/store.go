@@ -80,7 +80,7 @@ func (c *change) apply(objects map[string]map[string]any) {
 	}
 }
 
-// expired says whether it can no longer be told what a resource was at rev, or
+// expired says whether the server no longer says what a resource was at rev, or
 // what happened after it.
 func (st *store) expired(r schema.GroupResource, rev int64) bool {
 	return rev < st.compacted || rev < st.table(r).oldest

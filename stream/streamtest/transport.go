@@ -14,32 +14,30 @@ import (
 const maxUnread = 256 << 10
 
 // transport brings requests to a handler in this process. Nothing in it waits for
-// anything but channels, so that it is durable to testing/synctest.
+// anything but a sync.Cond, so that it is durable to testing/synctest.
 type transport struct{ handler http.Handler }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := context.Cause(r.Context()); err != nil {
-		closeBody(r)
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(r.Context())
-	e := &exchange{
-		client: r.Context(), server: ctx, cancel: cancel, header: http.Header{},
-		answered: make(chan struct{}), readable: make(chan struct{}, 1), writable: make(chan struct{}, 1),
-	}
+	e := &exchange{client: r.Context(), header: http.Header{}}
+	e.changed = sync.NewCond(&e.mu)
+	var ctx context.Context
+	ctx, e.cancel = context.WithCancel(r.Context())
+	context.AfterFunc(ctx, e.wake)
 	incoming := r.Clone(ctx)
 	incoming.RequestURI, incoming.Host, incoming.RemoteAddr = r.URL.RequestURI(), r.URL.Host, "streamtest"
 	if incoming.Body == nil {
 		incoming.Body = http.NoBody
 	}
-	go e.serve(t.handler, incoming)
-	select {
-	case <-e.answered:
-	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
+	if ctx.Err() != nil {
+		_ = incoming.Body.Close()
+		return nil, context.Cause(ctx)
 	}
+	go e.serve(t.handler, incoming)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := e.await(r.Context(), func() bool { return e.code != 0 || e.end != nil }); err != nil {
+		return nil, err
+	}
 	if e.code == 0 {
 		return nil, e.end
 	}
@@ -50,32 +48,39 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func closeBody(r *http.Request) {
-	if r.Body != nil {
-		_ = r.Body.Close()
-	}
-}
-
 // exchange is one request and its answer: the server's http.ResponseWriter and
 // the body that the client reads.
 type exchange struct {
-	client, server     context.Context
-	cancel             context.CancelFunc
-	answered           chan struct{} // closed with the header, or the end
-	readable, writable chan struct{} // hold one token where it is worth another look
+	client context.Context
+	cancel context.CancelFunc // ends the request for the handler
 
-	mu     sync.Mutex
-	header http.Header // the handler's
-	sent   http.Header
-	code   int // 0 before the header
-	data   []byte
-	end    error // after data; nil while the handler runs
-	gone   bool  // the client has closed the body
+	mu      sync.Mutex
+	changed *sync.Cond
+	header  http.Header // the handler's
+	sent    http.Header
+	code    int // 0 before the header
+	data    []byte
+	end     error // after data; nil while the handler runs
+	gone    bool  // the client has closed the body
+}
+
+// await waits until done, or until ctx ends. e.mu is held.
+func (e *exchange) await(ctx context.Context, done func() bool) error {
+	for ctx.Err() == nil && !done() {
+		e.changed.Wait()
+	}
+	return context.Cause(ctx)
+}
+
+func (e *exchange) wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed.Broadcast()
 }
 
 func (e *exchange) serve(h http.Handler, r *http.Request) {
 	defer e.cancel()
-	defer closeBody(r)
+	defer func() { _ = r.Body.Close() }()
 	defer func() {
 		// As net/http does: this panic breaks the connection off, others are bugs.
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
@@ -83,31 +88,19 @@ func (e *exchange) serve(h http.Handler, r *http.Request) {
 		} else if p != nil {
 			e.breakOff(io.ErrUnexpectedEOF)
 		}
-		e.finish(io.EOF)
+		e.breakOff(io.EOF)
 	}()
 	h.ServeHTTP(e, r)
 	e.WriteHeader(http.StatusOK)
 }
 
-// breakOff ends the connection with an error of the transport.
-func (e *exchange) breakOff(err error) { e.finish(err) }
-
-func (e *exchange) finish(err error) {
+// breakOff ends the connection with an error of the transport, unless it has ended.
+func (e *exchange) breakOff(err error) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.end == nil {
 		e.end = err
-		if e.code == 0 {
-			close(e.answered)
-		}
-	}
-	e.mu.Unlock()
-	poke(e.readable)
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		e.changed.Broadcast()
 	}
 }
 
@@ -118,7 +111,7 @@ func (e *exchange) WriteHeader(code int) {
 	defer e.mu.Unlock()
 	if e.code == 0 && e.end == nil {
 		e.code, e.sent = code, e.header.Clone()
-		close(e.answered)
+		e.changed.Broadcast()
 	}
 }
 
@@ -127,58 +120,39 @@ func (e *exchange) Flush() { e.WriteHeader(http.StatusOK) }
 // Write waits while the client leaves too much unread.
 func (e *exchange) Write(p []byte) (int, error) {
 	e.WriteHeader(http.StatusOK)
-	for {
-		e.mu.Lock()
-		switch {
-		case e.gone || e.end != nil:
-			e.mu.Unlock()
-			return 0, io.ErrClosedPipe
-		case len(e.data) < maxUnread:
-			e.data = append(e.data, p...)
-			e.mu.Unlock()
-			poke(e.readable)
-			return len(p), nil
-		}
-		e.mu.Unlock()
-		select {
-		case <-e.writable:
-		case <-e.server.Done():
-			return 0, context.Cause(e.server)
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.await(e.client, func() bool { return e.gone || e.end != nil || len(e.data) < maxUnread }); err != nil {
+		return 0, err
 	}
+	if e.gone || e.end != nil {
+		return 0, io.ErrClosedPipe
+	}
+	e.data = append(e.data, p...)
+	e.changed.Broadcast()
+	return len(p), nil
 }
 
 var errBodyClosed = errors.New("streamtest: read on closed response body")
 
 func (e *exchange) Read(p []byte) (int, error) {
-	for {
-		if err := context.Cause(e.client); err != nil {
-			return 0, err
-		}
-		e.mu.Lock()
-		switch {
-		case e.gone:
-			e.mu.Unlock()
-			return 0, errBodyClosed
-		case len(e.data) > 0:
-			n := copy(p, e.data)
-			if e.data = e.data[n:]; len(e.data) == 0 {
-				e.data = nil
-			}
-			e.mu.Unlock()
-			poke(e.writable)
-			return n, nil
-		case e.end != nil:
-			err := e.end
-			e.mu.Unlock()
-			return 0, err
-		}
-		e.mu.Unlock()
-		select {
-		case <-e.readable:
-		case <-e.client.Done():
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.await(e.client, func() bool { return e.gone || e.end != nil || len(e.data) > 0 }); err != nil {
+		return 0, err
 	}
+	switch {
+	case e.gone:
+		return 0, errBodyClosed
+	case len(e.data) == 0:
+		return 0, e.end
+	}
+	n := copy(p, e.data)
+	if e.data = e.data[n:]; len(e.data) == 0 {
+		e.data = nil
+	}
+	e.changed.Broadcast()
+	return n, nil
 }
 
 // Close is the client's: it ends the request for the handler too.
@@ -187,6 +161,5 @@ func (e *exchange) Close() error {
 	e.gone, e.data = true, nil
 	e.mu.Unlock()
 	e.cancel()
-	poke(e.readable)
 	return nil
 }

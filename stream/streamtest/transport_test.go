@@ -239,7 +239,7 @@ func TestConcurrent(t *testing.T) {
 			})
 			wg.Go(func() {
 				for range 10 {
-					_ = srv.History(widgets, streamtest.Scope{})
+					_ = srv.History(widgets, nil)
 					_ = srv.Requests()
 					_ = srv.Do("globes delete crd")
 					_ = srv.Do("create crd")
@@ -250,7 +250,7 @@ func TestConcurrent(t *testing.T) {
 		wg.Wait()
 		do(t, srv, "heal")
 		now := map[string]string{}
-		h := srv.History(widgets, streamtest.Scope{})
+		h := srv.History(widgets, nil)
 		for name, o := range h.At(len(h.Rewinds), srv.ResourceVersion()) {
 			now[name.Name] = o.GetResourceVersion()
 		}

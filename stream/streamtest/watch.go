@@ -5,8 +5,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -21,7 +19,7 @@ const (
 type watcher struct {
 	*conn
 	view   view
-	cursor int64 // what happened up to here has been told, or was not asked for
+	cursor int64 // what happened up to here has been sent, or was not asked for
 
 	frames int
 	armed  *fault           // what the script has in store, until it has happened
@@ -33,7 +31,7 @@ type watcher struct {
 func (s *Server) serveWatch(c *conn, q *query, f *fault) {
 	if f.is("ignore initial") {
 		// As a server that has never heard of it: an unknown parameter.
-		q.initial, q.SendInitialEvents, q.ResourceVersionMatch = nil, false, ""
+		q.hasInitial, q.SendInitialEvents, q.ResourceVersionMatch = false, false, ""
 	}
 	w, err := s.newWatcher(c, q)
 	if err != nil {
@@ -41,24 +39,28 @@ func (s *Server) serveWatch(c *conn, q *query, f *fault) {
 		return
 	}
 	defer w.arm(f)()
-	initial, expired := w.begin(q)
-	if expired != nil && w.refuseExpired(expired) {
+	initial, form, expired := w.begin(q)
+	if expired != nil && form == "status" {
+		c.writeError(expired)
 		return
 	}
 	c.header(http.StatusOK, "application/json")
 	c.flush()
-	if err := w.run(q, f, initial, expired); err == errEnd {
+	if err = errEnd; expired == nil || form == "" {
+		err = w.run(q, f, initial, expired)
+	}
+	if err == errEnd {
 		c.finish()
-	} else if c.closed() {
+	} else {
 		c.reset()
 	}
 }
 
 func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
-	if err := validateWatch(q); err != nil {
+	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	v, err := newView(q.resource, q.scope())
+	v, err := newView(q.resource, q.options())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -71,59 +73,23 @@ func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
 	return &watcher{conn: c, view: v}, nil
 }
 
-func validateWatch(q *query) error {
-	var errs field.ErrorList
-	match := field.NewPath("resourceVersionMatch")
-	if q.initial != nil && q.ResourceVersionMatch != string(metav1.ResourceVersionMatchNotOlderThan) {
-		errs = append(errs, field.Forbidden(match, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
-	}
-	if q.ResourceVersionMatch != "" && q.initial == nil {
-		errs = append(errs, field.Forbidden(match, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
-	}
-	if len(errs) > 0 {
-		return invalidOptions(errs)
-	}
-	return validateVersion(q)
-}
-
-// begin finds the version from where the watch tells what happens, and what it
-// tells before that. The error says that the version has expired.
-func (w *watcher) begin(q *query) ([]item, error) {
+// begin finds the version from where the watch sends what happens, and what it sends
+// before that. The error says that the version has expired, in a form of the script.
+func (w *watcher) begin(q *query) (initial []item, form string, expired error) {
 	s, r := w.server, q.resource.GroupResource()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.store.back(q.lag)
 	from := parseVersion(q.ResourceVersion)
-	switch {
-	case q.SendInitialEvents, q.initial == nil && from <= 0:
-		w.cursor = now
-		return s.store.snapshot(r, now), nil
-	case from <= 0:
-		w.cursor = now
-		return nil, nil
+	switch w.cursor = now; {
+	case q.SendInitialEvents, !q.hasInitial && from <= 0:
+		initial = s.store.snapshot(r, now)
+	case from > 0:
+		if w.cursor = from; s.store.expired(r, from) {
+			expired = apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
+		}
 	}
-	w.cursor = from
-	if s.store.expired(r, from) {
-		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
-	}
-	return nil, nil
-}
-
-// refuseExpired says no in the form that the script has asked for, unless that is
-// the usual one, in the stream.
-func (w *watcher) refuseExpired(expired error) bool {
-	w.server.mu.Lock()
-	form := w.server.expiredForm
-	w.server.mu.Unlock()
-	switch form {
-	case "status":
-		w.writeError(expired)
-		return true
-	case "close":
-		w.header(http.StatusOK, "application/json")
-		return true
-	}
-	return false
+	return initial, s.expiredForm, expired
 }
 
 // run is the stream, until it ends.
@@ -166,7 +132,7 @@ func (w *watcher) sendInitial(q *query, f *fault, initial []item) error {
 	return nil
 }
 
-// follow tells what happens.
+// follow sends what happens.
 func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 	bookmarked := time.Now()
 	for {
@@ -199,12 +165,8 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 			err = w.strike()
 		case <-end:
 			err = errEnd
-		case <-w.cut:
-			err = errEnd
 		case <-w.r.Context().Done():
-			err = errGone
-		case <-w.server.closed:
-			err = errGone
+			err = w.over()
 		}
 		due.Stop()
 		if bookmark {
@@ -217,7 +179,7 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 }
 
 // look is what has happened after the cursor. A store that has gone back behind it
-// has nothing to tell until it has passed it again.
+// has nothing to send until it has passed it again.
 func (w *watcher) look() (changes []*change, changed <-chan struct{}, every time.Duration) {
 	s := w.server
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -11,13 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
-
-var schemaNone schema.GroupResource
 
 // Create stores a new object, and returns it with its uid and its version. Its
 // errors are those of k8s.io/apimachinery/pkg/api/errors: NotFound where the
@@ -34,7 +32,7 @@ func (s *Server) Update(r gvr.Resource, object *unstructured.Unstructured) (*uns
 	})
 }
 
-// Delete removes an object, and returns it as a watch tells its end. One with
+// Delete removes an object, and returns it as a watch sends its end. One with
 // finalizers is only marked with a deletionTimestamp, and goes when an update
 // takes the last finalizer away.
 func (s *Server) Delete(r gvr.Resource, namespace, name string) (*unstructured.Unstructured, error) {
@@ -81,18 +79,11 @@ func setField(object map[string]any, field string) error {
 			return unstructured.SetNestedField(object, text, "metadata", short, key)
 		}
 	}
-	value, err := readJSON([]byte(text))
-	if err != nil {
+	var value any
+	if err := utiljson.Unmarshal([]byte(text), &value); err != nil { // which reads whole numbers as int64
 		value = text
 	}
 	return unstructured.SetNestedField(object, value, strings.Split(path, ".")...)
-}
-
-// readJSON reads whole numbers as int64, as all of Kubernetes does.
-func readJSON(data []byte) (any, error) {
-	var value any
-	err := utiljson.Unmarshal(data, &value)
-	return value, err
 }
 
 func (s *Server) locked(f func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
@@ -109,9 +100,8 @@ func ownCopy(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest("the object can't be written as JSON: " + err.Error())
 	}
-	value, err := readJSON(b)
-	object, ok := value.(map[string]any)
-	if err != nil || !ok {
+	var object map[string]any
+	if err := utiljson.Unmarshal(b, &object); err != nil || object == nil {
 		return nil, apierrors.NewBadRequest("the object is not a JSON object")
 	}
 	return &unstructured.Unstructured{Object: object}, nil
@@ -155,16 +145,17 @@ func (s *Server) update(r gvr.Resource, namespace, name string, object *unstruct
 		return nil, apierrors.NewNotFound(r.GroupResource(), name)
 	}
 	was := unstructured.Unstructured{Object: old}
-	if o.GetName() != name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), name))
-	}
-	if rv := o.GetResourceVersion(); rv != "" && rv != was.GetResourceVersion() {
-		return nil, apierrors.NewConflict(r.GroupResource(), name,
-			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
-	}
-	if uid := o.GetUID(); uid != "" && uid != was.GetUID() {
-		why := fmt.Sprintf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, was.GetUID())
-		return nil, apierrors.NewConflict(r.GroupResource(), name, errors.New(why))
+	rv, uid := o.GetResourceVersion(), o.GetUID()
+	switch {
+	case o.GetName() != name:
+		why := fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), name)
+		return nil, apierrors.NewBadRequest(why)
+	case rv != "" && rv != was.GetResourceVersion():
+		why := errors.New("the object has been modified; please apply your changes to the latest version and try again")
+		return nil, apierrors.NewConflict(r.GroupResource(), name, why)
+	case uid != "" && uid != was.GetUID():
+		why := fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", uid, was.GetUID())
+		return nil, apierrors.NewConflict(r.GroupResource(), name, why)
 	}
 	metadata, before := o.Object["metadata"].(map[string]any), old["metadata"].(map[string]any)
 	for _, field := range []string{"uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp"} {
@@ -181,7 +172,7 @@ func (s *Server) update(r gvr.Resource, namespace, name string, object *unstruct
 	if _, dying := metadata["deletionTimestamp"]; dying && len(o.GetFinalizers()) == 0 {
 		return s.remove(r, key), nil
 	}
-	if !sameBut(old, o.Object, "metadata", "status") {
+	if !sameSpec(old, o.Object) {
 		metadata["generation"] = was.GetGeneration() + 1
 	}
 	return s.save(r, key, o.Object), nil
@@ -211,17 +202,19 @@ func (s *Server) checkWrite(r gvr.Resource, namespace string, o *unstructured.Un
 	if _, ok := s.find(r.Group, r.Version, r.Resource); !ok {
 		return unknownResource()
 	}
-	switch {
+	why := ""
+	switch ns := o.GetNamespace(); {
 	case o.GetName() == "":
-		return apierrors.NewBadRequest("name or generateName is required")
-	case r.Namespaced && namespace == "":
-		return apierrors.NewBadRequest("an object of this resource must have a namespace")
-	case !r.Namespaced && namespace != "":
-		return apierrors.NewBadRequest("an object of this resource must not have a namespace")
-	case o.GetNamespace() != "" && o.GetNamespace() != namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		why = "name or generateName is required"
+	case r.Namespaced != (namespace != ""):
+		why = fmt.Sprintf("the namespace is %q, and %s has objects in namespaces: %t", namespace, r, r.Namespaced)
+	case ns != "" && ns != namespace:
+		why = "the namespace of the provided object does not match the namespace sent on the request"
 	case o.GetKind() != "" && o.GetKind() != r.Kind:
-		return apierrors.NewBadRequest(fmt.Sprintf("the object is a %s, and %s holds %s", o.GetKind(), r, r.Kind))
+		why = fmt.Sprintf("the object is a %s, and %s holds %s", o.GetKind(), r, r.Kind)
+	}
+	if why != "" {
+		return apierrors.NewBadRequest(why)
 	}
 	if namespace != "" {
 		o.SetNamespace(namespace)
@@ -256,16 +249,12 @@ func strip(o map[string]any) {
 	delete(o, "kind")
 }
 
-func sameBut(a, b map[string]any, names ...string) bool {
-	without := func(o map[string]any) map[string]any {
-		rest := make(map[string]any, len(o))
-		for name, value := range o {
-			rest[name] = value
-		}
-		for _, name := range names {
-			delete(rest, name)
-		}
-		return rest
+// sameSpec compares all but the metadata and the status.
+func sameSpec(a, b map[string]any) bool {
+	a, b = maps.Clone(a), maps.Clone(b)
+	for _, o := range []map[string]any{a, b} {
+		delete(o, "metadata")
+		delete(o, "status")
 	}
-	return reflect.DeepEqual(without(a), without(b))
+	return reflect.DeepEqual(a, b)
 }

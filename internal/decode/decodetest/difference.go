@@ -2,82 +2,52 @@ package decodetest
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Difference says where two decoded values are not the same, or nothing if they
 // are: with the same types, nil apart from empty, and 0 from -0.
-func Difference(want, got any) string { return difference("", want, got) }
+func Difference(want, got any) string {
+	if same(want, got) {
+		return ""
+	}
+	return fmt.Sprintf("want %.300v, got %.300v (-want +got) %.3000s", want, got, cmp.Diff(want, got))
+}
 
-func difference(path string, want, got any) string {
+func same(want, got any) bool {
 	switch want := want.(type) {
 	case map[string]any:
 		got, ok := got.(map[string]any)
-		if !ok {
-			break
-		}
-		return differenceOfMaps(path, want, got)
+		return ok && (want == nil) == (got == nil) && maps.EqualFunc(want, got, same)
 	case []any:
 		got, ok := got.([]any)
-		if !ok {
-			break
-		}
-		if len(want) != len(got) || (want == nil) != (got == nil) {
-			return fmt.Sprintf("%s: want %d items (nil: %v), got %d (nil: %v)", path, len(want), want == nil, len(got), got == nil)
-		}
-		for i := range want {
-			if d := difference(fmt.Sprintf("%s[%d]", path, i), want[i], got[i]); d != "" {
-				return d
-			}
-		}
-		return ""
+		return ok && (want == nil) == (got == nil) && slices.EqualFunc(want, got, same)
 	case float64:
-		if got, ok := got.(float64); ok && math.Float64bits(want) == math.Float64bits(got) {
-			return ""
-		}
+		got, ok := got.(float64)
+		return ok && math.Float64bits(want) == math.Float64bits(got)
 	case string, int64, bool, nil:
-		if want == got {
-			return ""
-		}
+		return want == got
 	}
-	return fmt.Sprintf("%s: want %T(%.200v), got %T(%.200v)", path, want, want, got, got)
-}
-
-func differenceOfMaps(path string, want, got map[string]any) string {
-	if (want == nil) != (got == nil) {
-		return fmt.Sprintf("%s: want nil: %v, got nil: %v", path, want == nil, got == nil)
-	}
-	for k, v := range got {
-		if _, ok := want[k]; !ok {
-			return fmt.Sprintf("%s.%.200q: want nothing, got %T(%.200v)", path, k, v, v)
-		}
-	}
-	for k, v := range want {
-		other, ok := got[k]
-		if !ok {
-			return fmt.Sprintf("%s.%.200q: want %T(%.200v), got nothing", path, k, v, v)
-		}
-		if d := difference(fmt.Sprintf("%s.%.200q", path, k), v, other); d != "" {
-			return d
-		}
-	}
-	return ""
+	return false
 }
 
 // DifferenceOfLists is Difference for lists.
 func DifferenceOfLists(want, got *unstructured.UnstructuredList) string {
-	if d := difference("list", want.Object, got.Object); d != "" {
+	if d := Difference(want.Object, got.Object); d != "" {
 		return d
 	}
 	if len(want.Items) != len(got.Items) || (want.Items == nil) != (got.Items == nil) {
-		return fmt.Sprintf("want %d items (nil: %v), got %d (nil: %v)", len(want.Items), want.Items == nil, len(got.Items), got.Items == nil)
+		return fmt.Sprintf("want %d items (nil: %v), got %d (nil: %v)", len(want.Items), want.Items == nil,
+			len(got.Items), got.Items == nil)
 	}
 	for i := range want.Items {
-		if d := difference(fmt.Sprintf("items[%d]", i), want.Items[i].Object, got.Items[i].Object); d != "" {
-			return d
+		if d := Difference(want.Items[i].Object, got.Items[i].Object); d != "" {
+			return fmt.Sprintf("item %d: %s", i, d)
 		}
 	}
 	return ""

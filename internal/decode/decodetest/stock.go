@@ -40,15 +40,11 @@ func List(data []byte) (*unstructured.UnstructuredList, error) {
 	return l, nil
 }
 
-// Events reads what the dynamic client reads from a watch.
-func Events(body io.ReadCloser) watch.Decoder {
-	s := stock()
-	return restwatch.NewDecoder(streaming.NewDecoder(s.StreamSerializer.Framer.NewFrameReader(body), s.StreamSerializer.Serializer), s.Serializer)
-}
-
 // Event is the first event of a watch that has sent data.
 func Event(data []byte) (watch.EventType, runtime.Object, error) {
-	return Events(io.NopCloser(bytes.NewReader(data))).Decode()
+	s := stock()
+	frames := s.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(data)))
+	return restwatch.NewDecoder(streaming.NewDecoder(frames, s.StreamSerializer.Serializer), s.Serializer).Decode()
 }
 
 // errMore is how a reader says that it would block.

@@ -1,0 +1,225 @@
+package stream_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// mover is a range whose namespaces change.
+type mover struct {
+	*testing.T
+	srv        *streamtest.Server
+	stream     *stream.Stream
+	namespaces *stream.Namespaces
+	refused    []string
+	cancel     context.CancelFunc
+	events     chan stream.Event
+	err        error
+}
+
+func newMover(t *testing.T, o *stream.Options) *mover {
+	m := &mover{T: t, srv: streamtest.NewServer(widgets()), events: make(chan stream.Event, 100)}
+	var err error
+	if m.stream, err = stream.New(m.srv.Client(), widgets(), o); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// begin ranges in some namespaces, or across the cluster.
+func (m *mover) begin(from *checkpoint.Position, names ...string) {
+	m.namespaces = stream.NewNamespaces(names, func(namespace string, err error) {
+		if !apierrors.IsForbidden(err) {
+			m.Errorf("%s is refused: %v", namespace, err)
+		}
+		m.refused = append(m.refused, namespace)
+	})
+	r := stream.Range{Namespaces: m.namespaces}
+	if from != nil {
+		r.Start = func() stream.Start { return stream.From(*from) }
+	}
+	ctx, cancel := context.WithCancel(m.Context())
+	m.cancel = cancel
+	m.events, m.err = make(chan stream.Event, 100), nil
+	go func() {
+		defer close(m.events)
+		for ev, err := range m.stream.EventsWith(ctx, r) {
+			if err != nil {
+				m.err = err
+				return
+			}
+			m.events <- ev
+			ev.Ack()
+		}
+	}()
+}
+
+func (m *mover) end() *checkpoint.Position {
+	m.cancel()
+	for range m.events {
+	}
+	p := m.stream.Position()
+	return &p
+}
+
+// expect compares what has come within a few seconds.
+func (m *mover) expect(why string, want ...string) {
+	m.Helper()
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+	var got []string
+	for len(m.events) > 0 {
+		got = append(got, streamtest.Text(<-m.events))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		m.Errorf("%s (-want +got):\n%s", why, diff)
+	}
+}
+
+func (m *mover) watchesIn(namespace string) (n int) {
+	for _, q := range m.srv.Requests() {
+		if q.Verb == "watch" && q.Namespace == namespace {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *mover) do(what string) {
+	m.Helper()
+	if err := m.srv.Do(what); err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *mover) put(namespace, name, field string) {
+	m.srv.Put(widgets(), namespace, name, field)
+}
+
+// TestNamespacesChange: a namespace that comes or goes touches its own watch only.
+func TestNamespacesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t, nil)
+		m.put("one", "a", "spec.n=1") // @2
+		m.put("two", "b", "spec.n=1")
+		m.begin(nil, "one")
+		m.expect("one of two", "ADDED one/a@2", "SYNCED @3 in one")
+		m.namespaces.Set([]string{"one", "two"})
+		m.expect("the other one comes", "ADDED two/b@3", "SYNCED")
+		m.put("one", "a", "spec.n=2")
+		m.put("two", "b", "spec.n=2")
+		m.expect("both are watched", "MODIFIED one/a@4", "MODIFIED two/b@5")
+		m.namespaces.Set([]string{"one"})
+		m.expect("what is not watched is not gone")
+		m.put("two", "b", "spec.n=3")
+		m.expect("nor reported")
+		m.namespaces.Set([]string{"one", "two"})
+		m.expect("it goes on where it was", "MODIFIED two/b@6", "SYNCED")
+		m.namespaces.Set([]string{"one"})
+		m.expect("gone again")
+		m.srv.Delete(widgets(), "two", "b")
+		m.put("two", "c", "spec.n=1")
+		m.do("compact")
+		m.namespaces.Set([]string{"one", "two"})
+		m.expect("past the history", "GAP expired 6..8 in two", "ADDED two/c@8 inferred", "DELETED two/b@6 inferred", "SYNCED", "SYNCED")
+		if n := m.watchesIn("one"); n != 1 {
+			t.Errorf("namespace one was watched %d times, want once", n)
+		}
+		m.end()
+	})
+}
+
+// TestNamespaceRefused: what may not be watched does not end the others.
+func TestNamespaceRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t, nil)
+		m.put("one", "a", "spec.n=1")
+		m.put("two", "b", "spec.n=1")
+		m.do("forbid all in two")
+		m.begin(nil, "one", "two")
+		m.expect("SYNCED does not wait for it", "ADDED one/a@2", "SYNCED")
+		if diff := cmp.Diff([]string{"two"}, m.refused); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		m.do("allow all in two")
+		m.namespaces.Set([]string{"one", "two"})
+		m.expect("it is tried again", "ADDED two/b@3", "SYNCED")
+		if m.end(); m.err == nil {
+			t.Error("it ended without the cause of its ctx")
+		}
+	})
+}
+
+// TestScopeChanges: between the cluster and namespaces the next range begins from what
+// is known.
+func TestScopeChanges(t *testing.T) {
+	for _, tracked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o, store := &stream.Options{}, checkpoint.NewMemory()
+			m := newMover(t, o)
+			var tracker *checkpoint.Tracker
+			if tracked {
+				tracker = newTracker(t, store, checkpoint.Options{})
+				o.Checkpoint = tracker
+				var err error
+				if m.stream, err = stream.New(m.srv.Client(), widgets(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			from := func(p *checkpoint.Position) *checkpoint.Position {
+				if tracked {
+					return nil
+				}
+				return p
+			}
+			for _, n := range []string{"one", "two", "three"} {
+				m.put(n, "a", "spec.n=1") // @2, @3, @4
+			}
+			m.begin(nil)
+			m.expect("the cluster", "ADDED one/a@2", "ADDED two/a@3", "ADDED three/a@4", "SYNCED @4")
+			p := m.end()
+			m.put("one", "a", "spec.n=2") // @5
+			m.srv.Delete(widgets(), "two", "a")
+			m.begin(from(p), "one", "two")
+			m.expect("two namespaces", "GAP scope 4..6 in one", "MODIFIED one/a@5 inferred",
+				"GAP scope 4..6 in two", "DELETED two/a@3 inferred", "SYNCED")
+			m.srv.Delete(widgets(), "three", "a")
+			m.put("two", "b", "spec.n=1") // @8
+			m.expect("the third one is not seen", "ADDED two/b@8")
+			p = m.end()
+			if tracked {
+				if err := tracker.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c, err := store.Load(t.Context(), "widgets.example.com")
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Objects = c.Position.Objects
+			}
+			if !slices.ContainsFunc(p.Objects, func(o checkpoint.Object) bool { return o.Namespace == "three" }) {
+				t.Errorf("tracked %v: what can't be seen is forgotten: %+v", tracked, p.Objects)
+			}
+			m.begin(from(p))
+			m.expect("the cluster again: what was not seen is compared", "GAP scope 8..8", "DELETED three/a@4 inferred", "SYNCED @8")
+			m.end()
+			if tracked {
+				if err := tracker.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
