@@ -174,6 +174,7 @@ func (f *fanIn) startOf(l, last *lane) Start {
 		if rv != "" {
 			p.ResourceVersions[l.namespace] = rv
 		}
+		p.Rewound = last.report.isRewound()
 		if l.index != nil {
 			p.Partial = partial
 			l.index, l.snapped, l.report.index = last.index, last.snapped, last.index

@@ -215,6 +215,13 @@ func (r *report) point() (rv string, partial bool) {
 	return r.status.ResourceVersion, r.partial
 }
 
+// isRewound says whether the server has gone back in time, and no SYNCED was delivered since.
+func (r *report) isRewound() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rewound
+}
+
 func (r *report) get() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
