@@ -177,8 +177,8 @@ func (x *index) put(o object, selected bool, from evidence) iter.Seq[change] {
 		if ok && from != listed && !was.pending() && notAfter(now.version, was.version) {
 			return // delivered before, or acked ahead of what the watch goes on from
 		}
-		if from == replayed && !ok {
-			return // whether its end has been delivered can't be known
+		if from == replayed && (!ok || was.pending()) {
+			return // whether its end has been delivered can't be known; a pending one came later
 		}
 		if (!ok || was.pending() || from == listed) && !x.replace(now, from, yield) {
 			return

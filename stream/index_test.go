@@ -121,6 +121,7 @@ func TestIndex(t *testing.T) {
 		{"pending, changed", []op{pending("a", "1")}, put(obj("a", "1", "5")), "ADDED", "nobody acked it"},
 		{"pending, gone from the list", []op{pending("a", "1")}, list(), "DELETED a/1@", "it may have been delivered"},
 		{"pending, an earlier end", []op{pending("a", "1")}, remove(obj("a", "1", "4")), "", "the watch has not come to what was delivered"},
+		{"pending, an earlier life replayed", []op{pending("a", "1")}, putOld(obj("a", "1", "4")), "", "it was delivered after that"},
 		{"pending, back, and its end", []op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "now it has"},
 		{"pending, not wanted any more", []op{pending("a", "1")}, func(x *index) []change {
 			return slices.Collect(x.put(obj("a", "1", "6"), false, listed))
