@@ -303,12 +303,12 @@ func (m *Mark) MayBeKnown() bool { return m != nil && m.maybe }
 // Coalesce says that the event of m is delivered as it is with a newer event of the
 // same object and the same sequence, which is not delivered: m keeps its place, and
 // says what the newer mark said of the object. Neither has been acked.
-func (m *Mark) Coalesce(newer *Mark) {
-	if newer == nil || m == newer {
-		return
+func (m *Mark) Coalesce(newer *Mark) (done bool) {
+	if m == nil || newer == nil || m == newer {
+		return true
 	}
 	m.update(func(p *Progress) bool {
-		if newer.progress != p || newer.acked {
+		if done = newer.progress == p && !newer.acked; !done {
 			return false
 		}
 		for i, own := range m.changes {
@@ -318,16 +318,17 @@ func (m *Mark) Coalesce(newer *Mark) {
 		}
 		return p.leave(newer)
 	})
+	return done
 }
 
 // Cancel says that the event of m, an ADDED, and a newer one, the DELETED of the same
 // object, are not delivered. Neither has been acked.
-func (m *Mark) Cancel(newer *Mark) {
-	if newer == nil || m == newer {
-		return
+func (m *Mark) Cancel(newer *Mark) (done bool) {
+	if m == nil || newer == nil || m == newer {
+		return true
 	}
 	m.update(func(p *Progress) bool {
-		if newer.progress != p || newer.acked {
+		if done = newer.progress == p && !newer.acked; !done {
 			return false
 		}
 		for _, c := range slices.Clone(newer.changes) {
@@ -339,6 +340,7 @@ func (m *Mark) Cancel(newer *Mark) {
 		left := p.leave(newer)
 		return p.leave(m) || left
 	})
+	return done
 }
 
 // Skip says that the event is not delivered, and that nothing is lost by that.

@@ -49,7 +49,11 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		from := saved.Position
 		s.position = &from
 		s.from = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
-		s.versions = maps.Clone(from.ResourceVersions)
+		s.versions = map[string]string{}
+		for _, o := range from.Objects { // the flags hold for namespaces without a version too
+			s.versions[o.Namespace] = ""
+		}
+		maps.Copy(s.versions, from.ResourceVersions)
 	}
 	return s
 }

@@ -117,21 +117,22 @@ func (s *segment) part() { s.objects, s.most = map[objectID]*node{}, 0 }
 //   - Everything else becomes what it began with, as it is now, or DELETED.
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
-	if was == nil || was.event.Type == stream.Deleted {
+	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted && !was.event.Mark.MayBeKnown()
+	switch {
+	case was == nil, was.event.Type == stream.Deleted,
+		cancels && !was.event.Mark.Cancel(n.event.Mark), // a mark of an earlier range of the source takes nothing over
+		!cancels && !was.event.Mark.Coalesce(n.event.Mark):
 		s.objects[n.id] = n
 		s.most = max(s.most, len(s.objects))
 		q.append(n)
 		return
-	}
-	if was.event.Type == stream.Added && n.event.Type == stream.Deleted && !was.event.Mark.MayBeKnown() {
-		was.event.Mark.Cancel(n.event.Mark)
+	case cancels:
 		q.remove(was)
 		delete(s.objects, n.id)
 		*q.vanished += uint64(was.event.Coalesced) + 2
 		return
 	}
 	mark, kind, count := was.event.Mark, was.event.Type, was.event.Coalesced+1
-	mark.Coalesce(n.event.Mark)
 	q.waiting.bytes += n.size - was.size
 	was.item = n.item
 	was.event.Mark, was.event.Coalesced = mark, count

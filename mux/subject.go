@@ -161,7 +161,7 @@ func (s *subject) leg(
 			s.synced, resumes = false, false
 		case stream.Synced:
 			s.failures = 0
-			if resumes { // nothing new: it is only that the watch is another one
+			if resumes && slices.Equal(s.followed().Namespaces, namespaces) { // nothing new: only the watch is another one
 				resumes = false
 				ev.Ack()
 				s.watching(l)
@@ -180,7 +180,11 @@ func (s *subject) leg(
 	p := l.stream.Position()
 	if l.options.Checkpoint != nil {
 		p.Objects = nil // the checkpoint has them
-		s.synced = l.awaitAcks(ctx) && s.synced
+		acked := l.awaitAcks(ctx)
+		s.synced = acked && s.synced
+		if !acked { // the next one goes on from the checkpoint, or begins: nothing that was not acked is passed
+			p.ResourceVersions = nil
+		}
 	}
 	if len(p.ResourceVersions)+len(p.Objects) > 0 { // else it still is to begin
 		s.position = &p

@@ -144,7 +144,7 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			return context.Cause(ctx)
 		}
 	}
-	from := f.startOf(l, m.lane)
+	first := l.begin(f.startOf(l, m.lane)) // before a Position can be asked for
 	all := ctx
 	ctx, m.cancel = context.WithCancelCause(ctx)
 	m.lane, m.state, m.synced, m.err = l, watched, false, nil
@@ -160,7 +160,7 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			case <-all.Done():
 			}
 		}()
-		m.err = l.loop(ctx, from)
+		m.err = l.loop(ctx, first)
 		m.panics = nil
 	})
 }
@@ -174,7 +174,7 @@ func (f *fanIn) startOf(l, last *lane) Start {
 		if rv != "" {
 			p.ResourceVersions[l.namespace] = rv
 		}
-		p.Rewound = last.report.isRewound()
+		p.Rewound, p.Unclean = last.report.isRewound(), f.from.position.Unclean
 		if l.index != nil {
 			p.Partial = partial
 			l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
@@ -355,10 +355,13 @@ func (n *Namespaces) changes() <-chan struct{} {
 type unseen struct {
 	versions map[string]string
 	objects  map[string][]checkpoint.Object
+	// The flags are those of the position that the range began at.
+	partial, rewound, unclean bool
 }
 
 func newUnseen(p checkpoint.Position) unseen {
-	u := unseen{maps.Clone(p.ResourceVersions), map[string][]checkpoint.Object{}}
+	u := unseen{versions: maps.Clone(p.ResourceVersions), objects: map[string][]checkpoint.Object{},
+		partial: p.Partial, rewound: p.Rewound, unclean: p.Unclean}
 	for _, o := range p.Objects {
 		u.objects[o.Namespace] = append(u.objects[o.Namespace], o)
 	}

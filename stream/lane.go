@@ -96,22 +96,24 @@ func (l *lane) enter(from Start) beginning {
 		atLeast(o.ResourceVersion)
 	}
 	b.begun = b.rv == "" && (p.Partial || p.Unclean)
-	if l.namespaces != nil && l.index != nil && b.rv == "" && !from.snapshot && l.index.len() > 0 {
-		b.moved = true
+	if l.namespaces != nil && l.index != nil && b.rv == "" && !from.snapshot {
+		b.moved = l.index.len() > 0
 		for _, rv := range p.ResourceVersions {
 			atLeast(rv)
+		}
+		for i := range l.index.all() { // of a namespace that is watched again
+			atLeast(i.version)
 		}
 	}
 	return b
 }
 
 // loop runs until the sequence ends and returns why.
-func (l *lane) loop(ctx context.Context, from Start) (err error) {
+func (l *lane) loop(ctx context.Context, s state) (err error) {
 	defer func() { l.report.stopped(l.options.Trace, err) }()
 	defer func() { l.disconnect() }()
 	defer l.stopListing()
 	defer l.dropAhead()
-	s := l.begin(from)
 	l.show(ctx, nil, nil, s)
 	for {
 		if end, ok := s.(stopped); ok {

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -222,4 +224,50 @@ func TestScopeChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPositionOfResumedNamespaces: what a range goes on from is in every Position, also
+// before all its namespaces have begun.
+func TestPositionOfResumedNamespaces(t *testing.T) {
+	const objects = 20_000
+	srv := streamtest.NewServer(widgets())
+	srv.Put(widgets(), "one", "a")
+	p := checkpoint.Position{ResourceVersions: map[string]string{"one": "1", "two": "1"}, Unclean: true}
+	for i := range objects {
+		uid := types.UID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i))
+		p.Objects = append(p.Objects, checkpoint.Object{Namespace: "two", Name: fmt.Sprint("o", i), UID: uid, ResourceVersion: "1"})
+	}
+	s, err := stream.New(srv.Client(), widgets(), &stream.Options{Namespaces: []string{"one", "two"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := stream.Range{Start: func() stream.Start { return stream.From(p) }}
+	for ev, err := range s.EventsWith(t.Context(), r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q := s.Position(); len(q.Objects) < objects || q.ResourceVersions["two"] != "1" {
+			t.Errorf("at %s: %d objects, at %v", streamtest.Text(ev), len(q.Objects), q.ResourceVersions)
+		}
+		break
+	}
+}
+
+// TestFlagsOfUnseenNamespaces: that the server has gone back in time holds for a
+// namespace until that is watched again.
+func TestFlagsOfUnseenNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t, nil)
+		m.put("one", "a", "spec.n=1")
+		m.put("two", "b", "spec.n=1")
+		m.begin(nil, "one", "two")
+		m.expect("both", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
+		p := m.end()
+		p.Rewound = true
+		m.begin(p, "one")
+		time.Sleep(time.Minute)
+		if q := m.end(); !q.Rewound || q.ResourceVersions["two"] == "" {
+			t.Errorf("the position is %+v", q)
+		}
+	})
 }

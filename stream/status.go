@@ -102,7 +102,8 @@ func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}}
-	if s.unseen != nil {
+	if u := s.unseen; u != nil && len(u.versions)+len(u.objects) > 0 {
+		p.Partial, p.Rewound, p.Unclean = u.partial, u.rewound, u.unclean
 		maps.Copy(p.ResourceVersions, s.unseen.versions)
 		delete(p.ResourceVersions, "") // other namespaces have passed it
 		for _, objects := range s.unseen.objects {

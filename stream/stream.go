@@ -157,8 +157,9 @@ func (s *Stream) segment(ctx context.Context, g *segment) error {
 	}
 	if len(namespaces) == 1 && (g.namespaces == nil || namespaces[0] == "") {
 		l := g.newLane(namespaces[0], g.emit)
+		first := l.begin(g.from) // before a Position can be asked for
 		s.publish([]*lane{l})
-		return l.loop(ctx, g.from)
+		return l.loop(ctx, first)
 	}
 	s.publish(nil)
 	u := newUnseen(g.from.position)

@@ -33,6 +33,8 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	log    log
+	// unnamed: the folder could not be synced after the file was replaced.
+	unnamed bool
 }
 
 var fsync = (*os.File).Sync // tests replace it
@@ -195,6 +197,12 @@ func (s *Store) write(payload []byte) error {
 			return err
 		}
 	}
+	if s.unnamed {
+		if err := syncFolder(s.file); err != nil {
+			return err
+		}
+		s.unnamed = false
+	}
 	_, err = f.WriteAt(appendRecord(nil, payload, s.log.sum), s.log.size)
 	if err = cmp.Or(err, fsync(f)); err != nil {
 		return errors.Join(err, s.undo(f))
@@ -224,10 +232,15 @@ func (s *Store) rewrite() error {
 		payload = appendSection(payload, key, text, objects)
 	}
 	b := appendRecord([]byte(firstLine), payload, 0)
-	err := create(s.file, b)
-	if err == nil {
-		s.log, err = parse(b)
+	if err := create(s.file, b); err != nil {
+		if now, readErr := s.read(); readErr == nil && bytes.Equal(now, b) {
+			s.log, _ = parse(b) // it has its name, which may not be on the disk
+			s.unnamed = true
+		}
+		return err
 	}
+	log, err := parse(b)
+	s.log = log
 	return err
 }
 
