@@ -82,26 +82,29 @@ func TestOwnDecoderIsUsed(t *testing.T) {
 }
 
 // TestUnwantedIsNotBuilt: with Options.Select an object that is not wanted costs
-// little, also the first time.
+// little, also the first time, and whatever DecodeWorkers says.
 func TestUnwantedIsNotBuilt(t *testing.T) {
-	for _, tt := range []struct {
-		why                string
-		events, most, seen int
-	}{{"each of them new", 900, 80, 0}, {"most of them again", 9000, 8, 0}} {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := newStream(t, variants()[0].client(t, torrents{}, nil), &stream.Options{Select: func(stream.Meta) bool {
-			if tt.seen++; tt.seen == tt.events {
-				cancel()
+	for _, v := range variants() {
+		for _, tt := range []struct {
+			why          string
+			events, most int
+		}{{"each of them new", 900, 80}, {"most of them again", 9000, 8}} {
+			ctx, cancel := context.WithCancel(t.Context())
+			seen := 0
+			s := newStream(t, v.client(t, torrents{}, nil), &stream.Options{Select: func(stream.Meta) bool {
+				if seen++; seen == tt.events {
+					cancel()
+				}
+				return false
+			}})
+			n := mallocs(func() {
+				for range s.Events(ctx) {
+				}
+			})
+			cancel()
+			if each := n / tt.events; each > tt.most {
+				t.Errorf("%s (%s): %d allocations for each, want at most %d", tt.why, v.name, each, tt.most)
 			}
-			return false
-		}})
-		n := mallocs(func() {
-			for range s.Events(ctx) {
-			}
-		})
-		cancel()
-		if each := n / tt.events; each > tt.most {
-			t.Errorf("%s: %d allocations for each, want at most %d", tt.why, each, tt.most)
 		}
 	}
 }

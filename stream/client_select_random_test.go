@@ -32,7 +32,7 @@ const selectSeeds = seeds.Default(20)
 // checkpoint has in the end. The server says what no API server would: only the two
 // have to agree on it.
 //
-//	go test ./stream -run TestSelectsTheSame -select-seed 4711 -select-seeds 1 -v
+//	go test ./stream -run TestSelectsTheSame -seed 4711 -v
 func TestSelectsTheSame(t *testing.T) {
 	selectSeeds.Play(t, func(t *testing.T, seed uint64) {
 		runTwins(t, func() *twin { return newTwin(seed) }, variants()[seed%4], time.Duration(20+seed%60)*time.Second)
@@ -167,7 +167,7 @@ func newTwin(seed uint64) *twin {
 	if chance(20) {
 		w.o.Trace.FrameReceived = func(f stream.Frame) { w.note("frames", "%s %s", f.Type, f.ResourceVersion) }
 	}
-	w.RoundTripper = &world{seed: seed, past: true, rv: 100, objects: map[string]thingy{}}
+	w.RoundTripper = &world{seed: seed, rv: 100, objects: map[string]thingy{}}
 	return w
 }
 
@@ -202,7 +202,6 @@ type world struct {
 	*rand.Rand // of this request
 	seed       uint64
 	asked      uint64
-	past       bool // some events are of the past, or of versions of all kinds
 	rv         int
 	objects    map[string]thingy
 }
@@ -324,7 +323,7 @@ func (g *world) frame() string {
 	case n < 5:
 		g.rv++
 		return bookmark(g.rv, "")
-	case n < 11 && g.past && len(g.objects) > 0: // a replay, or what is out of order
+	case n < 11 && len(g.objects) > 0: // a replay, or what is out of order
 		o := g.objects[slices.Min(slices.Collect(maps.Keys(g.objects)))]
 		if o.rv = strconv.Itoa(g.rv - g.IntN(8)); n == 10 && g.IntN(10) == 0 {
 			o.rv, o.colour = oddVersions[g.IntN(len(oddVersions))], "red"

@@ -285,7 +285,7 @@ func pack(i identity, seen bool) (r record, ok bool) {
 	return r, true
 }
 
-func packUID[T types.UID | []byte](uid T) (b [16]byte, ok bool) {
+func packUID(uid types.UID) (b [16]byte, ok bool) {
 	if len(uid) == 0 {
 		return b, true
 	}
