@@ -43,7 +43,7 @@ func TestGiveUp(t *testing.T) {
 			}
 			return list("5", "more", "a@2")(r)
 		}}}, time.Minute, 63 * time.Second, nil, "no more is it if that is tried again first"},
-		{"each page fails once", failingPages(8, 25*time.Second), 0, 0, nil, "a page that comes is progress"},
+		{"each page fails once", failingPages(8, 25*time.Second), time.Minute, 63 * time.Second, nil, "a snapshot does well once it has come to its end"},
 		{"well but silent in between", []exchange{{"list", list("5", "")}, {"watch 5", refuse}, {"watch 5", watch("wait 3h")}, {"watch 5", refuse}, {"watch 5", watch("open")}},
 			0, 0, nil, "an hour of silence is no failure"},
 		{"on and off", append(onAndOff(80), exchange{"watch 85", watch("open")}), 0, 0, nil, "it works now and then"},
@@ -96,7 +96,10 @@ func failingPages(n int, d time.Duration) []exchange {
 			next = ""
 		}
 		all = append(all, exchange{request, func(r *http.Request) (*http.Response, error) {
-			time.Sleep(d)
+			select {
+			case <-time.After(d):
+			case <-r.Context().Done():
+			}
 			return refuse(r)
 		}}, exchange{request, list("5", next, fmt.Sprintf("a%d@2", i))})
 		request = "list continue=" + next

@@ -24,19 +24,16 @@ type lane struct {
 	snapped bool      // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 	reads   *listTurn // its turn to read a snapshot; nil if it has none
 
-	moves        string               // the version that the event being told moves the sequence to
-	items        []object             // of the page last read, or of initial events that are told together
-	how          snapshot             // how those are to be told
-	furthest     types.NamespacedName // the last name on the pages of the list that is being read
-	nextPage     *pageAhead           // nil if none is read ahead
-	conn         *connection          // while replaying or streaming
-	knewAt       time.Time            // when everything that had happened was last known
-	failingSince time.Time            // zero while all is well
-	failedPage   int                  // the furthest that has failed since then; noPage if something else has
-	failedAt     time.Time            // when it was last tried again
-	askedAt      time.Time            // when the request that was made last began; zero while a watch is open
-	warned       bool                 // the log has been told of a failure, and not of its end
-	report       report               // for Status and Position
+	moves    string               // the version that the event being told moves the sequence to
+	items    []object             // of the page last read, or of initial events that are told together
+	how      snapshot             // how those are to be told
+	furthest types.NamespacedName // the last name on the pages of the list that is being read
+	nextPage *pageAhead           // nil if none is read ahead
+	conn     *connection          // while replaying or streaming
+	knewAt   time.Time            // when everything that had happened was last known
+	failing  time.Duration        // time in requests that failed, and in waits, since all was well
+	warned   bool                 // the log has been told of a failure, and not of its end
+	report   report               // for Status and Position
 
 	progress *checkpoint.Progress // nil without a checkpoint
 }
@@ -123,14 +120,14 @@ func (l *lane) loop(ctx context.Context, s state) (err error) {
 			return err
 		}
 		l.reads.await()
+		began := time.Now()
 		in := l.act(ctx, s)
 		l.reads.come()
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever in says, it is due to that
 		}
-		l.note(s, in)
+		l.note(s, in, time.Since(began))
 		next, outputs := step(s, in)
-		l.noteFailure(s, in, next)
 		if !connected(next) {
 			l.disconnect()
 		}
@@ -197,47 +194,39 @@ func (l *lane) act(ctx context.Context, s state) input {
 	return nil
 }
 
-// note keeps the times at which things worked and began to fail.
-func (l *lane) note(s state, in input) {
+// note keeps when things worked, and how long they have been failing. What in came of
+// took so long.
+func (l *lane) note(s state, in input, took time.Duration) {
+	_, watching := s.(streaming)
 	switch in := in.(type) {
-	case opened:
-		l.askedAt = time.Time{}
+	case failed, elapsed:
+		l.failing += took
 	case frame:
-		if _, ok := s.(streaming); ok {
-			l.knewAt = time.Now()
-			l.isWell()
+		if watching {
+			l.knewAt, l.failing = time.Now(), 0
 		}
 	case silent:
-		if _, ok := s.(streaming); ok {
-			l.isWell()
+		if watching {
+			l.failing = 0
 		}
 	case closed:
 		if in.after >= healthy {
-			l.knewAt = time.Now()
-			l.isWell()
+			l.knewAt, l.failing = time.Now(), 0
 		}
 	}
 }
 
 func (l *lane) wait(ctx context.Context, s waiting) input {
-	now := time.Now()
-	patience := l.options.GiveUpAfter
-	if l.failsAnew() {
-		l.failingSince = now
-		if !l.askedAt.IsZero() {
-			l.failingSince = l.askedAt
-		}
-	}
-	defer func() { l.failedAt = time.Now() }()
 	bounds := backoff
 	if isRefusal(s.cause) {
 		bounds = refusedBackoff
 	}
-	d := max(l.between(bounds(s.attempt)), s.atLeast)
+	d, patience := max(l.between(bounds(s.attempt)), s.atLeast), l.options.GiveUpAfter
 	if patience > 0 {
-		d = min(d, max(patience-now.Sub(l.failingSince), 0))
+		d = min(d, max(patience-l.failing, 0))
 	}
-	l.report.waiting(l.options.Trace, s, now.Add(d))
+	began := time.Now()
+	l.report.waiting(l.options.Trace, s, began.Add(d))
 	l.warned = true
 	l.options.Logger.WarnContext(ctx, "trying again after a failure",
 		"resource", l.resource.String(), "namespace", l.namespace, "after", d, "error", s.cause)
@@ -247,7 +236,7 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	if failing := time.Since(l.failingSince); patience > 0 && failing >= patience {
+	if failing := l.failing + time.Since(began); patience > 0 && failing >= patience {
 		return gaveUp{failing}
 	}
 	return elapsed{}

@@ -91,8 +91,9 @@ type Options struct {
 	// another one is opened where it left off. Zero means 90 seconds: a
 	// kube-apiserver sends a bookmark every minute.
 	IdleTimeout time.Duration
-	// GiveUpAfter is how long requests may fail, or go unanswered, in a row before the
-	// last failure becomes final (*GaveUpError). Zero means for ever.
+	// GiveUpAfter is how long requests may fail, or go unanswered, before the last
+	// failure becomes final (*GaveUpError): the time of requests that failed and of waits
+	// adds up until a watch is well again. Zero means for ever.
 	GiveUpAfter time.Duration
 
 	// Trace is told of what happens. Nil means nobody is.

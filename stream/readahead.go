@@ -127,7 +127,6 @@ func (l *lane) tookAhead(token string) (answer, bool) {
 		return answer{}, false
 	}
 	l.nextPage = nil
-	l.askedAt = time.Now() // what has failed meanwhile fails now
 	defer ahead.cancel()
 	a := <-ahead.done
 	if a.panicked != nil {

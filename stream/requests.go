@@ -42,7 +42,7 @@ var (
 func (l *lane) list(ctx context.Context, token string, failures int) input {
 	a, ok := l.tookAhead(token)
 	if !ok {
-		a = l.askPage(ctx, l.page(token), l.patience(pageTimeout<<min(failures, maxDoublings)))
+		a = l.askPage(ctx, l.page(token), l.left(pageTimeout<<min(failures, maxDoublings)))
 	}
 	var in input = failed{a.err}
 	if a.err == nil {
@@ -59,7 +59,7 @@ func (l *lane) page(token string) metav1.ListOptions {
 
 // probe reads one object, and throws it away.
 func (l *lane) probe(ctx context.Context) input {
-	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.patience(probeTimeout))
+	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.left(probeTimeout))
 	var in input = failed{a.err}
 	if a.err == nil {
 		in = page{rv: a.list.GetResourceVersion()}
@@ -179,7 +179,7 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
 	ctx, wish := l.wishing(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
-	noAnswer := time.AfterFunc(l.patience(timeout), func() { cancel(errNoAnswer) })
+	noAnswer := time.AfterFunc(l.left(timeout), func() { cancel(errNoAnswer) })
 	w, err := l.client.Watch(ctx, o)
 	answered := noAnswer.Stop()
 	switch {
