@@ -22,8 +22,8 @@ type remembering struct {
 	pages map[pageKey]*page
 }
 
-// pageKey has what the answer depends on ("Vary: Accept"). All requests are of one
-// identity.
+// pageKey has what the answer depends on ("Vary: Accept"), of what is not the same in
+// all requests. The server has the last word: it is asked each time.
 type pageKey struct{ url, accept string }
 
 // page is a document as the server sent it. It is never changed.
@@ -84,7 +84,7 @@ func (t *remembering) remember(key pageKey, response *http.Response) {
 	// A proxy that compresses makes the ETag a weak one, which the kube-apiserver would
 	// not know again. The document is the same.
 	etag := strings.TrimPrefix(response.Header.Get("ETag"), "W/")
-	if etag == "" || !variesAsKnown(response.Header) {
+	if etag == "" {
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage+1))
@@ -106,26 +106,6 @@ func (t *remembering) remember(key pageKey, response *http.Response) {
 		t.pages = map[pageKey]*page{}
 	}
 	t.pages[key] = p
-}
-
-// variesAsKnown says whether an answer depends on nothing but what is in the key,
-// the same for all requests, or seen to by the transport.
-func variesAsKnown(h http.Header) bool {
-	for _, value := range h.Values("Cache-Control") {
-		if strings.Contains(strings.ToLower(value), "no-store") {
-			return false
-		}
-	}
-	for _, value := range h.Values("Vary") {
-		for name := range strings.SplitSeq(value, ",") {
-			switch http.CanonicalHeaderKey(strings.TrimSpace(name)) {
-			case "Accept", "Accept-Encoding", "Authorization", "Origin", "":
-			default:
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // response is the document as an answer to r.

@@ -73,24 +73,13 @@ func nameAll(resources []gvr.Resource) string {
 }
 
 // inOneLine is errors.Join for a message that stays one line.
-func inOneLine(errs []error) error {
-	switch len(errs) {
-	case 0:
-		return nil
-	case 1:
-		return errs[0]
+func inOneLine(errs []error) (all error) {
+	for _, err := range errs {
+		if all == nil {
+			all = err
+		} else {
+			all = fmt.Errorf("%w; %w", all, err)
+		}
 	}
-	return joined(errs)
+	return all
 }
-
-type joined []error
-
-func (j joined) Error() string {
-	texts := make([]string, len(j))
-	for i, err := range j {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (j joined) Unwrap() []error { return j }

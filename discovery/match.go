@@ -53,20 +53,11 @@ func (c *catalog) resolve(ref gvr.Ref) (gvr.Resource, error) {
 	case 1:
 		return candidates[0], nil
 	}
-	if core := inCoreGroup(candidates); len(core) == 1 {
+	inOther := func(r gvr.Resource) bool { return r.Group != "" }
+	if core := slices.DeleteFunc(slices.Clone(candidates), inOther); len(core) == 1 {
 		return core[0], nil
 	}
 	return gvr.Resource{}, &AmbiguousError{Ref: ref, Candidates: candidates}
-}
-
-func inCoreGroup(candidates []gvr.Resource) []gvr.Resource {
-	var core []gvr.Resource
-	for _, r := range candidates {
-		if r.Group == "" {
-			core = append(core, r)
-		}
-	}
-	return core
 }
 
 // inScope says whether ref may name something of gv. An empty gv.Version

@@ -36,24 +36,19 @@ type Resolver struct {
 	mu       sync.Mutex
 	looks    uint64 // looks at the server begun so far
 	last     *look  // the newest one that succeeded
-	newest   *look  // the newest one that ended, unless it was abandoned
+	newest   *look  // the newest one that ended, unless it was cut short
 	running  *look
 	outdated uint64        // looks up to this one began before a Kick
 	pace     pace          // when those who range over Changes look
 	news     chan struct{} // closed and replaced when they have to think again
 }
 
-// look is one reading of the server's discovery documents. Its fields are set
-// before done is closed.
+// look is one reading of the server's discovery documents.
 type look struct {
 	number  uint64 // the first is 1
 	began   time.Time
-	done    chan struct{}
 	catalog *catalog
 	err     error
-	// abandoned says that the caller who looked gave up, which tells the others
-	// nothing.
-	abandoned bool
 }
 
 // NewResolver returns a Resolver that asks c. Nothing is asked before the
@@ -91,9 +86,9 @@ func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, erro
 			return res, nil
 		}
 	}
-	c, err := r.lookAfter(ctx, now)
+	c, err := r.look(ctx, ref, now)
 	if err != nil {
-		return gvr.Resource{}, unreadable(ctx, ref, err)
+		return gvr.Resource{}, err
 	}
 	return c.resolve(ref)
 }
@@ -110,8 +105,8 @@ func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
 		c = known.catalog
 	} else {
 		var err error
-		if c, err = r.lookAfter(ctx, now); err != nil {
-			return nil, unreadable(ctx, gvr.Ref{}, err)
+		if c, err = r.look(ctx, gvr.Ref{}, now); err != nil {
+			return nil, err
 		}
 	}
 	all := func(schema.GroupVersion) bool { return true }
@@ -140,48 +135,11 @@ func (r *Resolver) known() (*look, uint64) {
 	return nil, r.looks
 }
 
-// lookAfter returns the catalog of a look that began after look number n. It
-// joins one that another caller has begun, or looks itself.
-func (r *Resolver) lookAfter(ctx context.Context, n uint64) (*catalog, error) {
-	for {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		l, mine := r.join(n)
-		if mine {
-			r.run(ctx, l)
-			return l.catalog, l.err
-		}
-		select {
-		case <-l.done:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		if l.number > n && !l.abandoned {
-			return l.catalog, l.err
-		}
-	}
-}
-
-// join returns the look that is under way, or a new one that the caller has to
-// run. It returns the newest finished one if that is recent enough.
-func (r *Resolver) join(n uint64) (l *look, mine bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.last != nil && r.last.number > n:
-		return r.last, false
-	case r.running != nil:
-		return r.running, false
-	}
-	return r.begin(), true
-}
-
 // begin returns a new look that the caller has to run. r.mu is held, and no other
 // look is under way.
 func (r *Resolver) begin() *look {
 	r.looks++
-	r.running = &look{number: r.looks, began: time.Now(), done: make(chan struct{})}
+	r.running = &look{number: r.looks, began: time.Now()}
 	return r.running
 }
 
@@ -191,39 +149,39 @@ func (r *Resolver) announce() {
 	r.news = make(chan struct{})
 }
 
+// run makes a look. If ctx ends first, or the client panics, it says nothing.
 func (r *Resolver) run(ctx context.Context, l *look) {
-	// Deferred, so that a client that panics does not leave the others waiting.
-	l.abandoned = true
-	defer func() {
+	defer func() { // also if the client panics: the others must not wait for ever
 		r.mu.Lock()
 		r.running = nil
 		if l.catalog != nil {
 			r.last = l
 		}
-		if !l.abandoned {
+		if l.catalog != nil || l.err != nil {
 			r.newest = l
 			r.pace.looked(l.began, time.Now(), l.err != nil)
 		}
 		r.announce()
 		r.mu.Unlock()
-		close(l.done)
 	}()
 	r.forget(ctx)
 	// Not the method of the same name: that of client-go's client asks twice
 	// when an API is down.
 	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {
-		// A look cut short: what it did not read is not down.
-		l.err = context.Cause(ctx)
-		return
+		return // a look cut short: what it did not read is not down
 	}
-	l.catalog, l.err, l.abandoned = c, err, false
+	l.catalog, l.err = c, err
 }
 
-// unreadable wraps the failure of a whole look.
-func unreadable(ctx context.Context, ref gvr.Ref, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("discovery was ended: %w", err)
+// look returns the catalog of a look that began after look number n.
+func (r *Resolver) look(ctx context.Context, ref gvr.Ref, n uint64) (*catalog, error) {
+	l, err := r.await(ctx, n, true, nil)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("discovery was ended: %w", err)
+	case l.err != nil:
+		return nil, &UnavailableError{Ref: ref, Err: l.err}
 	}
-	return &UnavailableError{Ref: ref, Err: err}
+	return l.catalog, nil
 }

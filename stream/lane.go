@@ -245,7 +245,7 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 func (l *lane) disconnect() {
 	if l.conn != nil {
 		l.conn.close()
-		l.options.Trace.watchClosed(l.conn.end(l.namespace))
+		trace(l.options.Trace.WatchClosed, l.conn.end(l.namespace))
 		l.conn = nil
 	}
 }

@@ -208,7 +208,7 @@ func (l *lane) receives(w watch.Interface, cancel context.CancelCauseFunc, lifet
 		accept: l.accept,
 		wrap:   func(err error) error { return l.requestError("watch", err) },
 		seen: func(kind Type, rv string) {
-			l.options.Trace.frameReceived(Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
+			trace(l.options.Trace.FrameReceived, Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
 		},
 	}
 	if direct, ok := w.(*directWatch); ok {
@@ -247,5 +247,5 @@ func (l *lane) requestDone(r Request, in input) {
 	if in, ok := in.(failed); ok {
 		r.Err = in.err
 	}
-	l.options.Trace.requestDone(r)
+	trace(l.options.Trace.RequestDone, r)
 }

@@ -177,7 +177,7 @@ func (r *report) set(t *Trace, next Status) {
 	r.status = next
 	r.mu.Unlock()
 	if next.State != old.State {
-		t.statusChanged(r.get())
+		trace(t.StatusChanged, r.get())
 	}
 }
 

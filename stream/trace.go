@@ -48,26 +48,9 @@ type WatchEnd struct {
 	Err       error // that ended it; nil if the server did so without one, or we did
 }
 
-func (t *Trace) statusChanged(s Status) {
-	if t.StatusChanged != nil {
-		t.StatusChanged(s)
-	}
-}
-
-func (t *Trace) requestDone(r Request) {
-	if t.RequestDone != nil {
-		t.RequestDone(r)
-	}
-}
-
-func (t *Trace) frameReceived(f Frame) {
-	if t.FrameReceived != nil {
-		t.FrameReceived(f)
-	}
-}
-
-func (t *Trace) watchClosed(e WatchEnd) {
-	if t.WatchClosed != nil {
-		t.WatchClosed(e)
+// trace calls a function of a Trace, if there is one.
+func trace[T any](f func(T), with T) {
+	if f != nil {
+		f(with)
 	}
 }
