@@ -28,7 +28,8 @@ import (
 // value is the default.
 type ClientOptions struct {
 	// DropManagedFields leaves metadata.managedFields out of the objects of lists and
-	// watches. They are often a third of an object, and nobody is asked to look at them.
+	// watches. They are often a third of an object, and nobody is asked to look at them:
+	// whether they are right JSON is not checked then.
 	DropManagedFields bool
 	// DecodeWorkers is how many goroutines decode the events of one watch, whose order
 	// they keep. Zero means 1: the goroutine of the Stream, or one that a plain Watch has

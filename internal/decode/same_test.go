@@ -43,6 +43,7 @@ func (c *comparison) each(f func(d *decode.Decoder, left func(map[string]any)) e
 			if d == c.whole {
 				declined = fmt.Errorf("%w: %w", errDeclined, err)
 			}
+		case errors.Is(err, errTaken) && d == c.dropping: // what is in managedFields it does not check
 		case err != nil:
 			return fmt.Errorf("dropping: %v: %w", d == c.dropping, err)
 		}
@@ -82,11 +83,13 @@ func (c *comparison) object(data []byte) error {
 	})
 }
 
+var errTaken = errors.New("client-go refuses what was taken")
+
 // taken is err, if a decoder has refused something, or an error if client-go has
 // refused what the decoder took.
 func taken(err, refused error) error {
 	if err == nil && refused != nil {
-		return fmt.Errorf("client-go refuses what was taken: %w", refused)
+		return fmt.Errorf("%w: %w", errTaken, refused)
 	}
 	return err
 }

@@ -119,10 +119,11 @@ func (d *Decoder) rawText(i int) ([]byte, int) {
 	return d.data[i+1 : end], end + 1
 }
 
-// pass is skip without a look at what is passed, but for where it ends.
+// pass returns where the value ends that begins at i. Whether that is JSON it does not
+// check.
 func (d *Decoder) pass(i int) int {
 	if i >= len(d.data) {
-		return -1
+		return d.fail(ErrShort)
 	}
 	switch d.data[i] {
 	case '"':
@@ -152,7 +153,7 @@ func (d *Decoder) pass(i int) int {
 			}
 		}
 	}
-	return -1
+	return d.fail(ErrShort)
 }
 
 func (s *Sight) Type() watch.EventType { return s.kind }
