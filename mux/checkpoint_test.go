@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -39,7 +39,7 @@ func position(t *testing.T, store checkpoint.Store) *checkpoint.Position {
 	return &c.Position
 }
 
-const latestCheckpointSeeds = seeds.Default(40)
+const latestCheckpointSeeds = seedtest.Default(40)
 
 // TestLatestCheckpoint: whatever was merged, what is kept is what was told and
 // acked. Each seed is some runs of a program that handles events slowly and is

@@ -13,13 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const consumerSeeds = seeds.Default(80) // with each Overflow
+const consumerSeeds = seedtest.Default(80) // with each Overflow
 
 // TestConsumer: a program with a database handles what it is told in any order but
 // that of each object, acks it, and is killed and started again. In the end its

@@ -18,13 +18,13 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const followSeeds = seeds.Default(24)
+const followSeeds = seedtest.Default(24)
 
 // TestFollowAtRandom follows types that come and go, are served in one version or
 // the other, and may be watched here or there, while their objects change. What is

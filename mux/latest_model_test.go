@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-const latestSeeds = seeds.Default(1500) // with an index, and without one
+const latestSeeds = seedtest.Default(1500) // with an index, and without one
 
 // TestLatestModel pushes what a Stream could deliver, of one or two namespaces, into a
 // latestQueue, and pops now and then. A receiver must know at each SYNCED, and in the

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const randomSeeds = seeds.Default(150)
+const randomSeeds = seedtest.Default(150)
 
 // TestRandom adds, removes, stops, drains and begins again at random, under random
 // faults, and holds what each source told while it was in to every promise.

@@ -20,11 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-const selectSeeds = seeds.Default(20)
+const selectSeeds = seedtest.Default(20)
 
 // TestSelectsTheSame has a Stream watch what a server makes up, on client-go's dynamic
 // client and on one of NewClient, and compares all there is to see of it: the events

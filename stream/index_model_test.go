@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 )
 
-const indexSeeds = seeds.Default(100)
+const indexSeeds = seedtest.Default(100)
 
 // modelEntry is what a table holds of an object.
 type modelEntry struct {

@@ -16,12 +16,12 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const historySeeds = seeds.Default(200)
+const historySeeds = seedtest.Default(200)
 
 // TestRandomHistories plays random histories under random faults to Streams with
 // random options, and holds what they tell to every promise.

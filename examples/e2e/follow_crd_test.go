@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -300,7 +300,7 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 // each on its own, with objects in them.
 func TestFollowPatternAtRandom(t *testing.T) {
 	t.Parallel()
-	seeds.Default(1).Play(t, followPatternAtRandom)
+	seedtest.Default(1).Play(t, followPatternAtRandom)
 }
 
 func followPatternAtRandom(t *testing.T, seed uint64) {

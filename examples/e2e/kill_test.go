@@ -24,7 +24,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -35,7 +35,7 @@ import (
 // that was committed may come again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 10 * seeds.Soak()
+	rounds := 10 * seedtest.Soak()
 	srv := startServer(t, &devserver.Options{Dir: t.TempDir(), DisableWatchCache: true})
 	c := newCluster(t, srv.Config())
 	if err := devserver.CreateCRDs(t.Context(), c.client, widgets); err != nil {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -50,7 +50,7 @@ func testServerRestarts(t *testing.T, cache bool) {
 	rec := record(t, newStream(t, c.client, r, nil))
 	rec.awaitSynced(1)
 
-	for round := range 2 * seeds.Soak() {
+	for round := range 2 * seedtest.Soak() {
 		kept, gone := fmt.Sprintf("kept-%d", round), fmt.Sprintf("gone-%d", round)
 		c.create(widgets, "default", kept)
 		c.create(widgets, "default", gone)

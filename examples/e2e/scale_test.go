@@ -23,7 +23,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -157,7 +157,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // is killed, and comes back.
 func TestManySources(t *testing.T) {
 	t.Parallel()
-	sources := min(200*seeds.Soak(), 1000)
+	sources := min(200*seedtest.Soak(), 1000)
 	for _, crds := range []int{sources / 10, 1} {
 		t.Run(fmt.Sprintf("%d CRDs in %d namespaces", crds, sources/crds), func(t *testing.T) {
 			t.Parallel()

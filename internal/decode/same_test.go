@@ -14,7 +14,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/decode"
 	"github.com/gvrwatch/gvrwatch/internal/decode/decodetest"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 )
 
 const recordings = "../../testdata/objects"
@@ -231,7 +231,7 @@ func TestCasesAreTheSame(t *testing.T) {
 	}
 }
 
-const randomSeeds = seeds.Default(20)
+const randomSeeds = seedtest.Default(20)
 
 // TestRandomIsTheSame compares JSON that was made at random, and broken at random. A
 // seed's inputs go through the same decoders.

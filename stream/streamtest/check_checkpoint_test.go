@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // ackSeeds is how many random programs with checkpoints are checked.
-const ackSeeds = seeds.Default(300)
+const ackSeeds = seedtest.Default(300)
 
 // Nothing that a Tracker ever keeps is taken for broken: of one namespace or
 // several, from any start, over several runs, coalesced or not, whatever is acked in

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // checkSeeds is how many random histories are checked.
-const checkSeeds = seeds.Default(500)
+const checkSeeds = seedtest.Default(500)
 
 // No sequence that keeps the promises is taken for one that does not: whole, stopped
 // somewhere, or coalesced.

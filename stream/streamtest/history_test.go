@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/gvrwatch/gvrwatch/internal/seeds"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -111,7 +111,7 @@ func TestHistoryOfRewinds(t *testing.T) {
 // The history is what a watch sends, whatever happens: random changes, seen through
 // random selectors.
 func TestHistoryIsWhatAWatchSends(t *testing.T) {
-	for seed := range seeds.Default(50).All(t) {
+	for seed := range seedtest.Default(50).All(t) {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			pick := func(of ...string) string { return of[random.IntN(len(of))] }

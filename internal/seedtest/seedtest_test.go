@@ -1,4 +1,4 @@
-package seeds
+package seedtest
 
 import (
 	"flag"
@@ -47,7 +47,7 @@ func set(t *testing.T, name, value string) {
 }
 
 func TestReplay(t *testing.T) {
-	want := "replay: go test github.com/gvrwatch/gvrwatch/internal/seeds -run '^TestReplay$' -seed 7"
+	want := "replay: go test github.com/gvrwatch/gvrwatch/internal/seedtest -run '^TestReplay$' -seed 7"
 	if diff := cmp.Diff(want, replay(t.Name()+"/a subtest", 7)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

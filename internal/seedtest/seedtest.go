@@ -1,4 +1,4 @@
-// Package seeds gives random tests their seeds. What such a test does follows from
+// Package seedtest gives random tests their seeds. What such a test does follows from
 // its seed, so a failure can be replayed. Two flags serve all tests of a package:
 //
 //	-soak N   multiplies the number of seeds by N
@@ -6,7 +6,7 @@
 //
 // Seeds count from 0 otherwise. With -short a tenth of them is played.
 // A test that fails logs the command that replays its seed.
-package seeds
+package seedtest
 
 import (
 	"flag"
