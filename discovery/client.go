@@ -14,10 +14,10 @@ import (
 //
 // It remembers the two documents of aggregated discovery and asks for them only if
 // they have changed (If-None-Match; a kube-apiserver answers 304 without a body,
-// KEP-3352, section "ETag"). Documents longer than 32 MiB are fetched each time; so
-// are those of servers without aggregated discovery, which have no ETags. What is
-// remembered is asked for again every time; it is of use for one identity, cfg's,
-// whatever becomes of its token. (client-go does that with its disk cache only.)
+// KEP-3352, section "ETag"). Those of servers without aggregated discovery have no ETags,
+// and are fetched each time. What is remembered is asked for again every time; it is of
+// use for one identity, cfg's, whatever becomes of its token. (client-go does that with
+// its disk cache only.)
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c := rest.CopyConfig(cfg)
 	c.QPS, c.RateLimiter = -1, nil
@@ -27,7 +27,7 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &remembering{next: next} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &remembering{next: next, pages: map[pageKey]*page{}} })
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err

@@ -8,18 +8,13 @@ import (
 	"sync"
 )
 
-const (
-	maxPage  = 32 << 20
-	maxPages = 8 // two documents, in the few forms in which they can be asked for
-)
-
 // remembering is a transport that asks for a document it remembers only if that
 // has changed, and hands it back as if it had been sent again.
 type remembering struct {
 	next http.RoundTripper
 
 	mu    sync.Mutex
-	pages map[pageKey]*page
+	pages map[pageKey]*page // two documents, in the few forms in which they can be asked for
 }
 
 // pageKey has what the answer depends on ("Vary: Accept"), of what is not the same in
@@ -56,20 +51,10 @@ func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// rememberable says whether r is for one of the two documents that have ETags. It
-// leaves alone what somebody else makes conditional, or wants in an encoding that
-// the transport does not undo.
+// rememberable says whether r is for one of the two documents that have ETags.
 func rememberable(r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	if r.Method != http.MethodGet || !strings.HasSuffix(path, "/api") && !strings.HasSuffix(path, "/apis") {
-		return false
-	}
-	for _, name := range []string{"If-None-Match", "If-Modified-Since", "Range", "Accept-Encoding"} {
-		if r.Header.Get(name) != "" {
-			return false
-		}
-	}
-	return len(r.Header.Values("Accept")) <= 1
+	return r.Method == http.MethodGet && (strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/apis"))
 }
 
 func (t *remembering) page(key pageKey) *page {
@@ -87,14 +72,9 @@ func (t *remembering) remember(key pageKey, response *http.Response) {
 	if etag == "" {
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage+1))
-	if err != nil || len(body) > maxPage {
-		// As if it had not been touched.
-		rest := io.MultiReader(bytes.NewReader(body), response.Body)
-		if err != nil {
-			rest = io.MultiReader(bytes.NewReader(body), failing{err})
-		}
-		response.Body = readCloser{rest, response.Body}
+	body, err := io.ReadAll(response.Body)
+	if err != nil { // as if it had not been touched
+		response.Body = readCloser{io.MultiReader(bytes.NewReader(body), failing{err}), response.Body}
 		return
 	}
 	_ = response.Body.Close()
@@ -102,9 +82,6 @@ func (t *remembering) remember(key pageKey, response *http.Response) {
 	p := &page{etag, response.Header.Clone(), body}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.pages == nil || len(t.pages) >= maxPages && t.pages[key] == nil {
-		t.pages = map[pageKey]*page{}
-	}
 	t.pages[key] = p
 }
 

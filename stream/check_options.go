@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -185,7 +184,7 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 		}
 	}
 	if len(terms) == 0 {
-		return o.FieldSelector, o.unsatisfiable(given)
+		return o.FieldSelector, nil
 	}
 	var all []fields.Selector
 	if !given.Empty() {
@@ -194,31 +193,7 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	for _, field := range slices.Sorted(maps.Keys(terms)) {
 		all = append(all, fields.OneTermEqualSelector(field, terms[field]))
 	}
-	selector := fields.AndSelectors(all...)
-	return selector.String(), o.unsatisfiable(selector)
-}
-
-// unsatisfiable says what of a selector no object can match.
-func (o *Options) unsatisfiable(s fields.Selector) error {
-	wanted := map[string]string{}
-	for _, r := range s.Requirements() {
-		if r.Operator == selection.NotEquals {
-			continue
-		}
-		if other, ok := wanted[r.Field]; ok && other != r.Value {
-			return &OptionsError{"FieldSelector", fmt.Sprintf("it, or another option with it, wants %s to be %q and %q: no object is both", r.Field, other, r.Value)}
-		}
-		wanted[r.Field] = r.Value
-	}
-	for _, r := range s.Requirements() {
-		if value, ok := wanted[r.Field]; ok && value == r.Value && r.Operator == selection.NotEquals {
-			return &OptionsError{"FieldSelector", fmt.Sprintf("it, or another option with it, wants %s to be %q, and not to be: no object is both", r.Field, value)}
-		}
-	}
-	if n, ok := wanted["metadata.namespace"]; ok && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, n) {
-		return &OptionsError{"FieldSelector", fmt.Sprintf("it wants objects of the namespace %q, which is none of Namespaces", n)}
-	}
-	return nil
+	return fields.AndSelectors(all...).String(), nil
 }
 
 // involvedField begins the fields of an event that name what it is about. (The
