@@ -98,7 +98,7 @@ type follow struct {
 //     less than two seconds, unless discovery lags behind for longer.
 //   - The versions of a resource are one source. If another one is chosen (see
 //     discovery.Resolver.Changes), or the one that was named is served no more, the
-//     sequence goes on in the other: nothing is told again.
+//     sequence goes on in the other, with SYNCED, and no object is reported again.
 //   - Where a resource may not be watched across the cluster, it is watched in the
 //     namespaces where it may be: of all there are, if those may be watched, or else
 //     of Selection.Candidates. That is asked every five seconds, with

@@ -116,7 +116,7 @@ func TestFollowNameOfAVersion(t *testing.T) {
 		srv.Serve(other)
 		time.Sleep(10 * time.Second)
 		srv.Put(robotsV2, "one", "a")
-		f.after(time.Second, "it goes on in the other version", "robots.example.com ADDED one/a@2")
+		f.after(time.Second, "it goes on in the other version", "robots.example.com SYNCED @1", "robots.example.com ADDED one/a@2")
 		if got := f.state("robots.example.com"); got != "Watching" {
 			t.Errorf("it is %s", got)
 		}
@@ -141,7 +141,7 @@ func TestFollowCategoryLeft(t *testing.T) {
 		srv.Put(robots, "one", "a")
 		f.after(time.Minute, "it is selected no more")
 		srv.Serve(member)
-		f.after(time.Minute, "what it missed comes when it is back, and nothing again", "robots.example.com ADDED one/a@2")
+		f.after(time.Minute, "what it missed comes when it is back, and nothing again", "robots.example.com SYNCED @1", "robots.example.com ADDED one/a@2")
 		f.stop()
 	})
 }

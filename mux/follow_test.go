@@ -225,7 +225,7 @@ func TestFollowOtherVersions(t *testing.T) {
 		srv.Unserve(robotsV2)
 		f.do("robots close watches")
 		srv.Put(robots, "one", "a", "spec.n=2")
-		f.after(5*time.Second, "another version of the same objects: nothing again, nothing lost", "robots.example.com MODIFIED one/a@3")
+		f.after(5*time.Second, "another version of the same objects: nothing again, nothing lost", "robots.example.com SYNCED @2", "robots.example.com MODIFIED one/a@3")
 		if got := f.events[len(f.events)-1].Object.GetAPIVersion(); got != "example.com/v1" {
 			t.Errorf("it is told as %s, want the other version", got)
 		}
@@ -248,9 +248,9 @@ func TestFollowAVersion(t *testing.T) {
 		srv.Unserve(robots)
 		f.do("robots close watches")
 		srv.Put(robotsV2, "one", "a", "spec.n=2")
-		f.after(5*time.Second, "the other version: nothing again, nothing lost", "robots.example.com MODIFIED one/a@3")
+		f.after(5*time.Second, "the other version: nothing again, nothing lost", "robots.example.com SYNCED @2", "robots.example.com MODIFIED one/a@3")
 		srv.Serve(robots)
-		f.after(12*time.Second, "back: nothing again")
+		f.after(12*time.Second, "back: nothing again", "robots.example.com SYNCED @3")
 		srv.Put(robots, "one", "a", "spec.n=3")
 		f.after(time.Second, "and nothing lost", "robots.example.com MODIFIED one/a@4")
 		if version := f.events[len(f.events)-1].Object.GetAPIVersion(); version != "example.com/v1" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -140,7 +139,6 @@ func (s *subject) leg(
 	if err != nil {
 		return true, err
 	}
-	resumes := s.synced && s.resumes(namespaces)
 	r.Start, r.Namespaces = s.start(), l.namespaces
 	legCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -158,16 +156,9 @@ func (s *subject) leg(
 		}
 		switch ev.Type {
 		case stream.Gap:
-			s.synced, resumes = false, false
+			s.synced = false
 		case stream.Synced:
-			s.failures = 0
-			if resumes && slices.Equal(s.followed().Namespaces, namespaces) { // nothing new: only the watch is another one
-				resumes = false
-				ev.Ack()
-				s.watching(l)
-				continue
-			}
-			s.synced = true
+			s.failures, s.synced = 0, true
 		}
 		if !l.tell(ev, yield) {
 			return false, nil
@@ -207,17 +198,6 @@ func (s *subject) start() func() stream.Start {
 		return nil
 	}
 	return stream.Snapshot // of one that has come since, everything is new
-}
-
-// resumes says whether all that is watched by the next leg is known.
-func (s *subject) resumes(namespaces []string) bool {
-	if s.position == nil {
-		return false
-	}
-	if len(namespaces) == 0 {
-		return s.position.ResourceVersions[""] != ""
-	}
-	return !slices.ContainsFunc(namespaces, func(n string) bool { return s.position.ResourceVersions[n] == "" })
 }
 
 // ended decides what the end of a leg means. It returns an error that is final.
