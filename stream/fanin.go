@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // fanIn merges the lanes of several namespaces into the ranging goroutine. Each
@@ -52,6 +49,34 @@ type turn struct {
 	events  chan Event
 	results chan error // of each event
 	over    chan struct{}
+}
+
+// enter parks a member for each namespace of the position that the range goes on from.
+func (f *fanIn) enter() {
+	p := &f.from.position
+	enter := func(namespace string) *lane {
+		m := f.members[namespace]
+		if m == nil {
+			m = &member{state: parked, lane: f.newLane(namespace, nil)}
+			m.lane.report.reached(p.ResourceVersions[namespace], p.Partial, p.Unclean)
+			m.lane.report.rewound = p.Rewound
+			f.members[namespace] = m
+		}
+		return m.lane
+	}
+	for _, o := range p.Objects {
+		enter(o.Namespace).know(o)
+	}
+	cluster := map[string]string{} // no namespace can go on at its version, but none is older
+	for n, rv := range p.ResourceVersions {
+		if n == "" {
+			cluster[n] = rv
+		} else {
+			enter(n)
+		}
+	}
+	p.Objects, p.ResourceVersions = nil, cluster
+	f.publish()
 }
 
 // loop runs all lanes until all have ended, or one with an error, and returns
@@ -168,27 +193,20 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 // startOf is where a lane begins: where the last one of its namespace was, or if
 // there was none where the range does.
 func (f *fanIn) startOf(l, last *lane) Start {
-	if last != nil {
-		p := checkpoint.Position{ResourceVersions: map[string]string{}}
-		rv, partial := last.report.point()
-		if rv != "" {
-			p.ResourceVersions[l.namespace] = rv
-		}
-		p.Rewound, p.Unclean = last.report.isRewound(), f.from.position.Unclean
-		if l.index != nil {
-			p.Partial = partial
-			l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
-		}
-		return From(p)
+	if last == nil {
+		return f.from
 	}
-	from := f.from
-	if from.kind == startFrom {
-		f.mu.Lock()
-		p := f.unseen.take(l.namespace)
-		f.mu.Unlock()
-		p.Partial, p.Rewound, p.Unclean = from.position.Partial, from.position.Rewound, from.position.Unclean
-		from.position = p
+	p := last.report.position()
+	if l.index == nil {
+		p.Partial = false
+	} else {
+		l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
 	}
+	if cluster := f.from.position.ResourceVersions[""]; cluster != "" && len(p.ResourceVersions) == 0 {
+		p.ResourceVersions[""] = cluster
+	}
+	from := From(p)
+	from.snapshot = f.from.snapshot
 	return from
 }
 
@@ -225,9 +243,7 @@ func (f *fanIn) passes(m *member, ev *Event) bool {
 		m.synced = false
 	case Synced:
 		m.synced = true
-		if len(f.members) > 1 { // it is for all of them, whose snapshots have versions of their own
-			ev.Namespace, ev.ResourceVersion = "", ""
-		}
+		ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
 		f.due = !f.isSynced()
 		return !f.due
 	}
@@ -349,35 +365,4 @@ func (n *Namespaces) changes() <-chan struct{} {
 		return nil
 	}
 	return n.changed
-}
-
-// unseen is what a range knows of namespaces that it has not watched.
-type unseen struct {
-	versions map[string]string
-	objects  map[string][]checkpoint.Object
-	// The flags are those of the position that the range began at.
-	partial, rewound, unclean bool
-}
-
-func newUnseen(p checkpoint.Position) unseen {
-	u := unseen{versions: maps.Clone(p.ResourceVersions), objects: map[string][]checkpoint.Object{},
-		partial: p.Partial, rewound: p.Rewound, unclean: p.Unclean}
-	for _, o := range p.Objects {
-		u.objects[o.Namespace] = append(u.objects[o.Namespace], o)
-	}
-	return u
-}
-
-// take removes and returns the part of a namespace. The version of the cluster is in
-// it if it has none of its own: it can't go on there, but is no older.
-func (u *unseen) take(namespace string) checkpoint.Position {
-	p := checkpoint.Position{ResourceVersions: map[string]string{}, Objects: u.objects[namespace]}
-	if rv, ok := u.versions[namespace]; ok {
-		p.ResourceVersions[namespace] = rv
-	} else if rv, ok := u.versions[""]; ok {
-		p.ResourceVersions[""] = rv
-	}
-	delete(u.versions, namespace)
-	delete(u.objects, namespace)
-	return p
 }

@@ -69,37 +69,43 @@ func (l *lane) begin(from Start) state {
 	if from.kind == startFrom {
 		b = l.enter(from)
 	}
-	l.report.reached(b.rv, r.partial || r.lossy)
+	l.report.reached(b.rv, r.partial || r.lossy, r.unclean)
 	return start(r, b)
+}
+
+// know enters an object that has been delivered before.
+func (l *lane) know(o checkpoint.Object) {
+	if l.index != nil && (l.namespace == "" || o.Namespace == l.namespace) {
+		l.index.enter(identity{namespacedName(o.Namespace, o.Name), o.UID, o.ResourceVersion})
+	}
 }
 
 // enter takes over what a position knows of this lane's objects.
 func (l *lane) enter(from Start) beginning {
 	p := from.position
+	for _, o := range p.Objects {
+		l.know(o)
+	}
 	b := beginning{rv: p.ResourceVersions[l.namespace], rewound: p.Rewound}
 	if from.snapshot {
 		b.floor, b.rv = b.rv, ""
+	}
+	b.begun = b.rv == "" && (p.Partial || p.Unclean)
+	if l.index == nil {
+		return b
 	}
 	atLeast := func(rv string) {
 		if rv != "" && (b.rv == "" || before(b.rv, rv)) && (b.floor == "" || before(b.floor, rv)) {
 			b.floor = rv
 		}
 	}
-	for _, o := range p.Objects {
-		if l.index == nil || l.namespace != "" && o.Namespace != l.namespace {
-			continue
-		}
-		l.index.enter(identity{namespacedName(o.Namespace, o.Name), o.UID, o.ResourceVersion})
-		atLeast(o.ResourceVersion)
+	for i := range l.index.all() {
+		atLeast(i.version)
 	}
-	b.begun = b.rv == "" && (p.Partial || p.Unclean)
-	if l.namespaces != nil && l.index != nil && b.rv == "" && !from.snapshot {
+	if l.namespaces != nil && b.rv == "" && !from.snapshot {
 		b.moved = l.index.len() > 0
 		for _, rv := range p.ResourceVersions {
 			atLeast(rv)
-		}
-		for i := range l.index.all() { // of a namespace that is watched again
-			atLeast(i.version)
 		}
 	}
 	return b
@@ -144,7 +150,7 @@ func (l *lane) loop(ctx context.Context, s state) (err error) {
 		// Within a snapshot it is at no version; before a gap is told, still at that
 		// before it, even if that is no more.
 		if m, ok := next.recall(); ok && !m.begun && m.gap == nil {
-			l.report.reached(m.rv, m.partial || m.lossy)
+			l.report.reached(m.rv, m.partial || m.lossy, m.unclean)
 			l.pass()
 		}
 		s = next

@@ -102,16 +102,15 @@ func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}}
-	if u := s.unseen; u != nil && len(u.versions)+len(u.objects) > 0 {
-		p.Partial, p.Rewound, p.Unclean = u.partial, u.rewound, u.unclean
-		maps.Copy(p.ResourceVersions, s.unseen.versions)
-		delete(p.ResourceVersions, "") // other namespaces have passed it
-		for _, objects := range s.unseen.objects {
-			p.Objects = append(p.Objects, objects...)
-		}
-	}
 	for _, l := range slices.Concat(s.lanes, s.parked) {
-		l.report.position(&p)
+		one := l.report.position()
+		maps.Copy(p.ResourceVersions, one.ResourceVersions)
+		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
+		if l.index != nil {
+			for i := range l.index.all() {
+				p.Objects = append(p.Objects, i.object())
+			}
+		}
 	}
 	return p
 }
@@ -123,6 +122,8 @@ type report struct {
 	index  *index // nil with IndexNone
 	// partial: there are objects that the index does not know.
 	partial bool
+	// unclean: more may have been delivered than the index knows.
+	unclean bool
 	// rewound: the server has gone back in time, and no SYNCED was told since.
 	rewound bool
 }
@@ -202,11 +203,11 @@ func (r *report) resourceVersion(rv string) {
 	r.status.ResourceVersion = rv
 }
 
-// reached reports that as well, and whether there are objects that the index lacks.
-func (r *report) reached(rv string, partial bool) {
+// reached reports that as well, and what the index lacks.
+func (r *report) reached(rv string, partial, unclean bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.ResourceVersion, r.partial = rv, partial
+	r.status.ResourceVersion, r.partial, r.unclean = rv, partial, unclean
 }
 
 // point is where the sequence is: at which version, and with how much of it known.
@@ -214,13 +215,6 @@ func (r *report) point() (rv string, partial bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status.ResourceVersion, r.partial
-}
-
-// isRewound says whether the server has gone back in time, and no SYNCED was delivered since.
-func (r *report) isRewound() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rewound
 }
 
 func (r *report) get() Status {
@@ -233,21 +227,15 @@ func (r *report) get() Status {
 	return s
 }
 
-// position adds what has been told to p.
-func (r *report) position(p *checkpoint.Position) {
+// position is what has been delivered, without objects.
+func (r *report) position() checkpoint.Position {
 	r.mu.Lock()
-	rv, namespace, index := r.status.ResourceVersion, r.status.Namespace, r.index
-	p.Partial, p.Rewound = p.Partial || r.partial, p.Rewound || r.rewound
-	r.mu.Unlock()
-	if rv != "" {
-		p.ResourceVersions[namespace] = rv
+	defer r.mu.Unlock()
+	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: r.partial, Rewound: r.rewound, Unclean: r.unclean}
+	if rv := r.status.ResourceVersion; rv != "" {
+		p.ResourceVersions[r.status.Namespace] = rv
 	}
-	if index == nil {
-		return
-	}
-	for i := range index.all() {
-		p.Objects = append(p.Objects, i.object())
-	}
+	return p
 }
 
 func stateOf(s state) State {

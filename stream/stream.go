@@ -31,8 +31,7 @@ type Stream struct {
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc // of the range that is running, else nil
 	lanes   []*lane                 // of the range that runs or ran last
-	parked  []*lane                 // of namespaces that it no longer watches
-	unseen  *unseen                 // of namespaces that it has not watched; nil for none
+	parked  []*lane                 // of namespaces that it does not watch now, and knows of
 	session *checkpoint.Session     // of that range, if there is a checkpoint
 	next    string                  // resourceVersion that the next range begins after, if any
 
@@ -162,11 +161,8 @@ func (s *Stream) segment(ctx context.Context, g *segment) error {
 		return l.loop(ctx, first)
 	}
 	s.publish(nil)
-	u := newUnseen(g.from.position)
-	s.mu.Lock()
-	s.unseen = &u
-	s.mu.Unlock()
 	all := &fanIn{segment: g, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
+	all.enter()
 	return all.loop(ctx, namespaces)
 }
 
@@ -218,7 +214,7 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 func (s *Stream) publish(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lanes, s.parked, s.unseen = lanes, nil, nil
+	s.lanes, s.parked = lanes, nil
 }
 
 func (s *Stream) end() {
