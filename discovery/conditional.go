@@ -51,9 +51,13 @@ func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// rememberable says whether r is for one of the two documents that have ETags.
+// rememberable says whether r is for one of the two documents that have ETags, and no
+// other form of it.
 func rememberable(r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
+	if r.Header.Get("If-None-Match")+r.Header.Get("Range")+r.Header.Get("Accept-Encoding") != "" {
+		return false
+	}
 	return r.Method == http.MethodGet && (strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/apis"))
 }
 

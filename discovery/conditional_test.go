@@ -272,14 +272,6 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	if _, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); !ok {
 		t.Error("aggregated discovery is lost")
 	}
-	for i := range 20 {
-		get("Accept", fmt.Sprint(clientdiscovery.AcceptV2, ";n=", i))
-	}
-	s.change(func() {})
-	get("", "")
-	if diff := cmp.Diff([]string{"/apis 200"}, s.change(func() {})); diff != "" {
-		t.Errorf("what is remembered has no bound (-want +got):\n%s", diff)
-	}
 }
 
 // A body that breaks is handed on as it came, with its error.
@@ -351,22 +343,6 @@ func TestConditionalRequestsAtOnce(t *testing.T) {
 	wg.Wait()
 	if n := count(); n != least+8 {
 		t.Errorf("%d resources at the end, want %d", n, least+8)
-	}
-}
-
-// A document that is too long to be remembered comes through unharmed.
-func TestLongDocument(t *testing.T) {
-	s := newTaggingServer(t, cluster()...)
-	s.pad = 33 << 20
-	c := s.client(t)
-	for range 2 {
-		body, err := c.RESTClient().Get().AbsPath("/apis").SetHeader("Accept", clientdiscovery.AcceptV2).DoRaw(t.Context())
-		if err != nil || len(body) < s.pad || !strings.Contains(string(body[:100]), "{") {
-			t.Errorf("%d bytes, %v", len(body), err)
-		}
-		if diff := cmp.Diff([]string{"/apis 200"}, s.change(func() {})); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -90,16 +91,5 @@ func backoff(failures int) time.Duration {
 	return max(minPoll, rand.N(most))
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
+func later(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

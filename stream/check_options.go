@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -174,10 +174,9 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 		if prefix == "" {
 			return "", &OptionsError{"InvolvedObject", fmt.Sprintf("%s are no events, so they involve no object", r)}
 		}
-		for field, value := range involved(ref) {
-			if value != "" {
-				terms[prefix+field] = value
-			}
+		values, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(ref) // of those that are not empty
+		for field, value := range values {
+			terms[prefix+field] = fmt.Sprint(value)
 		}
 		if len(terms) == 0 || len(terms) == 1 && o.Name != "" {
 			return "", &OptionsError{"InvolvedObject", "it has no field that says which object: leave it out for events about all"}
@@ -208,18 +207,6 @@ func involvedField(r gvr.Resource) string {
 		return "regarding."
 	}
 	return ""
-}
-
-func involved(ref *corev1.ObjectReference) map[string]string {
-	return map[string]string{
-		"apiVersion":      ref.APIVersion,
-		"kind":            ref.Kind,
-		"namespace":       ref.Namespace,
-		"name":            ref.Name,
-		"uid":             string(ref.UID),
-		"resourceVersion": ref.ResourceVersion,
-		"fieldPath":       ref.FieldPath,
-	}
 }
 
 // matcher does what a server does with the selectors, for client-go's fakes,

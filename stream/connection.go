@@ -254,14 +254,9 @@ func (c *connection) close() {
 		for range c.events { // until nobody reads ahead any more
 		}
 	}
-	part(c.watch, c.cancel)
-}
-
-// part ends a watch and waits for its goroutine. cancel may be nil.
-func part(w watch.Interface, cancel context.CancelCauseFunc) {
-	w.Stop()
-	if cancel != nil {
-		cancel(nil)
+	c.watch.Stop()
+	if c.cancel != nil {
+		c.cancel(nil)
 	}
 	// watch.Interface promises that the channel is closed after Stop. Not every
 	// double keeps it (watch.NewProxyWatcher): then there is nothing to wait for.
@@ -269,7 +264,7 @@ func part(w watch.Interface, cancel context.CancelCauseFunc) {
 	defer parting.Stop()
 	for {
 		select {
-		case _, ok := <-w.ResultChan():
+		case _, ok := <-c.watch.ResultChan():
 			if !ok {
 				return
 			}

@@ -20,7 +20,6 @@ type table struct {
 	packed packed
 	odd    map[types.NamespacedName][]oddity
 	odds   int // in odd
-	most   int // of them since odd was made
 }
 
 // oddity is what is known of an object and can't be packed.
@@ -132,7 +131,6 @@ func (t *table) setOdd(i identity, seen bool) {
 	}
 	t.odd[i.NamespacedName] = append(t.odd[i.NamespacedName], now)
 	t.odds++
-	t.most = max(t.most, t.odds)
 }
 
 func (t *table) deleteOdd(name types.NamespacedName, uid types.UID) {
@@ -146,15 +144,9 @@ func (t *table) deleteOdd(name types.NamespacedName, uid types.UID) {
 		t.odd[name] = slices.Delete(of, n, n+1)
 		return
 	}
-	delete(t.odd, name)
-	if t.most <= 4*t.odds+t.packed.limits.waste {
-		return
+	if delete(t.odd, name); t.odds == 0 {
+		t.odd = nil // a map does not shrink
 	}
-	small := make(map[types.NamespacedName][]oddity, len(t.odd)) // a map does not shrink
-	for name, of := range t.odd {
-		small[name] = of
-	}
-	t.odd, t.most = small, t.odds
 }
 
 // tidy packs everything again if too much of it is holes.

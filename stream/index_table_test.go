@@ -94,9 +94,6 @@ func TestIndexDoesNotGrow(t *testing.T) {
 			if limit := live*250 + 2<<15; most > limit {
 				t.Errorf("%s: %d bytes, want at most %d", tt.why, most, limit)
 			}
-			if x.table.most > 4*live {
-				t.Errorf("%s: the map was made for %d odd ones, want at most %d", tt.why, x.table.most, 4*live)
-			}
 			checkPacked(t, &x.table)
 		})
 	}
@@ -118,8 +115,8 @@ func TestIndexShrinks(t *testing.T) {
 		drain(x.remove(objectOf(usual(i)), happened))
 		drain(x.remove(objectOf(odd(i)), happened))
 	}
-	if n := footprint(&x.table); n > 32<<10 || x.table.most > 200 {
-		t.Errorf("%d bytes, and a map made for %d odd ones: most of both should have gone", n, x.table.most)
+	if n := footprint(&x.table); n > 32<<10 || len(x.table.odd) != few {
+		t.Errorf("%d bytes, and a map of %d odd ones: most of the bytes should have gone, and all the others", n, len(x.table.odd))
 	}
 	for i := many - few; i < many; i++ {
 		if !x.has(usual(i)) || !x.has(odd(i)) {

@@ -163,22 +163,6 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestImmutable: somebody makes it so while it is open.
-func TestImmutable(t *testing.T) {
-	srv := newServer(t)
-	s := open(t, srv.Client(), "me")
-	edit(t, srv, func(o *unstructured.Unstructured) { o.Object["immutable"] = true })
-	before := stored(t, srv)
-	for range 2 {
-		if err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")}); !errors.Is(err, errImmutable) {
-			t.Errorf("%v, want %v", err, errImmutable)
-		}
-	}
-	if d := cmp.Diff(before, stored(t, srv)); d != "" {
-		t.Error(d)
-	}
-}
-
 // TestBusy: neither Open nor Commit tries for ever.
 func TestBusy(t *testing.T) {
 	srv := newServer(t)

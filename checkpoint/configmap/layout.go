@@ -121,11 +121,6 @@ func check(store string, o *unstructured.Unstructured, data map[string]string) e
 	return nil
 }
 
-func isImmutable(o *unstructured.Unstructured) bool {
-	immutable, _, _ := unstructured.NestedBool(o.Object, "immutable")
-	return immutable
-}
-
 // checkpointsIn returns the texts of all keys.
 func checkpointsIn(data map[string]string) map[string]string {
 	texts := map[string]string{}

@@ -3,7 +3,6 @@ package configmap
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -23,10 +22,7 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 // maxTries is how often a write is tried that conflicts with those of others.
 const maxTries = 8
 
-var (
-	errBusy      = fmt.Errorf("conflicts with the writes of others %d times", maxTries)
-	errImmutable = errors.New("it is immutable: delete it, or take another name")
-)
+var errBusy = fmt.Errorf("conflicts with the writes of others %d times", maxTries)
 
 // Options say how a Store is opened.
 type Options struct {
@@ -92,9 +88,6 @@ func (s *Store) claim(ctx context.Context) (claimed bool, err error) {
 	}
 	if err := check(s.String(), o, data); err != nil {
 		return false, err
-	}
-	if isImmutable(o) {
-		return false, fmt.Errorf("open %s: %w", s, errImmutable)
 	}
 	s.committed = checkpointsIn(data)
 	if err := fill(o, s.committed, s.owner); err != nil {

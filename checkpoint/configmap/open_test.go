@@ -58,7 +58,6 @@ func TestOpenFound(t *testing.T) {
 		{`{"data":{"format":""}}`, corrupt, "nothing is no number"},
 		{`{"data":{"format":"1","owner":"{"}}`, corrupt, "an owner that can't be read"},
 		{`{"data":{"format":1}}`, corrupt, "no server does that"},
-		{`{"data":{"format":"1"},"immutable":true}`, errImmutable, "nothing could be committed"},
 	}
 	for _, tt := range tests {
 		srv := newServer(t)

@@ -185,8 +185,6 @@ func (s *Store) reread(ctx context.Context) error {
 		return s.fence(now.name())
 	case o.GetUID() != s.seen.GetUID():
 		return s.fence("") // somebody has put back a copy
-	case isImmutable(o):
-		return fmt.Errorf("write %s: %w", s, errImmutable)
 	}
 	s.seen = o
 	return nil
