@@ -100,6 +100,47 @@ func TestNoWriteAhead(t *testing.T) {
 	}
 }
 
+// Without writing ahead the first object of any namespace waits until the Store has been
+// told that it does not know of all.
+func TestNoWriteAheadOfTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(context.Context) error { time.Sleep(time.Second); return nil })
+		session := begin(t, newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour}), widgets("x", "y"))
+		for _, namespace := range []string{"x", "y"} {
+			go func() {
+				object := checkpoint.Object{Namespace: namespace, Name: "a", UID: "1", ResourceVersion: "3"}
+				if err := session.Progress(namespace).Ahead(t.Context(), []checkpoint.Object{object}); err != nil || s.count() == 0 {
+					t.Errorf("%s: %v, after %d commits", namespace, err, s.count())
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		if session.Progress("x").WritesAhead() {
+			t.Error("it has been told, and is told again")
+		}
+		s.heal()
+	})
+}
+
+// Events of two sequences are not coalesced: the first one's marks are past.
+func TestCoalesceTwoSessions(t *testing.T) {
+	s := newStore()
+	tracker := newTracker(t, s, nil)
+	first := newTeller(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3")
+	first.session.End()
+	second := newTeller(t, begin(t, tracker, widgets())).run("snapshot a:1@4")
+	if older, newer := first.marks[0], second.marks[0]; older.Coalesce(newer) || older.Cancel(newer) {
+		t.Error("the mark of the new sequence is gone")
+	}
+	second.run("synced@9").ackAll()
+	flush(t, tracker)
+	if diff := cmp.Diff("9 a:1@4", saved(t, s)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // A commit that fails is tried again with what is ahead, but for what has become
 // of that meanwhile.
 func TestAheadOfAFailingCommit(t *testing.T) {

@@ -91,7 +91,7 @@ func (s *Session) End() {
 	}
 	s.mu.Lock()
 	s.ended = true
-	if s.announced && s.isAcked() {
+	if s.tracker.options.NoWriteAhead && s.isAcked() {
 		s.dirty = true // so that the Store learns that it knows of every object
 	}
 	s.mu.Unlock()
@@ -185,8 +185,9 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 			d.Put = append(d.Put, c.Object)
 		}
 	}
-	s.announced = s.tracker.options.NoWriteAhead && !s.tracker.positionsOnly && !(s.ended && s.isAcked())
-	d.Unclean = d.Unclean || s.announced
+	announce := s.tracker.options.NoWriteAhead && !s.tracker.positionsOnly && !(s.ended && s.isAcked())
+	s.announced = s.announced && announce
+	d.Unclean = d.Unclean || announce
 	events, s.entered = s.entered, 0
 	s.dirty, s.urgent, s.reset, s.changed, s.taken = false, false, false, nil, true
 	return d, events, true
@@ -223,7 +224,9 @@ func (s *Session) committed(d Delta, events int, err error) {
 	s.taken = false
 	if err != nil {
 		s.giveBack(d, events)
+		return
 	}
+	s.announced = d.Unclean && s.tracker.options.NoWriteAhead
 }
 
 // giveBack adds what an earlier take of the key holds to what is to be committed.

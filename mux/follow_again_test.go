@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -115,5 +116,30 @@ func TestFollowRemoved(t *testing.T) {
 			t.Errorf("it is %s, want Dropped", got)
 		}
 		f.stop()
+	})
+}
+
+// positionsOnly is a Store that keeps no objects, as a ConfigMap.
+type positionsOnly struct{ *checkpoint.Memory }
+
+func (positionsOnly) PositionsOnly() {}
+
+// TestFollowUnackedWithPositionsOnly: what was not acked comes again when the resource
+// goes on in another version, also if the Store has nothing yet.
+func TestFollowUnackedWithPositionsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		srv.Put(robots, "one", "a")
+		tracker := newTracker(t, positionsOnly{checkpoint.NewMemory()})
+		f := follow(t, srv, mux.Selection{Resources: []string{"robots.*"}}, &mux.FollowOptions{
+			Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
+		})
+		f.start(t.Context())
+		f.after(time.Minute, "nothing is acked", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		srv.Serve(robotsV2)
+		srv.Unserve(robots)
+		f.after(time.Minute, "so it comes again", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.stop()
+		_ = tracker.Close()
 	})
 }

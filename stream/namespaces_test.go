@@ -271,3 +271,66 @@ func TestFlagsOfUnseenNamespaces(t *testing.T) {
 		}
 	})
 }
+
+// TestParkedNamespaces: what is known of a namespace when its watch ends holds when it
+// begins again.
+func TestParkedNamespaces(t *testing.T) {
+	change := func(m *mover) {
+		for i := range 5 {
+			m.put("one", "a", fmt.Sprint("spec.n=", 2+i)) // @4 to @8
+		}
+	}
+	expire := func(m *mover) {
+		change(m)
+		m.do("compact")
+		m.do("close watches")
+	}
+	rewind := func(m *mover) {
+		if err := m.srv.Apply("list * in two: 503"); err != nil {
+			m.Fatal(err)
+		}
+		m.do("rewind 1 restart") // b never was
+		time.Sleep(20 * time.Second)
+	}
+	for _, tt := range []struct {
+		name            string
+		unclean         bool
+		watched, parked func(*mover)
+		want            []string
+		why             string
+	}{
+		{"changes elsewhere", false, nil, change, []string{"SYNCED"}, "it goes on where it was"},
+		{"expired", false, nil, expire, []string{"SYNCED", "GAP expired 3..8 in two", "SYNCED"}, "all of its objects are known"},
+		{"unclean", true, nil, expire, []string{"SYNCED", "GAP expired 3..8 history lost in two", "SYNCED"}, "more may have been delivered"},
+		{"back in time", false, rewind, change, []string{"GAP rewound 3..7 in two", "DELETED two/b@3 inferred", "SYNCED"},
+			"the server is past its version again by now"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMover(t, nil)
+				m.put("one", "a", "spec.n=1")
+				m.put("two", "b", "spec.n=1")
+				m.begin(nil, "one", "two")
+				m.expect("both", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
+				p := m.end()
+				p.Unclean = tt.unclean
+				m.begin(p, "one", "two")
+				m.expect("resumed", "SYNCED")
+				if tt.watched != nil {
+					tt.watched(m)
+				}
+				m.namespaces.Set([]string{"one"})
+				time.Sleep(time.Second)
+				m.do("heal")
+				tt.parked(m)
+				time.Sleep(time.Minute)
+				for len(m.events) > 0 {
+					<-m.events
+				}
+				m.namespaces.Set([]string{"one", "two"})
+				m.expect(tt.why, tt.want...)
+				m.end()
+			})
+		})
+	}
+}
