@@ -169,7 +169,7 @@ func (f *follow) run(ctx context.Context) error {
 	running.Go(func() { types.run(ctx) })
 	running.Go(func() { f.rights.run(ctx) })
 	if looks {
-		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: lookAgain, most: lookAgain}
+		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: lookAgain}
 		running.Go(func() { f.rights.lookOut(ctx, there) })
 	}
 	running.Go(func() { f.look(ctx) })

@@ -39,9 +39,7 @@ type lookout struct {
 	resource gvr.Resource
 	client   dynamic.Interface
 	options  stream.Options
-	// again is how long it takes until it is tried again, where it is not served or
-	// not allowed: at first, and at most.
-	again, most time.Duration
+	again    time.Duration // until it is tried again, where it is not served or not allowed
 	// changed is told the names, sorted, and nil when they are not known.
 	changed func(names []string)
 
@@ -49,14 +47,9 @@ type lookout struct {
 }
 
 func (l *lookout) run(ctx context.Context) {
-	for again := l.again; ; again = min(2*again, l.most) {
+	for again := true; again; again = pause(ctx, l.again/2+rand.N(l.again/2)) { // not all at the same time
 		l.watch(ctx)
-		if l.works.Swap(false) {
-			again = l.again
-		}
-		if !pause(ctx, again/2+rand.N(again/2)) { // not all at the same time
-			return
-		}
+		l.works.Store(false)
 	}
 }
 
@@ -116,7 +109,7 @@ type triggers struct{ definitions, services *lookout }
 func newTriggers(r *discovery.Resolver, c dynamic.Interface) *triggers {
 	watch := func(of gvr.Resource) *lookout {
 		return &lookout{
-			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: 15 * time.Second, most: 2 * time.Minute,
+			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: time.Minute,
 			changed: func([]string) { r.Kick() },
 		}
 	}

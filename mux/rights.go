@@ -46,7 +46,7 @@ type rights struct {
 	denied     map[schema.GroupResource]*denial
 
 	begun, ended int // rounds of questions
-	turn, turns  int // of the questions that are asked in turn, and how often all of them have been
+	turn         int // of the questions that are asked in turn
 }
 
 // denial is what is known of a resource that may not be watched where it was
@@ -56,7 +56,6 @@ type denial struct {
 	wanted   []string          // namespaces; none for the cluster
 	places   map[string]*place // by namespace, "" for the cluster
 	since    int               // rights.begun, when it was denied last
-	turns    int               // rights.turns, then
 	asked    bool              // all has been answered in a round since then, or not for several
 	changed  bool              // something of it has, in the round that runs
 	notify   func()
@@ -107,7 +106,7 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	default:
 		close(r.needed)
 	}
-	d.resource, d.notify, d.asked, d.since, d.turns = res, notify, false, r.begun, r.turns
+	d.resource, d.notify, d.asked, d.since = res, notify, false, r.begun
 	p := d.place(namespace)
 	p.allowed, p.until = false, time.Now().Add(min(doubtFor<<min(p.denials, 10), doubtForMost))
 	p.denials++

@@ -138,7 +138,7 @@ func (r *rights) over(of *round, lives, complete bool) {
 		if d.since < of.number { // else it was denied again meanwhile
 			d.changed = d.changed || r.ended <= d.since
 			_, unanswered := of.unanswered[d.resource.GroupResource()]
-			found := complete && !unanswered && (len(of.left) <= asksInTurn || r.turns > d.turns+1)
+			found := complete && !unanswered && len(of.left) <= asksInTurn
 			d.asked = d.asked || of.looked && (found || of.number-d.since >= roundsInVain)
 		}
 		if d.changed {
@@ -184,10 +184,7 @@ func (r *rights) inTurn(of *round) []question {
 		}
 	}
 	for range min(len(others), asksInTurn) {
-		if r.turn >= len(others) {
-			r.turn = 0
-			r.turns++
-		}
+		r.turn %= len(others)
 		now = append(now, others[r.turn])
 		r.turn++
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,10 +79,7 @@ type OptionsError struct {
 }
 
 func (e *OptionsError) Error() string {
-	if strings.HasPrefix(e.Option, "ClientOptions.") {
-		return fmt.Sprintf("stream: bad %s: %s", e.Option, e.Reason)
-	}
-	return fmt.Sprintf("stream: bad Options.%s: %s", e.Option, e.Reason)
+	return fmt.Sprintf("stream: invalid %s: %s", e.Option, e.Reason)
 }
 
 // RequestError says which request failed for good. The predicates of

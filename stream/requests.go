@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -125,26 +123,10 @@ func (l *lane) isNoList(kind string) bool {
 	return !l.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", l.resource.Kind}, kind)
 }
 
-// allSeen says whether the list that was begun has had everything on this page. Of
-// what Select rejects nothing is known but that servers list in the order of names.
+// allSeen says whether the list that was begun has had everything on this page.
 func (l *lane) allSeen() bool {
-	all := true
-	for _, o := range l.items {
-		switch {
-		case l.index == nil:
-			all = false
-		case l.index.saw(o.NamespacedName):
-		case precedes(l.furthest, o.NamespacedName):
-			l.furthest, all = o.NamespacedName, false
-		default:
-			all = all && !l.selects(o)
-		}
-	}
-	return all
-}
-
-func precedes(a, b types.NamespacedName) bool {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+	isNew := func(o object) bool { return l.index == nil || !l.index.saw(o.NamespacedName) }
+	return !slices.ContainsFunc(l.items, isNew)
 }
 
 // connect opens a watch.

@@ -84,11 +84,7 @@ func mayNotList(err error) bool {
 // isPoison: an event that could not be read, or that the server could not send.
 // At the same version again and again it has to be gone around.
 func isPoison(err error) bool {
-	if errors.Is(err, errUnreadable) {
-		return true
-	}
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && retryAfter(err) == 0 && status.Status().Code >= 500
+	return errors.Is(err, errUnreadable) || statusCode(err) >= 500 && retryAfter(err) == 0
 }
 
 func statusCode(err error) int32 {
@@ -101,8 +97,7 @@ func statusCode(err error) int32 {
 
 // retryAfter is how long the server asks to wait, in a header or in a Status.
 func retryAfter(err error) time.Duration {
-	var paced *pacedError
-	if errors.As(err, &paced) {
+	if paced, ok := errors.AsType[*pacedError](err); ok {
 		return paced.after
 	}
 	seconds, ok := apierrors.SuggestsClientDelay(err)
