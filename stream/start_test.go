@@ -223,15 +223,6 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-func TestInitialEventsThatRepeatThemselves(t *testing.T) {
-	hold(t, []conversation{
-		{"with an index", stream.Options{InitialList: stream.ListStreamed},
-			[]exchange{{"watch initial", watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
-			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "SYNCED 6"},
-			"never back in time; what is newer is told"},
-	})
-}
-
 func TestStartAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
