@@ -32,7 +32,7 @@ func hold(t *testing.T, conversations []conversation) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, exchanges: tt.script}
 				o := tt.options
-				got := record(t, newStream(t, s.client(), &o), time.Minute)
+				got := record(t, newStream(t, s.client(), &o), 11*time.Minute)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
