@@ -132,11 +132,6 @@ func TestSameCalls(t *testing.T) {
 
 // TestSameLists is of small ones, and of those that are decoded while they come.
 func TestSameLists(t *testing.T) {
-	for _, r := range decodetest.ReadRecorded(t, recordings) {
-		if !r.Watch {
-			callsTheSame(t, nextVariant(), r.Name, served{chunks: every(777, r.Data)}, lists)
-		}
-	}
 	const large = 400 // things, of 220 bytes
 	whole := listOf(large, thing)
 	gone := errors.New("read: connection reset by peer")

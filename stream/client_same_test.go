@@ -150,30 +150,6 @@ func inSteps(t *testing.T, v variant, why string, a served) {
 	}
 }
 
-func TestSameRecordedWatches(t *testing.T) {
-	for _, r := range decodetest.ReadRecorded(t, recordings) {
-		if !r.Watch {
-			continue
-		}
-		for why, chunks := range map[string][][]byte{
-			"in one read": {r.Data}, "in reads of 3,000 bytes": every(3000, r.Data), "a frame at a time": r.Frames(),
-			"again and again":   every(40_000, []byte(many(3, string(r.Data)))),
-			"without line ends": {[]byte(strings.ReplaceAll(string(r.Data), "\n", ""))},
-		} {
-			inSteps(t, nextVariant(), r.Name+" "+why, served{chunks: chunks})
-		}
-	}
-}
-
-// TestSameFrames has odd frames between good ones. (The end comes with them: where
-// something is no JSON client-go may see that before the frame ends.)
-func TestSameFrames(t *testing.T) {
-	for _, c := range decodetest.Frames()[:100] {
-		inSteps(t, nextVariant(), c.Why, served{chunks: chunksOf(added + c.Text + "\n" + deleted), with: true})
-		inSteps(t, nextVariant(), c.Why+", alone", served{chunks: chunksOf(c.Text), with: true})
-	}
-}
-
 func TestSameFraming(t *testing.T) {
 	pretty := "{\n  \"type\": \"ADDED\",\n  \"object\": {\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Thing\"," +
 		"\n    \"metadata\": {\n      \"name\": \"a}{\\\"\"\n    }\n  }\n}"

@@ -55,7 +55,11 @@ func TestTimeout(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{served: served{chunks: chunksOf(added), gate: make(chan struct{})}}
-		c := variants()[0].clientFor(t, &rest.Config{Host: "http://server.test", Transport: s, Timeout: time.Second})
+		cfg := &rest.Config{Host: "http://server.test", Transport: s, Timeout: time.Second}
+		c := variants()[0].clientFor(t, cfg)
+		if cfg.Timeout != time.Second {
+			t.Error("the caller's config was changed")
+		}
 		w, err := c.Resource(things).Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
@@ -70,20 +71,38 @@ func must(t *testing.T) func(*unstructured.Unstructured, error) {
 }
 
 func TestFake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := fakeClient(widget("default", "a", "red"), widget("other", "b", "red"))
-		w := c.Resource(widgets().GroupVersionResource)
-		got := onSynced(t, newStream(t, c, nil), 1, func() {
-			synctest.Wait()
-			must(t)(w.Namespace("default").Create(t.Context(), widget("default", "c", "red"), metav1.CreateOptions{}))
-			must(t)(w.Namespace("default").Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
-			must(t)(nil, w.Namespace("other").Delete(t.Context(), "b", metav1.DeleteOptions{}))
+	tests := []struct {
+		rv   string
+		uid  types.UID
+		want []string
+		why  string
+	}{
+		{"", "", []string{"ADDED a@", "ADDED b@", "SYNCED 3", "ADDED c@", "MODIFIED a@", "DELETED b@"},
+			"the fake gives objects no versions"},
+		{"1", "u", []string{"ADDED a/u@1", "ADDED b/u@1", "SYNCED 3", "ADDED c/u@1", "MODIFIED a/u@1", "DELETED b/u@1"},
+			"objects from a cluster or a file have versions, which the fake never changes"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			of := func(namespace, name, colour string) *unstructured.Unstructured {
+				o := widget(namespace, name, colour)
+				o.SetResourceVersion(tt.rv)
+				o.SetUID(tt.uid)
+				return o
+			}
+			c := fakeClient(of("default", "a", "red"), of("other", "b", "red"))
+			w := c.Resource(widgets().GroupVersionResource)
+			got := onSynced(t, newStream(t, c, nil), 1, func() {
+				synctest.Wait()
+				must(t)(w.Namespace("default").Create(t.Context(), of("default", "c", "red"), metav1.CreateOptions{}))
+				must(t)(w.Namespace("default").Update(t.Context(), of("default", "a", "blue"), metav1.UpdateOptions{}))
+				must(t)(nil, w.Namespace("other").Delete(t.Context(), "b", metav1.DeleteOptions{}))
+			})
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
 		})
-		want := []string{"ADDED a@", "ADDED b@", "SYNCED 3", "ADDED c@", "MODIFIED a@", "DELETED b@"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
+	}
 }
 
 func TestFakeWatchCloses(t *testing.T) {
@@ -167,30 +186,6 @@ type slowResource struct {
 func (s slowResource) Watch(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 	time.Sleep(time.Second) // in the bubble: when all others wait
 	return s.NamespaceableResourceInterface.Watch(ctx, o)
-}
-
-func TestFakeOfVersionedObjects(t *testing.T) {
-	// Objects from a cluster or a file have versions, which the fake never changes.
-	synctest.Test(t, func(t *testing.T) {
-		versioned := func(name, colour string) *unstructured.Unstructured {
-			o := widget("default", name, colour)
-			o.SetResourceVersion("1")
-			o.SetUID("u")
-			return o
-		}
-		c := fakeClient(versioned("a", "red"), versioned("b", "red"))
-		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
-		got := onSynced(t, newStream(t, c, nil), 1, func() {
-			synctest.Wait()
-			must(t)(w.Update(t.Context(), versioned("a", "blue"), metav1.UpdateOptions{}))
-			must(t)(nil, w.Delete(t.Context(), "b", metav1.DeleteOptions{}))
-			must(t)(w.Create(t.Context(), versioned("c", "red"), metav1.CreateOptions{}))
-		})
-		want := []string{"ADDED a/u@1", "ADDED b/u@1", "SYNCED 3", "MODIFIED a/u@1", "DELETED b/u@1", "ADDED c/u@1"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
 }
 
 // watchWith has the fake answer every watch with what f returns.
@@ -335,18 +330,11 @@ func TestFakeSelectors(t *testing.T) {
 			}
 			api := c.Resource(widgets().GroupVersionResource).Namespace("default")
 			got := onSynced(t, s, 1, func() {
-				for _, o := range []*unstructured.Unstructured{widget("default", "a", "blue"), widget("default", "b", "red")} {
-					if _, err := api.Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
-						t.Error(err)
-					}
-				}
-				if _, err := api.Create(t.Context(), widget("default", "c", "red"), metav1.CreateOptions{}); err != nil {
-					t.Error(err)
-				}
+				must(t)(api.Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
+				must(t)(api.Update(t.Context(), widget("default", "b", "red"), metav1.UpdateOptions{}))
+				must(t)(api.Create(t.Context(), widget("default", "c", "red"), metav1.CreateOptions{}))
 				if tt.o.Name != "" {
-					if err := api.Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
-						t.Error(err)
-					}
+					must(t)(nil, api.Delete(t.Context(), "b", metav1.DeleteOptions{}))
 				}
 			})
 			for i := range got {

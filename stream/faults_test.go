@@ -242,33 +242,3 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 		}
 	}
 }
-
-func TestCancelWhileAskedToWait(t *testing.T) {
-	for _, fault := range []string{"watch 1: 429 retry-after 3600s", "watch 1: 429 in status 3600s", "watch 1: hang", "probe 1: hang", "probe *: 500"} {
-		t.Run(fault, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := streamtest.NewServer(widgets())
-				if err := srv.Apply(fault + "\nat 1s: close watches"); err != nil {
-					t.Fatal(err)
-				}
-				s, err := stream.New(srv.Client(), widgets(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				began := time.Now()
-				go func() {
-					time.Sleep(time.Minute)
-					s.Stop()
-				}()
-				for _, err := range s.Events(t.Context()) {
-					if err != nil {
-						t.Error(err)
-					}
-				}
-				if d := time.Since(began); d != time.Minute {
-					t.Errorf("it ended after %v, want a minute", d)
-				}
-			})
-		})
-	}
-}

@@ -16,7 +16,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-func TestFieldSelectors(t *testing.T) {
+// TestOptionsReachTheServer checks the namespace and the selectors of every request.
+func TestOptionsReachTheServer(t *testing.T) {
 	events := func(group string) gvr.Resource {
 		r := gvr.Resource{Kind: "Event", Namespaced: true, Verbs: []string{"list", "watch"}}
 		r.Group, r.Version, r.Resource = group, "v1", "events"
@@ -42,16 +43,22 @@ func TestFieldSelectors(t *testing.T) {
 			var got []string
 			see := func(then answer) answer {
 				return func(r *http.Request) (*http.Response, error) {
-					got = append(got, r.URL.Query().Get("fieldSelector"))
+					q := r.URL.Query()
+					got = append(got, q.Get("fieldSelector"))
+					if path := "/v1/namespaces/team/" + tt.r.Resource; !strings.HasSuffix(r.URL.Path, path) ||
+						q.Get("labelSelector") != "a=b,!c" {
+						t.Errorf("%s: request %s", tt.why, r.URL)
+					}
 					return then(r)
 				}
 			}
 			sc := &script{t: t, exchanges: []exchange{{"list", see(list("5", ""))}, {"watch 5", see(watch("wait 3s"))}, {"probe", see(list("5", ""))}, {"watch 5", see(watch("open"))}}}
-			tt.o.InitialList = stream.ListPaged
+			tt.o.InitialList, tt.o.Namespaces, tt.o.LabelSelector = stream.ListPaged, []string{"team"}, "a=b,!c"
 			s, err := stream.New(sc.client(), tt.r, &tt.o)
 			if err != nil {
 				t.Fatalf("%s: %v", tt.why, err)
 			}
+			tt.o.Namespaces[0], tt.o.LabelSelector = "changed", "later" // the options were copied
 			record(t, s, 10*time.Second)
 			if diff := cmp.Diff([]string{tt.want, tt.want, tt.want, tt.want}, got); diff != "" {
 				t.Errorf("%s: in the list, the watch, the probe and the next watch (-want +got):\n%s", tt.why, diff)
@@ -197,22 +204,4 @@ func TestMetadataOnly(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestClientHasNoTimeout(t *testing.T) {
-	// With one it would end the watch after a second.
-	synctest.Test(t, func(t *testing.T) {
-		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 30s", "ADDED a@6", "open")}}}
-		cfg := &rest.Config{Host: "http://server", Transport: sc, QPS: -1, Timeout: time.Second}
-		client, err := stream.NewClient(cfg, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{"SYNCED 5", "ADDED a@6"}, record(t, newStream(t, client, nil), time.Minute)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if cfg.Timeout != time.Second {
-			t.Errorf("the caller's config was changed")
-		}
-	})
 }

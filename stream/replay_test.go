@@ -34,6 +34,11 @@ func TestReplays(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "DELETED a@7", "MODIFIED b@8"},
 			"the versions alone say that it has been told"},
+		{"initial events that repeat themselves", stream.Options{InitialList: stream.ListStreamed},
+			[]exchange{{"watch initial",
+				watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
+			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "SYNCED 6"},
+			"never back in time; what is newer is told"},
 	})
 }
 

@@ -1,291 +1,11 @@
 package streamtest
 
 import (
-	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/seedtest"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
-
-// ackSeeds is how many random programs with checkpoints are checked.
-const ackSeeds = seedtest.Default(300)
-
-// Nothing that a Tracker ever keeps is taken for broken: of one namespace or
-// several, from any start, over several runs, coalesced or not, whatever is acked in
-// whatever order and whenever it is committed. Nor is what the next run delivers. What
-// is made of it by mistake is found.
-func TestCheckCheckpointNoFalseAlarm(t *testing.T) {
-	checked, spoiled := 0, 0
-	for seed := range ackSeeds.All(t) {
-		m := newModel(seed)
-		m.still = true
-		store := checkpoint.NewMemory()
-		for last := 3; last >= 0; last-- {
-			m.writes(6)
-			before := load(t, store)
-			m.opts.Now, m.opts.After, m.opts.From = false, "", resumeAt(before)
-			switch start := m.IntN(4); {
-			case before == nil && start == 0:
-				m.opts.Now = true
-			case before == nil && start == 1:
-				m.opts.After = fmt.Sprint(m.version)
-			}
-			m.begin()
-			m.run(5 + m.IntN(40))
-			r := startAckRun(t, store, m)
-			check := func() {
-				t.Helper()
-				checked++
-				run := CheckpointRun{Before: before, After: r.saved(), Events: r.queue.popped, Acked: r.isAcked, Options: m.opts}
-				if err := CheckCheckpoint(run); err != nil {
-					t.Fatalf("seed %d: %v\n%s", seed, err, run.text())
-				}
-				spoiled += m.spoilCheckpoint(t, run)
-			}
-			for _, st := range m.steps {
-				r.step(st)
-				for n := m.IntN(3); n > 0; n-- {
-					r.act()
-				}
-				if m.IntN(8) == 0 {
-					check()
-				}
-			}
-			for last == 0 && r.queue.pop() {
-			}
-			if last == 0 || m.IntN(2) == 0 {
-				for i := range r.queue.popped {
-					r.ack(i)
-				}
-			}
-			check()
-			opts := m.opts
-			opts.Latest, opts.Settled = r.latest, last == 0
-			if err := Check(m.h, r.queue.popped, &opts); err != nil {
-				t.Fatalf("seed %d: %v\nbefore: %s\nevents:\n%s\nhistory:\n%s", seed, err, positionText(before), numbered(r.queue.popped), historyText(m.h))
-			}
-		}
-		for _, o := range load(t, store).Objects {
-			if o.ResourceVersion == "" {
-				t.Errorf("seed %d: everything is acked, and %s is pending", seed, o.Name)
-			}
-		}
-	}
-	t.Logf("%d checkpoints, %d of them were spoiled", checked, spoiled)
-}
-
-func resumeAt(p *checkpoint.Position) *Resume {
-	if p == nil {
-		return nil
-	}
-	r := &Resume{ResourceVersions: p.ResourceVersions, Partial: p.Partial}
-	for _, o := range p.Objects {
-		r.Objects = append(r.Objects, KnownObject{o.NamespacedName(), o.UID, o.ResourceVersion})
-	}
-	return r
-}
-
-// spoilCheckpoint makes a right checkpoint a broken one, if it can, and wants that
-// found. It returns how often it did.
-func (m *model) spoilCheckpoint(t *testing.T, run CheckpointRun) int {
-	t.Helper()
-	if run.After == nil || m.opts.IndexNone || m.opts.After != "" || m.opts.Now || run.Before != nil && run.Before.Partial {
-		return 0
-	}
-	p := *run.After
-	p.Objects = slices.DeleteFunc(slices.Clone(p.Objects), func(o checkpoint.Object) bool { return o.ResourceVersion == "" })
-	want := durable
-	coalesced := slices.ContainsFunc(run.Events, func(ev stream.Event) bool { return ev.Coalesced > 0 })
-	if i := m.firstUnneeded(run); i >= 0 && m.IntN(2) == 0 {
-		acked := run.Acked
-		run.Acked = func(j int) bool { return j != i && acked(j) }
-		want = acknowledged
-	} else if len(p.Objects) > 0 {
-		i := m.IntN(len(p.Objects))
-		switch o := &p.Objects[i]; m.IntN(4) {
-		case 0:
-			o.UID = "forged"
-		case 1:
-			o.ResourceVersion = "1000000"
-		case 2:
-			o.Name = "forged"
-		case 3: // half a commit
-			if p.ResourceVersions[o.Namespace] == "" && p.ResourceVersions[""] == "" || coalesced || m.opts.Namespaces != nil {
-				return 0
-			}
-			p.Objects = slices.Delete(p.Objects, i, i+1)
-		}
-	} else {
-		return 0
-	}
-	run.After = &p
-	// What half a commit has may be what a later event made, too, which was not acked.
-	if got := promisesOf(CheckCheckpoint(run)); !slices.Contains(got, want) && !slices.Contains(got, acknowledged) {
-		t.Errorf("got %v, want %q\n%s", got, want, run.text())
-	}
-	return 1
-}
-
-// firstUnneeded returns a live event that the version that is kept is beyond, and -1 if
-// there is none.
-func (m *model) firstUnneeded(run CheckpointRun) int {
-	version := run.After.ResourceVersions[""]
-	for i, ev := range slices.Backward(run.Events) {
-		if ev.Type == stream.Gap || ev.Type == stream.Synced {
-			break
-		}
-		if ev.Object != nil && ev.Coalesced == 0 && !ev.Inferred && version != "" && !older(version, ev.ResourceVersion) {
-			return i
-		}
-	}
-	return -1
-}
-
-// ackStep is one call of a Progress.
-type ackStep struct {
-	ns          string
-	hold, ahead bool // Hold; Ahead of the notes
-	maybe       bool // MayBeKnown
-	notes       []checkpoint.Change
-	version     string
-	partial     bool
-	mark        bool // else Pass
-	event       int  // of the mark; -1 for one that is acked at once
-}
-
-// ackRun is a run with a Tracker, whose events are taken and acked now and then.
-type ackRun struct {
-	*testing.T
-	*model
-	store    *checkpoint.Memory
-	tracker  *checkpoint.Tracker
-	session  *checkpoint.Session
-	queue    latestQueue
-	latest   bool
-	strategy int
-	acked    map[int]bool
-}
-
-func startAckRun(t *testing.T, store *checkpoint.Memory, m *model) *ackRun {
-	t.Helper()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "c"}, Interval: 1 << 62, Events: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := tracker.Begin(t.Context(), "k", checkpoint.Identity{Resource: "robots", Objects: !m.opts.IndexNone, Namespaces: m.opts.Namespaces})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &ackRun{T: t, model: m, store: store, tracker: tracker, session: session, latest: m.IntN(2) == 0, strategy: m.IntN(4), acked: map[int]bool{}}
-}
-
-func (r *ackRun) step(st ackStep) {
-	p := r.session.Progress(st.ns)
-	switch {
-	case st.hold:
-		p.Hold()
-	case st.ahead:
-		if err := p.Ahead(context.Background(), []checkpoint.Object{st.notes[0].Object}); err != nil {
-			r.Fatal(err)
-		}
-		if st.maybe {
-			p.MayBeKnown()
-		}
-	default:
-		for _, c := range st.notes {
-			p.Note(c)
-		}
-		if !st.mark {
-			p.Pass(st.version, st.partial)
-			return
-		}
-		mark := p.Mark(st.version, st.partial)
-		if st.event < 0 {
-			mark.Ack()
-			return
-		}
-		ev := r.events[st.event]
-		ev.Mark = mark
-		r.queue.push(ev)
-		for !r.latest && r.queue.pop() {
-		}
-	}
-}
-
-// act takes an event, or acks one.
-func (r *ackRun) act() {
-	n := len(r.queue.popped)
-	if n == 0 || r.IntN(2) == 0 {
-		r.queue.pop()
-		return
-	}
-	i := r.IntN(n)
-	switch {
-	case r.strategy == 0: // in order
-		for i = 0; i < n-1 && r.acked[i]; i++ {
-		}
-	case r.strategy == 1 && i%5 == 0: // some never
-		return
-	case r.strategy == 2: // the newest first
-		i = n - 1
-	}
-	r.ack(i)
-}
-
-func (r *ackRun) ack(i int) {
-	r.acked[i] = true
-	r.queue.popped[i].Ack()
-}
-
-func (r *ackRun) isAcked(i int) bool { return r.acked[i] }
-
-// saved commits, and returns what is there.
-func (r *ackRun) saved() *checkpoint.Position {
-	if err := r.tracker.Flush(r.Context()); err != nil {
-		r.Fatal(err)
-	}
-	return load(r.T, r.store)
-}
-
-func load(t *testing.T, store *checkpoint.Memory) *checkpoint.Position {
-	t.Helper()
-	c, err := store.Load(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c == nil {
-		return nil
-	}
-	return &c.Position
-}
-
-func positionText(p *checkpoint.Position) string {
-	if p == nil {
-		return "nothing"
-	}
-	s := fmt.Sprint(p.ResourceVersions)
-	for _, o := range p.Objects {
-		s += fmt.Sprintf(" %s(%s)@%s", o.NamespacedName(), o.UID, o.ResourceVersion)
-	}
-	return s
-}
-
-func (run CheckpointRun) text() string {
-	acked := map[int]bool{}
-	for i := range run.Events {
-		if run.Acked(i) {
-			acked[i] = true
-		}
-	}
-	return fmt.Sprintf("before: %s\nafter:  %s\nacked:  %v\n%+v\nevents:\n%s", positionText(run.Before), positionText(run.After),
-		slices.Sorted(maps.Keys(acked)), run.Options, numbered(run.Events))
-}
 
 // What the check says, and where.
 func TestCheckCheckpoint(t *testing.T) {
@@ -326,6 +46,15 @@ func TestCheckCheckpoint(t *testing.T) {
 			at("", "ADDED c(u3)@2"), at("", "ADDED c(u3)@2; ADDED c(u5)@7"), "--x", CheckOptions{}, ""},
 		{"what another run keeps of another namespace", "", &checkpoint.Position{ResourceVersions: map[string]string{"y": "9"}},
 			&checkpoint.Position{ResourceVersions: map[string]string{"y": "9"}}, "", CheckOptions{Namespaces: []string{"x"}}, ""},
+		{"Now, of two namespaces: x is within a snapshot, and y is at a version",
+			"GAP expired 3.. in x; ADDED x/a(u1)@5 in x", nil, &checkpoint.Position{
+				ResourceVersions: map[string]string{"y": "4"}, Objects: at("", "ADDED x/a(u1)@5").Objects}, "xx",
+			CheckOptions{Now: true, Namespaces: []string{"x", "y"}}, ""},
+		{"After a version, with an object that was not delivered", "MODIFIED a(u1)@7", nil,
+			at("6", "ADDED z(u9)@2"), "", CheckOptions{After: "5"}, ""},
+		{"Now, with an object that was not delivered", events, nil, at("9", a+b+"ADDED z(u9)@2"), "xxx",
+			CheckOptions{Now: true}, ""},
+		{"Now, which counts for the first run only", events, at("2", ""), at("2", ""), "", CheckOptions{Now: true}, ""},
 
 		{"a bookmark after SYNCED, which is not acked", events, nil, at("10", a+b), "xx", CheckOptions{},
 			"2 SYNCED @9: not acknowledged: it was not acked, and the checkpoint (at 10) is beyond it"},
@@ -350,6 +79,10 @@ func TestCheckCheckpoint(t *testing.T) {
 			"6 the checkpoint: not durable: at 4: it fits no event"},
 		{"the object is newer than the version", rewound, nil, at("55", a60), "xxxx", CheckOptions{},
 			"4 the checkpoint: not durable: at 55: /a (u1) is kept at 60: not what had been delivered before 3 ADDED a@60"},
+		{"older than the version that it began after", "", nil,
+			&checkpoint.Position{ResourceVersions: map[string]string{"x": "4"}}, "",
+			CheckOptions{After: "5", Namespaces: []string{"x"}},
+			"0 the checkpoint: not durable: at 4 in x: it fits no event"},
 		{"what was there is gone", events, at("2", ""), nil, "", CheckOptions{}, "6 the checkpoint: not durable: it is gone"},
 		{"another namespace has changed", "", nil, &checkpoint.Position{Objects: []checkpoint.Object{{Namespace: "y", Name: "q", UID: "u", ResourceVersion: "1"}}}, "",
 			CheckOptions{Namespaces: []string{"x"}}, "0 the checkpoint: not durable: it has changed in a namespace that is not watched"},

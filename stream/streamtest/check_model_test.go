@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -23,18 +22,11 @@ type model struct {
 	h       History
 	version int
 	uid     int
-	still   bool       // it never goes back
 	present [][]Change // for each epoch, what had happened as that epoch has it
-	modelRun
-}
-
-// modelRun is one run of the clients.
-type modelRun struct {
 	opts    CheckOptions
 	clients []*modelClient
 	events  []stream.Event
-	live    []bool    // of each event: delivered while its source was live
-	steps   []ackStep // what a Tracker is called with
+	live    []bool // of each event: delivered while its source was live
 }
 
 type modelClient struct {
@@ -49,14 +41,14 @@ type modelClient struct {
 	cursor  int
 	since   int // what has not changed since, and is not known, is not delivered
 	known   state
-	pending map[types.UID]KnownObject
-	notes   []checkpoint.Change // for the next step
 }
 
 func newModel(seed uint64) *model {
 	m := &model{Rand: rand.New(rand.NewPCG(seed, 7)), present: [][]Change{nil}}
 	m.version = 1 + m.IntN(3)
-	m.writes(12)
+	for range m.IntN(12) {
+		m.write()
+	}
 	switch m.IntN(5) {
 	case 0:
 		m.opts.IndexNone = true
@@ -72,7 +64,7 @@ func newModel(seed uint64) *model {
 	return m
 }
 
-// beginAnywhere begins a run in any way.
+// beginAnywhere begins the clients in any way.
 func (m *model) beginAnywhere() {
 	switch m.IntN(7) {
 	case 4:
@@ -87,15 +79,9 @@ func (m *model) beginAnywhere() {
 			}
 		}
 	}
-	m.begin()
-}
-
-// begin begins a run as the options say.
-func (m *model) begin() {
-	m.modelRun = modelRun{opts: m.opts}
 	m.opts.Settled = true
 	for _, ns := range m.opts.namespaces() {
-		c := &modelClient{model: m, ns: ns, known: state{}, pending: map[types.UID]KnownObject{}, epoch: len(m.present) - 1}
+		c := &modelClient{model: m, ns: ns, known: state{}, epoch: len(m.present) - 1}
 		m.clients = append(m.clients, c)
 		start := m.opts.startVersion(ns)
 		c.listing = start == ""
@@ -107,28 +93,11 @@ func (m *model) begin() {
 		c.pos = timelines(m.h, "", &CheckOptions{})[c.epoch].position(start)
 		if m.opts.From != nil && !m.opts.IndexNone {
 			for _, o := range m.opts.From.Objects {
-				c.resume(o)
+				if c.ns == "" || c.ns == o.Namespace {
+					c.known[o.NamespacedName] = ref{o.UID, o.ResourceVersion}
+				}
 			}
 		}
-		if m.opts.Now || m.opts.After != "" {
-			c.steps = append(c.steps, ackStep{ns: ns, hold: true})
-		}
-		c.pass()
-	}
-}
-
-// resume enters what an earlier run knew: the newest of each name.
-func (c *modelClient) resume(o KnownObject) {
-	was, ok := c.known[o.NamespacedName]
-	switch {
-	case c.ns != "" && c.ns != o.Namespace:
-	case o.ResourceVersion == "" || ok && older(o.ResourceVersion, was.rv):
-		c.pending[o.UID] = o
-	default:
-		if ok {
-			c.pending[was.uid] = KnownObject{o.NamespacedName, was.uid, was.rv}
-		}
-		c.known[o.NamespacedName] = ref{o.UID, o.ResourceVersion}
 	}
 }
 
@@ -143,7 +112,7 @@ func (m *model) run(steps int) {
 			m.write()
 		case n < 8:
 			m.version++ // another resource
-		case n < 9 && m.IntN(3) == 0 && !m.still:
+		case n < 9 && m.IntN(3) == 0:
 			m.rewind()
 		default:
 			m.clients[m.IntN(len(m.clients))].act()
@@ -164,12 +133,6 @@ func (m *model) objects() map[types.NamespacedName]*unstructured.Unstructured {
 		}
 	}
 	return all
-}
-
-func (m *model) writes(most int) {
-	for range m.IntN(most) {
-		m.write()
-	}
 }
 
 func (m *model) write() {
@@ -206,18 +169,7 @@ func (m *model) rewind() {
 	m.present = append(m.present, slices.Clone(t[:keep]))
 }
 
-func (c *modelClient) step(st ackStep) {
-	st.ns, st.notes, st.partial = c.ns, c.notes, c.unknown && !c.opts.IndexNone
-	if c.notes = nil; !c.listing {
-		st.version = strconv.Itoa(c.cursor)
-	}
-	c.steps = append(c.steps, st)
-}
-
-func (c *modelClient) pass() { c.step(ackStep{}) }
-
 func (c *modelClient) emit(ev stream.Event) {
-	c.step(ackStep{mark: true, event: len(c.events)})
 	c.events, c.live = append(c.events, ev), append(c.live, !c.open)
 }
 
@@ -292,7 +244,6 @@ func (c *modelClient) list(whole bool) {
 		c.gap()
 	}
 	c.cursor = c.version
-	c.pass()
 	objects, now := c.objects(), c.state()
 	keys := sortedKeys(now)
 	if !whole && len(keys) > 0 {
@@ -303,24 +254,19 @@ func (c *modelClient) list(whole bool) {
 		_, known := c.known[key]
 		unsaid := c.first && c.opts.Now || c.unknown && !known && rv <= c.since && c.epoch == len(c.present)-1
 		c.put(key, now[key], objects[key], unsaid)
-		c.pass()
 	}
 	if !whole {
 		return
 	}
 	for _, key := range sortedKeys(c.known) {
 		if _, ok := now[key]; !ok {
-			c.gone(KnownObject{key, c.known[key].uid, c.known[key].rv})
+			c.gone(key)
 		}
-	}
-	for _, uid := range slices.Sorted(maps.Keys(c.pending)) {
-		c.gone(c.pending[uid])
 	}
 	if c.IntN(5) == 0 {
 		return // the watch could not be opened
 	}
 	c.listing, c.unknown, c.epoch, c.pos = false, false, len(c.present)-1, len(c.present[len(c.present)-1])
-	c.pass()
 	c.synced()
 }
 
@@ -328,67 +274,32 @@ func sortedKeys(s state) []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(s), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-func (c *modelClient) gone(o KnownObject) {
-	delete(c.pending, o.UID)
-	if c.known[o.NamespacedName].uid == o.UID {
-		delete(c.known, o.NamespacedName)
-	}
-	c.note(o, true)
+func (c *modelClient) gone(key types.NamespacedName) {
+	was := c.known[key]
+	delete(c.known, key)
 	if !(c.first && c.opts.Now) {
-		c.object(stream.Deleted, identityAt(o.Namespace, o.Name, string(o.UID), o.ResourceVersion), true)
+		c.object(stream.Deleted, identityAt(key.Namespace, key.Name, string(was.uid), was.rv), true)
 	}
 }
 
 func (c *modelClient) put(key types.NamespacedName, now ref, o *unstructured.Unstructured, unsaid bool) {
 	if was, ok := c.known[key]; ok && was.uid != now.uid {
-		c.gone(KnownObject{key, was.uid, was.rv})
-	}
-	for _, uid := range slices.Sorted(maps.Keys(c.pending)) {
-		if p := c.pending[uid]; p.NamespacedName == key && uid != now.uid {
-			c.gone(p)
-		}
+		c.gone(key)
 	}
 	was, ok := c.known[key]
-	maybe := c.enter(key, now, was != now)
+	c.known[key] = now
 	switch {
 	case unsaid:
 	case ok && was.rv != now.rv:
 		c.object(stream.Modified, o, true)
 	case !ok:
-		c.added(o, !c.first, maybe)
+		c.object(stream.Added, o, !c.first)
 	}
-}
-
-// enter makes an object known, and says whether it was pending.
-func (c *modelClient) enter(key types.NamespacedName, now ref, changes bool) bool {
-	_, maybe := c.pending[now.uid]
-	delete(c.pending, now.uid)
-	c.known[key] = now
-	if changes {
-		c.note(KnownObject{key, now.uid, now.rv}, false)
-	}
-	return maybe
-}
-
-func (c *modelClient) note(o KnownObject, gone bool) {
-	if !c.opts.IndexNone {
-		c.notes = append(c.notes, checkpoint.Change{Gone: gone,
-			Object: checkpoint.Object{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}})
-	}
-}
-
-func (c *modelClient) added(o *unstructured.Unstructured, inferred, maybe bool) {
-	if !c.opts.IndexNone {
-		c.steps = append(c.steps, ackStep{ns: c.ns, maybe: maybe, ahead: true,
-			notes: []checkpoint.Change{{Object: checkpoint.Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}}}})
-	}
-	c.object(stream.Added, o, inferred)
 }
 
 func (c *modelClient) synced() {
 	for _, other := range c.clients {
 		if other.listing {
-			c.step(ackStep{mark: true, event: -1})
 			return
 		}
 	}
@@ -410,9 +321,7 @@ func (c *modelClient) next() {
 	o, key, now := ch.Object, keyOf(ch.Object), refOf(ch.Object)
 	c.pos++
 	c.cursor, _ = strconv.Atoi(ch.ResourceVersion)
-	defer c.pass()
 	was, ok := c.known[key]
-	_, pending := c.pending[now.uid]
 	exists := c.selects(o) && ch.Type != watch.Deleted
 	switch {
 	case c.ns != "" && key.Namespace != c.ns, ok && was.uid == now.uid && !older(was.rv, now.rv):
@@ -421,15 +330,10 @@ func (c *modelClient) next() {
 		if ok || c.unknown && ch.Type == watch.Modified && c.opts.Selected == nil {
 			kind = stream.Modified
 		}
-		if maybe := c.enter(key, now, true); kind == stream.Added {
-			c.added(o, false, maybe)
-			return
-		}
+		c.known[key] = now
 		c.object(kind, o, false)
-	case ok && was.uid == now.uid, pending, c.unknown && !ok && c.selects(o):
-		delete(c.pending, now.uid)
+	case ok && was.uid == now.uid, c.unknown && !ok && c.selects(o):
 		delete(c.known, key)
-		c.note(KnownObject{key, now.uid, now.rv}, true)
 		c.object(stream.Deleted, o, false)
 	}
 }
@@ -451,7 +355,7 @@ func (c *modelClient) finish() {
 // coalesced is the recording as mux.Latest may have left it, by a consumer that takes
 // events at random times.
 func (m *model) coalesced() []stream.Event {
-	q := latestQueue{from: m.opts.From}
+	var q latestQueue
 	for _, ev := range m.events {
 		for m.IntN(3) == 0 {
 			q.pop()
@@ -463,7 +367,6 @@ func (m *model) coalesced() []stream.Event {
 
 // latestQueue is the shortest that does what mux.Latest says.
 type latestQueue struct {
-	from            *Resume
 	waiting, popped []stream.Event
 }
 
@@ -478,11 +381,7 @@ func (q *latestQueue) pop() bool {
 func (q *latestQueue) push(ev stream.Event) {
 	if ev.Type == stream.Bookmark {
 		q.waiting = slices.DeleteFunc(q.waiting, func(old stream.Event) bool {
-			skip := old.Type == stream.Bookmark && old.Namespace == ev.Namespace
-			if skip {
-				old.Mark.Skip()
-			}
-			return skip
+			return old.Type == stream.Bookmark && old.Namespace == ev.Namespace
 		})
 	}
 	i := len(q.waiting) - 1 // of the last one of its object since the last GAP or SYNCED
@@ -495,27 +394,16 @@ func (q *latestQueue) push(ev stream.Event) {
 	switch {
 	case ev.Object == nil || i < 0 || q.waiting[i].Type == stream.Deleted:
 		q.waiting = append(q.waiting, ev)
-	case q.waiting[i].Type == stream.Added && ev.Type == stream.Deleted && !q.maybe(i):
-		q.waiting[i].Mark.Cancel(ev.Mark)
+	case q.waiting[i].Type == stream.Added && ev.Type == stream.Deleted:
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 	default:
 		was := q.waiting[i]
-		was.Mark.Coalesce(ev.Mark)
 		q.waiting[i] = ev
-		q.waiting[i].Mark, q.waiting[i].Coalesced = was.Mark, was.Coalesced+1
+		q.waiting[i].Coalesced = was.Coalesced + 1
 		if ev.Type != stream.Deleted {
 			q.waiting[i].Type = was.Type
 		}
 	}
-}
-
-// maybe says whether an event that waits is an ADDED of a pending object.
-func (q *latestQueue) maybe(i int) bool {
-	ev := q.waiting[i]
-	pending := func(o KnownObject) bool { return o.UID == ev.Object.GetUID() && o.ResourceVersion == "" }
-	before := func(old stream.Event) bool { return old.Object != nil && sameObject(old, ev) }
-	return ev.Mark.MayBeKnown() || ev.Mark == nil && q.from != nil && slices.ContainsFunc(q.from.Objects, pending) &&
-		!slices.ContainsFunc(q.popped, before) && !slices.ContainsFunc(q.waiting[:i], before)
 }
 
 func sameObject(a, b stream.Event) bool {

@@ -158,6 +158,7 @@ func TestRewind(t *testing.T) {
 		}
 		defer w.Stop()
 		synctest.Wait()
+		before := listText(list(t, srv, "", metav1.ListOptions{}))
 		do(t, srv, "rewind 2")
 		if rv := srv.ResourceVersion(); rv != "4" {
 			t.Fatalf("it is at version %s, want 4", rv)
@@ -170,6 +171,10 @@ func TestRewind(t *testing.T) {
 		}
 		srv.Put(widgets, "x", "e")
 		srv.Put(widgets, "x", "f")
+		after := listText(list(t, srv, "", metav1.ListOptions{}))
+		if before != "@6: a@2 b@3 c@5 d@6" || after != "@6: a@2 b@3 c@4 e@5 f@6" {
+			t.Errorf("with as many revisions as before, the list was %s, and is %s", before, after)
+		}
 		srv.Put(widgets, "x", "g")
 		if diff := cmp.Diff([]string{"ADDED g@7"}, collect(w, time.Second)); diff != "" {
 			t.Errorf("behind the old version (-want +got):\n%s", diff)
