@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +51,8 @@ type consumer struct {
 }
 
 func newConsumer(t *testing.T, seed uint64, overflow mux.Overflow) *consumer {
-	c := &consumer{player: newPlayer(t, seed, 11, []gvr.Resource{widgets()}, "one", "two"), store: &mortal{Store: checkpoint.NewMemory()}}
+	c := &consumer{player: newPlayer(t, seed, 11, []gvr.Resource{widgets()}, "one", "two")}
+	c.store = &mortal{Store: checkpoint.NewMemory()}
 	c.check.Latest = overflow == mux.Latest
 	switch c.IntN(4) {
 	case 0:
@@ -77,7 +79,7 @@ func (c *consumer) play() {
 			c.do("compact")
 		}
 		c.run(run == runs-1)
-		c.rewinds = false // what a run that was killed has told, the next one need not know
+		c.rewinds = false // what a killed run saw of it, the next one need not know
 	}
 	if !c.anyOrder {
 		c.checkDatabase(func(u *unstructured.Unstructured) bool {
@@ -85,7 +87,7 @@ func (c *consumer) play() {
 		})
 	}
 	if c.Failed() {
-		c.Logf("%+v\n%s", c.options, c.text(c.srv.History(widgets(), nil)))
+		c.Logf("%+v\n%s\n%s", c.options, strings.Join(c.log, "\n"), historyText(c.srv.History(widgets(), nil)))
 	}
 }
 
@@ -117,7 +119,7 @@ func (c *consumer) run(last bool) {
 			}
 			break
 		}
-		c.note("told %s", streamtest.TextUID(ev))
+		c.note("delivered %s", streamtest.TextUID(ev))
 		c.events, c.acked = append(c.events, ev), append(c.acked, false)
 		if !last || len(c.events) < 15 {
 			c.disturb()
@@ -143,8 +145,8 @@ func (c *consumer) run(last bool) {
 	}
 	c.checkKept()
 	c.check.Settled, c.check.From = last, resumeAt(c.before)
-	h := c.srv.History(widgets(), &stream.Options{Namespaces: c.options.Namespaces, LabelSelector: c.options.LabelSelector})
-	if err := streamtest.Check(h, c.events, &c.check); err != nil {
+	scope := stream.Options{Namespaces: c.options.Namespaces, LabelSelector: c.options.LabelSelector}
+	if err := streamtest.Check(c.srv.History(widgets(), &scope), c.events, &c.check); err != nil {
 		c.Errorf("%v\nbefore: %+v", err, c.before)
 	}
 	if last {
@@ -191,7 +193,8 @@ func (c *consumer) handle(all bool) {
 // checkKept holds what is kept to what was delivered and acked.
 func (c *consumer) checkKept() {
 	after := position(c.T, c.store, widgets())
-	run := streamtest.CheckpointRun{Before: c.before, After: after, Events: slices.Clone(c.events), Acked: func(i int) bool { return c.acked[i] }, Options: c.check}
+	run := streamtest.CheckpointRun{Before: c.before, After: after, Events: slices.Clone(c.events),
+		Acked: func(i int) bool { return c.acked[i] }, Options: c.check}
 	run.Options.From = nil
 	if err := streamtest.CheckCheckpoint(run); err != nil {
 		c.Errorf("%v\nbefore: %+v\nafter: %+v", err, c.before, after)
@@ -201,7 +204,8 @@ func (c *consumer) checkKept() {
 // checkDone reports what waits though everything has been delivered and acked.
 func (c *consumer) checkDone(unacked int) {
 	after := position(c.T, c.store, widgets())
-	if after == nil || unacked > 0 || slices.ContainsFunc(after.Objects, func(o checkpoint.Object) bool { return o.ResourceVersion == "" }) {
+	pending := func(o checkpoint.Object) bool { return o.ResourceVersion == "" }
+	if after == nil || unacked > 0 || slices.ContainsFunc(after.Objects, pending) {
 		c.Errorf("all is acked, and %d events wait, and there is kept %+v", unacked, after)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,7 +46,7 @@ func TestFollowAtRandom(t *testing.T) {
 			})
 		})
 	})
-	if followSeeds.Count() > 20 && exact.Load()*4 < all.Load() {
+	if followSeeds.Count() > 20 && exact.Load()*6 < all.Load() {
 		t.Errorf("%d of %d namespaces could be checked change by change: too few to say much", exact.Load(), all.Load())
 	}
 }
@@ -98,7 +99,8 @@ func (p *followPlay) run() {
 	}
 	p.writes(p.Rand, 14)
 	if p.restarts && p.chance(50) || p.chance(10) {
-		p.faults(19, "401", "403", "404", "410", "500", "503", "429 retry-after 2s", "reset", "close", "hang", "slow 3s")
+		p.faults(19, "401", "403", "404", "410", "500", "503", "429 retry-after 2s", "reset", "close", "hang",
+			"slow 3s")
 	}
 	p.begin()
 	writing, over := context.WithCancel(p.Context())
@@ -139,11 +141,14 @@ func (p *followPlay) begin() {
 	if p.tracked {
 		r.tracker = newTracker(p.T, r.store)
 	}
-	size := p.IntN(4)
-	r.followed = follow(p.T, p.srv, mux.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: p.namespaces}, &mux.FollowOptions{
-		Mux:           mux.Options{Overflow: p.overflow},
-		Stream:        func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: r.tracker, PageSize: size} },
-		StatusChanged: func(s mux.Followed) { p.note("    %s %s %q %v", s.Resource, s.State, s.Namespaces, s.Cause) },
+	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4)}
+	selection := mux.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: p.namespaces}
+	r.followed = follow(p.T, p.srv, selection, &mux.FollowOptions{
+		Mux:    mux.Options{Overflow: p.overflow},
+		Stream: func(gvr.Resource) stream.Options { return options },
+		StatusChanged: func(s mux.Followed) {
+			p.note("    %s %s %q %v", s.Resource, s.State, s.Namespaces, s.Cause)
+		},
 	})
 	r.handle = func(ev stream.Event) {
 		if r.store.isDead() {
@@ -199,7 +204,7 @@ func (p *followPlay) stop() {
 // act does something to the server.
 func (p *followPlay) act() {
 	name, n := pick(p.Rand, p.resources...).GroupVersionResource.Resource, pick(p.Rand, p.namespaces...)
-	switch p.IntN(12) {
+	switch p.IntN(13) {
 	case 0, 1:
 		p.do(name+" forbid all", name+" allow all in "+n)
 		if p.chance(70) {
@@ -211,6 +216,15 @@ func (p *followPlay) act() {
 		p.do(name + " allow all")
 	case 6:
 		p.do(name + " forbid all in " + n)
+	case 12: // one of several is refused for a while
+		p.do(name+" forbid all", name+" close watches")
+		for _, n := range p.namespaces {
+			p.do(name + " allow all in " + n)
+		}
+		p.sleep(15)
+		p.do(name+" forbid all in "+n, name+" close watches")
+		p.sleep(15)
+		p.do(name + " allow all in " + n)
 	case 7:
 		p.broken[name] = true
 		p.do(name + " delete crd")
@@ -249,20 +263,23 @@ func (p *followPlay) check(states []mux.Followed) {
 	for i, r := range p.runs {
 		for _, res := range p.resources {
 			for _, n := range p.namespaces {
-				// With a checkpoint, what has not been acked when a leg has waited for it
-				// comes again.
+				// With a checkpoint, what is not acked soon after a watch has ended is
+				// delivered again.
 				if p.tracked && p.slow || p.Failed() {
 					continue
 				}
-				if err := p.checkRun(r, res, n, i == len(p.runs)-1); err != nil {
-					p.Errorf("run %d, %s in %s: %v\nbefore: %+v\nafter: %+v", i, res, n, err, r.before[res.GroupResource().String()], r.after[res.GroupResource().String()])
+				err, key := p.checkRun(r, res, n, i == len(p.runs)-1), res.GroupResource().String()
+				if err != nil {
+					p.Errorf("run %d, %s in %s: %v\nbefore: %+v\nafter: %+v", i, key, n, err,
+						r.before[key], r.after[key])
 				}
 			}
 		}
 	}
 	if p.Failed() {
-		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, %s\n%s", p.restarts, p.tracked, p.crashes, p.slow, p.overflow,
-			p.text(p.srv.History(robots, nil))+p.text(p.srv.History(rovers, nil)))
+		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, %s\n%s\n%s%s", p.restarts, p.tracked, p.crashes,
+			p.slow, p.overflow, strings.Join(p.log, "\n"), historyText(p.srv.History(robots, nil)),
+			historyText(p.srv.History(rovers, nil)))
 	}
 }
 
@@ -271,7 +288,7 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	key := res.GroupResource().String()
 	before, after := within(r.before[key], n), within(r.after[key], n)
 	events, acked, inferred := p.eventsIn(r, res, n)
-	opts := streamtest.CheckOptions{Namespaces: []string{n, "nowhere"}, Latest: p.overflow == mux.Latest, Settled: last}
+	opts := streamtest.CheckOptions{Settled: last, Latest: p.overflow == mux.Latest, Namespaces: []string{n, "nowhere"}}
 	kept := func(events []stream.Event) error {
 		return streamtest.CheckCheckpoint(streamtest.CheckpointRun{Before: before, After: after, Events: events,
 			Acked: func(i int) bool { return i < acked }, Options: opts})
@@ -315,7 +332,9 @@ func oneOf(events []stream.Event, more stream.Event, least, most int, check func
 
 // eventsIn returns the events of a namespace, how many of them were acked, and
 // whether anything was lost on the way.
-func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events []stream.Event, acked int, inferred bool) {
+func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (
+	events []stream.Event, acked int, inferred bool,
+) {
 	inferred = p.broken[res.GroupVersionResource.Resource]
 	known, before, at := map[types.UID]bool{}, within(r.before[res.GroupResource().String()], n), ""
 	if before != nil {
@@ -331,15 +350,16 @@ func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events 
 		case ev.Object != nil && ev.Object.GetNamespace() == n:
 			uid := ev.Object.GetUID()
 			if p.tracked && ev.Inferred && ev.Type == stream.Deleted && !known[uid] {
-				continue // it was about to be delivered when a leg ended
+				continue // it was about to be delivered when a watch ended
 			}
 			known[uid] = ev.Type != stream.Deleted
 			inferred, at = inferred || ev.Inferred, ev.ResourceVersion
 			ev.Object = ev.Object.DeepCopy()
 			ev.Object.SetAPIVersion(res.GroupVersion().String())
-		case ev.Type == stream.Gap && (ev.Namespace == "" || ev.Namespace == n || before != nil && ev.Gap.Reason == stream.GapScope):
+		case ev.Type == stream.Gap && (ev.Namespace == "" || ev.Namespace == n ||
+			before != nil && ev.Gap.Reason == stream.GapScope): // then this one may be watched no more
 			inferred = true
-			if ev.Gap.Reason == stream.GapScope && ev.Namespace == "" { // from namespaces, of which this may have been none
+			if ev.Gap.Reason == stream.GapScope && ev.Namespace == "" { // nor was it, perhaps, before
 				ev.Gap = &stream.GapDetails{Reason: stream.GapScope, From: at, To: ev.Gap.To}
 			}
 		default:
@@ -375,6 +395,7 @@ func within(p *checkpoint.Position, n string) *checkpoint.Position {
 	if rv := cmp.Or(p.ResourceVersions[n], p.ResourceVersions[""]); rv != "" {
 		part.ResourceVersions[n] = rv
 	}
-	part.Objects = slices.DeleteFunc(slices.Clone(p.Objects), func(o checkpoint.Object) bool { return o.Namespace != n })
+	other := func(o checkpoint.Object) bool { return o.Namespace != n }
+	part.Objects = slices.DeleteFunc(slices.Clone(p.Objects), other)
 	return &part
 }

@@ -47,17 +47,14 @@ func (p *player) note(format string, args ...any) {
 	p.log = append(p.log, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// text is the log, and what happened to objects of a resource.
-func (p *player) text(h streamtest.History) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	lines := append([]string{"log:"}, p.log...)
-	lines = append(lines, "history:")
+// historyText is a history, one change a line.
+func historyText(h streamtest.History) string {
+	var b strings.Builder
 	for _, c := range h.Changes {
-		lines = append(lines, fmt.Sprintf("%s %s %s/%s(%s)@%s", c.At.Format("04:05.000"), c.Type,
-			c.Object.GetNamespace(), c.Object.GetName(), c.Object.GetUID(), c.ResourceVersion))
+		fmt.Fprintf(&b, "%s %s %s/%s(%s)@%s\n", c.At.Format("04:05.000"), c.Type,
+			c.Object.GetNamespace(), c.Object.GetName(), c.Object.GetUID(), c.ResourceVersion)
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // do does something to the server.
@@ -96,8 +93,9 @@ func (p *player) faults(most int, kinds ...string) {
 		if p.chance(40) {
 			n, in = 1+p.IntN(8), " in "+pick(p.Rand, p.namespaces...)
 		}
+		of := pick(p.Rand, p.resources...).GroupVersionResource.Resource
 		trigger := pick(p.Rand, "list", "page", "probe", "watch", "initial", "any")
-		fault := fmt.Sprintf("%s %s %d-%d%s: %s", pick(p.Rand, p.resources...).GroupVersionResource.Resource, trigger, n, n+p.IntN(3), in, pick(p.Rand, kinds...))
+		fault := fmt.Sprintf("%s %s %d-%d%s: %s", of, trigger, n, n+p.IntN(3), in, pick(p.Rand, kinds...))
 		p.note("%s", fault)
 		if err := p.srv.Apply(fault); err != nil {
 			p.Fatal(err)
@@ -193,7 +191,8 @@ func resumeAt(p *checkpoint.Position) *streamtest.Resume {
 	}
 	r := &streamtest.Resume{ResourceVersions: p.ResourceVersions, Partial: p.Partial}
 	for _, o := range p.Objects {
-		r.Objects = append(r.Objects, streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
+		r.Objects = append(r.Objects,
+			streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
 	}
 	return r
 }

@@ -62,8 +62,10 @@ func (p *play) run() {
 	p.faults(8, "500", "503", "slow 2s", "close", "reset", "410")
 	p.overflow = pick(p.Rand, mux.Block, mux.Latest)
 	decision := pick(p.Rand, mux.Drop, mux.Retry)
-	p.m = newMux(p.T, &mux.Options{Overflow: p.overflow, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
-		OnError: func(string, error) mux.Decision { return decision }})
+	p.m = newMux(p.T, &mux.Options{
+		Overflow: p.overflow, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
+		OnError: func(string, error) mux.Decision { return decision },
+	})
 	for i := range 1 + p.IntN(4) {
 		p.add(p.Rand, fmt.Sprint("s", i))
 	}
@@ -208,7 +210,8 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 			p.note("add %s", key)
 			p.add(r, key)
 		case 4:
-			p.do(pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence", "bookmarks every 5s"))
+			p.do(pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence",
+				"bookmarks every 5s"))
 		case 5:
 			p.do("compact", "close watches")
 		default:
@@ -238,7 +241,7 @@ func (p *play) check(l *life) {
 		Latest: l.latest, Settled: l.settled, IndexNone: l.o.Index == stream.IndexNone, Namespaces: l.o.Namespaces,
 	})
 	if err != nil {
-		p.Errorf("%s of %s: %v\n%+v latest %v\nevents:\n%s\n%s", l.key, l.r, err, l.o, l.latest,
-			strings.Join(streamtest.Texts(l.events), "\n"), p.text(l.history))
+		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,
+			strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), historyText(l.history))
 	}
 }
