@@ -287,7 +287,7 @@ func (p *followPlay) check(states []mux.Followed) {
 func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last bool) error {
 	key := res.GroupResource().String()
 	before, after := within(r.before[key], n), within(r.after[key], n)
-	events, acked, inferred := p.eventsIn(r, res, n)
+	events, acked, lost := p.eventsIn(r, res, n)
 	opts := streamtest.CheckOptions{Settled: last, Latest: p.overflow == mux.Latest, Namespaces: []string{n, "nowhere"}}
 	kept := func(events []stream.Event) error {
 		return streamtest.CheckCheckpoint(streamtest.CheckpointRun{Before: before, After: after, Events: events,
@@ -311,7 +311,7 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	// the end there is one. Where nothing was lost it comes after what existed at some
 	// moment, and before each change since.
 	least, most := len(events), len(events)
-	if before == nil && !inferred && !opts.Latest {
+	if before == nil && !lost && !opts.Latest {
 		p.exact++
 		least, most = 0, snapshot(events)
 	}
@@ -332,10 +332,8 @@ func oneOf(events []stream.Event, more stream.Event, least, most int, check func
 
 // eventsIn returns the events of a namespace, how many of them were acked, and
 // whether anything was lost on the way.
-func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (
-	events []stream.Event, acked int, inferred bool,
-) {
-	inferred = p.broken[res.GroupVersionResource.Resource]
+func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events []stream.Event, acked int, lost bool) {
+	lost = p.broken[res.GroupVersionResource.Resource]
 	known, before, at := map[types.UID]bool{}, within(r.before[res.GroupResource().String()], n), ""
 	if before != nil {
 		at = before.ResourceVersions[n]
@@ -353,12 +351,12 @@ func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (
 				continue // it was about to be delivered when a watch ended
 			}
 			known[uid] = ev.Type != stream.Deleted
-			inferred, at = inferred || ev.Inferred, ev.ResourceVersion
+			lost, at = lost || ev.Inferred, ev.ResourceVersion
 			ev.Object = ev.Object.DeepCopy()
 			ev.Object.SetAPIVersion(res.GroupVersion().String())
 		case ev.Type == stream.Gap && (ev.Namespace == "" || ev.Namespace == n ||
 			before != nil && ev.Gap.Reason == stream.GapScope): // then this one may be watched no more
-			inferred = true
+			lost = true
 			if ev.Gap.Reason == stream.GapScope && ev.Namespace == "" { // nor was it, perhaps, before
 				ev.Gap = &stream.GapDetails{Reason: stream.GapScope, From: at, To: ev.Gap.To}
 			}
@@ -370,7 +368,7 @@ func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (
 			acked = len(events)
 		}
 	}
-	return events, acked, inferred
+	return events, acked, lost
 }
 
 // snapshot is how many events there are before one that is no part of a first one.
