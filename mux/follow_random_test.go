@@ -263,9 +263,7 @@ func (p *followPlay) check(states []mux.Followed) {
 	for i, r := range p.runs {
 		for _, res := range p.resources {
 			for _, n := range p.namespaces {
-				// With a checkpoint, what is not acked soon after a watch has ended is
-				// delivered again.
-				if p.tracked && p.slow || p.Failed() {
+				if p.Failed() {
 					continue
 				}
 				err, key := p.checkRun(r, res, n, i == len(p.runs)-1), res.GroupResource().String()
@@ -301,6 +299,9 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 		// It was not watched any more, from some moment on.
 		acked++
 		errs[0] = oneOf(events, stream.Event{Type: stream.Gap, Namespace: n, Resource: res}, 0, acked-1, kept)
+	}
+	if p.tracked && p.slow { // what is not acked soon after a watch has ended is delivered again
+		return errors.Join(errs...)
 	}
 	opts.From = resumeAt(before)
 	h := p.srv.History(res, &stream.Options{Namespaces: []string{n}})
