@@ -3,27 +3,29 @@ package mux_test
 import (
 	"context"
 	"fmt"
-	"maps"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const consumerSeeds = seedtest.Default(80) // with each Overflow
+const consumerSeeds = seedtest.Default(100) // with each Overflow
 
-// TestConsumer: a program with a database handles what it is told in any order but
-// that of each object, acks it, and is killed and started again. In the end its
-// database has what the server has.
+// TestConsumer: a program with a database handles and acks events later and in any
+// order, or in any order but that of each object, and is killed and started again,
+// while objects change, leave what is watched and come back, and the server forgets
+// what was. Each run, and what is kept of it at any moment, is held to the promises. In
+// the end the database has what the server has.
 func TestConsumer(t *testing.T) {
 	for _, overflow := range []mux.Overflow{mux.Latest, mux.Block} {
 		t.Run(fmt.Sprint(overflow), func(t *testing.T) {
@@ -35,102 +37,78 @@ func TestConsumer(t *testing.T) {
 }
 
 type consumer struct {
-	*testing.T
-	*rand.Rand
-	overflow mux.Overflow
-	srv      *streamtest.Server
-	store    *checkpoint.Memory
+	*player
 	options  stream.Options
-	red      bool              // only such objects are of interest
-	rewinds  bool              // the server does, now and then, in the first run
-	database map[string]string // UID@VERSION by NAMESPACE/NAME
-	log      []string
+	check    streamtest.CheckOptions
+	anyOrder bool // of acks, so that there is no database
+	rewinds  bool // the server does, now and then, in the first run
 
 	// Of the run.
-	events  []stream.Event
-	handled []bool
+	store  *mortal
+	before *checkpoint.Position
+	events []stream.Event
+	acked  []bool
 }
 
 func newConsumer(t *testing.T, seed uint64, overflow mux.Overflow) *consumer {
-	c := &consumer{T: t, Rand: rand.New(rand.NewPCG(seed, 11)), overflow: overflow,
-		srv: streamtest.NewServer(widgets()), store: checkpoint.NewMemory(), database: map[string]string{}}
+	c := &consumer{player: newPlayer(t, seed, 11, []gvr.Resource{widgets()}, "one", "two")}
+	c.store = &mortal{Store: checkpoint.NewMemory()}
+	c.check.Latest = overflow == mux.Latest
 	switch c.IntN(4) {
 	case 0:
-		c.options.LabelSelector, c.red = "colour=red", true
+		c.options.LabelSelector = "colour=red"
 	case 1:
-		c.options.Select, c.red = func(m stream.Meta) bool { return m.GetLabels()["colour"] == "red" }, true
+		c.options.Select = func(m stream.Meta) bool { return m.GetLabels()["colour"] == "red" }
+		c.check.Selected = func(u *unstructured.Unstructured) bool { return c.options.Select(u) }
 	}
-	if c.IntN(3) == 0 {
-		c.options.Namespaces = []string{"one", "two"}
+	if c.chance(33) {
+		c.options.Namespaces, c.check.Namespaces = c.namespaces, c.namespaces
 	}
-	if c.IntN(2) == 0 {
+	if c.chance(50) {
 		c.options.InitialList, c.options.PageSize = stream.ListPaged, 2
 	}
-	c.rewinds = c.IntN(4) == 0
+	c.anyOrder, c.rewinds = c.chance(33), c.chance(25)
 	return c
-}
-
-func (c *consumer) note(format string, args ...any) {
-	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
 func (c *consumer) play() {
 	const runs = 4
 	for run := range runs {
-		c.write(10)
-		if c.IntN(3) == 0 {
+		c.writes(c.Rand, 9)
+		if c.chance(33) {
 			c.do("compact")
 		}
 		c.run(run == runs-1)
-		c.rewinds = false // what a run that was killed has told, the next one need not know
+		c.rewinds = false // what a killed run saw of it, the next one need not know
 	}
-	l, err := c.srv.Client().Resource(widgets().GroupVersionResource).List(c.Context(), metav1.ListOptions{})
-	if err != nil {
-		c.Fatal(err)
+	if !c.anyOrder {
+		c.checkDatabase(func(u *unstructured.Unstructured) bool {
+			return c.options.LabelSelector == "" && c.options.Select == nil || u.GetLabels()["colour"] == "red"
+		})
 	}
-	want := map[string]string{}
-	for _, o := range l.Items {
-		if !c.red || o.GetLabels()["colour"] == "red" {
-			want[o.GetNamespace()+"/"+o.GetName()] = string(o.GetUID()) + "@" + o.GetResourceVersion()
-		}
-	}
-	if !maps.Equal(want, c.database) {
-		c.Errorf("the database has %v\nwant %v\n%+v\n%s", c.database, want, c.options, strings.Join(c.log, "\n"))
-	}
-}
-
-func (c *consumer) do(what string) {
-	c.note("%s", what)
-	if err := c.srv.Do(what); err != nil {
-		c.Error(err)
-	}
-}
-
-func (c *consumer) write(most int) {
-	for range c.IntN(most) {
-		ns, name := []string{"one", "two"}[c.IntN(2)], fmt.Sprint("o", c.IntN(3))
-		if c.IntN(3) == 0 {
-			_, err := c.srv.Delete(widgets(), ns, name)
-			c.note("delete %s/%s: %v", ns, name, err == nil)
-			continue
-		}
-		colour := []string{"red", "blue"}[c.IntN(2)]
-		c.srv.Put(widgets(), ns, name, "labels.colour="+colour, fmt.Sprint("spec.n=", c.IntN(1000)))
-		c.note("put %s/%s %s @%s", ns, name, colour, c.srv.ResourceVersion())
+	if c.Failed() {
+		c.Logf("%+v\n%s\n%s", c.options, strings.Join(c.log, "\n"), historyText(c.srv.History(widgets(), nil)))
 	}
 }
 
 // run is one of the program, which ends with its death, or in an orderly way.
 func (c *consumer) run(last bool) {
-	c.store = killed(c.T, c.store)
-	c.events, c.handled = nil, nil
+	c.store = &mortal{Store: c.store.Store}
+	c.before, c.events, c.acked = position(c.T, c.store, widgets()), nil, nil
 	tracker := newTracker(c.T, c.store)
 	o := c.options
 	o.Checkpoint = tracker
-	m := newMux(c.T, &mux.Options{Overflow: c.overflow}, newStream(c.T, c.srv, widgets(), &o))
+	s := newStream(c.T, c.srv, widgets(), &o)
+	overflow := mux.Block
+	if c.check.Latest {
+		overflow = mux.Latest
+	}
+	m := newMux(c.T, &mux.Options{Overflow: overflow}, s)
 	long, left := 20*time.Minute, 1+c.IntN(25)
 	if last {
 		long, left = 50*time.Minute, -1
+	} else if c.chance(33) {
+		defer time.AfterFunc(time.Duration(5+c.IntN(20))*time.Second, m.Drain).Stop()
 	}
 	ctx, cancel := context.WithTimeoutCause(c.Context(), long, errTimeUp)
 	defer cancel()
@@ -141,41 +119,52 @@ func (c *consumer) run(last bool) {
 			}
 			break
 		}
-		c.note("told %s", streamtest.TextUID(ev))
-		c.events, c.handled = append(c.events, ev), append(c.handled, false)
-		if !last {
+		c.note("delivered %s", streamtest.TextUID(ev))
+		c.events, c.acked = append(c.events, ev), append(c.acked, false)
+		if !last || len(c.events) < 15 {
 			c.disturb()
 		}
 		time.Sleep(time.Duration(c.IntN(2500)) * time.Millisecond)
-		c.handle(last)
+		c.handle(last && c.chance(50))
+		if c.chance(20) {
+			c.checkKept()
+		}
 		if left--; left == 0 {
 			break
 		}
 	}
-	c.handle(last)
+	c.handle(last || c.chance(33))
 	time.Sleep(time.Duration(c.IntN(3000)) * time.Millisecond)
-	if last || c.IntN(3) == 0 {
-		c.note("the end")
-		if err := tracker.Close(); err != nil {
-			c.Error(err)
-		}
-		return
+	c.checkKept()
+	if closes := last || c.chance(33); !closes {
+		c.note("killed")
+		c.store.kill()
+		_ = tracker.Close() // nothing comes of it any more
+	} else if err := tracker.Close(); err != nil {
+		c.Error(err)
 	}
-	c.note("killed")
-	c.Cleanup(func() { _ = tracker.Close() }) // what that keeps, nobody reads
+	c.checkKept()
+	c.check.Settled, c.check.From = last, resumeAt(c.before)
+	scope := stream.Options{Namespaces: c.options.Namespaces, LabelSelector: c.options.LabelSelector}
+	if err := streamtest.Check(c.srv.History(widgets(), &scope), c.events, &c.check); err != nil {
+		c.Errorf("%v\nbefore: %+v", err, c.before)
+	}
+	if last {
+		c.checkDone(s.Status().Checkpoint.Unacked)
+	}
+	c.note("the end")
 }
 
 func (c *consumer) disturb() {
-	if c.IntN(2) == 0 {
-		c.write(8)
+	if c.chance(50) {
+		c.writes(c.Rand, 7)
 	}
-	if c.rewinds && c.IntN(25) == 0 {
+	if c.rewinds && c.chance(4) {
 		c.do("rewind 2 restart")
 		time.Sleep(6 * time.Minute)
 	}
-	if c.IntN(12) == 0 {
-		c.do("compact")
-		c.do("close watches")
+	if c.chance(8) {
+		c.do("compact", "close watches")
 	}
 }
 
@@ -183,50 +172,40 @@ func (c *consumer) disturb() {
 func (c *consumer) handle(all bool) {
 	open := map[string]bool{} // objects of which an older event waits
 	for i, ev := range c.events {
-		if c.handled[i] {
+		if c.acked[i] {
 			continue
 		}
 		name := ""
 		if ev.Object != nil {
-			name = ev.Object.GetNamespace() + "/" + ev.Object.GetName()
+			name = nameOf("", ev.Object)
 		}
-		if open[name] || !all && c.IntN(3) > 0 {
+		if open[name] && !c.anyOrder || !all && c.chance(67) {
 			open[name] = name != ""
 			continue
 		}
-		c.handled[i] = true
+		c.acked[i] = true
 		c.note("handled %s", streamtest.TextUID(ev))
-		switch ev.Type {
-		case stream.Added, stream.Modified:
-			c.database[name] = string(ev.Object.GetUID()) + "@" + ev.ResourceVersion
-		case stream.Deleted:
-			if strings.HasPrefix(c.database[name], string(ev.Object.GetUID())+"@") {
-				delete(c.database, name)
-			}
-		}
+		c.enter(ev)
 		ev.Ack()
 	}
 }
 
-// killed returns what a store has, and closes it: whatever comes later is of a
-// program that is dead.
-func killed(t *testing.T, store *checkpoint.Memory) *checkpoint.Memory {
-	t.Helper()
-	next := checkpoint.NewMemory()
-	for _, key := range store.Keys() {
-		c, err := store.Load(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := c.Position
-		d := checkpoint.Delta{Key: key, Identity: c.Identity, ResourceVersions: p.ResourceVersions, Put: p.Objects,
-			Partial: p.Partial, Rewound: p.Rewound, Unclean: p.Unclean}
-		if err := next.Commit(t.Context(), []checkpoint.Delta{d}); err != nil {
-			t.Fatal(err)
-		}
+// checkKept holds what is kept to what was delivered and acked.
+func (c *consumer) checkKept() {
+	after := position(c.T, c.store, widgets())
+	run := streamtest.CheckpointRun{Before: c.before, After: after, Events: slices.Clone(c.events),
+		Acked: func(i int) bool { return c.acked[i] }, Options: c.check}
+	run.Options.From = nil
+	if err := streamtest.CheckCheckpoint(run); err != nil {
+		c.Errorf("%v\nbefore: %+v\nafter: %+v", err, c.before, after)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
+}
+
+// checkDone reports what waits though everything has been delivered and acked.
+func (c *consumer) checkDone(unacked int) {
+	after := position(c.T, c.store, widgets())
+	pending := func(o checkpoint.Object) bool { return o.ResourceVersion == "" }
+	if after == nil || unacked > 0 || slices.ContainsFunc(after.Objects, pending) {
+		c.Errorf("all is acked, and %d events wait, and there is kept %+v", unacked, after)
 	}
-	return next
 }

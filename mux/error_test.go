@@ -185,10 +185,7 @@ func TestRetryResumes(t *testing.T) {
 			failures = append(failures, err)
 			if resume == nil {
 				p := s.Position()
-				resume = &streamtest.Resume{ResourceVersions: p.ResourceVersions}
-				for _, o := range p.Objects {
-					resume.Objects = append(resume.Objects, streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
-				}
+				resume = resumeAt(&p)
 			}
 			return mux.Retry
 		}}, s)

@@ -100,30 +100,6 @@ func TestFollowCauseOfAName(t *testing.T) {
 	})
 }
 
-// TestFollowNameOfAVersion: a name stands for a resource for good, also when the
-// version that was named is not served any more.
-func TestFollowNameOfAVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(robots, robotsV2)
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots.v1.example.com"}}, nil)
-		f.start(t.Context())
-		f.after(10*time.Second, "it stands for robots", "robots.example.com SYNCED @1")
-		srv.Unserve(robots)
-		f.do("robots close watches")
-		time.Sleep(10 * time.Second)
-		other := robotsV2
-		other.ShortNames = []string{"rb"}
-		srv.Serve(other)
-		time.Sleep(10 * time.Second)
-		srv.Put(robotsV2, "one", "a")
-		f.after(time.Second, "it goes on in the other version", "robots.example.com SYNCED @1", "robots.example.com ADDED one/a@2")
-		if got := f.state("robots.example.com"); got != "Watching" {
-			t.Errorf("it is %s", got)
-		}
-		f.stop()
-	})
-}
-
 // TestFollowCategoryLeft: what leaves its category is let go of, and taken in again.
 func TestFollowCategoryLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,9 +1,9 @@
 package mux_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -24,304 +23,378 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const followSeeds = seedtest.Default(24)
+const followSeeds = seedtest.Default(36)
 
 // TestFollowAtRandom follows types that come and go, are served in one version or
-// the other, and may be watched here or there, while their objects change. What is
-// told of each namespace is held to the promises; and where nothing was lost on
-// the way, each change must have been told once, in order.
+// the other, and may be watched here or there, while their objects change and requests
+// fail. In every third seed the program has a checkpoint and is started again and
+// again, after an orderly end or a kill. What each run delivered of each namespace, and
+// what its checkpoint kept, is held to the promises; where nothing was lost on the
+// way, each change must have been delivered once, in order; and what all runs handled
+// must add up to what exists in the end.
 func TestFollowAtRandom(t *testing.T) {
 	var exact, all atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		followSeeds.Play(t, func(t *testing.T, n uint64) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &roam{T: t, Rand: rand.New(rand.NewPCG(n, 5)), seed: n}
-				e, a := r.run()
-				exact.Add(int64(e))
-				all.Add(int64(a))
+				p := newFollowPlay(t, n)
+				p.run()
+				exact.Add(int64(p.exact))
+				if !p.restarts {
+					all.Add(int64(len(p.resources) * len(p.namespaces)))
+				}
 			})
 		})
 	})
-	if followSeeds.Count() > 20 && exact.Load()*4 < all.Load() {
+	if followSeeds.Count() > 20 && exact.Load()*6 < all.Load() {
 		t.Errorf("%d of %d namespaces could be checked change by change: too few to say much", exact.Load(), all.Load())
 	}
 }
 
-type roam struct {
-	*testing.T
-	*rand.Rand
-	seed    uint64
-	f       *followed
-	tracked bool
-	acts    []string
-	broken  map[string]bool // resources whose history was cut
+// followPlay is one seed.
+type followPlay struct {
+	*player
+	restarts, tracked, crashes, slow bool
+	overflow                         mux.Overflow
+
+	store  *checkpoint.Memory
+	broken map[string]bool // resources whose history was cut
+	runs   []*followRun
+	exact  int // how many namespaces were checked change by change
 }
 
-var (
-	roamTypes      = []gvr.Resource{robots, rovers}
-	roamNamespaces = []string{"one", "two", "three"}
-)
+// followRun is one run of the program.
+type followRun struct {
+	*followed
+	store   *mortal
+	tracker *checkpoint.Tracker // nil for none
+	end     context.CancelCauseFunc
+	before  map[string]*checkpoint.Position // by key
+	after   map[string]*checkpoint.Position
+	events  []stream.Event
+	acked   int
+}
 
-func (r *roam) chance(percent int) bool { return r.IntN(100) < percent }
+func newFollowPlay(t *testing.T, seed uint64) *followPlay {
+	p := &followPlay{player: newPlayer(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
+		store: checkpoint.NewMemory(), broken: map[string]bool{}, overflow: mux.Block}
+	p.restarts = seed%3 == 2
+	p.tracked = p.restarts || p.chance(30)
+	p.crashes = p.restarts && p.chance(50)
+	p.slow = p.chance(25) && (p.restarts || !p.tracked)
+	if p.restarts && p.chance(50) || p.chance(10) {
+		p.overflow = mux.Latest
+	}
+	return p
+}
 
-func (r *roam) run() (exact, all int) {
-	served := []gvr.Resource{robots, robotsV2, rovers, planets, spaces}
-	if r.chance(50) {
+func (p *followPlay) run() {
+	served := []gvr.Resource{robotsV2, planets, spaces}
+	if p.chance(50) {
 		served = append(served, streamtest.Reviews()...)
 	}
-	srv := streamtest.NewServer(served...)
-	for _, n := range roamNamespaces {
-		srv.Put(spaces, "", n)
+	p.srv.Serve(served...)
+	for _, n := range p.namespaces {
+		p.srv.Put(spaces, "", n)
 	}
-	opts := &mux.FollowOptions{}
-	if r.tracked = r.chance(30); r.tracked {
-		tracker, err := checkpoint.NewTracker(checkpoint.NewMemory(), &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "c"}})
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer tracker.Close()
-		opts.Stream = func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} }
+	p.writes(p.Rand, 14)
+	if p.restarts && p.chance(50) || p.chance(10) {
+		p.faults(19, "401", "403", "404", "410", "500", "503", "429 retry-after 2s", "reset", "close", "hang",
+			"slow 3s")
 	}
-	sel := mux.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: roamNamespaces}
-	r.f = follow(r.T, srv, sel, opts)
-	r.broken = map[string]bool{}
-	for range r.IntN(15) {
-		r.write()
-	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	r.start(ctx)
+	p.begin()
+	writing, over := context.WithCancel(p.Context())
+	own := rand.New(rand.NewPCG(p.Uint64(), 6))
 	var writer sync.WaitGroup
-	writing, over := context.WithCancel(ctx)
-	w := *r
-	w.Rand = rand.New(rand.NewPCG(r.seed, 6))
 	writer.Go(func() {
 		for writing.Err() == nil {
-			time.Sleep(time.Duration(w.IntN(1500)) * time.Millisecond)
-			for range w.IntN(3) {
-				w.write()
-			}
+			time.Sleep(time.Duration(own.IntN(1500)) * time.Millisecond)
+			p.writes(own, 2)
 		}
 	})
-	for range 3 + r.IntN(10) {
-		time.Sleep(time.Duration(r.IntN(25000)) * time.Millisecond)
-		r.act()
+	for range 3 + p.IntN(10) {
+		p.sleep(25)
+		if p.restarts && p.chance(40) {
+			p.stop()
+			p.sleep(5)
+			p.begin()
+		} else {
+			p.act()
+		}
 	}
 	over()
 	writer.Wait()
-	r.act2("heal", "create crd")
-	srv.Serve(served...)
+	p.do("heal", "create crd")
+	p.srv.Serve(append(served, p.resources...)...)
 	time.Sleep(11 * time.Minute)
-	states := r.f.m.Status()
-	done := errors.New("done")
-	cancel(done)
-	if err := <-r.f.ended; err != done {
-		r.Errorf("it ended with %v", err)
-	}
-	var wrong []error
-	for _, t := range roamTypes {
-		for _, n := range roamNamespaces {
-			all++
-			isExact, err := r.check(t, n)
-			if isExact {
-				exact++
-			}
-			if err != nil {
-				wrong = append(wrong, err)
-			}
-		}
-	}
-	for _, s := range states.Followed {
-		if s.State != mux.FollowWatching {
-			wrong = append(wrong, fmt.Errorf("%s is %s: %w", s.Resource, s.State, s.Cause))
-		}
-	}
-	if err := errors.Join(wrong...); err != nil {
-		r.Errorf("%v\nacts:\n%s\nstates:\n%s\nrequests:\n%s", err, strings.Join(r.acts, "\n"), strings.Join(r.f.states, "\n"), requestText(srv, r.chance(0)))
-	}
-	return exact, all
+	states := p.runs[len(p.runs)-1].m.Status().Followed
+	p.stop()
+	p.check(states)
 }
 
-func requestText(srv *streamtest.Server, discovery bool) string {
-	var b strings.Builder
-	for _, q := range srv.Requests() {
-		if q.Verb == "discovery" && !discovery || q.Verb == "create" {
-			continue
+// sleep sleeps up to some seconds.
+func (p *followPlay) sleep(most int) { time.Sleep(time.Duration(p.IntN(most*1000)) * time.Millisecond) }
+
+// begin begins a run, which goes on where the last one was if there is a checkpoint.
+func (p *followPlay) begin() {
+	r := &followRun{store: &mortal{Store: p.store}, before: p.positions()}
+	if p.tracked {
+		r.tracker = newTracker(p.T, r.store)
+	}
+	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4)}
+	selection := mux.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: p.namespaces}
+	r.followed = follow(p.T, p.srv, selection, &mux.FollowOptions{
+		Mux:    mux.Options{Overflow: p.overflow},
+		Stream: func(gvr.Resource) stream.Options { return options },
+		StatusChanged: func(s mux.Followed) {
+			p.note("    %s %s %q %v", s.Resource, s.State, s.Namespaces, s.Cause)
+		},
+	})
+	r.handle = func(ev stream.Event) {
+		if r.store.isDead() {
+			return
 		}
-		fmt.Fprintf(&b, "%s %s %s in %q rv=%q limit=%d: %d\n", q.At.Format("04:05.000"), q.Verb, q.Resource, q.Namespace, q.ResourceVersion, q.Limit, q.Code)
-	}
-	return b.String()
-}
-
-// start ranges in a loop whose body takes its time now and then, and acks.
-func (r *roam) start(ctx context.Context) {
-	// With a checkpoint, what has not been acked when a leg has waited for it comes
-	// again.
-	slow := r.chance(20) && !r.tracked
-	go func() {
-		var last error
-		for ev, err := range r.f.m.Events(ctx) {
-			if err != nil {
-				last = err
-				break
-			}
-			if slow {
-				time.Sleep(300 * time.Millisecond)
-			}
-			r.f.mu.Lock()
-			r.f.events = append(r.f.events, ev)
-			r.f.lines = append(r.f.lines, time.Now().Format("04:05.000 ")+ev.Source+" "+streamtest.TextUID(ev))
-			r.f.mu.Unlock()
-			ev.Ack()
+		p.note("%s [%s] %s", ev.Source, ev.Namespace, streamtest.TextUID(ev))
+		r.events = append(r.events, ev)
+		if p.slow {
+			time.Sleep(250 * time.Millisecond)
 		}
-		r.f.ended <- last
-	}()
+		if r.store.isDead() {
+			return
+		}
+		if was := p.enter(ev); was != "" && !p.crashes && !p.slow {
+			p.Errorf("%s comes, and the end of %s was not delivered", streamtest.TextUID(ev), was)
+		}
+		r.acked++
+		ev.Ack()
+	}
+	ctx, end := context.WithCancelCause(p.Context())
+	r.end = end
+	r.start(ctx)
+	p.runs = append(p.runs, r)
 }
 
-func (r *roam) write() {
-	t, n, name := roamTypes[r.IntN(len(roamTypes))], roamNamespaces[r.IntN(len(roamNamespaces))], string(rune('a'+r.IntN(4)))
-	defer func() { _ = recover() }() // Put panics while the type is not served
-	if r.chance(30) {
-		_, _ = r.f.srv.Delete(t, n, name)
-		return
+func (p *followPlay) positions() map[string]*checkpoint.Position {
+	all := map[string]*checkpoint.Position{}
+	for _, r := range p.resources {
+		all[r.GroupResource().String()] = position(p.T, p.store, r)
 	}
-	r.f.srv.Put(t, n, name, fmt.Sprint("spec.n=", r.IntN(1000)))
+	return all
 }
 
-func (r *roam) act2(whats ...string) {
-	for _, what := range whats {
-		r.acts = append(r.acts, time.Now().Format("04:05.000 ")+what)
-		r.f.do(what)
+// stop ends the run, or kills it.
+func (p *followPlay) stop() {
+	r, over := p.runs[len(p.runs)-1], errors.New("it is over")
+	if p.crashes {
+		r.store.kill()
 	}
+	r.end(over)
+	if err := <-r.ended; err != over {
+		p.Errorf("it ended with %v", err)
+	}
+	if r.tracker != nil {
+		if err := r.tracker.Close(); err != nil && !p.crashes {
+			p.Errorf("the tracker is closed with %v", err)
+		}
+	}
+	r.after = p.positions()
+	p.note("the end")
 }
 
 // act does something to the server.
-func (r *roam) act() {
-	t := roamTypes[r.IntN(len(roamTypes))]
-	name := t.GroupVersionResource.Resource
-	n := roamNamespaces[r.IntN(len(roamNamespaces))]
-	switch r.IntN(12) {
+func (p *followPlay) act() {
+	name, n := pick(p.Rand, p.resources...).GroupVersionResource.Resource, pick(p.Rand, p.namespaces...)
+	switch p.IntN(13) {
 	case 0, 1:
-		r.act2(name+" forbid all", name+" allow all in "+n)
-		if r.chance(70) {
-			r.act2(name + " close watches")
+		p.do(name+" forbid all", name+" allow all in "+n)
+		if p.chance(70) {
+			p.do(name + " close watches")
 		}
 	case 2, 3:
-		r.act2(name + " allow all in " + n)
+		p.do(name + " allow all in " + n)
 	case 4, 5:
-		r.act2(name + " allow all")
+		p.do(name + " allow all")
 	case 6:
-		r.act2(name + " forbid all in " + n)
-	case 7:
-		r.broken[name] = true
-		r.act2(name + " delete crd")
-		time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
-		r.act2(name + " create crd")
-	case 8:
-		r.acts = append(r.acts, time.Now().Format("04:05.000 ")+"another version")
-		if r.chance(50) {
-			r.f.srv.Unserve(robotsV2)
-		} else {
-			r.f.srv.Serve(robotsV2)
-			r.f.srv.Unserve(robots)
+		p.do(name + " forbid all in " + n)
+	case 12: // one of several is refused for a while
+		p.do(name+" forbid all", name+" close watches")
+		for _, n := range p.namespaces {
+			p.do(name + " allow all in " + n)
 		}
-		r.act2("robots close watches")
-		time.Sleep(time.Duration(r.IntN(5000)) * time.Millisecond)
-		r.f.srv.Serve(robots)
+		p.sleep(15)
+		p.do(name+" forbid all in "+n, name+" close watches")
+		p.sleep(15)
+		p.do(name + " allow all in " + n)
+	case 7:
+		p.broken[name] = true
+		p.do(name + " delete crd")
+		p.sleep(8)
+		p.do(name + " create crd")
+	case 8:
+		p.note("another version")
+		if p.chance(50) {
+			p.srv.Unserve(robotsV2)
+		} else {
+			p.srv.Serve(robotsV2)
+			p.srv.Unserve(robots)
+		}
+		p.do("robots close watches")
+		p.sleep(5)
+		p.srv.Serve(robots)
 	case 9:
-		r.broken[name] = true
-		r.act2(name + " expire")
+		p.broken[name] = true
+		p.do(name + " expire")
 	case 10:
-		r.act2("discovery down example.com")
-		time.Sleep(time.Duration(r.IntN(20000)) * time.Millisecond)
-		r.act2("discovery up example.com")
+		p.do("discovery down example.com")
+		p.sleep(20)
+		p.do("discovery up example.com")
 	case 11:
-		r.act2(name + " close watches")
+		p.do(name + " close watches")
 	}
 }
 
-// check holds what was told of a namespace to the promises. It says whether it
-// could be done change by change.
-func (r *roam) check(t gvr.Resource, n string) (exact bool, err error) {
-	var events []stream.Event
-	var lines []string
-	key := t.GroupResource().String()
-	inferred := r.broken[t.GroupVersionResource.Resource]
-	known := map[types.UID]bool{}
-	for i, ev := range r.f.events {
-		if ev.Source != key {
-			continue
+func (p *followPlay) check(states []mux.Followed) {
+	p.checkDatabase(nil)
+	for _, s := range states {
+		if s.State != mux.FollowWatching {
+			p.Errorf("%s is %s: %v", s.Resource, s.State, s.Cause)
 		}
+	}
+	for i, r := range p.runs {
+		for _, res := range p.resources {
+			for _, n := range p.namespaces {
+				if p.Failed() {
+					continue
+				}
+				err, key := p.checkRun(r, res, n, i == len(p.runs)-1), res.GroupResource().String()
+				if err != nil {
+					p.Errorf("run %d, %s in %s: %v\nbefore: %+v\nafter: %+v", i, key, n, err,
+						r.before[key], r.after[key])
+				}
+			}
+		}
+	}
+	if p.Failed() {
+		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, %s\n%s\n%s%s", p.restarts, p.tracked, p.crashes,
+			p.slow, p.overflow, strings.Join(p.log, "\n"), historyText(p.srv.History(robots, nil)),
+			historyText(p.srv.History(rovers, nil)))
+	}
+}
+
+// checkRun holds what a run delivered of a namespace to the promises, and what it kept.
+func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last bool) error {
+	key := res.GroupResource().String()
+	before, after := within(r.before[key], n), within(r.after[key], n)
+	events, acked, lost := p.eventsIn(r, res, n)
+	opts := streamtest.CheckOptions{Settled: last, Latest: p.overflow == mux.Latest, Namespaces: []string{n, "nowhere"}}
+	kept := func(events []stream.Event) error {
+		return streamtest.CheckCheckpoint(streamtest.CheckpointRun{Before: before, After: after, Events: events,
+			Acked: func(i int) bool { return i < acked }, Options: opts})
+	}
+	var errs []error
+	if p.tracked {
+		errs = append(errs, kept(events))
+	}
+	if p.tracked && after != nil && len(after.ResourceVersions) == 0 && errs[0] != nil {
+		// It was not watched any more, from some moment on.
+		acked++
+		errs[0] = oneOf(events, stream.Event{Type: stream.Gap, Namespace: n, Resource: res}, 0, acked-1, kept)
+	}
+	if p.tracked && p.slow { // what is not acked soon after a watch has ended is delivered again
+		return errors.Join(errs...)
+	}
+	opts.From = resumeAt(before)
+	h := p.srv.History(res, &stream.Options{Namespaces: []string{n}})
+	if !last {
+		return errors.Join(append(errs, streamtest.Check(h, events, &opts))...)
+	}
+	// The SYNCED of those that were watched at some moment have been left out, and in
+	// the end there is one. Where nothing was lost it comes after what existed at some
+	// moment, and before each change since.
+	least, most := len(events), len(events)
+	if before == nil && !lost && !opts.Latest {
+		p.exact++
+		least, most = 0, snapshot(events)
+	}
+	return errors.Join(append(errs, oneOf(events, stream.Event{Type: stream.Synced, Resource: res}, least, most,
+		func(events []stream.Event) error { return streamtest.Check(h, events, &opts) }))...)
+}
+
+// oneOf checks the events with one more of them, which may be at any place from least
+// to most. It returns nil if it is right at one.
+func oneOf(events []stream.Event, more stream.Event, least, most int, check func([]stream.Event) error) (err error) {
+	for at := most; at >= least; at-- {
+		if err = check(slices.Insert(slices.Clone(events), at, more)); err == nil {
+			break
+		}
+	}
+	return err
+}
+
+// eventsIn returns the events of a namespace, how many of them were acked, and
+// whether anything was lost on the way.
+func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events []stream.Event, acked int, lost bool) {
+	lost = p.broken[res.GroupVersionResource.Resource]
+	known, before, at := map[types.UID]bool{}, within(r.before[res.GroupResource().String()], n), ""
+	if before != nil {
+		at = before.ResourceVersions[n]
+		for _, o := range before.Objects {
+			known[o.UID] = true
+		}
+	}
+	for i, ev := range r.events {
 		switch {
+		case ev.Source != res.GroupResource().String():
+			continue
 		case ev.Object != nil && ev.Object.GetNamespace() == n:
 			uid := ev.Object.GetUID()
-			if r.tracked && ev.Inferred && ev.Type == stream.Deleted && !known[uid] {
-				continue // it was about to be told when a leg ended
+			if p.tracked && ev.Inferred && ev.Type == stream.Deleted && !known[uid] {
+				continue // it was about to be delivered when a watch ended
 			}
 			known[uid] = ev.Type != stream.Deleted
-			inferred = inferred || ev.Inferred
-		case ev.Type == stream.Gap && (ev.Namespace == "" || ev.Namespace == n):
-			inferred = true
+			lost, at = lost || ev.Inferred, ev.ResourceVersion
+			ev.Object = ev.Object.DeepCopy()
+			ev.Object.SetAPIVersion(res.GroupVersion().String())
+		case ev.Type == stream.Gap && (ev.Namespace == "" || ev.Namespace == n ||
+			before != nil && ev.Gap.Reason == stream.GapScope): // then this one may be watched no more
+			lost = true
+			if ev.Gap.Reason == stream.GapScope && ev.Namespace == "" { // nor was it, perhaps, before
+				ev.Gap = &stream.GapDetails{Reason: stream.GapScope, From: at, To: ev.Gap.To}
+			}
 		default:
 			continue
 		}
-		ev.Namespace, ev.Resource = n, t // whatever version it was served in
-		if ev.Object != nil {
-			ev.Object = ev.Object.DeepCopy()
-			ev.Object.SetAPIVersion(t.GroupVersion().String())
+		ev.Namespace, ev.Resource = n, res // whatever version it was served in
+		if events = append(events, ev); i < r.acked {
+			acked = len(events)
 		}
-		events, lines = append(events, ev), append(lines, r.f.lines[i])
 	}
-	h := r.f.srv.History(t, &stream.Options{Namespaces: []string{n}})
-	if !inferred {
-		err = changeByChange(h, events)
-		exact = true
-	} else {
-		events = append(events, stream.Event{Type: stream.Synced, Resource: t})
-		err = streamtest.Check(h, events, &streamtest.CheckOptions{Namespaces: []string{n, "nowhere"}, Settled: true})
-	}
-	if err != nil {
-		var history []string
-		for _, c := range h.Changes {
-			history = append(history, fmt.Sprintf("%s %s %s(%s)@%s", c.At.Format("04:05.000"), c.Type, c.Object.GetName(), c.Object.GetUID(), c.ResourceVersion))
-		}
-		err = fmt.Errorf("%s in %s: %w\ntold:\n%s\nhistory:\n%s", key, n, err, strings.Join(lines, "\n"), strings.Join(history, "\n"))
-	}
-	return exact, err
+	return events, acked, lost
 }
 
-// changeByChange says whether what was told is what existed at some moment, and
-// then each change.
-func changeByChange(h streamtest.History, events []stream.Event) error {
-	var told, changes []string
-	for _, ev := range events {
-		told = append(told, fmt.Sprint(ev.Type, " ", ev.Object.GetUID(), " ", ev.ResourceVersion))
+// snapshot is how many events there are before one that is no part of a first one.
+func snapshot(events []stream.Event) int {
+	names := map[string]bool{}
+	for i, ev := range events {
+		if ev.Type != stream.Added || names[ev.Object.GetName()] {
+			return i
+		}
+		names[ev.Object.GetName()] = true
 	}
-	for _, c := range h.Changes {
-		changes = append(changes, fmt.Sprint(c.Type, " ", c.Object.GetUID(), " ", c.ResourceVersion))
+	return len(events)
+}
+
+// within is the part of a position that is of a namespace.
+func within(p *checkpoint.Position, n string) *checkpoint.Position {
+	if p == nil {
+		return nil
 	}
-	for k := len(changes); k >= 0; k-- {
-		tail := changes[k:]
-		if len(tail) > len(told) || !slices.Equal(told[len(told)-len(tail):], tail) {
-			continue
-		}
-		state := map[string]string{}
-		for _, c := range h.Changes[:k] {
-			name := c.Object.GetName()
-			if c.Type == watch.Deleted {
-				delete(state, name)
-			} else {
-				state[name] = fmt.Sprint(stream.Added, " ", c.Object.GetUID(), " ", c.ResourceVersion)
-			}
-		}
-		head := slices.Sorted(slices.Values(told[:len(told)-len(tail)]))
-		var want []string
-		for _, s := range state {
-			want = append(want, s)
-		}
-		slices.Sort(want)
-		if slices.Equal(head, want) {
-			return nil
-		}
+	part := *p
+	part.ResourceVersions = map[string]string{}
+	if rv := cmp.Or(p.ResourceVersions[n], p.ResourceVersions[""]); rv != "" {
+		part.ResourceVersions[n] = rv
 	}
-	return errors.New("what was told is not what existed at some moment and each change since")
+	other := func(o checkpoint.Object) bool { return o.Namespace != n }
+	part.Objects = slices.DeleteFunc(slices.Clone(p.Objects), other)
+	return &part
 }

@@ -137,12 +137,6 @@ func TestLatest(t *testing.T) {
 			if tt.want == "" {
 				want = nil
 			}
-			for i := range got { // as the text of streamtest has it
-				got[i] = order(got[i])
-			}
-			for i := range want {
-				want[i] = order(want[i])
-			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
@@ -154,15 +148,6 @@ func TestLatest(t *testing.T) {
 			}
 		})
 	}
-}
-
-// order makes the words of a text come in one order.
-func order(text string) string {
-	if before, ok := strings.CutSuffix(text, " inferred"); ok && strings.Contains(text, "coalesced") {
-		event, stood, _ := strings.Cut(before, " coalesced ")
-		return event + " inferred coalesced " + stood
-	}
-	return text
 }
 
 // TestLatestIsBounded: however much comes while the loop is busy, a few states of each

@@ -26,7 +26,7 @@ const randomSeeds = seedtest.Default(150)
 func TestRandom(t *testing.T) {
 	randomSeeds.Play(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &play{T: t, Rand: rand.New(rand.NewPCG(n, 1)), seed: n, lives: map[string]*life{}}
+			p := &play{player: newPlayer(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
 			p.run()
 		})
 	})
@@ -34,17 +34,13 @@ func TestRandom(t *testing.T) {
 
 // play is one seed.
 type play struct {
-	*testing.T
-	*rand.Rand
-	seed     uint64
-	srv      *streamtest.Server
+	*player
 	m        *mux.Mux
 	overflow mux.Overflow
 
 	mu    sync.Mutex
 	lives map[string]*life // by key, those that are in
 	past  []*life
-	acts  []string
 }
 
 // life is what a source told in one range, from when it was added until it was
@@ -59,29 +55,17 @@ type life struct {
 	history streamtest.History // up to its end
 }
 
-func (p *play) act(what string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.acts = append(p.acts, time.Now().Format("04:05.000 ")+what)
-}
-
 var resources = []gvr.Resource{widgets(), gadgets(), resource("cogs", "Cog")}
 
 func (p *play) run() {
-	p.srv = streamtest.NewServer(resources...)
-	for range p.IntN(30) {
-		p.write(p.Rand)
-	}
-	for range p.IntN(4) {
-		what := fmt.Sprintf("%s %d: %s", []string{"list", "watch", "initial", "any"}[p.IntN(4)], 1+p.IntN(4), []string{"500", "503", "slow 2s", "close", "reset", "410"}[p.IntN(6)])
-		p.act(what)
-		if err := p.srv.Apply(what); err != nil {
-			p.Fatal(err)
-		}
-	}
-	p.overflow = []mux.Overflow{mux.Block, mux.Latest}[p.IntN(2)]
-	p.m = newMux(p.T, &mux.Options{Overflow: p.overflow, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
-		OnError: func(string, error) mux.Decision { return []mux.Decision{mux.Drop, mux.Retry}[p.seed%2] }})
+	p.writes(p.Rand, 29)
+	p.faults(8, "500", "503", "slow 2s", "close", "reset", "410")
+	p.overflow = pick(p.Rand, mux.Block, mux.Latest)
+	decision := pick(p.Rand, mux.Drop, mux.Retry)
+	p.m = newMux(p.T, &mux.Options{
+		Overflow: p.overflow, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
+		OnError: func(string, error) mux.Decision { return decision },
+	})
 	for i := range 1 + p.IntN(4) {
 		p.add(p.Rand, fmt.Sprint("s", i))
 	}
@@ -113,10 +97,10 @@ func (p *play) add(r *rand.Rand, key string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	var o *mux.SourceOptions
+	o := &mux.SourceOptions{Key: key}
 	if r.IntN(4) == 0 {
 		l.latest = !l.latest
-		o = &mux.SourceOptions{Overflow: mux.Block}
+		o.Overflow = mux.Block
 		if l.latest {
 			o.Overflow = mux.Latest
 		}
@@ -126,19 +110,11 @@ func (p *play) add(r *rand.Rand, key string) {
 	if p.lives[key] != nil {
 		return
 	}
-	if err := p.m.Add(keyed{s, key}, o); err != nil {
+	if err := p.m.Add(s, o); err != nil {
 		p.Fatal(err)
 	}
 	p.lives[key] = l
 }
-
-// keyed is a Stream with another key.
-type keyed struct {
-	*stream.Stream
-	key string
-}
-
-func (k keyed) Key() string { return k.key }
 
 // remove removes a source, after which nothing of it may come.
 func (p *play) remove(key string) {
@@ -182,7 +158,7 @@ func (p *play) onceOver() {
 		p.mu.Lock()
 		l := p.lives[ev.Source]
 		if l == nil {
-			p.Errorf("seed %d: after Remove of %q comes %s", p.seed, ev.Source, streamtest.Text(ev))
+			p.Errorf("after Remove of %q comes %s", ev.Source, streamtest.Text(ev))
 			p.mu.Unlock()
 			break
 		}
@@ -192,7 +168,7 @@ func (p *play) onceOver() {
 			time.Sleep(time.Duration(body.Int64N(int64(slow))))
 		}
 		if body.IntN(60) == 0 {
-			p.act("body removes " + ev.Source)
+			p.note("the body removes %s", ev.Source)
 			p.remove(ev.Source)
 			p.add(body, ev.Source)
 		}
@@ -203,7 +179,7 @@ func (p *play) onceOver() {
 	close(over)
 	others.Wait()
 	if last != nil {
-		p.Errorf("seed %d: it ended with %v", p.seed, last)
+		p.Errorf("it ended with %v", last)
 	}
 	for key, l := range p.lives {
 		l.settled = how == 0
@@ -228,59 +204,36 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 		}
 		switch key := fmt.Sprint("s", r.IntN(5)); r.IntN(12) {
 		case 0, 1:
-			p.act("remove " + key)
+			p.note("remove %s", key)
 			p.remove(key)
 		case 2, 3:
-			p.act("add " + key)
+			p.note("add %s", key)
 			p.add(r, key)
 		case 4:
-			what := []string{"compact", "restart", "widgets expire", "gadgets close watches", "widgets silence", "bookmarks every 5s"}[r.IntN(6)]
-			p.act(what)
-			if err := p.srv.Do(what); err != nil {
-				p.Error(err)
-			}
+			p.do(pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence",
+				"bookmarks every 5s"))
 		case 5:
-			p.srv.Compact("")
-			if err := p.srv.Do("close watches"); err != nil {
-				p.Error(err)
-			}
+			p.do("compact", "close watches")
 		default:
-			for range r.IntN(10) {
-				p.write(r)
-			}
+			p.writes(r, 9)
 		}
 	}
-	if err := p.srv.Do("heal"); err != nil {
-		p.Error(err)
-	}
+	p.do("heal")
 	switch how {
 	case 0, 3:
 		sleep(15 * time.Minute) // all is told by then
 		if how == 0 {
 			// Only what is told within the range counts, which the last event is.
-			p.act("drain when all is quiet")
+			p.note("drain when all is quiet")
 		}
 		p.m.Drain()
 	case 1:
-		p.act("drain")
+		p.note("drain")
 		p.m.Drain()
 	case 2:
-		p.act("stop")
+		p.note("stop")
 		p.m.Stop()
 	}
-}
-
-func (p *play) write(r *rand.Rand) {
-	res := resources[r.IntN(len(resources))]
-	ns, name := []string{"one", "two"}[r.IntN(2)], fmt.Sprint("o", r.IntN(6))
-	if r.IntN(3) == 0 {
-		_, err := p.srv.Delete(res, ns, name)
-		if err == nil && r.IntN(2) == 0 {
-			p.srv.Put(res, ns, name, fmt.Sprint("spec.n=", r.IntN(100)))
-		}
-		return
-	}
-	p.srv.Put(res, ns, name, "labels.colour="+[]string{"red", "blue"}[r.IntN(2)], fmt.Sprint("spec.n=", r.IntN(100)))
 }
 
 func (p *play) check(l *life) {
@@ -288,11 +241,7 @@ func (p *play) check(l *life) {
 		Latest: l.latest, Settled: l.settled, IndexNone: l.o.Index == stream.IndexNone, Namespaces: l.o.Namespaces,
 	})
 	if err != nil {
-		var changes []string
-		for _, c := range l.history.Changes {
-			changes = append(changes, fmt.Sprintf("%s %s/%s@%s (%s)", c.Type, c.Object.GetNamespace(), c.Object.GetName(), c.ResourceVersion, c.Object.GetUID()[30:]))
-		}
-		p.Errorf("seed %d, %s of %s: %v\n%+v latest %v\nacts:\n%s\ntold:\n%s\nhistory:\n%s", p.seed, l.key, l.r, err, l.o, l.latest, strings.Join(p.acts, "\n"),
-			strings.Join(streamtest.Texts(l.events), "\n"), strings.Join(changes, "\n"))
+		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,
+			strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), historyText(l.history))
 	}
 }
