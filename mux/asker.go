@@ -22,14 +22,9 @@ const askTimeout = 3 * time.Second
 // asker asks the server what may be watched: with reviews, where it has them
 // (authorization.k8s.io), else by trying.
 type asker struct {
-	client dynamic.Interface
-	no     *reviewless
+	client            dynamic.Interface
+	noAccess, noRules atomic.Bool // the server has no reviews of this kind
 }
-
-// reviewless says which reviews the server has turned out not to have.
-type reviewless struct{ access, rules atomic.Bool }
-
-func newAsker(c dynamic.Interface) asker { return asker{c, &reviewless{}} }
 
 var (
 	reviews       = schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
@@ -39,16 +34,16 @@ var (
 
 // mayWatch says whether a resource may be listed and watched in a namespace, or if
 // that is empty across the cluster.
-func (a asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+func (a *asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if a.no.access.Load() {
+	if a.noAccess.Load() {
 		return a.try(ctx, r, namespace)
 	}
 	for _, verb := range []string{"list", "watch"} {
 		yes, err := a.access(ctx, r, namespace, verb)
 		if isUnserved(err) {
-			a.no.access.Store(true)
+			a.noAccess.Store(true)
 			return a.try(ctx, r, namespace)
 		}
 		if err != nil || !yes {
@@ -58,7 +53,7 @@ func (a asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (
 	return true, nil
 }
 
-func (a asker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
+func (a *asker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
 	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": map[string]any{
 		"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
 	}})
@@ -75,7 +70,7 @@ type reviewStatus struct {
 	ResourceRules rules `json:"resourceRules"`
 }
 
-func (a asker) review(
+func (a *asker) review(
 	ctx context.Context, resource schema.GroupVersionResource, kind string, spec map[string]any,
 ) (reviewStatus, error) {
 	var review struct {
@@ -91,7 +86,7 @@ func (a asker) review(
 }
 
 // try lists one object. Whether it may be watched as well only a watch can tell.
-func (a asker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+func (a *asker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) {
 		return false, nil
@@ -110,15 +105,15 @@ type rule struct {
 }
 
 // rules returns those of a namespace, and whether those are all there are.
-func (a asker) rules(ctx context.Context, namespace string) (rules, bool) {
-	if a.no.rules.Load() {
+func (a *asker) rules(ctx context.Context, namespace string) (rules, bool) {
+	if a.noRules.Load() {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	found, err := a.review(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
 	if isUnserved(err) {
-		a.no.rules.Store(true)
+		a.noRules.Store(true)
 	}
 	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete
 }

@@ -65,7 +65,7 @@ func TestAsker(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				a := newAsker(srv.Client())
+				a := &asker{client: srv.Client()}
 				got := map[string]bool{}
 				for _, n := range []string{"", "one", "two"} {
 					yes, err := a.mayWatch(t.Context(), widgets, n)
@@ -98,7 +98,7 @@ func TestAsker(t *testing.T) {
 func TestAskerOfAFake(t *testing.T) {
 	widgets := served("widgets", "example.com", true)
 	c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"})
-	a := newAsker(c)
+	a := &asker{client: c}
 	for range 2 {
 		if yes, err := a.mayWatch(t.Context(), widgets, ""); !yes || err != nil {
 			t.Errorf("%v, %v: want yes, as a list of it works", yes, err)
@@ -110,7 +110,7 @@ func TestRightsBelieveTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		widgets := served("widgets", "example.com", true)
 		srv := streamtest.NewServer(append(streamtest.Reviews(), widgets)...) // which says yes to everything
-		r := newRights(newAsker(srv.Client()), []string{"one"}, func() {})
+		r := newRights(&asker{client: srv.Client()}, []string{"one"}, func() {})
 		told := 0
 		began := time.Now()
 		deny := func() { r.deny(widgets, "", nil, func() { told++ }) }

@@ -144,7 +144,7 @@ func Follow(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Fol
 	for _, ref := range f.selection.refs {
 		f.named = append(f.named, &named{ref: ref, status: Followed{Ref: ref, State: FollowUnserved, Since: time.Now()}})
 	}
-	f.rights = newRights(newAsker(c), f.selection.candidates, f.checkSynced)
+	f.rights = newRights(&asker{client: c}, f.selection.candidates, f.checkSynced)
 	if f.mux, err = New(&f.options.Mux); err != nil {
 		return nil, err
 	}
@@ -177,9 +177,7 @@ func (f *follow) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.change(ctx, c); err != nil {
-			return err
-		}
+		f.change(ctx, c)
 	}
 	return nil
 }
@@ -225,10 +223,10 @@ func (f *follow) end() {
 }
 
 // change takes in a change of what is served.
-func (f *follow) change(ctx context.Context, c discovery.Change) error {
+func (f *follow) change(ctx context.Context, c discovery.Change) {
 	switch c.Type {
 	case discovery.Added, discovery.Changed:
-		return f.served(ctx, c.Resource)
+		f.served(ctx, c.Resource)
 	case discovery.Removed:
 		if s := f.subject(c.Resource); s != nil {
 			s.remove(nil)
@@ -239,7 +237,6 @@ func (f *follow) change(ctx context.Context, c discovery.Change) error {
 	case discovery.Synced:
 		f.begun()
 	}
-	return nil
 }
 
 // begun: what is served at the beginning is known.
@@ -265,7 +262,7 @@ func (f *follow) subject(r gvr.Resource) *subject {
 }
 
 // served attaches a resource, if it is selected.
-func (f *follow) served(ctx context.Context, r gvr.Resource) error {
+func (f *follow) served(ctx context.Context, r gvr.Resource) {
 	f.serving.Lock()
 	defer f.serving.Unlock()
 	s := f.subject(r)
@@ -273,41 +270,29 @@ func (f *follow) served(ctx context.Context, r gvr.Resource) error {
 	selected := isNamed || f.selection.selects(r)
 	switch {
 	case s == nil && !selected:
-		return nil
+		return
 	case s != nil && !r.ClusterWatch():
 		s.remove(&stream.NotWatchableError{Resource: r})
-		return nil
+		return
 	case s != nil && !selected:
 		s.remove(errNotSelected)
-		return nil
+		return
 	}
 	f.mu.Lock()
 	first := !f.looked
 	f.mu.Unlock()
-	if s != nil {
-		if s.serve(r, first) {
-			return f.add(s)
-		}
-		return nil
+	if s == nil {
+		s = newSubject(f, r, first)
+		f.mu.Lock()
+		f.subjects[r.GroupResource()] = s
+		f.mu.Unlock()
+	} else if !s.serve(r, first) {
+		return
 	}
-	s = newSubject(f, r, first)
-	f.mu.Lock()
-	f.subjects[r.GroupResource()] = s
-	f.mu.Unlock()
-	return f.add(s)
+	// It is a source already in the next range, unless somebody else has its key.
+	if err := f.mux.Add(s, nil); err != nil && !f.mux.has(s) {
+		s.set(FollowDropped, err)
+	}
 }
 
 var errNotSelected = errors.New("it has changed, and is selected by no pattern and no category any more")
-
-// add makes a subject a source of the Mux, if it is none.
-func (f *follow) add(s *subject) error {
-	err := f.mux.Add(s, nil)
-	var there *DuplicateKeyError
-	if errors.As(err, &there) && f.mux.has(s) {
-		return nil
-	}
-	if err != nil {
-		s.set(FollowDropped, err) // somebody else has its key
-	}
-	return nil
-}

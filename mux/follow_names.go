@@ -66,9 +66,7 @@ func (f *follow) nameAgain(ctx context.Context) {
 			continue
 		}
 		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
-			if err := f.served(ctx, res); err != nil {
-				f.waits(n, err)
-			}
+			f.served(ctx, res)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestFollowAtRandom(t *testing.T) {
 			})
 		})
 	})
-	if followSeeds.Count() > 20 && exact.Load()*6 < all.Load() {
+	if followSeeds.Count() > 20 && exact.Load()*20 < all.Load() {
 		t.Errorf("%d of %d namespaces could be checked change by change: too few to say much", exact.Load(), all.Load())
 	}
 }

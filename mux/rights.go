@@ -34,7 +34,7 @@ const (
 
 // rights knows where resources may be watched that may not be watched everywhere.
 type rights struct {
-	asker  asker
+	asker  *asker
 	asked  func()        // is called after each round of questions
 	kick   chan struct{} // of capacity one: ask now
 	needed chan struct{} // closed when somebody was denied something
@@ -82,7 +82,7 @@ func (d *denial) allows(namespace string) bool {
 	return p != nil && p.allowed
 }
 
-func newRights(a asker, candidates []string, asked func()) *rights {
+func newRights(a *asker, candidates []string, asked func()) *rights {
 	return &rights{asker: a, asked: asked, kick: make(chan struct{}, 1), needed: make(chan struct{}),
 		candidates: candidates, denied: map[schema.GroupResource]*denial{}}
 }
