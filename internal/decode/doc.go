@@ -8,8 +8,8 @@
 // kept), and makes the same of it: a number without a point and without an
 // exponent that fits is an int64, every other a float64; -0 is int64 0; one too
 // large for a float64 is an error; the last of several keys of one name wins; what
-// is no UTF-8, and half a surrogate pair, becomes U+FFFD. The fuzz targets compare
-// both.
+// is no UTF-8, and half a surrogate pair, becomes U+FFFD. Only what managedFields hold
+// that are dropped is not checked. The fuzz targets compare both.
 //
 // What it does not like it refuses, with ErrUnlike, whether it is right or wrong:
 // Status and the other kinds that client-go makes structs of, kinds that are
