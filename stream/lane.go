@@ -124,13 +124,12 @@ func (l *lane) loop(ctx context.Context, s state) (err error) {
 			return err
 		}
 		l.reads.await()
-		began := time.Now()
 		in := l.act(ctx, s)
 		l.reads.come()
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever in says, it is due to that
 		}
-		l.note(s, in, time.Since(began))
+		l.note(s, in)
 		next, outputs := step(s, in)
 		if !connected(next) {
 			l.disconnect()
@@ -198,13 +197,10 @@ func (l *lane) act(ctx context.Context, s state) input {
 	return nil
 }
 
-// note keeps when things worked, and how long they have been failing. What in came of
-// took so long.
-func (l *lane) note(s state, in input, took time.Duration) {
+// note keeps when things worked.
+func (l *lane) note(s state, in input) {
 	_, watching := s.(streaming)
 	switch in := in.(type) {
-	case failed, elapsed:
-		l.failing += took
 	case frame:
 		if watching {
 			l.knewAt, l.failing = time.Now(), 0
@@ -240,8 +236,8 @@ func (l *lane) wait(ctx context.Context, s waiting) input {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	if failing := l.failing + time.Since(began); patience > 0 && failing >= patience {
-		return gaveUp{failing}
+	if l.failing += time.Since(began); patience > 0 && l.failing >= patience {
+		return gaveUp{l.failing}
 	}
 	return elapsed{}
 }

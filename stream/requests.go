@@ -228,6 +228,7 @@ func (l *lane) requestDone(r Request, in input) {
 	r.Namespace = l.namespace
 	if in, ok := in.(failed); ok {
 		r.Err = in.err
+		l.failing += r.Duration
 	}
 	trace(l.options.Trace.RequestDone, r)
 }
