@@ -50,6 +50,9 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		s.position = &from
 		s.from = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
 		s.versions = map[string]string{}
+		if len(id.Namespaces) == 0 {
+			s.versions[""] = ""
+		}
 		for _, o := range from.Objects { // the flags hold for namespaces without a version too
 			s.versions[o.Namespace] = ""
 		}
@@ -91,7 +94,7 @@ func (s *Session) End() {
 	}
 	s.mu.Lock()
 	s.ended = true
-	if s.tracker.options.NoWriteAhead && s.isAcked() {
+	if s.tracker.options.NoWriteAhead && (s.announced || s.taken) && s.isAcked() {
 		s.dirty = true // so that the Store learns that it knows of every object
 	}
 	s.mu.Unlock()
@@ -207,12 +210,20 @@ func (s *Session) progressed(d *Delta) {
 	for n, p := range s.progress {
 		at(n, p.low)
 	}
+	if s.progress[""] != nil {
+		return
+	}
+	was := s.from
 	for n, rv := range s.versions {
-		if len(s.progress) == 0 || n != "" && s.progress[n] == nil && s.progress[""] == nil {
-			was := s.from
-			was.version = rv
+		if was.version = rv; n != "" && s.progress[n] == nil {
 			at(n, was)
 		}
+	}
+	if rv, ok := s.versions[""]; ok { // of the namespaces of which nothing is known
+		if was.version = rv; len(d.ResourceVersions) > 0 {
+			was.version, was.rewound = "", false // others have passed it
+		}
+		at("", was)
 	}
 }
 

@@ -21,7 +21,7 @@ type fanIn struct {
 	turns   chan turn
 	ends    chan *member
 	over    bool // AtFirstClose: one has ended
-	due     bool // the SYNCED of one has been held back for the others
+	due     bool // SYNCED is to follow what was delivered, once all are
 }
 
 // member is a namespace.
@@ -76,7 +76,11 @@ func (f *fanIn) enter() {
 		}
 	}
 	p.Objects, p.ResourceVersions = nil, cluster
-	f.publish()
+	if f.publish(); f.namespaces != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.rest = *p
+	}
 }
 
 // loop runs all lanes until all have ended, or one with an error, and returns
@@ -135,13 +139,19 @@ func (f *fanIn) isOver() bool {
 }
 
 // isSynced says whether everything that is watched is.
-func (f *fanIn) isSynced() bool {
+func (f *fanIn) isSynced() bool { watched, synced := f.synced(); return synced == watched }
+
+// synced counts what is watched, and what of it is synced.
+func (f *fanIn) synced() (all, synced int) {
 	for _, m := range f.members {
-		if m.state == watched && !m.synced {
-			return false
+		if m.state == watched {
+			all++
+			if m.synced {
+				synced++
+			}
 		}
 	}
-	return true
+	return all, synced
 }
 
 // start watches a namespace, from where it was when it was watched last.
@@ -197,9 +207,7 @@ func (f *fanIn) startOf(l, last *lane) Start {
 		return f.from
 	}
 	p := last.report.position()
-	if l.index == nil {
-		p.Partial = false
-	} else {
+	if l.index != nil {
 		l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
 	}
 	if cluster := f.from.position.ResourceVersions[""]; cluster != "" && len(p.ResourceVersions) == 0 {
@@ -238,22 +246,20 @@ func (f *fanIn) handle(ev Event, t turn) (err error) {
 
 // passes says whether ev is delivered. The SYNCED of all is one.
 func (f *fanIn) passes(m *member, ev *Event) bool {
-	switch ev.Type {
-	case Gap:
-		m.synced = false
-	case Synced:
-		m.synced = true
-		ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
-		f.due = !f.isSynced()
-		return !f.due
+	m.synced = ev.Type == Synced || m.synced && ev.Type != Gap
+	if ev.Type != Synced {
+		f.due = f.due || !m.synced
+		return true
 	}
-	return true
+	ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
+	f.due = !f.isSynced()
+	return !f.due
 }
 
 // sync delivers the SYNCED that was held back for namespaces that are no longer
 // watched.
 func (f *fanIn) sync() error {
-	if !f.due || !f.isSynced() {
+	if all, synced := f.synced(); !f.due || all == 0 || synced < all {
 		return nil
 	}
 	f.due = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -23,15 +24,16 @@ type lane struct {
 	snapped bool      // a snapshot has been told, or a gap begun: what differs in the next one is inferred
 	reads   *listTurn // its turn to read a snapshot; nil if it has none
 
-	moves    string        // the version that the event being told moves the sequence to
-	items    []object      // of the page last read, or of initial events that are told together
-	how      snapshot      // how those are to be told
-	nextPage *pageAhead    // nil if none is read ahead
-	conn     *connection   // while replaying or streaming
-	knewAt   time.Time     // when everything that had happened was last known
-	failing  time.Duration // time in requests that failed, and in waits, since all was well
-	warned   bool          // the log has been told of a failure, and not of its end
-	report   report        // for Status and Position
+	moves    string               // the version that the event being told moves the sequence to
+	items    []object             // of the page last read, or of initial events that are told together
+	how      snapshot             // how those are to be told
+	furthest types.NamespacedName // the last name on the pages of the list that is being read
+	nextPage *pageAhead           // nil if none is read ahead
+	conn     *connection          // while replaying or streaming
+	knewAt   time.Time            // when everything that had happened was last known
+	failing  time.Duration        // time in requests that failed, and in waits, since all was well
+	warned   bool                 // the log has been told of a failure, and not of its end
+	report   report               // for Status and Position
 
 	progress *checkpoint.Progress // nil without a checkpoint
 }
@@ -68,6 +70,7 @@ func (l *lane) begin(from Start) state {
 		b = l.enter(from)
 	}
 	l.report.reached(b.rv, r.partial || r.lossy, r.unclean)
+	l.report.rewound = b.rewound
 	return start(r, b)
 }
 
@@ -210,7 +213,7 @@ func (l *lane) note(s state, in input) {
 			l.failing = 0
 		}
 	case closed:
-		if in.after >= healthy {
+		if in.after >= healthy || in.planned {
 			l.knewAt, l.failing = time.Now(), 0
 		}
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -123,10 +124,18 @@ func (l *lane) isNoList(kind string) bool {
 	return !l.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", l.resource.Kind}, kind)
 }
 
-// allSeen says whether the list that was begun has had everything on this page.
+// allSeen says whether the list that was begun has had everything on this page. Of what
+// is in no index nothing is known but that servers list in the order of names.
 func (l *lane) allSeen() bool {
-	isNew := func(o object) bool { return l.index == nil || !l.index.saw(o.NamespacedName) }
-	return !slices.ContainsFunc(l.items, isNew)
+	all := true
+	for _, o := range l.items {
+		if n, last := o.NamespacedName, l.furthest; cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
+			l.furthest, all = n, false
+		} else if l.index != nil && l.selects(o) && !l.index.saw(n) {
+			all = false
+		}
+	}
+	return all
 }
 
 // connect opens a watch.

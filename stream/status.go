@@ -101,7 +101,7 @@ func statusOf(lanes []*lane) Status {
 func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := checkpoint.Position{ResourceVersions: map[string]string{}}
+	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: s.rest.Partial, Unclean: s.rest.Unclean}
 	for _, l := range slices.Concat(s.lanes, s.parked) {
 		one := l.report.position()
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
@@ -111,6 +111,9 @@ func (s *Stream) Position() checkpoint.Position {
 				p.Objects = append(p.Objects, i.object())
 			}
 		}
+	}
+	if len(p.ResourceVersions) == 0 && s.rest.ResourceVersions[""] != "" { // nothing has come since then
+		p.ResourceVersions, p.Rewound = maps.Clone(s.rest.ResourceVersions), p.Rewound || s.rest.Rewound
 	}
 	return p
 }

@@ -32,6 +32,7 @@ type Stream struct {
 	cancel  context.CancelCauseFunc // of the range that is running, else nil
 	lanes   []*lane                 // of the range that runs or ran last
 	parked  []*lane                 // of namespaces that it does not watch now, and knows of
+	rest    checkpoint.Position     // that it began at, but for those: of any other namespaces there may be
 	session *checkpoint.Session     // of that range, if there is a checkpoint
 	next    string                  // resourceVersion that the next range begins after, if any
 
@@ -214,7 +215,7 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 func (s *Stream) publish(lanes []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lanes, s.parked = lanes, nil
+	s.lanes, s.parked, s.rest = lanes, nil, checkpoint.Position{}
 }
 
 func (s *Stream) end() {

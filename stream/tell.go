@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // inTurn does f while no other lane does: what is known when the loop body runs
@@ -77,6 +78,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	case beginList:
 		// From here to the end of the snapshot, what is known fits no version.
 		l.report.resourceVersion("")
+		l.furthest = types.NamespacedName{}
 		l.pass()
 		if l.index != nil {
 			l.index.beginList()
