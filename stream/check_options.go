@@ -170,8 +170,8 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 		terms["metadata.name"] = o.Name
 	}
 	if ref := o.InvolvedObject; ref != nil {
-		prefix := involvedField(r)
-		if prefix == "" {
+		prefix, ok := involvedFields[r.Group]
+		if !ok || r.Resource != "events" {
 			return "", &OptionsError{"InvolvedObject", fmt.Sprintf("%s are no events, so they involve no object", r)}
 		}
 		values, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(ref) // of those that are not empty
@@ -195,19 +195,9 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	return fields.AndSelectors(all...).String(), nil
 }
 
-// involvedField begins the fields of an event that name what it is about. (The
-// server of events.k8s.io calls them "regarding" in its selectors as well.)
-func involvedField(r gvr.Resource) string {
-	switch {
-	case r.Resource != "events":
-		return ""
-	case r.Group == "":
-		return "involvedObject."
-	case r.Group == "events.k8s.io":
-		return "regarding."
-	}
-	return ""
-}
+// involvedFields begin the fields of an event that name what it is about, by the group
+// of the events. (The server of events.k8s.io calls them "regarding" in selectors as well.)
+var involvedFields = map[string]string{"": "involvedObject.", "events.k8s.io": "regarding."}
 
 // matcher does what a server does with the selectors, for client-go's fakes,
 // whose watches do not heed them.

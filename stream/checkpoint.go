@@ -135,7 +135,7 @@ func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error
 	if !rewound {
 		return nil
 	}
-	l.report.withdrawn()
+	l.report.update(func(r *report) { r.rewound = true })
 	if l.progress == nil {
 		return nil
 	}

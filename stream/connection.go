@@ -176,7 +176,7 @@ func (c *connection) read(ev arrival) (input, error) {
 	default:
 		return nil, fmt.Errorf("%w: it has the unknown type %q", errUnreadable, ev.Type)
 	}
-	u := unstructuredOf(ev.Object)
+	u, _ := ev.Object.(*unstructured.Unstructured)
 	if u == nil {
 		return nil, fmt.Errorf("%w: the client made a %T of it, not an *unstructured.Unstructured", errUnreadable, ev.Object)
 	}
@@ -219,12 +219,6 @@ func (c *connection) object(u *unstructured.Unstructured) (object, error) {
 		return o, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
 	}
 	return o, nil
-}
-
-// unstructuredOf returns nil for what a client of this kind should not have made.
-func unstructuredOf(o runtime.Object) *unstructured.Unstructured {
-	u, _ := o.(*unstructured.Unstructured)
-	return u
 }
 
 func (c *connection) count(kind watch.EventType, rv string) {

@@ -134,7 +134,9 @@ func (l *lane) loop(ctx context.Context, s state) (err error) {
 		}
 		l.note(s, in)
 		next, outputs := step(s, in)
-		if !connected(next) {
+		switch next.(type) {
+		case replaying, streaming:
+		default:
 			l.disconnect()
 		}
 		l.show(ctx, s, in, next)
@@ -251,12 +253,4 @@ func (l *lane) disconnect() {
 		trace(l.options.Trace.WatchClosed, l.conn.end(l.namespace))
 		l.conn = nil
 	}
-}
-
-func connected(s state) bool {
-	switch s.(type) {
-	case replaying, streaming:
-		return true
-	}
-	return false
 }

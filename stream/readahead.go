@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -65,7 +66,7 @@ func (c *connection) come() []object {
 	}
 	var objects []object
 	for _, ev := range c.waiting {
-		u := unstructuredOf(ev.Object)
+		u, _ := ev.Object.(*unstructured.Unstructured)
 		if u == nil || !slices.Contains(legible, ev.Type) {
 			break
 		}

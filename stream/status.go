@@ -185,18 +185,10 @@ func (r *report) set(t *Trace, next Status) {
 	}
 }
 
-// synced reports that SYNCED is told.
-func (r *report) synced() {
+func (r *report) update(f func(*report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Synced, r.rewound = true, false
-}
-
-// withdrawn reports that the server has gone back in time.
-func (r *report) withdrawn() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rewound = true
+	f(r)
 }
 
 // resourceVersion reports up to which everything has been told.

@@ -98,7 +98,7 @@ func (l *lane) tell(ctx context.Context, o output) error {
 	case tellSynced:
 		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.rv)
 		l.knewAt = time.Now()
-		l.report.synced()
+		l.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
 		return l.tellVersion(ctx, Synced, o.rv)
 	case tellFrame:
 		return l.tellFrame(ctx, l.conn.take(), o)
