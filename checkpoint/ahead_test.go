@@ -260,6 +260,7 @@ func TestUnclean(t *testing.T) {
 	}{
 		{"it goes on", told, "", false, "9 unclean a:1@3", "more may be told before it is killed"},
 		{"ended", told, "", true, "9 a:1@3", "nothing more is told"},
+		{"ended before anything", "", "", true, "nothing", "there is nothing that the Store should know"},
 		{"ended before an ack", told + " b:2@10", "", true, "9 unclean a:1@3", "b was told"},
 		{"acked after the end", told + " b:2@10", "ack 2", true, "10 a:1@3 b:2@10", "nothing is open any more"},
 		{"acked after the end, but for one", told + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10", "c was told"},

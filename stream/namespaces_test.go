@@ -253,22 +253,74 @@ func TestPositionOfResumedNamespaces(t *testing.T) {
 	}
 }
 
-// TestFlagsOfUnseenNamespaces: that the server has gone back in time holds for a
-// namespace until that is watched again.
-func TestFlagsOfUnseenNamespaces(t *testing.T) {
+// TestRestOfPosition: what a position knows of namespaces that are not watched, or have
+// not answered, is in every later one.
+func TestRestOfPosition(t *testing.T) {
+	known := []checkpoint.Object{{Namespace: "two", Name: "b", UID: "2", ResourceVersion: "3"}}
+	both := map[string]string{"one": "3", "two": "3"}
+	for _, tt := range []struct {
+		name, script string
+		from         checkpoint.Position
+		watch        []string
+		want         checkpoint.Position
+		why          string
+	}{
+		{"rewound, not watched", "", checkpoint.Position{ResourceVersions: both, Objects: known, Rewound: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: both, Rewound: true}, "two is still to be compared"},
+		{"rewound, without an answer", "list * in two: hang",
+			checkpoint.Position{ResourceVersions: both, Objects: known, Rewound: true}, []string{"one", "two"},
+			checkpoint.Position{ResourceVersions: both, Rewound: true}, "two is still to be compared"},
+		{"unclean", "", checkpoint.Position{ResourceVersions: map[string]string{"": "3"}, Unclean: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: map[string]string{"one": "3"}, Unclean: true}, "more may have been delivered anywhere"},
+		{"partial", "", checkpoint.Position{ResourceVersions: map[string]string{"": "3"}, Partial: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: map[string]string{"one": "3"}, Partial: true}, "there may be other objects anywhere"},
+		{"cluster, without an answer", "list * in one: 503\ninitial * in one: 503",
+			checkpoint.Position{ResourceVersions: map[string]string{"": "2"}, Rewound: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: map[string]string{"": "2"}, Rewound: true}, "nothing has come since"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMover(t, nil)
+				m.put("one", "a", "spec.n=1")
+				m.put("two", "b", "spec.n=1")
+				if err := m.srv.Apply(tt.script); err != nil {
+					t.Fatal(err)
+				}
+				m.begin(&tt.from, tt.watch...)
+				time.Sleep(20 * time.Second)
+				got := m.end()
+				got.Objects = nil
+				if diff := cmp.Diff(&tt.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+			})
+		})
+	}
+}
+
+// TestGapThenGone: a SYNCED follows a GAP also if its namespace is taken out.
+func TestGapThenGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1")
 		m.put("two", "b", "spec.n=1")
 		m.begin(nil, "one", "two")
 		m.expect("both", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
-		p := m.end()
-		p.Rewound = true
-		m.begin(p, "one")
-		time.Sleep(time.Minute)
-		if q := m.end(); !q.Rewound || q.ResourceVersions["two"] == "" {
-			t.Errorf("the position is %+v", q)
+		if err := m.srv.Apply("watch 2-* in two: 503"); err != nil {
+			t.Fatal(err)
 		}
+		m.put("two", "b", "spec.n=2")
+		m.do("compact")
+		m.do("close watches")
+		time.Sleep(30 * time.Second)
+		for len(m.events) > 0 {
+			<-m.events
+		}
+		m.namespaces.Set([]string{"one"})
+		m.expect("two is taken out", "SYNCED")
+		m.namespaces.Set([]string{})
+		m.expect("nothing is watched")
+		m.end()
 	})
 }
 

@@ -252,11 +252,19 @@ func TestNoHotLoop(t *testing.T) {
 		"every page is the same":                   {{"", list("5", "again")}},
 		"every watch is garbage":                   {{"", either(list("5", ""), watch("raw }{", "open"))}},
 	}
+	options := map[string]*stream.Options{
+		"pages without end":                nil,
+		"pages without end, some selected": {Select: func(m stream.Meta) bool { return m.GetName() == "a" }},
+		"pages without end, and no index":  {Index: stream.IndexNone},
+	}
+	for name := range options {
+		tests[name] = []exchange{{"", samePages()}}
+	}
 	for name, exchanges := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, exchanges: exchanges}
-				record(t, newStream(t, s.client(), nil), time.Minute)
+				record(t, newStream(t, s.client(), options[name]), time.Minute)
 				for i := range s.times {
 					// At most 5 a second on average over any 10 s.
 					if j := i + 50; j < len(s.times) && s.times[j].Sub(s.times[i]) < 10*time.Second {
@@ -293,6 +301,15 @@ func circle() answer {
 	next := map[string]string{"": "x", "x": "y", "y": "z", "z": "x"}
 	return func(r *http.Request) (*http.Response, error) {
 		return list("5", next[r.URL.Query().Get("continue")])(r)
+	}
+}
+
+// samePages is a list that repeats a page, always with another token.
+func samePages() answer {
+	n := 0
+	return func(r *http.Request) (*http.Response, error) {
+		n++
+		return list("5", fmt.Sprint("x", n), "a@1", "b@2")(r)
 	}
 }
 
