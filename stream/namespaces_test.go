@@ -310,6 +310,7 @@ func TestGapThenGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.put("two", "b", "spec.n=2")
+		m.put("one", "a", "spec.n=2") // which is not expired
 		m.do("compact")
 		m.do("close watches")
 		time.Sleep(30 * time.Second)
