@@ -67,7 +67,8 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 		o = *opts
 	}
 	return func(yield func(Change, error) bool) {
-		v, seen := &view{}, r.begun()
+		v := &view{}
+		_, seen := r.known()
 		for first := true; ; first = false {
 			l, err := r.await(ctx, seen, first, &o)
 			if err != nil {
@@ -111,13 +112,6 @@ func (r *Resolver) Kick() {
 	r.outdated = r.looks
 	r.pace.kick(time.Now())
 	r.announce()
-}
-
-// begun is the number of looks begun so far.
-func (r *Resolver) begun() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.looks
 }
 
 // await returns a look that ended, failed maybe, and has a higher number than

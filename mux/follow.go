@@ -169,7 +169,7 @@ func (f *follow) run(ctx context.Context) error {
 	running.Go(func() { types.run(ctx) })
 	running.Go(func() { f.rights.run(ctx) })
 	if looks {
-		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: lookAgain}
+		there := &lookout{resource: namespaces, client: f.client, changed: f.rights.known, again: 8 * time.Second}
 		running.Go(func() { f.rights.lookOut(ctx, there) })
 	}
 	running.Go(func() { f.look(ctx) })
@@ -181,10 +181,6 @@ func (f *follow) run(ctx context.Context) error {
 	}
 	return nil
 }
-
-// lookAgain is how often it is tried to watch which namespaces there are, where
-// that is of interest and not allowed.
-const lookAgain = 8 * time.Second
 
 // look looks now and then at what nobody tells: what has become of names that
 // could not be resolved, and whether everything is synced.

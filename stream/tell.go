@@ -158,11 +158,10 @@ func (l *lane) tellFrame(ctx context.Context, t told, how tellFrame) error {
 	if how.old {
 		from = replayed
 	}
-	changes := l.index.remove(o, from)
-	if t.kind != Deleted {
-		changes = l.index.put(o, l.selects(o), from)
+	if t.kind == Deleted { // two calls, each with one iterator, take three allocations less
+		return l.tellChanges(ctx, l.index.remove(o, from), o.Unstructured, false)
 	}
-	return l.tellChanges(ctx, changes, o.Unstructured, false)
+	return l.tellChanges(ctx, l.index.put(o, l.selects(o), from), o.Unstructured, false)
 }
 
 // believe is what an event means of an object that nothing is known of. Whether one

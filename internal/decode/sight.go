@@ -1,6 +1,9 @@
 package decode
 
 import (
+	"encoding/binary"
+	"math/bits"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,7 +91,10 @@ func (d *Decoder) fields(i int, f func(key []byte, i int) int) int {
 	i = d.open(i, '{')
 	for more := true; i >= 0 && more; {
 		var key []byte
-		if key, i = d.rawKey(i); i < 0 {
+		if key, i = d.rawText(i); i >= 0 {
+			i = d.colon(i)
+		}
+		if i < 0 {
 			return -1
 		}
 		if i = f(key, i); i >= 0 {
@@ -96,15 +102,6 @@ func (d *Decoder) fields(i int, f func(key []byte, i int) int) int {
 		}
 	}
 	return i
-}
-
-// rawKey returns a key that means what is written, and where its value begins.
-func (d *Decoder) rawKey(i int) ([]byte, int) {
-	key, i := d.rawText(i)
-	if i < 0 {
-		return nil, i
-	}
-	return key, d.colon(i)
 }
 
 // rawText returns a string that means what is written.
@@ -122,38 +119,51 @@ func (d *Decoder) rawText(i int) ([]byte, int) {
 // pass returns where the value ends that begins at i. Whether that is JSON it does not
 // check.
 func (d *Decoder) pass(i int) int {
-	if i >= len(d.data) {
-		return d.fail(ErrShort)
-	}
-	switch d.data[i] {
-	case '"':
-		end, _ := d.quoted(i + 1)
-		if end < 0 {
-			return end
-		}
-		return end + 1
-	case '{', '[':
-	default:
-		for i < len(d.data) && d.data[i] > ' ' && d.data[i] != ',' && d.data[i] != '}' && d.data[i] != ']' {
-			i++
-		}
-		return i
-	}
-	for depth := 0; i < len(d.data); i++ {
-		switch d.data[i] {
+	data := d.data
+	for depth := 0; i < len(data); i++ {
+		switch data[i] {
 		case '"':
-			if i, _ = d.quoted(i + 1); i < 0 {
-				return i
+			if i = textEnd(data, i+1); depth == 0 && i < len(data) {
+				return i + 1
 			}
 		case '{', '[':
 			depth++
 		case '}', ']':
-			if depth--; depth == 0 {
+			if depth--; depth < 0 {
+				return i
+			} else if depth == 0 {
 				return i + 1
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return i
 			}
 		}
 	}
 	return d.fail(ErrShort)
+}
+
+// textEnd returns where the quote is that ends the string whose content begins at i, or
+// if there is none at least len(data).
+func textEnd(data []byte, i int) int {
+	for i < len(data) {
+		if i+8 <= len(data) {
+			x := binary.LittleEndian.Uint64(data[i:])
+			quote, escape := x^each*'"', x^each*'\\'
+			found := ((quote-each)&^quote | (escape-each)&^escape) & high
+			if i += bits.TrailingZeros64(found) >> 3; found == 0 { // of none there are 64
+				continue
+			}
+		}
+		switch data[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+		i++
+	}
+	return i
 }
 
 func (s *Sight) Type() watch.EventType { return s.kind }
