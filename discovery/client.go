@@ -27,9 +27,7 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &remembering{next: next, pages: map[pageKey]*page{}}
-	})
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &remembering{next: next} })
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err

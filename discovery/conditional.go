@@ -11,10 +11,8 @@ import (
 // remembering is a transport that asks for a document it remembers only if that
 // has changed, and hands it back as if it had been sent again.
 type remembering struct {
-	next http.RoundTripper
-
-	mu    sync.Mutex
-	pages map[pageKey]*page // two documents, in the few forms in which they can be asked for
+	next  http.RoundTripper
+	pages sync.Map // of *page, by pageKey: two documents, in the few forms in which they can be asked for
 }
 
 // pageKey has what the answer depends on ("Vary: Accept"), of what is not the same in
@@ -33,7 +31,8 @@ func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	key := pageKey{r.URL.String(), r.Header.Get("Accept")}
-	known := t.page(key)
+	remembered, _ := t.pages.Load(key)
+	known, _ := remembered.(*page)
 	asked := r
 	if known != nil {
 		asked = r.Clone(r.Context())
@@ -61,12 +60,6 @@ func rememberable(r *http.Request) bool {
 	return r.Method == http.MethodGet && (strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/apis"))
 }
 
-func (t *remembering) page(key pageKey) *page {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.pages[key]
-}
-
 // remember reads the body of an answer, which it replaces by what it read, and keeps
 // it if it can be asked for by its ETag.
 func (t *remembering) remember(key pageKey, response *http.Response) {
@@ -83,10 +76,7 @@ func (t *remembering) remember(key pageKey, response *http.Response) {
 	}
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	p := &page{etag, response.Header.Clone(), body}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pages[key] = p
+	t.pages.Store(key, &page{etag, response.Header.Clone(), body})
 }
 
 // response is the document as an answer to r.

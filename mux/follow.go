@@ -98,7 +98,7 @@ type follow struct {
 //     less than two seconds, unless discovery lags behind for longer.
 //   - The versions of a resource are one source. If another one is chosen (see
 //     discovery.Resolver.Changes), or the one that was named is served no more, the
-//     sequence goes on in the other, with SYNCED, and no object is reported again.
+//     sequence goes on in the other: nothing is told again.
 //   - Where a resource may not be watched across the cluster, it is watched in the
 //     namespaces where it may be: of all there are, if those may be watched, or else
 //     of Selection.Candidates. That is asked every five seconds, with
@@ -271,7 +271,7 @@ func (f *follow) served(ctx context.Context, r gvr.Resource) {
 		s.remove(&stream.NotWatchableError{Resource: r})
 		return
 	case s != nil && !selected:
-		s.remove(errNotSelected)
+		s.remove(errors.New("it has changed, and is selected by no pattern and no category any more"))
 		return
 	}
 	f.mu.Lock()
@@ -290,5 +290,3 @@ func (f *follow) served(ctx context.Context, r gvr.Resource) {
 		s.set(FollowDropped, err)
 	}
 }
-
-var errNotSelected = errors.New("it has changed, and is selected by no pattern and no category any more")

@@ -37,7 +37,7 @@ func TestFollowAgain(t *testing.T) {
 		{"in a namespace, and then in another", stream.Options{}, func(f *followed) {
 			f.do("robots forbid all", "robots allow all in two", "robots close watches")
 		}, mux.FollowForbidden, func(f *followed) { f.do("robots forbid all in two", "robots allow all in one") },
-			mux.FollowForbidden, []string{"one"}, []string{"ADDED one/a@3", "SYNCED"}, "nor where it was allowed"},
+			mux.FollowForbidden, []string{"one"}, []string{"ADDED one/a@3", "SYNCED @4 in one"}, "nor where it was allowed"},
 		{"removed in between", stream.Options{}, nil, mux.FollowWatching, func(f *followed) { f.srv.Unserve(robots) },
 			mux.FollowGone, nil, nil, "what is not served is not watched"},
 		{"gone, and back", stream.Options{}, func(f *followed) { f.do("robots delete crd") }, mux.FollowGone, func(f *followed) { f.do("robots create crd") },

@@ -117,7 +117,7 @@ func TestFollowCategoryLeft(t *testing.T) {
 		srv.Put(robots, "one", "a")
 		f.after(time.Minute, "it is selected no more")
 		srv.Serve(member)
-		f.after(time.Minute, "what it missed comes when it is back, and nothing again", "robots.example.com SYNCED @1", "robots.example.com ADDED one/a@2")
+		f.after(time.Minute, "what it missed comes when it is back, and nothing again", "robots.example.com ADDED one/a@2")
 		f.stop()
 	})
 }

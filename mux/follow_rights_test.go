@@ -203,7 +203,7 @@ func TestFollowNow(t *testing.T) {
 				if f.do("robots forbid all in two"); where == "across the cluster" {
 					f.do("robots forbid all in one", "namespaces forbid all") // nor namespace by namespace
 				} else {
-					want = "robots.example.com SYNCED"
+					want += " in one"
 				}
 				f.start(t.Context())
 				time.Sleep(time.Minute)

@@ -27,7 +27,7 @@ func TestFollowUntilSyncedSettles(t *testing.T) {
 		},
 	}
 	planetsAlone := []string{"planets.space.io SYNCED @3"}
-	inOne := []string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED"}
+	inOne := []string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3 in one"}
 	tests := []struct {
 		name    string
 		reviews bool

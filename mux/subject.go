@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -139,6 +140,12 @@ func (s *subject) leg(
 	if err != nil {
 		return true, err
 	}
+	where := namespaces
+	if len(where) == 0 {
+		where = []string{""}
+	}
+	unknown := func(n string) bool { return s.position.ResourceVersions[n] == "" }
+	resumes := s.synced && s.position != nil && !slices.ContainsFunc(where, unknown)
 	r.Start, r.Namespaces = s.start(), l.namespaces
 	legCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -156,9 +163,15 @@ func (s *subject) leg(
 		}
 		switch ev.Type {
 		case stream.Gap:
-			s.synced = false
+			s.synced, resumes = false, false
 		case stream.Synced:
 			s.failures, s.synced = 0, true
+			if resumes && slices.Equal(s.followed().Namespaces, namespaces) { // nothing new: only the watch is another one
+				resumes = false
+				ev.Ack()
+				s.watching(l)
+				continue
+			}
 		}
 		if !l.tell(ev, yield) {
 			return false, nil

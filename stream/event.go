@@ -45,8 +45,8 @@ type Event struct {
 	// and change.
 	Object *unstructured.Unstructured
 	// ResourceVersion is the object's; for SYNCED that of the snapshot, for BOOKMARK
-	// the server's. It is empty for GAP, for a SYNCED of several namespaces or of those
-	// that mux.Follow chooses, and where the server gave none (client-go's fakes).
+	// the server's. It is empty for GAP, for a SYNCED of several namespaces, and
+	// where the server gave none (client-go's fakes).
 	ResourceVersion string
 	// Inferred says that it was found by comparing with what was told before, not
 	// told by an event of the server: what differs in a snapshot after a GAP, or the

@@ -20,6 +20,7 @@ type fanIn struct {
 	running sync.WaitGroup
 	turns   chan turn
 	ends    chan *member
+	started int  // members that have been watched
 	over    bool // AtFirstClose: one has ended
 	due     bool // SYNCED is to follow what was delivered, once all are
 }
@@ -139,19 +140,13 @@ func (f *fanIn) isOver() bool {
 }
 
 // isSynced says whether everything that is watched is.
-func (f *fanIn) isSynced() bool { watched, synced := f.synced(); return synced == watched }
-
-// synced counts what is watched, and what of it is synced.
-func (f *fanIn) synced() (all, synced int) {
+func (f *fanIn) isSynced() bool {
 	for _, m := range f.members {
-		if m.state == watched {
-			all++
-			if m.synced {
-				synced++
-			}
+		if m.state == watched && !m.synced {
+			return false
 		}
 	}
-	return all, synced
+	return true
 }
 
 // start watches a namespace, from where it was when it was watched last.
@@ -166,6 +161,9 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 		events <- ev // serve listens until the turn is over
 		return <-results
 	})
+	if m.cancel == nil {
+		f.started++
+	}
 	l.turn = func(ctx context.Context, deliver func() error) error {
 		t := turn{member: m, events: events, results: results, over: make(chan struct{})}
 		select {
@@ -251,7 +249,9 @@ func (f *fanIn) passes(m *member, ev *Event) bool {
 		f.due = f.due || !m.synced
 		return true
 	}
-	ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
+	if f.started > 1 {
+		ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
+	}
 	f.due = !f.isSynced()
 	return !f.due
 }
@@ -259,7 +259,7 @@ func (f *fanIn) passes(m *member, ev *Event) bool {
 // sync delivers the SYNCED that was held back for namespaces that are no longer
 // watched.
 func (f *fanIn) sync() error {
-	if all, synced := f.synced(); !f.due || all == 0 || synced < all {
+	if !f.due || len(f.lanes) == 0 || !f.isSynced() {
 		return nil
 	}
 	f.due = false

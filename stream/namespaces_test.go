@@ -117,7 +117,7 @@ func TestNamespacesChange(t *testing.T) {
 		m.put("one", "a", "spec.n=1") // @2
 		m.put("two", "b", "spec.n=1")
 		m.begin(nil, "one")
-		m.expect("one of two", "ADDED one/a@2", "SYNCED")
+		m.expect("one of two", "ADDED one/a@2", "SYNCED @3 in one")
 		m.namespaces.Set([]string{"one", "two"})
 		m.expect("the other one comes", "ADDED two/b@3", "SYNCED")
 		m.put("one", "a", "spec.n=2")
