@@ -109,7 +109,7 @@ type triggers struct{ definitions, services *lookout }
 func newTriggers(r *discovery.Resolver, c dynamic.Interface) *triggers {
 	watch := func(of gvr.Resource) *lookout {
 		return &lookout{
-			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: time.Minute,
+			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: 2 * time.Minute,
 			changed: func([]string) { r.Kick() },
 		}
 	}
