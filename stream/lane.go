@@ -104,7 +104,7 @@ func (l *lane) enter(from Start) beginning {
 		atLeast(i.version)
 	}
 	if l.namespaces != nil && b.rv == "" && !from.snapshot {
-		b.moved = l.index.len() > 0
+		b.moved = l.index.len() > 0 || len(p.ResourceVersions) > 0
 		for _, rv := range p.ResourceVersions {
 			atLeast(rv)
 		}

@@ -226,6 +226,34 @@ func TestScopeChanges(t *testing.T) {
 	}
 }
 
+// TestScopeOfNothing: where all objects were deleted something may have been created
+// and deleted since, too.
+func TestScopeOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t, nil)
+		m.put("one", "a", "spec.n=1") // @2
+		m.put("two", "b", "spec.n=1")
+		m.begin(nil)
+		m.expect("the cluster", "ADDED one/a@2", "ADDED two/b@3", "SYNCED @3")
+		m.srv.Delete(widgets(), "two", "b")
+		m.expect("two is empty", "DELETED two/b@4")
+		p := m.end()
+		m.begin(p, "one")
+		m.expect("without it", "GAP scope 4..4 in one", "SYNCED @4 in one")
+		m.put("two", "c", "spec.n=1")
+		m.namespaces.Set([]string{"one", "two"})
+		m.expect("it comes", "GAP scope 4..5 in two", "ADDED two/c@5 inferred", "SYNCED")
+		m.srv.Delete(widgets(), "one", "a")
+		m.srv.Delete(widgets(), "two", "c")
+		m.expect("all is empty", "DELETED one/a@6", "DELETED two/c@7")
+		p = m.end()
+		m.put("two", "d", "spec.n=1")
+		m.begin(p)
+		m.expect("the cluster again", "GAP scope 7..8", "ADDED two/d@8 inferred", "SYNCED @8")
+		m.end()
+	})
+}
+
 // TestPositionOfResumedNamespaces: what a range goes on from is in every Position, also
 // before all its namespaces have begun.
 func TestPositionOfResumedNamespaces(t *testing.T) {
