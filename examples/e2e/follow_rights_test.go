@@ -115,7 +115,7 @@ func switchRights(t *testing.T, crds bool) {
 		if took > noticed {
 			t.Errorf("%s: it took %v, more than %v", step.why, took, noticed)
 		}
-		time.Sleep(500 * time.Millisecond) // of writes
+		s.writer.await(12)
 	}
 	s.finish(true, map[string]*follower{"it": f})
 	checkScopeGaps(t, f.of(s.source))

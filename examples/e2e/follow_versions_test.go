@@ -134,7 +134,7 @@ func switchVersions(t *testing.T, srv *devserver.Server, cache bool, by string) 
 			want = step.name
 		}
 		t.Logf("served %v: something in %s after %v", step.served, want, s.awaitVersion(f, want))
-		time.Sleep(800 * time.Millisecond) // of writes
+		s.writer.await(20)
 	}
 	s.finish(cache, map[string]*follower{by: f})
 }
@@ -149,14 +149,14 @@ func TestFollowSchemaThatChanges(t *testing.T) {
 		s.writer.start(25)
 		s.awaitVersion(f, "v1")
 		for i := range 5 {
-			time.Sleep(700 * time.Millisecond)
+			s.writer.await(17)
 			s.update(crd, func(spec map[string]any) {
 				version := spec["versions"].([]any)[0].(map[string]any)
 				properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
 				properties[fmt.Sprint("more", i)] = map[string]any{"type": "string"}
 			})
 		}
-		time.Sleep(700 * time.Millisecond)
+		s.writer.await(17)
 		s.finish(cache, map[string]*follower{"it": f})
 		if got := f.awaitState(s.source, mux.FollowWatching).Incarnation; got != 1 {
 			t.Errorf("it is incarnation %d, want 1: it was served all the time", got)

@@ -219,7 +219,7 @@ func labRights(t *testing.T, listed, custom bool) {
 		if took > noticed {
 			t.Errorf("%s: it took %v, more than %v", why, took, noticed)
 		}
-		time.Sleep(time.Second) // of writes
+		s.writer.await(50)
 	}
 	l.grant("things", a)
 	l.grant("things", b)

@@ -81,6 +81,22 @@ func (w *writer) stop() {
 	<-w.done
 }
 
+// await waits for so many writes more.
+func (w *writer) await(more int) {
+	w.t.Helper()
+	done := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.writes)
+	}
+	want, began := done()+more, time.Now()
+	for ; done() < want; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patience {
+			w.t.Fatalf("%d of %d writes have not been made", want-done(), more)
+		}
+	}
+}
+
 // once makes one write.
 func (w *writer) once() {
 	ns := w.namespaces[w.random.IntN(len(w.namespaces))]
