@@ -164,7 +164,7 @@ func (m *Mux) take() (*source, item, bool) {
 		s := m.ready.pop()
 		s.waits = false
 		if s.queue.load().items == 0 {
-			continue // it has been purged, or merged away
+			continue // it has been purged, or all of it has vanished
 		}
 		it := s.queue.pop()
 		if s.options.Overflow == Block {

@@ -22,8 +22,7 @@ type Source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 }
 
-// resumable is a Source that can go on where it was, and share what it uses, as a
-// *stream.Stream can.
+// resumable is a Source that can go on where it was, as a *stream.Stream can.
 type resumable interface {
 	Source
 	EventsWith(context.Context, stream.Range) iter.Seq2[stream.Event, error]
@@ -122,8 +121,7 @@ type SourceStatus struct {
 	Queued int
 	Bytes  int64
 	// Coalesced is how many events became part of a newer one in this range, Vanished
-	// how many were of objects that came and went, or were told all over again, before
-	// the loop was told (Latest).
+	// how many were of objects that came and went before the loop was told (Latest).
 	Coalesced, Vanished uint64
 	// Err is the error that it has ended with, also while it waits to be tried again,
 	// and nil while it is told.
