@@ -84,9 +84,7 @@ func TestCoalesce(t *testing.T) {
 			}
 			l.run(tc.acks)
 			flush(t, tracker)
-			if diff := cmp.Diff(tc.want, saved(t, s)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", tc.why, diff)
-			}
+			isSaved(t, s, tc.want, tc.why)
 		})
 	}
 }
@@ -136,9 +134,7 @@ func TestCoalesceTwoSessions(t *testing.T) {
 	}
 	second.run("synced@9").ackAll()
 	flush(t, tracker)
-	if diff := cmp.Diff("9 a:1@4", saved(t, s)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	isSaved(t, s, "9 a:1@4", "in the store")
 }
 
 // A commit that fails is tried again with what is ahead, but for what has become
@@ -168,9 +164,7 @@ func TestAheadOfAFailingCommit(t *testing.T) {
 			l.run(tc.after)
 			s.heal()
 			flush(t, tracker)
-			if diff := cmp.Diff(tc.want, saved(t, s)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", tc.why, diff)
-			}
+			isSaved(t, s, tc.want, tc.why)
 		})
 	}
 }
@@ -243,9 +237,7 @@ func TestAheadOfAStoppedStream(t *testing.T) {
 	if err := session.Status().Err; err != nil {
 		t.Errorf("the status has %v", err)
 	}
-	if diff := cmp.Diff("- !a:1", saved(t, s)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	isSaved(t, s, "- !a:1", "in the store")
 }
 
 // Without writing ahead, what is kept is the whole only if the run ended with
@@ -276,9 +268,7 @@ func TestUnclean(t *testing.T) {
 			flush(t, tracker)
 			l.run(tc.later)
 			flush(t, tracker)
-			if diff := cmp.Diff(tc.want, saved(t, s)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", tc.why, diff)
-			}
+			isSaved(t, s, tc.want, tc.why)
 		})
 	}
 }

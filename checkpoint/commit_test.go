@@ -152,9 +152,7 @@ func TestCommitAtTheEnd(t *testing.T) {
 		l := live(t, newTracker(t, s, nil))
 		l.session.End()
 		synctest.Wait()
-		if diff := cmp.Diff("9", saved(t, s)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
+		isSaved(t, s, "9", "in the store")
 	})
 }
 

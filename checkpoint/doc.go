@@ -30,6 +30,6 @@
 // What is kept is bound to an Identity: cluster, resource, namespaces, selectors.
 // Going on with another one is refused with a *MismatchError.
 //
-// The stores are in packages file (a bbolt file) and configmap (a ConfigMap of the
+// The stores are in packages file (a file) and configmap (a ConfigMap of the
 // cluster); Memory is for tests. This package imports no Kubernetes client.
 package checkpoint

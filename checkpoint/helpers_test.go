@@ -3,12 +3,14 @@ package checkpoint_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -119,6 +121,14 @@ func saved(t testing.TB, store checkpoint.Store) string {
 	return text(&c.Position, c.Identity.Namespaces...)
 }
 
+// isSaved checks what is in a store.
+func isSaved(t testing.TB, s checkpoint.Store, want, why string) {
+	t.Helper()
+	if diff := cmp.Diff(want, saved(t, s)); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", why, diff)
+	}
+}
+
 // text is a position in short: the version, or that of each namespace, "-" within
 // a snapshot, then the objects as the scripts of teller have them.
 func text(p *checkpoint.Position, namespaces ...string) string {
@@ -126,7 +136,7 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 		return "nothing"
 	}
 	orDash := func(namespace string) string {
-		if rv, ok := p.ResourceVersions[namespace]; ok {
+		if rv := p.ResourceVersions[namespace]; rv != "" {
 			return rv
 		}
 		return "-"
@@ -137,6 +147,11 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 	}
 	if len(namespaces) == 0 {
 		words = append(words, orDash(""))
+		for _, n := range slices.Sorted(maps.Keys(p.ResourceVersions)) {
+			if n != "" {
+				words = append(words, n+"="+orDash(n))
+			}
+		}
 	}
 	if p.Partial {
 		words = append(words, "partial")

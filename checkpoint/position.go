@@ -12,8 +12,9 @@ import (
 // keeps it decides how.
 type Position struct {
 	// ResourceVersions holds, for each namespace that is watched ("" for the whole
-	// cluster), the version up to which everything has been delivered. One that is
-	// missing was within a snapshot, and goes on with the rest of that.
+	// cluster), the version up to which everything has been delivered. One that is empty
+	// or missing was within a snapshot, and goes on with the rest of that. That of the
+	// cluster beside those of namespaces is from before they were watched one by one.
 	ResourceVersions map[string]string
 	// Objects are those that have been delivered.
 	Objects []Object
@@ -25,6 +26,23 @@ type Position struct {
 	Rewound bool
 	// Unclean: more may have been told than this says (see Options.NoWriteAhead).
 	Unclean bool
+}
+
+// At returns the version at which a watch of a namespace, or of the cluster (""), goes on,
+// empty for none. It has moved if there is none because others were watched since, or
+// the namespace was watched as a part of the cluster.
+func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
+	rv, here := p.ResourceVersions[namespace]
+	_, cluster := p.ResourceVersions[""]
+	if namespace == "" {
+		moved = len(p.ResourceVersions) > 1 || len(p.ResourceVersions) == 1 && !cluster
+	} else {
+		moved = !here && cluster
+	}
+	if moved {
+		return "", true
+	}
+	return rv, false
 }
 
 // Object is what is known of one.

@@ -141,7 +141,11 @@ func TestPositionPartial(t *testing.T) {
 		{"one of two namespaces", "", "x/after@9 y/after@9 x/gap x/synced@22 ack 0-1", []string{"x", "y"}, "x=22 y=9 partial", "y's may be missing"},
 		{"the other one", "", "x/after@9 y/after@9 y/gap y/synced@22 ack 0-1", []string{"x", "y"}, "x=9 y=22 partial", "x's may be missing"},
 		{"the next run of one", "x/after@9 y/after@9", "y/gap y/synced@22 ack 0-1", []string{"x", "y"}, "x=9 y=22 partial", "x is where it was"},
-		{"a namespace of the cluster", "after@9", "x/gap x/synced@22 ack 0-1", nil, "- partial", "other namespaces' may be missing"},
+		{"a namespace of the cluster", "after@9", "x/gap x/synced@22 ack 0-1", nil, "9 x=22 partial", "other namespaces' may be missing"},
+		{"a namespace of the cluster, within its snapshot", "after@9", "x/gap x/a:1@10 ack 0-1", nil, "9 x=- partial x/a:1@10", "the cluster can't go on at 9 any more"},
+		{"a namespace of the cluster, GAP not acked", "after@9", "x/gap x/a:1@10 ack 1", nil, "9 partial", "nor can what follows it be kept"},
+		{"the cluster again", "after@9 x/gap x/synced@22 ack 0-1", "gap a:1@30 ack 0-1", nil, "- partial a:1@30", "namespaces have no versions of their own any more"},
+		{"the cluster again, GAP not acked", "after@9 x/gap x/synced@22 ack 0-1", "gap a:1@30 ack 1", nil, "9 x=22 partial", "it is to be told again"},
 		{"a namespace of the cluster, nothing acked", "after@9", "x/gap", nil, "9 partial", "nothing has come since"},
 		{"both", "", "x/after@9 y/after@9 x/gap x/synced@22 y/gap y/synced@23 ack 0-3", []string{"x", "y"}, "x=22 y=23", "none is missing"},
 	} {
@@ -161,9 +165,9 @@ func TestPositionNamespaces(t *testing.T) {
 		{"both acked", both + "ack 3-0", "x=8 y=9 x/a:1@3 y/a:2@4", "versions differ"},
 		{"a hole in one", both + "ack 0-3 y/b:3@10 x/b:4@11 y/b:3@12 ack 5-6", "x=11 y=9 x/a:1@3 x/b:4@11 y/a:2@4", "it does not hold up the other"},
 		{"a gap in one", both + "ack 0-3 y/gap x/b:4@11 y/b:3@12 ack 4-6", "x=11 y=- x/a:1@3 x/b:4@11 y/a:2@4 y/b:3@12", "only y reads a snapshot"},
-		{"held by one", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0", "nothing", "half a beginning is none"},
-		{"held by one, however much of the other is acked", "x/hold y/hold x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "nothing", "it is y that has not begun"},
-		{"held by none any more", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1", "x=8 y=9 x/a:1@3 y/a:2@4", "both have begun"},
+		{"held", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run is to begin as this one"},
+		{"held no more", "x/hold y/hold x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9", "y may never be heard of"},
+		{"both have begun", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1", "x=8 y=9 x/a:1@3 y/a:2@4", "what is only known is kept, too"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, "", []string{"x", "y"}, tc.script, tc.want, tc.why) })
 	}
@@ -206,9 +210,7 @@ func keeps(t *testing.T, first string, namespaces []string, script, want, why st
 	session := begin(t, tracker, widgets(namespaces...))
 	newTeller(t, session).run(script)
 	flush(t, tracker)
-	if diff := cmp.Diff(want, saved(t, s)); diff != "" {
-		t.Errorf("%s: -want +got:\n%s", why, diff)
-	}
+	isSaved(t, s, want, why)
 }
 
 // What the sequence has to go on from is what was kept.

@@ -13,24 +13,23 @@ type Progress struct {
 	session *Session
 	noted   []Change // since the last mark
 	maybe   bool     // of the next mark
-	held    bool     // nothing is kept before the first mark is acked
-	begun   bool     // there has been a mark
+	held    bool     // nothing is passed before the first mark
 
 	// What follows is guarded by session.mu.
 	first, last    *Mark // those above the low-water mark, in the order of delivery
 	unacked        int   // events among them
 	low, delivered point // everything up to low has been acked
+	begun          bool  // low is a place to go on from, also if it is within a snapshot
 	snapshots      int   // so far
 }
 
-// Hold keeps everything back until the first event's mark has been acked: of a
-// sequence that does not begin with a snapshot half a beginning is worth nothing. It
-// must be called before anything else.
+// Hold keeps everything of the session back until an event has been acked: where a
+// sequence does not begin with a snapshot, the next run is to begin as this one until
+// then. It must be called before anything else.
 func (p *Progress) Hold() {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
-	p.held = true
-	p.session.held++
+	p.held, p.session.held = true, true
 }
 
 // Note says what the next Mark means, or if no event delivers it the next Pass.
@@ -43,16 +42,19 @@ func (p *Progress) MayBeKnown() { p.maybe = true }
 // Rewound says that the server has gone back in time. What was acked is no longer
 // a place to go on from, whatever is acked: a run that begins now has to report that
 // first, and everything again. It holds until an event is acked that follows a
-// snapshot. An error is ctx's: nothing more must be delivered then.
-func (p *Progress) Rewound(ctx context.Context) error {
+// snapshot. The others are of namespaces that are not watched now: for them it holds
+// as well. An error is ctx's: nothing more must be delivered then.
+func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
 	s := p.session
 	s.mu.Lock()
 	known := p.delivered.rewound
-	p.delivered.rewound, p.low.rewound = true, true
-	for m := p.first; m != nil; m = m.next {
-		m.point.rewound = true
+	for _, p := range append(others, p) {
+		p.delivered.rewound, p.low.rewound = true, true
+		for m := p.first; m != nil; m = m.next {
+			m.point.rewound = true
+		}
 	}
-	wait := !known && s.held == 0
+	wait := !known && !s.held
 	s.urgent = s.urgent || wait
 	s.dirty = s.dirty || wait
 	s.mu.Unlock()
@@ -66,7 +68,7 @@ func (p *Progress) Rewound(ctx context.Context) error {
 // within a snapshot. Partial is as in Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	m := &Mark{progress: p, delivered: time.Now(), maybe: p.maybe}
-	p.maybe = false
+	p.maybe, p.held = false, false
 	if len(p.noted) == 1 {
 		m.one[0] = p.noted[0]
 		m.changes = m.one[:]
@@ -76,7 +78,6 @@ func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	}
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
-	p.begun = true
 	p.unacked++
 	p.append(m, resourceVersion, partial)
 	return m
@@ -88,7 +89,7 @@ func (p *Progress) Pass(resourceVersion string, partial bool) {
 	s := p.session
 	s.mu.Lock()
 	at := p.delivered.version == resourceVersion && p.delivered.partial == partial
-	if p.held && !p.begun || len(p.noted) == 0 && at {
+	if p.held || len(p.noted) == 0 && at {
 		s.mu.Unlock()
 		return
 	}
@@ -145,7 +146,7 @@ func (p *Progress) advance(m *Mark) (moved bool) {
 			p.first.prev = nil
 		}
 		began := m.point.snapshot != 0 && m.point.snapshot != p.low.snapshot
-		p.low = m.point
+		p.low, p.begun = m.point, true
 		if began { // what was acked of the snapshot already counts from now on
 			for m := p.first; m != nil && m.point.snapshot == p.low.snapshot; m = m.next {
 				p.overtake(m)
@@ -153,10 +154,6 @@ func (p *Progress) advance(m *Mark) (moved bool) {
 		}
 	}
 	p.session.dirty = true
-	if p.held {
-		p.held = false
-		p.session.held--
-	}
 	return true
 }
 
@@ -187,6 +184,7 @@ func (p *Progress) enter(m *Mark) {
 	if !m.delivered.IsZero() {
 		p.unacked--
 		p.session.entered++
+		p.session.held = false
 	}
 	for _, c := range changes {
 		p.session.enter(c, m)
@@ -249,14 +247,6 @@ func (p *Progress) fuse(m *Mark) {
 // isPass says whether nobody is going to ack m.
 func (m *Mark) isPass() bool { return m.acked && !m.entered && m.delivered.IsZero() }
 
-// oldest is when the first event that is not acked was delivered.
-func (p *Progress) oldest() (time.Time, bool) {
-	if p.first == nil {
-		return time.Time{}, false
-	}
-	return p.first.delivered, true // else it would be below the low-water mark
-}
-
 // Mark belongs to an event. Ack says that the event has been handled. All methods
 // may be called on nil, and from any goroutine.
 type Mark struct {
@@ -304,13 +294,7 @@ func (m *Mark) MayBeKnown() bool { return m != nil && m.maybe }
 // same object and the same sequence, which is not delivered: m keeps its place, and
 // says what the newer mark said of the object. Neither has been acked.
 func (m *Mark) Coalesce(newer *Mark) (done bool) {
-	if m == nil || newer == nil || m == newer {
-		return true
-	}
-	m.update(func(p *Progress) bool {
-		if done = newer.progress == p && !newer.acked; !done {
-			return false
-		}
+	return m.with(newer, func(p *Progress) bool {
 		for i, own := range m.changes {
 			for _, c := range newer.take(own.ID()) {
 				m.changes[i] = c
@@ -318,19 +302,12 @@ func (m *Mark) Coalesce(newer *Mark) (done bool) {
 		}
 		return p.leave(newer)
 	})
-	return done
 }
 
 // Cancel says that the event of m, an ADDED, and a newer one, the DELETED of the same
 // object, are not delivered. Neither has been acked.
 func (m *Mark) Cancel(newer *Mark) (done bool) {
-	if m == nil || newer == nil || m == newer {
-		return true
-	}
-	m.update(func(p *Progress) bool {
-		if done = newer.progress == p && !newer.acked; !done {
-			return false
-		}
+	return m.with(newer, func(p *Progress) bool {
 		for _, c := range slices.Clone(newer.changes) {
 			if c.Gone && len(m.take(c.ID())) > 0 {
 				newer.take(c.ID())
@@ -339,6 +316,17 @@ func (m *Mark) Cancel(newer *Mark) (done bool) {
 		}
 		left := p.leave(newer)
 		return p.leave(m) || left
+	})
+}
+
+// with calls f if both are of one sequence and neither has been acked, and says so.
+func (m *Mark) with(newer *Mark, f func(*Progress) (moved bool)) (done bool) {
+	if m == nil || newer == nil || m == newer {
+		return true
+	}
+	m.update(func(p *Progress) bool {
+		done = newer.progress == p && !newer.acked
+		return done && f(p)
 	})
 	return done
 }

@@ -16,8 +16,8 @@ type Session struct {
 	position *Position // that it goes on from, until it has been asked for
 
 	mu       sync.Mutex
-	from     point                // that namespaces begin at, but for the version
-	versions map[string]string    // that it began with, by namespace
+	from     point                // that every namespace begins at, but for the version
+	versions map[string]string    // that it began with, as in Position
 	progress map[string]*Progress // by namespace
 	lines    map[ID]line          // of the objects that have marks that are not entered
 	commitState
@@ -32,7 +32,7 @@ type commitState struct {
 	reset     bool // what is in the store is not to be kept
 	urgent    bool // the next event waits for the commit
 	announced bool // with NoWriteAhead: the Store knows that it does not know of every object
-	held      int  // of progress
+	held      bool // nothing is kept before an event has been acked
 	ended     bool // nothing more is delivered
 	over      bool // ... nor heard
 }
@@ -49,14 +49,7 @@ func newSession(t *Tracker, key string, id Identity, saved *Checkpoint) *Session
 		from := saved.Position
 		s.position = &from
 		s.from = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
-		s.versions = map[string]string{}
-		if len(id.Namespaces) == 0 {
-			s.versions[""] = ""
-		}
-		for _, o := range from.Objects { // the flags hold for namespaces without a version too
-			s.versions[o.Namespace] = ""
-		}
-		maps.Copy(s.versions, from.ResourceVersions)
+		s.versions = maps.Clone(from.ResourceVersions)
 	}
 	return s
 }
@@ -75,11 +68,13 @@ func (s *Session) Progress(namespace string) *Progress {
 	defer s.mu.Unlock()
 	p := s.progress[namespace]
 	if p == nil {
-		p = &Progress{session: s, low: s.from}
-		p.low.version = s.versions[namespace]
-		if p.low.version == "" {
-			p.snapshots, p.low.snapshot = 1, 1
+		p = &Progress{session: s, low: s.from, snapshots: 1}
+		rv, moved := (&Position{ResourceVersions: s.versions}).At(namespace)
+		if p.low.version = rv; rv == "" && !moved {
+			p.low.snapshot = 1
 		}
+		_, here := s.versions[namespace]
+		p.begun = here && !moved
 		p.delivered = p.low
 		s.progress[namespace] = p
 	}
@@ -176,7 +171,7 @@ func (s *Session) change(c Change) {
 func (s *Session) take() (d Delta, events int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.dirty || s.held > 0 {
+	if !s.dirty || s.held {
 		return d, 0, false
 	}
 	d = Delta{Key: s.key, Identity: s.identity, Reset: s.reset, ResourceVersions: map[string]string{}}
@@ -188,7 +183,8 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 			d.Put = append(d.Put, c.Object)
 		}
 	}
-	announce := s.tracker.options.NoWriteAhead && !s.tracker.positionsOnly && !(s.ended && s.isAcked())
+	d.Partial = d.Partial || s.tracker.positionsOnly
+	announce := s.tracker.options.NoWriteAhead && !(s.ended && s.isAcked())
 	s.announced = s.announced && announce
 	d.Unclean = d.Unclean || announce
 	events, s.entered = s.entered, 0
@@ -196,35 +192,38 @@ func (s *Session) take() (d Delta, events int, ok bool) {
 	return d, events, true
 }
 
-// progressed fills in how far everything has come. Namespaces that are not watched now
-// stay where they were, unless the whole cluster is watched.
+// progressed fills in how far everything has come. What is not watched now stays where
+// it was.
 func (s *Session) progressed(d *Delta) {
-	at := func(namespace string, p point) {
-		if p.version != "" {
-			d.ResourceVersions[namespace] = p.version
+	rest, begun := s.from, false
+	if s.isWhole() {
+		rest = point{}
+	}
+	maps.Copy(d.ResourceVersions, s.versions)
+	points := []point{}
+	for n, p := range s.progress {
+		if points = append(points, p.low); !p.begun {
+			continue
 		}
+		if begun = true; n == "" {
+			clear(d.ResourceVersions)
+		}
+		d.ResourceVersions[n] = p.low.version
+	}
+	rest.rewound = rest.rewound && !begun // else others have passed that
+	for _, p := range append(points, rest) {
 		d.Partial = d.Partial || p.partial
 		d.Rewound = d.Rewound || p.rewound
 		d.Unclean = d.Unclean || p.unclean
 	}
-	for n, p := range s.progress {
-		at(n, p.low)
+}
+
+// isWhole says whether there is progress of all that the identity stands for.
+func (s *Session) isWhole() bool {
+	if len(s.identity.Namespaces) == 0 {
+		return s.progress[""] != nil
 	}
-	if s.progress[""] != nil {
-		return
-	}
-	was := s.from
-	for n, rv := range s.versions {
-		if was.version = rv; n != "" && s.progress[n] == nil {
-			at(n, was)
-		}
-	}
-	if rv, ok := s.versions[""]; ok { // of the namespaces of which nothing is known
-		if was.version = rv; len(d.ResourceVersions) > 0 {
-			was.version, was.rewound = "", false // others have passed it
-		}
-		at("", was)
-	}
+	return !slices.ContainsFunc(s.identity.Namespaces, func(n string) bool { return s.progress[n] == nil })
 }
 
 // committed says what came of a commit of what was taken. If it failed, the take is
@@ -268,7 +267,7 @@ func (s *Session) runs() bool {
 func (s *Session) isDone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended && (!s.dirty || s.held > 0) && s.isAcked()
+	return s.ended && (!s.dirty || s.held) && s.isAcked()
 }
 
 // isAcked says whether everything that was delivered is. s.mu is held.
@@ -286,7 +285,7 @@ func identityOf(before *Session, saved *Checkpoint) (Identity, bool) {
 	if before != nil {
 		before.mu.Lock()
 		defer before.mu.Unlock()
-		if before.dirty && before.held == 0 {
+		if before.dirty && !before.held {
 			return before.identity, true
 		}
 	}
@@ -311,15 +310,12 @@ func (s *Session) close() (d Delta, events int, ok bool) {
 // Store learns that there will be objects that it does not know of.
 func (p *Progress) WritesAhead() bool {
 	s := p.session
-	switch {
-	case s.tracker.positionsOnly:
-		return false
-	case !s.tracker.options.NoWriteAhead:
+	if !s.tracker.options.NoWriteAhead {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.announced && s.held == 0
+	return !s.announced && !s.held
 }
 
 // IsAhead says whether the Store has, or is about to have, an entry of an object that
@@ -355,7 +351,7 @@ func (p *Progress) Ahead(ctx context.Context, objects []Object) error {
 			}
 		}
 	}
-	wait := s.urgent && s.held == 0
+	wait := s.urgent && !s.held
 	s.dirty = s.dirty || wait
 	s.mu.Unlock()
 	if !wait {

@@ -51,13 +51,15 @@ func NewTracker(store Store, opts *Options) (*Tracker, error) {
 		return nil, err
 	}
 	_, positionsOnly := store.(interface{ PositionsOnly() })
+	o.NoWriteAhead = o.NoWriteAhead || positionsOnly
 	return &Tracker{store: store, options: o, positionsOnly: positionsOnly, turn: make(chan struct{}, 1), sessions: map[string]*Session{},
 		closing: make(chan struct{})}, nil
 }
 
 // Begin begins a sequence under a key, where the last one was left. The Identity's
 // Cluster is filled in. It returns a *KeyError, an *InUseError while another
-// sequence under that key has not ended, a *MismatchError, or what the Store says.
+// sequence under that key has not ended, a *MismatchError, a *CommitError where nothing
+// is committed any more, or what the Store says.
 func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session, error) {
 	if err := CheckKey(key); err != nil {
 		return nil, err
@@ -68,14 +70,20 @@ func (t *Tracker) Begin(ctx context.Context, key string, id Identity) (*Session,
 		return nil, err
 	}
 	t.mu.Lock()
-	before := t.sessions[key]
+	before, err := t.sessions[key], error(nil)
+	switch {
+	case before.runs():
+		err = &InUseError{key}
+	case t.final.Load() && !t.closed:
+		err = t.err // what is acked would be forgotten
+	}
 	t.mu.Unlock()
-	if before.runs() {
+	if err != nil {
 		t.release()
-		return nil, &InUseError{key}
+		return nil, err
 	}
 	var saved *Checkpoint // the Store's, until it has answered
-	err := ask(ctx.Done(), t.release, func() (err error) {
+	err = ask(ctx.Done(), t.release, func() (err error) {
 		saved, err = t.store.Load(ctx, key)
 		return err
 	})
@@ -229,8 +237,8 @@ func (s *Session) Status() Status {
 	var oldest time.Time
 	for _, p := range s.progress {
 		st.Unacked += p.unacked
-		if told, ok := p.oldest(); ok && (oldest.IsZero() || told.Before(oldest)) {
-			oldest = told
+		if p.first != nil && (oldest.IsZero() || p.first.delivered.Before(oldest)) {
+			oldest = p.first.delivered
 		}
 	}
 	s.mu.Unlock()

@@ -45,9 +45,12 @@ func (t *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return known.response(r), nil
 	case response.StatusCode == http.StatusOK:
-		t.remember(key, response)
+		err = t.remember(key, response)
 	}
-	return response, err
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
 }
 
 // rememberable says whether r is for one of the two documents that have ETags, and no
@@ -62,21 +65,21 @@ func rememberable(r *http.Request) bool {
 
 // remember reads the body of an answer, which it replaces by what it read, and keeps
 // it if it can be asked for by its ETag.
-func (t *remembering) remember(key pageKey, response *http.Response) {
+func (t *remembering) remember(key pageKey, response *http.Response) error {
 	// A proxy that compresses makes the ETag a weak one, which the kube-apiserver would
 	// not know again. The document is the same.
 	etag := strings.TrimPrefix(response.Header.Get("ETag"), "W/")
 	if etag == "" {
-		return
+		return nil
 	}
 	body, err := io.ReadAll(response.Body)
-	if err != nil { // as if it had not been touched
-		response.Body = readCloser{io.MultiReader(bytes.NewReader(body), failing{err}), response.Body}
-		return
-	}
 	_ = response.Body.Close()
+	if err != nil {
+		return err
+	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	t.pages.Store(key, &page{etag, response.Header.Clone(), body})
+	return nil
 }
 
 // response is the document as an answer to r.
@@ -86,12 +89,3 @@ func (p *page) response(r *http.Request) *http.Response {
 		Header: p.header.Clone(), Body: io.NopCloser(bytes.NewReader(p.body)), ContentLength: int64(len(p.body)), Request: r,
 	}
 }
-
-type readCloser struct {
-	io.Reader
-	io.Closer
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -272,40 +271,6 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	if _, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); !ok {
 		t.Error("aggregated discovery is lost")
 	}
-}
-
-// A body that breaks is handed on as it came, with its error.
-func TestBrokenBody(t *testing.T) {
-	why := errors.New("cosmic rays")
-	config := &rest.Config{Host: "http://broken", Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{
-			StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: -1,
-			Header: http.Header{"Content-Type": {clientdiscovery.AcceptV2}, "Etag": {`"etag"`}},
-			Body:   io.NopCloser(io.MultiReader(strings.NewReader("half"), &once{err: why})),
-		}, nil
-	})}
-	c, err := discovery.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := c.RESTClient().Get().AbsPath("/apis").DoRaw(t.Context()); !errors.Is(err, why) {
-			t.Errorf("got %v, want the error of the body", err)
-		}
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// once fails once, and has ended then.
-type once struct{ err error }
-
-func (o *once) Read([]byte) (int, error) {
-	err := o.err
-	o.err = io.EOF
-	return 0, err
 }
 
 // Many at once, while the documents change: each answer is one that was served.

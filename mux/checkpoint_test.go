@@ -1,6 +1,7 @@
 package mux_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -78,4 +79,49 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 			t.Errorf("%d objects are kept, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions, srv.ResourceVersion())
 		}
 	})
+}
+
+// TestLatestAfterAKill: of an object that an earlier run may have delivered the end is
+// told, though ADDED and DELETED come again before the loop asks.
+func TestLatestAfterAKill(t *testing.T) {
+	for index, store := range map[stream.Index]checkpoint.Store{
+		stream.IndexObjects: positionsOnly{checkpoint.NewMemory()}, stream.IndexNone: checkpoint.NewMemory(),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(widgets())
+			run := func(on func(stream.Event) (more bool)) {
+				m := newMux(t, nil)
+				tracker := newTracker(t, store)
+				defer tracker.Close()
+				o := &stream.Options{Checkpoint: tracker, Index: index}
+				add(t, m, newStream(t, srv, widgets(), o), &mux.SourceOptions{Overflow: mux.Latest})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				for ev, err := range m.Events(ctx) {
+					if err != nil || !on(ev) {
+						break
+					}
+					ev.Ack()
+				}
+			}
+			run(func(ev stream.Event) bool {
+				if ev.Type == stream.Synced {
+					time.AfterFunc(10*time.Second, func() { srv.Put(widgets(), "one", "a") })
+				}
+				return ev.Object == nil // else it has been delivered, and is not acked
+			})
+			deleted := false
+			run(func(ev stream.Event) bool {
+				if ev.Type == stream.Synced {
+					srv.Delete(widgets(), "one", "a")
+					time.Sleep(10 * time.Second)
+				}
+				deleted = deleted || ev.Type == stream.Deleted
+				return true
+			})
+			if !deleted {
+				t.Errorf("index %s: the end of a, which was delivered, is not reported", index)
+			}
+		})
+	}
 }

@@ -191,18 +191,12 @@ func TestRetryResumes(t *testing.T) {
 		}}, s)
 		go func() {
 			time.Sleep(time.Minute)
-			if err := srv.Do("unauthorized"); err != nil {
-				t.Error(err)
-			}
-			if err := srv.Do("close watches"); err != nil {
-				t.Error(err)
-			}
+			do(t, srv, "unauthorized")
+			do(t, srv, "close watches")
 			_, _ = srv.Delete(widgets(), "default", "a")
 			srv.Put(widgets(), "default", "b", "spec.n=1")
 			time.Sleep(time.Minute)
-			if err := srv.Do("authorized"); err != nil {
-				t.Error(err)
-			}
+			do(t, srv, "authorized")
 			time.Sleep(5 * time.Minute)
 			m.Drain()
 		}()

@@ -104,9 +104,7 @@ func TestBlockIsBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMux(t, &tt.options)
 			for _, key := range []string{"a", "b", "c"} {
-				if err := m.Add(many(key), &tt.own); err != nil {
-					t.Fatal(err)
-				}
+				add(t, m, many(key), &tt.own)
 			}
 			n, each := 0, map[string]int{}
 			for ev, err := range m.Events(anHour(t)) {

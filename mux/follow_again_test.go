@@ -138,7 +138,8 @@ func TestFollowUnackedWithPositionsOnly(t *testing.T) {
 		f.after(time.Minute, "nothing is acked", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		srv.Serve(robotsV2)
 		srv.Unserve(robots)
-		f.after(time.Minute, "so it comes again", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.after(time.Minute, "so it comes again", "robots.example.com GAP restarted ..2 history lost",
+			"robots.example.com ADDED one/a@2 inferred", "robots.example.com SYNCED @2")
 		f.stop()
 		_ = tracker.Close()
 	})

@@ -43,6 +43,22 @@ func newStream(t *testing.T, srv *streamtest.Server, r gvr.Resource, o *stream.O
 	return s
 }
 
+// add adds a source.
+func add(t *testing.T, m *mux.Mux, s mux.Source, o *mux.SourceOptions) {
+	t.Helper()
+	if err := m.Add(s, o); err != nil {
+		t.Error(err)
+	}
+}
+
+// do has a server do something.
+func do(t *testing.T, srv *streamtest.Server, what string) {
+	t.Helper()
+	if err := srv.Do(what); err != nil {
+		t.Error(err)
+	}
+}
+
 func newMux(t *testing.T, o *mux.Options, sources ...mux.Source) *mux.Mux {
 	t.Helper()
 	m, err := mux.New(o, sources...)

@@ -146,7 +146,7 @@ func (l *leg) concerned(ctx context.Context, st stream.Status) (again bool) {
 	}
 	// It was removed, or removed and added again, which nobody else might notice.
 	l.subject.look(ctx, true)
-	l.subject.sleep(ctx, goneTime)
+	pause(ctx, goneTime, l.subject.news)
 	return true
 }
 
@@ -172,7 +172,7 @@ func (l *leg) awaitAcks(ctx context.Context) bool {
 // await waits until something holds, and says whether it does.
 func await(ctx context.Context, holds func() bool) bool {
 	for !holds() {
-		if !pause(ctx, glance) {
+		if !pause(ctx, glance, nil) {
 			return false
 		}
 	}

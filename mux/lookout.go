@@ -47,7 +47,7 @@ type lookout struct {
 }
 
 func (l *lookout) run(ctx context.Context) {
-	for again := true; again; again = pause(ctx, l.again/2+rand.N(l.again/2)) { // not all at the same time
+	for again := true; again; again = pause(ctx, l.again/2+rand.N(l.again/2), nil) { // not all at the same time
 		l.watch(ctx)
 		l.works.Store(false)
 	}

@@ -86,17 +86,13 @@ func TestEnds(t *testing.T) {
 				for i := range 7 {
 					m.Remove(fmt.Sprint(i))
 				}
-				if err := m.Add(ending("short", nil, synced()), nil); err != nil {
-					panic(err)
-				}
+				add(t, m, ending("short", nil, synced()), nil)
 			}
 			return false
 		}, nil, 2, 2, "all that are left have ended"},
 		{"fail", func(m *mux.Mux, _ func(), n int) bool {
 			if n == 1 {
-				if err := m.Add(ending("short", failed), nil); err != nil {
-					panic(err)
-				}
+				add(t, m, ending("short", failed), nil)
 				synctest.Wait()
 			}
 			return false
@@ -205,9 +201,7 @@ func TestAllSynced(t *testing.T) {
 				}
 				switch len(got) {
 				case 3:
-					if err := m.Add(telling("b", modified("x", "1"), synced()), nil); err != nil {
-						t.Fatal(err)
-					}
+					add(t, m, telling("b", modified("x", "1"), synced()), nil)
 					if m.AllSynced() {
 						t.Error("there is one more")
 					}

@@ -53,13 +53,14 @@ func (m *Mux) play(ctx context.Context, s *source, wait time.Duration) {
 		}
 		m.left(s, err, ctx.Err() == nil)
 	}()
-	if pause(ctx, wait) {
+	if pause(ctx, wait, nil) {
 		err = m.tell(ctx, s)
 	}
 	returned = true
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits for some time, or for news, and says whether ctx goes on.
+func pause(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
 	if d == 0 {
 		return true
 	}
@@ -67,6 +68,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
+	case <-news:
 		return true
 	case <-ctx.Done():
 		return false

@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 
-	"github.com/gvrwatch/gvrwatch/internal/jsonsize"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -92,9 +91,32 @@ const controlSize = 100
 func sizeOf(ev *stream.Event) int64 {
 	size := int64(controlSize)
 	if ev.Object != nil {
-		size += jsonsize.Of(ev.Object.Object)
+		size += jsonSize(ev.Object.Object)
 	}
 	return size
+}
+
+// jsonSize is how many bytes v, as client-go decodes objects, would take as JSON, more or
+// less: strings are taken as they are, without what would be escaped. In memory it
+// takes several times that.
+func jsonSize(v any) int64 {
+	switch v := v.(type) {
+	case string:
+		return int64(len(v)) + 2
+	case map[string]any:
+		size := int64(2)
+		for k, v := range v {
+			size += int64(len(k)) + 4 + jsonSize(v)
+		}
+		return size
+	case []any:
+		size := int64(2)
+		for _, v := range v {
+			size += 1 + jsonSize(v)
+		}
+		return size
+	}
+	return 5 // a number, true, false or null
 }
 
 // put queues what a source tells, waiting for room if it blocks, and says whether
@@ -204,9 +226,6 @@ func (m *Mux) purge(s *source) {
 func (m *Mux) notify() {
 	if m.sleeps {
 		m.sleeps = false
-		select {
-		case m.wake <- struct{}{}:
-		default: // it has been told already, and woke by something else
-		}
+		signal(m.wake)
 	}
 }

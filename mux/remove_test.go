@@ -72,9 +72,7 @@ func TestAddAgain(t *testing.T) {
 					t.Error("there is one already")
 				}
 				m.Remove("a")
-				if err := m.Add(telling("a", modified("new", "1")), &mux.SourceOptions{Overflow: mux.Latest}); err != nil {
-					t.Fatal(err)
-				}
+				add(t, m, telling("a", modified("new", "1")), &mux.SourceOptions{Overflow: mux.Latest})
 			case ev.Object.GetName() != "new":
 				t.Errorf("told %s", ev.Object.GetName())
 			default:
@@ -129,9 +127,7 @@ func TestSuccessorWaits(t *testing.T) {
 			if m.Remove("a") || time.Since(begun) != time.Duration(n)*time.Minute {
 				t.Errorf("removed again after %v", time.Since(begun))
 			}
-			if err := m.Add(slow(), nil); err != nil {
-				t.Error(err)
-			}
+			add(t, m, slow(), nil)
 			others.Go(func() {
 				m.Remove("a")
 				if err := m.Add(slow(), nil); n < 3 && err != nil {

@@ -36,9 +36,7 @@ func TestRetryAfterGap(t *testing.T) {
 		go func() {
 			time.Sleep(10 * time.Second)
 			do := func(what string) {
-				if err := srv.Do(what); err != nil {
-					t.Error(err)
-				}
+				do(t, srv, what)
 			}
 			do("widgets silence") // so that nothing of this is told
 			for i := range 5 {
@@ -203,9 +201,7 @@ func TestDropLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }}, ending("bad", errBroken, synced()))
 		time.AfterFunc(time.Minute, func() {
-			if err := m.Add(ending("bad", nil, modified("x", "1")), nil); err != nil {
-				t.Error(err)
-			}
+			add(t, m, ending("bad", nil, modified("x", "1")), nil)
 		})
 		n := 0
 		for _, err := range m.Events(anHour(t)) {
@@ -231,9 +227,7 @@ func TestKeyOfOnesOwn(t *testing.T) {
 		if err := m.Add(second, nil); !errors.As(err, &taken) || !strings.Contains(err.Error(), "SourceOptions.Key") {
 			t.Errorf("they have the same key: %v", err)
 		}
-		if err := m.Add(second, &mux.SourceOptions{Key: "metadata"}); err != nil {
-			t.Fatal(err)
-		}
+		add(t, m, second, &mux.SourceOptions{Key: "metadata"})
 		told := map[string]int{}
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {

@@ -110,7 +110,7 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	p := d.place(namespace)
 	p.allowed, p.until = false, time.Now().Add(min(doubtFor<<min(p.denials, 10), doubtForMost))
 	p.denials++
-	r.askNow()
+	signal(r.kick)
 }
 
 // reset forgets everything. What can be known of namespaces is known already if
@@ -194,14 +194,7 @@ func (r *rights) known(namespaces []string) {
 	defer r.mu.Unlock()
 	if !r.looked || !slices.Equal(r.namespaces, namespaces) || (r.namespaces == nil) != (namespaces == nil) {
 		r.namespaces, r.looked = namespaces, true
-		r.askNow()
-	}
-}
-
-func (r *rights) askNow() {
-	select {
-	case r.kick <- struct{}{}:
-	default:
+		signal(r.kick)
 	}
 }
 

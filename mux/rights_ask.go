@@ -23,7 +23,7 @@ func (r *rights) run(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-r.kick:
-			pause(ctx, max(askTogether, time.Until(rest)))
+			pause(ctx, max(askTogether, time.Until(rest)), nil)
 		case <-ctx.Done():
 			return
 		}

@@ -144,7 +144,7 @@ func (s *subject) leg(
 	if len(where) == 0 {
 		where = []string{""}
 	}
-	unknown := func(n string) bool { return s.position.ResourceVersions[n] == "" }
+	unknown := func(n string) bool { rv, _ := s.position.At(n); return rv == "" }
 	resumes := s.synced && s.position != nil && !slices.ContainsFunc(where, unknown)
 	r.Start, r.Namespaces = s.start(), l.namespaces
 	legCtx, cancel := context.WithCancelCause(ctx)
@@ -243,24 +243,16 @@ func (s *subject) pause(ctx context.Context, err error, state FollowState, least
 	s.set(state, err)
 	s.failures++
 	wait := min(least<<min(s.failures-1, 10), most)
-	s.sleep(ctx, wait/2+rand.N(wait/2)) // not all at the same time
-}
-
-// sleep waits for some time, or until there is news.
-func (s *subject) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.news:
-	case <-ctx.Done():
-	}
+	pause(ctx, wait/2+rand.N(wait/2), s.news) // not all at the same time
 }
 
 // tell says that there is news.
-func (s *subject) tell() {
+func (s *subject) tell() { signal(s.news) }
+
+// signal leaves something in a channel of capacity one.
+func signal(c chan<- struct{}) {
 	select {
-	case s.news <- struct{}{}:
-	default:
+	case c <- struct{}{}:
+	default: // there is something
 	}
 }

@@ -126,7 +126,7 @@ func (o *Options) checkStart(start Start, moves bool) error {
 		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
 	case o.End == WhenSynced && (start.kind == startNow || start.kind == startAfter):
 		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
-	case o.End == WhenSynced && !moves && len(p.ResourceVersions) == len(o.Namespaces):
+	case o.End == WhenSynced && !moves && len(p.ResourceVersions) == len(o.Namespaces) && !slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), ""):
 		return &OptionsError{"Start and End", "a sequence that goes on from there begins with SYNCED: it would tell nothing"}
 	}
 	return o.checkPosition(p, moves)
@@ -138,7 +138,7 @@ func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
 	}
 	for n, rv := range p.ResourceVersions {
-		if !usable(rv) {
+		if rv != "" && !usable(rv) {
 			return &OptionsError{"Start", `the position has a resourceVersion that no watch can begin at: "` + rv + `"`}
 		}
 		if !moves && !slices.Contains(o.Namespaces, n) {

@@ -120,7 +120,7 @@ func (l *lane) isFresh(o object) bool { return !l.index.has(o.identity) && l.sel
 
 // withdraw takes the position back where the server has gone back in time, before
 // anybody is told: who goes on from it must not miss that, even if the server is
-// past it again by then.
+// past it again by then. So must namespaces that are not watched now.
 func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error {
 	m, _ := next.recall()
 	rewound := m.gap != nil && m.gap.reason == GapRewound
@@ -135,9 +135,16 @@ func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error
 	if !rewound {
 		return nil
 	}
-	l.report.update(func(r *report) { r.rewound = true })
+	l.mu.Lock()
+	behind := append([]*lane{l}, l.parked...)
+	l.mu.Unlock()
+	var others []*checkpoint.Progress
+	for _, one := range behind {
+		one.report.update(func(r *report) { r.rewound = true })
+		others = append(others, one.progress)
+	}
 	if l.progress == nil {
 		return nil
 	}
-	return l.progress.Rewound(ctx)
+	return l.progress.Rewound(ctx, others[1:]...)
 }

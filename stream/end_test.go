@@ -113,10 +113,7 @@ func failingPages(n int, d time.Duration) []exchange {
 func TestWellForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
-		s, err := stream.New(srv.Client(), widgets(), &stream.Options{Timeout: time.Second, GiveUpAfter: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := streamOf(t, srv.Client(), widgets(), &stream.Options{Timeout: time.Second, GiveUpAfter: 10 * time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 		defer cancel()
 		go func() {

@@ -62,7 +62,8 @@ type Event struct {
 	// Coalesced is how many events of the object it stands for besides itself, where a
 	// Mux keeps only the latest (mux.Latest).
 	Coalesced int
-	// Mark is what Ack acks. It is nil without Options.Checkpoint. (To compare events
+	// Mark is what Ack acks. It is nil without Options.Checkpoint, and of a SYNCED that
+	// comes because a namespace is no longer watched (mux.Follow). (To compare events
 	// that have one with go-cmp, leave it out: cmpopts.IgnoreFields.)
 	Mark *checkpoint.Mark `json:"-"`
 }
@@ -70,9 +71,9 @@ type Event struct {
 // GapDetails says why, from where and for how long it is not known what happened.
 type GapDetails struct {
 	Reason GapReason
-	// From is the resourceVersion up to which everything has been told, To that of
-	// the snapshot whose differences follow. The SYNCED that follows may have a newer
-	// one, if that snapshot broke off and another one was read.
+	// From is the resourceVersion up to which everything has been told, empty if there
+	// is none, To that of the snapshot whose differences follow. The SYNCED that follows
+	// may have a newer one, if that snapshot broke off and another one was read.
 	From, To string
 	// Duration is for how long it is not known what happened: since the last event,
 	// bookmark or SYNCED, or the end of a watch that had been open for a while.
@@ -102,8 +103,9 @@ const (
 	// GapUnversioned: the watch ended and its events bore no resourceVersion to go
 	// on from, as those of client-go's fakes, or one that can't follow the last.
 	GapUnversioned GapReason = "unversioned"
-	// GapRestarted: with IndexNone, a snapshot broke off and began again, and what
-	// of it was told before is not known.
+	// GapRestarted: a snapshot broke off and began again, or an earlier run was killed
+	// before it had acked its first one, and what was delivered of it is not known: with
+	// IndexNone, and with a checkpoint to which objects are not written ahead.
 	GapRestarted GapReason = "restarted"
 	// GapScope: the resource was watched in other namespaces, or across the cluster,
 	// before (mux.Follow, where rights change). What is different follows; the states in

@@ -59,8 +59,9 @@ func (f *fanIn) enter() {
 		m := f.members[namespace]
 		if m == nil {
 			m = &member{state: parked, lane: f.newLane(namespace, nil)}
-			m.lane.report.reached(p.ResourceVersions[namespace], p.Partial, p.Unclean)
-			m.lane.report.rewound = p.Rewound
+			rv, begun := p.ResourceVersions[namespace]
+			m.lane.report.begun, m.lane.report.rewound = begun, p.Rewound
+			m.lane.report.reached(rv, p.Partial, p.Unclean)
 			f.members[namespace] = m
 		}
 		return m.lane
@@ -68,15 +69,12 @@ func (f *fanIn) enter() {
 	for _, o := range p.Objects {
 		enter(o.Namespace).know(o)
 	}
-	cluster := map[string]string{} // no namespace can go on at its version, but none is older
-	for n, rv := range p.ResourceVersions {
-		if n == "" {
-			cluster[n] = rv
-		} else {
+	for n := range p.ResourceVersions {
+		if n != "" {
 			enter(n)
 		}
 	}
-	p.Objects, p.ResourceVersions = nil, cluster
+	p.Objects = nil
 	if f.publish(); f.namespaces != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -139,14 +137,17 @@ func (f *fanIn) isOver() bool {
 	return f.namespaces == nil || f.options.End != Never
 }
 
-// isSynced says whether everything that is watched is.
-func (f *fanIn) isSynced() bool {
+// isSynced says whether something is watched, and all of that is SYNCED.
+func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
-		if m.state == watched && !m.synced {
+		if m.state != watched {
+			continue
+		}
+		if synced = m.synced; !synced {
 			return false
 		}
 	}
-	return true
+	return synced
 }
 
 // start watches a namespace, from where it was when it was watched last.
@@ -208,8 +209,8 @@ func (f *fanIn) startOf(l, last *lane) Start {
 	if l.index != nil {
 		l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
 	}
-	if cluster := f.from.position.ResourceVersions[""]; cluster != "" && len(p.ResourceVersions) == 0 {
-		p.ResourceVersions[""] = cluster
+	if rv, ok := f.from.position.ResourceVersions[""]; ok {
+		p.ResourceVersions[""] = rv
 	}
 	from := From(p)
 	from.snapshot = f.from.snapshot
@@ -224,7 +225,7 @@ func (f *fanIn) serve(t turn) (err error) {
 			if f.passes(t.member, &ev) {
 				err = f.handle(ev, t)
 			} else {
-				ev.Ack() // nobody will see it
+				ev.Mark.Skip()
 				t.results <- nil
 			}
 		case <-t.over:
@@ -259,7 +260,7 @@ func (f *fanIn) passes(m *member, ev *Event) bool {
 // sync delivers the SYNCED that was held back for namespaces that are no longer
 // watched.
 func (f *fanIn) sync() error {
-	if !f.due || len(f.lanes) == 0 || !f.isSynced() {
+	if !f.due || !f.isSynced() {
 		return nil
 	}
 	f.due = false
@@ -279,7 +280,7 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 		if slices.Contains(f.namespaces.get(), namespace) {
 			f.start(ctx, namespace)
 		}
-	case f.namespaces != nil && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
+	case f.namespaces != nil && f.namespaces.refused != nil && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
 		f.publish()
 		f.namespaces.refused(namespace, m.err)
 	case m.err != nil:
@@ -340,18 +341,21 @@ type Namespaces struct {
 	names []string
 }
 
-// NewNamespaces returns a set of names. No names stand for the whole cluster, which a
-// later Set can't change. The server may refuse a namespace before it has been
-// listed: then refused is called, and the namespace counts as removed until it is Set
-// again.
+// NewNamespaces returns a set of names. A range that begins without any watches the
+// whole cluster, which a later Set can't change. The server may refuse a namespace
+// before it has been listed: then refused is called, and the namespace counts as removed
+// until it is Set again. Without refused that ends the range.
 func NewNamespaces(names []string, refused func(namespace string, err error)) *Namespaces {
-	return &Namespaces{refused: refused, changed: make(chan struct{}, 1), names: slices.Clone(names)}
+	n := &Namespaces{refused: refused, changed: make(chan struct{}, 1)}
+	n.Set(names)
+	return n
 }
 
-// Set replaces the names.
+// Set replaces the names. Empty ones are left out.
 func (n *Namespaces) Set(names []string) {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	n.mu.Lock()
-	n.names = slices.Clone(names)
+	n.names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
 	n.mu.Unlock()
 	select {
 	case n.changed <- struct{}{}:

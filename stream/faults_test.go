@@ -184,10 +184,7 @@ func watchOn(t *testing.T, srv *streamtest.Server, client dynamic.Interface, o s
 		defer mu.Unlock()
 		statuses = append(statuses, s)
 	}}
-	s, err := stream.New(client, widgets(), &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := streamOf(t, client, widgets(), &o)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var doing sync.WaitGroup
 	doing.Go(func() {

@@ -39,7 +39,8 @@ func TestRandomKills(t *testing.T) {
 // killedPlay is a program that runs several times.
 type killedPlay struct {
 	*play
-	now bool
+	now       bool
+	positions bool // the Store keeps no objects
 
 	unwritten bool // a commit failed
 	lost      bool // it was told that history is lost
@@ -58,6 +59,8 @@ func (p *killedPlay) run() {
 	if p.now = p.chance(15); p.now {
 		p.options.Start = stream.Now()
 	}
+	p.positions = p.chance(15)
+	p.lost = p.positions && p.options.Select != nil // which may be left without a word
 	if p.options.Index == stream.IndexNone || p.now {
 		p.handled = nil // what there was, or what is gone, need not be told
 	}
@@ -129,8 +132,8 @@ func (p *killedPlay) behind() int {
 	}
 	now, back := number(p, p.srv.ResourceVersion()), 0
 	for _, rv := range saved.Position.ResourceVersions {
-		if number(p, rv) == 1 {
-			return 0 // no server is at 0
+		if rv == "" || rv == "1" {
+			return 0 // within a snapshot; and no server is at 0
 		}
 		back = max(back, now-number(p, rv)+1)
 	}
@@ -182,13 +185,17 @@ func (p *killedPlay) once(last bool) bool {
 	}
 	earlier := len(p.srv.Requests()) // of other runs
 	others := rand.New(rand.NewPCG(p.Uint64(), 9))
-	noWriteAhead := p.chance(20)
+	noWriteAhead := p.chance(20) || p.positions
 	k := &killable{Store: p.store}
+	var store checkpoint.Store = k
+	if p.positions {
+		store = positionsOnly{k}
+	}
 	if p.chance(20) {
 		k.fails = rand.New(rand.NewPCG(p.Uint64(), 10))
 	}
 	defer func() { p.unwritten = p.unwritten || k.failed.Load() }()
-	tracker, err := checkpoint.NewTracker(k, &checkpoint.Options{
+	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
 		Cluster: checkpoint.Cluster{UID: "test"}, Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),
 		NoWriteAhead: noWriteAhead,
 	})
@@ -204,10 +211,7 @@ func (p *killedPlay) once(last bool) bool {
 	case p.now:
 		check.Now = true
 	}
-	s, err := stream.New(p.client(), p.r, &p.options)
-	if err != nil {
-		p.Fatal(err)
-	}
+	s := streamOf(p.T, p.client(), p.r, &p.options)
 	p.replayable(s)
 	ctx, cancel := context.WithCancelCause(p.Context())
 	var writer sync.WaitGroup
@@ -294,6 +298,11 @@ func (p *killedPlay) once(last bool) bool {
 	return check.Settled == last
 }
 
+// positionsOnly is a Store that keeps no objects, as that of a ConfigMap.
+type positionsOnly struct{ checkpoint.Store }
+
+func (positionsOnly) PositionsOnly() {}
+
 // mustBeWrittenAhead checks that the store knows of an object before it is told as
 // ADDED.
 func (p *killedPlay) mustBeWrittenAhead(ev stream.Event) {
@@ -327,6 +336,9 @@ func (p *killedPlay) mustBeSettled(tracker *checkpoint.Tracker) {
 func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]bool, opts streamtest.CheckOptions) error {
 	run := streamtest.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
 	run.Options.From = nil
+	if p.positions {
+		run.Options.IndexNone, run.Options.Selected = true, nil
+	}
 	if before != nil {
 		run.Before = &before.Position
 	}

@@ -65,12 +65,13 @@ func (g *segment) newLane(namespace string, emit func(Event) error) *lane {
 // begin is the state that the lane starts in.
 func (l *lane) begin(from Start) state {
 	r := l.options.rules(from, l.fake, l.noStreamedLists.Load())
-	b := beginning{rv: from.version}
+	b, begun := beginning{rv: from.version}, false
 	if from.kind == startFrom {
 		b = l.enter(from)
+		_, begun = from.position.ResourceVersions[l.namespace]
 	}
+	l.report.begun, l.report.rewound = begun && !b.moved, b.rewound
 	l.report.reached(b.rv, r.partial || r.lossy, r.unclean)
-	l.report.rewound = b.rewound
 	return start(r, b)
 }
 
@@ -87,26 +88,22 @@ func (l *lane) enter(from Start) beginning {
 	for _, o := range p.Objects {
 		l.know(o)
 	}
-	b := beginning{rv: p.ResourceVersions[l.namespace], rewound: p.Rewound}
-	if from.snapshot {
-		b.floor, b.rv = b.rv, ""
+	b := beginning{rewound: p.Rewound, from: p.ResourceVersions[""]}
+	if b.rv, b.moved = p.At(l.namespace); from.snapshot {
+		b.rv = ""
 	}
 	b.begun = b.rv == "" && (p.Partial || p.Unclean)
-	if l.index == nil {
-		return b
-	}
 	atLeast := func(rv string) {
 		if rv != "" && (b.rv == "" || before(b.rv, rv)) && (b.floor == "" || before(b.floor, rv)) {
 			b.floor = rv
 		}
 	}
-	for i := range l.index.all() {
-		atLeast(i.version)
+	for _, rv := range p.ResourceVersions {
+		atLeast(rv)
 	}
-	if l.namespaces != nil && b.rv == "" && !from.snapshot {
-		b.moved = l.index.len() > 0 || len(p.ResourceVersions) > 0
-		for _, rv := range p.ResourceVersions {
-			atLeast(rv)
+	if l.index != nil {
+		for i := range l.index.all() {
+			atLeast(i.version)
 		}
 	}
 	return b

@@ -43,10 +43,7 @@ func TestLists(t *testing.T) {
 				open, most := 0, 0
 				var all sync.WaitGroup
 				for range 20 {
-					s, err := stream.New(srv.Client(), widgets(), &stream.Options{InitialList: tt.initial, PageSize: 4})
-					if err != nil {
-						t.Fatal(err)
-					}
+					s := streamOf(t, srv.Client(), widgets(), &stream.Options{InitialList: tt.initial, PageSize: 4})
 					all.Go(func() {
 						told := 0
 						for ev, err := range s.EventsWith(ctx, stream.Range{Lists: lists}) {

@@ -56,6 +56,7 @@ func begun(m *memory)       { m.begun = true }
 func fail(m *memory)        { m.fail = true }
 func lossy(m *memory)       { m.lossy = true }
 func partial(m *memory)     { m.partial = true }
+func unclean(m *memory)     { m.unclean = true }
 func quiet(m *memory)       { m.quiet = true }
 func wanted(m *memory)      { m.wanted = true }
 func initial(m *memory)     { m.initial = true }

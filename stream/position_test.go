@@ -34,14 +34,14 @@ func TestPositionWithinStreamedList(t *testing.T) {
 					break
 				}
 				got = append(got, text(ev))
-				if rv := s.Position().ResourceVersions; len(rv) > 0 {
+				if rv := s.Position().ResourceVersions; rv[""] != "" {
 					t.Errorf("%s: at %s the position is %v, want none yet", tt.why, text(ev), rv)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
-			if rv := s.Position().ResourceVersions; len(rv) > 0 {
+			if rv := s.Position().ResourceVersions; rv[""] != "" {
 				t.Errorf("%s: left there, the position is %v, want none", tt.why, rv)
 			}
 		})

@@ -321,10 +321,7 @@ func (p *play) record(lively bool) streamtest.Recording {
 		defer mu.Unlock()
 		statuses = append(statuses, s)
 	}}
-	s, err := stream.New(p.client(), p.r, &o)
-	if err != nil {
-		p.Fatal(err)
-	}
+	s := streamOf(p.T, p.client(), p.r, &o)
 	slow := p.chance(20)
 	p.replayable(s)
 	ctx, cancel := context.WithCancelCause(p.Context())
@@ -349,10 +346,7 @@ func (p *play) record(lively bool) streamtest.Recording {
 // earlier returns a position that a run left somewhere.
 func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	o := p.options
-	s, err := stream.New(p.client(), p.r, &o)
-	if err != nil {
-		p.Fatal(err)
-	}
+	s := streamOf(p.T, p.client(), p.r, &o)
 	p.replayable(s)
 	ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
 	defer cancel()
@@ -381,7 +375,7 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 }
 
 func resume(pos checkpoint.Position) *streamtest.Resume {
-	r := &streamtest.Resume{ResourceVersions: pos.ResourceVersions}
+	r := &streamtest.Resume{ResourceVersions: pos.ResourceVersions, Partial: pos.Partial}
 	for _, o := range pos.Objects {
 		r.Objects = append(r.Objects, streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
 	}

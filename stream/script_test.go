@@ -270,7 +270,13 @@ func newStream(t *testing.T, c dynamic.Interface, o *stream.Options) *stream.Str
 	if o.InitialList == "" {
 		o.InitialList = stream.ListPaged
 	}
-	s, err := stream.New(c, widgets(), o)
+	return streamOf(t, c, widgets(), o)
+}
+
+// streamOf returns a Stream.
+func streamOf(t *testing.T, c dynamic.Interface, r gvr.Resource, o *stream.Options) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(c, r, o)
 	if err != nil {
 		t.Fatal(err)
 	}

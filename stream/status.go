@@ -102,8 +102,13 @@ func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: s.rest.Partial, Unclean: s.rest.Unclean}
+	maps.Copy(p.ResourceVersions, s.rest.ResourceVersions)
+	begun := false
 	for _, l := range slices.Concat(s.lanes, s.parked) {
 		one := l.report.position()
+		if begun = begun || len(one.ResourceVersions) > 0; begun && l.namespace == "" {
+			clear(p.ResourceVersions)
+		}
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
 		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
 		if l.index != nil {
@@ -112,9 +117,7 @@ func (s *Stream) Position() checkpoint.Position {
 			}
 		}
 	}
-	if len(p.ResourceVersions) == 0 && s.rest.ResourceVersions[""] != "" { // nothing has come since then
-		p.ResourceVersions, p.Rewound = maps.Clone(s.rest.ResourceVersions), p.Rewound || s.rest.Rewound
-	}
+	p.Rewound = p.Rewound || s.rest.Rewound && !begun
 	return p
 }
 
@@ -123,6 +126,8 @@ type report struct {
 	mu     sync.Mutex
 	status Status
 	index  *index // nil with IndexNone
+	// begun: something of this namespace, or the cluster, has been told.
+	begun bool
 	// partial: there are objects that the index does not know.
 	partial bool
 	// unclean: more may have been delivered than the index knows.
@@ -195,7 +200,7 @@ func (r *report) update(f func(*report)) {
 func (r *report) resourceVersion(rv string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.ResourceVersion = rv
+	r.status.ResourceVersion, r.begun = rv, true
 }
 
 // reached reports that as well, and what the index lacks.
@@ -203,6 +208,15 @@ func (r *report) reached(rv string, partial, unclean bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.ResourceVersion, r.partial, r.unclean = rv, partial, unclean
+	r.begun = r.begun || rv != ""
+}
+
+// lacks says whether an earlier run may have delivered objects that the index does not
+// know.
+func (r *report) lacks() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.partial || r.unclean
 }
 
 // point is where the sequence is: at which version, and with how much of it known.
@@ -227,8 +241,8 @@ func (r *report) position() checkpoint.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: r.partial, Rewound: r.rewound, Unclean: r.unclean}
-	if rv := r.status.ResourceVersion; rv != "" {
-		p.ResourceVersions[r.status.Namespace] = rv
+	if r.begun {
+		p.ResourceVersions[r.status.Namespace] = r.status.ResourceVersion
 	}
 	return p
 }

@@ -57,10 +57,7 @@ func TestStatus(t *testing.T) {
 				if err := srv.Apply(tt.script); err != nil {
 					t.Fatal(err)
 				}
-				s, err := stream.New(srv.Client(), widgets(), &tt.options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := streamOf(t, srv.Client(), widgets(), &tt.options)
 				if got := s.Status(); got.State != stream.Idle {
 					t.Errorf("before it begins: %+v", got)
 				}

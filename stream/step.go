@@ -48,8 +48,10 @@ type beginning struct {
 	begun bool   // a part of one was told, and nobody knows which
 	// rewound: the server has gone back in time, which is still to be told.
 	rewound bool
-	// moved: another scope was watched before, whose versions say nothing of this one.
+	// moved: another scope was watched before, whose versions say nothing of this one, but
+	// for from: up to there nothing is missing. It may be empty.
 	moved bool
+	from  string
 }
 
 // start is the state of a new range.
@@ -59,18 +61,18 @@ func start(r rules, b beginning) state {
 		m.rv, m.begun = cmp.Or(m.rv, m.floor), false
 		return m.relist(GapRewound, errBehind)
 	}
+	if b.moved {
+		if m.fail {
+			return stopped{&GapError{Reason: GapScope, From: b.from, Err: errMoved}}
+		}
+		m.begun, m.gap = false, &gap{GapScope, b.from}
+		return m.relist(GapScope, errMoved)
+	}
 	if m.fail && m.begun {
 		return stopped{&GapError{Reason: GapRestarted, From: m.floor}}
 	}
 	if m.begun && !m.lossy {
 		m.begun, m.gap = false, &gap{GapRestarted, m.floor}
-	}
-	if b.moved {
-		m.begun = false
-		if m.gap == nil {
-			m.gap = &gap{GapScope, m.floor}
-		}
-		return m.relist(GapScope, errMoved)
 	}
 	if m.rv != "" || r.quiet && r.lossy && !r.blind {
 		return m.resume(true, false)

@@ -63,8 +63,9 @@ func TestStart(t *testing.T) {
 		{rules{partial: true, initial: true}, beginning{rv: "7"}, probing{memory: first(partial, initial, rv("7")), owed: true}, "the server may have gone back behind it"},
 		{rules{blind: true}, beginning{rv: "7"}, connecting{memory: first(blind, rv("7")), owed: true}, "client-go's fake has no past"},
 		{rules{initial: true}, beginning{floor: "7"}, connecting{memory: first(initial, floor("7")), initial: true}, "the rest of a snapshot, which must not be older than what was told of it"},
-		{rules{initial: true}, beginning{moved: true, floor: "7"}, listing{memory: first(initial, floor("7"), relists(1), gapped(GapScope, "7"))}, "another scope was watched before: a GAP, whose version a list says first"},
-		{rules{initial: true, fail: true}, beginning{moved: true, floor: "7"}, stopped{&GapError{Reason: GapScope, From: "7", Err: errMoved}}, "likewise, to one who would rather fail"},
+		{rules{initial: true}, beginning{moved: true, from: "5", floor: "7"}, listing{memory: first(initial, floor("7"), relists(1), gapped(GapScope, "5"))}, "another scope was watched before: a GAP, whose version a list says first"},
+		{rules{initial: true, fail: true}, beginning{moved: true, from: "5", floor: "7"}, stopped{&GapError{Reason: GapScope, From: "5", Err: errMoved}}, "likewise, to one who would rather fail"},
+		{rules{lossy: true, unclean: true}, beginning{begun: true, moved: true, from: "5"}, listing{memory: first(lossy, unclean, relists(1), gapped(GapScope, "5"))}, "also where nobody knows what was told"},
 		{rules{lossy: true}, beginning{begun: true}, listing{memory: first(lossy, begun)}, "the rest of a snapshot, of which nobody knows what it is: a GAP"},
 		{rules{lossy: true, fail: true}, beginning{begun: true}, stopped{&GapError{Reason: GapRestarted}}, "likewise, to one who would rather fail"},
 	}

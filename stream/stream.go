@@ -158,10 +158,10 @@ func (s *Stream) segment(ctx context.Context, g *segment) error {
 	if len(namespaces) == 1 && (g.namespaces == nil || namespaces[0] == "") {
 		l := g.newLane(namespaces[0], g.emit)
 		first := l.begin(g.from) // before a Position can be asked for
-		s.publish([]*lane{l})
+		s.publish([]*lane{l}, checkpoint.Position{ResourceVersions: g.from.position.ResourceVersions})
 		return l.loop(ctx, first)
 	}
-	s.publish(nil)
+	s.publish(nil, checkpoint.Position{})
 	all := &fanIn{segment: g, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
 	all.enter()
 	return all.loop(ctx, namespaces)
@@ -212,10 +212,10 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 }
 
 // publish lets Status and Position see the lanes of a range that begins.
-func (s *Stream) publish(lanes []*lane) {
+func (s *Stream) publish(lanes []*lane, rest checkpoint.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lanes, s.parked, s.rest = lanes, nil, checkpoint.Position{}
+	s.lanes, s.parked, s.rest = lanes, nil, rest
 }
 
 func (s *Stream) end() {

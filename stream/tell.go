@@ -222,6 +222,9 @@ func (l *lane) tellObject(ctx context.Context, kind Type, o *unstructured.Unstru
 	if l.moves != "" && !inferred { // an inferred end of another one comes before the event itself
 		l.report.resourceVersion(l.moves)
 	}
+	if kind == Added && l.progress != nil && l.report.lacks() {
+		l.progress.MayBeKnown()
+	}
 	ev := l.event(kind, nil)
 	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), inferred
 	return l.emit(ev)

@@ -86,10 +86,7 @@ func TestCheckpointRefuses(t *testing.T) {
 				defer tracker.Close()
 				o.Checkpoint, o.End = tracker, stream.WhenSynced
 				srv := streamtest.NewServer(widgets())
-				s, err := stream.New(srv.Client(), widgets(), &o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := streamOf(t, srv.Client(), widgets(), &o)
 				for _, e := range stream.Acked(s.Events(anHour(t))) {
 					err = e
 				}

@@ -42,13 +42,6 @@ func readOwner(text string) (owner, error) {
 	return o, nil
 }
 
-func (o owner) name() string {
-	if o.Holder != "" {
-		return o.Holder
-	}
-	return "an unknown owner"
-}
-
 // saved is the JSON of one key.
 type saved struct {
 	Identity         checkpoint.Identity `json:"identity"`

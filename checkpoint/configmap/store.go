@@ -1,6 +1,7 @@
 package configmap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,9 @@ func (s *Store) PositionsOnly() {}
 // Load returns what was committed, from memory. The Position is always Partial and has
 // no Objects. It returns a *checkpoint.CorruptError if what Open found can't be read.
 func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
-	return s.read(s.texts(), key)
-}
-
-func (s *Store) texts() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.committed
+	return s.read(s.committed, key)
 }
 
 func (s *Store) read(texts map[string]string, key string) (*checkpoint.Checkpoint, error) {
@@ -177,12 +174,12 @@ func (s *Store) reread(ctx context.Context) error {
 		return fmt.Errorf("write %s: %w", s, err)
 	}
 	now, err := readOwner(data[ownerKey])
-	ours := err == nil && now.ID == s.owner.ID
+	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(now.Holder, "an unknown owner")
 	switch {
 	case !ours && isOlder(o, s.seen):
-		return fmt.Errorf("write %s: the server shows an earlier owner, %s: it lags, or was restored", s, now.name())
+		return fmt.Errorf("write %s: the server shows an earlier owner, %s: it lags, or was restored", s, holder)
 	case !ours:
-		return s.fence(now.name())
+		return s.fence(holder)
 	case o.GetUID() != s.seen.GetUID():
 		return s.fence("") // somebody has put back a copy
 	}

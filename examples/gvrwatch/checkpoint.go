@@ -103,7 +103,7 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 type checkpointDocument struct {
 	Key              string              `json:"key"`
 	Identity         checkpoint.Identity `json:"identity"`
-	ResourceVersions map[string]string   `json:"resourceVersions,omitempty"` // by namespace; one that is missing is within a snapshot
+	ResourceVersions map[string]string   `json:"resourceVersions,omitempty"` // by namespace; one that is empty or missing is within a snapshot
 	Partial          bool                `json:"partial,omitempty"`
 	Rewound          bool                `json:"rewound,omitempty"`
 	Unclean          bool                `json:"unclean,omitempty"`

@@ -302,7 +302,7 @@ func (w *checkpointWalk) reaches(rest []step) bool {
 // the snapshot that these events begin with. That includes each point within it: what
 // is before the mark has been acked, too.
 func (w *checkpointWalk) withinSnapshot(rest []step) bool {
-	if w.version != "" || w.held {
+	if w.version != "" || w.held && !(w.joint && len(w.kept) == 0) { // other namespaces may be SYNCED
 		return false
 	}
 	left := maps.Clone(w.wrong) // those that nothing explains so far
