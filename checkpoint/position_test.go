@@ -166,6 +166,7 @@ func TestPositionNamespaces(t *testing.T) {
 		{"a hole in one", both + "ack 0-3 y/b:3@10 x/b:4@11 y/b:3@12 ack 5-6", "x=11 y=9 x/a:1@3 x/b:4@11 y/a:2@4", "it does not hold up the other"},
 		{"a gap in one", both + "ack 0-3 y/gap x/b:4@11 y/b:3@12 ack 4-6", "x=11 y=- x/a:1@3 x/b:4@11 y/a:2@4 y/b:3@12", "only y reads a snapshot"},
 		{"held", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run is to begin as this one"},
+		{"held, and known in part", "x/hold y/hold x/?a:1@3 y/synced@8 ack 0", "x=- y=8", "the rest of x is told as if nothing were known"},
 		{"held no more", "x/hold y/hold x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9", "y may never be heard of"},
 		{"both have begun", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1", "x=8 y=9 x/a:1@3 y/a:2@4", "what is only known is kept, too"},
 	} {

@@ -19,7 +19,7 @@ type Progress struct {
 	first, last    *Mark // those above the low-water mark, in the order of delivery
 	unacked        int   // events among them
 	low, delivered point // everything up to low has been acked
-	begun          bool  // low is a place to go on from, also if it is within a snapshot
+	begun          bool  // low has moved
 	snapshots      int   // so far
 }
 

@@ -73,8 +73,6 @@ func (s *Session) Progress(namespace string) *Progress {
 		if p.low.version = rv; rv == "" && !moved {
 			p.low.snapshot = 1
 		}
-		_, here := s.versions[namespace]
-		p.begun = here && !moved
 		p.delivered = p.low
 		s.progress[namespace] = p
 	}
@@ -199,16 +197,14 @@ func (s *Session) progressed(d *Delta) {
 	if s.isWhole() {
 		rest = point{}
 	}
-	maps.Copy(d.ResourceVersions, s.versions)
+	if all := s.progress[""]; all == nil || !all.begun {
+		maps.Copy(d.ResourceVersions, s.versions)
+	}
 	points := []point{}
 	for n, p := range s.progress {
-		if points = append(points, p.low); !p.begun {
-			continue
+		if points = append(points, p.low); p.begun {
+			begun, d.ResourceVersions[n] = true, p.low.version
 		}
-		if begun = true; n == "" {
-			clear(d.ResourceVersions)
-		}
-		d.ResourceVersions[n] = p.low.version
 	}
 	rest.rewound = rest.rewound && !begun // else others have passed that
 	for _, p := range append(points, rest) {

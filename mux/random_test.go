@@ -93,10 +93,7 @@ func (p *play) add(r *rand.Rand, key string) {
 		l.o.LabelSelector = "colour=red"
 	}
 	l.o.Bookmarks = r.IntN(2) == 0
-	s, err := stream.New(p.srv.Client(), l.r, &l.o)
-	if err != nil {
-		p.Fatal(err)
-	}
+	s := newStream(p.T, p.srv, l.r, &l.o)
 	o := &mux.SourceOptions{Key: key}
 	if r.IntN(4) == 0 {
 		l.latest = !l.latest

@@ -70,11 +70,7 @@ func runTwins(t *testing.T, twin func() *twin, v variant, d time.Duration) strin
 
 func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 	if w.store != nil {
-		tr, err := checkpoint.NewTracker(w.store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.o.Checkpoint = tr
+		w.o.Checkpoint = newTracker(t, w.store, checkpoint.Options{})
 	}
 	w.o.Trace = &stream.Trace{
 		WatchClosed: func(e stream.WatchEnd) { w.note("watches", "%d %v", e.Frames, e.Err) },

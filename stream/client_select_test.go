@@ -156,13 +156,8 @@ func TestSelectInFlood(t *testing.T) {
 			o.Namespaces = []string{"default", "two"}
 		}
 		if checked {
-			cluster := checkpoint.Cluster{UID: "test"}
-			tr, err := checkpoint.NewTracker(checkpoint.NewMemory(), &checkpoint.Options{Cluster: cluster})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			o.Checkpoint = tr
+			o.Checkpoint = newTracker(t, checkpoint.NewMemory(), checkpoint.Options{})
+			defer o.Checkpoint.Close()
 		}
 		s = newStream(t, variants()[0].client(t, &script{t: t, exchanges: []exchange{{"", endless(known)}}}, nil), &o)
 		panicked := recoverFrom(func() {

@@ -324,10 +324,7 @@ func TestFakeSelectors(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := fakeClient(widget("default", "a", "red"), widget("default", "b", "blue"))
 			tt.o.Namespaces = []string{"default"}
-			s, err := stream.New(c, widgets(), &tt.o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := streamOf(t, c, widgets(), &tt.o)
 			api := c.Resource(widgets().GroupVersionResource).Namespace("default")
 			got := onSynced(t, s, 1, func() {
 				must(t)(api.Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))

@@ -15,51 +15,27 @@ import (
 // TestScopeBrokenOff: once a namespace has begun to deliver what is different since the
 // cluster was watched, the cluster can't go on at its version.
 func TestScopeBrokenOff(t *testing.T) {
-	for _, tracked := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			m, store := newMover(t, nil), checkpoint.NewMemory()
-			var tracker *checkpoint.Tracker
-			if tracked {
-				tracker = m.track(store, stream.Options{})
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t, nil)
+		m.put("one", "a", "spec.n=1") // @2
+		m.put("one", "b", "spec.n=1") // @3
+		m.begin(nil)
+		m.expect("the cluster", "ADDED one/a@2", "ADDED one/b@3", "SYNCED @3")
+		p := *m.end()
+		m.put("one", "a", "spec.n=2")       // @4
+		m.srv.Delete(widgets(), "one", "a") // @5
+		m.put("one", "c", "spec.n=1")       // @6
+		r := stream.Range{Namespaces: stream.NewNamespaces([]string{"one"}, nil), Start: func() stream.Start { return stream.From(p) }}
+		for ev := range m.stream.EventsWith(t.Context(), r) {
+			if ev.Type == stream.Deleted { // after GAP and c
+				p = m.stream.Position()
+				break
 			}
-			m.put("one", "a", "spec.n=1") // @2
-			m.put("one", "b", "spec.n=1") // @3
-			m.begin(nil)
-			m.expect("the cluster", "ADDED one/a@2", "ADDED one/b@3", "SYNCED @3")
-			p := *m.end()
-			m.put("one", "a", "spec.n=2")       // @4
-			m.srv.Delete(widgets(), "one", "a") // @5
-			m.put("one", "c", "spec.n=1")       // @6
-			r := stream.Range{Namespaces: stream.NewNamespaces([]string{"one"}, nil)}
-			if !tracked {
-				r.Start = func() stream.Start { return stream.From(p) }
-			}
-			var got []string
-			for ev, err := range m.stream.EventsWith(t.Context(), r) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				ev.Ack()
-				if got = append(got, streamtest.Text(ev)); ev.Type == stream.Deleted {
-					p = m.stream.Position()
-					break
-				}
-			}
-			if diff := cmp.Diff([]string{"GAP scope 3..6 in one", "ADDED one/c@6 inferred", "DELETED one/a@2 inferred"}, got); diff != "" {
-				t.Errorf("the namespace (-want +got):\n%s", diff)
-			}
-			from := &p
-			if tracked {
-				if err := tracker.Close(); err != nil {
-					t.Error(err)
-				}
-				tracker, from = m.track(store, stream.Options{}), nil
-			}
-			m.begin(from)
-			m.expect("the cluster again", "GAP scope 3..6", "SYNCED @6")
-			m.end()
-		})
-	}
+		}
+		m.begin(&p)
+		m.expect("the cluster again", "GAP scope 3..6", "SYNCED @6")
+		m.end()
+	})
 }
 
 // TestNowBesideARefusedNamespace: what is acked of one is kept, though the other one
@@ -95,7 +71,8 @@ func TestNowBesideARefusedNamespace(t *testing.T) {
 // server has passed its version by then.
 func TestRewoundWhileParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMover(t, nil)
+		m, store := newMover(t, nil), checkpoint.NewMemory()
+		tracker := m.track(store, stream.Options{})
 		m.put("two", "y", "spec.n=1") // @2
 		m.put("one", "a", "spec.n=1") // @3, which is undone
 		m.begin(nil, "one", "two")
@@ -108,9 +85,32 @@ func TestRewoundWhileParked(t *testing.T) {
 		m.put("two", "y", "spec.n=2") // @3
 		m.put("two", "y", "spec.n=3")
 		m.expect("it goes on", "MODIFIED two/y@3", "MODIFIED two/y@4")
+		if err := tracker.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := store.Load(t.Context(), "widgets.example.com"); err != nil || !c.Position.Rewound {
+			t.Errorf("another run would not be told: %+v, %v", c, err)
+		}
 		m.namespaces.Set([]string{"one", "two"})
 		m.expect("the other one", "GAP rewound 3..4 in one", "DELETED one/a@3 inferred", "SYNCED")
 		m.end()
+		_ = tracker.Close()
+	})
+}
+
+// TestNowAndNothingDelivered: then nothing is kept, and the next run begins Now.
+func TestNowAndNothingDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, store := newMover(t, nil), checkpoint.NewMemory()
+		m.put("one", "a", "spec.n=1")
+		m.apply("list * in two: hang\ninitial * in two: hang")
+		tracker := m.track(store, stream.Options{Start: stream.Now()})
+		m.begin(nil, "one", "two")
+		m.expect("two does not answer")
+		m.end()
+		if err := tracker.Close(); err != nil || len(store.Keys()) > 0 {
+			t.Errorf("%v, and %q is kept", err, store.Keys())
+		}
 	})
 }
 
@@ -163,9 +163,11 @@ func TestPositionsOnly(t *testing.T) {
 					ev.Ack()
 					break
 				}
+				if tt.kill {
+					k.kill()
+				}
 			}
 			if tt.kill {
-				k.kill()
 				begin()
 			}
 			srv.Delete(widgets(), "one", "a")

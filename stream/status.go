@@ -103,10 +103,9 @@ func (s *Stream) Position() checkpoint.Position {
 	defer s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: s.rest.Partial, Unclean: s.rest.Unclean}
 	maps.Copy(p.ResourceVersions, s.rest.ResourceVersions)
-	begun := false
 	for _, l := range slices.Concat(s.lanes, s.parked) {
 		one := l.report.position()
-		if begun = begun || len(one.ResourceVersions) > 0; begun && l.namespace == "" {
+		if l.namespace == "" && len(one.ResourceVersions) > 0 {
 			clear(p.ResourceVersions)
 		}
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
@@ -117,7 +116,6 @@ func (s *Stream) Position() checkpoint.Position {
 			}
 		}
 	}
-	p.Rewound = p.Rewound || s.rest.Rewound && !begun
 	return p
 }
 

@@ -115,12 +115,9 @@ func TestCheckpointIdentity(t *testing.T) {
 		r.StorageVersionHash = "hash"
 		store := checkpoint.NewMemory()
 		tracker := newTracker(t, store, checkpoint.Options{})
-		s, err := stream.New(streamtest.NewServer(widgets()).Client(), r, &stream.Options{
+		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &stream.Options{
 			Checkpoint: tracker, End: stream.WhenSynced, LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, err := range stream.Acked(s.Events(anHour(t))) {
 			if err != nil {
 				t.Fatal(err)
