@@ -71,9 +71,7 @@ func TestMismatch(t *testing.T) {
 			s := newStore()
 			first := newTracker(t, s, &checkpoint.Options{Cluster: tc.from})
 			newTeller(t, begin(t, first, tc.saved)).run(prefixed(tc.saved, "snapshot", "a:1@3", "synced@9")).ackAll()
-			if err := first.Close(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, first.Close())
 			before := saved(t, s)
 			if before == "nothing" {
 				t.Fatal("nothing has been kept to differ from")
@@ -123,9 +121,7 @@ func TestReset(t *testing.T) {
 	s := newStore()
 	first := newTracker(t, s, nil)
 	newTeller(t, begin(t, first, widgets())).run("snapshot a:1@3 b:2@5 synced@9 ack 0-2")
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, first.Close())
 	other := widgets()
 	other.LabelSelector = "app=a"
 	tracker := newTracker(t, s, &checkpoint.Options{Reset: true})
@@ -156,21 +152,18 @@ func TestResetWhileCommitsFail(t *testing.T) {
 		flush(t, tracker)
 		s.fail(errNoSpace)
 		l.run("a:1@10 ack 1")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		l.session.End()
 		other := widgets()
 		other.LabelSelector = "app=a"
 		next := newTeller(t, begin(t, tracker, other)).run("snapshot b:2@5")
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if st := next.session.Status(); st.Err != nil || st.Uncommitted {
 			t.Errorf("nothing is to be committed, and the status is %+v", st)
 		}
 		s.heal()
 		next.run("ack 0")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		isSaved(t, s, "- b:2@5", "in the store")
 	})
 }
@@ -235,8 +228,7 @@ func TestUncommittedAcksAreCarriedOver(t *testing.T) {
 				}
 				isSaved(t, s, "9 a:1@3 b:2@5", "in the store")
 				s.heal()
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				isSaved(t, s, tc.from, "committed by the next")
 			})
 		})
@@ -293,9 +285,7 @@ func TestTheUIDIsKept(t *testing.T) {
 		return tracker.Close()
 	}
 	for _, c := range []checkpoint.Cluster{{UID: "uid-1", Address: "https://one"}, {Address: "https://one"}} {
-		if err := run(c); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, run(c))
 	}
 	err := run(checkpoint.Cluster{UID: "uid-2", Address: "https://one"})
 	var mismatch *checkpoint.MismatchError
@@ -372,9 +362,7 @@ func TestBeginFails(t *testing.T) {
 		t.Errorf("%v, want context.Canceled", err)
 	}
 	closed := newTracker(t, newStore(), nil)
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, closed.Close())
 	if _, err := closed.Begin(t.Context(), key, widgets()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after Close: %v, want os.ErrClosed", err)
 	}

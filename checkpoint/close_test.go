@@ -21,9 +21,7 @@ func TestClose(t *testing.T) {
 		l := live(t, tracker)
 		l.run("a:1@10 b:2@11")
 		s.hinder(func(context.Context) error { l.run("ack 2"); return nil }) // by another goroutine, as it were
-		if err := tracker.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tracker.Close())
 		isSaved(t, s, "9", "in the store")
 		l.run("ack 1 c:3@12 ack 3 bookmark@13 ack 0") // harmless
 		if err := tracker.Flush(t.Context()); err != nil {
@@ -33,8 +31,7 @@ func TestClose(t *testing.T) {
 		if err := tracker.Close(); err != nil {
 			t.Errorf("once more: %v", err)
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if s.count() != 1 {
 			t.Errorf("%d commits, want the one of Close", s.count())
 		}
@@ -56,8 +53,7 @@ func TestCloseFails(t *testing.T) {
 			}
 		}
 		s.heal()
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if s.count() != 0 {
 			t.Errorf("%d commits after Close", s.count())
 		}
@@ -125,9 +121,7 @@ func TestAcksFromManyGoroutines(t *testing.T) {
 	close(marks)
 	running.Wait()
 	session.End()
-	if err := tracker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tracker.Close())
 	isSaved(t, s, "x=22 y=21 x/a:4@10 x/h:5@4 x/z:9@22 y/a:2@3", "in the store")
 }
 

@@ -70,8 +70,7 @@ func TestCommitBatches(t *testing.T) {
 				tc.tell(live(t, tracker))
 				var got []at
 				for _, w := range tc.want {
-					time.Sleep(w.After - time.Since(began))
-					synctest.Wait()
+					pass(w.After - time.Since(began))
 					got = append(got, at{w.After, saved(t, s)})
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -96,8 +95,7 @@ func TestCommitsAreIncremental(t *testing.T) {
 		l.run("bookmark@600")
 		time.Sleep(time.Hour)
 		l.run("bookmark@600")
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		want := []checkpoint.CommitInfo{{Events: 101, Objects: 100}, {Events: 3, Objects: 2}, {}}
 		if diff := cmp.Diff(want, infos); diff != "" {
 			t.Errorf("commits, -want +got:\n%s", diff)
@@ -132,8 +130,7 @@ func TestCommitWhileCommitting(t *testing.T) {
 				tellMany(l, 0, 9) // with SYNCED they are ten
 				synctest.Wait()
 				tellMany(l, 9, tc.n)
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				if diff := cmp.Diff(tc.sizes, s.sizes); diff != "" {
 					t.Fatalf("%s: objects of the commits, -want +got:\n%s", tc.why, diff)
 				}
@@ -172,8 +169,7 @@ func TestCommitOfSeveralKeys(t *testing.T) {
 		for _, l := range tellers[:2] {
 			l.ackAll()
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		if diff := cmp.Diff([]string{"a", "b"}, s.Keys()); diff != "" {
 			t.Errorf("keys, -want +got:\n%s", diff)
 		}
@@ -205,8 +201,7 @@ func TestStatus(t *testing.T) {
 		check("three objects", checkpoint.Status{Unacked: 3, OldestUnacked: 2 * time.Minute})
 		l.run("ack 0")
 		check("the oldest is handled", checkpoint.Status{Unacked: 2, OldestUnacked: time.Minute, Uncommitted: true})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		last := began.Add(2*time.Minute + time.Second)
 		check("and committed", checkpoint.Status{Unacked: 2, OldestUnacked: time.Minute + time.Second, LastCommit: last})
 		l.run("ack 2")
@@ -217,8 +212,7 @@ func TestStatus(t *testing.T) {
 			check("while it is committed", checkpoint.Status{LastCommit: last, Uncommitted: true})
 			return nil
 		})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		check("everything is committed", checkpoint.Status{LastCommit: last.Add(time.Second)})
 	})
 }

@@ -28,8 +28,7 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 		tracker := newTracker(t, s, &checkpoint.Options{Committed: func(i checkpoint.CommitInfo) { infos = append(infos, i) }})
 		l := live(t, tracker)
 		l.run("a:1@10 b:2@11 c:3@12 ack 1-3")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		var failed *checkpoint.CommitError
 		st := l.session.Status()
 		if !errors.As(st.Err, &failed) || failed.Attempts != 1 || !errors.Is(failed, syscall.ENOSPC) || !st.Uncommitted || !st.LastCommit.IsZero() {
@@ -39,8 +38,7 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 			t.Errorf("the next try is in %v, want 1 s to 2 s", wait)
 		}
 		l.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // watching goes on
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
+		pass(10 * time.Minute)
 		for i := 1; i < len(attempts); i++ {
 			wait := attempts[i].Sub(attempts[i-1])
 			longest := min(time.Second<<min(i, 10), 30*time.Second)
@@ -53,8 +51,7 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 		}
 		l.run("d:4@16 ack 7")
 		s.heal()
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
+		pass(30 * time.Second)
 		isSaved(t, s, "16 b:2@14 c:3@12 d:4@16", "once there is room")
 		st = l.session.Status()
 		if st.Err != nil || st.Uncommitted || time.Since(st.LastCommit) > 30*time.Second {
@@ -64,8 +61,7 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 			t.Errorf("the commit that went well: %+v, want 8 events and 4 objects", last)
 		}
 		l.run("d:4@17 ack 8")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		isSaved(t, s, "17 b:2@14 c:3@12 d:4@17", "afterwards all is as ever")
 	})
 }
@@ -112,8 +108,7 @@ func TestFlushFails(t *testing.T) {
 			t.Fatalf("Flush returned %v, want a *CommitError", err)
 		}
 		s.heal()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if got := saved(t, s); got != "10 a:1@10" {
 			t.Errorf("a minute later there is %s", got)
 		}
@@ -130,8 +125,7 @@ func TestFlushEndsTheWait(t *testing.T) {
 		time.Sleep(10 * time.Minute) // the waits are up to 30 s now
 		s.hinder(func(context.Context) error { l.run("a:1@10 ack 1"); s.heal(); return nil })
 		flush(t, tracker)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		isSaved(t, s, "10 a:1@10", "what was acked during the Flush, after the interval")
 		s.fail(errNoSpace)
 		l.run("a:1@11 ack 2")
@@ -139,8 +133,7 @@ func TestFlushEndsTheWait(t *testing.T) {
 		s.heal()
 		flush(t, tracker)
 		l.run("a:1@12 ack 3")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		isSaved(t, s, "12 a:1@12", "what was acked after the Flush, after the interval")
 	})
 }
@@ -176,8 +169,7 @@ func TestFailureWithAnEndlessInterval(t *testing.T) {
 		live(t, tracker)
 		synctest.Wait()
 		s.heal()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		isSaved(t, s, "9", "in the store")
 	})
 }
@@ -198,12 +190,10 @@ func TestFinalErrors(t *testing.T) {
 				s.hinder(func(context.Context) error { attempts++; return tc.err })
 				tracker := newTracker(t, s, nil)
 				l := live(t, tracker)
-				time.Sleep(time.Second)
-				synctest.Wait()
+				pass(time.Second)
 				s.hinder(func(context.Context) error { attempts++; return nil })
 				l.run("a:1@10 ack 1")
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				pass(time.Hour)
 				if attempts != 1 {
 					t.Errorf("%d attempts, want one: %s", attempts, tc.why)
 				}

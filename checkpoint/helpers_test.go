@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,9 +55,7 @@ func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *c
 
 func flush(t testing.TB, tracker *checkpoint.Tracker) {
 	t.Helper()
-	if err := tracker.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tracker.Flush(context.Background()))
 }
 
 // store is a Memory whose commits can be made to fail, or to take their time.
@@ -311,4 +311,18 @@ func (l *teller) ackAll() {
 	for _, m := range slices.Backward(l.marks) {
 		m.Ack()
 	}
+}
+
+// noError ends a test that can't go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets time pass, and what is due then be done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }

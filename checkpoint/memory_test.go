@@ -18,15 +18,11 @@ func TestMemory(t *testing.T) {
 		m := checkpoint.NewMemory()
 		d := checkpoint.Delta{Key: key, Identity: widgets(), ResourceVersions: map[string]string{"": "5"}}
 		commit := func() error { return m.Commit(t.Context(), []checkpoint.Delta{d}) }
-		if err := commit(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, commit())
 		d.ResourceVersions[""] = "changed by the caller"
 		want := &checkpoint.Checkpoint{Identity: widgets(), Committed: time.Now(), Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}}
 		time.Sleep(time.Second)
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, m.Close())
 		if err := commit(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("a commit after Close: %v, want os.ErrClosed", err)
 		}

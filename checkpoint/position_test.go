@@ -203,9 +203,7 @@ func keeps(t *testing.T, first string, namespaces []string, script, want, why st
 	if first != "" {
 		tracker := newTracker(t, s, nil)
 		newTeller(t, begin(t, tracker, widgets(namespaces...))).run(first)
-		if err := tracker.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tracker.Close())
 	}
 	tracker := newTracker(t, s, nil)
 	session := begin(t, tracker, widgets(namespaces...))

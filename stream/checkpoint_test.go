@@ -302,9 +302,7 @@ func TestGoesOn(t *testing.T) {
 						}
 					}
 					cancel()
-					if err := tracker.Close(); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, tracker.Close())
 					if diff := cmp.Diff(l.told, told); diff != "" {
 						t.Errorf("run %d: %s (-want +got):\n%s", i, l.why, diff)
 					}
@@ -346,9 +344,7 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if err := tracker.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tracker.Close())
 	})
 }
 
@@ -367,9 +363,7 @@ func TestFakeGoesOn(t *testing.T) {
 					told = append(told, text(ev))
 				}
 			}
-			if err := tracker.Close(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tracker.Close())
 			return told
 		}
 		if diff := cmp.Diff([]string{"ADDED a@", "ADDED b@", "SYNCED 3"}, run()); diff != "" {
@@ -415,8 +409,6 @@ func TestReadAhead(t *testing.T) {
 		if commits > 4 {
 			t.Errorf("%d new objects were written ahead in %d commits", n, commits)
 		}
-		if err := tracker.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tracker.Close())
 	})
 }

@@ -122,9 +122,7 @@ func TestFaults(t *testing.T) {
 				srv := streamtest.NewServer(widgets(), gadgets)
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
-				if err := srv.Apply(tt.script); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, srv.Apply(tt.script))
 				rec := watchOn(t, srv, clientOf(t, srv, client), tt.options, func() {
 					time.Sleep(11 * time.Second)
 					srv.Put(widgets(), "ns", "c")
@@ -215,9 +213,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					srv := streamtest.NewServer(widgets())
 					srv.Put(widgets(), "ns", "a")
-					if err := srv.Apply("at 0s: bookmarks never"); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, srv.Apply("at 0s: bookmarks never"))
 					o := stream.Options{IdleTimeout: idle, Timeout: 3 * time.Hour}
 					rec := watchFor(t, srv, o, func() {
 						time.Sleep(2 * time.Second)

@@ -318,9 +318,7 @@ func (p *killedPlay) mustBeWrittenAhead(ev stream.Event) {
 // mustBeSettled checks that nothing is left of what was written ahead, since
 // everything has been acked.
 func (p *killedPlay) mustBeSettled(tracker *checkpoint.Tracker) {
-	if err := tracker.Flush(p.Context()); err != nil {
-		p.Fatal(err)
-	}
+	noError(p.T, tracker.Flush(p.Context()))
 	saved, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
 		p.Fatal(err)

@@ -32,9 +32,7 @@ func TestLists(t *testing.T) {
 				for i := range 10 {
 					srv.Put(widgets(), "one", fmt.Sprint(i))
 				}
-				if err := srv.Apply(tt.script); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, srv.Apply(tt.script))
 				lists := stream.NewLists(2)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()

@@ -107,16 +107,12 @@ func (m *mover) watchesIn(namespace string) (n int) {
 
 func (m *mover) do(what string) {
 	m.Helper()
-	if err := m.srv.Do(what); err != nil {
-		m.Fatal(err)
-	}
+	noError(m.T, m.srv.Do(what))
 }
 
 func (m *mover) apply(script string) {
 	m.Helper()
-	if err := m.srv.Apply(script); err != nil {
-		m.Fatal(err)
-	}
+	noError(m.T, m.srv.Apply(script))
 }
 
 func (m *mover) put(namespace, name, field string) {
@@ -209,9 +205,7 @@ func TestScopeChanges(t *testing.T) {
 			m.expect("the third one is not seen", "ADDED two/b@8")
 			p = m.end()
 			if tracked {
-				if err := tracker.Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, tracker.Flush(t.Context()))
 				c, err := store.Load(t.Context(), "widgets.example.com")
 				if err != nil {
 					t.Fatal(err)
@@ -228,9 +222,7 @@ func TestScopeChanges(t *testing.T) {
 			m.expect("and goes on", "SYNCED @8")
 			m.end()
 			if tracked {
-				if err := tracker.Close(); err != nil {
-					t.Error(err)
-				}
+				noError(t, tracker.Close())
 			}
 		})
 	}
@@ -372,9 +364,7 @@ func TestParkedNamespaces(t *testing.T) {
 		m.do("close watches")
 	}
 	rewind := func(m *mover) {
-		if err := m.srv.Apply("list * in two: 503"); err != nil {
-			m.Fatal(err)
-		}
+		noError(m.T, m.srv.Apply("list * in two: 503"))
 		m.do("rewind 1 restart") // b never was
 		time.Sleep(20 * time.Second)
 	}

@@ -209,9 +209,7 @@ func (p *play) faults() {
 		lines = append(lines, p.fault())
 	}
 	p.script = strings.Join(lines, "\n") + "\n"
-	if err := p.srv.Apply(p.script); err != nil {
-		p.Fatal(err)
-	}
+	noError(p.T, p.srv.Apply(p.script))
 }
 
 func (p *play) fault() string {
@@ -271,9 +269,7 @@ func (p *play) act() {
 
 func (p *play) do(what string) {
 	p.acts = append(p.acts, time.Now().Format("15:04:05.000 ")+what)
-	if err := p.srv.Do(what); err != nil {
-		p.Fatal(err)
-	}
+	noError(p.T, p.srv.Do(what))
 }
 
 func (p *play) sleep(seconds int) { time.Sleep(time.Duration(p.IntN(seconds*1000)) * time.Millisecond) }

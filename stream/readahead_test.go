@@ -28,9 +28,7 @@ func newPages(t *testing.T, kind, script string, patience time.Duration) *pages 
 	for i := range 10 {
 		p.srv.Put(widgets(), "one", fmt.Sprint("w", i))
 	}
-	if err := p.srv.Apply(script); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.srv.Apply(script))
 	o := &stream.Options{PageSize: 4, End: stream.WhenSynced, GiveUpAfter: patience}
 	o.Trace = &stream.Trace{RequestDone: func(r stream.Request) {
 		p.requests = append(p.requests, fmt.Sprintf("%s %v %d %v", r.Verb, r.Continued, r.Objects, r.Err))

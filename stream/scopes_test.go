@@ -58,9 +58,7 @@ func TestNowBesideARefusedNamespace(t *testing.T) {
 			m.expect("a run", run.want...)
 			time.Sleep(time.Minute)
 			m.end()
-			if err := tracker.Close(); err != nil {
-				t.Error(err)
-			}
+			noError(t, tracker.Close())
 			m.srv.Delete(widgets(), "one", "c")
 		}
 	})
@@ -85,9 +83,7 @@ func TestRewoundWhileParked(t *testing.T) {
 		m.put("two", "y", "spec.n=2") // @3
 		m.put("two", "y", "spec.n=3")
 		m.expect("it goes on", "MODIFIED two/y@3", "MODIFIED two/y@4")
-		if err := tracker.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tracker.Flush(t.Context()))
 		if c, err := store.Load(t.Context(), "widgets.example.com"); err != nil || !c.Position.Rewound {
 			t.Errorf("another run would not be told: %+v, %v", c, err)
 		}
@@ -173,9 +169,7 @@ func TestPositionsOnly(t *testing.T) {
 			srv.Delete(widgets(), "one", "a")
 			if tt.compact {
 				srv.Put(widgets(), "one", "b")
-				if err := srv.Do("compact"); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, srv.Do("compact"))
 			}
 			if diff := cmp.Diff(tt.want, record(t, s, time.Minute)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)

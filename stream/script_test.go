@@ -339,3 +339,11 @@ func anHour(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// noError ends a test that can't go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -236,17 +236,13 @@ func TestStartAgain(t *testing.T) {
 		if rv := s.Status().ResourceVersion; rv != "6" {
 			t.Errorf("it got to %q, want 6", rv)
 		}
-		if err := s.SetResourceVersion(s.Status().ResourceVersion); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.SetResourceVersion(s.Status().ResourceVersion))
 		for range 2 {
 			if diff := cmp.Diff([]string{"SYNCED 6", "DELETED a@7"}, record(t, s, time.Second)); diff != "" {
 				t.Errorf("after the version that was set (-want +got):\n%s", diff)
 			}
 		}
-		if err := s.SetResourceVersion(""); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.SetResourceVersion(""))
 		if diff := cmp.Diff([]string{"ADDED b@6", "SYNCED 9"}, record(t, s, time.Second)); diff != "" {
 			t.Errorf("from the beginning again (-want +got):\n%s", diff)
 		}

@@ -54,9 +54,7 @@ func TestStatus(t *testing.T) {
 				srv := streamtest.NewServer(widgets())
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
-				if err := srv.Apply(tt.script); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, srv.Apply(tt.script))
 				s := streamOf(t, srv.Client(), widgets(), &tt.options)
 				if got := s.Status(); got.State != stream.Idle {
 					t.Errorf("before it begins: %+v", got)

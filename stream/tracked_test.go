@@ -93,9 +93,7 @@ func TestCheckpointRefuses(t *testing.T) {
 				return err
 			}
 			for _, o := range []stream.Options{kept, fields} {
-				if err := run(o, "test"); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, run(o, "test"))
 			}
 			err := run(tt.options, map[bool]string{true: "test", false: tt.cluster}[tt.cluster == ""])
 			switch {
@@ -123,9 +121,7 @@ func TestCheckpointIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := tracker.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tracker.Close())
 		c, err := store.Load(t.Context(), "widgets.example.com")
 		if err != nil || c == nil {
 			t.Fatalf("nothing is kept: %v", err)
@@ -156,9 +152,7 @@ func TestBrokenPosition(t *testing.T) {
 			store := checkpoint.NewMemory()
 			tt.delta.Key = "widgets.example.com"
 			tt.delta.Identity = checkpoint.Identity{Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", Objects: true}
-			if err := store.Commit(t.Context(), []checkpoint.Delta{tt.delta}); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, store.Commit(t.Context(), []checkpoint.Delta{tt.delta}))
 			s := newStream(t, streamtest.NewServer(widgets()).Client(), &stream.Options{Checkpoint: newTracker(t, store, checkpoint.Options{})})
 			for range 2 { // the key is free after that
 				n := 0
@@ -206,9 +200,7 @@ func TestPanicAcksNothing(t *testing.T) {
 					return told
 				}
 				run()
-				if err := tracker.Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, tracker.Flush(t.Context()))
 				if got := kept(t, store); got != "at 5 a@2" {
 					t.Errorf("what is kept is %s", got)
 				}
@@ -216,9 +208,7 @@ func TestPanicAcksNothing(t *testing.T) {
 				if diff := cmp.Diff([]string{"SYNCED 5", "MODIFIED a@6"}, run()); diff != "" {
 					t.Errorf("the next range (-want +got):\n%s", diff)
 				}
-				if err := tracker.Close(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, tracker.Close())
 			})
 		})
 	}
@@ -253,9 +243,7 @@ func TestGoesOnInSeveralNamespaces(t *testing.T) {
 					ev.Ack()
 				}
 			}
-			if err := tracker.Close(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tracker.Close())
 			slices.Sort(told)
 			return told, pending
 		}

@@ -152,9 +152,7 @@ func TestStale(t *testing.T) {
 		s := open(t, srv.Client(), "second")
 		commit(t, s, delta("k", "6"))
 		label(t, srv, "1")
-		if err := srv.Apply(fmt.Sprintf("configmaps get 1: stale %d", tt.back)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, srv.Apply(fmt.Sprintf("configmaps get 1: stale %d", tt.back)))
 		err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "7")})
 		if (err != nil) != tt.fails || errors.As(err, new(*checkpoint.FencedError)) {
 			t.Errorf("%s: %v", tt.why, err)

@@ -54,16 +54,14 @@ var errCut = errors.New("the connection was cut")
 // unanswered lets a request get through, but not its answer.
 func unanswered(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return nil, err
+	if err == nil {
+		err = errCut
 	}
-	if err := resp.Body.Close(); err != nil {
-		return nil, err
-	}
-	return nil, errCut
+	return nil, err
 }
 
 func open(t testing.TB, client dynamic.Interface, holder string) *Store {
@@ -77,9 +75,7 @@ func open(t testing.TB, client dynamic.Interface, holder string) *Store {
 
 func commit(t testing.TB, s *Store, deltas ...checkpoint.Delta) {
 	t.Helper()
-	if err := s.Commit(t.Context(), deltas); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Commit(t.Context(), deltas))
 }
 
 func load(t testing.TB, s checkpoint.Store, key string) *checkpoint.Checkpoint {
@@ -211,4 +207,12 @@ func replayed(t testing.TB, r *http.Request, next http.RoundTripper) (*http.Resp
 		t.Fatal(err)
 	}
 	return next.RoundTrip(again)
+}
+
+// noError ends a test that can't go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -62,9 +62,7 @@ func TestOpenFound(t *testing.T) {
 	for _, tt := range tests {
 		srv := newServer(t)
 		o := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(tt.fields), &o.Object); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(tt.fields), &o.Object))
 		o.SetAPIVersion("v1")
 		o.SetKind("ConfigMap")
 		o.SetNamespace("ns")
@@ -91,14 +89,10 @@ func TestOpenFound(t *testing.T) {
 func TestOpenRights(t *testing.T) {
 	srv := newServer(t)
 	for _, verb := range []string{"list", "watch", "delete"} {
-		if err := srv.Do("configmaps forbid " + verb); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, srv.Do("configmaps forbid "+verb))
 	}
 	commit(t, open(t, srv.Client(), "a"), delta("k", "5"))
-	if err := srv.Do("configmaps forbid create"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, srv.Do("configmaps forbid create"))
 	commit(t, open(t, srv.Client(), "b"), delta("k", "6"))
 	remove(t, srv)
 	if _, err := Open(t.Context(), srv.Client(), "ns", "cp", nil); err == nil {

@@ -79,9 +79,7 @@ func TestKeys(t *testing.T) {
 	s = open(t, srv.Client(), "a")
 	want.check(t, s, keys...)
 	for _, key := range keys {
-		if err := s.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Delete(t.Context(), key))
 		delete(want, key)
 		want.check(t, s, keys...)
 	}
@@ -107,9 +105,7 @@ func TestForeign(t *testing.T) {
 	})
 	want := stored(t, srv)
 	commit(t, s, delta("k", "6"))
-	if err := s.Delete(t.Context(), "l"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Delete(t.Context(), "l"))
 	commit(t, open(t, srv.Client(), "b"), delta("k", "7"))
 	got := stored(t, srv)
 	for _, o := range []*unstructured.Unstructured{want, got} {
@@ -169,9 +165,7 @@ func TestUnreadable(t *testing.T) {
 		if got := values(t, stored(t, srv))["checkpoint.k"]; got != tt.text {
 			t.Errorf("%s: %q was changed to %q", tt.why, tt.text, got)
 		}
-		if err := srv.Apply("configmaps write 1: 500"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, srv.Apply("configmaps write 1: 500"))
 		if err := s.Delete(t.Context(), "k"); err == nil {
 			t.Errorf("%s: deleted, though the server failed", tt.why)
 		}
@@ -219,9 +213,7 @@ func TestErrors(t *testing.T) {
 		s := open(t, srv.Client(), "a")
 		commit(t, s, delta("k", "5"))
 		want.commit(delta("k", "5"))
-		if err := srv.Apply("configmaps write 1-2: " + fault); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, srv.Apply("configmaps write 1-2: "+fault))
 		err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")})
 		if err == nil || errors.As(err, new(*checkpoint.FencedError)) || errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s: %v, want an error that is not final", fault, err)
@@ -338,9 +330,7 @@ func TestFake(t *testing.T) {
 		want.check(t, open(t, client, "b"), "k", "l")
 	}
 	s, own := open(t, client, "a"), client.Resource(configMaps).Namespace("ns")
-	if err := own.Delete(t.Context(), "cp", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, own.Delete(t.Context(), "cp", metav1.DeleteOptions{}))
 	fencedBy(t, s.Commit(t.Context(), []checkpoint.Delta{delta("k", "7")}), "")
 }
 

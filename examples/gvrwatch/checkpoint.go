@@ -186,8 +186,11 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	}
 	var at []string
 	for _, n := range namespaces {
-		rv := c.Position.ResourceVersions[n]
-		if rv == "" {
+		rv, moved := c.Position.At(n)
+		switch {
+		case moved:
+			rv = "<by namespace>"
+		case rv == "":
 			rv = "<snapshot>"
 		}
 		at = append(at, rv)
