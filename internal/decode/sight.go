@@ -1,8 +1,7 @@
 package decode
 
 import (
-	"encoding/binary"
-	"math/bits"
+	"bytes"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -146,24 +145,20 @@ func (d *Decoder) pass(i int) int {
 // textEnd returns where the quote is that ends the string whose content begins at i, or
 // if there is none at least len(data).
 func textEnd(data []byte, i int) int {
-	for i < len(data) {
-		if i+8 <= len(data) {
-			x := binary.LittleEndian.Uint64(data[i:])
-			quote, escape := x^each*'"', x^each*'\\'
-			found := ((quote-each)&^quote | (escape-each)&^escape) & high
-			if i += bits.TrailingZeros64(found) >> 3; found == 0 { // of none there are 64
-				continue
-			}
+	for begin := i; ; i++ {
+		n := bytes.IndexByte(data[i:], '"')
+		if n < 0 {
+			return len(data)
 		}
-		switch data[i] {
-		case '"':
+		i += n
+		escape := i
+		for escape > begin && data[escape-1] == '\\' {
+			escape--
+		}
+		if (i-escape)%2 == 0 {
 			return i
-		case '\\':
-			i++
 		}
-		i++
 	}
-	return i
 }
 
 func (s *Sight) Type() watch.EventType { return s.kind }
