@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -75,7 +76,7 @@ func (t *remembering) remember(key pageKey, response *http.Response) error {
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil {
-		return err
+		return fmt.Errorf("the discovery document broke off: %w", err) // client-go repeats what is an io.EOF at once
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	t.pages.Store(key, &page{etag, response.Header.Clone(), body})

@@ -146,6 +146,7 @@ func (s *subject) leg(
 	}
 	unknown := func(n string) bool { rv, _ := s.position.At(n); return rv == "" }
 	resumes := s.synced && s.position != nil && !slices.ContainsFunc(where, unknown)
+	told := s.position != nil // something, so that the leg's position is worth something
 	r.Start, r.Namespaces = s.start(), l.namespaces
 	legCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -161,6 +162,7 @@ func (s *subject) leg(
 		if legErr != nil {
 			break
 		}
+		told = true
 		switch ev.Type {
 		case stream.Gap:
 			s.synced, resumes = false, false
@@ -190,7 +192,7 @@ func (s *subject) leg(
 			p.ResourceVersions = nil
 		}
 	}
-	if len(p.ResourceVersions)+len(p.Objects) > 0 { // else it still is to begin
+	if told && len(p.ResourceVersions)+len(p.Objects) > 0 { // else it still is to begin
 		s.position = &p
 	}
 	return true, s.ended(ctx, resource, err)

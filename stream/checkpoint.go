@@ -32,6 +32,8 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*check
 			session.End()
 			return nil, from, fmt.Errorf("stream: the checkpoint %q: %w", s.options.CheckpointKey, err)
 		}
+	} else if from.kind == startFrom { // of which nothing was acked
+		from = s.options.Start
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +122,7 @@ func (l *lane) isFresh(o object) bool { return !l.index.has(o.identity) && l.sel
 
 // withdraw takes the position back where the server has gone back in time, before
 // anybody is told: who goes on from it must not miss that, even if the server is
-// past it again by then. So must namespaces that are not watched now.
+// past it again by then. So must namespaces that are not watched now, or can't be.
 func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error {
 	m, _ := next.recall()
 	rewound := m.gap != nil && m.gap.reason == GapRewound
@@ -136,15 +138,17 @@ func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error
 		return nil
 	}
 	l.mu.Lock()
-	behind := append([]*lane{l}, l.parked...)
+	all := slices.Concat(l.lanes, l.parked)
 	l.mu.Unlock()
 	var others []*checkpoint.Progress
-	for _, one := range behind {
-		one.report.update(func(r *report) { r.rewound = true })
-		others = append(others, one.progress)
+	for _, one := range all {
+		if one == l || one.report.get().State != Streaming {
+			one.report.update(func(r *report) { r.rewound = true })
+			others = append(others, one.progress)
+		}
 	}
 	if l.progress == nil {
 		return nil
 	}
-	return l.progress.Rewound(ctx, others[1:]...)
+	return l.progress.Rewound(ctx, others...)
 }

@@ -67,7 +67,9 @@ func (f *fanIn) enter() {
 		return m.lane
 	}
 	for _, o := range p.Objects {
-		enter(o.Namespace).know(o)
+		if o.Namespace != "" {
+			enter(o.Namespace).know(o)
+		}
 	}
 	for n := range p.ResourceVersions {
 		if n != "" {
@@ -137,15 +139,14 @@ func (f *fanIn) isOver() bool {
 	return f.namespaces == nil || f.options.End != Never
 }
 
-// isSynced says whether something is watched, and all of that is SYNCED.
+// isSynced says whether something is watched, or has ended as the options say, and all
+// that is watched is SYNCED.
 func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
-		if m.state != watched {
-			continue
-		}
-		if synced = m.synced; !synced {
+		if m.state == watched && !m.synced {
 			return false
 		}
+		synced = synced || m.synced && (m.state == watched || m.state == ended)
 	}
 	return synced
 }
@@ -225,7 +226,7 @@ func (f *fanIn) serve(t turn) (err error) {
 			if f.passes(t.member, &ev) {
 				err = f.handle(ev, t)
 			} else {
-				ev.Mark.Skip()
+				ev.Ack() // nobody will see it
 				t.results <- nil
 			}
 		case <-t.over:

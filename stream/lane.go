@@ -92,14 +92,17 @@ func (l *lane) enter(from Start) beginning {
 	if b.rv, b.moved = p.At(l.namespace); from.snapshot {
 		b.rv = ""
 	}
-	b.begun = b.rv == "" && (p.Partial || p.Unclean)
+	_, here := p.ResourceVersions[l.namespace] // else nothing of it was kept, or ever told
+	b.begun = b.rv == "" && (p.Unclean || p.Partial && here)
 	atLeast := func(rv string) {
 		if rv != "" && (b.rv == "" || before(b.rv, rv)) && (b.floor == "" || before(b.floor, rv)) {
 			b.floor = rv
 		}
 	}
 	for _, rv := range p.ResourceVersions {
-		atLeast(rv)
+		if b.rv == "" {
+			atLeast(rv)
+		}
 	}
 	if l.index != nil {
 		for i := range l.index.all() {

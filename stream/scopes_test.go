@@ -94,19 +94,34 @@ func TestRewoundWhileParked(t *testing.T) {
 	})
 }
 
-// TestNowAndNothingDelivered: then nothing is kept, and the next run begins Now.
-func TestNowAndNothingDelivered(t *testing.T) {
+// TestWhenSyncedRefused: SYNCED comes though a namespace is refused after the others
+// have ended.
+func TestWhenSyncedRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, store := newMover(t, nil), checkpoint.NewMemory()
+		m := newMover(t, &stream.Options{End: stream.WhenSynced})
 		m.put("one", "a", "spec.n=1")
-		m.apply("list * in two: hang\ninitial * in two: hang")
-		tracker := m.track(store, stream.Options{Start: stream.Now()})
+		m.apply("initial * in two: 503\nlist * in two: 503")
 		m.begin(nil, "one", "two")
-		m.expect("two does not answer")
+		time.Sleep(100 * time.Millisecond)
+		m.do("heal")
+		m.do("forbid all in two")
+		time.Sleep(time.Minute)
+		m.expect("one of them", "ADDED one/a@2", "SYNCED")
+	})
+}
+
+// TestRewoundBelowTheCluster: a namespace goes on at its own version, though the cluster
+// was watched at a higher one before the server went back in time.
+func TestRewoundBelowTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t, nil)
+		m.put("one", "a", "spec.n=1") // @2
+		m.put("one", "b", "spec.n=1") // @3, which is undone
+		p := &checkpoint.Position{ResourceVersions: map[string]string{"": "9", "one": "2"}, Objects: []checkpoint.Object{
+			{Namespace: "one", Name: "a", UID: "00000000-0000-4000-8000-000000000001", ResourceVersion: "2"}}}
+		m.begin(p, "one")
+		m.expect("it goes on", "SYNCED @2 in one", "ADDED one/b@3")
 		m.end()
-		if err := tracker.Close(); err != nil || len(store.Keys()) > 0 {
-			t.Errorf("%v, and %q is kept", err, store.Keys())
-		}
 	})
 }
 

@@ -209,12 +209,12 @@ func (r *report) reached(rv string, partial, unclean bool) {
 	r.begun = r.begun || rv != ""
 }
 
-// lacks says whether an earlier run may have delivered objects that the index does not
-// know.
+// lacks says whether an earlier run may have delivered objects that neither the index nor
+// the position knows.
 func (r *report) lacks() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.partial || r.unclean
+	return r.unclean
 }
 
 // point is where the sequence is: at which version, and with how much of it known.

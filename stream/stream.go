@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,6 +131,7 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 		return err
 	}
 	defer session.End()
+	from.position.ResourceVersions = maps.Clone(from.position.ResourceVersions)
 	err = s.segment(ctx, &segment{Stream: s, emit: emit, lists: r.Lists, session: session, from: from, namespaces: r.Namespaces})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil

@@ -174,9 +174,10 @@ func (s *Store) reread(ctx context.Context) error {
 		return fmt.Errorf("write %s: %w", s, err)
 	}
 	now, err := readOwner(data[ownerKey])
+	order, lagErr := resourceversion.CompareResourceVersion(o.GetResourceVersion(), s.seen.GetResourceVersion())
 	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(now.Holder, "an unknown owner")
 	switch {
-	case !ours && isOlder(o, s.seen):
+	case !ours && lagErr == nil && order < 0:
 		return fmt.Errorf("write %s: the server shows an earlier owner, %s: it lags, or was restored", s, holder)
 	case !ours:
 		return s.fence(holder)
@@ -185,12 +186,6 @@ func (s *Store) reread(ctx context.Context) error {
 	}
 	s.seen = o
 	return nil
-}
-
-// isOlder says whether a is known to be from before b.
-func isOlder(a, b *unstructured.Unstructured) bool {
-	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
-	return err == nil && order < 0
 }
 
 // fence ends all commits. An empty holder means that the ConfigMap is gone.

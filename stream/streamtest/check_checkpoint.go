@@ -156,7 +156,7 @@ func (run CheckpointRun) namespace(n string) error {
 // these acks. If there is none it returns how the nearest one differs.
 func (run CheckpointRun) explain(n string, acked func(int) bool) (nearest string, ok bool) {
 	w := &checkpointWalk{
-		joint: len(run.Options.namespaces()) > 1, held: run.Options.Now,
+		joint: len(run.Options.namespaces()) > 1, held: run.Options.Now && len(run.Options.namespaces()) == 1,
 		version: run.After.ResourceVersions[n], least: run.Before.ResourceVersions[n],
 		expected: entries{}, wrong: map[checkpoint.ID]bool{},
 	}
@@ -302,7 +302,7 @@ func (w *checkpointWalk) reaches(rest []step) bool {
 // the snapshot that these events begin with. That includes each point within it: what
 // is before the mark has been acked, too.
 func (w *checkpointWalk) withinSnapshot(rest []step) bool {
-	if w.version != "" || w.held && !(w.joint && len(w.kept) == 0) { // other namespaces may be SYNCED
+	if w.version != "" || w.held {
 		return false
 	}
 	left := maps.Clone(w.wrong) // those that nothing explains so far
