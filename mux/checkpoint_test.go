@@ -84,17 +84,14 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 // TestLatestAfterAKill: of an object that an earlier run may have delivered the end is
 // told, though ADDED and DELETED come again before the loop asks.
 func TestLatestAfterAKill(t *testing.T) {
-	for index, store := range map[stream.Index]checkpoint.Store{
-		stream.IndexObjects: positionsOnly{checkpoint.NewMemory()}, stream.IndexNone: checkpoint.NewMemory(),
-	} {
+	for _, store := range []checkpoint.Store{checkpoint.NewMemory(), positionsOnly{checkpoint.NewMemory()}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			run := func(on func(stream.Event) (more bool)) {
 				m := newMux(t, nil)
 				tracker := newTracker(t, store)
 				defer tracker.Close()
-				o := &stream.Options{Checkpoint: tracker, Index: index}
-				add(t, m, newStream(t, srv, widgets(), o), &mux.SourceOptions{Overflow: mux.Latest})
+				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}), &mux.SourceOptions{Overflow: mux.Latest})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for ev, err := range m.Events(ctx) {
@@ -120,7 +117,7 @@ func TestLatestAfterAKill(t *testing.T) {
 				return true
 			})
 			if !deleted {
-				t.Errorf("index %s: the end of a, which was delivered, is not reported", index)
+				t.Errorf("%T: the end of a, which was delivered, is not reported", store)
 			}
 		})
 	}

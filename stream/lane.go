@@ -92,8 +92,8 @@ func (l *lane) enter(from Start) beginning {
 	if b.rv, b.moved = p.At(l.namespace); from.snapshot {
 		b.rv = ""
 	}
-	_, here := p.ResourceVersions[l.namespace] // else nothing of it was kept, or ever told
-	b.begun = b.rv == "" && (p.Unclean || p.Partial && here)
+	_, here := p.ResourceVersions[l.namespace] // else it was never watched, unless nothing is kept of any
+	b.begun = b.rv == "" && (p.Unclean || p.Partial && (here || len(p.ResourceVersions) == 0))
 	atLeast := func(rv string) {
 		if rv != "" && (b.rv == "" || before(b.rv, rv)) && (b.floor == "" || before(b.floor, rv)) {
 			b.floor = rv
