@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/gvrwatch/gvrwatch/internal/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
 // outcome is what became of a call.

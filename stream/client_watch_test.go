@@ -16,7 +16,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/gvrwatch/gvrwatch/internal/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
 // receiveAll receives until the end.

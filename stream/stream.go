@@ -12,17 +12,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/client"
 )
 
 // Stream watches one resource, across the cluster or in some namespaces. Its
 // methods may be called from any goroutine.
 type Stream struct {
 	dynamic  dynamic.Interface
-	client   dynamic.NamespaceableResourceInterface
 	resource gvr.Resource
 	options  Options
 	fake     bool                                  // the client is client-go's dynamic fake
@@ -58,10 +57,9 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	}
 	s := &Stream{
 		dynamic:  c,
-		client:   c.Resource(r.GroupVersionResource),
 		resource: r,
 		options:  o,
-		fake:     watchlist.DoesClientNotSupportWatchListSemantics(c),
+		fake:     client.IsFake(c),
 		between:  between,
 	}
 	if s.fake {
