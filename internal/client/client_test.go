@@ -1,8 +1,7 @@
-package stream_test
+package client_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,32 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-
-	"github.com/gvrwatch/gvrwatch/stream"
 )
-
-func TestClientOptions(t *testing.T) {
-	for _, tt := range []struct {
-		why     string
-		options *stream.ClientOptions
-		right   bool
-	}{
-		{"none", nil, true},
-		{"the zero value", &stream.ClientOptions{}, true},
-		{"fewer than none", &stream.ClientOptions{DecodeWorkers: -1}, false},
-		{"as many as there may be", &stream.ClientOptions{DecodeWorkers: 64, DropManagedFields: true}, true},
-		{"more than that", &stream.ClientOptions{DecodeWorkers: 65}, false},
-	} {
-		c, err := stream.NewClient(&rest.Config{Host: "http://server"}, tt.options)
-		var wrong *stream.OptionsError
-		switch {
-		case tt.right && (err != nil || c == nil):
-			t.Errorf("%s: %v", tt.why, err)
-		case !tt.right && (!errors.As(err, &wrong) || wrong.Option != "ClientOptions.DecodeWorkers"):
-			t.Errorf("%s: want an OptionsError about DecodeWorkers, got %v", tt.why, err)
-		}
-	}
-}
 
 // TestTimeout: that of the config is for everything but watches.
 func TestTimeout(t *testing.T) {

@@ -1,4 +1,4 @@
-package stream_test
+package client_test
 
 import (
 	"bytes"
@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 
 const (
-	recordings = "../testdata/objects"
+	recordings = "../../testdata/objects"
 
 	thing = `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"7",` +
 		`"managedFields":[{"manager":"m"}]},"spec":{"n":1,"f":1.5,"s":"\u00e9"},"status":{"ok":true}}`
@@ -58,7 +58,7 @@ func every(n int, data []byte) [][]byte { return slices.Collect(slices.Chunk(dat
 // variant is a client.
 type variant struct {
 	name string
-	opts *stream.ClientOptions // nil for client-go's
+	opts *client.Options // nil for client-go's
 }
 
 var stock = variant{name: "client-go"}
@@ -66,10 +66,10 @@ var stock = variant{name: "client-go"}
 // variants are clients of NewClient.
 func variants() []variant {
 	return []variant{
-		{"plain", &stream.ClientOptions{}},
-		{"3 workers", &stream.ClientOptions{DecodeWorkers: 3}},
-		{"no managedFields", &stream.ClientOptions{DropManagedFields: true}},
-		{"no managedFields, 2 workers", &stream.ClientOptions{DropManagedFields: true, DecodeWorkers: 2}},
+		{"plain", &client.Options{DecodeWorkers: 1}},
+		{"3 workers", &client.Options{DecodeWorkers: 3}},
+		{"no managedFields", &client.Options{DropManagedFields: true, DecodeWorkers: 1}},
+		{"no managedFields, 2 workers", &client.Options{DropManagedFields: true, DecodeWorkers: 2}},
 	}
 }
 
@@ -92,7 +92,7 @@ func (v variant) clientFor(t testing.TB, cfg *rest.Config) dynamic.Interface {
 	if v.opts == nil {
 		c, err = dynamic.NewForConfig(cfg)
 	} else {
-		c, err = stream.NewClient(cfg, v.opts)
+		c, err = client.New(cfg, *v.opts)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -212,4 +212,24 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error {
 	b.once.Do(func() { close(b.closed) })
 	return nil
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func respond(code int, body io.ReadCloser) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+	}, nil
+}
+
+// changes are n events, whose resourceVersions show their order.
+func changes(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"%d"}}}`+"\n", i+1)
+	}
+	return b.String()
 }

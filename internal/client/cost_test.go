@@ -1,8 +1,7 @@
-package stream_test
+package client_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"runtime"
@@ -13,7 +12,8 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
 // The results would be the same if all were left to client-go's decoder. These
@@ -37,7 +37,7 @@ func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
 		b.WriteString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
 	}
 	for i := range l.pods {
-		f := podFrame(i)
+		f := decodetest.PodEvent(i)
 		if !watch {
 			f = bytes.TrimSuffix(bytes.TrimPrefix(f, []byte(`{"type":"MODIFIED","object":`)), []byte("}\n"))
 			if i > 0 {
@@ -81,45 +81,17 @@ func TestOwnDecoderIsUsed(t *testing.T) {
 	}
 }
 
-// TestUnwantedIsNotBuilt: with Options.Select an object that is not wanted costs
-// little, also the first time, and whatever DecodeWorkers says.
-func TestUnwantedIsNotBuilt(t *testing.T) {
-	for _, v := range variants() {
-		for _, tt := range []struct {
-			why          string
-			events, most int
-		}{{"each of them new", 900, 80}, {"most of them again", 9000, 8}} {
-			ctx, cancel := context.WithCancel(t.Context())
-			seen := 0
-			s := newStream(t, v.client(t, torrents{}, nil), &stream.Options{Select: func(stream.Meta) bool {
-				if seen++; seen == tt.events {
-					cancel()
-				}
-				return false
-			}})
-			n := mallocs(func() {
-				for range s.Events(ctx) {
-				}
-			})
-			cancel()
-			if each := n / tt.events; each > tt.most {
-				t.Errorf("%s (%s): %d allocations for each, want at most %d", tt.why, v.name, each, tt.most)
-			}
-		}
-	}
-}
-
 // TestIdleAfterBurst: a watch that had a lot to tell, and is silent since, keeps none
 // of the room for it.
 func TestIdleAfterBurst(t *testing.T) {
 	const watches = 20
 	var burst []byte
 	for i := range 200 {
-		burst = append(burst, podFrame(i)...)
+		burst = append(burst, decodetest.PodEvent(i)...)
 	}
-	chunks := append([][]byte{burst}, podFrame(0), podFrame(1))
-	for _, v := range []variant{{"plain", &stream.ClientOptions{}},
-		{"workers", &stream.ClientOptions{DecodeWorkers: 16}}} {
+	chunks := append([][]byte{burst}, decodetest.PodEvent(0), decodetest.PodEvent(1))
+	for _, v := range []variant{{"plain", &client.Options{DecodeWorkers: 1}},
+		{"workers", &client.Options{DecodeWorkers: 16}}} {
 		synctest.Test(t, func(t *testing.T) {
 			before := live()
 			var all []apiwatch.Interface

@@ -1,4 +1,4 @@
-package stream_test
+package client_test
 
 import (
 	"context"
@@ -169,7 +169,7 @@ func TestSameFraming(t *testing.T) {
 		{"blank lines", chunksOf("\n\n"+added+"\n\n \n", " \t\r\n", deleted+"\n\n")},
 		{"white space alone", chunksOf(" ", "\n", "\t\t")},
 		{"many at once", chunksOf(many(300, added+"\n"))},
-		{"many that differ, whose order counts", chunksOf(events(1000, 1))},
+		{"many that differ, whose order counts", chunksOf(changes(1000))},
 		{"many without line ends", chunksOf(many(300, added))},
 		{"many and a half", chunksOf(many(100, added+"\n")+added[:50], added[50:]+"\n"+many(50, deleted))},
 		{"pretty", chunksOf(pretty+"\n", pretty)},
