@@ -25,24 +25,39 @@ var (
 
 // connection is a watch that the server has accepted.
 type connection struct {
+	worker   *lane
 	watch    client.Watch
-	waiting  []client.Event          // that have arrived, and are to be received first
-	ahead    bool                    // what arrives is for waiting
-	passed   passed                  // by the filter
 	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
 	lifetime time.Duration // that the server was asked for
-	immortal bool          // client-go's fake: its silence means nothing
 
-	accept func(*unstructured.Unstructured) (object, error)
-	wrap   func(error) error
-	seen   func(kind Type, rv string)
+	arrived arrived // and not received
+	passed  passed  // by the filter
+	silence silence
+	told    told     // by the frame last received
+	end     WatchEnd // so far
+}
 
-	timer  *time.Timer
-	waited time.Duration // for frames
-	told   told          // by the frame last received
-	total  int           // frames
-	err    error         // that ended it
+// arrived are events that were read from a watch ahead of the one being received.
+type arrived struct {
+	events  []client.Event
+	reading bool // what the watch has now is for events
+}
+
+// silence measures how long nothing has arrived.
+type silence struct {
+	timer *time.Timer
+	total time.Duration
+}
+
+// after returns what receives once nothing has arrived for as long as timeout.
+func (s *silence) after(timeout time.Duration) <-chan time.Time {
+	if s.timer == nil {
+		s.timer = time.NewTimer(timeout)
+	} else {
+		s.timer.Reset(timeout)
+	}
+	return s.timer.C
 }
 
 // told is what a frame tells of an object.
@@ -64,18 +79,13 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 	if in := c.poll(); in != nil { // without a timer, while events keep arriving
 		return in
 	}
-	var silence <-chan time.Time
-	if !c.immortal {
-		if c.timer == nil {
-			c.timer = time.NewTimer(timeout)
-		} else {
-			c.timer.Reset(timeout)
-		}
-		silence = c.timer.C
+	var silent <-chan time.Time // never, on client-go's fake: its silence means nothing
+	if !c.worker.fake {
+		silent = c.silence.after(timeout)
 	}
 	began := time.Now()
-	defer func() { c.waited += time.Since(began) }()
-	for c.watch.Wait(ctx, silence) {
+	defer func() { c.silence.total += time.Since(began) }()
+	for c.watch.Wait(ctx, silent) {
 		if ctx.Err() != nil {
 			return protocol.Silent{} // the driver looks at ctx first
 		}
@@ -83,7 +93,7 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 			return in
 		}
 	}
-	c.err = protocol.ErrSilent
+	c.end.Err = protocol.ErrSilent
 	return protocol.Silent{}
 }
 
@@ -95,9 +105,9 @@ func (c *connection) poll() protocol.Input {
 		ev, ok, over = c.watch.Next()
 	}
 	if in, events := c.passed.take(); in != nil {
-		c.total += events
+		c.end.Frames += events
 		if ok { // it came after them
-			c.waiting = slices.Insert(c.waiting, 0, ev)
+			c.arrived.events = slices.Insert(c.arrived.events, 0, ev)
 		}
 		return in
 	}
@@ -120,9 +130,9 @@ func (c *connection) received(ev client.Event) protocol.Input {
 
 func (c *connection) closed(err error) protocol.Input {
 	if err != nil {
-		err = c.wrap(err)
+		err = c.worker.requestError("watch", err)
 	}
-	c.err = err
+	c.end.Err = err
 	open := time.Since(c.opened)
 	// Servers end watches on their own clock, so a moment early is no surprise.
 	planned := open >= c.lifetime-min(time.Second, c.lifetime/10)
@@ -168,7 +178,7 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 
 // object takes an object in, if something can be made of it.
 func (c *connection) object(u *unstructured.Unstructured) (object, error) {
-	o, err := c.accept(u)
+	o, err := c.worker.accept(u)
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
@@ -176,19 +186,15 @@ func (c *connection) object(u *unstructured.Unstructured) (object, error) {
 	if o.unversioned() {
 		rv = u.GetResourceVersion()
 	}
-	if !protocol.Usable(rv) && !c.immortal {
+	if !protocol.Usable(rv) && !c.worker.fake {
 		return o, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
 	}
 	return o, nil
 }
 
 func (c *connection) count(kind watch.EventType, rv string) {
-	c.total++
-	c.seen(Type(kind), rv)
-}
-
-func (c *connection) end(namespace string) WatchEnd {
-	return WatchEnd{Namespace: namespace, Duration: time.Since(c.opened), Frames: c.total, Err: c.err}
+	c.end.Frames++
+	trace(c.worker.options.Trace.FrameReceived, Frame{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
 }
 
 // errorOf is what an ERROR event says.
@@ -199,13 +205,13 @@ func errorOf(o runtime.Object) error {
 	return apierrors.FromObject(o)
 }
 
-// close ends the watch and waits for its goroutines.
-func (c *connection) close() {
-	if c.timer != nil {
-		c.timer.Stop()
+// close ends the watch, waits for its goroutines, and returns how it ended.
+func (c *connection) close() WatchEnd {
+	if c.silence.timer != nil {
+		c.silence.timer.Stop()
 	}
 	c.watch.Close()
-	if c.cancel != nil {
-		c.cancel(nil)
-	}
+	c.cancel(nil)
+	c.end.Duration = time.Since(c.opened)
+	return c.end
 }

@@ -77,7 +77,7 @@ func (l *lane) tell(ctx context.Context, o protocol.Output) error {
 			l.index.Distrust()
 		}
 		l.snapped = true
-		return l.emit(l.event(Gap, &GapDetails{
+		return l.delivery.emit(l.event(Gap, &GapDetails{
 			Reason: GapReason(o.Reason), From: o.From, To: o.To, HistoryLost: o.HistoryLost, Duration: time.Since(l.knewAt),
 		}))
 	case protocol.BeginSnapshot:
@@ -232,7 +232,7 @@ func (l *lane) tellObject(ctx context.Context, kind Type, o *unstructured.Unstru
 	}
 	ev := l.event(kind, nil)
 	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), isInferred
-	return l.emit(ev)
+	return l.delivery.emit(ev)
 }
 
 // tellVersion tells that everything up to rv has been told.
@@ -240,7 +240,7 @@ func (l *lane) tellVersion(ctx context.Context, kind Type, rv string) error {
 	l.report.resourceVersion(rv)
 	ev := l.event(kind, nil)
 	ev.ResourceVersion = rv
-	return l.emit(ev)
+	return l.delivery.emit(ev)
 }
 
 // event returns one that is to be emitted next.

@@ -21,7 +21,7 @@ func (l *lane) filter() client.Filter {
 		case selected:
 			return client.DecodeSelected
 		// What came before it may not be in the index yet.
-		case s.Broken(), l.conn.ahead, l.index.HasName(namespace, name):
+		case s.Broken(), l.conn.arrived.reading, l.index.HasName(namespace, name):
 			return client.DecodeRejected
 		case l.conn.passed.by(version):
 			return client.Skip

@@ -14,12 +14,12 @@ import (
 
 // next returns an event that has come.
 func (c *connection) next() (client.Event, bool) {
-	if len(c.waiting) == 0 {
+	if len(c.arrived.events) == 0 {
 		return client.Event{}, false
 	}
-	ev := c.waiting[0]
-	c.waiting[0] = client.Event{} // what has been told need not be kept
-	c.waiting = c.waiting[1:]
+	ev := c.arrived.events[0]
+	c.arrived.events[0] = client.Event{} // what has been told need not be kept
+	c.arrived.events = c.arrived.events[1:]
 	return ev, true
 }
 
@@ -29,17 +29,17 @@ var legible = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watc
 // come returns the objects of ADDED and MODIFIED that have come and have not been
 // received, up to what can't be read: what follows that will not be told.
 func (c *connection) come() []object {
-	c.ahead = true
-	defer func() { c.ahead = false }()
-	for len(c.waiting) < client.Buffer {
+	c.arrived.reading = true
+	defer func() { c.arrived.reading = false }()
+	for len(c.arrived.events) < client.Buffer {
 		ev, ok, _ := c.watch.Next()
 		if !ok {
 			break
 		}
-		c.waiting = append(c.waiting, ev)
+		c.arrived.events = append(c.arrived.events, ev)
 	}
 	var objects []object
-	for _, ev := range c.waiting {
+	for _, ev := range c.arrived.events {
 		u, _ := ev.Object.(*unstructured.Unstructured)
 		if u == nil || !slices.Contains(legible, ev.Type) {
 			break

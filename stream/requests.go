@@ -180,12 +180,7 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 		return protocol.Failed{Failure: failure(l.requestError("watch", err))}
 	}
 	l.conn = &connection{
-		watch: w, cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
-		accept: l.accept,
-		wrap:   func(err error) error { return l.requestError("watch", err) },
-		seen: func(kind Type, rv string) {
-			trace(l.options.Trace.FrameReceived, Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
-		},
+		worker: l, watch: w, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: l.namespace},
 	}
 	return protocol.Opened{}
 }

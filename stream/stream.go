@@ -28,15 +28,20 @@ type Stream struct {
 	matches  func(*unstructured.Unstructured) bool // the selectors, where the server does not heed them
 	between  func(least, most time.Duration) time.Duration
 
-	mu      sync.Mutex
-	cancel  context.CancelCauseFunc // of the range that is running, else nil
-	lanes   []*lane                 // of the range that runs or ran last
-	parked  []*lane                 // of namespaces that it does not watch now, and knows of
-	rest    checkpoint.Position     // that it began at, but for those: of any other namespaces there may be
-	session *checkpoint.Session     // of that range, if there is a checkpoint
-	next    string                  // resourceVersion that the next range begins after, if any
-
 	noStreamedLists atomic.Bool // the server has none
+
+	mu   sync.Mutex
+	next string // resourceVersion that the next range begins after, if any
+	current
+}
+
+// current is the range that is running or ran last.
+type current struct {
+	cancel  context.CancelCauseFunc // nil if it has ended
+	lanes   []*lane
+	parked  []*lane             // of namespaces that it does not watch now, and knows of
+	rest    checkpoint.Position // that it began at, but for those: of any other namespaces there may be
+	session *checkpoint.Session // nil without a checkpoint
 }
 
 var errStopped = errors.New("stopped")

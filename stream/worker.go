@@ -19,30 +19,45 @@ type lane struct {
 	*segment
 	namespace string
 	reader    client.Reader
-	emit      func(Event) error                         // an error ends the sequence
-	turn      func(context.Context, func() error) error // gives it a turn among several lanes; nil for a lone one
+	index     *index.Index         // nil with IndexNone
+	progress  *checkpoint.Progress // nil without a checkpoint
+	conn      *connection          // while replaying or streaming
+	report    report               // for Status and Position
+	delivery
+	snapshot
+	health
+}
 
-	index   *index.Index // nil with IndexNone
-	snapped bool         // a snapshot has been told, or a gap begun: what differs in the next one is inferred
-	reads   *listTurn    // its turn to read a snapshot; nil if it has none
+// delivery is how a worker's events reach the caller.
+type delivery struct {
+	emit  func(Event) error                         // an error ends the sequence
+	turn  func(context.Context, func() error) error // gives it a turn among several lanes; nil for a lone one
+	moves string                                    // the version that the event being delivered moves the sequence to
+	// snapped: a snapshot has been delivered, or a gap has begun, so that what differs
+	// in the next one is inferred.
+	snapped bool
+}
 
-	moves    string               // the version that the event being told moves the sequence to
-	items    []object             // of the page last read, or of initial events that are told together
-	how      protocol.Mode        // how those are to be told
-	furthest types.NamespacedName // the last name on the pages of the list that is being read
+// snapshot is one that is being read.
+type snapshot struct {
+	reads    *listTurn            // the turn to read it; nil without one
+	items    []object             // of the page last read, or of initial events that are delivered together
+	how      protocol.Mode        // how those are delivered
+	furthest types.NamespacedName // the last name on the pages of the list so far
 	nextPage *pageAhead           // nil if none is read ahead
-	conn     *connection          // while replaying or streaming
-	knewAt   time.Time            // when everything that had happened was last known
-	failing  time.Duration        // time in requests that failed, and in waits, since all was well
-	warned   bool                 // the log has been told of a failure, and not of its end
-	report   report               // for Status and Position
+}
 
-	progress *checkpoint.Progress // nil without a checkpoint
+// health is how requests have fared.
+type health struct {
+	knewAt  time.Time     // when everything that had happened was last known
+	failing time.Duration // time in requests that failed, and in waits, since a watch last was healthy
+	warned  bool          // a failure has been logged, and not its end
 }
 
 // newLane returns one for a namespace, or if that is empty the cluster.
 func (g *segment) newLane(namespace string, emit func(Event) error) *lane {
-	l := &lane{segment: g, namespace: namespace, emit: emit, knewAt: time.Now()}
+	l := &lane{segment: g, namespace: namespace}
+	l.delivery.emit, l.knewAt = emit, time.Now()
 	l.report.status = Status{State: Idle, Namespace: namespace, Since: l.knewAt}
 	if g.options.Index != IndexNone {
 		l.index = index.New()
@@ -188,7 +203,7 @@ func (l *lane) act(ctx context.Context, s protocol.State) protocol.Input {
 	case protocol.Connecting:
 		return l.connect(ctx, s)
 	case protocol.Replaying:
-		if l.conn.waited > snapshotPatience {
+		if l.conn.silence.total > snapshotPatience {
 			return protocol.Silent{}
 		}
 		return l.conn.receive(ctx, markerPatience)
@@ -250,8 +265,7 @@ func (l *lane) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 
 func (l *lane) disconnect() {
 	if l.conn != nil {
-		l.conn.close()
-		trace(l.options.Trace.WatchClosed, l.conn.end(l.namespace))
+		trace(l.options.Trace.WatchClosed, l.conn.close())
 		l.conn = nil
 	}
 }
