@@ -27,11 +27,21 @@ type frames struct {
 	filter Filter          // nil where every object is decoded
 	data   []byte          // that is not
 	taken  []byte          // what data is the rest of, if it is to be used again
-	frame  decode.Frame    // that data begins with, as far as looked at
-	looked int
-	passed bool // something was passed by since next was called
-	over   bool // there is nothing more than data
-	err    error
+	passed bool            // something was skipped since next was called
+	scan                   // of the frame that data begins with
+	ending                 // there is nothing more than data
+}
+
+// scan is how far a frame has been searched for its end.
+type scan struct {
+	frame  decode.Frame
+	looked int // bytes
+}
+
+// ending is the end of what is read.
+type ending struct {
+	over bool
+	err  error
 }
 
 func newFrames(from *decoders, p *pipe, workers int) *frames {

@@ -28,11 +28,9 @@ type pipe struct {
 	data     []byte // that has come
 	begin    int    // of it, what has not been taken
 	complete int    // up to the end of its last frame
-	frame    decode.Frame
-	looked   int  // where frame has got to, from complete on
-	stopped  bool // by who takes
-	over     bool // by who reads
-	err      error
+	scan            // from complete on
+	stopped  bool   // by the receiver
+	ending          // of what is read
 
 	room  chan struct{} // has one when something was taken
 	ready chan struct{} // has one when there may be something to take

@@ -20,10 +20,7 @@ var (
 // Decoder is not for concurrent use. It learns from one object what the next one
 // will have; what it returns is independent of that, and of the data.
 type Decoder struct {
-	data  []byte
-	err   error // the first one
-	depth int
-
+	input
 	drop    []string // the path of a field that is left out of objects; may be nil
 	kind    kind     // that was found to be usual last
 	strings table
@@ -32,10 +29,22 @@ type Decoder struct {
 	items   []any  // of the lists that are being read
 	scratch []byte // a string without its escapes
 	sight   Sight
-	block   strings.Builder
-	used    int // bytes of strings of the object
-	last    int // ... of the last one
-	expect  int // ... of it, or the one before, whichever had less
+	rest
+}
+
+// input is what is being decoded.
+type input struct {
+	data  []byte
+	err   error // the first one
+	depth int
+}
+
+// rest holds the strings of an object that no other object shares.
+type rest struct {
+	block  strings.Builder
+	used   int // bytes of strings of the object
+	last   int // ... of the last one
+	expect int // ... of it, or the one before, whichever had less
 }
 
 const (
