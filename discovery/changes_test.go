@@ -272,7 +272,7 @@ func TestKick(t *testing.T) {
 			time.Sleep(time.Minute)
 			f.expect("at first", "Added widgets.v1.example.com", "Synced")
 			kicked := time.Now()
-			r.Kick()
+			r.Refresh()
 			time.Sleep(lag)
 			srv.Serve(gadgets)
 			time.Sleep(7 * time.Second)
@@ -311,7 +311,7 @@ func TestKickForgetsAnswers(t *testing.T) {
 		if v, err := resolve(); v != "v1" || err != nil {
 			t.Errorf("not kicked: %s, %v", v, err)
 		}
-		r.Kick()
+		r.Refresh()
 		if v, err := resolve(); v != "v2" || err != nil {
 			t.Errorf("kicked: %s, %v", v, err)
 		}
@@ -350,7 +350,7 @@ func TestPollChanges(t *testing.T) {
 		mu.Lock()
 		poll = 2 * time.Second
 		mu.Unlock()
-		r.Kick()
+		r.Refresh()
 		looks(10 * time.Second)
 		if n := looks(5 * time.Minute); n < 135 || n > 168 {
 			t.Errorf("%d looks in five minutes, want one every 2 s", n)
