@@ -54,6 +54,18 @@ func (s *apiServer) change(f func()) {
 	f()
 }
 
+// add serves another resource in example.com/v2, as a new CRD does.
+func (s *apiServer) add(plural string) {
+	s.change(func() {
+		for i := range s.groups {
+			if s.groups[i].name == "example.com" {
+				v := &s.groups[i].versions[0]
+				v.resources = append(v.resources, namespaced(plural, plural, plural))
+			}
+		}
+	})
+}
+
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	respond := s.respond
