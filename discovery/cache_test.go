@@ -97,7 +97,7 @@ func TestCanceledCallerDoesNotFailTheOthers(t *testing.T) {
 		client := &heldClient{resume: make(chan bool), pollers: make(chan context.Context, 9)}
 		r := discovery.NewResolver(client, nil)
 		type key struct{}
-		ask := func(cancel context.CancelCauseFunc, ctx context.Context) chan error {
+		resolve := func(cancel context.CancelCauseFunc, ctx context.Context) chan error {
 			done := make(chan error, 1)
 			go func() {
 				_, err := r.Resolve(context.WithValue(ctx, key{}, cancel), ref(t, "gadgets"))
@@ -105,14 +105,14 @@ func TestCanceledCallerDoesNotFailTheOthers(t *testing.T) {
 			}()
 			return done
 		}
-		first := ask(nil, t.Context())
+		first := resolve(nil, t.Context())
 		<-client.pollers
 		synctest.Wait()
 		var waiting []chan error
 		for range 2 {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			waiting = append(waiting, ask(cancel, ctx))
+			waiting = append(waiting, resolve(cancel, ctx))
 		}
 		synctest.Wait()
 		client.fail(errors.New("no route"))
@@ -143,7 +143,7 @@ func TestPanickingClientDoesNotBlockOthers(t *testing.T) {
 		client := &heldClient{resume: make(chan bool), pollers: make(chan context.Context, 9)}
 		r := discovery.NewResolver(client, nil)
 		results := make(chan any, 2)
-		ask := func() {
+		resolve := func() {
 			defer func() {
 				if p := recover(); p != nil {
 					results <- p
@@ -152,9 +152,9 @@ func TestPanickingClientDoesNotBlockOthers(t *testing.T) {
 			_, err := r.Resolve(t.Context(), ref(t, "gadgets"))
 			results <- err
 		}
-		go ask()
+		go resolve()
 		<-client.pollers
-		go ask()
+		go resolve()
 		synctest.Wait()
 		client.panicNext = true
 		client.resume <- true
@@ -213,16 +213,16 @@ func TestConcurrentCallsSharePolls(t *testing.T) {
 		client := &heldClient{resume: make(chan bool)}
 		r := discovery.NewResolver(client, nil)
 		var wg sync.WaitGroup
-		ask := func() {
+		resolve := func() {
 			var notFound *discovery.NotFoundError
 			if _, err := r.Resolve(t.Context(), ref(t, "quuxes")); !errors.As(err, &notFound) {
 				t.Errorf("got %v, want a *NotFoundError", err)
 			}
 		}
-		wg.Go(ask)
+		wg.Go(resolve)
 		synctest.Wait() // it polls
 		for range 100 {
-			wg.Go(ask)
+			wg.Go(resolve)
 		}
 		synctest.Wait() // all of them wait
 		close(client.resume)

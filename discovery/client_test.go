@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -24,66 +25,70 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// taggingServer serves what an apiServer does, with ETags as a kube-apiserver has
-// them (k8s.io/apiserver/pkg/endpoints/discovery/aggregated/etag.go).
-type taggingServer struct {
-	docs   *apiServer
-	config *rest.Config
+// etagServer serves the documents of an apiServer with ETags, as a kube-apiserver
+// does (k8s.io/apiserver/pkg/endpoints/discovery/aggregated/etag.go), through a
+// proxy.
+type etagServer struct {
+	documents *apiServer
+	config    *rest.Config
 
-	mu      sync.Mutex
-	weak    bool
-	gzip    bool
-	header  http.Header // added to each answer
-	pad     int         // bytes of white space behind each document
-	cut     bool        // answers end in the middle
-	missing string      // a path that is not served
-	bare    string      // a path without ETag
-	tagAll  bool        // legacy discovery has ETags, too
-	broken  int         // a status for everything
-	log     []string    // "/apis 304"
-	sent    int         // bytes of bodies
+	mu    sync.Mutex
+	proxy proxy
+	log   []string // "/apis 304"
 }
 
-func newTaggingServer(t testing.TB, groups ...group) *taggingServer {
-	s := &taggingServer{docs: &apiServer{groups: groups, down: map[string]bool{}}, header: http.Header{}}
+// proxy is what stands between the client and the API server.
+type proxy struct {
+	weakETags bool
+	allETags  bool        // on legacy documents, too
+	noETag    string      // a path
+	header    http.Header // added to each response
+	gzip      bool
+	truncate  bool   // send half of each body, padded so that it has changed
+	status    int    // of every response, if not 0
+	notFound  string // a path
+}
+
+func newETagServer(t *testing.T, p proxy, groups ...group) *etagServer {
+	s := &etagServer{documents: &apiServer{groups: groups, down: map[string]bool{}}, proxy: p}
 	hs := httptest.NewServer(s)
 	t.Cleanup(hs.Close)
 	s.config = &rest.Config{Host: hs.URL}
 	return s
 }
 
-func (s *taggingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *etagServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer := httptest.NewRecorder()
-	s.docs.ServeHTTP(answer, r)
-	body := append(answer.Body.Bytes(), bytes.Repeat([]byte(" "), s.pad)...)
-	code := answer.Code
+	document := httptest.NewRecorder()
+	s.documents.ServeHTTP(document, r)
+	code, body := document.Code, document.Body.Bytes()
 	switch {
-	case s.broken > 0:
-		code, body = s.broken, nil
-	case r.URL.Path == s.missing:
+	case s.proxy.status > 0:
+		code, body = s.proxy.status, nil
+	case r.URL.Path == s.proxy.notFound:
 		code, body = http.StatusNotFound, nil
+	case s.proxy.truncate:
+		body = append(body, "          "...)
 	}
-	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-	aggregated := strings.Contains(w.Header().Get("Content-Type"), "as=APIGroupDiscoveryList")
-	if (aggregated || s.tagAll) && r.URL.Path != s.bare && code == http.StatusOK {
+	contentType := document.Header().Get("Content-Type")
+	w.Header().Set("Content-Type", contentType)
+	hasETag := s.proxy.allETags || strings.Contains(contentType, "as=APIGroupDiscoveryList")
+	if hasETag && r.URL.Path != s.proxy.noETag && code == http.StatusOK {
 		etag := fmt.Sprintf(`"%X"`, sha256.Sum256(body))
 		if r.Header.Get("If-None-Match") == etag {
 			code, body = http.StatusNotModified, nil
 		}
-		if s.weak {
+		if s.proxy.weakETags {
 			etag = "W/" + etag
 		}
 		w.Header().Set("ETag", etag)
 		w.Header().Set("Vary", "Accept")
 		w.Header().Set("Cache-Control", "public")
 	}
-	for name, values := range s.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), s.proxy.header)
 	s.log = append(s.log, fmt.Sprintf("%s %d", r.URL.Path, code))
-	if s.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && code == http.StatusOK {
+	if s.proxy.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && code == http.StatusOK {
 		w.Header().Set("Content-Encoding", "gzip")
 		var packed bytes.Buffer
 		zw := gzip.NewWriter(&packed)
@@ -91,27 +96,35 @@ func (s *taggingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = zw.Close()
 		body = packed.Bytes()
 	}
-	if s.cut {
+	if s.proxy.truncate {
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		body = body[:len(body)/2]
 	}
 	w.WriteHeader(code)
 	_, _ = w.Write(body)
-	s.sent += len(body)
 }
 
-// change runs f while no request is served, and returns what was asked since.
-func (s *taggingServer) change(f func()) []string {
+// setProxy changes the proxy between two requests.
+func (s *etagServer) setProxy(p proxy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f()
+	s.proxy = p
+}
+
+// requests returns the sorted log of the requests since the last call. Legacy
+// discovery sends many at once.
+func (s *etagServer) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	log := s.log
 	s.log = nil
+	slices.Sort(log)
 	return log
 }
 
-func (s *taggingServer) client(t testing.TB) clientdiscovery.DiscoveryInterface {
-	c, err := discovery.NewClient(s.config)
+func newClient(t *testing.T, cfg *rest.Config) clientdiscovery.DiscoveryInterface {
+	t.Helper()
+	c, err := discovery.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,100 +137,94 @@ var (
 )
 
 func TestConditionalRequests(t *testing.T) {
-	nothing := func(*taggingServer) {}
 	tests := []struct {
-		server func(*taggingServer)
-		second []string // requests of the second look; of the first, if not set
+		proxy  proxy
+		legacy bool
+		second []string // requests of a poll without a change; nil: those of the first poll
 		why    string
 	}{
-		{nothing, notModified, "unchanged: not sent"},
-		{func(s *taggingServer) { s.gzip = true }, notModified, "the transport undoes gzip"},
-		{func(s *taggingServer) { s.weak = true }, notModified, "a proxy has made the ETag a weak one"},
-		{func(s *taggingServer) { s.missing = "/api" }, []string{"/api 404", "/apis 304"}, "an aggregated API server has no /api"},
-		{func(s *taggingServer) { s.header.Set("Vary", "Cookie") }, notModified, "whatever it varies by, the server says whether it has changed"},
-		{func(s *taggingServer) { s.header["Etag"] = nil }, modified, "no ETag"},
-		{func(s *taggingServer) { s.bare = "/apis" }, []string{"/api 304", "/apis 200"}, "half an answer is none"},
-		{func(s *taggingServer) { s.docs.legacy = true }, nil, "legacy discovery has no ETags"},
-		{func(s *taggingServer) { s.docs.legacy, s.tagAll = true, true }, []string{
-			"/api 304", "/api/v1 200", "/apis 304", "/apis/apps/v1 200", "/apis/events.k8s.io/v1 200", "/apis/example.com/trial 200", "/apis/example.com/v1beta1 200",
-			"/apis/example.com/v2 200", "/apis/metrics.k8s.io/v1beta1 200", "/apis/other.example.com/v1 200",
-		}, "where a proxy adds them, they say nothing of the documents of the versions"},
+		{proxy{}, false, notModified, "an unchanged document is not sent"},
+		{proxy{gzip: true}, false, notModified, "the transport undoes gzip"},
+		{proxy{weakETags: true}, false, notModified, "a proxy has weakened the ETag"},
+		{proxy{notFound: "/api"}, false, []string{"/api 404", "/apis 304"}, "an aggregated API server has no /api"},
+		{
+			proxy{header: http.Header{"Vary": {"Cookie"}}}, false, notModified,
+			"whatever the response varies by, the server compares the ETag",
+		},
+		{proxy{header: http.Header{"Etag": nil}}, false, modified, "no ETag"},
+		{proxy{noETag: "/apis"}, false, []string{"/api 304", "/apis 200"}, "an ETag on one document only"},
+		{proxy{}, true, nil, "legacy discovery has no ETags"},
+		{proxy{allETags: true}, true, []string{
+			"/api 304", "/api/v1 200", "/apis 304", "/apis/apps/v1 200", "/apis/events.k8s.io/v1 200",
+			"/apis/example.com/trial 200", "/apis/example.com/v1beta1 200", "/apis/example.com/v2 200",
+			"/apis/metrics.k8s.io/v1beta1 200", "/apis/other.example.com/v1 200",
+		}, "a proxy adds ETags to legacy discovery: those of lists say nothing about versions"},
 	}
 	for _, tt := range tests {
-		s := newTaggingServer(t, cluster()...)
-		tt.server(s)
-		r := discovery.NewResolver(s.client(t), &discovery.Options{CacheFor: -1})
-		look := func() []gvr.Resource {
+		s := newETagServer(t, tt.proxy, cluster()...)
+		s.documents.legacy = tt.legacy
+		r := discovery.NewResolver(newClient(t, s.config), &discovery.Options{CacheFor: -1})
+		poll := func() ([]gvr.Resource, []string) {
 			t.Helper()
-			all, err := r.Watchables(t.Context())
-			if err != nil || len(all) < 5 {
-				t.Fatalf("%s: %v, %v", tt.why, all, err)
+			resources, err := r.Watchables(t.Context())
+			if err != nil || len(resources) < 5 {
+				t.Fatalf("%s: %v, %v", tt.why, resources, err)
 			}
-			return all
+			return resources, s.requests()
 		}
-		one := look()
-		first := s.change(func() {})
-		two := look()
+		first, firstRequests := poll()
+		second, requests := poll()
 		want := tt.second
 		if want == nil {
-			want = first
-			slices.Sort(want) // legacy discovery reads many at once
+			want = firstRequests
 		}
-		got := s.change(func() {})
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: the second look (-want +got):\n%s", tt.why, diff)
+		if diff := cmp.Diff(want, requests); diff != "" {
+			t.Errorf("%s: requests of the second poll (-want +got):\n%s", tt.why, diff)
 		}
-		if diff := cmp.Diff(one, two); diff != "" {
-			t.Errorf("%s: another answer (-want +got):\n%s", tt.why, diff)
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Errorf("%s: the second poll (-first +second):\n%s", tt.why, diff)
 		}
-		// Now something changes, and then it does not.
-		s.docs.add("late")
-		if three := look(); len(three) != len(two)+1 {
-			t.Errorf("%s: %d resources, want one more than %d", tt.why, len(three), len(two))
+
+		s.documents.add("late")
+		changed, requests := poll()
+		if len(changed) != len(second)+1 {
+			t.Errorf("%s: %d resources, want one more than %d", tt.why, len(changed), len(second))
 		}
-		most := len(first)
-		if s.missing != "" {
-			most++ // what is not there has no ETag: it is asked for twice
+		if tt.second != nil && len(requests) > len(firstRequests) {
+			t.Errorf("%s: requests after a change: %v, want at most as many as in the first poll", tt.why, requests)
 		}
-		if n := len(s.change(func() {})); n > most && tt.second != nil {
-			t.Errorf("%s: %d requests for what has changed, want %d", tt.why, n, most)
-		}
-		_ = look()
-		got = s.change(func() {})
-		slices.Sort(got)
-		if tt.second != nil && cmp.Diff(tt.second, got) != "" {
-			t.Errorf("%s: after the change: %v", tt.why, got)
+		if _, requests := poll(); tt.second != nil && cmp.Diff(tt.second, requests) != "" {
+			t.Errorf("%s: requests of the poll after a change: %v", tt.why, requests)
 		}
 	}
 }
 
-// What goes wrong with a conditional request is what the look says, and is over
-// with it.
-func TestConditionalTrouble(t *testing.T) {
+// A failed conditional request fails its poll, and does not affect the next one.
+func TestConditionalRequestFails(t *testing.T) {
+	truncated := func(err error) bool { return strings.Contains(err.Error(), io.ErrUnexpectedEOF.Error()) }
 	tests := []struct {
-		trouble func(*taggingServer)
-		is      func(error) bool
-		why     string
+		proxy proxy
+		is    func(error) bool
+		why   string
 	}{
-		{func(s *taggingServer) { s.broken = http.StatusInternalServerError }, apierrors.IsInternalError, "500"},
-		{func(s *taggingServer) { s.broken = http.StatusUnauthorized }, apierrors.IsUnauthorized, "401"},
-		{func(s *taggingServer) { s.broken = http.StatusForbidden }, apierrors.IsForbidden, "403"},
-		{func(s *taggingServer) { s.cut, s.pad = true, 10 }, func(err error) bool { return strings.Contains(err.Error(), io.ErrUnexpectedEOF.Error()) }, "cut off"},
-		{func(s *taggingServer) { s.missing = "/apis" }, apierrors.IsNotFound, "404 for all groups: what kind of server is that"},
+		{proxy{status: http.StatusInternalServerError}, apierrors.IsInternalError, "500"},
+		{proxy{status: http.StatusUnauthorized}, apierrors.IsUnauthorized, "401"},
+		{proxy{status: http.StatusForbidden}, apierrors.IsForbidden, "403"},
+		{proxy{truncate: true}, truncated, "a truncated document"},
+		{proxy{notFound: "/apis"}, apierrors.IsNotFound, "404 for all groups"},
 	}
 	for _, tt := range tests {
-		s := newTaggingServer(t, cluster()...)
-		r := discovery.NewResolver(s.client(t), &discovery.Options{CacheFor: -1})
+		s := newETagServer(t, proxy{}, cluster()...)
+		r := discovery.NewResolver(newClient(t, s.config), &discovery.Options{CacheFor: -1})
 		before, err := r.Watchables(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.change(func() { tt.trouble(s) })
+		s.setProxy(tt.proxy)
 		if _, err := r.Watchables(t.Context()); err == nil || !tt.is(err) {
 			t.Errorf("%s: got %v", tt.why, err)
 		}
-		s.change(func() { s.cut, s.broken, s.missing, s.pad = false, 0, "", 0 })
+		s.setProxy(proxy{})
 		after, err := r.Watchables(t.Context())
 		if err != nil {
 			t.Errorf("%s: afterwards: %v", tt.why, err)
@@ -228,10 +235,9 @@ func TestConditionalTrouble(t *testing.T) {
 	}
 }
 
-// What others ask for on the same client is not touched.
-func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	s := newTaggingServer(t, cluster()...)
-	c := s.client(t)
+func TestOtherRequestsAreNotConditional(t *testing.T) {
+	s := newETagServer(t, proxy{}, cluster()...)
+	c := newClient(t, s.config)
 	get := func(name, value string) (int, string) {
 		t.Helper()
 		r := c.RESTClient().Get().AbsPath("/apis").SetHeader("Accept", clientdiscovery.AcceptV2)
@@ -253,30 +259,30 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		log         string
 		why         string
 	}{
-		{"", "", 200, "/apis 304", "this one is remembered"},
-		{"If-None-Match", etag, 304, "/apis 304", "whoever asks for a 304 gets it"},
-		{"Range", "bytes=0-1", 200, "/apis 200", "half of it is not it"},
-		{"Accept", "application/json", 200, "/apis 200", "another form"},
-		{"Accept-Encoding", "gzip", 200, "/apis 200", "compressed is not what is remembered"},
+		{"", "", 200, "/apis 304", "a stored document"},
+		{"If-None-Match", etag, 304, "/apis 304", "a condition of the caller's own"},
+		{"Range", "bytes=0-1", 200, "/apis 200", "a part of the document"},
+		{"Accept", "application/json", 200, "/apis 200", "another form of the document"},
+		{"Accept-Encoding", "gzip", 200, "/apis 200", "the compressed document"},
 	}
-	s.change(func() {})
+	s.requests()
 	for _, tt := range tests {
 		if code, _ := get(tt.name, tt.value); code != tt.code {
 			t.Errorf("%s: status %d, want %d", tt.why, code, tt.code)
 		}
-		if diff := cmp.Diff([]string{tt.log}, s.change(func() {})); diff != "" {
+		if diff := cmp.Diff([]string{tt.log}, s.requests()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}
 	}
 	if _, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); !ok {
-		t.Error("aggregated discovery is lost")
+		t.Error("the client does not support aggregated discovery")
 	}
 }
 
-// Many at once, while the documents change: each answer is one that was served.
-func TestConditionalRequestsAtOnce(t *testing.T) {
-	s := newTaggingServer(t, cluster()...)
-	c := s.client(t)
+// Concurrent requests while the documents change never go back in time.
+func TestConcurrentConditionalRequests(t *testing.T) {
+	s := newETagServer(t, proxy{}, cluster()...)
+	c := newClient(t, s.config)
 	var wg sync.WaitGroup
 	count := func() int {
 		_, lists, err := c.ServerGroupsAndResources()
@@ -300,7 +306,7 @@ func TestConditionalRequestsAtOnce(t *testing.T) {
 				}
 				last = n
 				if j == 10 {
-					s.docs.add(fmt.Sprintf("late%d", i))
+					s.documents.add(fmt.Sprintf("late%d", i))
 				}
 			}
 		})
@@ -311,12 +317,11 @@ func TestConditionalRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// The configuration is copied, and its rate limit is not the client's.
-func TestNewClientConfig(t *testing.T) {
-	s := newTaggingServer(t, cluster()...)
+func TestNewClientCopiesConfigWithoutRateLimit(t *testing.T) {
+	s := newETagServer(t, proxy{}, cluster()...)
 	s.config.QPS, s.config.Burst = 0.001, 1
 	before := rest.CopyConfig(s.config)
-	c := s.client(t)
+	c := newClient(t, s.config)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r := discovery.NewResolver(c, &discovery.Options{CacheFor: -1})
@@ -328,7 +333,8 @@ func TestNewClientConfig(t *testing.T) {
 	if s.config.String() != before.String() || s.config.WrapTransport != nil || s.config.UserAgent != "" {
 		t.Errorf("the configuration was changed: %v", s.config)
 	}
-	if _, err := discovery.NewClient(&rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}); err == nil {
-		t.Error("a configuration that contradicts itself")
+	contradictory := &rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}
+	if _, err := discovery.NewClient(contradictory); err == nil {
+		t.Error("no error about a token beside a password")
 	}
 }

@@ -60,7 +60,9 @@ func TestDifferReportsEachDifferenceOnce(t *testing.T) {
 		}},
 		{"within a poll, served resources come first, in the server's order; Removed ones follow by name", []step{
 			{"g/v1/b g/v1/a f/v1/c", []string{"Added b.v1.g", "Added a.v1.g", "Added c.v1.f", "Synced"}},
-			{"z/v1/y g/v1/x", []string{"Added y.v1.z", "Added x.v1.g", "Removed c.v1.f", "Removed a.v1.g", "Removed b.v1.g"}},
+			{"z/v1/y g/v1/x", []string{
+				"Added y.v1.z", "Added x.v1.g", "Removed c.v1.f", "Removed a.v1.g", "Removed b.v1.g",
+			}},
 		}},
 		{"versions of a resource are one entry", []step{
 			{"g/v2/widgets g/v1/widgets", []string{"Added widgets.v2.g", "Synced"}},
@@ -182,8 +184,9 @@ func TestDifferReportsEachDifferenceOnce(t *testing.T) {
 func TestEqualComparesAllButOrderAndHash(t *testing.T) {
 	base := gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "widgets"},
-		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"w", "wd"}, Categories: []string{"all", "mine"},
-		Verbs: []string{"list", "watch"}, Namespaced: true, StorageVersionHash: "hash",
+		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"w", "wd"},
+		Categories: []string{"all", "mine"}, Verbs: []string{"list", "watch"}, Namespaced: true,
+		StorageVersionHash: "hash",
 	}
 	tests := []struct {
 		change func(*gvr.Resource)
@@ -200,10 +203,10 @@ func TestEqualComparesAllButOrderAndHash(t *testing.T) {
 		{func(r *gvr.Resource) { r.Categories = []string{"all"} }, false, "categories"},
 		{func(r *gvr.Resource) { r.StorageVersionHash = "" }, true, "only legacy discovery has the hash"},
 		{func(r *gvr.Resource) {
-			r.Categories, r.ShortNames, r.Verbs = slices.Clone(r.Categories), slices.Clone(r.ShortNames), slices.Clone(r.Verbs)
-			slices.Reverse(r.Categories)
-			slices.Reverse(r.ShortNames)
-			slices.Reverse(r.Verbs)
+			for _, set := range []*[]string{&r.Categories, &r.ShortNames, &r.Verbs} {
+				*set = slices.Clone(*set)
+				slices.Reverse(*set)
+			}
 		}, true, "the order of sets"},
 	}
 	for _, tt := range tests {

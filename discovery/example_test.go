@@ -32,7 +32,7 @@ func ExampleResolver_Changes() {
 		switch change.Type {
 		case discovery.Synced:
 			server.Unserve(widgets) // the CRD is deleted,
-			resolver.Refresh()      // and an event tells so
+			resolver.Refresh()      // and a watch on CRDs reports it
 		case discovery.Removed:
 			return
 		}

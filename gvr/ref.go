@@ -35,8 +35,7 @@ const spellings = "must be NAME, NAME.GROUP, NAME.VERSION.GROUP, GROUP/VERSION/N
 
 // kubeVersion matches the versions that Kubernetes sorts by maturity (v1,
 // v2beta3). A CRD may use any other name; such a version needs the form with
-// slashes, because nothing in "widgets.foo.example.com" tells whether foo is a
-// version or the first part of the group.
+// slashes, because foo in "widgets.foo.example.com" is part of the group.
 var kubeVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
 // resourceName matches plurals, singulars, short names and kinds: RFC 1035
