@@ -220,11 +220,11 @@ func TestConcurrentCallsSharePolls(t *testing.T) {
 			}
 		}
 		wg.Go(resolve)
-		synctest.Wait() // it polls
+		synctest.Wait() // the first call polls
 		for range 100 {
 			wg.Go(resolve)
 		}
-		synctest.Wait() // all of them wait
+		synctest.Wait() // all calls wait
 		close(client.resume)
 		wg.Wait()
 		if client.polls != 2 {
@@ -259,31 +259,7 @@ func TestCanceledPollReportsNoAPIDown(t *testing.T) {
 	}
 }
 
-// In legacy discovery, client-go trusts the groupVersion that a document claims.
-func TestDocumentOfAnotherVersionIsIgnored(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	s.legacy = true
-	s.respond = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/apis/apps/v1" {
-			return false
-		}
-		bads := []metav1.APIResource{namespaced("bads", "bad", "Bad")}
-		writeJSON(w, metav1.APIResourceList{GroupVersion: "v1", APIResources: bads})
-		return true
-	}
-	r := discovery.NewResolver(s.client, nil)
-	if got, err := r.Resolve(t.Context(), ref(t, "v1/pods")); err != nil || got.String() != "pods.v1" {
-		t.Errorf("the core group is hidden: %v, %v", got, err)
-	}
-	var unavailable *discovery.UnavailableError
-	for _, name := range []string{"deployments.apps", "bads"} {
-		if got, err := r.Resolve(t.Context(), ref(t, name)); !errors.As(err, &unavailable) {
-			t.Errorf("%s: got %v, %v, want an *UnavailableError", name, got, err)
-		}
-	}
-}
-
-// heldClient serves gadgets. It holds each poll until resume yields.
+// heldClient serves gadgets. It holds each poll until it receives from resume.
 type heldClient struct {
 	clientdiscovery.DiscoveryInterfaces
 	resume    chan bool
@@ -293,11 +269,6 @@ type heldClient struct {
 	err       error
 	failed    failedAPIs
 }
-
-type (
-	documents  = map[schema.GroupVersion]*metav1.APIResourceList
-	failedAPIs = map[schema.GroupVersion]error
-)
 
 // fail ends the held poll with an error.
 func (c *heldClient) fail(err error) {

@@ -32,7 +32,7 @@ const (
 	// the server no longer lists the API.
 	Known ChangeType = "Known"
 	// Synced reports that everything the first successful poll found has been reported.
-	// It comes once in a run. Resource is zero.
+	// It comes once in each run. Resource is zero.
 	Synced ChangeType = "Synced"
 )
 
@@ -45,15 +45,15 @@ type Change struct {
 	Resource gvr.Resource
 	// Old is the resource as last reported. It is set only when Type is Changed.
 	Old gvr.Resource
-	// Err is set only when Type is Unknown. Predicates such as IsForbidden of
-	// k8s.io/apimachinery/pkg/api/errors see through it.
+	// Err is set only when Type is Unknown. The predicates of
+	// k8s.io/apimachinery/pkg/api/errors, such as IsForbidden, work on it.
 	Err error
 }
 
 // IsAPI reports whether c concerns an API: one version of a group, or all of its
 // versions if Resource.Version is empty. Only Unknown and Known concern APIs. While
-// an API is Unknown, new resources in it go unreported; each resource already
-// reported becomes Unknown as well.
+// an API is Unknown, new resources in it go unreported, and those already reported
+// in it become Unknown one by one.
 func (c Change) IsAPI() bool {
 	return c.Resource.Resource == "" && !c.Resource.GroupVersion().Empty()
 }
@@ -108,10 +108,11 @@ func (o *ChangesOptions) interval() time.Duration {
 	return 30 * time.Second
 }
 
-// Changes reports what the server serves, over time: an Added for each resource,
-// then Synced, then each change. All versions of a resource are one entry, in the
-// version that [Resolver.Watchables] would return or, if none can be watched, the one
-// that [Resolver.Resolve] would. Changes to its other versions are not reported.
+// Changes reports what the server serves, over time. Each run, which is one loop over
+// the sequence, yields an Added for each resource, then Synced, then each change. All
+// versions of a resource are one entry, in the version that [Resolver.Watchables]
+// would return or, if none can be watched, the one that [Resolver.Resolve] would.
+// Changes to its other versions are not reported.
 //
 // Unknown does not mean Removed. While an API cannot be read, its resources are
 // Unknown; so is a resource whose own version cannot be read, even if another version
@@ -128,11 +129,10 @@ func (o *ChangesOptions) interval() time.Duration {
 // ctx, and it comes last. Failed polls are retried after random delays that grow to
 // at most 30 s.
 //
-// All work runs in the caller's goroutine. The run does not poll while the loop body
+// All work happens in the caller's goroutine. A run does not poll while the loop body
 // executes; afterwards it continues from the newest state. Concurrent runs each
 // receive every change, and share their polls with each other and with Resolve. Each
-// run, including a second one over the same sequence, begins with a poll that starts
-// after it.
+// run, including a second one over the same sequence, begins with a new poll.
 //
 // Not promised: a change that is reverted between two polls, and the removal of a
 // type that is added again between them (a watch on the type reveals it). Discovery

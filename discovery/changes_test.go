@@ -140,6 +140,31 @@ func apply(t *testing.T, srv *streamtest.Server, script string) {
 	}
 }
 
+func TestChangeConcernsAResourceAnAPIOrTheServer(t *testing.T) {
+	group := gvr.Resource{}
+	group.Group = "example.com"
+	core := gvr.Resource{}
+	core.Version = "v1"
+	tests := []struct {
+		change      discovery.Change
+		api, server bool
+		text        string
+	}{
+		{discovery.Change{Type: discovery.Added, Resource: pods}, false, false, "Added pods.v1"},
+		{discovery.Change{Type: discovery.Changed, Resource: pods, Old: pods}, false, false, "Changed pods.v1"},
+		{discovery.Change{Type: discovery.Known, Resource: group}, true, false, "Known API example.com"},
+		{discovery.Change{Type: discovery.Known, Resource: core}, true, false, "Known API v1"},
+		{discovery.Change{Type: discovery.Unknown, Err: errors.New("down")}, false, true, "Unknown server: down"},
+		{discovery.Change{Type: discovery.Synced}, false, true, "Synced"},
+	}
+	for _, tt := range tests {
+		c := tt.change
+		if c.IsAPI() != tt.api || c.IsServer() != tt.server || c.String() != tt.text {
+			t.Errorf("got %v, IsAPI %v, IsServer %v, want %+v", c, c.IsAPI(), c.IsServer(), tt)
+		}
+	}
+}
+
 func TestChangesReportsEachDifference(t *testing.T) {
 	for name, newClient := range clients {
 		t.Run(name, func(t *testing.T) {

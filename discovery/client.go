@@ -25,8 +25,8 @@ import (
 // token is renewed. (client-go makes conditional requests only with its disk
 // cache.)
 //
-// A cfg.Timeout of 0 means 32 s, client-go's default for discovery. The error is
-// that of a cfg that contradicts itself.
+// A cfg.Timeout of 0 means 32 s, client-go's default for discovery. NewClient fails
+// only if cfg is invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c := rest.CopyConfig(cfg)
 	c.QPS, c.RateLimiter = -1, nil

@@ -12,5 +12,5 @@
 // could have the type. It never caches an error.
 //
 // Not promised: that discovery documents are up to date. They lag behind what
-// the server serves, usually by less than two seconds; see [Resolver.Refresh].
+// the server serves, by up to two seconds on an idle server; see [Resolver.Refresh].
 package discovery

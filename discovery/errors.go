@@ -36,9 +36,9 @@ func (e *AmbiguousError) Error() string {
 }
 
 // UnavailableError reports that some of the server's APIs cannot be read, so
-// that a resource type may or may not exist. It wraps the errors of client-go:
-// errors.As and predicates such as IsForbidden of k8s.io/apimachinery/pkg/api/errors
-// see through it.
+// that a resource type may or may not exist. It wraps the errors of client-go, so
+// errors.As and the predicates of k8s.io/apimachinery/pkg/api/errors, such as
+// IsForbidden, work on it.
 type UnavailableError struct {
 	Ref gvr.Ref // zero if all resources were requested
 	// GroupVersions are the APIs that cannot be read. An empty Version stands for

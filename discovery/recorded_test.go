@@ -50,8 +50,9 @@ func TestRecordedKubeAPIServerResolvesAlikeInBothForms(t *testing.T) {
 		"deploy": "deployments.v1.apps", "apps/v1/StatefulSet": "statefulsets.v1.apps",
 		"hpa":                "horizontalpodautoscalers.v2.autoscaling",
 		"hpa.v1.autoscaling": "horizontalpodautoscalers.v1.autoscaling",
-		"crd":                "customresourcedefinitions.v1.apiextensions.k8s.io", "ing": "ingresses.v1.networking.k8s.io",
-		"sc": "storageclasses.v1.storage.k8s.io", "leases": "leases.v1.coordination.k8s.io",
+		"crd":                "customresourcedefinitions.v1.apiextensions.k8s.io",
+		"ing":                "ingresses.v1.networking.k8s.io",
+		"sc":                 "storageclasses.v1.storage.k8s.io", "leases": "leases.v1.coordination.k8s.io",
 		"SelfSubjectAccessReview": "selfsubjectaccessreviews.v1.authorization.k8s.io",
 	} {
 		for _, r := range []*discovery.Resolver{aggregated, legacy} {

@@ -53,14 +53,14 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver 
 // kind or list kind, ignoring case. The list kind is the kind followed by "List";
 // discovery does not report a CRD's own listKind.
 //
-// Without a group, Resolve searches all groups. A plural takes precedence over a
-// kind or singular, that over a list kind, and that over a short name. Among equal
-// matches the one in the core group wins; if none or several are in the core group,
-// the error is [*AmbiguousError]. Without a version, Resolve returns the group's
-// preferred version or, if that lacks the resource, the first in the server's order
-// that has it. An API that cannot be read does not keep others from matching.
+// Without a group, Resolve searches all groups. Matches rank in this order: plural,
+// kind or singular, list kind, short name. Among equal matches the core group takes
+// precedence; if none or several of them are in the core group, the error is
+// [*AmbiguousError]. Without a version, Resolve returns the group's preferred version
+// or, if that lacks the resource, the first in the server's order that has it. An API
+// that cannot be read does not keep others from matching.
 //
-// Resolve reuses an answer for Options.CacheFor, or at most five seconds while an
+// Resolve reuses an answer for CacheFor (see [Options]), or at most five seconds while an
 // API cannot be read, so it may return a type that has been removed meanwhile. It
 // never reuses an error: before it returns [*NotFoundError], [*AmbiguousError] or
 // [*UnavailableError], it polls the server again.
@@ -82,9 +82,9 @@ func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, erro
 	return c.resolve(ref)
 }
 
-// Watchables returns each resource that the server can list and watch once, in the
-// server's order, and in the version that Resolve would return among those that can
-// be watched. It ignores the caller's permissions. If some APIs cannot be read, it
+// Watchables returns the resources that the server can list and watch: each of them
+// once, in the server's order, and in the version that Resolve would return among
+// those that can be watched. It ignores the caller's permissions. If some APIs cannot be read, it
 // returns the resources of the others and an [*UnavailableError].
 func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
 	cached, started := r.cached()
