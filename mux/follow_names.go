@@ -118,7 +118,7 @@ func (f *follow) elsewhere(ctx context.Context, r gvr.Resource) gvr.Resource {
 func (f *follow) unknown(c discovery.Change) {
 	for _, n := range f.named {
 		anyGroup := n.ref.Group == "" && n.ref.Version == ""
-		if _, ok := f.waiting(n); ok && (c.Subject() == discovery.OfServer || anyGroup || n.ref.Group == c.Resource.Group) {
+		if _, ok := f.waiting(n); ok && (c.IsServer() || anyGroup || n.ref.Group == c.Resource.Group) {
 			f.waits(n, c.Err)
 		}
 	}

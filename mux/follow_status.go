@@ -77,7 +77,7 @@ func (s *subject) set(state FollowState, cause error) {
 
 // heard keeps what is not known of what is served.
 func (f *follow) heard(c discovery.Change) {
-	if c.Subject() == discovery.OfResource {
+	if !c.IsAPI() && !c.IsServer() {
 		return // its own watch says how it is doing
 	}
 	f.mu.Lock()

@@ -110,7 +110,7 @@ func newTriggers(r *discovery.Resolver, c dynamic.Interface) *triggers {
 	watch := func(of gvr.Resource) *lookout {
 		return &lookout{
 			resource: of, client: c, options: stream.Options{Start: stream.Now()}, again: 2 * time.Minute,
-			changed: func([]string) { r.Kick() },
+			changed: func([]string) { r.Refresh() },
 		}
 	}
 	return &triggers{definitions: watch(definitions), services: watch(apiServices)}

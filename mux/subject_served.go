@@ -142,7 +142,7 @@ func (s *subject) look(ctx context.Context, news bool) {
 	r := s.resource
 	s.mu.Unlock()
 	if news {
-		s.follow.resolver.Kick()
+		s.follow.resolver.Refresh()
 	}
 	next := s.follow.elsewhere(ctx, r)
 	s.mu.Lock()
