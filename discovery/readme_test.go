@@ -34,7 +34,7 @@ func TestReadmeProgramRuns(t *testing.T) {
 	// The program resolves the name and requests the objects, which this server lacks.
 	s := newAPIServer(t, cluster()...)
 	err = watchDeployments(t.Context(), s.config)
-	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "can't watch deployments.v1.apps") {
+	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "cannot watch deployments.v1.apps") {
 		t.Errorf("got %v", err)
 	}
 }

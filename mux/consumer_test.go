@@ -65,7 +65,7 @@ func newConsumer(t *testing.T, seed uint64, overflow mux.Overflow) *consumer {
 		c.options.Namespaces, c.check.Namespaces = c.namespaces, c.namespaces
 	}
 	if c.chance(50) {
-		c.options.InitialList, c.options.PageSize = stream.ListPaged, 2
+		c.options.PagedLists, c.options.PageSize = true, 2
 	}
 	c.anyOrder, c.rewinds = c.chance(33), c.chance(25)
 	return c

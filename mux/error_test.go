@@ -178,7 +178,7 @@ func TestRetryResumes(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			srv.Put(widgets(), "default", name)
 		}
-		s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, InitialList: stream.ListPaged})
+		s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, PagedLists: true})
 		var failures []error
 		var resume *streamtest.Resume
 		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
@@ -229,7 +229,7 @@ func TestRetryBeginsAnew(t *testing.T) {
 		if err := srv.Apply("watch 1: 403"); err != nil {
 			t.Fatal(err)
 		}
-		s := newStream(t, srv, widgets(), &stream.Options{Start: stream.Now(), InitialList: stream.ListPaged})
+		s := newStream(t, srv, widgets(), &stream.Options{Start: stream.Now(), PagedLists: true})
 		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
 			srv.Put(widgets(), "default", "b")
 			return mux.Retry

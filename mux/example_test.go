@@ -16,7 +16,7 @@ func ExampleMux() {
 	srv.Put(robots, "lab", "r2")
 	var sources []mux.Source
 	for _, r := range []gvr.Resource{robots, planets} {
-		s, err := stream.New(srv.Client(), r, &stream.Options{End: stream.WhenSynced})
+		s, err := stream.New(srv.Client(), r, &stream.Options{UntilSynced: true})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -22,8 +22,8 @@ import (
 type FollowOptions struct {
 	// Mux are the options of the Mux.
 	Mux Options
-	// Stream returns the options for a resource. Namespaces and End must be
-	// left zero, Index can't be IndexNone, and Start must be zero or Now, which counts
+	// Stream returns the options for a resource. Namespaces, UntilSynced,
+	// UntilClosed and NoIndex must be left zero, and Start must be zero or Now, which counts
 	// for the resources that are served at the beginning: else the source fails with an
 	// *OptionsError. It is called by several goroutines at once. Nil means the zero
 	// Options.
@@ -61,10 +61,10 @@ func (o *FollowOptions) streamOptions(r gvr.Resource) (so stream.Options, err er
 	switch {
 	case len(so.Namespaces) > 0:
 		err = &OptionsError{"Stream", "where a resource is watched the Selection says: leave Namespaces out"}
-	case so.End != "" && so.End != stream.Never:
-		err = &OptionsError{"Stream", "what is followed goes on: leave End out, and see UntilSynced"}
-	case so.Index == stream.IndexNone:
-		err = &OptionsError{"Stream", "what is followed goes on in other versions and namespaces, which takes an index: leave IndexNone out"}
+	case so.UntilSynced || so.UntilClosed:
+		err = &OptionsError{"Stream", "what is followed goes on: leave UntilSynced and UntilClosed out"}
+	case so.NoIndex:
+		err = &OptionsError{"Stream", "what is followed goes on in other versions and namespaces, which takes an index: leave NoIndex out"}
 	case !so.Start.IsSnapshot() && !so.Start.IsNow():
 		err = &OptionsError{"Stream", "Start can be Snapshot or Now: versions and positions are of one resource, at one time"}
 	}
@@ -111,7 +111,7 @@ type follow struct {
 //     and delivered, and SYNCED follows. Between the cluster and namespaces the
 //     sequence goes on with GAP (stream.GapScope), what is different from what was
 //     delivered, and SYNCED: no change and no deletion is lost and nothing repeated, but
-//     the states in between are. With OnExpired: Fail that GAP is an error.
+//     the states in between are. With FailOnGap: true that GAP is an error.
 //   - While not all namespaces are watched, the objects in the others are not reported
 //     as gone, also if a namespace is deleted that one may no longer look into: what is
 //     known of them is compared when they can be seen again. A right that is taken away

@@ -44,7 +44,7 @@ func TestFollowAgain(t *testing.T) {
 			mux.FollowWatching, nil, []string{"SYNCED @7"}, "it begins as another one does"},
 		{"removed by the caller", stream.Options{}, func(f *followed) { f.m.Remove("robots.example.com") }, mux.FollowDropped, nil,
 			mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next range"},
-		{"failed", stream.Options{OnExpired: stream.Fail}, func(f *followed) {
+		{"failed", stream.Options{FailOnGap: true}, func(f *followed) {
 			f.srv.Put(robots, "one", "b")
 			f.srv.Put(robots, "one", "b", "spec.n=2")
 			time.Sleep(time.Minute)
@@ -71,7 +71,7 @@ func TestFollowAgain(t *testing.T) {
 				}
 				f.m.Stop()
 				var failed *mux.SourceError
-				if err := <-f.ended; errors.As(err, &failed) != (tt.options.OnExpired == stream.Fail) {
+				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap) {
 					t.Errorf("the first range ended with %v", err)
 				}
 				f.take()

@@ -31,16 +31,16 @@ func TestFollowFinal(t *testing.T) {
 			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
 			f.do("robots close watches")
 		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter is heeded"},
-		{"expired", stream.Options{OnExpired: stream.Fail}, func(f *followed) {
+		{"expired", stream.Options{FailOnGap: true}, func(f *followed) {
 			f.do("410 as status", "robots silence")
 			f.srv.Put(robots, "one", "a", "spec.n=2")
 			f.srv.Put(robots, "one", "a", "spec.n=3")
 			f.do("compact", "robots close watches")
-		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired is heeded"},
-		{"without an index", stream.Options{Index: stream.IndexNone}, nil,
-			func(err error) bool { return errors.As(err, &options) && strings.Contains(options.Reason, "IndexNone") }, "the error names what was set"},
+		}, func(err error) bool { return errors.As(err, &gap) }, "FailOnGap is heeded"},
+		{"without an index", stream.Options{NoIndex: true}, nil,
+			func(err error) bool { return errors.As(err, &options) && strings.Contains(options.Reason, "NoIndex") }, "the error names what was set"},
 		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil, func(err error) bool { return errors.As(err, &options) }, "that is the Selection's"},
-		{"with an end", stream.Options{End: stream.WhenSynced}, nil, func(err error) bool { return errors.As(err, &options) }, "what is followed goes on"},
+		{"with an end", stream.Options{UntilSynced: true}, nil, func(err error) bool { return errors.As(err, &options) }, "what is followed goes on"},
 		{"after a version", stream.Options{Start: stream.After("1")}, nil, func(err error) bool { return errors.As(err, &options) }, "of which resource?"},
 	}
 	for _, tt := range tests {

@@ -59,7 +59,7 @@ func (s *subject) newLeg(r gvr.Resource, namespaces []string) (*leg, error) {
 	l.options.Namespaces = s.follow.selection.scope(r)
 	if s.follow.options.UntilSynced && o.Checkpoint != nil && !s.synced {
 		// SYNCED is to come after what has happened since the checkpoint, not before.
-		l.options.End = stream.WhenSynced
+		l.options.UntilSynced = true
 	}
 	trace := stream.Trace{}
 	if l.options.Trace != nil {

@@ -81,10 +81,10 @@ func (p *play) run() {
 func (p *play) add(r *rand.Rand, key string) {
 	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.overflow == mux.Latest}
 	if r.IntN(3) == 0 {
-		l.o.InitialList, l.o.PageSize = stream.ListPaged, 2+r.IntN(5)
+		l.o.PagedLists, l.o.PageSize = true, 2+r.IntN(5)
 	}
 	if r.IntN(4) == 0 {
-		l.o.Index = stream.IndexNone
+		l.o.NoIndex = true
 	}
 	switch r.IntN(5) {
 	case 0:
@@ -235,7 +235,7 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 
 func (p *play) check(l *life) {
 	err := streamtest.Check(l.history, l.events, &streamtest.CheckOptions{
-		Latest: l.latest, Settled: l.settled, IndexNone: l.o.Index == stream.IndexNone, Namespaces: l.o.Namespaces,
+		Latest: l.latest, Settled: l.settled, IndexNone: l.o.NoIndex, Namespaces: l.o.Namespaces,
 	})
 	if err != nil {
 		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,

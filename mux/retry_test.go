@@ -32,7 +32,7 @@ func TestRetryAfterGap(t *testing.T) {
 				t.Errorf("it failed with %v", err)
 			}
 			return mux.Retry
-		}}, newStream(t, srv, widgets(), &stream.Options{OnExpired: stream.Fail}))
+		}}, newStream(t, srv, widgets(), &stream.Options{FailOnGap: true}))
 		go func() {
 			time.Sleep(10 * time.Second)
 			do := func(what string) {

@@ -89,7 +89,7 @@ func TestSelectEverywhere(t *testing.T) {
 			var begin, end runtime.MemStats
 			asked, decoded := 0, 0
 			f := newFlooded(t, events)
-			f.options = stream.Options{InitialList: stream.ListPaged, Select: func(m stream.Meta) bool {
+			f.options = stream.Options{PagedLists: true, Select: func(m stream.Meta) bool {
 				if _, ok := m.(kruntime.Unstructured); ok {
 					decoded++
 				}

@@ -102,7 +102,7 @@ func BenchmarkWatch(b *testing.B) {
 				return
 			}
 			o := *bm.options
-			o.InitialList = stream.ListPaged
+			o.PagedLists = true
 			seen := 0
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()

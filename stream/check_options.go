@@ -2,11 +2,11 @@ package stream
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +22,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// check returns a copy of o with its defaults filled in and the field selector
-// complete, or what is wrong with it for r.
+// check returns a copy of o with defaults filled in and a complete field selector, or
+// the error that New returns for r.
 func (o *Options) check(r gvr.Resource) (Options, error) {
 	var c Options
 	if o != nil {
@@ -36,7 +36,7 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 		return c, err
 	}
 	if _, err := labels.Parse(c.LabelSelector); err != nil {
-		return c, &SelectorError{Kind: "label", Selector: c.LabelSelector, Err: err}
+		return c, &OptionsError{"LabelSelector", c.LabelSelector, "must be a label selector: " + err.Error()}
 	}
 	selector, err := c.fieldSelector(r)
 	if err != nil {
@@ -51,10 +51,6 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	}
 	c.PageSize = cmp.Or(c.PageSize, defaultPageSize)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
-	c.End = cmp.Or(c.End, Never)
-	c.OnExpired = cmp.Or(c.OnExpired, Heal)
-	c.Index = cmp.Or(c.Index, IndexObjects)
-	c.InitialList = cmp.Or(c.InitialList, ListStreamed)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -75,83 +71,76 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 	}
 	for _, n := range o.Namespaces {
 		if n == "" {
-			return &OptionsError{"Namespaces", "an empty name stands for the whole cluster, which holds the others: leave it out, or leave them out"}
+			return &OptionsError{"Namespaces", strings.Join(o.Namespaces, ","), "an empty name means the whole cluster: must be alone or left out"}
 		}
 		if !r.Namespaced {
-			return &NotNamespacedError{Resource: r, Namespace: n}
+			return &OptionsError{"Namespaces", n, fmt.Sprintf("must be empty, because %s is cluster-scoped", r)}
 		}
 		if reasons := validation.ValidateNamespaceName(n, false); len(reasons) > 0 {
-			return &NamespaceError{Namespace: n, Err: errors.New(strings.Join(reasons, "; "))}
+			return &OptionsError{"Namespaces", n, "must be the name of a namespace: " + strings.Join(reasons, "; ")}
 		}
 	}
 	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
 	return nil
 }
 
-// contradiction is what can't be had together, or at all.
+// contradiction returns what can't be combined, or is out of range.
 func (o *Options) contradiction() error {
-	const unknown = "it has a value that is none of its constants"
 	switch {
-	case !slices.Contains([]End{Never, AtFirstClose, WhenSynced}, o.End):
-		return &OptionsError{"End", unknown}
-	case !slices.Contains([]OnExpired{Heal, Fail}, o.OnExpired):
-		return &OptionsError{"OnExpired", unknown}
-	case !slices.Contains([]Index{IndexObjects, IndexNone}, o.Index):
-		return &OptionsError{"Index", unknown}
-	case !slices.Contains([]InitialList{ListStreamed, ListPaged}, o.InitialList):
-		return &OptionsError{"InitialList", unknown}
 	case o.Timeout < 0, o.Timeout > 0 && o.Timeout < time.Second:
-		return &OptionsError{"Timeout", "a server ends watches after whole seconds: give at least one, or zero for the default"}
+		return &OptionsError{"Timeout", o.Timeout.String(), "must be 0 or at least 1s"}
 	case o.PageSize < 0:
-		return &OptionsError{"PageSize", "give a positive number, or zero for the default"}
+		return &OptionsError{"PageSize", strconv.Itoa(o.PageSize), "must not be negative"}
 	case o.IdleTimeout < 0, o.IdleTimeout > 0 && o.IdleTimeout < time.Second:
-		return &OptionsError{"IdleTimeout", "a watch that is given up each moment is no watch, and one that never is may be dead: give at least a second, or zero for the default"}
+		return &OptionsError{"IdleTimeout", o.IdleTimeout.String(), "must be 0 or at least 1s"}
 	case o.GiveUpAfter < 0:
-		return &OptionsError{"GiveUpAfter", "give a positive time, or zero for never"}
+		return &OptionsError{"GiveUpAfter", o.GiveUpAfter.String(), "must not be negative"}
+	case o.UntilSynced && o.UntilClosed:
+		return &OptionsError{"UntilSynced and UntilClosed", "", "at most one must be set"}
 	case o.Checkpoint == nil && o.CheckpointKey != "":
-		return &OptionsError{"CheckpointKey", "it is a key of nothing: give a Checkpoint as well"}
+		return &OptionsError{"CheckpointKey", o.CheckpointKey, "requires Checkpoint"}
 	case o.Checkpoint != nil && o.Start.kind == startFrom:
-		return &OptionsError{"Start and Checkpoint", "a range goes on where the checkpoint says, and From says something else: leave one of them out"}
-	case o.Select != nil && o.Index == IndexNone:
-		return &OptionsError{"Select and IndexNone", "without an index nobody knows which objects were told, so that the end of the others could not be kept back"}
+		return &OptionsError{"Start and Checkpoint", "", "a checkpoint says where the run continues: must not be combined with From"}
+	case o.Select != nil && o.NoIndex:
+		return &OptionsError{"Select and NoIndex", "", "only an index knows which objects no longer match: must not be combined"}
 	}
 	return o.checkStart(o.Start, false)
 }
 
-// checkStart says what is wrong with the start. A range that moves may go on where
+// checkStart returns what is wrong with a start. With moves, the run may continue where
 // another one was that watched other namespaces.
 func (o *Options) checkStart(start Start, moves bool) error {
 	p := start.position
+	resumes := !moves && len(p.ResourceVersions) == len(o.Namespaces) &&
+		!slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), "")
 	switch {
 	case start.kind == startAfter && !protocol.Usable(start.version):
-		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
-	case o.End == WhenSynced && (start.kind == startNow || start.kind == startAfter):
-		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
-	case o.End == WhenSynced && !moves && len(p.ResourceVersions) == len(o.Namespaces) && !slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), ""):
-		return &OptionsError{"Start and End", "a sequence that goes on from there begins with SYNCED: it would tell nothing"}
+		return &OptionsError{"Start", start.version, `After must have a resourceVersion; "0" would mean any`}
+	case o.UntilSynced && (start.kind == startNow || start.kind == startAfter || resumes):
+		return &OptionsError{"Start and UntilSynced", "", "a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
 	}
 	return o.checkPosition(p, moves)
 }
 
-// checkPosition says what is wrong with a position to go on from.
+// checkPosition returns what is wrong with a position to continue from.
 func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
-	if o.Index == IndexNone && len(p.Objects) > 0 {
-		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
+	if o.NoIndex && len(p.Objects) > 0 {
+		return &OptionsError{"Start and NoIndex", "", "the position was taken with an index: must not be combined"}
 	}
 	for n, rv := range p.ResourceVersions {
 		if rv != "" && !protocol.Usable(rv) {
-			return &OptionsError{"Start", `the position has a resourceVersion that no watch can begin at: "` + rv + `"`}
+			return &OptionsError{"Start", rv, "the position must have a resourceVersion that a watch can begin at"}
 		}
 		if !moves && !slices.Contains(o.Namespaces, n) {
-			return &OptionsError{"Start and Namespaces", "the position is of other namespaces: " + strings.Join(slices.Sorted(maps.Keys(p.ResourceVersions)), ", ")}
+			return &OptionsError{"Start and Namespaces", n, "the position must be of the same namespaces"}
 		}
 	}
 	for _, k := range p.Objects {
 		if !moves && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
-			return &OptionsError{"Start and Namespaces", "the position holds an object of another namespace: " + k.Namespace + "/" + k.Name}
+			return &OptionsError{"Start and Namespaces", k.Namespace + "/" + k.Name, "the objects of the position must be in the same namespaces"}
 		}
 		if k.Name == "" {
-			return &OptionsError{"Start", "the position holds an object without a name"}
+			return &OptionsError{"Start", "", "the objects of the position must have names"}
 		}
 	}
 	return nil
@@ -161,26 +150,26 @@ func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	given, err := fields.ParseSelector(o.FieldSelector)
 	if err != nil {
-		return "", &SelectorError{Kind: "field", Selector: o.FieldSelector, Err: err}
+		return "", &OptionsError{"FieldSelector", o.FieldSelector, "must be a field selector: " + err.Error()}
 	}
 	terms := fields.Set{}
 	if o.Name != "" {
 		if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
-			return "", &OptionsError{"Name", fmt.Sprintf("%q %s", o.Name, strings.Join(reasons, ", "))}
+			return "", &OptionsError{"Name", o.Name, strings.Join(reasons, ", ")}
 		}
 		terms["metadata.name"] = o.Name
 	}
 	if ref := o.InvolvedObject; ref != nil {
 		prefix, ok := involvedFields[r.Group]
 		if !ok || r.Resource != "events" {
-			return "", &OptionsError{"InvolvedObject", fmt.Sprintf("%s are no events, so they involve no object", r)}
+			return "", &OptionsError{"InvolvedObject", "", fmt.Sprintf("must be nil, because %s is not events", r)}
 		}
 		values, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(ref) // of those that are not empty
 		for field, value := range values {
 			terms[prefix+field] = fmt.Sprint(value)
 		}
 		if len(terms) == 0 || len(terms) == 1 && o.Name != "" {
-			return "", &OptionsError{"InvolvedObject", "it has no field that says which object: leave it out for events about all"}
+			return "", &OptionsError{"InvolvedObject", "", "must have a field that is not empty"}
 		}
 	}
 	if len(terms) == 0 {

@@ -27,7 +27,7 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*check
 		from = From(*p)
 		// Where the end is SYNCED, what is wanted is how things are now; and client-go's
 		// fakes remember nothing of what was deleted.
-		from.snapshot = s.options.End == WhenSynced || s.fake
+		from.snapshot = s.options.UntilSynced || s.fake
 		if err := s.options.checkPosition(*p, moves); err != nil {
 			session.End()
 			return nil, from, fmt.Errorf("stream: the checkpoint %q: %w", s.options.CheckpointKey, err)
@@ -44,7 +44,7 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*check
 func (s *Stream) identity() checkpoint.Identity {
 	id := checkpoint.Identity{
 		Group: s.resource.Group, Resource: s.resource.Resource, StorageVersionHash: s.resource.StorageVersionHash,
-		Objects: s.options.Index != IndexNone,
+		Objects: !s.options.NoIndex,
 	}
 	// However they are written. (Both have been checked.)
 	byLabel, _ := labels.Parse(s.options.LabelSelector)
@@ -130,7 +130,7 @@ func (l *lane) withdraw(ctx context.Context, next protocol.State, outputs []prot
 		gap, ok := o.(protocol.EmitGap)
 		rewound = rewound || ok && gap.Reason == protocol.GapRewound
 	}
-	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // OnExpired: Fail
+	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // FailOnGap: true
 		rewound = rewound || end.Gap.Reason == protocol.GapRewound
 	}
 	if !rewound {

@@ -190,9 +190,9 @@ func TestGoesOn(t *testing.T) {
 			why: "so it is told all over",
 		}}},
 		{"it has, and that is the end", []life{first, {
-			options:   stream.Options{OnExpired: stream.Fail},
+			options:   stream.Options{FailOnGap: true},
 			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}},
-			told:      []string{"error: what happened since resourceVersion 6 can't be told (rewound): the server answered with an older resourceVersion than before"}, kept: "rewound, at 6 a@6 b@3",
+			told:      []string{"error: cannot know what happened since resourceVersion 6 (rewound): the server answered with an older resourceVersion than before"}, kept: "rewound, at 6 a@6 b@3",
 			why: "somebody wants to know",
 		}, {
 			exchanges: []exchange{{"list", list("20", "", "a@2", "b@3")}, {"watch 20", watch("open")}},
@@ -200,13 +200,13 @@ func TestGoesOn(t *testing.T) {
 			why: "the next one is told",
 		}}},
 		{"it has, without an index", []life{{
-			options:   stream.Options{Index: stream.IndexNone},
+			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch()}, {"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2")}, {"watch 4", watch("open")}},
 			leave:     "GAP rewound from 5 to 4 history lost",
 			told:      []string{"ADDED a@2", "SYNCED 5", "GAP rewound from 5 to 4 history lost", "ADDED a@2", "SYNCED 4"}, kept: "rewound, at 5",
 			why: "likewise",
 		}, {
-			options:   stream.Options{Index: stream.IndexNone},
+			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
 			told:      []string{"GAP rewound from 5 to 9 history lost", "ADDED a@2", "SYNCED 9"}, kept: "at 9",
 			why: "likewise",
@@ -250,18 +250,18 @@ func TestGoesOn(t *testing.T) {
 			why: "b is not told, so its end must not be",
 		}}},
 		{"without an index", []life{{
-			options:   stream.Options{Index: stream.IndexNone},
+			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}},
 			told:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"}, kept: "at 6",
 			why: "the position is all there is",
 		}, {
-			options:   stream.Options{Index: stream.IndexNone},
+			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"watch 6", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "a@6")}, {"watch 9", watch("open")}},
 			told:      []string{"GAP expired from 6 to 9 history lost", "ADDED a@6", "SYNCED 9"}, kept: "at 9",
 			why: "so all comes again",
 		}}},
 		{"until it is synced", []life{first, {
-			options:   stream.Options{End: stream.WhenSynced},
+			options:   stream.Options{UntilSynced: true},
 			exchanges: []exchange{{"list", list("9", "", "b@8")}, {"watch 9", watch("open")}},
 			told:      []string{"MODIFIED b@8 inferred", "DELETED a@6 inferred", "SYNCED 9"}, kept: "at 9 b@8",
 			why: "what is different now, and the end",
@@ -323,7 +323,7 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"watch initial", watch("ADDED a@2", "ADDED b@3", "MARKER @5", "ADDED c@6", "MODIFIED c@7", "open")},
 		}}
-		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker, InitialList: stream.ListStreamed})
+		s := streamOf(t, sc.client(), widgets(), &stream.Options{Checkpoint: tracker})
 		var got []string
 		for ev, err := range s.Events(anHour(t)) {
 			if err != nil {

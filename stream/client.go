@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"strconv"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -57,8 +58,8 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 		o = *opts
 	}
 	if o.DecodeWorkers < 0 || o.DecodeWorkers > maxDecodeWorkers {
-		return nil, &OptionsError{"ClientOptions.DecodeWorkers",
-			fmt.Sprintf("%d: it should be between 1 and %d, or 0 for 1", o.DecodeWorkers, maxDecodeWorkers)}
+		return nil, &OptionsError{"ClientOptions.DecodeWorkers", strconv.Itoa(o.DecodeWorkers),
+			fmt.Sprintf("must be from 0 to %d", maxDecodeWorkers)}
 	}
 	return client.New(cfg, client.Options{DropManagedFields: o.DropManagedFields, DecodeWorkers: max(o.DecodeWorkers, 1)})
 }

@@ -83,7 +83,7 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 	w.o.Transform = func(u *unstructured.Unstructured) { // which some of the clients don't have
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 	}
-	s := newStream(t, v.client(t, w), &w.o)
+	s := streamOf(t, v.client(t, w), widgets(), &w.o)
 	s.SetRandom(func(least, most time.Duration) time.Duration { return (least + most) / 2 })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
 	defer cancel()
@@ -132,13 +132,11 @@ func newTwin(seed uint64) *twin {
 	r := rand.New(rand.NewPCG(seed, 11))
 	chance := func(percent int) bool { return r.IntN(100) < percent }
 	w := &twin{}
-	if chance(40) {
-		w.o.InitialList = stream.ListStreamed
-	}
+	w.o.PagedLists = !chance(40)
 	name := slices.Sorted(maps.Keys(selects))[r.IntN(len(selects))]
 	if chance(10) {
 		name = "none"
-		w.o.Index = []stream.Index{"", stream.IndexNone}[r.IntN(2)]
+		w.o.NoIndex = r.IntN(2) == 1
 	}
 	switch start := r.IntN(100); {
 	case start < 25:
@@ -147,14 +145,14 @@ func newTwin(seed uint64) *twin {
 		w.o.Start = stream.Now()
 	case start < 55:
 		w.o.Start = stream.After("90")
-	case start < 70 && w.o.Index != stream.IndexNone:
+	case start < 70 && !w.o.NoIndex:
 		w.o.Start = stream.From(checkpoint.Position{ResourceVersions: map[string]string{"": "90"},
 			Objects: []checkpoint.Object{{Namespace: "one", Name: "a", UID: types.UID(uid(1, 0)),
 				ResourceVersion: "80"}}})
 	}
 	w.o.MetadataOnly, w.o.Bookmarks = chance(15), chance(30)
 	if chance(10) {
-		w.o.OnExpired = stream.Fail
+		w.o.FailOnGap = true
 	}
 	w.o.IdleTimeout, w.o.Timeout = time.Duration(5+r.IntN(20))*time.Second, 40*time.Second
 	w.how = fmt.Sprintf("seed %d, Select: %s, checkpoint: %v, %+v", seed, name, w.store != nil, w.o)

@@ -80,7 +80,7 @@ func TestSelectAsStock(t *testing.T) {
 				if tt.more == nil || len(tt.sent) > 1 {
 					words = append(words, "open")
 				}
-				w := &twin{how: tt.why, o: stream.Options{Select: isRed, IdleTimeout: 10 * time.Second,
+				w := &twin{how: tt.why, o: stream.Options{Select: isRed, PagedLists: true, IdleTimeout: 10 * time.Second,
 					Trace: &stream.Trace{}}}
 				w.RoundTripper = &script{t: t, exchanges: append([]exchange{{"list", list("5", "")},
 					{"watch 5", watch(words...)}},
@@ -143,7 +143,7 @@ func TestSelectInFlood(t *testing.T) {
 		known, checked, several, how := n&1 > 0, n&2 > 0, n&4 > 0, []string{"stop", "panic"}[n>>3]
 		var asked atomic.Int64
 		var s *stream.Stream
-		o := stream.Options{InitialList: stream.ListPaged, Select: func(m stream.Meta) bool {
+		o := stream.Options{PagedLists: true, Select: func(m stream.Meta) bool {
 			if asked.Add(1) == 1000 {
 				if how == "panic" {
 					panic("mine")

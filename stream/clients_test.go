@@ -81,7 +81,7 @@ func TestClientOptions(t *testing.T) {
 		switch {
 		case tt.right && (err != nil || c == nil):
 			t.Errorf("%s: %v", tt.why, err)
-		case !tt.right && (!errors.As(err, &wrong) || wrong.Option != "ClientOptions.DecodeWorkers"):
+		case !tt.right && (!errors.As(err, &wrong) || wrong.Field != "ClientOptions.DecodeWorkers"):
 			t.Errorf("%s: want an OptionsError about DecodeWorkers, got %v", tt.why, err)
 		}
 	}

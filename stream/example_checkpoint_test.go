@@ -38,7 +38,7 @@ func Example_checkpoint() {
 		if err != nil {
 			return err
 		}
-		s, err := stream.New(srv.Client(), widgets(), &stream.Options{Checkpoint: tracker, End: stream.WhenSynced})
+		s, err := stream.New(srv.Client(), widgets(), &stream.Options{Checkpoint: tracker, UntilSynced: true})
 		if err != nil {
 			return err
 		}

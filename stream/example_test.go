@@ -112,7 +112,7 @@ func ExampleFrom() {
 	// Meanwhile one of those that were told goes.
 	_, _ = srv.Delete(widgets(), "default", "a")
 
-	second, err := stream.New(srv.Client(), widgets(), &stream.Options{Start: stream.From(position), End: stream.WhenSynced})
+	second, err := stream.New(srv.Client(), widgets(), &stream.Options{Start: stream.From(position), UntilSynced: true})
 	if err != nil {
 		fmt.Println(err)
 		return

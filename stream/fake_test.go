@@ -318,7 +318,7 @@ func TestFakeSelectors(t *testing.T) {
 		{stream.Options{LabelSelector: "colour=red"}, []string{"ADDED a@", "SYNCED", "DELETED a@", "ADDED b@", "ADDED c@"}, "by label, and by change of label"},
 		{stream.Options{Name: "b"}, []string{"ADDED b@", "SYNCED", "MODIFIED b@", "DELETED b@"}, "by name"},
 		{stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"}, []string{"SYNCED", "ADDED b@", "ADDED c@"}, "by field"},
-		{stream.Options{LabelSelector: "colour=red", Index: stream.IndexNone}, []string{"ADDED a@", "SYNCED", "MODIFIED b@", "ADDED c@"}, "without an index, each event by itself"},
+		{stream.Options{LabelSelector: "colour=red", NoIndex: true}, []string{"ADDED a@", "SYNCED", "MODIFIED b@", "ADDED c@"}, "without an index, each event by itself"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

@@ -136,7 +136,7 @@ func (f *fanIn) isOver() bool {
 			return false
 		}
 	}
-	return f.namespaces == nil || f.options.End != Never
+	return f.namespaces == nil || (f.options.UntilSynced || f.options.UntilClosed)
 }
 
 // isSynced says whether something is watched, or has ended as the options say, and all
@@ -288,7 +288,7 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 		return m.err
 	default:
 		m.state = ended
-		f.over = f.over || f.options.End == AtFirstClose
+		f.over = f.over || f.options.UntilClosed
 	}
 	f.publish()
 	return f.sync()

@@ -101,10 +101,10 @@ func TestSeveralNamespacesEnd(t *testing.T) {
 		why     string
 	}{
 		{"refused in one", []exchange{{"list", status(403, metav1.StatusReasonForbidden)}}, stream.Options{}, nil,
-			`in the namespace "two"`, "the error says where"},
+			`in namespace "two"`, "the error says where"},
 		{"stopped", quietly().exchanges, stream.Options{}, func(s *stream.Stream, _ stream.Event) { s.Stop() },
 			"", "from within the loop"},
-		{"when synced", quietly().exchanges, stream.Options{End: stream.WhenSynced}, nil,
+		{"when synced", quietly().exchanges, stream.Options{UntilSynced: true}, nil,
 			"", "when all are"},
 	}
 	for _, tt := range tests {
@@ -207,7 +207,7 @@ func TestAtFirstCloseOfSeveral(t *testing.T) {
 			"one": {t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1s", "ADDED b@6", "wait 5s")}}},
 			"two": {t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 10s", "ADDED c@7", "open")}}},
 		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, End: stream.AtFirstClose})
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, UntilClosed: true})
 		if diff := cmp.Diff([]string{"ADDED a@2", "SYNCED ", "ADDED b@6"}, record(t, s, time.Minute)); diff != "" {
 			t.Errorf("with the first of them all end: one of them can't be left unwatched (-want +got):\n%s", diff)
 		}
@@ -223,7 +223,7 @@ func TestAtFirstCloseOfSeveral(t *testing.T) {
 				{"watch 5", watch("open")},
 			}},
 		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, End: stream.AtFirstClose})
+		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, UntilClosed: true})
 		if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "SYNCED "}, record(t, s, time.Minute)); diff != "" {
 			t.Errorf("half a snapshot is none (-want +got):\n%s", diff)
 		}

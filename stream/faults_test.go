@@ -33,7 +33,7 @@ func TestFaults(t *testing.T) {
 		why      string
 	}{
 		{"none", "", stream.Options{}, plain, 1, "one request is all it takes"},
-		{"none, paged", "", stream.Options{InitialList: stream.ListPaged}, plain, 2, "a list and a watch"},
+		{"none, paged", "", stream.Options{PagedLists: true}, plain, 2, "a list and a watch"},
 
 		{"410 as HTTP status", "at 2s: 410 as status\nat 15s: widgets expire", stream.Options{},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
@@ -57,9 +57,9 @@ func TestFaults(t *testing.T) {
 			"likewise, but it is us who wait"},
 		{"500, 503, 504, refused", "at 5s: close watches\nwatch 1: 500\nwatch 2: 503\nwatch 3: 504\nwatch 4: refuse\nwatch 5: 503 plain", stream.Options{}, plain, 0,
 			"the version is kept"},
-		{"list fails", "list 1: 500\nlist 2: 503\nlist 3: refuse\nlist 4: 429 in status 3s", stream.Options{InitialList: stream.ListPaged}, plain, 6,
+		{"list fails", "list 1: 500\nlist 2: 503\nlist 3: refuse\nlist 4: 429 in status 3s", stream.Options{PagedLists: true}, plain, 6,
 			"it is tried again"},
-		{"no answer to the list", "list 1: hang", stream.Options{InitialList: stream.ListPaged},
+		{"no answer to the list", "list 1: hang", stream.Options{PagedLists: true},
 			[]string{"ADDED ns/a@6", "ADDED ns/c@4", "SYNCED @7"}, 3,
 			"for two minutes: then what there is"},
 		{"no answer to the watch", "at 5s: close watches\nwatch 1: hang", stream.Options{}, plain, 0, "asked again"},
@@ -109,7 +109,7 @@ func TestFaults(t *testing.T) {
 		{"pages that do not fit", "at 15s: expire\npage 1: inconsistent pages", stream.Options{PageSize: 2},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
 			"a list of two versions is base for nothing"},
-		{"continue token expires", "page 1: 410", stream.Options{PageSize: 2, InitialList: stream.ListPaged},
+		{"continue token expires", "page 1: 410", stream.Options{PageSize: 2, PagedLists: true},
 			[]string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "ADDED ns/c@4", "MODIFIED ns/a@6", "DELETED ns/b@7"}, 0,
 			"the list begins again"},
 	}

@@ -53,7 +53,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 				}
 			}
 			sc := &script{t: t, exchanges: []exchange{{"list", see(list("5", ""))}, {"watch 5", see(watch("wait 3s"))}, {"probe", see(list("5", ""))}, {"watch 5", see(watch("open"))}}}
-			tt.o.InitialList, tt.o.Namespaces, tt.o.LabelSelector = stream.ListPaged, []string{"team"}, "a=b,!c"
+			tt.o.PagedLists, tt.o.Namespaces, tt.o.LabelSelector = true, []string{"team"}, "a=b,!c"
 			s, err := stream.New(sc.client(), tt.r, &tt.o)
 			if err != nil {
 				t.Fatalf("%s: %v", tt.why, err)

@@ -55,13 +55,13 @@ func (p *killedPlay) run() {
 		p.write()
 	}
 	p.choose()
-	p.options.OnExpired = stream.Heal
+	p.options.FailOnGap = false
 	if p.now = p.chance(15); p.now {
 		p.options.Start = stream.Now()
 	}
 	p.positions = p.chance(15)
 	p.lost = p.positions && p.options.Select != nil // which may be left without a word
-	if p.options.Index == stream.IndexNone || p.now {
+	if p.options.NoIndex || p.now {
 		p.handled = nil // what there was, or what is gone, need not be told
 	}
 	for range 1 + p.IntN(5) {

@@ -14,16 +14,16 @@ import (
 
 func TestLists(t *testing.T) {
 	tests := []struct {
-		name    string
-		initial stream.InitialList
-		script  string
-		most    time.Duration // until all are synced
-		why     string
+		name   string
+		paged  bool
+		script string
+		most   time.Duration // until all are synced
+		why    string
 	}{
-		{"pages", stream.ListPaged, "page *: slow 1s\nlist *: slow 1s\n", 30 * time.Second, "each reads three pages of a second, two at a time"},
-		{"streamed", stream.ListStreamed, "initial *: slow 100ms\n", 10 * time.Second, "each has ten frames of a tenth of a second"},
-		{"four hang", stream.ListPaged, "list 1-4: hang\n", 10 * time.Second, "nobody waits for those that are not answered"},
-		{"four hang without initial events", stream.ListStreamed, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second, "nor for those"},
+		{"pages", true, "page *: slow 1s\nlist *: slow 1s\n", 30 * time.Second, "each reads three pages of a second, two at a time"},
+		{"streamed", false, "initial *: slow 100ms\n", 10 * time.Second, "each has ten frames of a tenth of a second"},
+		{"four hang", true, "list 1-4: hang\n", 10 * time.Second, "nobody waits for those that are not answered"},
+		{"four hang without initial events", false, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second, "nor for those"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLists(t *testing.T) {
 				open, most := 0, 0
 				var all sync.WaitGroup
 				for range 20 {
-					s := streamOf(t, srv.Client(), widgets(), &stream.Options{InitialList: tt.initial, PageSize: 4})
+					s := streamOf(t, srv.Client(), widgets(), &stream.Options{PagedLists: tt.paged, PageSize: 4})
 					all.Go(func() {
 						told := 0
 						for ev, err := range s.EventsWith(ctx, stream.Range{Lists: lists}) {

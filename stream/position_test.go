@@ -26,7 +26,7 @@ func TestPositionWithinStreamedList(t *testing.T) {
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			sc := &script{t: t, exchanges: []exchange{{"watch initial", watch("ADDED a@9", "ADDED b@2", "open")}}}
-			s := newStream(t, sc.client(), &stream.Options{Start: tt.start, InitialList: stream.ListStreamed})
+			s := streamOf(t, sc.client(), widgets(), &stream.Options{Start: tt.start})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			var got []string
@@ -139,7 +139,7 @@ func TestPositionOfSeveralNamespaces(t *testing.T) {
 		why     string
 	}{
 		{"indexed", stream.Options{}, "the lanes take turns"},
-		{"without an index", stream.Options{Index: stream.IndexNone}, "they must here, too: the version is all that is known"},
+		{"without an index", stream.Options{NoIndex: true}, "they must here, too: the version is all that is known"},
 		{"after a version", stream.Options{Start: stream.After("5")}, "and where nothing is known of the object"},
 	}
 	for _, tt := range tests {
@@ -175,7 +175,7 @@ func TestPositionOfSeveralNamespaces(t *testing.T) {
 					if diff := cmp.Diff(want, p.ResourceVersions); diff != "" {
 						t.Errorf("%s: at event %d (-want +got):\n%s", tt.why, told, diff)
 					}
-					if tt.options.Index != stream.IndexNone && len(p.Objects) != told {
+					if !tt.options.NoIndex && len(p.Objects) != told {
 						t.Errorf("%s: at event %d there are %d objects", tt.why, told, len(p.Objects))
 					}
 				}
@@ -214,7 +214,7 @@ func TestPartialPositions(t *testing.T) {
 		{"after a version", stream.Options{Start: stream.After("5")}, []exchange{{"watch 5", watch("open")}}, true, "what existed is not known"},
 		{"after a version, and a gap", stream.Options{Start: stream.After("5")},
 			[]exchange{{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")}}, false, "the snapshot has shown what exists"},
-		{"no index", stream.Options{Index: stream.IndexNone}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, true, "nothing is known"},
+		{"no index", stream.Options{NoIndex: true}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, true, "nothing is known"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestPartialPositions(t *testing.T) {
 				}
 				// Going on from it, the end of an object that was never told.
 				next := &script{t: t, exchanges: []exchange{{"watch " + p.ResourceVersions[""], watch("DELETED z@20", "open")}}}
-				o := stream.Options{Start: stream.From(p), Index: tt.options.Index}
+				o := stream.Options{Start: stream.From(p), NoIndex: tt.options.NoIndex}
 				told := len(record(t, newStream(t, next.client(), &o), time.Minute)) > 1
 				if told != tt.want {
 					t.Errorf("%s: the end of an unknown object was told: %v", tt.why, told)

@@ -92,7 +92,7 @@ func (p *play) run() {
 		var refused *stream.RequestError
 		var gap *stream.GapError
 		switch {
-		case p.options.OnExpired == stream.Fail && errors.As(rec.Err, &gap):
+		case p.options.FailOnGap && errors.As(rec.Err, &gap):
 		case !errors.As(rec.Err, &refused), synced(rec.Events):
 			p.Errorf("it ended with %v", rec.Err)
 		}
@@ -147,13 +147,13 @@ func (p *play) choose() {
 		o.Name, p.scope.FieldSelector = "a", "metadata.name=a"
 	}
 	if p.chance(15) {
-		o.Index, p.check.IndexNone = stream.IndexNone, true
+		o.NoIndex, p.check.IndexNone = true, true
 	} else if p.chance(20) {
 		o.Select = func(m stream.Meta) bool { return m.GetLabels()["size"] != "0" }
 		p.check.Selected = func(u *unstructured.Unstructured) bool { return o.Select(u) }
 	}
 	if p.chance(40) {
-		o.InitialList = stream.ListPaged
+		o.PagedLists = true
 	}
 	o.PageSize = 1 + p.IntN(8)
 	if o.PageSize == 1 {
@@ -161,7 +161,7 @@ func (p *play) choose() {
 	}
 	o.Bookmarks = p.chance(30)
 	if p.chance(5) {
-		o.OnExpired = stream.Fail
+		o.FailOnGap = true
 	}
 	o.MetadataOnly = p.chance(5)
 	if o.MetadataOnly {

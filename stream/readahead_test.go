@@ -30,7 +30,7 @@ func newPages(t *testing.T, kind, script string, patience time.Duration) *pages 
 		p.srv.Put(widgets(), "one", fmt.Sprint("w", i))
 	}
 	noError(t, p.srv.Apply(script))
-	o := &stream.Options{PageSize: 4, End: stream.WhenSynced, GiveUpAfter: patience}
+	o := &stream.Options{PageSize: 4, UntilSynced: true, GiveUpAfter: patience}
 	o.Trace = &stream.Trace{RequestDone: func(r stream.Request) {
 		p.requests = append(p.requests, fmt.Sprintf("%s %v %d %v", r.Verb, r.Continued, r.Objects, r.Err))
 	}}
@@ -153,7 +153,7 @@ func TestPageAheadInTurn(t *testing.T) {
 		lists := stream.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
-			s := newStream(t, clientOf(t, first.srv, "ours"), &stream.Options{PageSize: 1, End: stream.WhenSynced})
+			s := newStream(t, clientOf(t, first.srv, "ours"), &stream.Options{PageSize: 1, UntilSynced: true})
 			all.Go(func() {
 				for _, err := range s.EventsWith(t.Context(), stream.Range{Lists: lists}) {
 					if err != nil {

@@ -27,7 +27,7 @@ func TestReplays(t *testing.T) {
 			},
 			[]string{"ADDED a@4", "SYNCED 5", "MODIFIED a@6"},
 			"the list has it, at a later version"},
-		{"without an index", stream.Options{Index: stream.IndexNone},
+		{"without an index", stream.Options{NoIndex: true},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ADDED b@6", "DELETED a@7")},
@@ -35,7 +35,7 @@ func TestReplays(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "DELETED a@7", "MODIFIED b@8"},
 			"the versions alone say that it has been told"},
-		{"initial events that repeat themselves", stream.Options{InitialList: stream.ListStreamed},
+		{"initial events that repeat themselves", stream.Options{},
 			[]exchange{{"watch initial",
 				watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
 			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "SYNCED 6"},
@@ -62,11 +62,11 @@ func TestBookmarks(t *testing.T) {
 
 // A fake is not probed, so its list is where a start at now begins.
 func TestFakeFromNow(t *testing.T) {
-	for _, index := range []stream.Index{stream.IndexObjects, stream.IndexNone} {
+	for _, noIndex := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStream(t, fakeClient(widget("default", "a", "red")), &stream.Options{Start: stream.Now(), Index: index})
+			s := newStream(t, fakeClient(widget("default", "a", "red")), &stream.Options{Start: stream.Now(), NoIndex: noIndex})
 			if diff := cmp.Diff([]string{"SYNCED 2"}, record(t, s, time.Second)); diff != "" {
-				t.Errorf("index %s: what exists is not told (-want +got):\n%s", index, diff)
+				t.Errorf("NoIndex %v: what exists is not delivered (-want +got):\n%s", noIndex, diff)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func TestStreamedListsAreNotAskedForAgain(t *testing.T) {
 					{"watch initial", tt.answer}, {"list", list("5", "", "a@2")}, {"watch 5", watch("open")},
 					{"list", list("6", "", "a@2")}, {"watch 6", watch("open")},
 				}}
-				s := newStream(t, sc.client(), &stream.Options{InitialList: stream.ListStreamed})
+				s := streamOf(t, sc.client(), widgets(), &stream.Options{})
 				for range 2 {
 					record(t, s, 30*time.Second)
 				}

@@ -95,8 +95,6 @@ func classOf(err error) protocol.Class {
 	return protocol.Transient
 }
 
-func isExpired(err error) bool { return classOf(err) == protocol.Expired }
-
 func statusCode(err error) int32 {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -98,7 +98,7 @@ func TestRewoundWhileParked(t *testing.T) {
 // have ended.
 func TestWhenSyncedRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMover(t, &stream.Options{End: stream.WhenSynced})
+		m := newMover(t, &stream.Options{UntilSynced: true})
 		m.put("one", "a", "spec.n=1")
 		m.apply("initial * in two: 503\nlist * in two: 503")
 		m.begin(nil, "one", "two")

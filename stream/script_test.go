@@ -260,16 +260,14 @@ func widgets() gvr.Resource {
 	return r
 }
 
-// newStream returns a Stream that reads paged lists, unless o says otherwise:
-// most conversations are about what follows the snapshot.
+// newStream returns a Stream that reads paged lists: most conversations are about
+// what follows the snapshot.
 func newStream(t *testing.T, c dynamic.Interface, o *stream.Options) *stream.Stream {
 	t.Helper()
 	if o == nil {
 		o = &stream.Options{}
 	}
-	if o.InitialList == "" {
-		o.InitialList = stream.ListPaged
-	}
+	o.PagedLists = true
 	return streamOf(t, c, widgets(), o)
 }
 

@@ -32,7 +32,8 @@ func hold(t *testing.T, conversations []conversation) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, exchanges: tt.script}
 				o := tt.options
-				got := record(t, newStream(t, s.client(), &o), 11*time.Minute)
+				o.PagedLists = tt.script[0].request != "watch initial"
+				got := record(t, streamOf(t, s.client(), widgets(), &o), 11*time.Minute)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
@@ -89,7 +90,7 @@ func TestStarts(t *testing.T) {
 			},
 			[]string{"SYNCED 9"},
 			"now is when it is known"},
-		{"now, without an index", stream.Options{Start: stream.Now(), Index: stream.IndexNone},
+		{"now, without an index", stream.Options{Start: stream.Now(), NoIndex: true},
 			[]exchange{
 				{"probe", list("5", "more", "a@2")},
 				{"watch 5", watch("DELETED a@6", "open")},
@@ -159,7 +160,7 @@ func TestStarts(t *testing.T) {
 			},
 			[]string{"ADDED b@8", "SYNCED 9"},
 			"never back in time, not even to what was there before"},
-		{"from a position within a snapshot, without an index", stream.Options{Start: stream.From(checkpoint.Position{Partial: true}), Index: stream.IndexNone},
+		{"from a position within a snapshot, without an index", stream.Options{Start: stream.From(checkpoint.Position{Partial: true}), NoIndex: true},
 			[]exchange{
 				{"list", list("9", "", "a@2", "b@8")},
 				{"watch 9", watch("open")},
@@ -188,11 +189,11 @@ func TestOnExpired(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", tt.answer}}}
 			var last error
-			for _, err := range newStream(t, s.client(), &stream.Options{OnExpired: stream.Fail}).Events(anHour(t)) {
+			for _, err := range newStream(t, s.client(), &stream.Options{FailOnGap: true}).Events(anHour(t)) {
 				last = err
 			}
 			var gap *stream.GapError
-			if !errors.As(last, &gap) || gap.Reason != tt.reason || gap.From != "5" || gap.Oldest() != tt.oldest || !errors.Is(last, stream.ErrExpired) {
+			if !errors.As(last, &gap) || gap.Reason != tt.reason || gap.From != "5" || gap.Oldest() != tt.oldest {
 				t.Errorf("%s: got %v (%#v)", tt.why, last, gap)
 			}
 			if len(s.requests) != 2 {
@@ -204,21 +205,21 @@ func TestOnExpired(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	hold(t, []conversation{
-		{"when synced", stream.Options{End: stream.WhenSynced},
+		{"when synced", stream.Options{UntilSynced: true},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
 			"a snapshot of which the end is known"},
-		{"when synced, streamed", stream.Options{End: stream.WhenSynced, InitialList: stream.ListStreamed},
+		{"when synced, streamed", stream.Options{UntilSynced: true},
 			[]exchange{{"watch initial", watch("ADDED a@2", "MARKER @5", "ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
 			"with one request"},
-		{"at first close", stream.Options{End: stream.AtFirstClose},
+		{"at first close", stream.Options{UntilClosed: true},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6")}},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
 			"no second watch"},
-		{"at first close, with an error", stream.Options{End: stream.AtFirstClose},
+		{"at first close, with an error", stream.Options{UntilClosed: true},
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED b@6", "ERROR 500 InternalError")}},
-			[]string{"SYNCED 5", "ADDED b@6", "error: can't watch widgets.v1.example.com across the cluster: InternalError"},
+			[]string{"SYNCED 5", "ADDED b@6", "error: cannot watch widgets.v1.example.com across the cluster: InternalError"},
 			"the caller hears of it"},
 	})
 }

@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) {
 	}{
 		{"well", "", stream.Options{},
 			[]moment{{time.Second, "Streaming synced @3 2"}}, "a watch is open"},
-		{"listing", "list 1: hang", stream.Options{InitialList: stream.ListPaged},
+		{"listing", "list 1: hang", stream.Options{PagedLists: true},
 			[]moment{{time.Second, "Listing @ 0"}}, "nothing is known yet"},
 		{"server away", "at 1s: close watches\nany 1-*: refuse", stream.Options{},
 			[]moment{{30 * time.Second, "Backoff @ 0: connect"}}, "from the first request on"},
@@ -145,8 +145,8 @@ func TestTrace(t *testing.T) {
 			}
 			return "failed"
 		}
-		s := newStream(t, sc.client(), &stream.Options{
-			InitialList: stream.ListStreamed, IdleTimeout: 40 * time.Second, Namespaces: []string{"default"},
+		s := streamOf(t, sc.client(), widgets(), &stream.Options{
+			IdleTimeout: 40 * time.Second, Namespaces: []string{"default"},
 			Trace: &stream.Trace{
 				RequestDone: func(r stream.Request) {
 					say("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace, r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))

@@ -90,7 +90,7 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //     the watch (400, 401, 403, 404, 405, 422) or answered with a list that can't
 //     be used (no resourceVersion, objects without names), or with AtFirstClose
 //     when it ended the watch with an error,
-//   - a *GapError with OnExpired: Fail,
+//   - a *GapError with FailOnGap: true,
 //   - a *GaveUpError after GiveUpAfter,
 //   - with a Checkpoint, what Tracker.Begin returns: a *checkpoint.MismatchError, an
 //     *InUseError, or what the Store says, a *CorruptError for one.
@@ -190,8 +190,8 @@ func (s *Stream) Stop() {
 func (s *Stream) SetResourceVersion(rv string) error {
 	if rv != "" {
 		if s.options.Checkpoint != nil {
-			return &OptionsError{"SetResourceVersion and Checkpoint",
-				"the next range goes on where the checkpoint says: delete that from its Store to begin elsewhere"}
+			return &OptionsError{"SetResourceVersion and Checkpoint", "",
+				"a checkpoint says where the run continues: must not be combined"}
 		}
 		if err := s.options.checkStart(After(rv), false); err != nil {
 			return err

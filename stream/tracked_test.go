@@ -84,7 +84,7 @@ func TestCheckpointRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer tracker.Close()
-				o.Checkpoint, o.End = tracker, stream.WhenSynced
+				o.Checkpoint, o.UntilSynced = tracker, true
 				srv := streamtest.NewServer(widgets())
 				s := streamOf(t, srv.Client(), widgets(), &o)
 				for _, e := range stream.Acked(s.Events(anHour(t))) {
@@ -114,7 +114,7 @@ func TestCheckpointIdentity(t *testing.T) {
 		store := checkpoint.NewMemory()
 		tracker := newTracker(t, store, checkpoint.Options{})
 		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &stream.Options{
-			Checkpoint: tracker, End: stream.WhenSynced, LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
+			Checkpoint: tracker, UntilSynced: true, LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
 		})
 		for _, err := range stream.Acked(s.Events(anHour(t))) {
 			if err != nil {

@@ -59,7 +59,7 @@ func (g *segment) newLane(namespace string, emit func(Event) error) *lane {
 	l := &lane{segment: g, namespace: namespace}
 	l.delivery.emit, l.knewAt = emit, time.Now()
 	l.report.status = Status{State: Idle, Namespace: namespace, Since: l.knewAt}
-	if g.options.Index != IndexNone {
+	if !g.options.NoIndex {
 		l.index = index.New()
 		l.report.index = l.index
 	}

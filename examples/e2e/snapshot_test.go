@@ -50,17 +50,17 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 		c.create(widgets, namespace, fmt.Sprint("w-", i))
 	}
 	tests := []struct {
-		how  stream.InitialList
-		want []string
-		why  string
+		paged bool
+		want  []string
+		why   string
 	}{
-		{stream.ListStreamed, []string{"watch initial"}, "one request: a kube-apiserver has streaming lists"},
-		{stream.ListPaged, []string{"list", "list continued", "list continued", "watch"}, "pages of two"},
+		{false, []string{"watch initial"}, "one request: a kube-apiserver has streaming lists"},
+		{true, []string{"list", "list continued", "list continued", "watch"}, "pages of two"},
 	}
 	for _, tt := range tests {
 		var q requests
 		rec := record(t, newStream(t, c.client, r, &stream.Options{
-			Namespaces: []string{namespace}, InitialList: tt.how, PageSize: 2, Trace: q.trace(),
+			Namespaces: []string{namespace}, PagedLists: tt.paged, PageSize: 2, Trace: q.trace(),
 		}))
 		got := rec.awaitSynced(1)
 		check(t, got)
@@ -80,10 +80,10 @@ func TestMetadataOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, how := range []stream.InitialList{stream.ListStreamed, stream.ListPaged} {
+	for _, paged := range []bool{false, true} {
 		namespace := unique("metadata")
 		c.create(widgets, namespace, "one")
-		rec := record(t, newStream(t, client, r, &stream.Options{Namespaces: []string{namespace}, MetadataOnly: true, InitialList: how}))
+		rec := record(t, newStream(t, client, r, &stream.Options{Namespaces: []string{namespace}, MetadataOnly: true, PagedLists: paged}))
 		rec.awaitSynced(1)
 		c.touch(widgets, namespace, "one")
 		c.delete(widgets, namespace, "one")
@@ -95,7 +95,7 @@ func TestMetadataOnly(t *testing.T) {
 			}
 			o := ev.Object
 			if o.GetKind() != "Widget" || o.GetAPIVersion() != "e2e.example.com/v1" || len(o.Object) != 3 || o.GetLabels()["test"] != c.label {
-				t.Errorf("%s, %s: %v", how, ev.Type, o.Object)
+				t.Errorf("%v, %s: %v", paged, ev.Type, o.Object)
 			}
 		}
 	}

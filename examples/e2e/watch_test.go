@@ -123,7 +123,7 @@ func TestPages(t *testing.T) {
 	close(work)
 	wg.Wait()
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	got := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, InitialList: stream.ListPaged})).awaitSynced(1)
+	got := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, PagedLists: true})).awaitSynced(1)
 	check(t, got)
 	var told []string
 	for _, ev := range got[:len(got)-1] {

@@ -15,7 +15,7 @@ func TestForbidden(t *testing.T) {
 	}
 	s.do("robots forbid all")
 	_, stderr := s.start("watch robots,rovers -A").wait(1)
-	if !strings.Contains(stderr, "gvrwatch: can't watch robots.v1.example.com across the cluster: ") || strings.Count(stderr, "\n") > 2 {
+	if !strings.Contains(stderr, "gvrwatch: cannot watch robots.v1.example.com across the cluster: ") || strings.Count(stderr, "\n") > 2 {
 		t.Errorf("without --follow it is an error:\n%s", stderr)
 	}
 	_, stderr = s.start("watch robots,rovers -A --follow --until-synced").wait(0)

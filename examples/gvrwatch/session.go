@@ -99,7 +99,7 @@ func (s *session) merge(resources []gvr.Resource, want *wanted) (*mux.Mux, error
 	versions := map[schema.GroupResource]gvr.Resource{}
 	opts := s.streamOptions()
 	if s.untilSynced {
-		opts.End = stream.WhenSynced // with a checkpoint: what is different, instead of what happened
+		opts.UntilSynced = true // with a checkpoint: what is different, instead of what happened
 	}
 	for i, r := range resources {
 		if slices.ContainsFunc(resources[:i], func(other gvr.Resource) bool { return other.String() == r.String() }) {

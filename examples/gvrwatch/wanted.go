@@ -11,7 +11,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // wanted is what the command line says is to be watched.
@@ -64,14 +63,14 @@ func (o *watchOptions) checkFlags() error {
 	}
 	if ns := *o.flags.Namespace; ns != "" {
 		if reasons := validation.ValidateNamespaceName(ns, false); len(reasons) > 0 {
-			return &stream.NamespaceError{Namespace: ns, Err: errors.New(strings.Join(reasons, "; "))}
+			return fmt.Errorf("--namespace=%s: it must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
 	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
-		return &stream.SelectorError{Kind: "label", Selector: o.labelSelector, Err: err}
+		return fmt.Errorf("--selector=%s: it must be a label selector: %w", o.labelSelector, err)
 	}
 	if _, err := fields.ParseSelector(o.fieldSelector); err != nil {
-		return &stream.SelectorError{Kind: "field", Selector: o.fieldSelector, Err: err}
+		return fmt.Errorf("--field-selector=%s: it must be a field selector: %w", o.fieldSelector, err)
 	}
 	return nil
 }

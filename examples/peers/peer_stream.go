@@ -37,7 +37,7 @@ func streams() []peer {
 	}
 }
 
-func pages(o *stream.Options)        { o.InitialList = stream.ListPaged }
+func pages(o *stream.Options)        { o.PagedLists = true }
 func metadataOnly(o *stream.Options) { o.MetadataOnly = true }
 
 func canaries(o *stream.Options) {
