@@ -35,9 +35,8 @@ func (s *Server) serveDiscovery(c *conn) {
 	}
 }
 
-// writeAggregated knows ETags as the real one does, which compares them as texts, so
-// that it does not know a weak one again (k8s.io/apiserver,
-// pkg/endpoints/discovery/aggregated/etag.go).
+// writeAggregated compares ETags as texts, as the kube-apiserver does, so that a weak ETag never matches (apiserver
+// endpoints/discovery/aggregated/etag.go).
 func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	data, err := json.Marshal(apidiscovery.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
@@ -58,8 +57,7 @@ func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	_, _ = c.w.Write(data)
 }
 
-// groups are those that are served, or the core group. Of each the preferred version
-// comes first.
+// groups returns the served groups, or the core group. The preferred version of each comes first.
 func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	groups := []apidiscovery.APIGroupDiscovery{}
 	for _, r := range s.served {
@@ -99,8 +97,7 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	return groups
 }
 
-// legacyDiscovery is the document at a path, in the form from before aggregated
-// discovery, or an error.
+// legacyDiscovery returns the unaggregated document at a path, or an error.
 func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}

@@ -37,7 +37,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *streamtest.Server)) {
 	synctest.Test(t, func(t *testing.T) { f(t, streamtest.NewServer(widgets, globes)) })
 }
 
-// do lets things happen to the server that can't fail.
+// do runs valid actions.
 func do(t *testing.T, srv *streamtest.Server, what ...string) {
 	t.Helper()
 	for _, w := range what {
@@ -71,8 +71,8 @@ func initial() metav1.ListOptions {
 	return metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
 }
 
-// watchFor is what client-go's dynamic client shows of a watch within d: its
-// events, one line each, and how it ended, unless it was still open.
+// watchFor returns what client-go's dynamic client receives from a watch within d: one line per event, and "closed" or an
+// error if it ended.
 func watchFor(t *testing.T, srv *streamtest.Server, o metav1.ListOptions, d time.Duration) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +114,7 @@ func eventText(ev watch.Event) string {
 	return text
 }
 
-// errorText is the status of an error, and its reason; its own text if it has none.
+// errorText returns the status code and reason of an error, or its text if it has no status.
 func errorText(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -128,7 +128,7 @@ func errorText(err error) string {
 	return fmt.Sprintf("%d %s", s.Code, s.Reason)
 }
 
-// texts are objects as name@version.
+// texts returns objects as name@version.
 func texts(objects []unstructured.Unstructured) []string {
 	var out []string
 	for _, o := range objects {

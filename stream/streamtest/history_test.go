@@ -108,8 +108,7 @@ func TestHistoryOfRewinds(t *testing.T) {
 	})
 }
 
-// The history is what a watch sends, whatever happens: random changes, seen through
-// random selectors.
+// The history equals what a watch sends, for random changes and random selectors.
 func TestHistoryIsWhatAWatchSends(t *testing.T) {
 	for seed := range seedtest.Default(50).All(t) {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {

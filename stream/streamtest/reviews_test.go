@@ -38,12 +38,12 @@ func TestReviews(t *testing.T) {
 	}
 	got := map[string]any{"list": access("list", ""), "list in one": access("list", "one"), "watch in two": access("watch", "two")}
 	if diff := cmp.Diff(map[string]any{"list": false, "list in one": true, "watch in two": true}, got); diff != "" {
-		t.Errorf("access is what a request would have (-want +got):\n%s", diff)
+		t.Errorf("access reviews must agree with requests (-want +got):\n%s", diff)
 	}
 	rules := ask("SelfSubjectRulesReview", map[string]any{"namespace": "one"})["resourceRules"].([]any)
 	last := rules[len(rules)-1]
 	want := map[string]any{"verbs": []any{"list", "watch"}, "apiGroups": []any{widgets.Group}, "resources": []any{"widgets"}}
 	if diff := cmp.Diff(want, last); diff != "" {
-		t.Errorf("so are the rules of a namespace (-want +got):\n%s", diff)
+		t.Errorf("rules reviews must agree with requests (-want +got):\n%s", diff)
 	}
 }
