@@ -30,7 +30,7 @@ const consumerSeeds = seedtest.Default(100) // with each Overflow
 func TestConsumer(t *testing.T) {
 	for _, overflow := range []mux.Overflow{mux.Latest, mux.Block} {
 		t.Run(fmt.Sprint(overflow), func(t *testing.T) {
-			consumerSeeds.Play(t, func(t *testing.T, n uint64) {
+			consumerSeeds.Run(t, func(t *testing.T, n uint64) {
 				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, overflow).play() })
 			})
 		})

@@ -36,7 +36,7 @@ const followSeeds = seedtest.Default(36)
 func TestFollowAtRandom(t *testing.T) {
 	var exact, all atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
-		followSeeds.Play(t, func(t *testing.T, n uint64) {
+		followSeeds.Run(t, func(t *testing.T, n uint64) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFollowPlay(t, n)
 				p.run()

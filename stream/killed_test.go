@@ -29,7 +29,7 @@ import (
 //
 //	go test ./stream -run TestRandomKills -seed 4711 -v
 func TestRandomKills(t *testing.T) {
-	(historySeeds / 4).Play(t, func(t *testing.T, n uint64) {
+	(historySeeds / 4).Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: checkpoint.NewMemory(), handled: map[types.UID]string{}}
 			p.run()

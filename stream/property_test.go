@@ -29,7 +29,7 @@ const historySeeds = seedtest.Default(200)
 //
 //	go test ./stream -run TestRandomHistories -seed 4711 -v
 func TestRandomHistories(t *testing.T) {
-	historySeeds.Play(t, func(t *testing.T, n uint64) {
+	historySeeds.Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
 	})
 }
