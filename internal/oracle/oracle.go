@@ -86,7 +86,8 @@ func unclassified(st stream.Status) string {
 //
 // opts are those of [streamtest.Check]; only Namespaces, Selected and the start matter. The error joins the first
 // Violation of each namespace.
-func CheckTimely(h streamtest.History, rec streamtest.Recording, limit time.Duration, opts *streamtest.CheckOptions) error {
+func CheckTimely(h streamtest.History, rec streamtest.Recording, limit time.Duration,
+	opts *streamtest.CheckOptions) error {
 	if opts == nil {
 		opts = &streamtest.CheckOptions{}
 	}
@@ -135,7 +136,8 @@ func expectedOf(h streamtest.History, namespace string, selected func(*unstructu
 				continue
 			}
 		}
-		all = append(all, expected{stream.Event{Type: kind, Object: c.Object, ResourceVersion: c.ResourceVersion}, c.Epoch, c.At})
+		all = append(all,
+			expected{stream.Event{Type: kind, Object: c.Object, ResourceVersion: c.ResourceVersion}, c.Epoch, c.At})
 	}
 	return all
 }
@@ -160,7 +162,8 @@ func snapshotsOf(rec streamtest.Recording, namespace string, open bool) []span {
 }
 
 // firstLate returns the first change that was delivered late or never.
-func firstLate(h streamtest.History, rec streamtest.Recording, changes []expected, limit time.Duration, snapshots []span) *streamtest.Violation {
+func firstLate(h streamtest.History, rec streamtest.Recording, changes []expected, limit time.Duration,
+	snapshots []span) *streamtest.Violation {
 	for _, e := range changes {
 		due := e.at.Add(limit)
 		if e.at.Before(rec.Begin) || rec.End.Before(due) || undone(h, e, due) {

@@ -124,7 +124,8 @@ func (s *Server) expire(resources []gvr.Resource) {
 	s.end(endClean, watchesAmong(resources))
 }
 
-// deleteCRD deletes the objects one by one, then the resource. Watches end a second later, as in apiextensions-apiserver.
+// deleteCRD deletes the objects one by one, then the resource. Watches end a second later, as in
+// apiextensions-apiserver.
 func (s *Server) deleteCRD(resources []gvr.Resource) {
 	var open []*conn
 	for c := range s.conns {

@@ -214,7 +214,8 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 		why = "the object has another version, " + strconv.Quote(o.GetResourceVersion())
 	case isObject && ev.Namespace != "" && o.GetNamespace() != ev.Namespace:
 		why = "the object is in another namespace, " + strconv.Quote(o.GetNamespace())
-	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil && o.GroupVersionKind() != ev.Resource.GroupVersionKind():
+	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil &&
+		o.GroupVersionKind() != ev.Resource.GroupVersionKind():
 		why = "the object is of another kind, " + o.GroupVersionKind().String()
 	case ev.Coalesced != 0 && (!isObject || ev.Coalesced < 0 || !c.opts.Latest):
 		why = "only object events of a sequence with Latest may be coalesced"

@@ -41,7 +41,8 @@ func (s *source) live(w *candidate, i int, ev stream.Event) *Violation {
 // follows reports whether a change is delivered after event i.
 func (s *source) follows(i int, e *entry) bool {
 	return slices.ContainsFunc(s.events[i:], func(ev stream.Event) bool {
-		return ev.Object != nil && !ev.Inferred && ev.Type == e.kind && keyOf(ev.Object) == e.key && refOf(ev.Object) == e.ref
+		return ev.Object != nil && !ev.Inferred && ev.Type == e.kind && keyOf(ev.Object) == e.key &&
+			refOf(ev.Object) == e.ref
 	})
 }
 
@@ -76,7 +77,8 @@ func (s *source) checkType(w *candidate, i int, ev stream.Event, kind stream.Typ
 // tooLate reports an event that belongs before others that were delivered.
 func (s *source) tooLate(w *candidate, i int, ev stream.Event) *Violation {
 	repeats := func(old stream.Event) bool {
-		return old.Type == ev.Type && old.Object != nil && keyOf(old.Object) == keyOf(ev.Object) && refOf(old.Object) == refOf(ev.Object)
+		return old.Type == ev.Type && old.Object != nil && keyOf(old.Object) == keyOf(ev.Object) &&
+			refOf(old.Object) == refOf(ev.Object)
 	}
 	known := ev.Type == stream.Added && w.known[keyOf(ev.Object)] == refOf(ev.Object)
 	switch {
@@ -101,7 +103,8 @@ func (s *source) notAChange(w *candidate, i int, ev stream.Event) *Violation {
 		case ev.Type == stream.Deleted && e.kind == stream.Deleted:
 			return s.violation(removed, i, fmt.Sprintf("the removed object had uid %q", e.ref.uid))
 		case ev.Type == stream.Added && known && was.uid != ev.Object.GetUID():
-			return s.violation(removed, i, fmt.Sprintf("the object with uid %q was known, and its removal is missing", was.uid))
+			return s.violation(removed, i,
+				fmt.Sprintf("the object with uid %q was known, and its removal is missing", was.uid))
 		default:
 			return s.violation(truthful, i, fmt.Sprintf("the change was %s, with uid %q", e.text(), e.ref.uid))
 		}

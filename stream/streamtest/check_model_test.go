@@ -109,15 +109,16 @@ func (m *model) start() {
 		}
 		for key, o := range m.objects() {
 			if m.selects(o) && !m.opts.IndexNone {
-				m.opts.From.Objects = append(m.opts.From.Objects, checkpoint.Object{Namespace: key.Namespace, Name: key.Name,
-					UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
+				m.opts.From.Objects = append(m.opts.From.Objects, checkpoint.Object{
+					Namespace: key.Namespace, Name: key.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
 			}
 		}
 	}
 	m.opts.Settled = true
 	resumes := m.opts.After != "" || m.opts.From != nil
 	for _, ns := range m.namespaces() {
-		c := &modelClient{model: m, ns: ns, known: state{}, unknown: m.opts.After != "" || m.opts.From != nil && m.opts.IndexNone}
+		c := &modelClient{model: m, ns: ns, known: state{}}
+		c.unknown = resumes && (m.opts.From == nil || m.opts.IndexNone)
 		m.clients = append(m.clients, c)
 		c.listing, c.first, c.open = !resumes, !resumes, !resumes
 		if c.epoch, c.cursor = len(m.present)-1, m.version; resumes {
@@ -213,7 +214,8 @@ func (c *modelClient) emit(ev stream.Event) {
 }
 
 func (c *modelClient) object(kind stream.Type, o *unstructured.Unstructured, inferred bool) {
-	c.emit(stream.Event{Type: kind, Namespace: c.ns, Object: o.DeepCopy(), ResourceVersion: o.GetResourceVersion(), Inferred: inferred})
+	c.emit(stream.Event{Type: kind, Namespace: c.ns, Object: o.DeepCopy(), ResourceVersion: o.GetResourceVersion(),
+		Inferred: inferred})
 }
 
 // state returns what exists for the client.
@@ -242,8 +244,8 @@ func (c *modelClient) act() {
 	}
 }
 
-// follow moves the client to later epochs that undid nothing the client has read. It reports whether the client is in the
-// present epoch then.
+// follow moves the client to later epochs that undid nothing the client has read. It reports whether the client is in
+// the present epoch then.
 func (c *modelClient) follow() bool {
 	for ; c.epoch < len(c.present)-1; c.epoch++ {
 		to, _ := strconv.Atoi(c.h.Rewinds[c.epoch].To)
@@ -310,7 +312,8 @@ func (c *modelClient) list(whole bool) {
 }
 
 func sortedKeys(s state) []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(s), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.SortedFunc(maps.Keys(s),
+		func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 func (c *modelClient) remove(key types.NamespacedName) {

@@ -28,7 +28,8 @@ var corruptions = []corruption{
 		// without an index, or of a server that went back.
 		vague := m.opts.IndexNone || m.opts.After != ""
 		undone := func(ev stream.Event) bool { return ev.Gap != nil && ev.Gap.Reason == stream.GapRewound }
-		if ev.Object == nil || m.vague() || vague && len(m.h.Rewinds) > 0 || slices.ContainsFunc(m.events[i:], undone) ||
+		if ev.Object == nil || m.vague() || vague && len(m.h.Rewinds) > 0 ||
+			slices.ContainsFunc(m.events[i:], undone) ||
 			!m.live[i] && (ev.Type == stream.Modified || vague || m.opts.Now || len(m.clients) > 1) {
 			return nil
 		}
@@ -36,8 +37,11 @@ var corruptions = []corruption{
 	}, want: []string{complete, removed, resumed, truthful}},
 	{name: "drop the last event of an object", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
-		if ev.Object == nil || m.vague() || m.opts.After != "" || m.opts.IndexNone || len(m.h.Rewinds) > 0 || len(m.clients) > 1 ||
-			slices.ContainsFunc(m.events[i+1:], func(later stream.Event) bool { return later.Object != nil && keyOf(later.Object) == keyOf(ev.Object) }) {
+		if ev.Object == nil || m.vague() || m.opts.After != "" || m.opts.IndexNone || len(m.h.Rewinds) > 0 ||
+			len(m.clients) > 1 ||
+			slices.ContainsFunc(m.events[i+1:], func(later stream.Event) bool {
+				return later.Object != nil && keyOf(later.Object) == keyOf(ev.Object)
+			}) {
 			return nil
 		}
 		return slices.Delete(m.copied(), i, i+1)
@@ -56,13 +60,15 @@ var corruptions = []corruption{
 		return m.swapped(i)
 	}, want: []string{ordered}},
 	{name: "swap a removal and what replaces it", corrupt: func(m *model, i int) []stream.Event {
-		if i == 0 || m.events[i].Type != stream.Added || m.events[i-1].Type != stream.Deleted || keyOf(m.events[i].Object) != keyOf(m.events[i-1].Object) {
+		if i == 0 || m.events[i].Type != stream.Added || m.events[i-1].Type != stream.Deleted ||
+			keyOf(m.events[i].Object) != keyOf(m.events[i-1].Object) {
 			return nil
 		}
 		return m.swapped(i)
 	}, want: []string{removed, truthful, unique, announced, ordered}, latest: true},
 	{name: "change the type", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 || m.opts.From != nil && m.opts.IndexNone {
+		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 ||
+			m.opts.From != nil && m.opts.IndexNone {
 			return nil
 		}
 		types := []stream.Type{stream.Added, stream.Modified, stream.Deleted, "PATCHED"}
@@ -100,13 +106,15 @@ var corruptions = []corruption{
 	}, want: []string{announced}},
 	{name: "drop a GAP", corrupt: func(m *model, i int) []stream.Event {
 		// One of two GAPs is redundant, and so is one before the first event.
-		if i == 0 || m.events[i].Type != stream.Gap || len(m.clients) > 1 || m.syncedDue(i) || i+1 == len(m.events) || m.events[i+1].Type == stream.Gap {
+		if i == 0 || m.events[i].Type != stream.Gap || len(m.clients) > 1 || m.syncedDue(i) || i+1 == len(m.events) ||
+			m.events[i+1].Type == stream.Gap {
 			return nil
 		}
 		return slices.Delete(m.copied(), i, i+1)
 	}, want: []string{announced}},
 	{name: "drop SYNCED", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Type != stream.Synced || slices.ContainsFunc(m.events[i:], func(ev stream.Event) bool { return ev.Type == stream.Gap }) {
+		if m.events[i].Type != stream.Synced ||
+			slices.ContainsFunc(m.events[i:], func(ev stream.Event) bool { return ev.Type == stream.Gap }) {
 			return nil
 		}
 		return slices.Delete(m.copied(), i, i+1)
@@ -115,7 +123,8 @@ var corruptions = []corruption{
 		if !m.live[i] || i == 0 || !m.live[i-1] || len(m.clients) > 1 {
 			return nil
 		}
-		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Synced, ResourceVersion: m.events[i].ResourceVersion})
+		return slices.Insert(m.copied(), i,
+			stream.Event{Type: stream.Synced, ResourceVersion: m.events[i].ResourceVersion})
 	}, want: []string{announced}},
 	{name: "invent a removal", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
@@ -126,12 +135,15 @@ var corruptions = []corruption{
 		return slices.Insert(m.copied(), i+1, ev)
 	}, want: []string{truthful, announced}},
 	{name: "invent a removal in a gap", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Type != stream.Synced || m.opts.IndexNone || len(m.clients) > 1 || i == 0 || m.events[i-1].Object == nil || m.events[i-1].Type == stream.Deleted {
+		if m.events[i].Type != stream.Synced || m.opts.IndexNone || len(m.clients) > 1 || i == 0 ||
+			m.events[i-1].Object == nil || m.events[i-1].Type == stream.Deleted {
 			return nil
 		}
-		o := m.events[i-1].Object
-		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Deleted, Namespace: m.events[i-1].Namespace, Inferred: true,
-			Object: oracle.Identity(o.GetNamespace(), o.GetName(), string(o.GetUID()), o.GetResourceVersion()), ResourceVersion: o.GetResourceVersion()})
+		ev := m.events[i-1]
+		ev.Type, ev.Inferred, ev.Coalesced = stream.Deleted, true, 0
+		o := ev.Object
+		ev.Object = oracle.Identity(o.GetNamespace(), o.GetName(), string(o.GetUID()), ev.ResourceVersion)
+		return slices.Insert(m.copied(), i, ev)
 	}, want: []string{truthful, removed, complete, resumed}},
 	{name: "call a rewind expired", corrupt: func(m *model, i int) []stream.Event {
 		if g := m.events[i].Gap; g == nil || g.Reason != stream.GapRewound || len(m.clients) > 1 || m.syncedDue(i) {
@@ -167,10 +179,13 @@ var corruptions = []corruption{
 		if m.vague() || !m.live[i] || m.events[i].Object == nil {
 			return nil
 		}
-		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Bookmark, Namespace: m.events[i].Namespace, ResourceVersion: m.events[i].ResourceVersion})
+		return slices.Insert(m.copied(), i,
+			stream.Event{Type: stream.Bookmark, Namespace: m.events[i].Namespace,
+				ResourceVersion: m.events[i].ResourceVersion})
 	}, want: []string{complete, removed, resumed, truthful, ordered}}, // the last two if it is true in another epoch
 	{name: "stop before the end", corrupt: func(m *model, i int) []stream.Event {
-		if len(m.clients) > 1 || m.vague() || !m.live[i] || m.events[i].Object == nil || slices.ContainsFunc(m.events[i+1:], func(ev stream.Event) bool { return ev.Type == stream.Synced }) {
+		if len(m.clients) > 1 || m.vague() || !m.live[i] || m.events[i].Object == nil ||
+			slices.ContainsFunc(m.events[i+1:], func(ev stream.Event) bool { return ev.Type == stream.Synced }) {
 			return nil
 		}
 		return m.copied()[:i]
@@ -231,7 +246,8 @@ func TestCheckFindsCorruption(t *testing.T) {
 		}
 	}
 	for _, c := range corruptions {
-		if found[c.name] < int(checkSeeds.Count()/25) || c.latest && found[c.name+", latest"] < int(checkSeeds.Count()/25) {
+		few := int(checkSeeds.Count() / 25)
+		if found[c.name] < few || c.latest && found[c.name+", latest"] < few {
 			t.Errorf("%s: tried too rarely", c.name)
 		}
 	}
@@ -259,7 +275,8 @@ func (m *model) check(t *testing.T, seed uint64, c corruption) int {
 		ok = ok || slices.Contains(c.want, promise)
 	}
 	if !ok {
-		t.Fatalf("seed %d: %s at %d: got %v, options %+v\nevents before:\n%s\nhistory:\n%s", seed, c.name, i, err, m.opts, numbered(m.events), historyText(m.h))
+		t.Fatalf("seed %d: %s at %d: got %v, options %+v\nevents before:\n%s\nhistory:\n%s", seed, c.name, i, err,
+			m.opts, numbered(m.events), historyText(m.h))
 	}
 	return 1
 }

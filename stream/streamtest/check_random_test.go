@@ -25,14 +25,16 @@ func TestCheckNoFalseAlarm(t *testing.T) {
 			opts := m.opts
 			change(&opts)
 			if err := streamtest.Check(m.h, events, &opts); err != nil {
-				t.Fatalf("seed %d, %s, %+v, from %+v:\n%v\nevents:\n%s\nhistory:\n%s", seed, how, opts, opts.From, err, numbered(events), historyText(m.h))
+				t.Fatalf("seed %d, %s, %+v, from %+v:\n%v\nevents:\n%s\nhistory:\n%s", seed, how, opts, opts.From, err,
+					numbered(events), historyText(m.h))
 			}
 		}
 		check("whole", m.events, func(*streamtest.CheckOptions) {})
 		check("stopped", m.events[:m.IntN(len(m.events)+1)], func(o *streamtest.CheckOptions) { o.Settled = false })
 		events := m.coalesced()
 		check("coalesced", events, func(o *streamtest.CheckOptions) { o.Latest = true })
-		check("coalesced and stopped", events[:m.IntN(len(events)+1)], func(o *streamtest.CheckOptions) { o.Latest, o.Settled = true, false })
+		check("coalesced and stopped", events[:m.IntN(len(events)+1)],
+			func(o *streamtest.CheckOptions) { o.Latest, o.Settled = true, false })
 	}
 }
 
@@ -51,7 +53,9 @@ func historyText(h streamtest.History) string {
 		for ; epoch < c.Epoch; epoch++ {
 			fmt.Fprintf(&b, "  rewind to %s\n", h.Rewinds[epoch].To)
 		}
-		fmt.Fprintf(&b, "  %s\n", oracle.TextUID(stream.Event{Type: stream.Type(c.Type), Object: c.Object, ResourceVersion: c.ResourceVersion}))
+		fmt.Fprintf(&b, "  %s\n",
+			oracle.TextUID(stream.Event{Type: stream.Type(c.Type), Object: c.Object,
+				ResourceVersion: c.ResourceVersion}))
 	}
 	return b.String() + fmt.Sprint("  later rewinds: ", h.Rewinds[epoch:])
 }
@@ -88,7 +92,8 @@ func (q *latestQueue) push(ev stream.Event) {
 		})
 	}
 	i := len(q.waiting) - 1 // the last event of this object since the last GAP or SYNCED
-	for i >= 0 && ev.Object != nil && (q.waiting[i].Namespace != ev.Namespace || q.waiting[i].Object == nil || !sameObject(q.waiting[i], ev)) {
+	for i >= 0 && ev.Object != nil &&
+		(q.waiting[i].Namespace != ev.Namespace || q.waiting[i].Object == nil || !sameObject(q.waiting[i], ev)) {
 		if old := q.waiting[i]; old.Type == stream.Synced || old.Type == stream.Gap && old.Namespace == ev.Namespace {
 			i = 0
 		}

@@ -52,7 +52,8 @@ func (s *source) difference(w *candidate, i int, ev stream.Event) *Violation {
 	}
 	for uid, name := range s.pending {
 		if name == key && uid != now.uid && !known && !s.joint() {
-			promise, why = removed, fmt.Sprintf("the object with uid %q may have been delivered, and its removal is missing", uid)
+			promise, why = removed,
+				fmt.Sprintf("the object with uid %q may have been delivered, and its removal is missing", uid)
 		}
 	}
 	if why == "" && !s.existed(w, ev) {
@@ -148,7 +149,8 @@ func (s *source) mayGoBack(w *candidate) bool {
 // identityOnly reports whether u holds nothing but the identity of an object.
 func identityOnly(u *unstructured.Unstructured) bool {
 	metadata, _ := u.Object["metadata"].(map[string]any)
-	return hasOnly(u.Object, "apiVersion", "kind", "metadata") && hasOnly(metadata, "namespace", "name", "uid", "resourceVersion")
+	return hasOnly(u.Object, "apiVersion", "kind", "metadata") &&
+		hasOnly(metadata, "namespace", "name", "uid", "resourceVersion")
 }
 
 func hasOnly(m map[string]any, keys ...string) bool {
@@ -242,7 +244,8 @@ func (s *source) mismatch(i int, w, next *candidate, key types.NamespacedName, a
 	case !known && here && s.events[index].Object.GetUID() == want.uid:
 		return s.violation(truthful, index, "the object existed at SYNCED")
 	case !known:
-		return s.violation(s.promiseOf(stream.Added), i, fmt.Sprintf("%s@%s existed, and is missing", key.Name, want.rv))
+		return s.violation(s.promiseOf(stream.Added), i,
+			fmt.Sprintf("%s@%s existed, and is missing", key.Name, want.rv))
 	case exists && have.uid != want.uid:
 		why := fmt.Sprintf("%s existed with uid %q, and was delivered with uid %q", key.Name, want.uid, have.uid)
 		return s.violation(s.promiseOf(stream.Deleted), i, why)

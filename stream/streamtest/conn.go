@@ -109,8 +109,8 @@ func (c *conn) flush() {
 // breaker is a ResponseWriter that can end the connection with an error of the transport.
 type breaker interface{ breakOff(error) }
 
-// refuse gives the client the error "connection refused" instead of an answer. On a real network, where the connection is
-// accepted before this server sees it, the client sees a reset instead.
+// refuse gives the client the error "connection refused" instead of an answer. On a real network, where the
+// connection is accepted before this server sees it, the client sees a reset instead.
 func (c *conn) refuse() {
 	c.breakOff(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
 }

@@ -70,7 +70,8 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 			groups = append(groups, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: r.Group}})
 		}
 		g := &groups[i]
-		j := slices.IndexFunc(g.Versions, func(v apidiscovery.APIVersionDiscovery) bool { return v.Version == r.Version })
+		sameVersion := func(v apidiscovery.APIVersionDiscovery) bool { return v.Version == r.Version }
+		j := slices.IndexFunc(g.Versions, sameVersion)
 		if j < 0 {
 			j = len(g.Versions)
 			v := apidiscovery.APIVersionDiscovery{Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
@@ -99,13 +100,15 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 
 // legacyDiscovery returns the unaggregated document at a path, or an error.
 func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	kind := metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
+	list := metav1.APIGroupList{TypeMeta: kind, Groups: []metav1.APIGroup{}}
 	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}
 	for _, g := range groups {
 		group := metav1.APIGroup{Name: g.Name}
 		for _, v := range g.Versions {
 			core.Versions = append(core.Versions, v.Version)
-			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v.Version, Version: v.Version})
+			group.Versions = append(group.Versions,
+				metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v.Version, Version: v.Version})
 		}
 		group.PreferredVersion = group.Versions[0]
 		list.Groups = append(list.Groups, group)
@@ -137,7 +140,8 @@ func (s *Server) resourceList(group, v string) any {
 			list.GroupVersion = r.GroupVersion().String()
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: r.GroupVersionResource.Resource, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind,
-				Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories, StorageVersionHash: r.StorageVersionHash,
+				Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+				StorageVersionHash: r.StorageVersionHash,
 			})
 		}
 	}

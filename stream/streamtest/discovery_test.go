@@ -32,7 +32,8 @@ func TestDiscovery(t *testing.T) {
 				}
 				for _, l := range lists {
 					for _, r := range l.APIResources {
-						if len(r.Verbs) == 0 || r.Kind == "" || r.Name == "widgets" && !r.Namespaced || r.Name == "globes" && r.Namespaced {
+						if len(r.Verbs) == 0 || r.Kind == "" ||
+							r.Name == "widgets" && !r.Namespaced || r.Name == "globes" && r.Namespaced {
 							t.Errorf("legacy %t: %+v", legacy, r)
 						}
 						got = append(got, l.GroupVersion+" "+r.Name)
@@ -101,8 +102,10 @@ func TestDiscoveryETag(t *testing.T) {
 		if code := get("/apis", etag).StatusCode; code != http.StatusOK {
 			t.Errorf("changed: got %d", code)
 		}
-		for _, path := range []string{"/", "/healthz", "/api/v7", "/apis/nothing.io", "/apis/nothing.io/v1", "/apis/example.com/v1/widgets/a/status"} {
-			if r := get(path, ""); r.StatusCode != http.StatusNotFound || r.Header.Get("Content-Type") != "application/json" {
+		for _, path := range []string{"/", "/healthz", "/api/v7", "/apis/nothing.io", "/apis/nothing.io/v1",
+			"/apis/example.com/v1/widgets/a/status"} {
+			r := get(path, "")
+			if r.StatusCode != http.StatusNotFound || r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s is %d %s, want a Status 404", path, r.StatusCode, r.Header.Get("Content-Type"))
 			}
 		}

@@ -12,8 +12,8 @@
 // It differs in these points: field selectors accept any dotted path; there are no patches, subresources, validation,
 // dry runs or protobuf; and a delete returns the object.
 //
-// [Server.Config] and [Server.Client] connect through memory, so that a test can run in a testing/synctest bubble, where
-// hours take no time. A Server is also an http.Handler: httptest.NewServer(srv) serves it on a real network.
+// [Server.Config] and [Server.Client] connect through memory, so that a test can run in a testing/synctest bubble,
+// where hours take no time. A Server is also an http.Handler: httptest.NewServer(srv) serves it on a real network.
 //
 // client-go's informers run on it, too. In a bubble, first remove the second of
 // k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers: it delays errors by a clock outside the bubble, and would sleep

@@ -9,8 +9,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// The server answers 410 where it should report a deletion. Check finds nothing wrong with what the Stream delivers, but
-// rejects the recording without the DELETED.
+// The server answers 410 where it should report a deletion. Check finds nothing wrong with what the Stream delivers,
+// but rejects the recording without the DELETED.
 func Example() {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()

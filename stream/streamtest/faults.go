@@ -139,8 +139,8 @@ func (s *Server) faultFor(q *query) *fault {
 }
 
 func among(resources []gvr.Resource, q *query) bool {
-	requested := gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}}
-	return len(resources) == 0 || slices.ContainsFunc(resources, sameName(requested))
+	name := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
+	return len(resources) == 0 || slices.ContainsFunc(resources, sameName(gvr.Resource{GroupVersionResource: name}))
 }
 
 // injectBefore lets the fault happen before the answer. It reports whether the request is finished.

@@ -32,7 +32,8 @@ func TestWatchFaults(t *testing.T) {
 		{"watch 1: 429 retry-after 3s", "client-go retries", []string{a, b, c, d}},
 		{"watch 1: 429 in status 3s", "client-go ignores the status", []string{"429 TooManyRequests"}},
 		{"watch 1: refuse", "an error of the transport",
-			[]string{`Get "http://streamtest/apis/example.com/v1/widgets?resourceVersion=1&watch=true": dial tcp: connect: connection refused`}},
+			[]string{`Get "http://streamtest/apis/example.com/v1/widgets?resourceVersion=1&watch=true": ` +
+				`dial tcp: connect: connection refused`}},
 		{"watch 1: close", "200, and no frame", []string{"closed"}},
 		{"watch 1 after 2 frames: close", "", []string{a, b, "closed"}},
 		{"watch 1 after 500ms: close", "by time", []string{a, b, c, "closed"}},
@@ -50,8 +51,10 @@ func TestWatchFaults(t *testing.T) {
 		{"watch 1 after 1 frame: no version", "", []string{a, "ADDED b@", c, d}},
 		{"watch 1 after 1 frame: no name", "", []string{a, "ADDED @3", c, d}},
 		{"watch 1 after 1 frame: error frame", "", []string{a, "ERROR 500 InternalError", "closed"}},
-		{"watch 1 after 1 frame: error not status", "client-go makes an error of it", []string{a, "ERROR unexpected object", "closed"}},
-		{"watch 1 after 1 frame: frames after error", "client-go passes them on", []string{a, "ERROR 500 InternalError", b, c, d}},
+		{"watch 1 after 1 frame: error not status", "client-go makes an error of it",
+			[]string{a, "ERROR unexpected object", "closed"}},
+		{"watch 1 after 1 frame: frames after error", "client-go passes them on",
+			[]string{a, "ERROR 500 InternalError", b, c, d}},
 		{"watch 1 after 3 frames: replay 2", "the last frames again", []string{a, b, c, b, c, d}},
 		{"watch 1: slow 400ms", "each frame is late", []string{a, b, c, d}},
 		{"change 3: garbage", "the frame of that version", []string{a, "ERROR undecodable", "closed"}},
@@ -113,16 +116,20 @@ func TestCounting(t *testing.T) {
 		{"", "no faults", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
 		{"list 2: 500", "lists only", []string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
 		{"probe *: 500", "both probes", []string{"", "500", "", "", "", "", "", "500", "", "", "", ""}},
-		{"page 1: 500", "the first request with a continue token", []string{"", "", "500", "", "", "", "", "", "", "", "", ""}},
+		{"page 1: 500", "the first request with a continue token",
+			[]string{"", "", "500", "", "", "", "", "", "", "", "", ""}},
 		{"get 2: 500", "", []string{"", "", "", "", "", "", "", "", "", "500", "", ""}},
 		{"write 1-2: 500", "", []string{"", "", "", "", "500", "", "", "", "", "", "500", ""}},
 		{"discovery 2: 500", "", []string{"", "", "", "", "", "", "", "", "", "", "", "500"}},
 		{"any 2-4: 500", "", []string{"", "500", "500", "500", "", "", "", "", "", "", "", ""}},
 		{"any 9-*: 500", "", []string{"", "", "", "", "", "", "", "", "500", "500", "500", "500"}},
-		{"widgets any 6: 500", "discovery has no resource", []string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
+		{"widgets any 6: 500", "discovery has no resource",
+			[]string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
 		{"any 1 in y: 500", "the get is in y", []string{"", "", "", "500", "", "", "", "", "", "", "", ""}},
-		{"any 1: 501\nany 2: 502", "each line counts all requests", []string{"501", "502", "", "", "", "", "", "", "", "", "", ""}},
-		{"any 1: token circle\nany 1: 500", "the first line counts", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
+		{"any 1: 501\nany 2: 502", "each line counts all requests",
+			[]string{"501", "502", "", "", "", "", "", "", "", "", "", ""}},
+		{"any 1: token circle\nany 1: 500", "the first line counts",
+			[]string{"", "", "", "", "", "", "", "", "", "", "", ""}},
 		{"any 1: 410 in stream", "a fault of watches only", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
 		{"get 1: stale 4", "at version 2 there is no d", []string{"", "", "", "404", "", "", "", "", "", "", "", ""}},
 	}
@@ -142,9 +149,11 @@ func TestCounting(t *testing.T) {
 					_, probed := client.List(t.Context(), metav1.ListOptions{Limit: 1})
 					_, paged := client.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: l.GetContinue()})
 					_, gotten := client.Namespace("y").Get(t.Context(), "d", metav1.GetOptions{})
-					_, created := client.Namespace("z").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-						"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"generateName": "w-"},
-					}}, metav1.CreateOptions{})
+					_, created := client.Namespace("z").Create(t.Context(),
+						&unstructured.Unstructured{Object: map[string]any{
+							"apiVersion": "example.com/v1", "kind": "Widget",
+							"metadata": map[string]any{"generateName": "w-"},
+						}}, metav1.CreateOptions{})
 					_, discovered := discovery.NewDiscoveryClientForConfigOrDie(srv.Config()).ServerVersion()
 					for _, err := range []error{listed, probed, paged, gotten, created, discovered} {
 						code := ""

@@ -26,9 +26,11 @@ var (
 		Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 	}
 	globes = gvr.Resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globes"}, Kind: "Globe",
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globes"},
+		Kind:                 "Globe",
 	}
-	namespaces = gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"}
+	namespaces = gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		Kind: "Namespace"}
 )
 
 // bubble runs f in a synctest bubble, with a server of widgets and globes.
@@ -68,11 +70,12 @@ func withBookmarks(o metav1.ListOptions) metav1.ListOptions {
 
 func initial() metav1.ListOptions {
 	yes := true
-	return metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
+	return metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks: true}
 }
 
-// watchFor returns what client-go's dynamic client receives from a watch within d: one line per event, and "closed" or an
-// error if it ended.
+// watchFor returns what client-go's dynamic client receives from a watch within d: one line per event, and "closed"
+// or an error if it ended.
 func watchFor(t *testing.T, srv *streamtest.Server, o metav1.ListOptions, d time.Duration) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -102,7 +102,8 @@ func readQuery(r *http.Request) *query {
 		return q
 	}
 	// /namespaces/NAME is an object of the resource namespaces.
-	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
+	if parts[0] == "namespaces" && len(parts) > 2 &&
+		!(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
 		q.Namespace, parts = parts[1], parts[2:]
 	}
 	q.plural = parts[0]
@@ -169,8 +170,8 @@ func (q *query) readOptions(values url.Values) {
 	q.SendInitialEvents, q.Bookmarks = flag("sendInitialEvents"), flag("allowWatchBookmarks")
 }
 
-// acceptsMetadata negotiates as the kube-apiserver does: the first acceptable clause counts, even if it does not fit the
-// verb.
+// acceptsMetadata negotiates as the kube-apiserver does: the first acceptable clause counts, even if it does not fit
+// the verb.
 func acceptsMetadata(header, verb string) (bool, error) {
 	if header == "" {
 		return false, nil

@@ -84,7 +84,8 @@ func TestTypedClient(t *testing.T) {
 	protobuf := srv.Config()
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	pod.Name = "other"
-	if _, err := kubernetes.NewForConfigOrDie(protobuf).CoreV1().Pods("shop").Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsUnsupportedMediaType(err) {
+	typed = kubernetes.NewForConfigOrDie(protobuf).CoreV1().Pods("shop")
+	if _, err := typed.Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsUnsupportedMediaType(err) {
 		t.Errorf("protobuf is not supported: got %v", err)
 	}
 }

@@ -42,9 +42,9 @@ func readToken(text string) (continueToken, error) {
 // The messages are those of apiserver storage/etcd3/errors.go, shortened.
 const (
 	tooOldList     = "The resourceVersion for the provided list is too old."
-	tooOldContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new " +
-		"list without the continue parameter, or use the continue token in this response to retrieve the remainder of the " +
-		"results, which is then inconsistent."
+	tooOldContinue = "The provided continue parameter is too old to display a consistent list result. You can start " +
+		"a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+		"remainder of the results, which is then inconsistent."
 )
 
 func (s *Server) serveList(c *conn, q *query, f *fault) {
@@ -101,8 +101,8 @@ func (q *query) exact() bool {
 		q.ResourceVersionMatch == "" && q.Limit > 0 && parseVersion(q.ResourceVersion) > 0
 }
 
-// waitFor waits until the server reaches the version of a request, for up to 3 seconds, as the kube-apiserver's watch cache
-// does.
+// waitFor waits until the server reaches the version of a request, for up to 3 seconds, as the kube-apiserver's watch
+// cache does.
 func (s *Server) waitFor(c *conn, q *query) error {
 	timeout := time.NewTimer(3 * time.Second)
 	defer timeout.Stop()
@@ -119,7 +119,8 @@ func (s *Server) waitFor(c *conn, q *query) error {
 		case <-timeout.C:
 			const tooLarge = "Too large resource version"
 			err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLarge, want, now), 1)
-			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge}}
+			cause := metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge}
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{cause}
 			return err
 		case <-c.r.Context().Done():
 			return apierrors.NewServiceUnavailable("the server is shutting down")
@@ -149,7 +150,8 @@ func (s *Server) list(q *query, f *fault) (map[string]any, error) {
 			rev = token.ResourceVersion
 		}
 		if rev > s.store.rev {
-			return nil, apierrors.NewInternalError(errors.New("etcdserver: mvcc: required revision is a future revision"))
+			future := errors.New("etcdserver: mvcc: required revision is a future revision")
+			return nil, apierrors.NewInternalError(future)
 		}
 		if s.store.expired(q.resource.GroupResource(), rev) {
 			expired := apierrors.NewResourceExpired(tooOldContinue)

@@ -15,7 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func list(t *testing.T, srv *streamtest.Server, namespace string, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func list(t *testing.T, srv *streamtest.Server, namespace string,
+	o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	t.Helper()
 	return srv.Client().Resource(widgets.GroupVersionResource).Namespace(namespace).List(t.Context(), o)
 }
@@ -63,12 +64,15 @@ func TestList(t *testing.T) {
 		{"", metav1.ListOptions{Limit: 2}, "@6: a@2 b@3 +2 ...", "a page"},
 		{"", metav1.ListOptions{Limit: 4}, "@6: a@2 b@3 c@5 d@6", "a page that holds everything"},
 		{"x", metav1.ListOptions{Limit: 1}, "@6: a@2 +2 ...", "the remaining count is that of the namespace"},
-		{"", metav1.ListOptions{Limit: 1, LabelSelector: "app=web"}, "@6: a@2 ...", "with a selector the remaining count is unknown"},
+		{"", metav1.ListOptions{Limit: 1, LabelSelector: "app=web"}, "@6: a@2 ...",
+			"with a selector the remaining count is unknown"},
 		{"", from("0"), "@6: a@2 b@3 c@5 d@6", "any version"},
 		{"", from("3"), "@6: a@2 b@3 c@5 d@6", "not older than 3"},
 		{"", metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: "NotOlderThan"}, "@6: a@2 b@3 c@5 d@6", ""},
-		{"", metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: "Exact"}, "@4: a@2 b@3 c@4", "exactly version 4"},
-		{"", metav1.ListOptions{ResourceVersion: "4", Limit: 500}, "@4: a@2 b@3 c@4", "with a limit Exact is the default"},
+		{"", metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: "Exact"}, "@4: a@2 b@3 c@4",
+			"exactly version 4"},
+		{"", metav1.ListOptions{ResourceVersion: "4", Limit: 500}, "@4: a@2 b@3 c@4",
+			"with a limit Exact is the default"},
 		{"", metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: "Exact"}, "422 Invalid", ""},
 		{"", metav1.ListOptions{ResourceVersionMatch: "NotOlderThan"}, "422 Invalid", "NotOlderThan needs a version"},
 		{"", metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: "Newest"}, "422 Invalid", ""},
@@ -121,7 +125,8 @@ func TestPages(t *testing.T) {
 		between     func(*streamtest.Server)
 		want        []string
 	}{
-		{"all pages have the version of the first", "", func(srv *streamtest.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
+		{"all pages have the version of the first", "",
+			func(srv *streamtest.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
 			[]string{first, "@6: c@5 d@6"}},
 		{"an expired token comes with an inconsistent one", "", func(srv *streamtest.Server) {
 			srv.Put(widgets, "x", "c", "spec.size=9")
@@ -129,7 +134,8 @@ func TestPages(t *testing.T) {
 		}, []string{first, "410 Expired", "@7: c@7 d@6"}},
 		{"compaction up to its version does not expire a token", "", func(srv *streamtest.Server) { srv.Compact("6") },
 			[]string{first, "@6: c@5 d@6"}},
-		{"a page of a newer state", "page 1: inconsistent pages", func(srv *streamtest.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
+		{"a page of a newer state", "page 1: inconsistent pages",
+			func(srv *streamtest.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
 			[]string{first, "@7: c@7 d@6"}},
 		{"a token that returns itself", "page *: token circle", func(*streamtest.Server) {},
 			[]string{first, "@6: c@5 d@6 ...", "@6: c@5 d@6 ...", "@6: c@5 d@6 ..."}},
@@ -137,7 +143,8 @@ func TestPages(t *testing.T) {
 			[]string{first, first, "@6: c@5 d@6"}},
 		{"a later page fails", "page 1: 500", func(*streamtest.Server) {}, []string{first, "500 InternalError"}},
 		{"a later page expires", "page 1: 410", func(*streamtest.Server) {}, []string{first, "410 Expired"}},
-		{"the server went back behind the version of the token", "", func(srv *streamtest.Server) { _ = srv.Do("rewind 3") },
+		{"the server went back behind the version of the token", "",
+			func(srv *streamtest.Server) { _ = srv.Do("rewind 3") },
 			[]string{first, "500 InternalError"}},
 	}
 	for _, tc := range tests {
@@ -163,7 +170,8 @@ func TestListFaults(t *testing.T) {
 		{"list 1: stale 99", "@1: ", "as old as possible", 0},
 		{"list 1: no version", "@: a@2 b@3 c@5 d@6", "", 0},
 		{"list 1: slow 2s", "@6: a@2 b@3 c@5 d@6", "late", 0},
-		{"list 1: refuse", `Get "http://streamtest/apis/example.com/v1/widgets": dial tcp: connect: connection refused`, "", 0},
+		{"list 1: refuse", `Get "http://streamtest/apis/example.com/v1/widgets": dial tcp: connect: connection refused`,
+			"", 0},
 		{"list 1: close", "0-length response", "an empty answer", 0},
 		{"list 1: garbage", "invalid character", "", 0},
 		{"list *: reset", "connection reset by peer", "", 0},
@@ -192,7 +200,8 @@ func TestListFaults(t *testing.T) {
 				ctx, cancel := timeout(t, time.Minute)
 				defer cancel()
 				began := time.Now()
-				got := listText(srv.Client().Resource(widgets.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: tc.limit}))
+				client := srv.Client().Resource(widgets.GroupVersionResource)
+				got := listText(client.List(ctx, metav1.ListOptions{Limit: tc.limit}))
 				if !strings.Contains(got, tc.want) || strings.HasPrefix(tc.want, "@") && got != tc.want {
 					t.Errorf("%s: got %s, want %s", tc.why, got, tc.want)
 				}

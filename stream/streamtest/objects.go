@@ -34,8 +34,8 @@ func (s *Server) Update(r gvr.Resource, object *unstructured.Unstructured) (*uns
 	})
 }
 
-// Delete removes an object, and returns it as a watch sends it with DELETED. An object with finalizers is only marked with
-// a deletionTimestamp; the update that removes its last finalizer removes it.
+// Delete removes an object, and returns it as a watch sends it with DELETED. An object with finalizers is only marked
+// with a deletionTimestamp; the update that removes its last finalizer removes it.
 func (s *Server) Delete(r gvr.Resource, namespace, name string) (*unstructured.Unstructured, error) {
 	return s.locked(func() (*unstructured.Unstructured, error) { return s.delete(r, namespace, name) })
 }
@@ -106,7 +106,8 @@ func jsonCopy(o *unstructured.Unstructured) (*unstructured.Unstructured, error) 
 	return &unstructured.Unstructured{Object: object}, nil
 }
 
-func (s *Server) create(r gvr.Resource, namespace string, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Server) create(r gvr.Resource, namespace string,
+	object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	o, err := jsonCopy(object)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,8 @@ func (s *Server) create(r gvr.Resource, namespace string, object *unstructured.U
 	return s.save(r, key, o.Object), nil
 }
 
-func (s *Server) update(r gvr.Resource, namespace, name string, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Server) update(r gvr.Resource, namespace, name string,
+	object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	o, err := jsonCopy(object)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package streamtest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -44,8 +43,8 @@ func (s *Server) permitted(q *query) error {
 		if q.Namespace != "" {
 			where = fmt.Sprintf("in the namespace %q", q.Namespace)
 		}
-		why := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", "streamtest", q.Verb, q.plural, q.group, where)
-		return apierrors.NewForbidden(gr, q.Name, errors.New(why))
+		why := fmt.Errorf(`User "streamtest" cannot %s resource %q in API group %q %s`, q.Verb, q.plural, q.group, where)
+		return apierrors.NewForbidden(gr, q.Name, why)
 	}
 	switch {
 	case q.resource.Resource == "",

@@ -106,7 +106,7 @@ func (s *Server) action(resources []gvr.Resource, words []string) (func(), error
 	}
 	a := actions[slices.Index(usages, usage)]
 	if len(resources) > 0 && a.all {
-		return nil, fmt.Errorf("invalid resource for %q: must be left out, because the whole server is concerned", usage)
+		return nil, fmt.Errorf("invalid resource for %q: must be left out for an action on the whole server", usage)
 	}
 	args.resources = resources
 	return func() { a.do(s, args) }, nil
@@ -130,7 +130,8 @@ func (s *Server) resources(words []string) (found []gvr.Resource, rest []string)
 		return nil, words
 	}
 	for _, r := range s.known {
-		if slices.Contains([]string{r.GroupVersionResource.Resource, r.String(), r.GroupResource().String()}, words[0]) {
+		names := []string{r.GroupVersionResource.Resource, r.String(), r.GroupResource().String()}
+		if slices.Contains(names, words[0]) {
 			found, rest = append(found, r), words[1:]
 		}
 	}

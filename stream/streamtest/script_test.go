@@ -14,7 +14,8 @@ func TestScriptErrors(t *testing.T) {
 		why          string
 	}{
 		{"watch 1 410", `line 1 of the script, "watch 1 410": missing colon`, "no colon"},
-		{"\n# comment\nwatch x: 410", `line 3 of the script, "watch x: 410"`, "comments and empty lines count as lines"},
+		{"\n# comment\nwatch x: 410", `line 3 of the script, "watch x: 410"`,
+			"comments and empty lines count as lines"},
 		{"watch 0: 410", `invalid WHICH "0": must be N, N-M, N-* or *`, "requests are counted from 1"},
 		{"watch 3-2: 410", `invalid WHICH "3-2"`, "backwards"},
 		{"watch: 410", "must be one of CLASS WHICH", "missing number"},
@@ -22,11 +23,13 @@ func TestScriptErrors(t *testing.T) {
 		{"wach 1: 410", `invalid CLASS "wach": must be list, page`, "an unknown trigger"},
 		{"watch 1: explode", `invalid words "explode": must be one of CODE`, "an unknown fault"},
 		{"watch 1: 200", `invalid words "200"`, "not an error code"},
-		{"watch 1: 429 retry-after 1.5s", `invalid SECONDS "1.5s": must be whole seconds`, "Retry-After has whole seconds"},
+		{"watch 1: 429 retry-after 1.5s", `invalid SECONDS "1.5s": must be whole seconds`,
+			"Retry-After has whole seconds"},
 		{"watch 1: close now", `invalid words "close now"`, "too many words"},
 		{"watch 1: replay 0", `invalid N "0": must be a number from 1`, "not a count"},
 		{"watch 1: slow soon", `invalid DURATION "soon": must be a duration`, "not a duration"},
-		{"watch 1: no marker", `"no marker": must be one that happens to these requests`, "a fault of another kind of request"},
+		{"watch 1: no marker", `"no marker": must be one that happens to these requests`,
+			"a fault of another kind of request"},
 		{"list 1 after 2 frames: close", "inside a watch", "a list has no frames"},
 		{"watch 1 after 2 frames: 410", "inside a watch", "the HTTP status was sent before"},
 		{"change 7: 410", `"CODE": must be one that happens to a frame`, "an HTTP status is not a frame"},
@@ -50,7 +53,8 @@ func TestScriptErrors(t *testing.T) {
 		})
 	}
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		for _, what := range []string{"", "explode", "rewind", "gadgets delete crd", "widgets compact", "at 5s: compact"} {
+		for _, what := range []string{"", "explode", "rewind", "gadgets delete crd", "widgets compact",
+			"at 5s: compact"} {
 			if err := srv.Do(what); err == nil || !strings.Contains(err.Error(), strconv.Quote(what)) {
 				t.Errorf("Do(%q) returned %v, want an error that quotes it", what, err)
 			}

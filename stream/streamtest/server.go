@@ -16,9 +16,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// Server is a Kubernetes API server in the test's process. Clients reach it through [Server.Config] without a network, or
-// as an http.Handler. Its methods may be called from any goroutine. A Server that is used inside a testing/synctest
-// bubble must be created there.
+// Server is a Kubernetes API server in the test's process. Clients reach it through [Server.Config] without a
+// network, or as an http.Handler. Its methods may be called from any goroutine. A Server that is used inside a
+// testing/synctest bubble must be created there.
 type Server struct {
 	mu       sync.Mutex // never held while a connection is written to
 	closed   bool
@@ -67,7 +67,8 @@ func (s *Server) Serve(resources ...gvr.Resource) {
 	s.runDue()
 	for _, r := range resources {
 		if r.Version == "" || r.Resource == "" || r.Kind == "" {
-			panic("streamtest: invalid resource " + strconv.Quote(r.String()) + ": must have a version, a plural and a kind")
+			panic("streamtest: invalid resource " + strconv.Quote(r.String()) +
+				": must have a version, a plural and a kind")
 		}
 		if len(r.Verbs) == 0 {
 			r.Verbs = slices.Clone(everyVerb)
@@ -110,7 +111,8 @@ func (s *Server) find(group, version, plural string) (gvr.Resource, bool) {
 	return gvr.Resource{}, false
 }
 
-// Config configures clients of this server. Its transport uses no network, so that clients can run in a synctest bubble.
+// Config configures clients of this server. Its transport uses no network, so that clients can run in a synctest
+// bubble.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
 		Host: "http://streamtest", Transport: transport{s}, QPS: -1,

@@ -135,8 +135,8 @@ func (st *store) back(n int) int64 {
 	return st.changes[len(st.changes)-n].rev - 1
 }
 
-// rewind makes the state of rev the newest again, as if etcd were restored from a backup of that time. The revisions after
-// rev are used again.
+// rewind makes the state of rev the newest again, as if etcd were restored from a backup of that time. The revisions
+// after rev are used again.
 func (st *store) rewind(rev int64) {
 	st.rev = rev
 	st.epoch++

@@ -24,7 +24,8 @@ import (
 // open opens a watch without client-go, which hides how connections end.
 func open(t *testing.T, ctx context.Context, rt http.RoundTripper, url string) (*http.Response, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/apis/example.com/v1/widgets?watch=true&resourceVersion=1", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		url+"/apis/example.com/v1/widgets?watch=true&resourceVersion=1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func TestOverTCP(t *testing.T) {
 	if _, open := <-w.ResultChan(); open {
 		t.Error("the watch is still open")
 	}
-	if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "ADDED c@5", "ADDED d@6", "BOOKMARK @6 end", "ADDED e@7"}, got); diff != "" {
+	want := []string{"ADDED a@2", "ADDED b@3", "ADDED c@5", "ADDED d@6", "BOOKMARK @6 end", "ADDED e@7"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	apply(t, srv, "list *: refuse\nwatch 1: half-open")
@@ -222,7 +224,8 @@ func TestSlowClient(t *testing.T) {
 // Writers, lists, watches and faults run at once, for the race detector.
 func TestConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\nat 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
+		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\n"+
+			"at 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {

@@ -73,8 +73,8 @@ func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
 	return &watcher{conn: c, view: v}, nil
 }
 
-// begin sets the cursor from which the watch sends changes, and returns the snapshot that it sends before. If the version
-// has expired, it returns the error and the form in which scripts want it sent.
+// begin sets the cursor from which the watch sends changes, and returns the snapshot that it sends before. If the
+// version has expired, it returns the error and the form in which scripts want it sent.
 func (w *watcher) begin(q *query) (initial []item, form string, expired error) {
 	s, r := w.server, q.resource.GroupResource()
 	s.mu.Lock()
@@ -178,8 +178,8 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 	}
 }
 
-// next returns the changes after the cursor. A store that has gone back behind the cursor has none until it has passed it
-// again.
+// next returns the changes after the cursor. A store that has gone back behind the cursor has none until it has
+// passed it again.
 func (w *watcher) next() (changes []*change, changed <-chan struct{}, every time.Duration) {
 	s := w.server
 	s.mu.Lock()

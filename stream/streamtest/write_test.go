@@ -14,7 +14,8 @@ import (
 )
 
 func widget(name string, spec map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
+		"spec": spec}}
 	o.SetNamespace("x")
 	o.SetName(name)
 	return o
@@ -42,13 +43,14 @@ func TestCreateUpdateDelete(t *testing.T) {
 		changed := created.DeepCopy()
 		_ = unstructured.SetNestedField(changed.Object, int64(2), "spec", "size")
 		changed, err = srv.Update(widgets, changed)
-		if err != nil || changed.GetResourceVersion() != "3" || changed.GetGeneration() != 2 || changed.GetUID() != created.GetUID() {
+		if err != nil || changed.GetResourceVersion() != "3" || changed.GetGeneration() != 2 ||
+			changed.GetUID() != created.GetUID() {
 			t.Errorf("the update made %v, %v", changed, err)
 		}
 		other := changed.DeepCopy()
 		other.SetUID("another")
-		for why, object := range map[string]*unstructured.Unstructured{"an old version": created, "another uid": other} {
-			if _, err := srv.Update(widgets, object); !apierrors.IsConflict(err) {
+		for why, o := range map[string]*unstructured.Unstructured{"an old version": created, "another uid": other} {
+			if _, err := srv.Update(widgets, o); !apierrors.IsConflict(err) {
 				t.Errorf("an update of %s: %v", why, err)
 			}
 		}
@@ -83,7 +85,8 @@ func TestWriteErrors(t *testing.T) {
 			{"it has no namespace", widgets, nowhere, apierrors.IsBadRequest},
 			{"it has a namespace", globes, widget("a", nil), apierrors.IsBadRequest},
 			{"it is of another kind", widgets, otherKind, apierrors.IsBadRequest},
-			{"it cannot be encoded as JSON", widgets, widget("a", map[string]any{"c": make(chan int)}), apierrors.IsBadRequest},
+			{"it cannot be encoded as JSON", widgets, widget("a", map[string]any{"c": make(chan int)}),
+				apierrors.IsBadRequest},
 			{"the resource is not served", unserved, widget("a", nil), apierrors.IsNotFound},
 		} {
 			if _, err := srv.Create(tc.to, tc.object); !tc.is(err) || srv.ResourceVersion() != "1" {
@@ -98,9 +101,11 @@ func TestWriteErrors(t *testing.T) {
 
 func TestPut(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		srv.Put(widgets, "x", "a", "labels.example.com/app=web", "spec.size=3", "spec.color=red", "spec.on=true", "spec.big=9007199254740993")
+		srv.Put(widgets, "x", "a", "labels.example.com/app=web", "spec.size=3", "spec.color=red", "spec.on=true",
+			"spec.big=9007199254740993")
 		o := srv.Put(widgets, "x", "a", "spec.size=4", "status.ready=false")
-		if diff := cmp.Diff(map[string]any{"size": int64(4), "color": "red", "on": true, "big": int64(9007199254740993)}, o.Object["spec"]); diff != "" {
+		want := map[string]any{"size": int64(4), "color": "red", "on": true, "big": int64(9007199254740993)}
+		if diff := cmp.Diff(want, o.Object["spec"]); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if o.GetLabels()["example.com/app"] != "web" || o.GetGeneration() != 2 {
@@ -119,7 +124,8 @@ func TestFinalizers(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		srv.Put(widgets, "x", "a", `metadata.finalizers=["example.com/wait"]`)
 		for range 2 {
-			if o, err := srv.Delete(widgets, "x", "a"); err != nil || o.GetDeletionTimestamp() == nil || o.GetResourceVersion() != "3" {
+			o, err := srv.Delete(widgets, "x", "a")
+			if err != nil || o.GetDeletionTimestamp() == nil || o.GetResourceVersion() != "3" {
 				t.Errorf("Delete of an object with a finalizer returned %v, %v", o, err)
 			}
 		}
@@ -161,10 +167,12 @@ func TestClientWrites(t *testing.T) {
 		globe := widget("earth", nil)
 		globe.SetKind("Globe")
 		globe.SetNamespace("")
-		if _, err := srv.Client().Resource(globes.GroupVersionResource).Create(ctx, globe, metav1.CreateOptions{}); err != nil {
+		if _, err := srv.Client().Resource(globes.GroupVersionResource).Create(ctx, globe,
+			metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
-		if _, err := srv.Client().Resource(widgets.GroupVersionResource).Get(ctx, "c", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := srv.Client().Resource(widgets.GroupVersionResource).Get(ctx, "c",
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("get without a namespace: %v", err)
 		}
 		readOnly := widgets
