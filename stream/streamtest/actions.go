@@ -14,6 +14,7 @@ type action struct {
 	do    func(s *Server, a args)
 }
 
+// actions are the actions of the script language. A new one also needs a line in doc.go.
 var actions = []action{
 	{"compact", true, func(s *Server, _ args) { s.store.compact(s.store.rev) }},
 	{"rewind N", true, func(s *Server, a args) { s.store.rewind(s.store.back(a.n)) }},

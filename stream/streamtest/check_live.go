@@ -9,32 +9,32 @@ import (
 
 // live checks an event of the server. It must be the next change, or with Latest the next one of its object, and its
 // type must say what the change means to the receiver.
-func (s *source) live(w *candidate, i int, ev stream.Event) *Violation {
-	t, key := s.timelines[w.epoch], keyOf(ev.Object)
-	pos, happened := s.indexes[w.epoch][changeKey{key, refOf(ev.Object), ev.Type != stream.Deleted}]
+func (s *source) live(cand *candidate, i int, ev stream.Event) *Violation {
+	t, key := s.timelines[cand.epoch], keyOf(ev.Object)
+	pos, happened := s.indexes[cand.epoch][changeKey{key, refOf(ev.Object), ev.Type != stream.Deleted}]
 	switch {
 	case !happened:
-		return s.notAChange(w, i, ev)
-	case pos < max(w.pos, w.reached[key]):
-		return s.tooLate(w, i, ev)
+		return s.notAChange(cand, i, ev)
+	case pos < max(cand.pos, cand.reached[key]):
+		return s.tooLate(cand, i, ev)
 	case !sameContent(t[pos].object, ev.Object):
 		return s.violation(truthful, i, "the object never had this content")
 	}
 	if !s.opts.Latest {
-		if e := s.missing(w, pos); e != nil {
+		if e := s.missing(cand, pos); e != nil {
 			promise, why := s.promiseOf(e.kind), " precedes it, and is missing"
 			if s.follows(i, e) {
 				promise, why = ordered, " precedes it"
 			}
 			return s.violation(promise, i, e.text()+why)
 		}
-		w.pos = pos + 1
+		cand.pos = pos + 1
 	}
-	if v := s.checkType(w, i, ev, t[pos].kind); v != nil {
+	if v := s.checkType(cand, i, ev, t[pos].kind); v != nil {
 		return v
 	}
-	w.reached[key] = pos + 1
-	w.deliver(ev)
+	cand.reached[key] = pos + 1
+	cand.deliver(ev)
 	return nil
 }
 
@@ -48,12 +48,12 @@ func (s *source) follows(i int, e *entry) bool {
 
 // checkType checks the type of an event against what the receiver knows, or if it may not know the object, against
 // the type of the change.
-func (s *source) checkType(w *candidate, i int, ev stream.Event, kind stream.Type) *Violation {
+func (s *source) checkType(cand *candidate, i int, ev stream.Event, kind stream.Type) *Violation {
 	key, uid := keyOf(ev.Object), ev.Object.GetUID()
-	was, known := w.known[key]
+	was, known := cand.known[key]
 	promise, why := truthful, ""
 	switch {
-	case s.isPending(w, ev):
+	case s.isPending(cand, ev):
 	case known && was.uid != uid:
 		promise, why = removed, fmt.Sprintf("the object with uid %q was known, and its removal is missing", was.uid)
 	case ev.Type == stream.Added && known:
@@ -75,12 +75,12 @@ func (s *source) checkType(w *candidate, i int, ev stream.Event, kind stream.Typ
 }
 
 // tooLate reports an event that belongs before others that were delivered.
-func (s *source) tooLate(w *candidate, i int, ev stream.Event) *Violation {
+func (s *source) tooLate(cand *candidate, i int, ev stream.Event) *Violation {
 	repeats := func(old stream.Event) bool {
 		return old.Type == ev.Type && old.Object != nil && keyOf(old.Object) == keyOf(ev.Object) &&
 			refOf(old.Object) == refOf(ev.Object)
 	}
-	known := ev.Type == stream.Added && w.known[keyOf(ev.Object)] == refOf(ev.Object)
+	known := ev.Type == stream.Added && cand.known[keyOf(ev.Object)] == refOf(ev.Object)
 	switch {
 	case slices.ContainsFunc(s.events[:i], repeats), known && !s.resuming:
 		return s.violation(unique, i, "it was delivered before")
@@ -91,13 +91,13 @@ func (s *source) tooLate(w *candidate, i int, ev stream.Event) *Violation {
 }
 
 // notAChange reports an event that is not a change of its epoch.
-func (s *source) notAChange(w *candidate, i int, ev stream.Event) *Violation {
+func (s *source) notAChange(cand *candidate, i int, ev stream.Event) *Violation {
 	key := keyOf(ev.Object)
-	if s.existed(w, ev) {
+	if s.existed(cand, ev) {
 		return s.violation(monotonic, i, "the server went back in time before it, and no GAP says so")
 	}
-	was, known := w.known[key]
-	for _, e := range s.timelines[w.epoch][w.pos:] {
+	was, known := cand.known[key]
+	for _, e := range s.timelines[cand.epoch][cand.pos:] {
 		switch {
 		case e.key != key || e.kind == "" || e.ref.rv != ev.ResourceVersion:
 		case ev.Type == stream.Deleted && e.kind == stream.Deleted:
@@ -113,13 +113,13 @@ func (s *source) notAChange(w *candidate, i int, ev stream.Event) *Violation {
 }
 
 // replaced checks an inferred event without a GAP: the removal of an object that another one has replaced.
-func (s *source) replaced(w *candidate, i int, ev stream.Event) *Violation {
-	t, key, uid := s.timelines[w.epoch], keyOf(ev.Object), ev.Object.GetUID()
-	if ev.Type == stream.Deleted && w.known[key].uid == uid && identityOnly(ev.Object) && !s.opts.IndexNone {
-		for pos := w.pos; pos < len(t); pos++ {
+func (s *source) replaced(cand *candidate, i int, ev stream.Event) *Violation {
+	t, key, uid := s.timelines[cand.epoch], keyOf(ev.Object), ev.Object.GetUID()
+	if ev.Type == stream.Deleted && cand.known[key].uid == uid && identityOnly(ev.Object) && !s.opts.IndexNone {
+		for pos := cand.pos; pos < len(t); pos++ {
 			if t[pos].key == key && t[pos].exists && t[pos].ref.uid != uid {
-				w.reached[key] = pos
-				w.deliver(ev)
+				cand.reached[key] = pos
+				cand.deliver(ev)
 				return nil
 			}
 		}

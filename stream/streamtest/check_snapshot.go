@@ -31,12 +31,12 @@ func (s *source) mismarked(ev stream.Event) string {
 
 // difference checks an event before SYNCED: it must be news to the receiver, and true at some time. Whether it still
 // was true at the end is checked at SYNCED.
-func (s *source) difference(w *candidate, i int, ev stream.Event) *Violation {
+func (s *source) difference(cand *candidate, i int, ev stream.Event) *Violation {
 	if ev.Type == stream.Deleted {
-		return s.removal(w, i, ev)
+		return s.removal(cand, i, ev)
 	}
 	key, now := keyOf(ev.Object), refOf(ev.Object)
-	was, known := w.known[key]
+	was, known := cand.known[key]
 	promise, why := truthful, ""
 	switch {
 	case known && was.uid != now.uid:
@@ -47,7 +47,7 @@ func (s *source) difference(w *candidate, i int, ev stream.Event) *Violation {
 		why = "the object is known, so that its change is MODIFIED"
 	case !known && ev.Type == stream.Modified && !s.unknown:
 		why = "the object is unknown, so that it is ADDED"
-	case known && older(now.rv, was.rv) && !s.mayGoBack(w):
+	case known && older(now.rv, was.rv) && !s.mayGoBack(cand):
 		promise, why = monotonic, "its version "+was.rv+" is known"
 	}
 	for uid, name := range s.pending {
@@ -56,13 +56,13 @@ func (s *source) difference(w *candidate, i int, ev stream.Event) *Violation {
 				fmt.Sprintf("the object with uid %q may have been delivered, and its removal is missing", uid)
 		}
 	}
-	if why == "" && !s.existed(w, ev) {
+	if why == "" && !s.existed(cand, ev) {
 		why = "there was no such object, or it never had this content"
 	}
 	if why != "" {
 		return s.violation(promise, i, why)
 	}
-	w.deliver(ev)
+	cand.deliver(ev)
 	return nil
 }
 
@@ -83,9 +83,9 @@ func (s *source) unchanged(ev stream.Event) (promise, why string) {
 
 // existed reports whether the object ever was as ev has it, or was removed so. Of an inferred removal only the identity
 // counts.
-func (s *source) existed(w *candidate, ev stream.Event) bool {
+func (s *source) existed(cand *candidate, ev stream.Event) bool {
 	identity := ev.Type == stream.Deleted && ev.Inferred
-	for epoch := w.epoch; epoch < len(s.timelines); epoch++ {
+	for epoch := cand.epoch; epoch < len(s.timelines); epoch++ {
 		key := changeKey{keyOf(ev.Object), refOf(ev.Object), ev.Type != stream.Deleted || identity}
 		pos, ok := s.indexes[epoch][key]
 		if ok && (identity || sameContent(s.timelines[epoch][pos].object, ev.Object)) {
@@ -96,10 +96,10 @@ func (s *source) existed(w *candidate, ev stream.Event) bool {
 }
 
 // removal checks a DELETED before SYNCED.
-func (s *source) removal(w *candidate, i int, ev stream.Event) *Violation {
+func (s *source) removal(cand *candidate, i int, ev stream.Event) *Violation {
 	key, uid := keyOf(ev.Object), ev.Object.GetUID()
-	was, known := w.known[key]
-	pending := s.isPending(w, ev)
+	was, known := cand.known[key]
+	pending := s.isPending(cand, ev)
 	undelivered := !known && !pending && s.undelivered(key)
 	promise, why := truthful, ""
 	switch {
@@ -109,28 +109,28 @@ func (s *source) removal(w *candidate, i int, ev stream.Event) *Violation {
 		why = "the object is unknown"
 	case known && !pending && was.uid != uid:
 		promise, why = removed, fmt.Sprintf("the known object has uid %q", was.uid)
-	case (undelivered || !ev.Inferred) && !s.existed(w, ev):
+	case (undelivered || !ev.Inferred) && !s.existed(cand, ev):
 		why = "there was no such change"
 	case !ev.Inferred: // of a namespace that is live before the SYNCED of all
 	case known && !pending && was.rv != ev.ResourceVersion && ev.Coalesced == 0:
 		why = "the known version is " + was.rv
 	case !identityOnly(ev.Object):
 		why = "an inferred removal must carry the identity only"
-	case !s.wasAbsent(w, ev):
+	case !s.wasAbsent(cand, ev):
 		why = "the object was never removed"
 	}
 	if why != "" {
 		return s.violation(promise, i, why)
 	}
-	w.deliver(ev)
+	cand.deliver(ev)
 	return nil
 }
 
 // wasAbsent reports whether there was a time without the object of ev.
-func (s *source) wasAbsent(w *candidate, ev stream.Event) bool {
-	for epoch := w.epoch; epoch < len(s.timelines); epoch++ {
-		from := w.pos
-		if epoch > w.epoch || s.mayGoBack(w) {
+func (s *source) wasAbsent(cand *candidate, ev stream.Event) bool {
+	for epoch := cand.epoch; epoch < len(s.timelines); epoch++ {
+		from := cand.pos
+		if epoch > cand.epoch || s.mayGoBack(cand) {
 			from = 0
 		}
 		if _, absent := s.timelines[epoch].presence(from, keyOf(ev.Object), ev.Object.GetUID()); absent {
@@ -142,8 +142,8 @@ func (s *source) wasAbsent(w *candidate, ev stream.Event) bool {
 
 // mayGoBack reports whether past states can be correct: a GAP said that the server went back, or it did so without
 // a trace in its versions. If GAP.To already proves them wrong, that is reported at SYNCED.
-func (s *source) mayGoBack(w *candidate) bool {
-	return s.rewound || older(s.to, s.cursor) || w.epoch < len(s.timelines)-1
+func (s *source) mayGoBack(cand *candidate) bool {
+	return s.rewound || older(s.to, s.cursor) || cand.epoch < len(s.timelines)-1
 }
 
 // identityOnly reports whether u holds nothing but the identity of an object.
@@ -174,22 +174,22 @@ func (s *source) synced(i int, rv string) *Violation {
 	}
 	var fit []*candidate
 	var nearest []*Violation
-	for _, w := range s.candidates {
-		for epoch := w.epoch; epoch < len(s.timelines); epoch++ {
+	for _, cand := range s.candidates {
+		for epoch := cand.epoch; epoch < len(s.timelines); epoch++ {
 			t := s.timelines[epoch]
 			from, to := t.position(rv), t.position(rv)
 			if rv == "" {
 				from, to = 0, len(t)
 			}
-			if rv == "" && epoch == w.epoch && !s.rewound {
-				from = w.pos
+			if rv == "" && epoch == cand.epoch && !s.rewound {
+				from = cand.pos
 			}
 			t.states(from, to, func(pos int, at state) {
 				next := &candidate{epoch: epoch, pos: pos, reached: map[types.NamespacedName]int{}}
 				if slices.ContainsFunc(fit, func(o *candidate) bool { return o.epoch == epoch && o.pos == pos }) {
 					return
 				}
-				all := s.mismatches(i, w, next, at)
+				all := s.mismatches(i, cand, next, at)
 				if len(all) == 0 {
 					next.known = maps.Clone(at)
 					fit = append(fit, next)
@@ -211,26 +211,26 @@ func (s *source) synced(i int, rv string) *Violation {
 	return nil
 }
 
-// mismatches compares what is known in w with at, the state in next.
-func (s *source) mismatches(i int, w, next *candidate, at state) []*Violation {
-	if maps.Equal(w.known, at) {
+// mismatches compares what is known in cand with at, the state in next.
+func (s *source) mismatches(i int, cand, next *candidate, at state) []*Violation {
+	if maps.Equal(cand.known, at) {
 		return nil
 	}
-	all := maps.Clone(w.known)
+	all := maps.Clone(cand.known)
 	maps.Copy(all, at)
 	var found []*Violation
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	}) {
-		if v := s.mismatch(i, w, next, key, at); v != nil {
+		if v := s.mismatch(i, cand, next, key, at); v != nil {
 			found = append(found, v)
 		}
 	}
 	return found
 }
 
-func (s *source) mismatch(i int, w, next *candidate, key types.NamespacedName, at state) *Violation {
-	have, known := w.known[key]
+func (s *source) mismatch(i int, cand, next *candidate, key types.NamespacedName, at state) *Violation {
+	have, known := cand.known[key]
 	want, exists := at[key]
 	index, delivered := s.delivered[key]
 	here := delivered && index > s.opened // in this snapshot
@@ -239,7 +239,7 @@ func (s *source) mismatch(i int, w, next *candidate, key types.NamespacedName, a
 		return nil
 	case !known && s.opts.Now && s.undelivered(key):
 		return nil
-	case !known && s.undelivered(key) && s.timelines[w.epoch].at(w.pos)[key] == want:
+	case !known && s.undelivered(key) && s.timelines[cand.epoch].at(cand.pos)[key] == want:
 		return nil // from before the start, and unchanged
 	case !known && here && s.events[index].Object.GetUID() == want.uid:
 		return s.violation(truthful, index, "the object existed at SYNCED")
@@ -254,7 +254,7 @@ func (s *source) mismatch(i int, w, next *candidate, key types.NamespacedName, a
 	case exists:
 		why := fmt.Sprintf("%s was at version %s, and was delivered at version %s", key.Name, want.rv, have.rv)
 		return s.violation(s.promiseOf(stream.Modified), i, why)
-	case here && !s.wasPresent(w, next, key, have.uid):
+	case here && !s.wasPresent(cand, next, key, have.uid):
 		return s.violation(truthful, index, "the object did not exist at SYNCED")
 	}
 	why := fmt.Sprintf("%s with uid %q was removed, and its DELETED is missing", key.Name, have.uid)
@@ -262,9 +262,9 @@ func (s *source) mismatch(i int, w, next *candidate, key types.NamespacedName, a
 }
 
 // wasPresent reports whether the object existed at any time in the gap before next.
-func (s *source) wasPresent(w, next *candidate, key types.NamespacedName, uid types.UID) bool {
-	from := w.pos
-	if next.epoch > w.epoch || s.mayGoBack(w) {
+func (s *source) wasPresent(cand, next *candidate, key types.NamespacedName, uid types.UID) bool {
+	from := cand.pos
+	if next.epoch > cand.epoch || s.mayGoBack(cand) {
 		from = 0
 	}
 	present, _ := s.timelines[next.epoch][:next.pos].presence(min(from, next.pos), key, uid)

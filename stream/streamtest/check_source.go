@@ -77,14 +77,14 @@ func newSource(c *checker, h History, namespace string) *source {
 	}
 	for epoch, t := range s.timelines {
 		s.indexes = append(s.indexes, t.index())
-		w := &candidate{epoch: epoch, known: maps.Clone(known), reached: map[types.NamespacedName]int{}}
+		cand := &candidate{epoch: epoch, known: maps.Clone(known), reached: map[types.NamespacedName]int{}}
 		if s.cursor != "" {
-			w.pos = t.position(s.cursor)
+			cand.pos = t.position(s.cursor)
 			for key, r := range known { // an object may have been acked ahead of the position
-				w.reached[key] = t.position(r.rv)
+				cand.reached[key] = t.position(r.rv)
 			}
 		}
-		s.candidates = append(s.candidates, w)
+		s.candidates = append(s.candidates, cand)
 	}
 	return s
 }
@@ -108,11 +108,11 @@ func (s *source) resume(known state, k checkpoint.Object) {
 func (s *source) try(f func(*candidate) *Violation) *Violation {
 	var fit []*candidate
 	var wrong *Violation
-	for _, w := range s.candidates {
-		if v := f(w); v != nil {
+	for _, cand := range s.candidates {
+		if v := f(cand); v != nil {
 			wrong = v
 		} else {
-			fit = append(fit, w)
+			fit = append(fit, cand)
 		}
 	}
 	if len(fit) > 0 {
@@ -137,7 +137,7 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	case ev.Inferred:
 		rule = s.replaced
 	}
-	if v := s.try(func(w *candidate) *Violation { return rule(w, i, ev) }); v != nil {
+	if v := s.try(func(cand *candidate) *Violation { return rule(cand, i, ev) }); v != nil {
 		return v
 	}
 	s.delivered[keyOf(ev.Object)] = i
@@ -152,13 +152,13 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 }
 
 // deliver makes an event known. A DELETED of another uid than the known one is that of a pending object.
-func (w *candidate) deliver(ev stream.Event) {
+func (cand *candidate) deliver(ev stream.Event) {
 	key := keyOf(ev.Object)
 	switch {
 	case ev.Type != stream.Deleted:
-		w.known[key] = refOf(ev.Object)
-	case w.known[key].uid == ev.Object.GetUID():
-		delete(w.known, key)
+		cand.known[key] = refOf(ev.Object)
+	case cand.known[key].uid == ev.Object.GetUID():
+		delete(cand.known, key)
 	}
 }
 
@@ -169,10 +169,10 @@ func (s *source) undelivered(key types.NamespacedName) bool {
 }
 
 // isPending reports whether ev is the removal of a pending object that is not also known.
-func (s *source) isPending(w *candidate, ev stream.Event) bool {
+func (s *source) isPending(cand *candidate, ev stream.Event) bool {
 	key, uid := keyOf(ev.Object), ev.Object.GetUID()
 	name, ok := s.pending[uid]
-	return ev.Type == stream.Deleted && ok && name == key && w.known[key].uid != uid
+	return ev.Type == stream.Deleted && ok && name == key && cand.known[key].uid != uid
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
@@ -209,8 +209,8 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 	if s.opts.IndexNone {
 		s.unknown = false
 		clear(s.delivered)
-		for _, w := range s.candidates {
-			clear(w.known)
+		for _, cand := range s.candidates {
+			clear(cand.known)
 		}
 	}
 	return nil
@@ -231,27 +231,27 @@ func (s *source) bookmark(i int, rv string) *Violation {
 
 // upTo checks the claim of event i that everything up to rv was delivered.
 func (s *source) upTo(i int, rv string) *Violation {
-	return s.try(func(w *candidate) *Violation {
-		pos := s.timelines[w.epoch].position(rv)
-		if e := s.missing(w, pos); e != nil {
+	return s.try(func(cand *candidate) *Violation {
+		pos := s.timelines[cand.epoch].position(rv)
+		if e := s.missing(cand, pos); e != nil {
 			why := fmt.Sprintf("everything up to %s should have been delivered, but %s was not", rv, e.text())
 			return s.violation(s.promiseOf(e.kind), i, why)
 		}
-		w.pos = max(w.pos, pos)
+		cand.pos = max(cand.pos, pos)
 		return nil
 	})
 }
 
 // missing returns the first change up to pos that was due and not delivered. With Latest only the last change of an
 // object is due, and only if the object is known otherwise.
-func (s *source) missing(w *candidate, pos int) *entry {
-	t := s.timelines[w.epoch]
+func (s *source) missing(cand *candidate, pos int) *entry {
+	t := s.timelines[cand.epoch]
 	last := map[types.NamespacedName]*entry{}
-	between := t[min(w.pos, pos):pos]
+	between := t[min(cand.pos, pos):pos]
 	for i, e := range between {
-		_, known := w.known[e.key]
+		_, known := cand.known[e.key]
 		switch {
-		case e.kind == "" || w.pos+i < w.reached[e.key]:
+		case e.kind == "" || cand.pos+i < cand.reached[e.key]:
 		case !known && s.opts.Latest && (!e.exists || t.ends(pos, e)):
 			delete(last, e.key) // it came and went
 		case !known && !e.exists && (s.opts.Selected != nil || !s.undelivered(e.key)): // an unknown object ended
@@ -289,15 +289,15 @@ func (s *source) end() *Violation {
 	case s.phase != live:
 		return s.violation(announced, i, "SYNCED is missing"+s.in())
 	}
-	if v := s.try(func(w *candidate) *Violation {
+	if v := s.try(func(cand *candidate) *Violation {
 		last := s.timelines[len(s.timelines)-1]
-		if w.epoch < len(s.timelines)-1 {
-			if maps.Equal(w.known, last.at(len(last))) {
+		if cand.epoch < len(s.timelines)-1 {
+			if maps.Equal(cand.known, last.at(len(last))) {
 				return nil
 			}
 			return s.violation(monotonic, i, "the server went back in time, and no GAP says so"+s.in())
 		}
-		if e := s.missing(w, len(last)); e != nil {
+		if e := s.missing(cand, len(last)); e != nil {
 			return s.violation(s.promiseOf(e.kind), i, e.text()+" is missing"+s.in())
 		}
 		return nil

@@ -77,6 +77,8 @@ const (
 	inFrame // instead of a frame, or inside
 )
 
+// faultKinds are the faults of the script language. A new one also needs its effect, in injectBefore, in list or in
+// watcher.inject, and a line in doc.go.
 var faultKinds = []faultKind{
 	{"CODE", anyOf, answering},
 	{"CODE plain", anyOf, answering},
