@@ -10,6 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // CheckpointRun is one run of a program that keeps a checkpoint.
@@ -86,20 +87,25 @@ func (run CheckpointRun) violation(promise string, i int, why string) error {
 }
 
 // entries are the objects of a checkpoint with their versions, without those that were never acked.
-type entries map[checkpoint.ID]string
+type entries map[objectID]string
+
+type objectID struct {
+	types.NamespacedName
+	UID types.UID
+}
 
 func entriesOf(p *checkpoint.Position, wanted func(namespace string) bool) entries {
 	all := entries{}
 	for _, o := range p.Objects {
 		if o.ResourceVersion != "" && wanted(o.Namespace) {
-			all[o.ID()] = o.ResourceVersion
+			all[objectID{o.NamespacedName(), o.UID}] = o.ResourceVersion
 		}
 	}
 	return all
 }
 
-func (e entries) apply(ev stream.Event) checkpoint.ID {
-	id := checkpoint.ID{NamespacedName: keyOf(ev.Object), UID: ev.Object.GetUID()}
+func (e entries) apply(ev stream.Event) objectID {
+	id := objectID{keyOf(ev.Object), ev.Object.GetUID()}
 	if ev.Type == stream.Deleted {
 		delete(e, id)
 	} else {
@@ -157,7 +163,7 @@ func (run CheckpointRun) checkNamespace(n string, joint bool) error {
 func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (nearest string, ok bool) {
 	w := &checkpointWalk{
 		joint: joint, waits: run.Options.Now && !joint, version: run.After.ResourceVersions[n],
-		mark: mark{minVersion: run.Before.ResourceVersions[n], expected: entries{}, wrong: map[checkpoint.ID]bool{}},
+		mark: mark{minVersion: run.Before.ResourceVersions[n], expected: entries{}, wrong: map[objectID]bool{}},
 	}
 	w.snapshot = w.minVersion == ""
 	for i, ev := range run.Events {
@@ -202,7 +208,7 @@ type mark struct {
 	snapshot   bool   // the mark is within one, or with several namespaces may be
 	minVersion string // the version is at least that; empty if unknown
 	expected   entries
-	wrong      map[checkpoint.ID]bool // where stored differs from expected
+	wrong      map[objectID]bool // where stored differs from expected
 }
 
 type step struct {
@@ -212,7 +218,7 @@ type step struct {
 }
 
 // compare notes whether an object is stored as expected.
-func (w *checkpointWalk) compare(id checkpoint.ID) {
+func (w *checkpointWalk) compare(id objectID) {
 	if w.stored != nil && w.expected[id] != w.stored[id] {
 		w.wrong[id] = true
 	} else {
@@ -308,7 +314,7 @@ func (w *checkpointWalk) withinSnapshot(rest []step) bool {
 		return false
 	}
 	left := maps.Clone(w.wrong) // the differences not explained yet
-	unacked, delivered := map[checkpoint.ID]bool{}, maps.Clone(w.expected)
+	unacked, delivered := map[objectID]bool{}, maps.Clone(w.expected)
 	for _, st := range rest {
 		if st.Type == stream.Synced {
 			break
@@ -326,7 +332,7 @@ func (w *checkpointWalk) withinSnapshot(rest []step) bool {
 }
 
 // correct reports whether nothing is wrong. If something is, it keeps the description with the fewest differences.
-func (w *checkpointWalk) correct(wrong map[checkpoint.ID]bool, why string) bool {
+func (w *checkpointWalk) correct(wrong map[objectID]bool, why string) bool {
 	if len(wrong) == 0 {
 		return true
 	}
