@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -29,7 +30,7 @@ const consumerSeeds = seedtest.Default(100) // with each Overflow
 func TestConsumer(t *testing.T) {
 	for _, overflow := range []mux.Overflow{mux.Latest, mux.Block} {
 		t.Run(fmt.Sprint(overflow), func(t *testing.T) {
-			consumerSeeds.Play(t, func(t *testing.T, n uint64) {
+			consumerSeeds.Run(t, func(t *testing.T, n uint64) {
 				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, overflow).play() })
 			})
 		})
@@ -119,7 +120,7 @@ func (c *consumer) run(last bool) {
 			}
 			break
 		}
-		c.note("delivered %s", streamtest.TextUID(ev))
+		c.note("delivered %s", oracle.TextUID(ev))
 		c.events, c.acked = append(c.events, ev), append(c.acked, false)
 		if !last || len(c.events) < 15 {
 			c.disturb()
@@ -144,7 +145,7 @@ func (c *consumer) run(last bool) {
 		c.Error(err)
 	}
 	c.checkKept()
-	c.check.Settled, c.check.From = last, resumeAt(c.before)
+	c.check.Settled, c.check.From = last, c.before
 	scope := stream.Options{Namespaces: c.options.Namespaces, LabelSelector: c.options.LabelSelector}
 	if err := streamtest.Check(c.srv.History(widgets(), &scope), c.events, &c.check); err != nil {
 		c.Errorf("%v\nbefore: %+v", err, c.before)
@@ -184,7 +185,7 @@ func (c *consumer) handle(all bool) {
 			continue
 		}
 		c.acked[i] = true
-		c.note("handled %s", streamtest.TextUID(ev))
+		c.note("handled %s", oracle.TextUID(ev))
 		c.enter(ev)
 		ev.Ack()
 	}
@@ -193,10 +194,10 @@ func (c *consumer) handle(all bool) {
 // checkKept holds what is kept to what was delivered and acked.
 func (c *consumer) checkKept() {
 	after := position(c.T, c.store, widgets())
-	run := streamtest.CheckpointRun{Before: c.before, After: after, Events: slices.Clone(c.events),
+	run := oracle.CheckpointRun{Before: c.before, After: after, Events: slices.Clone(c.events),
 		Acked: func(i int) bool { return c.acked[i] }, Options: c.check}
 	run.Options.From = nil
-	if err := streamtest.CheckCheckpoint(run); err != nil {
+	if err := oracle.CheckCheckpoint(run); err != nil {
 		c.Errorf("%v\nbefore: %+v\nafter: %+v", err, c.before, after)
 	}
 }

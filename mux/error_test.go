@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -180,12 +181,12 @@ func TestRetryResumes(t *testing.T) {
 		}
 		s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, PagedLists: true})
 		var failures []error
-		var resume *streamtest.Resume
+		var resume *checkpoint.Position
 		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
 			failures = append(failures, err)
 			if resume == nil {
 				p := s.Position()
-				resume = resumeAt(&p)
+				resume = &p
 			}
 			return mux.Retry
 		}}, s)

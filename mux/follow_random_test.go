@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -35,7 +36,7 @@ const followSeeds = seedtest.Default(36)
 func TestFollowAtRandom(t *testing.T) {
 	var exact, all atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
-		followSeeds.Play(t, func(t *testing.T, n uint64) {
+		followSeeds.Run(t, func(t *testing.T, n uint64) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFollowPlay(t, n)
 				p.run()
@@ -154,7 +155,7 @@ func (p *followPlay) begin() {
 		if r.store.isDead() {
 			return
 		}
-		p.note("%s [%s] %s", ev.Source, ev.Namespace, streamtest.TextUID(ev))
+		p.note("%s [%s] %s", ev.Source, ev.Namespace, oracle.TextUID(ev))
 		r.events = append(r.events, ev)
 		if p.slow {
 			time.Sleep(250 * time.Millisecond)
@@ -163,7 +164,7 @@ func (p *followPlay) begin() {
 			return
 		}
 		if was := p.enter(ev); was != "" && !p.crashes && !p.slow {
-			p.Errorf("%s comes, and the end of %s was not delivered", streamtest.TextUID(ev), was)
+			p.Errorf("%s comes, and the end of %s was not delivered", oracle.TextUID(ev), was)
 		}
 		r.acked++
 		ev.Ack()
@@ -288,7 +289,7 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	events, acked, lost := p.eventsIn(r, res, n)
 	opts := streamtest.CheckOptions{Settled: last, Latest: p.overflow == mux.Latest, Namespaces: []string{n, "nowhere"}}
 	kept := func(events []stream.Event) error {
-		return streamtest.CheckCheckpoint(streamtest.CheckpointRun{Before: before, After: after, Events: events,
+		return oracle.CheckCheckpoint(oracle.CheckpointRun{Before: before, After: after, Events: events,
 			Acked: func(i int) bool { return i < acked }, Options: opts})
 	}
 	var errs []error
@@ -303,7 +304,7 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	if p.tracked && p.slow { // what is not acked soon after a watch has ended is delivered again
 		return errors.Join(errs...)
 	}
-	opts.From = resumeAt(before)
+	opts.From = before
 	h := p.srv.History(res, &stream.Options{Namespaces: []string{n}})
 	if !last {
 		return errors.Join(append(errs, streamtest.Check(h, events, &opts))...)

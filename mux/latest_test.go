@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -127,7 +128,7 @@ func TestLatest(t *testing.T) {
 			var got []string
 			var stood uint64
 			for _, ev := range told {
-				got = append(got, strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @", "BOOKMARK@").Replace(streamtest.TextUID(ev)))
+				got = append(got, strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @", "BOOKMARK@").Replace(oracle.TextUID(ev)))
 				if ev.Source != "a" {
 					t.Errorf("%s: its source is %q", streamtest.Text(ev), ev.Source)
 				}

@@ -183,16 +183,3 @@ func position(t *testing.T, store checkpoint.Store, r gvr.Resource) *checkpoint.
 	}
 	return &c.Position
 }
-
-// resumeAt is how Check is given where a run began.
-func resumeAt(p *checkpoint.Position) *streamtest.Resume {
-	if p == nil {
-		return nil
-	}
-	r := &streamtest.Resume{ResourceVersions: p.ResourceVersions, Partial: p.Partial}
-	for _, o := range p.Objects {
-		r.Objects = append(r.Objects,
-			streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
-	}
-	return r
-}

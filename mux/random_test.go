@@ -24,7 +24,7 @@ const randomSeeds = seedtest.Default(150)
 //
 //	go test ./mux -run TestRandom -seed 4711
 func TestRandom(t *testing.T) {
-	randomSeeds.Play(t, func(t *testing.T, n uint64) {
+	randomSeeds.Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &play{player: newPlayer(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
 			p.run()

@@ -34,7 +34,7 @@ const selectSeeds = seedtest.Default(20)
 //
 //	go test ./stream -run TestSelectsTheSame -seed 4711 -v
 func TestSelectsTheSame(t *testing.T) {
-	selectSeeds.Play(t, func(t *testing.T, seed uint64) {
+	selectSeeds.Run(t, func(t *testing.T, seed uint64) {
 		runTwins(t, func() *twin { return newTwin(seed) }, variants()[seed%4], time.Duration(20+seed%60)*time.Second)
 	})
 }

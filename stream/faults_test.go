@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -196,8 +197,8 @@ func watchOn(t *testing.T, srv *streamtest.Server, client dynamic.Interface, o s
 	check := &streamtest.CheckOptions{Settled: errors.Is(rec.Err, errTimeUp)}
 	if err := errors.Join(
 		streamtest.Check(h, rec.Events, check),
-		streamtest.CheckRequests(h.Requests),
-		streamtest.CheckStatuses(rec.Statuses),
+		oracle.CheckRequests(h.Requests),
+		oracle.CheckStatuses(rec.Statuses),
 	); err != nil {
 		t.Error(err)
 	}
@@ -227,7 +228,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 					if idle == 0 {
 						limit = 90 * time.Second
 					}
-					if err := streamtest.CheckTimely(srv.History(widgets(), nil), rec, limit, nil); err != nil {
+					if err := oracle.CheckTimely(srv.History(widgets(), nil), rec, limit, nil); err != nil {
 						t.Error(err)
 					}
 				})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -28,7 +29,7 @@ import (
 //
 //	go test ./stream -run TestRandomKills -seed 4711 -v
 func TestRandomKills(t *testing.T) {
-	(historySeeds / 4).Play(t, func(t *testing.T, n uint64) {
+	(historySeeds / 4).Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: checkpoint.NewMemory(), handled: map[types.UID]string{}}
 			p.run()
@@ -207,7 +208,7 @@ func (p *killedPlay) once(last bool) bool {
 	check.Settled = last
 	switch {
 	case before != nil:
-		check.From = resume(before.Position)
+		check.From = &before.Position
 	case p.now:
 		check.Now = true
 	}
@@ -281,7 +282,7 @@ func (p *killedPlay) once(last bool) bool {
 		p.Fatal(err)
 	}
 	for i, ev := range events {
-		text := streamtest.TextUID(ev)
+		text := oracle.TextUID(ev)
 		if acked[i] {
 			text += " (acked)"
 			p.handle(ev)
@@ -290,7 +291,7 @@ func (p *killedPlay) once(last bool) bool {
 	}
 	p.log = append(p.log, fmt.Sprintf("--- killed with %+v", after))
 	h := p.srv.History(p.r, &p.scope)
-	err = errors.Join(streamtest.Check(h, events, &check), streamtest.CheckRequests(h.Requests[earlier:]), p.checkSaved(before, after, events, acked, check))
+	err = errors.Join(streamtest.Check(h, events, &check), oracle.CheckRequests(h.Requests[earlier:]), p.checkSaved(before, after, events, acked, check))
 	if err != nil {
 		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts, before,
 			strings.Join(p.log, "\n"), historyText(h))
@@ -332,7 +333,7 @@ func (p *killedPlay) mustBeSettled(tracker *checkpoint.Tracker) {
 
 // checkSaved holds what is in the store against what was told and acked.
 func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]bool, opts streamtest.CheckOptions) error {
-	run := streamtest.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
+	run := oracle.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
 	run.Options.From = nil
 	if p.positions {
 		run.Options.IndexNone, run.Options.Selected = true, nil
@@ -343,7 +344,7 @@ func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []s
 	if after != nil {
 		run.After = &after.Position
 	}
-	return streamtest.CheckCheckpoint(run)
+	return oracle.CheckCheckpoint(run)
 }
 
 // handle does with an acked event what a relay would.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -28,7 +29,7 @@ const historySeeds = seedtest.Default(200)
 //
 //	go test ./stream -run TestRandomHistories -seed 4711 -v
 func TestRandomHistories(t *testing.T) {
-	historySeeds.Play(t, func(t *testing.T, n uint64) {
+	historySeeds.Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
 	})
 }
@@ -81,7 +82,7 @@ func (p *play) run() {
 	case p.chance(20):
 		// An earlier run, under no faults, left somewhere.
 		if pos, ok := p.earlier(); ok {
-			p.options.Start, p.check.From = stream.From(pos), resume(pos)
+			p.options.Start, p.check.From = stream.From(pos), &pos
 		}
 	}
 	p.writes()
@@ -101,8 +102,8 @@ func (p *play) run() {
 	h := p.srv.History(p.r, &p.scope)
 	err := errors.Join(
 		streamtest.Check(h, rec.Events, &p.check),
-		streamtest.CheckRequests(h.Requests),
-		streamtest.CheckStatuses(rec.Statuses),
+		oracle.CheckRequests(h.Requests),
+		oracle.CheckStatuses(rec.Statuses),
 	)
 	if err != nil {
 		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts,
@@ -368,14 +369,6 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	cancel()
 	writer.Wait()
 	return pos, ok
-}
-
-func resume(pos checkpoint.Position) *streamtest.Resume {
-	r := &streamtest.Resume{ResourceVersions: pos.ResourceVersions, Partial: pos.Partial}
-	for _, o := range pos.Objects {
-		r.Objects = append(r.Objects, streamtest.KnownObject{NamespacedName: o.NamespacedName(), UID: o.UID, ResourceVersion: o.ResourceVersion})
-	}
-	return r
 }
 
 func (p *play) client() dynamic.Interface {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -70,7 +71,7 @@ func TestStatus(t *testing.T) {
 						if diff := cmp.Diff(m.want, statusText(got)); diff != "" {
 							t.Errorf("%s: after %v (-want +got):\n%s", tt.why, m.after, diff)
 						}
-						if err := streamtest.CheckStatuses([]stream.Status{got}); err != nil {
+						if err := oracle.CheckStatuses([]stream.Status{got}); err != nil {
 							t.Errorf("after %v: %v", m.after, err)
 						}
 						if got.Since.After(time.Now()) || got.Since.Before(began) {

@@ -300,7 +300,7 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 // each on its own, with objects in them.
 func TestFollowPatternAtRandom(t *testing.T) {
 	t.Parallel()
-	seedtest.Default(1).Play(t, followPatternAtRandom)
+	seedtest.Default(1).Run(t, followPatternAtRandom)
 }
 
 func followPatternAtRandom(t *testing.T, seed uint64) {

@@ -205,7 +205,7 @@ func checkPacked(t *testing.T, x *table) {
 }
 
 func TestIndexModel(t *testing.T) {
-	indexSeeds.Play(t, func(t *testing.T, seed uint64) {
+	indexSeeds.Run(t, func(t *testing.T, seed uint64) {
 		for n := range uint64(10) {
 			play(t, rand.New(rand.NewPCG(seed, n)), 200)
 		}

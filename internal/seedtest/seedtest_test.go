@@ -16,10 +16,10 @@ func TestFlags(t *testing.T) {
 		why        string
 	}{
 		{"0", "-1", 3, []uint64{0, 1, 2}, "the default"},
-		{"0", "7", 3, []uint64{7}, "a seed is replayed alone"},
-		{"2", "-1", 2, []uint64{0, 1, 2, 3}, "more of them"},
-		{"2", "7", 2, []uint64{7, 8, 9, 10}, "more of them, and others"},
-		{"0", "-1", 0, []uint64{0}, "a share of few is at least one"},
+		{"0", "7", 3, []uint64{7}, "one seed only"},
+		{"2", "-1", 2, []uint64{0, 1, 2, 3}, "more seeds"},
+		{"2", "7", 2, []uint64{7, 8, 9, 10}, "more seeds, from another one on"},
+		{"0", "-1", 0, []uint64{0}, "at least one"},
 	} {
 		set(t, "soak", tt.soak)
 		set(t, "seed", tt.seed)
@@ -32,11 +32,11 @@ func TestFlags(t *testing.T) {
 	set(t, "soak", "0")
 	set(t, "seed", "-1")
 	if got := Default(30).Count(); got != 3 {
-		t.Errorf("-short plays %d of 30 seeds, want a tenth", got)
+		t.Errorf("-short runs %d of 30 seeds, want a tenth", got)
 	}
 }
 
-// set gives a flag another value until the test ends.
+// set sets a flag until the test ends.
 func set(t *testing.T, name, value string) {
 	t.Helper()
 	before := flag.Lookup(name).Value.String()

@@ -7,14 +7,14 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// action is something that can happen to the server, rather than to a request. It is
-// done with the lock held.
+// action is what a script does to the server, rather than to a request. It runs with the lock held.
 type action struct {
 	usage string
-	all   bool // it happens to the whole server
+	all   bool // concerns the whole server, so that no resource may be named
 	do    func(s *Server, a args)
 }
 
+// actions are the actions of the script language. A new one also needs a line in doc.go.
 var actions = []action{
 	{"compact", true, func(s *Server, _ args) { s.store.compact(s.store.rev) }},
 	{"rewind N", true, func(s *Server, a args) { s.store.rewind(s.store.back(a.n)) }},
@@ -46,24 +46,8 @@ var actions = []action{
 	}},
 }
 
-// right says that a verb is allowed, or not; the last one that fits counts.
-type right struct {
-	args
-	allowed bool
-}
-
-func (s *Server) forbidden(q *query) bool {
-	for _, r := range slices.Backward(s.rights) {
-		verb := r.verb == "" || r.verb == "all" || r.verb == q.Verb
-		if verb && (r.namespace == "" || r.namespace == q.Namespace) && among(r.resources, q) {
-			return !r.allowed
-		}
-	}
-	return false
-}
-
-// heal takes back all faults: what the script has still in store, rights, and
-// discovery that is down. CRDs that were deleted stay so.
+// heal takes back all faults: those that scripts have announced, missing rights, and failing discovery. Deleted CRDs
+// stay deleted.
 func (s *Server) heal() {
 	s.rules, s.poison, s.rights, s.unauthorized = nil, map[int64]fault{}, nil, false
 	s.downGroups, s.bookmarkEvery, s.expiredForm = map[string]bool{}, time.Minute, ""
@@ -71,22 +55,22 @@ func (s *Server) heal() {
 	s.setTimer()
 }
 
-// timed is something that is to happen.
+// timed is an action that is due at some time.
 type timed struct {
 	due    time.Time
 	do     func()
-	script bool // not a consequence of what has happened already
+	script bool // a script announced it; otherwise it follows from an earlier action
 }
 
-// schedule keeps the order of what is due at the same time.
+// schedule keeps the order of actions that are due at the same time.
 func (s *Server) schedule(due time.Time, script bool, do func()) {
 	s.pending = append(s.pending, timed{due, do, script})
 	slices.SortStableFunc(s.pending, func(a, b timed) int { return a.due.Compare(b.due) })
 	s.setTimer()
 }
 
-// runDue does what is due. Everything that looks at the server calls it first, so
-// that nobody sees it late because the timer's goroutine has not had its turn.
+// runDue runs the actions that are due. Every method calls it first, so that none depends on when the timer's goroutine
+// runs.
 func (s *Server) runDue() {
 	ran := false
 	for len(s.pending) > 0 && !s.pending[0].due.After(time.Now()) {
@@ -119,31 +103,30 @@ func watchesAmong(resources []gvr.Resource) func(*conn) bool {
 	return func(c *conn) bool { return c.query.Verb == "watch" && among(resources, c.query) }
 }
 
-// endAll ends all connections, as an API server that ends does.
+// endAll ends all connections, as an API server does when it stops.
 func (s *Server) endAll() {
 	s.end(endClean, watchesAmong(nil))
 	s.end(endReset, func(*conn) bool { return true })
 }
 
-// knownAmong are those resources, and without any all.
-func (s *Server) knownAmong(resources []gvr.Resource) []gvr.Resource {
+// orAll returns the resources, or if there are none, every resource that was ever served.
+func (s *Server) orAll(resources []gvr.Resource) []gvr.Resource {
 	if len(resources) == 0 {
 		return slices.Clone(s.known)
 	}
 	return resources
 }
 
-// expire is what clients see of a change of a CRD's schema: its watches end, and
-// its versions have expired.
+// expire does what clients see of a change of a CRD's schema: watches end, and versions expire.
 func (s *Server) expire(resources []gvr.Resource) {
-	for _, r := range s.knownAmong(resources) {
+	for _, r := range s.orAll(resources) {
 		s.store.table(r.GroupResource()).oldest = s.store.rev
 	}
 	s.end(endClean, watchesAmong(resources))
 }
 
-// deleteCRD deletes the objects one by one, then the resource. Watches end a
-// second later, as those of an apiextensions-apiserver do.
+// deleteCRD deletes the objects one by one, then the resource. Watches end a second later, as in
+// apiextensions-apiserver.
 func (s *Server) deleteCRD(resources []gvr.Resource) {
 	var open []*conn
 	for c := range s.conns {
@@ -151,11 +134,11 @@ func (s *Server) deleteCRD(resources []gvr.Resource) {
 			open = append(open, c)
 		}
 	}
-	for _, r := range s.knownAmong(resources) {
+	for _, r := range s.orAll(resources) {
 		if _, served := s.find(r.Group, r.Version, r.Resource); served {
 			s.store.clear(r.GroupResource())
 			s.unserve(r)
-			s.store.rev++ // the CRD's own end
+			s.store.rev++ // the deletion of the CRD itself
 		}
 	}
 	s.schedule(time.Now().Add(time.Second), false, func() {
@@ -163,9 +146,9 @@ func (s *Server) deleteCRD(resources []gvr.Resource) {
 	})
 }
 
-// createCRD serves what was deleted again: empty, and without a past.
+// createCRD serves deleted resources again: empty, and with all earlier versions expired.
 func (s *Server) createCRD(resources []gvr.Resource) {
-	for _, r := range s.knownAmong(resources) {
+	for _, r := range s.orAll(resources) {
 		if _, served := s.find(r.Group, r.Version, r.Resource); !served {
 			s.store.clear(r.GroupResource())
 			s.store.rev++

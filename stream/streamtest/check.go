@@ -2,66 +2,47 @@ package streamtest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// CheckOptions say how the sequence was made. At most one of Now, After and From is
-// set; without any it began with a snapshot.
+// CheckOptions say how a sequence was made. At most one of Now, After and From may be set; without them the sequence
+// began with a snapshot.
 type CheckOptions struct {
-	// Now: it began with what existed known, and not delivered.
+	// Now: the sequence began by reading what existed, without delivering it.
 	Now bool
-	// After: it began with what happened after this version. What existed is not
-	// known to it, until differences have followed a GAP.
+	// After: the sequence began with the changes after this version. It learns of older objects only from the
+	// differences that follow a GAP.
 	After string
-	// From: it resumed at a position.
-	From *Resume
+	// From: the sequence resumed at this position.
+	From *checkpoint.Position
 
-	// IndexNone: it kept no index. After a GAP everything follows as ADDED once more,
-	// and what is gone is not delivered.
+	// IndexNone: the sequence kept no index. After a GAP all objects are ADDED again, and removals are not delivered.
 	IndexNone bool
-	// Namespaces: it watched these, each by lists and watches of its own. Empty is
-	// the whole cluster, or a cluster-scoped resource.
+	// Namespaces are watched separately, each by its own lists and watches. Empty means the whole cluster, or a
+	// cluster-scoped resource.
 	Namespaces []string
-	// Selected is stream.Options.Select: an object that does not pass is as if it did
-	// not exist. Nil passes all. It does not go with IndexNone.
+	// Selected is stream.Options.Select: an object that does not pass counts as nonexistent. Nil passes all. Selected
+	// and IndexNone exclude each other.
 	Selected func(*unstructured.Unstructured) bool
-	// Transform is what was done to objects before they were delivered. It gets copies
-	// of the history's.
+	// Transform is applied to copies of the history's objects, as it was to the objects before delivery.
 	Transform func(*unstructured.Unstructured)
-	// Latest: the events are those of package mux with mux.Latest. Of each object the
-	// newest state comes in the place of the oldest one that it stands for, so that
-	// states in between, and objects that came and went, may be missing, and only the
-	// events of one object are in order. At each SYNCED, GAP and BOOKMARK, and when all
-	// is Settled, what was delivered still is what existed then, or came after that.
+	// Latest: the events are those of a mux with mux.Latest. The newest state of each object takes the place of the
+	// oldest one that it replaces. So states may be missing, and so may objects that came and went, and only the
+	// events of one object are in order. At each SYNCED, GAP and BOOKMARK, and at the end if Settled, the delivered
+	// objects are those that existed then, or newer states.
 	Latest bool
-	// Settled: the sequence went on until nothing more could come, so that nothing may
-	// be missing at its end.
+	// Settled: the recording ended after everything had been delivered, so that nothing may be missing at its end.
 	Settled bool
 }
 
-// Resume is a position that a sequence resumes at.
-type Resume struct {
-	ResourceVersion  string
-	ResourceVersions map[string]string // by namespace, where there are several
-	// Objects without a ResourceVersion may have been delivered or not.
-	Objects []KnownObject
-	Partial bool // there may be more
-}
-
-// KnownObject is an object that had been delivered up to a position.
-type KnownObject struct {
-	types.NamespacedName
-	UID             types.UID
-	ResourceVersion string
-}
-
-// partial: the sequence does not know what existed at its start.
+// partial reports whether the sequence does not know what existed at its start.
 func (o *CheckOptions) partial() bool {
 	return o.After != "" || o.From != nil && (o.From.Partial || o.IndexNone)
 }
@@ -71,10 +52,7 @@ func (o *CheckOptions) startVersion(namespace string) string {
 	if o.From == nil {
 		return o.After
 	}
-	if rv, ok := o.From.ResourceVersions[namespace]; ok {
-		return rv
-	}
-	return o.From.ResourceVersion
+	return o.From.ResourceVersions[namespace]
 }
 
 func (o *CheckOptions) validate() error {
@@ -93,7 +71,7 @@ func (o *CheckOptions) validate() error {
 	return nil
 }
 
-// namespaces are those that are watched, each by itself; "" is the whole cluster.
+// namespaces returns the namespaces that are watched separately; "" is the whole cluster.
 func (o *CheckOptions) namespaces() []string {
 	if len(o.Namespaces) == 0 {
 		return []string{""}
@@ -101,23 +79,48 @@ func (o *CheckOptions) namespaces() []string {
 	return slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
 }
 
-// Check says whether the sequence of events keeps the promises of package stream,
-// given what really happened. It returns nil, or the first promise that each
-// namespace's events break, joined: each is a *Violation.
+// The promises that Check checks.
+const (
+	ordered   = "ordered"   // live events come in the order of the server's versions
+	unique    = "unique"    // no uid, resourceVersion and type twice, except after a GAP that says why
+	complete  = "complete"  // at SYNCED all objects are known; from there on no change is missing
+	announced = "announced" // a break is a GAP with its reason and start, then differences, then SYNCED
+	removed   = "removed"   // every removal is delivered, by uid, before another object of that name
+	truthful  = "truthful"  // no event is invented, and no failure looks like a deletion
+	resumed   = "resumed"   // a resumed sequence delivers what changed since, and nothing else
+	monotonic = "monotonic" // no older state without GAP(rewound); no request at resourceVersion 0
+)
+
+// Violation is one broken promise.
+type Violation struct {
+	// Promise is "ordered", "unique", "complete", "announced", "removed", "truthful", "resumed" or "monotonic".
+	Promise string
+	// Index is that of the event, or of the request. It is the number of events if something is missing at the end.
+	Index int
+	What  string // the event as Text has it, or the request
+	Why   string // what is wrong with it, in one clause
+}
+
+// Error returns a line such as
 //
-// Check is sound: it takes no correct sequence for a broken one. It can't see
-// everything: the resourceVersion and the uid are taken as the identity of a
-// state, as the server does, and versions have to be numbers. A SYNCED of several
-// namespaces has no version: what was delivered has to add up to a state at any
-// version that fits, and as each namespace is live before they are SYNCED together,
-// its events there need not be marked as inferred. Without Settled, nothing is said
-// about what would have followed.
+//	4 SYNCED @4: breaks "complete": door@2 existed, and is missing
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%d %s: breaks %q: %s", v.Index, v.What, v.Promise, v.Why)
+}
+
+// Check checks that a sequence of events keeps the promises of package stream, given what really happened. It returns
+// nil or a joined error: for each namespace the first promise that its events break, a *[Violation]. A nil opts is
+// the zero CheckOptions.
 //
-// One thing it does call broken no client can help: a server that goes back in
-// time and is past the old version again before anyone asks can't be told from
-// one that has not. Scripts of tests had better leave time for a probe.
+// Check accepts every correct sequence, with one exception. A server that goes back in time, and passes the old
+// version again before anybody sends a request, looks as if it never went back: Check reports what no client can
+// detect. Let the scripts of tests leave time for a request after a rewind.
 //
-// A nil opts is the zero CheckOptions.
+// Check does not find every error:
+//   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.
+//   - SYNCED has no version if it covers several namespaces. Any version at which the delivered objects fit is
+//     accepted, and events before that SYNCED need not be marked as inferred.
+//   - Without Settled, nothing is said about events that would have followed.
 func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if opts == nil {
 		opts = &CheckOptions{}
@@ -136,18 +139,19 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 		c.event(i, ev)
 	}
 	for _, s := range c.sources {
-		c.hold(s, (*source).end)
+		c.apply(s, (*source).end)
 	}
 	for i, r := range h.Requests {
 		if r.ResourceVersion == "0" && (r.Verb == "list" || r.Verb == "watch") {
-			c.broken = append(c.broken, &Violation{monotonic, i, "request to " + r.Verb + " " + r.Resource, "resourceVersion 0 may be any state of the past"})
+			c.broken = append(c.broken, &Violation{monotonic, i, "request to " + r.Verb + " " + r.Resource,
+				"resourceVersion 0 permits any past state"})
 			break
 		}
 	}
 	return errors.Join(c.broken...)
 }
 
-// checker deals the events out to their sources.
+// checker distributes the events to their sources.
 type checker struct {
 	events  []stream.Event
 	opts    *CheckOptions
@@ -155,8 +159,8 @@ type checker struct {
 	broken  []error
 }
 
-// hold holds a source to a rule, unless it has broken one before.
-func (c *checker) hold(s *source, rule func(*source) *Violation) {
+// apply applies a rule to a source that has broken none yet.
+func (c *checker) apply(s *source, rule func(*source) *Violation) {
 	if s.broken {
 		return
 	}
@@ -170,13 +174,13 @@ func (c *checker) event(i int, ev stream.Event) {
 	if ev.Type == stream.Synced {
 		due := slices.ContainsFunc(c.sources, func(s *source) bool { return s.broken || s.phase != live || s.begins })
 		for _, s := range c.sources {
-			c.hold(s, func(s *source) *Violation {
+			c.apply(s, func(s *source) *Violation {
 				switch {
 				case !due:
-					return c.violation(announced, i, "SYNCED follows a snapshot, and there was none")
+					return c.violation(announced, i, "SYNCED without a snapshot before it")
 				case s.phase != live:
 					return s.synced(i, ev.ResourceVersion)
-				case s.begins: // it says that a watch at the start version is open
+				case s.begins: // a watch at the start version is open
 					s.begins = false
 					return s.upTo(i, ev.ResourceVersion)
 				}
@@ -187,7 +191,7 @@ func (c *checker) event(i int, ev stream.Event) {
 	}
 	for _, s := range c.sources {
 		if s.namespace == ev.Namespace {
-			c.hold(s, func(s *source) *Violation { return s.event(i, ev) })
+			c.apply(s, func(s *source) *Violation { return s.event(i, ev) })
 		}
 	}
 }
@@ -199,27 +203,28 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 	why, first := "", c.events[0].Resource
 	switch o := ev.Object; {
 	case !isObject && ev.Type != stream.Bookmark && ev.Type != stream.Synced && ev.Type != stream.Gap:
-		why = "there is no such type"
+		why = "unknown type"
 	case ev.Resource.GroupVersionResource != first.GroupVersionResource:
-		why = "it is of another resource than the first event, " + first.String()
+		why = "the first event is of another resource, " + first.String()
 	case ev.Type != stream.Synced && !slices.ContainsFunc(c.sources, watched):
-		why = "namespace " + strconv.Quote(ev.Namespace) + " is not watched by itself"
+		why = "namespace " + strconv.Quote(ev.Namespace) + " is not watched separately"
 	case isObject != (o != nil):
-		why = "an object comes with ADDED, MODIFIED and DELETED only"
+		why = "ADDED, MODIFIED and DELETED must have an object, and no other type may"
 	case isObject && o.GetResourceVersion() != ev.ResourceVersion:
-		why = "its version is not the object's, " + strconv.Quote(o.GetResourceVersion())
+		why = "the object has another version, " + strconv.Quote(o.GetResourceVersion())
 	case isObject && ev.Namespace != "" && o.GetNamespace() != ev.Namespace:
-		why = "its object is of another namespace, " + strconv.Quote(o.GetNamespace())
-	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil && o.GroupVersionKind() != ev.Resource.GroupVersionKind():
-		why = "its object is of another kind, " + o.GroupVersionKind().String()
+		why = "the object is in another namespace, " + strconv.Quote(o.GetNamespace())
+	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil &&
+		o.GroupVersionKind() != ev.Resource.GroupVersionKind():
+		why = "the object is of another kind, " + o.GroupVersionKind().String()
 	case ev.Coalesced != 0 && (!isObject || ev.Coalesced < 0 || !c.opts.Latest):
-		why = "there is nothing that it could stand for besides itself"
+		why = "only object events of a sequence with Latest may be coalesced"
 	case ev.Type != stream.Gap && ev.Gap != nil:
-		why = "only GAP has details"
+		why = "only GAP may have details"
 	case ev.Type == stream.Gap && ev.ResourceVersion != "":
-		why = "a GAP is at no version"
+		why = "GAP must have no version"
 	case ev.Type == stream.Synced && (ev.ResourceVersion == "") != (len(c.sources) > 1):
-		why = "SYNCED has a version, unless it is of several namespaces"
+		why = "SYNCED must have a version unless it covers several namespaces"
 	}
 	if why == "" {
 		return nil
@@ -227,6 +232,11 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 	return c.violation(truthful, i, why)
 }
 
+// violation describes event i, or the end of the recording.
 func (c *checker) violation(promise string, i int, why string) *Violation {
-	return &Violation{promise, i, textAt(c.events, i), why}
+	what := "the end"
+	if i < len(c.events) {
+		what = Text(c.events[i])
+	}
+	return &Violation{promise, i, what, why}
 }

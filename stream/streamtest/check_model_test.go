@@ -1,4 +1,4 @@
-package streamtest
+package streamtest_test
 
 import (
 	"cmp"
@@ -12,18 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// model is a server and clients of it that keep every promise, by rules as plain
-// as they can be: it is what the checker is checked against.
+// model is a server with clients that keep every promise, by rules as simple as possible. Check is tested against it.
 type model struct {
 	*rand.Rand
-	h       History
+	h       streamtest.History
 	version int
 	uid     int
-	present [][]Change // for each epoch, what had happened as that epoch has it
-	opts    CheckOptions
+	present [][]streamtest.Change // for each epoch, its changes and those before it that no rewind has undone
+	opts    streamtest.CheckOptions
 	clients []*modelClient
 	events  []stream.Event
 	live    []bool // of each event: delivered while its source was live
@@ -32,19 +34,48 @@ type model struct {
 type modelClient struct {
 	*model
 	ns      string
-	listing bool // a snapshot is being read
-	open    bool // SYNCED is due
-	first   bool // of the first snapshot
-	unknown bool // what existed at the start
-	epoch   int
-	pos     int // in present[epoch]
-	cursor  int
-	since   int // what has not changed since, and is not known, is not delivered
+	unknown bool // objects that existed at the start are not known
 	known   state
+	snapshot
+	place
+}
+
+type snapshot struct {
+	listing bool // it is being read
+	open    bool // SYNCED is due
+	first   bool // it is the first one
+	since   int  // unknown objects that did not change since this version are not delivered
+}
+
+type place struct {
+	epoch  int
+	pos    int // in present[epoch]
+	cursor int
+}
+
+// state is what exists at one time, and ref one state of an object.
+type (
+	state map[types.NamespacedName]ref
+	ref   struct {
+		uid types.UID
+		rv  string
+	}
+)
+
+func refOf(o *unstructured.Unstructured) ref { return ref{o.GetUID(), o.GetResourceVersion()} }
+
+func keyOf(o *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+func older(a, b string) bool {
+	x, _ := strconv.Atoi(a)
+	y, _ := strconv.Atoi(b)
+	return x < y
 }
 
 func newModel(seed uint64) *model {
-	m := &model{Rand: rand.New(rand.NewPCG(seed, 7)), present: [][]Change{nil}}
+	m := &model{Rand: rand.New(rand.NewPCG(seed, 7)), present: [][]streamtest.Change{nil}}
 	m.version = 1 + m.IntN(3)
 	for range m.IntN(12) {
 		m.write()
@@ -64,41 +95,50 @@ func newModel(seed uint64) *model {
 	return m
 }
 
-// beginAnywhere begins the clients in any way.
-func (m *model) beginAnywhere() {
+// start starts the clients in a random way.
+func (m *model) start() {
 	switch m.IntN(7) {
 	case 4:
 		m.opts.Now = true
 	case 5:
 		m.opts.After = strconv.Itoa(m.version)
 	case 6:
-		m.opts.From = &Resume{ResourceVersion: strconv.Itoa(m.version)}
+		m.opts.From = &checkpoint.Position{ResourceVersions: map[string]string{}}
+		for _, ns := range m.namespaces() {
+			m.opts.From.ResourceVersions[ns] = strconv.Itoa(m.version)
+		}
 		for key, o := range m.objects() {
 			if m.selects(o) && !m.opts.IndexNone {
-				m.opts.From.Objects = append(m.opts.From.Objects, KnownObject{key, o.GetUID(), o.GetResourceVersion()})
+				m.opts.From.Objects = append(m.opts.From.Objects, checkpoint.Object{
+					Namespace: key.Namespace, Name: key.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
 			}
 		}
 	}
 	m.opts.Settled = true
-	for _, ns := range m.opts.namespaces() {
-		c := &modelClient{model: m, ns: ns, known: state{}, epoch: len(m.present) - 1}
+	resumes := m.opts.After != "" || m.opts.From != nil
+	for _, ns := range m.namespaces() {
+		c := &modelClient{model: m, ns: ns, known: state{}}
+		c.unknown = resumes && (m.opts.From == nil || m.opts.IndexNone)
 		m.clients = append(m.clients, c)
-		start := m.opts.startVersion(ns)
-		c.listing = start == ""
-		c.first, c.open = c.listing, c.listing
-		c.unknown = m.opts.partial()
-		if c.cursor = m.version; start != "" {
-			c.cursor, _ = strconv.Atoi(start)
+		c.listing, c.first, c.open = !resumes, !resumes, !resumes
+		if c.epoch, c.cursor = len(m.present)-1, m.version; resumes {
+			c.pos = len(m.present[c.epoch])
 		}
-		c.pos = timelines(m.h, "", &CheckOptions{})[c.epoch].position(start)
 		if m.opts.From != nil && !m.opts.IndexNone {
 			for _, o := range m.opts.From.Objects {
 				if c.ns == "" || c.ns == o.Namespace {
-					c.known[o.NamespacedName] = ref{o.UID, o.ResourceVersion}
+					c.known[o.NamespacedName()] = ref{o.UID, o.ResourceVersion}
 				}
 			}
 		}
 	}
+}
+
+func (m *model) namespaces() []string {
+	if len(m.opts.Namespaces) == 0 {
+		return []string{""}
+	}
+	return m.opts.Namespaces
 }
 
 func (m *model) selects(o *unstructured.Unstructured) bool {
@@ -141,11 +181,11 @@ func (m *model) write() {
 	now := m.objects()[key]
 	m.version++
 	rv := strconv.Itoa(m.version)
-	c := Change{Type: watch.Modified, ResourceVersion: rv, Epoch: epoch}
+	c := streamtest.Change{Type: watch.Modified, ResourceVersion: rv, Epoch: epoch}
 	if now == nil {
 		c.Type = watch.Added
 		m.uid++
-		now = objectAt(key.Namespace, key.Name, fmt.Sprintf("u%d", m.uid), rv, 0)
+		now = oracle.Object(key.Namespace, key.Name, fmt.Sprintf("u%d", m.uid), rv, 0)
 	}
 	c.Object = now.DeepCopy()
 	c.Object.SetResourceVersion(rv)
@@ -165,7 +205,7 @@ func (m *model) rewind() {
 	}
 	keep := len(t) - 1 - m.IntN(min(5, len(t)-1))
 	m.version, _ = strconv.Atoi(t[keep-1].ResourceVersion)
-	m.h.Rewinds = append(m.h.Rewinds, Rewind{To: t[keep-1].ResourceVersion})
+	m.h.Rewinds = append(m.h.Rewinds, streamtest.Rewind{To: t[keep-1].ResourceVersion})
 	m.present = append(m.present, slices.Clone(t[:keep]))
 }
 
@@ -174,10 +214,11 @@ func (c *modelClient) emit(ev stream.Event) {
 }
 
 func (c *modelClient) object(kind stream.Type, o *unstructured.Unstructured, inferred bool) {
-	c.emit(stream.Event{Type: kind, Namespace: c.ns, Object: o.DeepCopy(), ResourceVersion: o.GetResourceVersion(), Inferred: inferred})
+	c.emit(stream.Event{Type: kind, Namespace: c.ns, Object: o.DeepCopy(), ResourceVersion: o.GetResourceVersion(),
+		Inferred: inferred})
 }
 
-// state is what exists for the client.
+// state returns what exists for the client.
 func (c *modelClient) state() state {
 	all := state{}
 	for key, o := range c.objects() {
@@ -188,8 +229,7 @@ func (c *modelClient) state() state {
 	return all
 }
 
-// act is one step of a client: read the next event, lose the watch, or go on with
-// the snapshot.
+// act is one step of a client: it reads the next event, loses the watch, or continues the snapshot.
 func (c *modelClient) act() {
 	switch {
 	case c.listing:
@@ -204,8 +244,8 @@ func (c *modelClient) act() {
 	}
 }
 
-// follow goes over to a later epoch if nothing that it undid was read, and says
-// whether the client is in the present one then.
+// follow moves the client to later epochs that undid nothing the client has read. It reports whether the client is in
+// the present epoch then.
 func (c *modelClient) follow() bool {
 	for ; c.epoch < len(c.present)-1; c.epoch++ {
 		to, _ := strconv.Atoi(c.h.Rewinds[c.epoch].To)
@@ -221,7 +261,8 @@ func (c *modelClient) gap() {
 		c.cursor = c.version
 		return
 	}
-	g := &stream.GapDetails{Reason: reasons[2*c.IntN(3)], From: strconv.Itoa(c.cursor)}
+	reason := []stream.GapReason{stream.GapExpired, stream.GapPoison, stream.GapRestarted}[c.IntN(3)]
+	g := &stream.GapDetails{Reason: reason, From: strconv.Itoa(c.cursor)}
 	c.since = c.cursor
 	if c.version < c.cursor {
 		g.Reason, c.since = stream.GapRewound, 0
@@ -238,7 +279,7 @@ func (c *modelClient) gap() {
 	c.listing, c.first, c.cursor = true, false, c.version
 }
 
-// list reads a snapshot, whole or not.
+// list reads a snapshot, or a part of it.
 func (c *modelClient) list(whole bool) {
 	if c.version < c.cursor || c.opts.IndexNone && len(c.known) > 0 {
 		c.gap()
@@ -252,44 +293,45 @@ func (c *modelClient) list(whole bool) {
 	for _, key := range keys {
 		rv, _ := strconv.Atoi(now[key].rv)
 		_, known := c.known[key]
-		unsaid := c.first && c.opts.Now || c.unknown && !known && rv <= c.since && c.epoch == len(c.present)-1
-		c.put(key, now[key], objects[key], unsaid)
+		silent := c.first && c.opts.Now || c.unknown && !known && rv <= c.since && c.epoch == len(c.present)-1
+		c.put(key, now[key], objects[key], silent)
 	}
 	if !whole {
 		return
 	}
 	for _, key := range sortedKeys(c.known) {
 		if _, ok := now[key]; !ok {
-			c.gone(key)
+			c.remove(key)
 		}
 	}
 	if c.IntN(5) == 0 {
-		return // the watch could not be opened
+		return // the watch fails to open
 	}
 	c.listing, c.unknown, c.epoch, c.pos = false, false, len(c.present)-1, len(c.present[len(c.present)-1])
 	c.synced()
 }
 
 func sortedKeys(s state) []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(s), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.SortedFunc(maps.Keys(s),
+		func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-func (c *modelClient) gone(key types.NamespacedName) {
+func (c *modelClient) remove(key types.NamespacedName) {
 	was := c.known[key]
 	delete(c.known, key)
 	if !(c.first && c.opts.Now) {
-		c.object(stream.Deleted, identityAt(key.Namespace, key.Name, string(was.uid), was.rv), true)
+		c.object(stream.Deleted, oracle.Identity(key.Namespace, key.Name, string(was.uid), was.rv), true)
 	}
 }
 
-func (c *modelClient) put(key types.NamespacedName, now ref, o *unstructured.Unstructured, unsaid bool) {
+func (c *modelClient) put(key types.NamespacedName, now ref, o *unstructured.Unstructured, silent bool) {
 	if was, ok := c.known[key]; ok && was.uid != now.uid {
-		c.gone(key)
+		c.remove(key)
 	}
 	was, ok := c.known[key]
 	c.known[key] = now
 	switch {
-	case unsaid:
+	case silent:
 	case ok && was.rv != now.rv:
 		c.object(stream.Modified, o, true)
 	case !ok:
@@ -338,7 +380,7 @@ func (c *modelClient) next() {
 	}
 }
 
-// finish delivers all that is left.
+// finish delivers everything that is left.
 func (c *modelClient) finish() {
 	for c.listing || !c.follow() || c.pos < len(c.present[c.epoch]) {
 		switch {
@@ -350,77 +392,4 @@ func (c *modelClient) finish() {
 			c.next()
 		}
 	}
-}
-
-// coalesced is the recording as mux.Latest may have left it, by a consumer that takes
-// events at random times.
-func (m *model) coalesced() []stream.Event {
-	var q latestQueue
-	for _, ev := range m.events {
-		for m.IntN(3) == 0 {
-			q.pop()
-		}
-		q.push(ev)
-	}
-	return append(q.popped, q.waiting...)
-}
-
-// latestQueue is the shortest that does what mux.Latest says.
-type latestQueue struct {
-	waiting, popped []stream.Event
-}
-
-func (q *latestQueue) pop() bool {
-	if len(q.waiting) == 0 {
-		return false
-	}
-	q.popped, q.waiting = append(q.popped, q.waiting[0]), q.waiting[1:]
-	return true
-}
-
-func (q *latestQueue) push(ev stream.Event) {
-	if ev.Type == stream.Bookmark {
-		q.waiting = slices.DeleteFunc(q.waiting, func(old stream.Event) bool {
-			return old.Type == stream.Bookmark && old.Namespace == ev.Namespace
-		})
-	}
-	i := len(q.waiting) - 1 // of the last one of its object since the last GAP or SYNCED
-	for i >= 0 && ev.Object != nil && (q.waiting[i].Namespace != ev.Namespace || q.waiting[i].Object == nil || !sameObject(q.waiting[i], ev)) {
-		if old := q.waiting[i]; old.Type == stream.Synced || old.Type == stream.Gap && old.Namespace == ev.Namespace {
-			i = 0
-		}
-		i--
-	}
-	switch {
-	case ev.Object == nil || i < 0 || q.waiting[i].Type == stream.Deleted:
-		q.waiting = append(q.waiting, ev)
-	case q.waiting[i].Type == stream.Added && ev.Type == stream.Deleted:
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-	default:
-		was := q.waiting[i]
-		q.waiting[i] = ev
-		q.waiting[i].Coalesced = was.Coalesced + 1
-		if ev.Type != stream.Deleted {
-			q.waiting[i].Type = was.Type
-		}
-	}
-}
-
-func sameObject(a, b stream.Event) bool {
-	return keyOf(a.Object) == keyOf(b.Object) && a.Object.GetUID() == b.Object.GetUID()
-}
-
-func objectAt(ns, name, uid, rv string, n int64) *unstructured.Unstructured {
-	metadata := map[string]any{"name": name, "uid": uid, "resourceVersion": rv}
-	if ns != "" {
-		metadata["namespace"] = ns
-	}
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Robot",
-		"metadata": metadata, "spec": map[string]any{"n": n}}}
-}
-
-func identityAt(ns, name, uid, rv string) *unstructured.Unstructured {
-	u := objectAt(ns, name, uid, rv, 0)
-	delete(u.Object, "spec")
-	return u
 }

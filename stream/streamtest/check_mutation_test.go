@@ -1,4 +1,4 @@
-package streamtest
+package streamtest_test
 
 import (
 	"math/rand/v2"
@@ -7,27 +7,29 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// corruption breaks a recording at event i. It returns nil if it can't do that
-// there, or if nobody could tell.
+// corruption breaks a recording at event i, or returns nil if that is impossible or undetectable.
 type corruption struct {
 	name    string
 	corrupt func(m *model, i int) []stream.Event
-	want    []string // any of them; nil is any at all
-	rewound bool     // also where the server went back
-	latest  bool     // also where the recording is coalesced
+	want    []string // any of these promises; nil accepts any
+	rewound bool     // want applies even if the server went back
+	latest  bool     // also applied to the coalesced recording
 }
 
 var corruptions = []corruption{
 	{name: "drop an event", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
-		// A change that is overtaken before SYNCED need not be delivered, nor what a list
-		// that broke off had without an index, or a server that went back.
+		// A change that another follows before SYNCED need not be delivered. Nor need an object of an interrupted list
+		// without an index, or of a server that went back.
 		vague := m.opts.IndexNone || m.opts.After != ""
 		undone := func(ev stream.Event) bool { return ev.Gap != nil && ev.Gap.Reason == stream.GapRewound }
-		if ev.Object == nil || m.vague() || vague && len(m.h.Rewinds) > 0 || slices.ContainsFunc(m.events[i:], undone) ||
+		if ev.Object == nil || m.vague() || vague && len(m.h.Rewinds) > 0 ||
+			slices.ContainsFunc(m.events[i:], undone) ||
 			!m.live[i] && (ev.Type == stream.Modified || vague || m.opts.Now || len(m.clients) > 1) {
 			return nil
 		}
@@ -35,8 +37,11 @@ var corruptions = []corruption{
 	}, want: []string{complete, removed, resumed, truthful}},
 	{name: "drop the last event of an object", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
-		if ev.Object == nil || m.vague() || m.opts.After != "" || m.opts.IndexNone || len(m.h.Rewinds) > 0 || len(m.clients) > 1 ||
-			slices.ContainsFunc(m.events[i+1:], func(later stream.Event) bool { return later.Object != nil && keyOf(later.Object) == keyOf(ev.Object) }) {
+		if ev.Object == nil || m.vague() || m.opts.After != "" || m.opts.IndexNone || len(m.h.Rewinds) > 0 ||
+			len(m.clients) > 1 ||
+			slices.ContainsFunc(m.events[i+1:], func(later stream.Event) bool {
+				return later.Object != nil && keyOf(later.Object) == keyOf(ev.Object)
+			}) {
 			return nil
 		}
 		return slices.Delete(m.copied(), i, i+1)
@@ -55,13 +60,15 @@ var corruptions = []corruption{
 		return m.swapped(i)
 	}, want: []string{ordered}},
 	{name: "swap a removal and what replaces it", corrupt: func(m *model, i int) []stream.Event {
-		if i == 0 || m.events[i].Type != stream.Added || m.events[i-1].Type != stream.Deleted || keyOf(m.events[i].Object) != keyOf(m.events[i-1].Object) {
+		if i == 0 || m.events[i].Type != stream.Added || m.events[i-1].Type != stream.Deleted ||
+			keyOf(m.events[i].Object) != keyOf(m.events[i-1].Object) {
 			return nil
 		}
 		return m.swapped(i)
 	}, want: []string{removed, truthful, unique, announced, ordered}, latest: true},
 	{name: "change the type", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 || m.opts.From != nil && m.opts.IndexNone {
+		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 ||
+			m.opts.From != nil && m.opts.IndexNone {
 			return nil
 		}
 		types := []stream.Type{stream.Added, stream.Modified, stream.Deleted, "PATCHED"}
@@ -71,19 +78,19 @@ var corruptions = []corruption{
 		return events
 	}},
 	{name: "change the uid", corrupt: func(m *model, i int) []stream.Event {
-		return m.spoil(i, func(u *unstructured.Unstructured) { u.SetUID("forged") })
+		return m.changed(i, func(u *unstructured.Unstructured) { u.SetUID("forged") })
 	}, want: []string{truthful, removed}, latest: true},
 	{name: "change the name", corrupt: func(m *model, i int) []stream.Event {
-		return m.spoil(i, func(u *unstructured.Unstructured) { u.SetName("forged") })
+		return m.changed(i, func(u *unstructured.Unstructured) { u.SetName("forged") })
 	}, want: []string{truthful}, latest: true},
 	{name: "change the content", corrupt: func(m *model, i int) []stream.Event {
-		return m.spoil(i, func(u *unstructured.Unstructured) { u.Object["spec"] = map[string]any{"n": int64(-1)} })
+		return m.changed(i, func(u *unstructured.Unstructured) { u.Object["spec"] = map[string]any{"n": int64(-1)} })
 	}, want: []string{truthful, announced}, latest: true},
 	{name: "change the version", corrupt: func(m *model, i int) []stream.Event {
 		if m.events[i].Coalesced > 0 && m.events[i].Inferred {
 			return nil
 		}
-		events := m.spoil(i, func(u *unstructured.Unstructured) { u.SetResourceVersion("1000000") })
+		events := m.changed(i, func(u *unstructured.Unstructured) { u.SetResourceVersion("1000000") })
 		if events != nil {
 			events[i].ResourceVersion = "1000000"
 		}
@@ -98,23 +105,26 @@ var corruptions = []corruption{
 		return events
 	}, want: []string{announced}},
 	{name: "drop a GAP", corrupt: func(m *model, i int) []stream.Event {
-		// Nobody misses one of two, nor one before the first event.
-		if i == 0 || m.events[i].Type != stream.Gap || len(m.clients) > 1 || m.open(i) || i+1 == len(m.events) || m.events[i+1].Type == stream.Gap {
+		// One of two GAPs is redundant, and so is one before the first event.
+		if i == 0 || m.events[i].Type != stream.Gap || len(m.clients) > 1 || m.syncedDue(i) || i+1 == len(m.events) ||
+			m.events[i+1].Type == stream.Gap {
 			return nil
 		}
 		return slices.Delete(m.copied(), i, i+1)
 	}, want: []string{announced}},
 	{name: "drop SYNCED", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Type != stream.Synced || slices.ContainsFunc(m.events[i:], func(ev stream.Event) bool { return ev.Type == stream.Gap }) {
+		if m.events[i].Type != stream.Synced ||
+			slices.ContainsFunc(m.events[i:], func(ev stream.Event) bool { return ev.Type == stream.Gap }) {
 			return nil
 		}
 		return slices.Delete(m.copied(), i, i+1)
 	}, want: []string{announced}},
-	{name: "SYNCED out of nothing", corrupt: func(m *model, i int) []stream.Event {
+	{name: "invent a SYNCED", corrupt: func(m *model, i int) []stream.Event {
 		if !m.live[i] || i == 0 || !m.live[i-1] || len(m.clients) > 1 {
 			return nil
 		}
-		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Synced, ResourceVersion: m.events[i].ResourceVersion})
+		return slices.Insert(m.copied(), i,
+			stream.Event{Type: stream.Synced, ResourceVersion: m.events[i].ResourceVersion})
 	}, want: []string{announced}},
 	{name: "invent a removal", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
@@ -125,15 +135,18 @@ var corruptions = []corruption{
 		return slices.Insert(m.copied(), i+1, ev)
 	}, want: []string{truthful, announced}},
 	{name: "invent a removal in a gap", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Type != stream.Synced || m.opts.IndexNone || len(m.clients) > 1 || i == 0 || m.events[i-1].Object == nil || m.events[i-1].Type == stream.Deleted {
+		if m.events[i].Type != stream.Synced || m.opts.IndexNone || len(m.clients) > 1 || i == 0 ||
+			m.events[i-1].Object == nil || m.events[i-1].Type == stream.Deleted {
 			return nil
 		}
-		o := m.events[i-1].Object
-		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Deleted, Namespace: m.events[i-1].Namespace, Inferred: true,
-			Object: identityAt(o.GetNamespace(), o.GetName(), string(o.GetUID()), o.GetResourceVersion()), ResourceVersion: o.GetResourceVersion()})
+		ev := m.events[i-1]
+		ev.Type, ev.Inferred, ev.Coalesced = stream.Deleted, true, 0
+		o := ev.Object
+		ev.Object = oracle.Identity(o.GetNamespace(), o.GetName(), string(o.GetUID()), ev.ResourceVersion)
+		return slices.Insert(m.copied(), i, ev)
 	}, want: []string{truthful, removed, complete, resumed}},
-	{name: "a rewind called expired", corrupt: func(m *model, i int) []stream.Event {
-		if g := m.events[i].Gap; g == nil || g.Reason != stream.GapRewound || len(m.clients) > 1 || m.open(i) {
+	{name: "call a rewind expired", corrupt: func(m *model, i int) []stream.Event {
+		if g := m.events[i].Gap; g == nil || g.Reason != stream.GapRewound || len(m.clients) > 1 || m.syncedDue(i) {
 			return nil
 		}
 		for _, ev := range m.events[i+1:] {
@@ -153,7 +166,7 @@ var corruptions = []corruption{
 		events[i].Gap = &g
 		return events
 	}, want: []string{monotonic, announced}, rewound: true},
-	{name: "a GAP without a reason", corrupt: func(m *model, i int) []stream.Event {
+	{name: "drop the reason of a GAP", corrupt: func(m *model, i int) []stream.Event {
 		if m.events[i].Gap == nil {
 			return nil
 		}
@@ -161,23 +174,25 @@ var corruptions = []corruption{
 		events[i].Gap = &stream.GapDetails{From: "1", HistoryLost: true}
 		return events
 	}, want: []string{announced}, latest: true},
-	{name: "BOOKMARK ahead", corrupt: func(m *model, i int) []stream.Event {
-		// One that says that the next live event has been delivered.
+	{name: "move a BOOKMARK ahead", corrupt: func(m *model, i int) []stream.Event {
+		// It claims that the next live event was delivered.
 		if m.vague() || !m.live[i] || m.events[i].Object == nil {
 			return nil
 		}
-		return slices.Insert(m.copied(), i, stream.Event{Type: stream.Bookmark, Namespace: m.events[i].Namespace, ResourceVersion: m.events[i].ResourceVersion})
-	}, want: []string{complete, removed, resumed, truthful, ordered}}, // the last two where it is true of another epoch
+		return slices.Insert(m.copied(), i,
+			stream.Event{Type: stream.Bookmark, Namespace: m.events[i].Namespace,
+				ResourceVersion: m.events[i].ResourceVersion})
+	}, want: []string{complete, removed, resumed, truthful, ordered}}, // the last two if it is true in another epoch
 	{name: "stop before the end", corrupt: func(m *model, i int) []stream.Event {
-		if len(m.clients) > 1 || m.vague() || !m.live[i] || m.events[i].Object == nil || slices.ContainsFunc(m.events[i+1:], func(ev stream.Event) bool { return ev.Type == stream.Synced }) {
+		if len(m.clients) > 1 || m.vague() || !m.live[i] || m.events[i].Object == nil ||
+			slices.ContainsFunc(m.events[i+1:], func(ev stream.Event) bool { return ev.Type == stream.Synced }) {
 			return nil
 		}
 		return m.copied()[:i]
 	}, want: []string{complete, removed, resumed}},
 }
 
-// vague is where what may be left out is left to the sequence, or where it began
-// is not known.
+// vague reports whether events may be missing because the start of the sequence leaves them open.
 func (m *model) vague() bool {
 	return m.opts.Now && len(m.clients) > 1 || m.opts.Selected != nil && m.opts.After != ""
 }
@@ -190,8 +205,8 @@ func (m *model) swapped(i int) []stream.Event {
 	return events
 }
 
-// open says whether SYNCED was due before event i anyway.
-func (m *model) open(i int) bool {
+// syncedDue reports whether SYNCED is due before event i.
+func (m *model) syncedDue(i int) bool {
 	for _, ev := range slices.Backward(m.events[:i]) {
 		switch ev.Type {
 		case stream.Gap:
@@ -203,7 +218,7 @@ func (m *model) open(i int) bool {
 	return m.opts.After == "" && m.opts.From == nil
 }
 
-func (m *model) spoil(i int, change func(*unstructured.Unstructured)) []stream.Event {
+func (m *model) changed(i int, change func(*unstructured.Unstructured)) []stream.Event {
 	if m.events[i].Object == nil {
 		return nil
 	}
@@ -213,34 +228,34 @@ func (m *model) spoil(i int, change func(*unstructured.Unstructured)) []stream.E
 	return events
 }
 
-// Each way to spoil a random recording is found, and as something that it can be
-// taken for.
+// Check rejects every corruption, and names a promise that it breaks.
 func TestCheckFindsCorruption(t *testing.T) {
 	found := map[string]int{}
 	for seed := range checkSeeds.All(t) {
 		m := newModel(seed)
-		m.beginAnywhere()
+		m.start()
 		m.run(20 + m.IntN(120))
 		latest := *m
 		latest.events, latest.opts.Latest = m.coalesced(), true
 		m.Rand = rand.New(rand.NewPCG(seed, 11))
 		for _, c := range corruptions {
-			found[c.name] += m.spoiled(t, seed, c)
+			found[c.name] += m.check(t, seed, c)
 			if c.latest {
-				found[c.name+", latest"] += latest.spoiled(t, seed, c)
+				found[c.name+", latest"] += latest.check(t, seed, c)
 			}
 		}
 	}
 	for _, c := range corruptions {
-		if found[c.name] < int(checkSeeds.Count()/25) || c.latest && found[c.name+", latest"] < int(checkSeeds.Count()/25) {
-			t.Errorf("%s: tried too seldom", c.name)
+		few := int(checkSeeds.Count() / 25)
+		if found[c.name] < few || c.latest && found[c.name+", latest"] < few {
+			t.Errorf("%s: tried too rarely", c.name)
 		}
 	}
 	t.Log(found)
 }
 
-// spoiled says how often a corruption was possible. It must be found.
-func (m *model) spoiled(t *testing.T, seed uint64, c corruption) int {
+// check applies a corruption at a random event, which Check must reject. It returns how often that was possible.
+func (m *model) check(t *testing.T, seed uint64, c corruption) int {
 	var events []stream.Event
 	i := 0
 	for tries := 0; events == nil && tries < 10; tries++ {
@@ -253,14 +268,15 @@ func (m *model) spoiled(t *testing.T, seed uint64, c corruption) int {
 	if events == nil {
 		return 0
 	}
-	err := Check(m.h, events, &m.opts)
-	// Several pasts, or places where namespaces can have been, leave more than one explanation of what is wrong.
+	err := streamtest.Check(m.h, events, &m.opts)
+	// With several epochs or namespaces there is more than one explanation of what is wrong.
 	ok := err != nil && (c.want == nil || len(m.h.Rewinds) > 0 && !c.rewound || len(m.clients) > 1)
-	for _, promise := range promisesOf(err) {
+	for _, promise := range oracle.Promises(err) {
 		ok = ok || slices.Contains(c.want, promise)
 	}
 	if !ok {
-		t.Fatalf("seed %d: %s at %d: got %v, options %+v\nevents before:\n%s\nhistory:\n%s", seed, c.name, i, err, m.opts, numbered(m.events), historyText(m.h))
+		t.Fatalf("seed %d: %s at %d: got %v, options %+v\nevents before:\n%s\nhistory:\n%s", seed, c.name, i, err,
+			m.opts, numbered(m.events), historyText(m.h))
 	}
 	return 1
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -15,47 +16,45 @@ type phase int
 const (
 	initial phase = iota // the first snapshot is being delivered
 	gap                  // the differences after a GAP are being delivered
-	live                 // what happens is being delivered
+	live                 // changes are being delivered
 )
 
-// source follows the events of one namespace, or of the whole cluster, in all worlds
-// in which they can have come about.
+// source checks the events of one namespace, or of the whole cluster.
 type source struct {
 	*checker
-	namespace string
-	timelines []timeline          // by epoch
-	indexes   []map[changeKey]int // of each
-	worlds    []*world            // mostly one
-	broken    bool
+	namespace  string
+	timelines  []timeline          // by epoch
+	indexes    []map[changeKey]int // of each timeline
+	candidates []*candidate        // mostly one
+	broken     bool
 	start
 	segment
 }
 
-// world is one way in which the events can have come about. There are several while
-// epochs have not parted, or where a SYNCED has no version.
-type world struct {
-	epoch, pos int   // everything up to pos has been delivered
-	known      state // by the receiver
-	// reached is the position after the last change that was delivered of an object,
-	// where that is after pos.
+// candidate is a server state that explains the events so far: the first pos changes of an epoch were delivered.
+// There are several candidates until epochs differ, or if a SYNCED has no version.
+type candidate struct {
+	epoch, pos int
+	known      state // to the receiver
+	// reached is the position after the last delivered change of an object, if that is later than pos.
 	reached map[types.NamespacedName]int
 }
 
-// start is how the sequence began, until the first SYNCED.
+// start is how the sequence began. It is reset at the first SYNCED.
 type start struct {
-	begins   bool                               // nothing has been delivered yet; SYNCED may say that the watch is open
-	unknown  bool                               // what existed at the start is known to the sequence only (Now), or to nobody
+	begins   bool                               // no event yet; SYNCED may say that the watch is open
+	unknown  bool                               // objects may exist that were not delivered
 	resuming bool                               // From, and no live event yet
-	pending  map[types.UID]types.NamespacedName // may have been delivered before: how they are now has to be
+	pending  map[types.UID]types.NamespacedName // perhaps delivered before: their current state must be delivered
 }
 
-// segment is what has been delivered since the last SYNCED.
+// segment is what happened since the last SYNCED.
 type segment struct {
 	phase     phase
-	cursor    string                       // the version up to which everything has been delivered
-	delivered map[types.NamespacedName]int // the index of the last event of each
-	opened    int                          // index of the first GAP, or of one that says rewound
-	rewound   bool                         // a GAP said so
+	cursor    string                       // everything up to this version was delivered
+	delivered map[types.NamespacedName]int // index of the last event of each object
+	opened    int                          // index of the first GAP, or of the last GAP(rewound)
+	rewound   bool                         // there was a GAP(rewound)
 	to        string                       // of the last GAP
 }
 
@@ -78,46 +77,46 @@ func newSource(c *checker, h History, namespace string) *source {
 	}
 	for epoch, t := range s.timelines {
 		s.indexes = append(s.indexes, t.index())
-		w := &world{epoch: epoch, known: maps.Clone(known), reached: map[types.NamespacedName]int{}}
+		cand := &candidate{epoch: epoch, known: maps.Clone(known), reached: map[types.NamespacedName]int{}}
 		if s.cursor != "" {
-			w.pos = t.position(s.cursor)
-			for key, r := range known { // it may have been acked ahead of the position
-				w.reached[key] = t.position(r.rv)
+			cand.pos = t.position(s.cursor)
+			for key, r := range known { // an object may have been acked ahead of the position
+				cand.reached[key] = t.position(r.rv)
 			}
 		}
-		s.worlds = append(s.worlds, w)
+		s.candidates = append(s.candidates, cand)
 	}
 	return s
 }
 
-// resume enters an object that was known. Of several with one name the newest is:
-// the ends of the others have to be delivered, as those of pending ones.
-func (s *source) resume(known state, k KnownObject) {
-	was, ok := known[k.NamespacedName]
+// resume adds an object of the position. Of several objects with one name the newest is known, and the others are
+// pending: their removals must be delivered.
+func (s *source) resume(known state, k checkpoint.Object) {
+	name := k.NamespacedName()
+	was, ok := known[name]
 	if k.ResourceVersion == "" || ok && older(k.ResourceVersion, was.rv) {
-		s.pending[k.UID] = k.NamespacedName
+		s.pending[k.UID] = name
 		return
 	}
 	if ok {
-		s.pending[was.uid] = k.NamespacedName
+		s.pending[was.uid] = name
 	}
-	known[k.NamespacedName] = ref{k.UID, k.ResourceVersion}
+	known[name] = ref{k.UID, k.ResourceVersion}
 }
 
-// try keeps the worlds in which f finds nothing wrong. If there are none, it returns
-// what is wrong in the last one.
-func (s *source) try(f func(*world) *Violation) *Violation {
-	var fit []*world
+// try keeps the candidates for which f finds nothing wrong. If none is left, it returns the violation of the last.
+func (s *source) try(f func(*candidate) *Violation) *Violation {
+	var fit []*candidate
 	var wrong *Violation
-	for _, w := range s.worlds {
-		if v := f(w); v != nil {
+	for _, cand := range s.candidates {
+		if v := f(cand); v != nil {
 			wrong = v
 		} else {
-			fit = append(fit, w)
+			fit = append(fit, cand)
 		}
 	}
 	if len(fit) > 0 {
-		s.worlds, wrong = fit, nil
+		s.candidates, wrong = fit, nil
 	}
 	return wrong
 }
@@ -138,7 +137,7 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	case ev.Inferred:
 		rule = s.replaced
 	}
-	if v := s.try(func(w *world) *Violation { return rule(w, i, ev) }); v != nil {
+	if v := s.try(func(cand *candidate) *Violation { return rule(cand, i, ev) }); v != nil {
 		return v
 	}
 	s.delivered[keyOf(ev.Object)] = i
@@ -152,30 +151,28 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	return nil
 }
 
-// enter makes an event known. The end of another object than the one that is known by
-// its name is that of a pending one.
-func (w *world) enter(ev stream.Event) {
+// deliver makes an event known. A DELETED of another uid than the known one is that of a pending object.
+func (cand *candidate) deliver(ev stream.Event) {
 	key := keyOf(ev.Object)
 	switch {
 	case ev.Type != stream.Deleted:
-		w.known[key] = refOf(ev.Object)
-	case w.known[key].uid == ev.Object.GetUID():
-		delete(w.known, key)
+		cand.known[key] = refOf(ev.Object)
+	case cand.known[key].uid == ev.Object.GetUID():
+		delete(cand.known, key)
 	}
 }
 
-// obscure says whether the sequence may know of a name what it did not deliver.
-func (s *source) obscure(key types.NamespacedName) bool {
+// undelivered reports whether the sequence may know an object of that name without having delivered it.
+func (s *source) undelivered(key types.NamespacedName) bool {
 	_, ok := s.delivered[key]
 	return s.unknown && !ok
 }
 
-// isPending says whether ev is the end of an object that may have been delivered
-// before the sequence resumed, and is not known besides.
-func (s *source) isPending(w *world, ev stream.Event) bool {
+// isPending reports whether ev is the removal of a pending object that is not also known.
+func (s *source) isPending(cand *candidate, ev stream.Event) bool {
 	key, uid := keyOf(ev.Object), ev.Object.GetUID()
 	name, ok := s.pending[uid]
-	return ev.Type == stream.Deleted && ok && name == key && w.known[key].uid != uid
+	return ev.Type == stream.Deleted && ok && name == key && cand.known[key].uid != uid
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
@@ -185,13 +182,13 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 	g, why := ev.Gap, ""
 	switch {
 	case g == nil || !slices.Contains(reasons, g.Reason):
-		why = "it does not say why"
+		why = "unknown reason"
 	case g.Duration < 0:
-		why = "its duration is negative"
+		why = "negative duration"
 	case g.From == "" && s.phase == live:
-		why = "it does not say from where"
+		why = "From must be set"
 	case !g.HistoryLost && (s.opts.IndexNone || s.phase == live && s.unknown):
-		why = "without an index history is lost, and it does not say so"
+		why = "HistoryLost must be set without an index"
 	}
 	if why != "" {
 		return s.violation(announced, i, why)
@@ -206,14 +203,14 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		}
 	}
 	if g.Reason == stream.GapRewound {
-		s.opened, s.rewound = i, true // and everything may be delivered once more
+		s.opened, s.rewound = i, true // all objects may be delivered again
 	}
 	s.phase, s.to = gap, g.To
 	if s.opts.IndexNone {
 		s.unknown = false
 		clear(s.delivered)
-		for _, w := range s.worlds {
-			clear(w.known)
+		for _, cand := range s.candidates {
+			clear(cand.known)
 		}
 	}
 	return nil
@@ -222,43 +219,42 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 func (s *source) bookmark(i int, rv string) *Violation {
 	switch {
 	case s.phase != live && s.joint():
-		return nil // it may be live already
+		return nil // this namespace may be live already
 	case s.phase != live:
-		return s.violation(announced, i, "not everything up to there has been delivered before SYNCED")
+		return s.violation(announced, i, "BOOKMARK before SYNCED")
 	case older(rv, s.cursor):
-		return s.violation(monotonic, i, "everything up to "+s.cursor+" has been delivered")
+		return s.violation(monotonic, i, "everything up to "+s.cursor+" was delivered before")
 	}
 	s.cursor = rv
 	return s.upTo(i, rv)
 }
 
-// upTo holds a source to the claim of event i that everything up to rv has been
-// delivered.
+// upTo checks the claim of event i that everything up to rv was delivered.
 func (s *source) upTo(i int, rv string) *Violation {
-	return s.try(func(w *world) *Violation {
-		pos := s.timelines[w.epoch].position(rv)
-		if e := s.missing(w, pos); e != nil {
-			why := fmt.Sprintf("it says that everything up to %s has been delivered, but not %s", rv, e.text())
-			return s.violation(s.absence(e.kind), i, why)
+	return s.try(func(cand *candidate) *Violation {
+		pos := s.timelines[cand.epoch].position(rv)
+		if e := s.missing(cand, pos); e != nil {
+			why := fmt.Sprintf("everything up to %s should have been delivered, but %s was not", rv, e.text())
+			return s.violation(s.promiseOf(e.kind), i, why)
 		}
-		w.pos = max(w.pos, pos)
+		cand.pos = max(cand.pos, pos)
 		return nil
 	})
 }
 
-// missing returns the first change up to pos that had to be delivered and was not. With
-// Latest that is only the last one of an object that is known otherwise.
-func (s *source) missing(w *world, pos int) *entry {
-	t := s.timelines[w.epoch]
+// missing returns the first change up to pos that was due and not delivered. With Latest only the last change of an
+// object is due, and only if the object is known otherwise.
+func (s *source) missing(cand *candidate, pos int) *entry {
+	t := s.timelines[cand.epoch]
 	last := map[types.NamespacedName]*entry{}
-	between := t[min(w.pos, pos):pos]
+	between := t[min(cand.pos, pos):pos]
 	for i, e := range between {
-		_, known := w.known[e.key]
+		_, known := cand.known[e.key]
 		switch {
-		case e.kind == "" || w.pos+i < w.reached[e.key]:
+		case e.kind == "" || cand.pos+i < cand.reached[e.key]:
 		case !known && s.opts.Latest && (!e.exists || t.ends(pos, e)):
 			delete(last, e.key) // it came and went
-		case !known && !e.exists && (s.opts.Selected != nil || !s.obscure(e.key)): // its end means nothing
+		case !known && !e.exists && (s.opts.Selected != nil || !s.undelivered(e.key)): // an unknown object ended
 		case !s.opts.Latest:
 			return e
 		default:
@@ -273,8 +269,8 @@ func (s *source) missing(w *world, pos int) *entry {
 	return nil
 }
 
-// absence is the promise that is broken where a change is not delivered.
-func (s *source) absence(kind stream.Type) string {
+// promiseOf returns the promise that a missing event of this type breaks.
+func (s *source) promiseOf(kind stream.Type) string {
 	switch {
 	case s.resuming:
 		return resumed
@@ -284,25 +280,25 @@ func (s *source) absence(kind stream.Type) string {
 	return complete
 }
 
-// end holds a source to what its events come to when there are no more.
+// end checks that nothing is missing at the end.
 func (s *source) end() *Violation {
 	i := len(s.events)
 	switch {
 	case !s.opts.Settled:
 		return nil
 	case s.phase != live:
-		return s.violation(announced, i, "SYNCED never came"+s.in())
+		return s.violation(announced, i, "SYNCED is missing"+s.in())
 	}
-	if v := s.try(func(w *world) *Violation {
+	if v := s.try(func(cand *candidate) *Violation {
 		last := s.timelines[len(s.timelines)-1]
-		if w.epoch < len(s.timelines)-1 {
-			if maps.Equal(w.known, last.at(len(last))) {
+		if cand.epoch < len(s.timelines)-1 {
+			if maps.Equal(cand.known, last.at(len(last))) {
 				return nil
 			}
-			return s.violation(monotonic, i, "the server has gone back in time, and no GAP says so"+s.in())
+			return s.violation(monotonic, i, "the server went back in time, and no GAP says so"+s.in())
 		}
-		if e := s.missing(w, len(last)); e != nil {
-			return s.violation(s.absence(e.kind), i, e.text()+" is missing"+s.in())
+		if e := s.missing(cand, len(last)); e != nil {
+			return s.violation(s.promiseOf(e.kind), i, e.text()+" is missing"+s.in())
 		}
 		return nil
 	}); v != nil {
@@ -311,16 +307,17 @@ func (s *source) end() *Violation {
 	return s.unresolved(i)
 }
 
-// unresolved reports a pending object of which nothing has been delivered.
+// unresolved reports a pending object of which no event was delivered. After a rewind it may be of an undone past.
 func (s *source) unresolved(i int) *Violation {
-	if len(s.pending) == 0 || len(s.timelines) > 1 { // it may be of a past that is no more
+	if len(s.pending) == 0 || len(s.timelines) > 1 {
 		return nil
 	}
 	uid := slices.Sorted(maps.Keys(s.pending))[0]
-	return s.violation(resumed, i, fmt.Sprintf("the object with uid %q may have been delivered before, and nothing says how it is now", uid))
+	why := fmt.Sprintf("the object with uid %q may have been delivered before, and no event gives its state", uid)
+	return s.violation(resumed, i, why)
 }
 
-// joint: SYNCED is for several namespaces, each of which is live before it.
+// joint reports whether SYNCED covers several namespaces, each of which is live before it.
 func (s *source) joint() bool { return len(s.sources) > 1 }
 
 func (s *source) in() string {

@@ -2,7 +2,6 @@ package streamtest
 
 import (
 	"reflect"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,7 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// ref is one state of an object, as far as an index can tell it from others.
+// ref identifies one state of an object.
 type ref struct {
 	uid types.UID
 	rv  string
@@ -19,18 +18,16 @@ type ref struct {
 
 func refOf(o *unstructured.Unstructured) ref { return ref{o.GetUID(), o.GetResourceVersion()} }
 
-// state is what exists.
+// state is what exists at one time.
 type state map[types.NamespacedName]ref
 
-// entry is one change as a sequence has to deliver it.
+// entry is one change as a sequence must deliver it.
 type entry struct {
-	kind   stream.Type // empty where the change means nothing, because of Selected
+	kind   stream.Type // empty if Selected passes the object neither before nor after
 	key    types.NamespacedName
 	ref    ref
-	exists bool // afterwards, and is selected
+	exists bool // afterwards, and passes Selected
 	object *unstructured.Unstructured
-	epoch  int
-	at     time.Time
 }
 
 func (e *entry) text() string {
@@ -45,11 +42,11 @@ func (e *entry) apply(s state) {
 	}
 }
 
-// timeline is what had happened, seen from one epoch: what its rewind had undone
-// is not in it. Two timelines share the entries of their beginnings.
+// timeline is the past of one epoch, without the changes that its rewind undid. Timelines share the entries of
+// their common beginnings.
 type timeline []*entry
 
-// timelines has one for each epoch.
+// timelines returns one per epoch.
 func timelines(h History, namespace string, opts *CheckOptions) []timeline {
 	all := make([]timeline, len(h.Rewinds)+1)
 	next := 0
@@ -58,8 +55,8 @@ func timelines(h History, namespace string, opts *CheckOptions) []timeline {
 			kept := all[epoch-1].position(h.Rewinds[epoch-1].To)
 			all[epoch] = append(timeline(nil), all[epoch-1][:kept]...)
 		}
-		// Of each object, whether it is selected. One that is not differs from one that is
-		// not known only where a history begins in the middle.
+		// Whether each object passes Selected. An object that does not differs from an unknown one only if the
+		// history begins in the middle.
 		selected := map[types.NamespacedName]bool{}
 		for _, e := range all[epoch] {
 			selected[e.key] = e.exists
@@ -77,7 +74,7 @@ func timelines(h History, namespace string, opts *CheckOptions) []timeline {
 func newEntry(c Change, selected map[types.NamespacedName]bool, opts *CheckOptions) *entry {
 	passes := opts.Selected == nil || opts.Selected(c.Object)
 	e := &entry{key: keyOf(c.Object), ref: ref{c.Object.GetUID(), c.ResourceVersion}, object: c.Object,
-		exists: passes && c.Type != watch.Deleted, epoch: c.Epoch, at: c.At}
+		exists: passes && c.Type != watch.Deleted}
 	was, known := selected[e.key]
 	switch {
 	case opts.Selected == nil, !known && passes:
@@ -99,7 +96,7 @@ func newEntry(c Change, selected map[types.NamespacedName]bool, opts *CheckOptio
 	return e
 }
 
-// position is the number of changes up to a version.
+// position returns the number of changes up to a version.
 func (t timeline) position(rv string) int {
 	rev, n := parseVersion(rv), len(t)
 	for n > 0 && parseVersion(t[n-1].ref.rv) > rev {
@@ -108,7 +105,7 @@ func (t timeline) position(rv string) int {
 	return n
 }
 
-// changeKey is what makes a change of a timeline one of its kind.
+// changeKey identifies a change of a timeline.
 type changeKey struct {
 	name   types.NamespacedName
 	ref    ref
@@ -124,29 +121,28 @@ func (t timeline) index() map[changeKey]int {
 	return all
 }
 
-// lives says whether ever, at or after from, an object with that uid existed, and
-// whether ever it did not.
-func (t timeline) lives(from int, key types.NamespacedName, uid types.UID) (ever, notEver bool) {
+// presence reports whether an object with that uid existed at any position at or after from, and whether it was absent
+// at any.
+func (t timeline) presence(from int, key types.NamespacedName, uid types.UID) (present, absent bool) {
 	now := false
 	for i := 0; i <= len(t); i++ {
 		if i >= from {
-			ever, notEver = ever || now, notEver || !now
+			present, absent = present || now, absent || !now
 		}
 		if i < len(t) && t[i].key == key {
 			now = t[i].exists && t[i].ref.uid == uid
 		}
 	}
-	return ever, notEver
+	return present, absent
 }
 
-// ends says whether at or after from there was a time without the object of e.
+// ends reports whether the object of e was absent at any position at or after from.
 func (t timeline) ends(from int, e *entry) bool {
-	_, notEver := t.lives(from, e.key, e.ref.uid)
-	return notEver
+	_, absent := t.presence(from, e.key, e.ref.uid)
+	return absent
 }
 
-// states visits the state at each position from..to, to be read only until
-// visit returns.
+// states visits the state at each position from..to. The state is valid until visit returns.
 func (t timeline) states(from, to int, visit func(pos int, s state)) {
 	s := state{}
 	for pos := 0; pos <= to; pos++ {
@@ -168,7 +164,7 @@ func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// older says that a is before b. What is no number is neither.
+// older reports whether version a precedes b. It is false if either is not a number.
 func older(a, b string) bool {
 	x, y := parseVersion(a), parseVersion(b)
 	return x >= 0 && y >= 0 && x < y

@@ -2,13 +2,18 @@ package streamtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ending is how the server ends a connection.
@@ -17,25 +22,25 @@ type ending int
 const (
 	endClean  ending = iota // as after timeoutSeconds
 	endReset                // the connection breaks
-	endSilent               // it stays open, and nothing comes any more
+	endSilent               // it stays open, and nothing more is sent
 )
 
-// conn is a request being served.
+// conn is a request that is being served.
 type conn struct {
 	server *Server
 	w      http.ResponseWriter
-	r      *http.Request // its context ends with the connection
+	r      *http.Request // its context ends when the server or the client ends the connection
 	query  *query
 	index  int                // in server.requests
-	alive  context.Context    // ends with the client, or the server
+	alive  context.Context    // ends when the client gives up, or the server is closed
 	drop   context.CancelFunc // ends alive
 	cut    context.CancelFunc // ends r's
-	how    ending             // of one that was cut; under server.mu
+	how    ending             // after cut; guarded by server.mu
 }
 
 var (
-	errEnd  = errors.New("the server ends the connection")
-	errGone = errors.New("the client has gone")
+	errEnd  = errors.New("the server ended the connection")
+	errGone = errors.New("the client ended the connection")
 )
 
 // end ends the connections that match.
@@ -48,8 +53,8 @@ func (s *Server) end(how ending, match func(*conn) bool) {
 	}
 }
 
-// over says who has ended the connection.
-func (c *conn) over() error {
+// endError says who ended the connection.
+func (c *conn) endError() error {
 	if c.alive.Err() != nil {
 		return errGone
 	}
@@ -64,17 +69,17 @@ func (c *conn) wait(d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-c.r.Context().Done():
-		return c.over()
+		return c.endError()
 	}
 }
 
-// fallSilent holds the connection until the client gives up.
+// fallSilent keeps the connection open until the client gives up.
 func (c *conn) fallSilent() {
 	<-c.alive.Done()
 	c.reset()
 }
 
-// finish ends the connection in the way that the server wants it.
+// finish ends the connection as Server.end has asked for.
 func (c *conn) finish() {
 	c.server.mu.Lock()
 	how := c.how
@@ -97,32 +102,31 @@ func (c *conn) header(code int, contentType string) {
 }
 
 func (c *conn) flush() {
-	// An error would be that of a client that has gone: the context says that.
+	// An error means that the client has gone, which the context says too.
 	_ = http.NewResponseController(c.w).Flush()
 }
 
-// broken is the writer of a transport that can end with an error of its own.
-type broken interface{ breakOff(error) }
+// breaker is a ResponseWriter that can end the connection with an error of the transport.
+type breaker interface{ breakOff(error) }
 
-// refuse gives the client an error instead of an answer: connection refused. Over
-// a real network the connection has been accepted before this server sees it, so
-// that the client finds it reset instead.
+// refuse gives the client the error "connection refused" instead of an answer. On a real network, where the
+// connection is accepted before this server sees it, the client sees a reset instead.
 func (c *conn) refuse() {
 	c.breakOff(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
 }
 
-// reset breaks the connection off.
+// reset breaks the connection.
 func (c *conn) reset() {
 	c.breakOff(&net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
 }
 
 func (c *conn) breakOff(err error) {
-	if w, ok := c.w.(broken); ok {
+	if w, ok := c.w.(breaker); ok {
 		w.breakOff(err)
 		return
 	}
 	hijacked, _, err := http.NewResponseController(c.w).Hijack()
-	if err != nil { // HTTP/2, where this resets the stream, or broken off before
+	if err != nil { // HTTP/2, where this resets the stream, or broken before
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := hijacked.(*net.TCPConn); ok {
@@ -131,8 +135,41 @@ func (c *conn) breakOff(err error) {
 	_ = hijacked.Close()
 }
 
-// half writes the beginning of a body.
-func (c *conn) half() {
+// writeHalf writes the beginning of a body.
+func (c *conn) writeHalf() {
 	_, _ = io.WriteString(c.w, `{"kind":"`)
 	c.flush()
+}
+
+// writeError answers with a Status, and with the header Retry-After if the status has retryAfterSeconds.
+func (c *conn) writeError(err error) {
+	status := statusOf(err)
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	c.writeJSON(int(status.Code), status)
+}
+
+func (c *conn) writeJSON(code int, body any) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // all that is served here can be written as JSON
+	}
+	c.header(code, "application/json")
+	_, _ = c.w.Write(append(data, '\n'))
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) error {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func statusOf(err error) metav1.Status {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	out := status.Status()
+	out.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return out
 }

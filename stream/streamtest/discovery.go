@@ -35,9 +35,8 @@ func (s *Server) serveDiscovery(c *conn) {
 	}
 }
 
-// writeAggregated knows ETags as the real one does, which compares them as texts, so
-// that it does not know a weak one again (k8s.io/apiserver,
-// pkg/endpoints/discovery/aggregated/etag.go).
+// writeAggregated compares ETags as texts, as the kube-apiserver does, so that a weak ETag never matches (apiserver
+// endpoints/discovery/aggregated/etag.go).
 func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	data, err := json.Marshal(apidiscovery.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
@@ -58,8 +57,7 @@ func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	_, _ = c.w.Write(data)
 }
 
-// groups are those that are served, or the core group. Of each the preferred version
-// comes first.
+// groups returns the served groups, or the core group. The preferred version of each comes first.
 func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	groups := []apidiscovery.APIGroupDiscovery{}
 	for _, r := range s.served {
@@ -72,7 +70,8 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 			groups = append(groups, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: r.Group}})
 		}
 		g := &groups[i]
-		j := slices.IndexFunc(g.Versions, func(v apidiscovery.APIVersionDiscovery) bool { return v.Version == r.Version })
+		sameVersion := func(v apidiscovery.APIVersionDiscovery) bool { return v.Version == r.Version }
+		j := slices.IndexFunc(g.Versions, sameVersion)
 		if j < 0 {
 			j = len(g.Versions)
 			v := apidiscovery.APIVersionDiscovery{Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
@@ -99,16 +98,17 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	return groups
 }
 
-// legacyDiscovery is the document at a path, in the form from before aggregated
-// discovery, or an error.
+// legacyDiscovery returns the unaggregated document at a path, or an error.
 func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	kind := metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
+	list := metav1.APIGroupList{TypeMeta: kind, Groups: []metav1.APIGroup{}}
 	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}
 	for _, g := range groups {
 		group := metav1.APIGroup{Name: g.Name}
 		for _, v := range g.Versions {
 			core.Versions = append(core.Versions, v.Version)
-			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v.Version, Version: v.Version})
+			group.Versions = append(group.Versions,
+				metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v.Version, Version: v.Version})
 		}
 		group.PreferredVersion = group.Versions[0]
 		list.Groups = append(list.Groups, group)
@@ -140,7 +140,8 @@ func (s *Server) resourceList(group, v string) any {
 			list.GroupVersion = r.GroupVersion().String()
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: r.GroupVersionResource.Resource, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind,
-				Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories, StorageVersionHash: r.StorageVersionHash,
+				Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+				StorageVersionHash: r.StorageVersionHash,
 			})
 		}
 	}

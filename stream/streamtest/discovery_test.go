@@ -32,13 +32,14 @@ func TestDiscovery(t *testing.T) {
 				}
 				for _, l := range lists {
 					for _, r := range l.APIResources {
-						if len(r.Verbs) == 0 || r.Kind == "" || r.Name == "widgets" && !r.Namespaced || r.Name == "globes" && r.Namespaced {
+						if len(r.Verbs) == 0 || r.Kind == "" ||
+							r.Name == "widgets" && !r.Namespaced || r.Name == "globes" && r.Namespaced {
 							t.Errorf("legacy %t: %+v", legacy, r)
 						}
 						got = append(got, l.GroupVersion+" "+r.Name)
 					}
 				}
-				slices.Sort(got) // client-go's order is that of a map
+				slices.Sort(got) // client-go returns them in the order of a map
 				return got
 			}
 			all := []string{
@@ -92,17 +93,19 @@ func TestDiscoveryETag(t *testing.T) {
 		}
 		etag := get("/apis", "").Header.Get("ETag")
 		if code := get("/apis", etag).StatusCode; code != http.StatusNotModified {
-			t.Errorf("unchanged it is %d", code)
+			t.Errorf("unchanged: got %d", code)
 		}
 		if code := get("/apis", "W/"+etag).StatusCode; code != http.StatusOK {
-			t.Errorf("a weak one is known again: %d", code)
+			t.Errorf("a weak ETag: got %d", code)
 		}
 		do(t, srv, "globes delete crd")
 		if code := get("/apis", etag).StatusCode; code != http.StatusOK {
-			t.Errorf("changed it is %d", code)
+			t.Errorf("changed: got %d", code)
 		}
-		for _, path := range []string{"/", "/healthz", "/api/v7", "/apis/nothing.io", "/apis/nothing.io/v1", "/apis/example.com/v1/widgets/a/status"} {
-			if r := get(path, ""); r.StatusCode != http.StatusNotFound || r.Header.Get("Content-Type") != "application/json" {
+		for _, path := range []string{"/", "/healthz", "/api/v7", "/apis/nothing.io", "/apis/nothing.io/v1",
+			"/apis/example.com/v1/widgets/a/status"} {
+			r := get(path, "")
+			if r.StatusCode != http.StatusNotFound || r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s is %d %s, want a Status 404", path, r.StatusCode, r.Header.Get("Content-Type"))
 			}
 		}

@@ -1,122 +1,120 @@
-// Package streamtest is for testing what watches Kubernetes: an API server in the
-// test's own process, with a history and with faults that a script asks for;
-// Check, which holds what a program received against what truly happened; and
-// CheckCheckpoint, which holds what it kept against what it received and acked.
+// Package streamtest tests programs that watch Kubernetes. A [Server] is an API server in the test's process, with a
+// history and with scripted faults. [Record] records what a sequence delivers, and [Check] compares the recording with
+// what really happened.
 //
-// A [Server] serves resources without schemas, as CRDs that preserve unknown
-// fields. It does what matters to watches as a kube-apiserver does: one revision
-// counter, lists in pages that are bound to a version, watches from any version
-// that has not expired, bookmarks, streaming lists (sendInitialEvents), label
-// selectors, PartialObjectMetadata, discovery in both forms, and its errors.
-// Clients may get, create, update and delete single objects. The differences: field
-// selectors may name any dotted path; there are no patches, no subresources, no
-// validation, no dry runs, no protobuf; and deleting returns the object.
+// # The server
 //
-// [Server.Config] and [Server.Client] reach it through an in-memory transport, so
-// that a test can run in a testing/synctest bubble, where hours take no time. It is
-// an http.Handler too: httptest.NewServer(srv) puts it on a real network.
+// A Server serves resources without schemas, like CRDs that preserve unknown fields. For watches it behaves like a
+// kube-apiserver: one revision counter, paged lists bound to a version, watches from any version that has not expired,
+// bookmarks, streaming lists (sendInitialEvents), label selectors, PartialObjectMetadata, both forms of discovery, and
+// the kube-apiserver's errors. Clients may get, create, update and delete single objects.
 //
-// client-go's informers run on it, too. In a bubble, let
-// k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers be without its second one
-// first: that slows errors down by a clock outside of the bubble, and would sleep
+// It differs in these points: field selectors accept any dotted path; there are no patches, subresources, validation,
+// dry runs or protobuf; and a delete returns the object.
+//
+// [Server.Config] and [Server.Client] connect through memory, so that a test can run in a testing/synctest bubble,
+// where hours take no time. A Server is also an http.Handler: httptest.NewServer(srv) serves it on a real network.
+//
+// client-go's informers run on it, too. In a bubble, first remove the second of
+// k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers: it delays errors by a clock outside the bubble, and would sleep
 // for decades.
 //
 // # Scripts
 //
-// [Server.Apply] reads a script: one fault a line, empty lines and comments from #
-// to the end of the line. A line is
+// [Server.Apply] reads a script: one fault per line; a comment begins with #. Each line is
 //
 //	[RESOURCE] TRIGGER: FAULT
 //
-// where RESOURCE is the plural of a resource, PLURAL.GROUP or
-// PLURAL.VERSION.GROUP. Without it, the line is about all of them. The triggers:
+// RESOURCE is PLURAL, PLURAL.GROUP or PLURAL.VERSION.GROUP. A line without it applies to all resources. The triggers:
 //
-//	list N                  the Nth list: a first page, whose limit is not 1
+//	list N                  the Nth list: its first page, with a limit other than 1
 //	page N                  the Nth list with a continue token
 //	probe N                 the Nth list with limit=1
-//	watch N                 the Nth watch, of those without sendInitialEvents
+//	watch N                 the Nth watch without sendInitialEvents
 //	initial N               the Nth watch with sendInitialEvents=true
-//	get N, write N          the Nth get; the Nth create, update or delete
-//	discovery N             the Nth request below /api and /apis, and /version
-//	any N                   the Nth request to which the fault can happen
-//	... in NAMESPACE        the Nth of those in that namespace
-//	... after K frames      the same, once K frames have been sent (of watches)
-//	... after 3s            the same, so long after the watch began
+//	get N                   the Nth get
+//	write N                 the Nth create, update or delete
+//	discovery N             the Nth request for /version, or below /api and /apis
+//	any N                   the Nth request that the fault can affect
+//	... in NAMESPACE        counts requests in that namespace only
+//	... after K frames      within the watch, once it has sent K frames
+//	... after 3s            within the watch, 3s after its start
 //	change REVISION         the frame of that revision, in every watch
-//	at 5s                   so long after Apply
+//	at 5s                   5s after Apply; for actions, see below
 //
-// Instead of N there may be N-M, N-* or *. Requests are counted from Apply on, by
-// each line for itself; those are left out to which its fault can't happen. If it is
-// several lines' turn, the first line counts.
+// N may also be N-M, N-* or *. Each line counts requests from Apply on, and only those that its fault can affect. If
+// several lines apply to a request, the first one counts.
 //
 // Faults of any request:
 //
-//	400 ... 599             a Status with that code, and the usual reason
-//	410                     reason Expired; 410 Gone: reason Gone
+//	400 ... 599             a Status with that code and its usual reason
+//	410, 410 Gone           reason Expired; reason Gone
 //	503 plain               a text instead of a Status, as from a proxy
-//	429 retry-after 3s      with the header Retry-After, which client-go heeds
+//	429 retry-after 3s      with the header Retry-After, which client-go obeys
 //	429 in status 3s        with retryAfterSeconds in the Status only
-//	refuse, hang            no connection, no answer
-//	slow 2s                 the answer, or each frame of a watch, comes so late
-//	close                   200, then the end
-//	half-open               200, then silence; the connection stays open
-//	reset                   200, then the connection breaks
-//	garbage                 200, then what is no JSON
+//	refuse                  the connection is refused
+//	hang                    no answer
+//	slow 2s                 the answer, or each frame of a watch, is delayed
+//	close                   status 200, then the end
+//	half-open               status 200, then silence on an open connection
+//	reset                   status 200, then the connection breaks
+//	garbage                 status 200, then something other than JSON
 //
 // Faults of lists:
 //
-//	stale N                 the state and the version of N changes ago; of gets and
-//	                        the snapshots of watches too
+//	stale N                 the state and version of N changes ago; also for gets and for snapshots of watches
 //	no version              a list without resourceVersion
-//	inconsistent pages      the page is of the newest state (pages only)
-//	token circle            the continue token that was sent comes back
+//	inconsistent pages      a page of the newest state; for pages
+//	token circle            the continue token of the request is returned
 //
-// Faults of watches, at their beginning or after K frames. The first ones need no
-// frame and happen at once, the others happen to the next frame:
+// Faults of watches, at their start or after K frames. Those of the first group need no frame and happen at once; the
+// others happen to the next frame. Each may also follow "change REVISION:".
 //
 //	close, half-open, reset
 //	410 in stream           an ERROR, then the end
 //	error frame             an ERROR with status 500, then the end
-//	error not status        an ERROR whose object is no Status, then the end
-//	frames after error      an ERROR with status 500, and on it goes
-//	replay K                the last K changes once more
-//	reset inside frame      half of a frame, then the connection breaks
-//	garbage                 a frame that is no JSON
+//	error not status        an ERROR whose object is not a Status, then the end
+//	frames after error      an ERROR with status 500, then more frames
+//	replay K                the last K changes again
+//
+//	reset inside frame      half of the frame, then the connection breaks
+//	garbage                 a frame that is not JSON
 //	unknown type            a frame of type REPLACED
 //	invalid utf-8           a frame with invalid bytes in its type
-//	no kind, no name, no version   an object without
-//	1e400                   an object with a number that no float64 holds
-//	huge frame              a frame over client-go's limit of 16 MiB
+//	no kind                 an object without kind
+//	no name                 an object without name
+//	no version              an object without resourceVersion
+//	1e400                   an object with a number that exceeds float64
+//	huge frame              a frame larger than client-go's limit of 16 MiB
 //
-// The same may follow "change REVISION:". Faults of streaming lists, as well:
+// Faults of streaming lists:
 //
-//	no marker               the bookmark at the end of the snapshot never comes
-//	plain marker            it comes without its annotation
-//	ignore initial          the parameter is not known: a plain watch
+//	no marker               the bookmark that ends the snapshot is missing
+//	plain marker            that bookmark lacks its annotation
+//	ignore initial          the server ignores sendInitialEvents: a plain watch
 //
-// What can happen at a time, or through [Server.Do] now, where RESOURCE may be in
-// front (of those in the second part only):
+// Actions follow "at 5s:", or [Server.Do] runs them immediately. These concern the whole server:
 //
 //	compact                 all versions but the newest expire
 //	restart                 the same, and all connections end
-//	rewind N                the state of N changes ago is the newest again, as after
-//	                        a restore of etcd; open watches are silent until the
-//	                        revisions have passed where they were
+//	rewind N                the state of N changes ago is the newest again, as after a restore of etcd; open watches are
+//	                        silent until the revisions have passed their position
 //	rewind N restart        the same, and all connections end
-//	unauthorized            401 to all requests, until: authorized
-//	discovery down GROUP    its discovery fails, until: discovery up GROUP (or core)
-//	bookmarks every 10s     instead of every minute; bookmarks never
-//	410 as status           watches from expired versions are refused with status 410;
-//	                        410 as close: with 200 and the end; 410 in stream: again
-//	heal                    no faults any more, but what is done is done
+//	unauthorized            401 for all requests, until "authorized"
+//	discovery down GROUP    its discovery fails, until "discovery up GROUP"; the core group is "core"
+//	bookmarks every 10s     instead of every minute; "bookmarks never" sends none
+//	410 as status           a watch from an expired version gets HTTP status 410
+//	410 as close            a watch from an expired version gets status 200 and the end
+//	410 in stream           a watch from an expired version gets an ERROR, which is the default
+//	heal                    ends all faults and cancels later ones; the effects of actions remain
 //
-//	forbid VERB             403, for VERB or all; in NAMESPACE: to requests in there
-//	allow VERB              takes it back, or makes an exception; allow: everything
-//	delete crd              its objects are deleted, watches end after a second,
-//	                        requests get 404
-//	create crd              it is back, empty, and versions from before have expired
-//	expire                  its versions expire and its watches end, as after a
-//	                        change of a CRD's schema
-//	close watches           they end
-//	silence                 they become half-open
+// A RESOURCE may precede these:
+//
+//	forbid VERB             403 for that verb, or for "all"; with "in NAMESPACE" for requests in that namespace
+//	allow VERB              permits it again, or makes an exception; "allow" permits everything
+//	delete crd              its objects are deleted, watches end after 1s, requests get 404
+//	create crd              it exists again, empty, and earlier versions have expired
+//	expire                  its versions expire and its watches end, as after a change of a CRD's schema
+//	close watches           its watches end
+//	silence                 its watches become half-open
 package streamtest

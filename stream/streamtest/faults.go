@@ -18,11 +18,11 @@ import (
 type class int
 
 const (
-	classList    class = 1 << iota // a list's first page
-	classPage                      // with a continue token
-	classProbe                     // limit=1
-	classWatch                     // without sendInitialEvents
-	classInitial                   // with it
+	classList    class = 1 << iota // the first page of a list
+	classPage                      // a list with a continue token
+	classProbe                     // a list with limit=1
+	classWatch                     // a watch without sendInitialEvents
+	classInitial                   // a watch with it
 	classGet
 	classWrite
 	classDiscovery
@@ -52,16 +52,16 @@ var classes = map[string]class{
 	"get": classGet, "write": classWrite, "discovery": classDiscovery, "any": anyOf,
 }
 
-// fault is what shall happen to a request, or to a frame.
+// fault is what happens to a request or to a frame.
 type fault struct {
 	faultKind
 	args
-	// When in a watch it happens: after so many frames, or so long.
+	// Within a watch it happens after so many frames, or after so long.
 	afterFrames int
 	after       time.Duration
 }
 
-// faultKind is a fault of the script.
+// faultKind is a fault as the script language has it.
 type faultKind struct {
 	usage string
 	on    class
@@ -74,9 +74,11 @@ type moment int
 const (
 	answering moment = iota
 	betweenFrames
-	inFrame // instead of one, or inside
+	inFrame // instead of a frame, or inside
 )
 
+// faultKinds are the faults of the script language. A new one also needs its effect, in injectBefore, in list or in
+// watcher.inject, and a line in doc.go.
 var faultKinds = []faultKind{
 	{"CODE", anyOf, answering},
 	{"CODE plain", anyOf, answering},
@@ -113,18 +115,17 @@ var faultKinds = []faultKind{
 
 func (f *fault) is(usage string) bool { return f != nil && f.usage == usage }
 
-// rule is a line of the script about requests.
+// rule is a line of a script about requests.
 type rule struct {
 	on        class
-	resources []gvr.Resource // empty: all
-	namespace string         // empty: all
-	from, to  int            // which of them; 0 for to: no end
+	resources []gvr.Resource // empty means all
+	namespace string         // empty means all
+	from, to  int            // which of the requests; to == 0 means no end
 	seen      int
 	fault     fault
 }
 
-// faultFor counts a request in every rule that is about such, and is the fault of
-// the first one whose turn it is.
+// faultFor counts a request in every rule that matches it, and returns the fault of the first one whose turn it is.
 func (s *Server) faultFor(q *query) *fault {
 	var found *fault
 	for _, r := range s.rules {
@@ -140,13 +141,12 @@ func (s *Server) faultFor(q *query) *fault {
 }
 
 func among(resources []gvr.Resource, q *query) bool {
-	asked := gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}}
-	return len(resources) == 0 || slices.ContainsFunc(resources, sameName(asked))
+	name := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
+	return len(resources) == 0 || slices.ContainsFunc(resources, sameName(gvr.Resource{GroupVersionResource: name}))
 }
 
-// disturb lets the fault happen before there is an answer. It says whether that
-// was all.
-func (c *conn) disturb(q *query, f *fault) bool {
+// injectBefore lets the fault happen before the answer. It reports whether the request is finished.
+func (c *conn) injectBefore(q *query, f *fault) bool {
 	isWatch := q.Verb == "watch"
 	switch {
 	case f.usage == "refuse":
@@ -173,21 +173,21 @@ func (c *conn) disturb(q *query, f *fault) bool {
 	return true
 }
 
-// breakBody ends the body of an answer too early, or makes it unreadable.
+// breakBody ends the body of an answer early, or makes it invalid.
 func (c *conn) breakBody(f *fault) {
 	switch f.usage {
 	case "reset":
-		c.half()
+		c.writeHalf()
 		c.reset()
 	case "half-open":
-		c.half()
+		c.writeHalf()
 		c.fallSilent()
 	case "garbage":
 		_, _ = io.WriteString(c.w, "this is not JSON\n")
 	}
 }
 
-// writeScripted answers with the status of the script.
+// writeScripted answers with the status code of the script.
 func (c *conn) writeScripted(q *query, f *fault) {
 	seconds := int(f.duration / time.Second)
 	if f.usage == "CODE retry-after SECONDS" {

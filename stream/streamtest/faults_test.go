@@ -13,8 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// Each case is a watch from version 1 on a server where a, b and c were created
-// at 2, 3 and 4, and d at 5 after a second.
+// Each case watches from version 1 a server on which a, b and c were created at 2, 3 and 4, and d at 5 after a second.
 func TestWatchFaults(t *testing.T) {
 	a, b, c, d := "ADDED a@2", "ADDED b@3", "ADDED c@4", "ADDED d@5"
 	tests := []struct {
@@ -23,25 +22,26 @@ func TestWatchFaults(t *testing.T) {
 		want   []string
 	}{
 		{"", "no fault", []string{a, b, c, d}},
-		{"watch 1: 410", "an expired version, told by HTTP", []string{"410 Expired"}},
+		{"watch 1: 410", "an expired version, as an HTTP status", []string{"410 Expired"}},
 		{"watch 1: 410 Gone", "the older reason", []string{"410 Gone"}},
-		{"watch 1: 410 in stream", "as etcd tells it", []string{"ERROR 410 Expired", "closed"}},
+		{"watch 1: 410 in stream", "an expired version, as an ERROR event", []string{"ERROR 410 Expired", "closed"}},
 		{"watch 1 after 2 frames: 410 in stream", "later", []string{a, b, "ERROR 410 Expired", "closed"}},
 		{"watch 1: 403", "any code, with its reason", []string{"403 Forbidden"}},
-		{"watch 1: 503", "without Retry-After client-go does not try again", []string{"503 ServiceUnavailable"}},
+		{"watch 1: 503", "client-go does not retry without Retry-After", []string{"503 ServiceUnavailable"}},
 		{"watch 1: 502 plain", "as a proxy would", []string{"502 InternalError"}},
-		{"watch 1: 429 retry-after 3s", "client-go tries again by itself", []string{a, b, c, d}},
-		{"watch 1: 429 in status 3s", "and does not look into the status", []string{"429 TooManyRequests"}},
+		{"watch 1: 429 retry-after 3s", "client-go retries", []string{a, b, c, d}},
+		{"watch 1: 429 in status 3s", "client-go ignores the status", []string{"429 TooManyRequests"}},
 		{"watch 1: refuse", "an error of the transport",
-			[]string{`Get "http://streamtest/apis/example.com/v1/widgets?resourceVersion=1&watch=true": dial tcp: connect: connection refused`}},
+			[]string{`Get "http://streamtest/apis/example.com/v1/widgets?resourceVersion=1&watch=true": ` +
+				`dial tcp: connect: connection refused`}},
 		{"watch 1: close", "200, and no frame", []string{"closed"}},
 		{"watch 1 after 2 frames: close", "", []string{a, b, "closed"}},
 		{"watch 1 after 500ms: close", "by time", []string{a, b, c, "closed"}},
 		{"watch 1: half-open", "never a frame", nil},
-		{"watch 1 after 1 frame: half-open", "silence after the first", []string{a}},
+		{"watch 1 after 1 frame: half-open", "silence after the first frame", []string{a}},
 		{"watch 1 after 500ms: half-open", "silence after a while", []string{a, b, c}},
 		{"watch 1 after 2 frames: reset", "client-go hides a reset between frames", []string{a, b, "closed"}},
-		{"watch 1 after 2 frames: reset inside frame", "client-go hides that too", []string{a, b, "closed"}},
+		{"watch 1 after 2 frames: reset inside frame", "client-go hides that, too", []string{a, b, "closed"}},
 		{"watch 1 after 1 frame: garbage", "", []string{a, "ERROR undecodable", "closed"}},
 		{"watch 1 after 1 frame: unknown type", "", []string{a, "ERROR undecodable", "closed"}},
 		{"watch 1 after 1 frame: no kind", "", []string{a, "ERROR undecodable", "closed"}},
@@ -51,15 +51,17 @@ func TestWatchFaults(t *testing.T) {
 		{"watch 1 after 1 frame: no version", "", []string{a, "ADDED b@", c, d}},
 		{"watch 1 after 1 frame: no name", "", []string{a, "ADDED @3", c, d}},
 		{"watch 1 after 1 frame: error frame", "", []string{a, "ERROR 500 InternalError", "closed"}},
-		{"watch 1 after 1 frame: error not status", "client-go makes an error of it", []string{a, "ERROR unexpected object", "closed"}},
-		{"watch 1 after 1 frame: frames after error", "client-go passes them on", []string{a, "ERROR 500 InternalError", b, c, d}},
-		{"watch 1 after 3 frames: replay 2", "the last ones again", []string{a, b, c, b, c, d}},
+		{"watch 1 after 1 frame: error not status", "client-go makes an error of it",
+			[]string{a, "ERROR unexpected object", "closed"}},
+		{"watch 1 after 1 frame: frames after error", "client-go passes them on",
+			[]string{a, "ERROR 500 InternalError", b, c, d}},
+		{"watch 1 after 3 frames: replay 2", "the last frames again", []string{a, b, c, b, c, d}},
 		{"watch 1: slow 400ms", "each frame is late", []string{a, b, c, d}},
 		{"change 3: garbage", "the frame of that version", []string{a, "ERROR undecodable", "closed"}},
 		{"change 4: reset inside frame", "", []string{a, b, "closed"}},
 		{"change 3: 410 in stream", "", []string{a, "ERROR 410 Expired", "closed"}},
-		{"watch 2: 410", "not this one", []string{a, b, c, d}},
-		{"watch 2-3: 410\nwatch 1: 403", "each line counts by itself", []string{"403 Forbidden"}},
+		{"watch 2: 410", "another watch", []string{a, b, c, d}},
+		{"watch 2-3: 410\nwatch 1: 403", "each line counts separately", []string{"403 Forbidden"}},
 		{"watch 1: 401\nwatch 1: 403", "the first line counts", []string{"401 Unauthorized"}},
 		{"widgets watch 1: 410", "its resource", []string{"410 Expired"}},
 		{"widgets.v1.example.com watch *: 410", "its resource, in full", []string{"410 Expired"}},
@@ -71,10 +73,10 @@ func TestWatchFaults(t *testing.T) {
 		{"at 500ms: restart", "", []string{a, b, c, "closed"}},
 		{"at 500ms: widgets expire", "a change of schema", []string{a, b, c, "closed"}},
 		{"at 500ms: silence", "", []string{a, b, c}},
-		{"at 500ms: compact", "an open watch does not notice", []string{a, b, c, d}},
-		{"at 500ms: rewind 2", "silent until the store has passed version 4 again: d is at 3 now", []string{a, b, c}},
+		{"at 500ms: compact", "an open watch continues", []string{a, b, c, d}},
+		{"at 500ms: rewind 2", "silent until the store passes version 4 again; d is at 3", []string{a, b, c}},
 		{"at 500ms: rewind 2 restart", "", []string{a, b, c, "closed"}},
-		{"at 500ms: unauthorized\nat 500ms: forbid all", "an open watch goes on", []string{a, b, c, d}},
+		{"at 500ms: unauthorized\nat 500ms: forbid all", "an open watch continues", []string{a, b, c, d}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.script, func(t *testing.T) {
@@ -101,31 +103,34 @@ func TestHang(t *testing.T) {
 		began := time.Now()
 		_, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(ctx, metav1.ListOptions{})
 		if waited := time.Since(began); err == nil || waited != time.Hour {
-			t.Errorf("a watch was answered after %s with %v, want no answer", waited, err)
+			t.Errorf("the watch returned %v after %s, want no answer", err, waited)
 		}
 	})
 }
 
-// Which requests a line is about, and which of them.
 func TestCounting(t *testing.T) {
 	tests := []struct {
 		script, why string
-		want        []string // of list, probe, page, get, create, discovery, and all of that again
+		want        []string // of list, probe, page, get, create and discovery, twice
 	}{
 		{"", "no faults", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
-		{"list 2: 500", "lists alone", []string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
+		{"list 2: 500", "lists only", []string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
 		{"probe *: 500", "both probes", []string{"", "500", "", "", "", "", "", "500", "", "", "", ""}},
-		{"page 1: 500", "the first page after the first", []string{"", "", "500", "", "", "", "", "", "", "", "", ""}},
+		{"page 1: 500", "the first request with a continue token",
+			[]string{"", "", "500", "", "", "", "", "", "", "", "", ""}},
 		{"get 2: 500", "", []string{"", "", "", "", "", "", "", "", "", "500", "", ""}},
 		{"write 1-2: 500", "", []string{"", "", "", "", "500", "", "", "", "", "", "500", ""}},
 		{"discovery 2: 500", "", []string{"", "", "", "", "", "", "", "", "", "", "", "500"}},
 		{"any 2-4: 500", "", []string{"", "500", "500", "500", "", "", "", "", "", "", "", ""}},
 		{"any 9-*: 500", "", []string{"", "", "", "", "", "", "", "", "500", "500", "500", "500"}},
-		{"widgets any 6: 500", "discovery is of no resource", []string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
+		{"widgets any 6: 500", "discovery has no resource",
+			[]string{"", "", "", "", "", "", "500", "", "", "", "", ""}},
 		{"any 1 in y: 500", "the get is in y", []string{"", "", "", "500", "", "", "", "", "", "", "", ""}},
-		{"any 1: 501\nany 2: 502", "each line counts all", []string{"501", "502", "", "", "", "", "", "", "", "", "", ""}},
-		{"any 1: token circle\nany 1: 500", "the first line comes first", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
-		{"any 1: 410 in stream", "no watch, no fault", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
+		{"any 1: 501\nany 2: 502", "each line counts all requests",
+			[]string{"501", "502", "", "", "", "", "", "", "", "", "", ""}},
+		{"any 1: token circle\nany 1: 500", "the first line counts",
+			[]string{"", "", "", "", "", "", "", "", "", "", "", ""}},
+		{"any 1: 410 in stream", "a fault of watches only", []string{"", "", "", "", "", "", "", "", "", "", "", ""}},
 		{"get 1: stale 4", "at version 2 there is no d", []string{"", "", "", "404", "", "", "", "", "", "", "", ""}},
 	}
 	for _, tc := range tests {
@@ -144,9 +149,11 @@ func TestCounting(t *testing.T) {
 					_, probed := client.List(t.Context(), metav1.ListOptions{Limit: 1})
 					_, paged := client.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: l.GetContinue()})
 					_, gotten := client.Namespace("y").Get(t.Context(), "d", metav1.GetOptions{})
-					_, created := client.Namespace("z").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-						"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"generateName": "w-"},
-					}}, metav1.CreateOptions{})
+					_, created := client.Namespace("z").Create(t.Context(),
+						&unstructured.Unstructured{Object: map[string]any{
+							"apiVersion": "example.com/v1", "kind": "Widget",
+							"metadata": map[string]any{"generateName": "w-"},
+						}}, metav1.CreateOptions{})
 					_, discovered := discovery.NewDiscoveryClientForConfigOrDie(srv.Config()).ServerVersion()
 					for _, err := range []error{listed, probed, paged, gotten, created, discovered} {
 						code := ""

@@ -10,20 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// maxFrame is the size from which client-go gives a frame up: 16 MiB
-// (apimachinery runtime/serializer/streaming).
+// maxFrame is the size of a frame that client-go refuses to read: 16 MiB (apimachinery runtime/serializer/streaming).
 const maxFrame = 16 << 20
 
 // frame is one event of a watch.
 type frame struct {
 	kind   watch.EventType
-	object map[string]any // the frame's own
-	rev    int64          // of the change that it is; 0 for others
+	object map[string]any // may be changed
+	rev    int64          // of the change; 0 for snapshots and bookmarks
 }
 
 func (fr frame) encode() []byte { return encode(fr.kind, fr.object) }
 
-// encode writes an event in the order of an API server.
+// encode writes an event with the fields in the order of an API server.
 func encode(kind watch.EventType, object any) []byte {
 	data, err := json.Marshal(struct {
 		Type   watch.EventType `json:"type"`
@@ -35,8 +34,8 @@ func encode(kind watch.EventType, object any) []byte {
 	return append(data, '\n')
 }
 
-// spoil is a frame with something wrong with it.
-func (fr frame) spoil(kind string) []byte {
+// corrupt encodes the frame with an error in it.
+func (fr frame) corrupt(kind string) []byte {
 	switch kind {
 	case "garbage":
 		return []byte("this is not JSON\n")
@@ -54,8 +53,8 @@ func (fr frame) spoil(kind string) []byte {
 	case "no name":
 		delete(fr.metadata(), "name")
 	case "invalid utf-8":
-		// In the type: client-go's decoders put U+FFFD for it without an error, so that
-		// nobody could find it in the object.
+		// In the type, because client-go's decoders replace it by U+FFFD without an error, which would go unnoticed in
+		// the object.
 		return []byte(strings.Replace(string(fr.encode()), `"type":"`, "\"type\":\"\xff\xfe", 1))
 	}
 	return fr.encode()
@@ -63,7 +62,7 @@ func (fr frame) spoil(kind string) []byte {
 
 func (fr frame) metadata() map[string]any { return fr.object["metadata"].(map[string]any) }
 
-// arm prepares what the script has in store for this watch.
+// arm prepares the fault of this watch.
 func (w *watcher) arm(f *fault) (disarm func()) {
 	disarm = func() {}
 	if f.is("slow DURATION") {
@@ -72,8 +71,8 @@ func (w *watcher) arm(f *fault) (disarm func()) {
 	if f == nil || f.at == answering {
 		return disarm
 	}
-	w.armed, w.ripe = f, f.after == 0
-	if !w.ripe {
+	w.armed, w.due = f, f.after == 0
+	if !w.due {
 		timer := time.NewTimer(f.after)
 		w.after = timer.C
 		disarm = func() { timer.Stop() }
@@ -81,16 +80,16 @@ func (w *watcher) arm(f *fault) (disarm func()) {
 	return disarm
 }
 
-// strike lets the fault happen, if its moment has come and it needs no frame.
-func (w *watcher) strike() error {
-	if f := w.armed; f != nil && w.ripe && w.frames >= f.afterFrames && f.at != inFrame {
+// injectBetween lets the fault happen if it is due and needs no frame.
+func (w *watcher) injectBetween() error {
+	if f := w.armed; f != nil && w.due && w.frames >= f.afterFrames && f.at != inFrame {
 		w.armed = nil
-		return w.hit(f, nil)
+		return w.inject(f, nil)
 	}
 	return nil
 }
 
-// send sends a frame, or what the script makes of it.
+// send sends a frame, or the fault that a script has for it.
 func (w *watcher) send(fr frame) error {
 	if w.slow > 0 {
 		if err := w.wait(w.slow); err != nil {
@@ -98,26 +97,26 @@ func (w *watcher) send(fr frame) error {
 		}
 	}
 	if w.r.Context().Err() != nil {
-		return w.over()
+		return w.endError()
 	}
 	w.server.mu.Lock()
 	poison, poisoned := w.server.poison[fr.rev]
 	w.server.mu.Unlock()
 	if poisoned {
-		return w.hit(&poison, &fr)
+		return w.inject(&poison, &fr)
 	}
-	if f := w.armed; f != nil && w.ripe && w.frames >= f.afterFrames && f.at == inFrame {
+	if f := w.armed; f != nil && w.due && w.frames >= f.afterFrames && f.at == inFrame {
 		w.armed = nil
-		return w.hit(f, &fr)
+		return w.inject(f, &fr)
 	}
 	if err := w.write(fr.encode()); err != nil {
 		return err
 	}
-	return w.strike()
+	return w.injectBetween()
 }
 
-// hit lets a fault happen. The frame is the one that it happens to, if any.
-func (w *watcher) hit(f *fault, fr *frame) error {
+// inject lets a fault happen. Its frame is nil for faults between frames.
+func (w *watcher) inject(f *fault, fr *frame) error {
 	switch f.usage {
 	case "close":
 		return errEnd
@@ -149,20 +148,20 @@ func (w *watcher) hit(f *fault, fr *frame) error {
 	case "replay N":
 		return w.replay(f.n)
 	}
-	return w.write(fr.spoil(f.usage))
+	return w.write(fr.corrupt(f.usage))
 }
 
 // replay sends the last n changes up to the cursor again.
 func (w *watcher) replay(n int) error {
 	s := w.server
 	s.mu.Lock()
-	line := s.store.table(w.view.resource.GroupResource()).line
-	line = line[:countUpTo(line, w.cursor)]
+	changes := s.store.table(w.view.resource.GroupResource()).changes
+	changes = changes[:countUpTo(changes, w.cursor)]
 	s.mu.Unlock()
 	var frames []frame
-	for i := len(line) - 1; i >= 0 && len(frames) < n; i-- {
-		if kind, object := w.view.event(line[i]); kind != "" {
-			frames = append(frames, frame{kind: kind, object: object, rev: line[i].rev})
+	for i := len(changes) - 1; i >= 0 && len(frames) < n; i-- {
+		if kind, object := w.view.event(changes[i]); kind != "" {
+			frames = append(frames, frame{kind: kind, object: object, rev: changes[i].rev})
 		}
 	}
 	for i := len(frames) - 1; i >= 0; i-- {

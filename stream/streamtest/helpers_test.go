@@ -26,9 +26,11 @@ var (
 		Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 	}
 	globes = gvr.Resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globes"}, Kind: "Globe",
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globes"},
+		Kind:                 "Globe",
 	}
-	namespaces = gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"}
+	namespaces = gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		Kind: "Namespace"}
 )
 
 // bubble runs f in a synctest bubble, with a server of widgets and globes.
@@ -37,7 +39,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *streamtest.Server)) {
 	synctest.Test(t, func(t *testing.T) { f(t, streamtest.NewServer(widgets, globes)) })
 }
 
-// do lets things happen to the server that can't fail.
+// do runs valid actions.
 func do(t *testing.T, srv *streamtest.Server, what ...string) {
 	t.Helper()
 	for _, w := range what {
@@ -68,11 +70,12 @@ func withBookmarks(o metav1.ListOptions) metav1.ListOptions {
 
 func initial() metav1.ListOptions {
 	yes := true
-	return metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
+	return metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks: true}
 }
 
-// watchFor is what client-go's dynamic client shows of a watch within d: its
-// events, one line each, and how it ended, unless it was still open.
+// watchFor returns what client-go's dynamic client receives from a watch within d: one line per event, and "closed"
+// or an error if it ended.
 func watchFor(t *testing.T, srv *streamtest.Server, o metav1.ListOptions, d time.Duration) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +117,7 @@ func eventText(ev watch.Event) string {
 	return text
 }
 
-// errorText is the status of an error, and its reason; its own text if it has none.
+// errorText returns the status code and reason of an error, or its text if it has no status.
 func errorText(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -128,7 +131,7 @@ func errorText(err error) string {
 	return fmt.Sprintf("%d %s", s.Code, s.Reason)
 }
 
-// texts are objects as name@version.
+// texts returns objects as name@version.
 func texts(objects []unstructured.Unstructured) []string {
 	var out []string
 	for _, o := range objects {

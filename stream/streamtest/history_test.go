@@ -20,7 +20,9 @@ import (
 func historyTexts(h streamtest.History) []string {
 	var out []string
 	for _, c := range h.Changes {
-		out = append(out, fmt.Sprintf("%d %s %s/%s@%s", c.Epoch, c.Type, c.Object.GetNamespace(), c.Object.GetName(), c.ResourceVersion))
+		out = append(out,
+			fmt.Sprintf("%d %s %s/%s@%s", c.Epoch, c.Type, c.Object.GetNamespace(), c.Object.GetName(),
+				c.ResourceVersion))
 	}
 	return out
 }
@@ -32,7 +34,8 @@ func TestHistory(t *testing.T) {
 		want  []string
 	}{
 		{"everything", nil,
-			[]string{"0 ADDED x/a@2", "0 ADDED x/b@3", "0 ADDED x/c@4", "0 MODIFIED x/c@5", "0 ADDED y/d@6", "0 DELETED x/b@8"}},
+			[]string{"0 ADDED x/a@2", "0 ADDED x/b@3", "0 ADDED x/c@4", "0 MODIFIED x/c@5", "0 ADDED y/d@6",
+				"0 DELETED x/b@8"}},
 		{"one namespace", &stream.Options{Namespaces: []string{"y"}}, []string{"0 ADDED y/d@6"}},
 		{"two", &stream.Options{Namespaces: []string{"y", "x"}, LabelSelector: "app"},
 			[]string{"0 ADDED x/a@2", "0 ADDED x/c@5"}},
@@ -54,7 +57,8 @@ func TestHistory(t *testing.T) {
 			}
 			for _, c := range h.Changes {
 				if c.Object.GetResourceVersion() != c.ResourceVersion || c.Object.GetKind() != "Widget" {
-					t.Errorf("%s: %s has %s %s", tc.why, c.ResourceVersion, c.Object.GetKind(), c.Object.GetResourceVersion())
+					t.Errorf("%s: %s has %s %s", tc.why, c.ResourceVersion, c.Object.GetKind(),
+						c.Object.GetResourceVersion())
 				}
 			}
 		})
@@ -91,7 +95,8 @@ func TestHistoryOfRewinds(t *testing.T) {
 			rv    string
 			want  []string
 		}{
-			{0, "1", nil}, {0, "4", []string{"x/a@2", "x/b@3", "x/c@4"}}, {0, "6", []string{"x/a@2", "x/b@3", "x/c@5", "y/d@6"}},
+			{0, "1", nil}, {0, "4", []string{"x/a@2", "x/b@3", "x/c@4"}},
+			{0, "6", []string{"x/a@2", "x/b@3", "x/c@5", "y/d@6"}},
 			{1, "3", []string{"x/a@2", "x/b@3"}}, {1, "5", []string{"x/a@2", "x/b@5", "x/e@4"}},
 			{2, "4", []string{"x/a@2", "x/b@3", "x/e@4"}}, {2, "5", []string{"x/a@2", "x/b@3", "x/e@4", "x/f@5"}},
 			{2, "99", []string{"x/a@2", "x/b@3", "x/e@4", "x/f@5"}}, {0, "opaque", nil},
@@ -108,8 +113,7 @@ func TestHistoryOfRewinds(t *testing.T) {
 	})
 }
 
-// The history is what a watch sends, whatever happens: random changes, seen through
-// random selectors.
+// The history equals what a watch sends, for random changes and random selectors.
 func TestHistoryIsWhatAWatchSends(t *testing.T) {
 	for seed := range seedtest.Default(50).All(t) {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
@@ -136,7 +140,8 @@ func TestHistoryIsWhatAWatchSends(t *testing.T) {
 				}
 			}
 			var want []string
-			for _, c := range srv.History(widgets, &stream.Options{LabelSelector: label, FieldSelector: field}).Changes {
+			for _, c := range srv.History(widgets,
+				&stream.Options{LabelSelector: label, FieldSelector: field}).Changes {
 				want = append(want, eventText(watch.Event{Type: c.Type, Object: c.Object}))
 			}
 			if diff := cmp.Diff(want, collect(w, time.Second)); diff != "" {

@@ -3,8 +3,6 @@ package streamtest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -21,17 +19,17 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// query is a request, read.
+// query is a parsed request.
 type query struct {
 	Request
 	group, version, plural string
 	resource               gvr.Resource // as served; zero if it is not
-	hasInitial             bool         // there was a sendInitialEvents, true or not
-	bad                    error        // why it can't be read
-	lag                    int          // answer with the state of so many changes ago
+	hasInitial             bool         // sendInitialEvents was present, true or false
+	bad                    error        // why the request is invalid
+	lag                    int          // how many changes old the state in the answer is
 }
 
-// ServeHTTP answers as a kube-apiserver does, or as the script says.
+// ServeHTTP answers as a kube-apiserver does, or as a script says.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := readQuery(r)
 	c, f := s.admit(w, r, q)
@@ -40,7 +38,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse()
 		return
 	}
-	if f != nil && c.disturb(q, f) {
+	if f != nil && c.injectBefore(q, f) {
 		return
 	}
 	if err := s.permitted(q); err != nil {
@@ -59,7 +57,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit records a request and finds out what the script wants done with it.
+// admit records a request, and returns the fault that a script has for it.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, q *query) (*conn, *fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,36 +86,6 @@ func (s *Server) release(c *conn) {
 	c.drop()
 }
 
-// permitted says whether the caller may do this, and whether it can be done.
-func (s *Server) permitted(q *query) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unauthorized {
-		return apierrors.NewUnauthorized("Unauthorized")
-	}
-	if q.Verb == "discovery" || q.Resource == "" {
-		return q.bad
-	}
-	gr := schema.GroupResource{Group: q.group, Resource: q.plural}
-	if s.forbidden(q) {
-		where := "at the cluster scope"
-		if q.Namespace != "" {
-			where = fmt.Sprintf("in the namespace %q", q.Namespace)
-		}
-		why := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", "streamtest", q.Verb, q.plural, q.group, where)
-		return apierrors.NewForbidden(gr, q.Name, errors.New(why))
-	}
-	switch {
-	case q.resource.Resource == "",
-		!q.resource.Namespaced && q.Namespace != "",
-		q.resource.Namespaced && q.Namespace == "" && q.Verb != "list" && q.Verb != "watch":
-		return unknownResource()
-	case !slices.Contains(q.resource.Verbs, q.Verb):
-		return apierrors.NewMethodNotSupported(gr, q.Verb)
-	}
-	return q.bad
-}
-
 func readQuery(r *http.Request) *query {
 	q := &query{Request: Request{Path: r.URL.Path}}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -134,7 +102,8 @@ func readQuery(r *http.Request) *query {
 		return q
 	}
 	// /namespaces/NAME is an object of the resource namespaces.
-	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
+	if parts[0] == "namespaces" && len(parts) > 2 &&
+		!(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
 		q.Namespace, parts = parts[1], parts[2:]
 	}
 	q.plural = parts[0]
@@ -189,7 +158,7 @@ func (q *query) readOptions(values url.Values) {
 		}
 		return n
 	}
-	// As apimachinery's conversion does: all but these is true.
+	// As in the conversion of apimachinery: everything else is true.
 	flag := func(name string) bool {
 		return !slices.Contains([]string{"", "false", "0"}, strings.ToLower(values.Get(name)))
 	}
@@ -201,8 +170,8 @@ func (q *query) readOptions(values url.Values) {
 	q.SendInitialEvents, q.Bookmarks = flag("sendInitialEvents"), flag("allowWatchBookmarks")
 }
 
-// acceptsMetadata negotiates as the kube-apiserver does: the first acceptable
-// clause counts, of which it doesn't ask whether it fits a list or an object.
+// acceptsMetadata negotiates as the kube-apiserver does: the first acceptable clause counts, even if it does not fit
+// the verb.
 func acceptsMetadata(header, verb string) (bool, error) {
 	if header == "" {
 		return false, nil
@@ -214,12 +183,12 @@ func acceptsMetadata(header, verb string) (bool, error) {
 		}
 		switch as := params["as"]; {
 		case as == "", as == "PartialObjectMetadataList" && verb == "watch":
-			// Of the latter the server logs that it can't convert, and sends whole objects
+			// For a watch the server fails to convert to a list, logs that, and sends whole objects
 			// (apiserver endpoints/handlers/response.go, watchEmbeddedEncoder).
 			return false, nil
 		case params["g"] != "meta.k8s.io" || params["v"] != "v1" || !strings.HasPrefix(as, "PartialObjectMetadata"):
 		case (as == "PartialObjectMetadataList") != (verb == "list"):
-			return false, notAcceptable("you requested " + as + " of a " + verb)
+			return false, notAcceptable("requested " + as + " for a " + verb)
 		default:
 			return true, nil
 		}
@@ -229,37 +198,4 @@ func acceptsMetadata(header, verb string) (bool, error) {
 
 func notAcceptable(message string) error {
 	return failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, message)
-}
-
-func failure(code int32, reason metav1.StatusReason, message string) error {
-	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
-	return &apierrors.StatusError{ErrStatus: status}
-}
-
-func statusOf(err error) metav1.Status {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		status = apierrors.NewInternalError(err)
-	}
-	out := status.Status()
-	out.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	return out
-}
-
-// writeError answers with a Status, and with Retry-After if that names a time.
-func (c *conn) writeError(err error) {
-	status := statusOf(err)
-	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
-		c.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
-	}
-	c.writeJSON(int(status.Code), status)
-}
-
-func (c *conn) writeJSON(code int, body any) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // all that is served here came from JSON, or goes into it
-	}
-	c.header(code, "application/json")
-	_, _ = c.w.Write(append(data, '\n'))
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// What users test will often be client-go's informers.
+// Users often test client-go's informers.
 func TestInformer(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
-	utilruntime.ErrorHandlers = handlers[:1] // the second one has a clock outside of the bubble
+	utilruntime.ErrorHandlers = handlers[:1] // the second one uses a clock outside the bubble
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	for _, script := range []string{
 		"", "initial *: 422", "at 5s: restart", "at 5s: expire", "list 1-2: 500",
@@ -84,7 +84,8 @@ func TestTypedClient(t *testing.T) {
 	protobuf := srv.Config()
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	pod.Name = "other"
-	if _, err := kubernetes.NewForConfigOrDie(protobuf).CoreV1().Pods("shop").Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsUnsupportedMediaType(err) {
-		t.Errorf("protobuf is not spoken here: got %v", err)
+	typed = kubernetes.NewForConfigOrDie(protobuf).CoreV1().Pods("shop")
+	if _, err := typed.Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsUnsupportedMediaType(err) {
+		t.Errorf("protobuf is not supported: got %v", err)
 	}
 }

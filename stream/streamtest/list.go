@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// continueToken is that of the kube-apiserver (apiserver storage/continue.go).
+// continueToken is as in apiserver storage/continue.go.
 type continueToken struct {
 	APIVersion      string `json:"v"`
 	ResourceVersion int64  `json:"rv"` // -1: the newest
@@ -32,19 +32,19 @@ func (t continueToken) String() string {
 
 func readToken(text string) (continueToken, error) {
 	var t continueToken
-	data, _ := base64.RawURLEncoding.DecodeString(text) // half of it is no JSON
+	data, _ := base64.RawURLEncoding.DecodeString(text) // what remains of an invalid text is not JSON
 	if err := json.Unmarshal(data, &t); err != nil || t.APIVersion != "meta.k8s.io/v1" || t.ResourceVersion == 0 {
 		return t, apierrors.NewBadRequest("continue key is not valid")
 	}
 	return t, nil
 }
 
-// The messages of apiserver storage/etcd3/errors.go, in short.
+// The messages are those of apiserver storage/etcd3/errors.go, shortened.
 const (
 	tooOldList     = "The resourceVersion for the provided list is too old."
-	tooOldContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new " +
-		"list without the continue parameter, or use the continue token in this response to retrieve the remainder of the " +
-		"results, which is then inconsistent."
+	tooOldContinue = "The provided continue parameter is too old to display a consistent list result. You can start " +
+		"a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+		"remainder of the results, which is then inconsistent."
 )
 
 func (s *Server) serveList(c *conn, q *query, f *fault) {
@@ -62,7 +62,7 @@ func (s *Server) serveList(c *conn, q *query, f *fault) {
 	c.writeJSON(http.StatusOK, body)
 }
 
-// validate refuses what a kube-apiserver refuses of a list or a watch.
+// validate refuses the lists and watches that a kube-apiserver refuses.
 func (q *query) validate() error {
 	const exact, notOlder = string(metav1.ResourceVersionMatchExact), string(metav1.ResourceVersionMatchNotOlderThan)
 	match, list, why := q.ResourceVersionMatch, q.Verb == "list", ""
@@ -94,15 +94,15 @@ func (q *query) validate() error {
 	return nil
 }
 
-// exact says that a list wants the state of one version. With a limit, that is so
-// if nothing else is said (apiserver storage/etcd3/store.go, "legacy exact").
+// exact reports whether a list asks for the state at one version. That is the default with a limit (apiserver
+// storage/etcd3/store.go, "legacy exact").
 func (q *query) exact() bool {
 	return q.ResourceVersionMatch == string(metav1.ResourceVersionMatchExact) ||
 		q.ResourceVersionMatch == "" && q.Limit > 0 && parseVersion(q.ResourceVersion) > 0
 }
 
-// waitFor waits until the server has got to the version that a client insists on,
-// for 3 seconds, as the kube-apiserver's watch cache does.
+// waitFor waits until the server reaches the version of a request, for up to 3 seconds, as the kube-apiserver's watch
+// cache does.
 func (s *Server) waitFor(c *conn, q *query) error {
 	timeout := time.NewTimer(3 * time.Second)
 	defer timeout.Stop()
@@ -119,7 +119,8 @@ func (s *Server) waitFor(c *conn, q *query) error {
 		case <-timeout.C:
 			const tooLarge = "Too large resource version"
 			err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLarge, want, now), 1)
-			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge}}
+			cause := metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge}
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{cause}
 			return err
 		case <-c.r.Context().Done():
 			return apierrors.NewServiceUnavailable("the server is shutting down")
@@ -127,7 +128,7 @@ func (s *Server) waitFor(c *conn, q *query) error {
 	}
 }
 
-// list makes the answer, under s.mu.
+// list makes the answer. s.mu is held.
 func (s *Server) list(q *query, f *fault) (map[string]any, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
@@ -149,7 +150,8 @@ func (s *Server) list(q *query, f *fault) (map[string]any, error) {
 			rev = token.ResourceVersion
 		}
 		if rev > s.store.rev {
-			return nil, apierrors.NewInternalError(errors.New("etcdserver: mvcc: required revision is a future revision"))
+			future := errors.New("etcdserver: mvcc: required revision is a future revision")
+			return nil, apierrors.NewInternalError(future)
 		}
 		if s.store.expired(q.resource.GroupResource(), rev) {
 			expired := apierrors.NewResourceExpired(tooOldContinue)
@@ -176,7 +178,7 @@ func (s *Server) page(q *query, v view, rev int64, start string, f *fault) map[s
 		}
 		if q.Limit > 0 && len(items) == int(q.Limit) {
 			token = continueToken{"meta.k8s.io/v1", rev, all[i-1].key + "\x00"}.String()
-			if v.labels.Empty() && v.fields.Empty() { // with a selector the number is not known
+			if v.labels.Empty() && v.fields.Empty() { // with a selector the kube-apiserver does not know the count
 				metadata["remainingItemCount"] = v.count(all[i:])
 			}
 			break
@@ -210,7 +212,7 @@ func (v view) count(items []item) (n int64) {
 	return n
 }
 
-// options are those of a Stream that sends the query.
+// options returns the options of a Stream that sends the query.
 func (q *query) options() *stream.Options {
 	o := &stream.Options{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector}
 	if q.Namespace != "" {

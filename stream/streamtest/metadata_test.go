@@ -32,14 +32,15 @@ func TestMetadata(t *testing.T) {
 		for _, want := range []string{"d", ""} {
 			ev := <-w.ResultChan()
 			if o, ok := ev.Object.(*metav1.PartialObjectMetadata); !ok || o.Name != want || o.ResourceVersion != "6" {
-				t.Errorf("told %+v, want %q", ev, want)
+				t.Errorf("received %+v, want %q", ev, want)
 			}
 		}
 	})
 }
 
 func TestAccept(t *testing.T) {
-	const list, object = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	const list, object = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	tests := []struct {
 		accept, query string
 		code          int
@@ -50,17 +51,20 @@ func TestAccept(t *testing.T) {
 		{"*/*", "", 200, `"WidgetList"`, "anything"},
 		{list, "", 200, `"PartialObjectMetadataList"`, ""},
 		{"application/json, " + list, "", 200, `"WidgetList"`, "the first one counts"},
-		{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + list, "", 200, `"PartialObjectMetadataList"`, "no protobuf here"},
-		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", 200, `"WidgetList"`, "no tables here"},
-		{object, "", 406, "PartialObjectMetadata of a list", "a list is no object"},
+		{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + list, "", 200,
+			`"PartialObjectMetadataList"`, "protobuf is not supported"},
+		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", 200, `"WidgetList"`,
+			"tables are not supported"},
+		{object, "", 406, "PartialObjectMetadata for a list", "a list is not an object"},
 		{"text/html", "", 406, "application/json", ""},
 		{object, "?watch=1", 200, `"PartialObjectMetadata"`, ""},
-		{list + "," + object, "?watch=1", 200, `"Widget"`, "the first one counts, and can't be made of an event"},
+		{list + "," + object, "?watch=1", 200, `"Widget"`, "the first one counts, but an event is not a list"},
 	}
 	for _, tc := range tests {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
 			srv.Put(widgets, "x", "a")
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://streamtest/apis/example.com/v1/widgets"+tc.query, nil)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://streamtest/apis/example.com/v1/widgets"+tc.query, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +80,8 @@ func TestAccept(t *testing.T) {
 			data := make([]byte, 1<<20)
 			n, err := response.Body.Read(data)
 			if err != nil || response.StatusCode != tc.code || !strings.Contains(string(data[:n]), tc.kind) {
-				t.Errorf("%q %s: %d %s, want %d with %s in it", tc.accept, tc.why, response.StatusCode, data[:n], tc.code, tc.kind)
+				t.Errorf("%q %s: %d %s, want %d with %s in it", tc.accept, tc.why, response.StatusCode, data[:n],
+					tc.code, tc.kind)
 			}
 		})
 	}

@@ -22,7 +22,8 @@ func TestReviews(t *testing.T) {
 			if r.Kind != kind {
 				continue
 			}
-			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kind, "spec": spec}}
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(),
+				"kind": kind, "spec": spec}}
 			answer, err := srv.Client().Resource(r.GroupVersionResource).Create(t.Context(), o, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -33,17 +34,20 @@ func TestReviews(t *testing.T) {
 	}
 	access := func(verb, namespace string) any {
 		return ask("SelfSubjectAccessReview", map[string]any{"resourceAttributes": map[string]any{
-			"verb": verb, "namespace": namespace, "group": widgets.Group, "version": widgets.Version, "resource": "widgets",
+			"verb": verb, "namespace": namespace, "group": widgets.Group, "version": widgets.Version,
+			"resource": "widgets",
 		}})["allowed"]
 	}
-	got := map[string]any{"list": access("list", ""), "list in one": access("list", "one"), "watch in two": access("watch", "two")}
+	got := map[string]any{"list": access("list", ""), "list in one": access("list", "one"),
+		"watch in two": access("watch", "two")}
 	if diff := cmp.Diff(map[string]any{"list": false, "list in one": true, "watch in two": true}, got); diff != "" {
-		t.Errorf("access is what a request would have (-want +got):\n%s", diff)
+		t.Errorf("access reviews must agree with requests (-want +got):\n%s", diff)
 	}
 	rules := ask("SelfSubjectRulesReview", map[string]any{"namespace": "one"})["resourceRules"].([]any)
 	last := rules[len(rules)-1]
-	want := map[string]any{"verbs": []any{"list", "watch"}, "apiGroups": []any{widgets.Group}, "resources": []any{"widgets"}}
+	want := map[string]any{"verbs": []any{"list", "watch"}, "apiGroups": []any{widgets.Group},
+		"resources": []any{"widgets"}}
 	if diff := cmp.Diff(want, last); diff != "" {
-		t.Errorf("so are the rules of a namespace (-want +got):\n%s", diff)
+		t.Errorf("rules reviews must agree with requests (-want +got):\n%s", diff)
 	}
 }

@@ -11,10 +11,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// Apply adds the lines of a script to what the server has in store. It counts
-// requests, and time, from here on. If there is a line that it can't follow, it
-// does nothing, and returns an error that says which, and what would be right. The
-// language is that of the package's documentation.
+// Apply adds the lines of a script, whose language the package documentation describes. Requests and time count from
+// this call on. If a line is invalid, Apply does nothing, and the error says which line, and what it must be.
 func (s *Server) Apply(script string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,7 +25,7 @@ func (s *Server) Apply(script string) error {
 		}
 		do, err := s.line(line)
 		if err != nil {
-			return fmt.Errorf("streamtest: line %d of the script, %q: %w", i+1, line, err)
+			return fmt.Errorf("streamtest: invalid line %d of the script, %q: %w", i+1, line, err)
 		}
 		apply = append(apply, do)
 	}
@@ -38,15 +36,14 @@ func (s *Server) Apply(script string) error {
 	return nil
 }
 
-// Do does now what a line of a script would do at a time: "compact", "rewind 3",
-// "widgets delete crd".
+// Do runs an action now, as the line "at 0s: ACTION" of a script does: "compact", "rewind 3", "widgets delete crd".
 func (s *Server) Do(what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runDue()
 	do, err := s.action(nil, strings.Fields(what))
 	if err != nil {
-		return fmt.Errorf("streamtest: can't do %q: %w", what, err)
+		return fmt.Errorf("streamtest: invalid action %q: %w", what, err)
 	}
 	do()
 	s.wake()
@@ -59,16 +56,16 @@ var triggers = []string{
 	"change N", "at DURATION",
 }
 
-// line returns what a line of a script wants done.
+// line returns the effect of a line.
 func (s *Server) line(text string) (func(), error) {
 	trigger, what, ok := strings.Cut(text, ":")
 	if !ok {
-		return nil, fmt.Errorf("a colon is missing: must be TRIGGER: FAULT")
+		return nil, fmt.Errorf("missing colon: must be TRIGGER: FAULT")
 	}
 	resources, words := s.resources(strings.Fields(trigger))
 	usage, a, err := match(triggers, words)
 	if err != nil {
-		return nil, fmt.Errorf("the trigger: %w", err)
+		return nil, fmt.Errorf("trigger: %w", err)
 	}
 	if usage == "at DURATION" {
 		do, err := s.action(resources, strings.Fields(what))
@@ -79,17 +76,17 @@ func (s *Server) line(text string) (func(), error) {
 	case err != nil:
 		return nil, err
 	case usage == "change N" && (f.at == answering || f.on&watches == 0):
-		return nil, fmt.Errorf("%q can't happen to a frame", f.usage)
+		return nil, fmt.Errorf("invalid fault %q: must be one that happens to a frame", f.usage)
 	case usage == "change N":
 		return func() { s.poison[int64(a.n)] = f }, nil
 	case a.class&f.on == 0:
-		return nil, fmt.Errorf("%q can't happen to these requests", f.usage)
+		return nil, fmt.Errorf("invalid fault %q: must be one that happens to these requests", f.usage)
 	}
 	r := &rule{on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to, fault: f}
 	if strings.Contains(usage, "after") {
 		r.fault.afterFrames, r.fault.after = a.n, a.duration
 		if r.on &= watches; r.on == 0 || f.at == answering {
-			return nil, fmt.Errorf("%q can't happen after something: that is for what happens inside a watch", f.usage)
+			return nil, fmt.Errorf("invalid \"after\" for %q: must be a fault inside a watch", f.usage)
 		}
 	}
 	return func() { s.rules = append(s.rules, r) }, nil
@@ -109,7 +106,7 @@ func (s *Server) action(resources []gvr.Resource, words []string) (func(), error
 	}
 	a := actions[slices.Index(usages, usage)]
 	if len(resources) > 0 && a.all {
-		return nil, fmt.Errorf("%q happens to the whole server: leave the resource out", usage)
+		return nil, fmt.Errorf("invalid resource for %q: must be left out for an action on the whole server", usage)
 	}
 	args.resources = resources
 	return func() { a.do(s, args) }, nil
@@ -127,13 +124,14 @@ func readFault(words []string) (fault, error) {
 	return fault{faultKind: faultKinds[slices.Index(usages, usage)], args: a}, nil
 }
 
-// resources takes the name of resources off the words, if it comes first.
+// resources reads the name of resources if the words begin with one, and returns the other words.
 func (s *Server) resources(words []string) (found []gvr.Resource, rest []string) {
 	if len(words) == 0 {
 		return nil, words
 	}
 	for _, r := range s.known {
-		if slices.Contains([]string{r.GroupVersionResource.Resource, r.String(), r.GroupResource().String()}, words[0]) {
+		names := []string{r.GroupVersionResource.Resource, r.String(), r.GroupResource().String()}
+		if slices.Contains(names, words[0]) {
 			found, rest = append(found, r), words[1:]
 		}
 	}
@@ -143,18 +141,17 @@ func (s *Server) resources(words []string) (found []gvr.Resource, rest []string)
 	return found, rest
 }
 
-// args are what a line has in the places of the words in capitals.
+// args are the values that a line has for the words in capitals of a usage.
 type args struct {
 	class                  class
-	from, to               int // WHICH of the requests; 0 for to: no end
+	from, to               int // WHICH; to == 0 means no end
 	n, code                int
 	duration               time.Duration
 	verb, group, namespace string
 	resources              []gvr.Resource
 }
 
-// match finds the usage that fits the words, where a word in capitals stands for an
-// argument.
+// match finds the usage that fits the words. Words in capitals stand for arguments.
 func match(usages, words []string) (usage string, a args, err error) {
 	for _, usage := range usages {
 		a, fits, wrong := args{}, true, error(nil)

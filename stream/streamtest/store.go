@@ -10,36 +10,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// change is one revision of one object. Its maps are never changed.
+// change is one revision of one object. Its maps are immutable.
 type change struct {
 	rev      int64
 	epoch    int
 	at       time.Time
 	resource schema.GroupResource
-	key      string         // name, or namespace/name
-	old, new map[string]any // nil where there was none, or is none
+	key      string         // "name" or "namespace/name"
+	old, new map[string]any // nil if the object did not exist, or no longer does
 }
 
-// store keeps every revision of every object, as etcd does before it compacts.
-// Compaction here only says what may still be asked for: the history stays whole.
-// Versions of one resource (v1, v2) share their objects, as a CRD's do.
+// store keeps every revision of every object, as etcd does until it compacts. Compaction only limits what clients may
+// read. Versions of one resource (v1, v2) share their objects, as those of a CRD do.
 type store struct {
 	rev       int64 // one counter for all resources; 1 is the empty store
 	epoch     int
 	compacted int64 // versions below have expired
 	all       []*change
-	line      []*change // those of all that no rewind has undone
+	changes   []*change // all, without those that a rewind has undone
 	rewinds   []Rewind
 	tables    map[schema.GroupResource]*table
 }
 
 type table struct {
-	line    []*change
-	objects map[string]map[string]any // the newest
-	oldest  int64                     // versions below have expired, of this resource
+	changes []*change                 // of this resource, without those that a rewind has undone
+	objects map[string]map[string]any // in their newest state
+	oldest  int64                     // versions below have expired for this resource
 
-	// snap is the state after the first snapAt of line, kept because the pages of a
-	// long list ask for it again and again.
+	// snap is the state after the first snapAt changes. It is cached for the pages of a long list.
 	snap   []item
 	snapAt int
 }
@@ -62,12 +60,12 @@ func (st *store) table(r schema.GroupResource) *table {
 	return t
 }
 
-// write makes the next revision: object is nil to delete.
+// write makes the next revision. A nil object deletes.
 func (st *store) write(r schema.GroupResource, key string, object map[string]any) *change {
 	t := st.table(r)
 	st.rev++
 	c := &change{rev: st.rev, epoch: st.epoch, at: time.Now(), resource: r, key: key, old: t.objects[key], new: object}
-	st.all, st.line, t.line = append(st.all, c), append(st.line, c), append(t.line, c)
+	st.all, st.changes, t.changes = append(st.all, c), append(st.changes, c), append(t.changes, c)
 	c.apply(t.objects)
 	return c
 }
@@ -80,32 +78,31 @@ func (c *change) apply(objects map[string]map[string]any) {
 	}
 }
 
-// expired says whether the server no longer says what a resource was at rev, or
-// what happened after it.
+// expired reports whether clients may no longer read a resource at rev, or the changes after it.
 func (st *store) expired(r schema.GroupResource, rev int64) bool {
 	return rev < st.compacted || rev < st.table(r).oldest
 }
 
-// after is what happened after rev.
+// after returns the changes after rev.
 func (st *store) after(r schema.GroupResource, rev int64) []*change {
-	line := st.table(r).line
-	return line[countUpTo(line, rev):]
+	changes := st.table(r).changes
+	return changes[countUpTo(changes, rev):]
 }
 
-func countUpTo(line []*change, rev int64) int {
-	return sort.Search(len(line), func(i int) bool { return line[i].rev > rev })
+func countUpTo(changes []*change, rev int64) int {
+	return sort.Search(len(changes), func(i int) bool { return changes[i].rev > rev })
 }
 
-// snapshot is what existed at rev, in the order of the keys.
+// snapshot returns what existed at rev, sorted by key.
 func (st *store) snapshot(r schema.GroupResource, rev int64) []item {
 	t := st.table(r)
-	n := countUpTo(t.line, rev)
+	n := countUpTo(t.changes, rev)
 	if n == t.snapAt {
 		return t.snap
 	}
 	objects := t.objects
-	if n < len(t.line) {
-		objects = fold(t.line[:n])
+	if n < len(t.changes) {
+		objects = objectsAfter(t.changes[:n])
 	}
 	t.snap, t.snapAt = make([]item, 0, len(objects)), n
 	for key, o := range objects {
@@ -115,47 +112,46 @@ func (st *store) snapshot(r schema.GroupResource, rev int64) []item {
 	return t.snap
 }
 
-func fold(line []*change) map[string]map[string]any {
+func objectsAfter(changes []*change) map[string]map[string]any {
 	objects := map[string]map[string]any{}
-	for _, c := range line {
+	for _, c := range changes {
 		c.apply(objects)
 	}
 	return objects
 }
 
-// compact makes versions below rev expire.
+// compact lets versions below rev expire.
 func (st *store) compact(rev int64) { st.compacted = max(st.compacted, min(rev, st.rev)) }
 
-// back is the revision n changes ago.
+// back returns the revision n changes ago.
 func (st *store) back(n int) int64 {
 	switch {
 	case n <= 0:
 		return st.rev
-	case n > len(st.line):
+	case n > len(st.changes):
 		return 1
 	}
-	// The revision in front of that change, which is not always a change's own: the
-	// creation of a CRD makes revisions too.
-	return st.line[len(st.line)-n].rev - 1
+	// Not the revision of the change before: creating or deleting a CRD makes revisions without a change.
+	return st.changes[len(st.changes)-n].rev - 1
 }
 
-// rewind makes the state of rev the newest again, as if etcd had been restored
-// from a backup of that time. The revisions after it are given out once more.
+// rewind makes the state of rev the newest again, as if etcd were restored from a backup of that time. The revisions
+// after rev are used again.
 func (st *store) rewind(rev int64) {
 	st.rev = rev
 	st.epoch++
 	st.compacted = min(st.compacted, rev)
 	st.rewinds = append(st.rewinds, Rewind{To: formatVersion(rev), At: time.Now()})
-	st.line = slices.Clone(st.line[:countUpTo(st.line, rev)])
+	st.changes = slices.Clone(st.changes[:countUpTo(st.changes, rev)])
 	for _, t := range st.tables {
-		t.line = slices.Clone(t.line[:countUpTo(t.line, rev)])
-		t.objects = fold(t.line)
+		t.changes = slices.Clone(t.changes[:countUpTo(t.changes, rev)])
+		t.objects = objectsAfter(t.changes)
 		t.oldest = min(t.oldest, rev)
 		t.snap, t.snapAt = nil, -1
 	}
 }
 
-// clear deletes all objects of a resource, each at its own revision.
+// clear deletes all objects of a resource, each at a revision of its own.
 func (st *store) clear(r schema.GroupResource) {
 	for _, key := range slices.Sorted(maps.Keys(st.table(r).objects)) {
 		st.write(r, key, nil)

@@ -9,12 +9,11 @@ import (
 	"sync"
 )
 
-// maxUnread is how much a server may write ahead of a client that does not read,
-// as the buffers of a TCP connection let it.
+// maxUnread is how much a server can write before the client reads, as into the buffers of a TCP connection.
 const maxUnread = 256 << 10
 
-// transport brings requests to a handler in this process. Nothing in it waits for
-// anything but a sync.Cond, so that it is durable to testing/synctest.
+// transport passes requests to a handler in this process. It waits on a sync.Cond only, which is durably blocking for
+// testing/synctest.
 type transport struct{ handler http.Handler }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,17 +47,16 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// exchange is one request and its answer: the server's http.ResponseWriter and
-// the body that the client reads.
+// exchange is one request and its answer: the http.ResponseWriter of the server, and the body that the client reads.
 type exchange struct {
 	client context.Context
 	cancel context.CancelFunc // ends the request for the handler
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	header  http.Header // the handler's
+	header  http.Header // before it is sent
 	sent    http.Header
-	code    int // 0 before the header
+	code    int // 0 until the header is sent
 	data    []byte
 	end     error // after data; nil while the handler runs
 	gone    bool  // the client has closed the body
@@ -82,7 +80,7 @@ func (e *exchange) serve(h http.Handler, r *http.Request) {
 	defer e.cancel()
 	defer func() { _ = r.Body.Close() }()
 	defer func() {
-		// As net/http does: this panic breaks the connection off, others are bugs.
+		// As in net/http, ErrAbortHandler breaks the connection. Other panics are bugs.
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
 			panic(p)
 		} else if p != nil {
@@ -94,7 +92,7 @@ func (e *exchange) serve(h http.Handler, r *http.Request) {
 	e.WriteHeader(http.StatusOK)
 }
 
-// breakOff ends the connection with an error of the transport, unless it has ended.
+// breakOff ends the connection with an error, unless it has ended.
 func (e *exchange) breakOff(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -117,7 +115,7 @@ func (e *exchange) WriteHeader(code int) {
 
 func (e *exchange) Flush() { e.WriteHeader(http.StatusOK) }
 
-// Write waits while the client leaves too much unread.
+// Write waits while too much is unread.
 func (e *exchange) Write(p []byte) (int, error) {
 	e.WriteHeader(http.StatusOK)
 	e.mu.Lock()
@@ -155,7 +153,7 @@ func (e *exchange) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close is the client's: it ends the request for the handler too.
+// Close is called by the client. It ends the request for the handler, too.
 func (e *exchange) Close() error {
 	e.mu.Lock()
 	e.gone, e.data = true, nil

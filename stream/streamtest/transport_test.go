@@ -24,7 +24,8 @@ import (
 // open opens a watch without client-go, which hides how connections end.
 func open(t *testing.T, ctx context.Context, rt http.RoundTripper, url string) (*http.Response, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/apis/example.com/v1/widgets?watch=true&resourceVersion=1", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		url+"/apis/example.com/v1/widgets?watch=true&resourceVersion=1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestEnds(t *testing.T) {
 			}
 			inside := !strings.HasSuffix(string(data), "\n") && len(data) > 0
 			if want := strings.HasSuffix(tc.script, "inside frame"); inside != want {
-				t.Errorf("%s, %s: it ends inside a frame: %t, want %t", tc.script, where, inside, want)
+				t.Errorf("%s, %s: ended inside a frame: %t, want %t", tc.script, where, inside, want)
 			}
 		}
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
@@ -72,7 +73,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Over TCP the same client sees the same, refusals excepted.
+// A client over TCP sees the same as one in memory, except for refusals.
 func TestOverTCP(t *testing.T) {
 	srv := streamtest.NewServer(widgets, globes)
 	hs := httptest.NewServer(srv)
@@ -96,15 +97,16 @@ func TestOverTCP(t *testing.T) {
 	got = append(got, eventText(<-w.ResultChan()))
 	do(t, srv, "close watches")
 	if _, open := <-w.ResultChan(); open {
-		t.Error("the watch goes on")
+		t.Error("the watch is still open")
 	}
-	if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "ADDED c@5", "ADDED d@6", "BOOKMARK @6 end", "ADDED e@7"}, got); diff != "" {
+	want := []string{"ADDED a@2", "ADDED b@3", "ADDED c@5", "ADDED d@6", "BOOKMARK @6 end", "ADDED e@7"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	apply(t, srv, "list *: refuse\nwatch 1: half-open")
-	// Not by client-go, which would try again for ten seconds.
+	// Without client-go, which retries for ten seconds.
 	if response, err := http.Get(hs.URL + "/apis/example.com/v1/widgets"); err == nil {
-		t.Errorf("a refused list has the answer %d", response.StatusCode)
+		t.Errorf("a refused list was answered with %d", response.StatusCode)
 		_ = response.Body.Close()
 	}
 	silent, err := client.Watch(t.Context(), from("1"))
@@ -113,7 +115,7 @@ func TestOverTCP(t *testing.T) {
 	}
 	select {
 	case ev := <-silent.ResultChan():
-		t.Errorf("a half-open watch tells %v", ev)
+		t.Errorf("a half-open watch sent %v", ev)
 	case <-time.After(20 * time.Millisecond):
 	}
 	silent.Stop()
@@ -144,7 +146,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A client that gives up ends the handler, and gets its context's cause.
+// A client that gives up ends the handler, and gets the cause of its context.
 func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		cause := errors.New("enough")
@@ -167,8 +169,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A watch that is closed tells no more of what it had still to tell.
-func TestCloseWatchWithMoreToTell(t *testing.T) {
+// A closed watch does not send the changes that it has not sent yet.
+func TestCloseWatchDropsUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
 		if err != nil {
@@ -182,12 +184,12 @@ func TestCloseWatchWithMoreToTell(t *testing.T) {
 		do(t, srv, "close watches")
 		data, err := io.ReadAll(response.Body)
 		if frames := strings.Count(string(data), "\n"); err != nil || frames == 0 || frames > 5 {
-			t.Errorf("told %d of 20 changes, then %v", frames, err)
+			t.Errorf("received %d of 20 changes, then %v", frames, err)
 		}
 	})
 }
 
-// A server does not run ahead of a client that does not read, nor hang on it.
+// A server writes a limited amount ahead of a client that does not read, and continues when it reads.
 func TestSlowClient(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
@@ -202,7 +204,7 @@ func TestSlowClient(t *testing.T) {
 		buffer := make([]byte, 10<<20)
 		n, err := response.Body.Read(buffer)
 		if err != nil || n > 400<<10 {
-			t.Errorf("unread are %d bytes, %v", n, err)
+			t.Errorf("%d bytes were unread, %v", n, err)
 		}
 		var all int
 		for all = n; all < 20*len(padding); all += n {
@@ -219,10 +221,11 @@ func TestSlowClient(t *testing.T) {
 	})
 }
 
-// Many at once, for the race detector: writers, lists, watches and faults.
+// Writers, lists, watches and faults run at once, for the race detector.
 func TestConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\nat 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
+		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\n"+
+			"at 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {

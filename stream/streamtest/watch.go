@@ -11,7 +11,7 @@ import (
 const (
 	// A kube-apiserver ends watches after 30 to 60 minutes (--min-request-timeout).
 	defaultTimeout = 30 * time.Minute
-	// It sends a last bookmark so long before that.
+	// It sends a last bookmark this long before the end.
 	lastBookmark = 2 * time.Second
 )
 
@@ -19,18 +19,18 @@ const (
 type watcher struct {
 	*conn
 	view   view
-	cursor int64 // what happened up to here has been sent, or was not asked for
+	cursor int64 // changes up to here have been sent, or were not requested
 
 	frames int
-	armed  *fault           // what the script has in store, until it has happened
-	after  <-chan time.Time // when that waits for a time; ripe once it has come
-	ripe   bool
-	slow   time.Duration // before each frame
+	armed  *fault           // until it has happened
+	after  <-chan time.Time // if armed waits for a time
+	due    bool             // armed need not wait any longer
+	slow   time.Duration    // the delay before each frame
 }
 
 func (s *Server) serveWatch(c *conn, q *query, f *fault) {
 	if f.is("ignore initial") {
-		// As a server that has never heard of it: an unknown parameter.
+		// As a server does that does not know the parameter.
 		q.hasInitial, q.SendInitialEvents, q.ResourceVersionMatch = false, false, ""
 	}
 	w, err := s.newWatcher(c, q)
@@ -73,8 +73,8 @@ func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
 	return &watcher{conn: c, view: v}, nil
 }
 
-// begin finds the version from where the watch sends what happens, and what it sends
-// before that. The error says that the version has expired, in a form of the script.
+// begin sets the cursor from which the watch sends changes, and returns the snapshot that it sends before. If the
+// version has expired, it returns the error and the form in which scripts want it sent.
 func (w *watcher) begin(q *query) (initial []item, form string, expired error) {
 	s, r := w.server, q.resource.GroupResource()
 	s.mu.Lock()
@@ -92,9 +92,9 @@ func (w *watcher) begin(q *query) (initial []item, form string, expired error) {
 	return initial, s.expiredForm, expired
 }
 
-// run is the stream, until it ends.
+// run sends the stream until it ends.
 func (w *watcher) run(q *query, f *fault, initial []item, expired error) error {
-	if err := w.strike(); err != nil {
+	if err := w.injectBetween(); err != nil {
 		return err
 	}
 	if expired != nil {
@@ -132,11 +132,11 @@ func (w *watcher) sendInitial(q *query, f *fault, initial []item) error {
 	return nil
 }
 
-// follow sends what happens.
+// follow sends changes and bookmarks.
 func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 	bookmarked := time.Now()
 	for {
-		changes, changed, every := w.look()
+		changes, changed, every := w.next()
 		for _, c := range changes {
 			w.cursor = c.rev
 			if kind, object := w.view.event(c); kind != "" {
@@ -148,7 +148,7 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 		if len(changes) > 0 {
 			continue
 		}
-		// A timer of its own for each round: how often is for the script to say.
+		// A new timer for each round, because scripts may change the interval.
 		due := time.NewTimer(time.Until(bookmarked.Add(every)))
 		if !q.Bookmarks || every == 0 {
 			due.Stop()
@@ -161,12 +161,12 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 		case <-last:
 			bookmark = true
 		case <-w.after:
-			w.ripe = true
-			err = w.strike()
+			w.due = true
+			err = w.injectBetween()
 		case <-end:
 			err = errEnd
 		case <-w.r.Context().Done():
-			err = w.over()
+			err = w.endError()
 		}
 		due.Stop()
 		if bookmark {
@@ -178,9 +178,9 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 	}
 }
 
-// look is what has happened after the cursor. A store that has gone back behind it
-// has nothing to send until it has passed it again.
-func (w *watcher) look() (changes []*change, changed <-chan struct{}, every time.Duration) {
+// next returns the changes after the cursor. A store that has gone back behind the cursor has none until it has
+// passed it again.
+func (w *watcher) next() (changes []*change, changed <-chan struct{}, every time.Duration) {
 	s := w.server
 	s.mu.Lock()
 	defer s.mu.Unlock()

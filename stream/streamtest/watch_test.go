@@ -27,57 +27,76 @@ func TestWatch(t *testing.T) {
 		period  time.Duration
 		want    []string
 	}{
-		{"from a version: what came after it", "", from("3"), time.Second, history[2:]},
+		{"from a version: the changes after it", "", from("3"), time.Second, history[2:]},
 		{"from the beginning", "", from("1"), time.Second, history},
 		{"from the newest: nothing", "", from("6"), time.Second, nil},
-		{"from no version: what exists, then what happens", "", from(""), time.Second, snapshot},
+		{"from no version: a snapshot, then changes", "", from(""), time.Second, snapshot},
 		{"from any version: the same", "", from("0"), time.Second, snapshot},
 		{"from the future: silence until then", "at 1s: compact", from("100"), time.Minute, nil},
-		{"a label selector: c began to match at 5", "", metav1.ListOptions{ResourceVersion: "1", LabelSelector: "app=web"}, time.Second,
+		{"a label selector: c began to match at 5", "",
+			metav1.ListOptions{ResourceVersion: "1", LabelSelector: "app=web"}, time.Second,
 			[]string{"ADDED a@2", "ADDED c@5"}},
-		{"a label selector: c matched until 5", "", metav1.ListOptions{ResourceVersion: "2", LabelSelector: "!app"}, time.Second,
+		{"a label selector: c matched until 5", "", metav1.ListOptions{ResourceVersion: "2", LabelSelector: "!app"},
+			time.Second,
 			[]string{"ADDED b@3", "ADDED c@4", "DELETED c@5", "ADDED d@6"}},
-		{"a field selector", "", metav1.ListOptions{ResourceVersion: "1", FieldSelector: "metadata.name=b"}, time.Second, []string{"ADDED b@3"}},
-		{"a bookmark every minute", "", withBookmarks(from("6")), 150 * time.Second, []string{"BOOKMARK @6", "BOOKMARK @6"}},
-		{"no bookmarks unless asked for", "", from("6"), 150 * time.Second, nil},
-		{"as often as the script says", "at 0s: bookmarks every 10s", withBookmarks(from("6")), 25 * time.Second, []string{"BOOKMARK @6", "BOOKMARK @6"}},
-		{"none", "at 0s: bookmarks never", withBookmarks(from("6")), 20 * time.Minute, nil},
-		{"the end, with a last bookmark", "", seconds(10, withBookmarks(from("6"))), time.Hour, []string{"BOOKMARK @6", "closed"}},
-		{"the end", "", seconds(10, from("6")), time.Hour, []string{"closed"}},
-		{"too short for a bookmark", "", seconds(2, withBookmarks(from("6"))), time.Hour, []string{"closed"}},
-		{"an end by default", "at 0s: bookmarks never", from("6"), time.Hour, []string{"closed"}},
+		{"a field selector", "", metav1.ListOptions{ResourceVersion: "1", FieldSelector: "metadata.name=b"},
+			time.Second, []string{"ADDED b@3"}},
+		{"a bookmark every minute", "", withBookmarks(from("6")), 150 * time.Second,
+			[]string{"BOOKMARK @6", "BOOKMARK @6"}},
+		{"no bookmarks unless requested", "", from("6"), 150 * time.Second, nil},
+		{"a bookmark at the interval of the script", "at 0s: bookmarks every 10s", withBookmarks(from("6")),
+			25 * time.Second, []string{"BOOKMARK @6", "BOOKMARK @6"}},
+		{"no bookmarks", "at 0s: bookmarks never", withBookmarks(from("6")), 20 * time.Minute, nil},
+		{"the timeout, after a last bookmark", "", seconds(10, withBookmarks(from("6"))), time.Hour,
+			[]string{"BOOKMARK @6", "closed"}},
+		{"the timeout", "", seconds(10, from("6")), time.Hour, []string{"closed"}},
+		{"a timeout too short for a bookmark", "", seconds(2, withBookmarks(from("6"))), time.Hour, []string{"closed"}},
+		{"the default timeout", "at 0s: bookmarks never", from("6"), time.Hour, []string{"closed"}},
 		{"a streaming list", "", initial(), time.Second, append(snapshot[:4:4], "BOOKMARK @6 end")},
-		{"without bookmarks it has no marker", "", func() metav1.ListOptions {
+		{"a streaming list without bookmarks has no marker", "", func() metav1.ListOptions {
 			o := initial()
 			o.AllowWatchBookmarks = false
 			return o
 		}(), time.Second, snapshot},
-		{"initial events are not wanted", "", metav1.ListOptions{SendInitialEvents: new(bool), ResourceVersionMatch: "NotOlderThan"}, time.Second, nil},
+		{"sendInitialEvents=false", "",
+			metav1.ListOptions{SendInitialEvents: new(bool), ResourceVersionMatch: "NotOlderThan"}, time.Second, nil},
 		{"the marker never comes", "initial 1: no marker", initial(), time.Second, snapshot},
-		{"the marker has no annotation", "initial 1: plain marker", initial(), time.Second, append(snapshot[:4:4], "BOOKMARK @6")},
-		{"an old server", "initial 1: ignore initial", initial(), time.Second, snapshot},
-		{"an old server that looks at the match", "initial 1: 422", initial(), time.Second, []string{"422 Invalid"}},
+		{"the marker has no annotation", "initial 1: plain marker", initial(), time.Second,
+			append(snapshot[:4:4], "BOOKMARK @6")},
+		{"an old server ignores sendInitialEvents", "initial 1: ignore initial", initial(), time.Second, snapshot},
+		{"an old server rejects resourceVersionMatch", "initial 1: 422", initial(), time.Second,
+			[]string{"422 Invalid"}},
 		{"a lagging replica catches up", "initial 1: stale 2", initial(), time.Second,
 			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "MODIFIED c@5", "ADDED d@6"}},
-		{"broken off in the middle", "initial 1 after 2 frames: reset", initial(), time.Second, append(snapshot[:2:2], "closed")},
-		{"poison is in changes, not in snapshots", "change 3: garbage", initial(), time.Second, append(snapshot[:4:4], "BOOKMARK @6 end")},
-		{"poison comes again with each watch", "change 5: garbage", from("4"), time.Second, []string{"ERROR undecodable", "closed"}},
-		{"initial events need the match", "", metav1.ListOptions{SendInitialEvents: new(bool)}, time.Second, []string{"422 Invalid"}},
-		{"the match needs initial events", "", metav1.ListOptions{ResourceVersionMatch: "NotOlderThan"}, time.Second, []string{"422 Invalid"}},
-		{"no version", "", from("newest"), time.Second, []string{"400 BadRequest"}},
-		{"no selector", "", metav1.ListOptions{LabelSelector: "a b"}, time.Second, []string{"400 BadRequest"}},
+		{"a streaming list that breaks", "initial 1 after 2 frames: reset", initial(), time.Second,
+			append(snapshot[:2:2], "closed")},
+		{"a poisoned change is not poisoned in snapshots", "change 3: garbage", initial(), time.Second,
+			append(snapshot[:4:4], "BOOKMARK @6 end")},
+		{"a poisoned change breaks each watch", "change 5: garbage", from("4"), time.Second,
+			[]string{"ERROR undecodable", "closed"}},
+		{"sendInitialEvents requires resourceVersionMatch", "", metav1.ListOptions{SendInitialEvents: new(bool)},
+			time.Second, []string{"422 Invalid"}},
+		{"resourceVersionMatch requires sendInitialEvents", "",
+			metav1.ListOptions{ResourceVersionMatch: "NotOlderThan"}, time.Second, []string{"422 Invalid"}},
+		{"an invalid version", "", from("newest"), time.Second, []string{"400 BadRequest"}},
+		{"an invalid selector", "", metav1.ListOptions{LabelSelector: "a b"}, time.Second, []string{"400 BadRequest"}},
 		{"expired, in the stream", "at 0s: compact", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
-		{"expired, by status", "at 0s: compact\nat 0s: 410 as status", from("5"), time.Second, []string{"410 Expired"}},
-		{"expired, without a word", "at 0s: compact\nat 0s: 410 as close", from("5"), time.Second, []string{"closed"}},
-		{"expired, as ever", "at 0s: compact\nat 0s: 410 as close\nat 0s: 410 in stream", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
+		{"expired, as an HTTP status", "at 0s: compact\nat 0s: 410 as status", from("5"), time.Second,
+			[]string{"410 Expired"}},
+		{"expired, as a clean close", "at 0s: compact\nat 0s: 410 as close", from("5"), time.Second,
+			[]string{"closed"}},
+		{"expired, in the stream again", "at 0s: compact\nat 0s: 410 as close\nat 0s: 410 in stream", from("5"),
+			time.Second, []string{"ERROR 410 Expired", "closed"}},
 		{"the newest has not expired", "at 0s: compact", from("6"), time.Second, nil},
-		{"a restart makes versions expire", "at 0s: restart", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
-		{"so does a change of the schema", "at 0s: widgets expire", from("5"), time.Second, []string{"ERROR 410 Expired", "closed"}},
-		{"of this resource", "at 0s: globes expire", from("5"), time.Second, history[4:]},
-		{"may not watch", "at 0s: forbid watch", from("5"), time.Second, []string{"403 Forbidden"}},
-		{"other versions than those before the rewind", "at 0s: rewind 3", from("2"), time.Second, history[1:2]},
-		{"a rewind takes the expiry back", "at 0s: expire\nat 0s: rewind 3", from("3"), time.Second, nil},
-		{"a rewind takes the compaction back", "at 0s: compact\nat 0s: rewind 3", from("3"), time.Second, nil},
+		{"a restart makes versions expire", "at 0s: restart", from("5"), time.Second,
+			[]string{"ERROR 410 Expired", "closed"}},
+		{"a change of the schema makes versions expire", "at 0s: widgets expire", from("5"), time.Second,
+			[]string{"ERROR 410 Expired", "closed"}},
+		{"a change of the schema of another resource", "at 0s: globes expire", from("5"), time.Second, history[4:]},
+		{"watch is forbidden", "at 0s: forbid watch", from("5"), time.Second, []string{"403 Forbidden"}},
+		{"only changes that the rewind has kept", "at 0s: rewind 3", from("2"), time.Second, history[1:2]},
+		{"a rewind undoes the expiry", "at 0s: expire\nat 0s: rewind 3", from("3"), time.Second, nil},
+		{"a rewind undoes the compaction", "at 0s: compact\nat 0s: rewind 3", from("3"), time.Second, nil},
 	}
 	for _, tc := range tests {
 		t.Run(tc.why, func(t *testing.T) {
@@ -92,11 +111,12 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestPoisonComesAgain(t *testing.T) {
+func TestPoisonedChange(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
 		apply(t, srv, "change 5: 1e400\nwatch 1 after 1 frame: garbage")
-		for i, want := range [][]string{{"ADDED c@4", "ERROR undecodable", "closed"}, {"ADDED c@4", "ERROR undecodable", "closed"}} {
+		want := []string{"ADDED c@4", "ERROR undecodable", "closed"}
+		for i := range 2 {
 			if diff := cmp.Diff(want, watchFor(t, srv, from("3"), time.Second)); diff != "" {
 				t.Errorf("watch %d (-want +got):\n%s", i+1, diff)
 			}
@@ -107,7 +127,7 @@ func TestPoisonComesAgain(t *testing.T) {
 	})
 }
 
-// What a watch tells of live changes, and that deletions carry what was deleted.
+// DELETED carries the last state of the object.
 func TestLiveWatch(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		w, err := srv.Client().Resource(widgets.GroupVersionResource).Namespace("x").Watch(t.Context(), from("1"))
@@ -134,7 +154,8 @@ func TestLiveWatch(t *testing.T) {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		deleted := objects[2]
-		if size, _, _ := unstructured.NestedInt64(deleted.Object, "spec", "size"); size != 2 || deleted.GetUID() != objects[0].GetUID() {
+		if size, _, _ := unstructured.NestedInt64(deleted.Object, "spec", "size"); size != 2 ||
+			deleted.GetUID() != objects[0].GetUID() {
 			t.Errorf("DELETED has size %d and uid %s, want the last state of the same object", size, deleted.GetUID())
 		}
 		if objects[3].GetUID() == deleted.GetUID() {
@@ -146,8 +167,7 @@ func TestLiveWatch(t *testing.T) {
 	})
 }
 
-// A watch that a rewind has passed by tells nothing until the store is where it
-// was, and then goes on.
+// After a rewind a watch is silent until the store passes the old version, and then continues.
 func TestRewind(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
@@ -161,13 +181,13 @@ func TestRewind(t *testing.T) {
 		before := listText(list(t, srv, "", metav1.ListOptions{}))
 		do(t, srv, "rewind 2")
 		if rv := srv.ResourceVersion(); rv != "4" {
-			t.Fatalf("it is at version %s, want 4", rv)
+			t.Fatalf("the server is at version %s, want 4", rv)
 		}
 		if got := listText(list(t, srv, "", metav1.ListOptions{})); got != "@4: a@2 b@3 c@4" {
 			t.Errorf("got %s, want the state of 4", got)
 		}
 		if got := collect(w, 150*time.Second); got != nil {
-			t.Errorf("the watch tells %v of a store that is behind it", got)
+			t.Errorf("the watch sent %v of a store that is behind it", got)
 		}
 		srv.Put(widgets, "x", "e")
 		srv.Put(widgets, "x", "f")
@@ -177,9 +197,10 @@ func TestRewind(t *testing.T) {
 		}
 		srv.Put(widgets, "x", "g")
 		if diff := cmp.Diff([]string{"ADDED g@7"}, collect(w, time.Second)); diff != "" {
-			t.Errorf("behind the old version (-want +got):\n%s", diff)
+			t.Errorf("after the old version (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"ADDED e@5", "ADDED f@6", "ADDED g@7"}, watchFor(t, srv, from("4"), time.Second)); diff != "" {
+		if diff := cmp.Diff([]string{"ADDED e@5", "ADDED f@6", "ADDED g@7"},
+			watchFor(t, srv, from("4"), time.Second)); diff != "" {
 			t.Errorf("the same versions, other changes (-want +got):\n%s", diff)
 		}
 	})
@@ -199,8 +220,9 @@ func TestCRD(t *testing.T) {
 		if got := watchFor(t, srv, from("7"), time.Second); !cmp.Equal(got, []string{"404 NotFound"}) {
 			t.Errorf("a watch without the CRD: %v", got)
 		}
-		if _, err := srv.Client().Resource(globes.GroupVersionResource).Get(t.Context(), "earth", metav1.GetOptions{}); err != nil {
-			t.Errorf("another resource is gone too: %v", err)
+		if _, err := srv.Client().Resource(globes.GroupVersionResource).Get(t.Context(), "earth",
+			metav1.GetOptions{}); err != nil {
+			t.Errorf("another resource was deleted, too: %v", err)
 		}
 		began := time.Now()
 		want := []string{"DELETED a@8", "DELETED b@9", "DELETED c@10", "DELETED d@11", "closed"}
@@ -211,18 +233,18 @@ func TestCRD(t *testing.T) {
 			t.Errorf("the watch ended after %s, want 1s", d)
 		}
 		do(t, srv, "widgets create crd")
-		if diff := cmp.Diff([]string{"ERROR 410 Expired", "closed"}, watchFor(t, srv, from("11"), time.Second)); diff != "" {
+		expired := []string{"ERROR 410 Expired", "closed"}
+		if diff := cmp.Diff(expired, watchFor(t, srv, from("11"), time.Second)); diff != "" {
 			t.Errorf("a version from before (-want +got):\n%s", diff)
 		}
 		srv.Put(widgets, "x", "a")
 		if got := listText(list(t, srv, "", metav1.ListOptions{})); got != "@14: a@14" {
-			t.Errorf("after that the list is %s", got)
+			t.Errorf("the list after that is %s", got)
 		}
 	})
 }
 
-// Healing takes back what the script has in store, not what follows from what has
-// happened.
+// "heal" cancels later lines of the script, but not the consequences of earlier ones.
 func TestHealLeavesConsequences(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
@@ -237,7 +259,7 @@ func TestHealLeavesConsequences(t *testing.T) {
 	})
 }
 
-// A version that is no longer served leaves the others and the objects alone.
+// Unserve affects neither other versions nor the objects.
 func TestUnserve(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		v2 := widgets
@@ -249,9 +271,10 @@ func TestUnserve(t *testing.T) {
 		if diff := cmp.Diff([]string{"ADDED a@2", "closed"}, watchFor(t, srv, from("1"), time.Hour)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		o, err := srv.Client().Resource(v2.GroupVersionResource).Namespace("x").Get(t.Context(), "a", metav1.GetOptions{})
+		o, err := srv.Client().Resource(v2.GroupVersionResource).Namespace("x").Get(t.Context(), "a",
+			metav1.GetOptions{})
 		if err != nil || o.GetAPIVersion() != "example.com/v2" || o.GetResourceVersion() != "2" {
-			t.Errorf("as v2 it is %v, %v", o, err)
+			t.Errorf("got %v, %v from v2", o, err)
 		}
 	})
 }

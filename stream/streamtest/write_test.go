@@ -14,7 +14,8 @@ import (
 )
 
 func widget(name string, spec map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
+		"spec": spec}}
 	o.SetNamespace("x")
 	o.SetName(name)
 	return o
@@ -22,7 +23,7 @@ func widget(name string, spec map[string]any) *unstructured.Unstructured {
 
 func TestCreateUpdateDelete(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		given := widget("a", map[string]any{"size": 1, "weight": 1.5}) // an int is a number like any other
+		given := widget("a", map[string]any{"size": 1, "weight": 1.5}) // an int is accepted, too
 		created, err := srv.Create(widgets, given)
 		if err != nil {
 			t.Fatal(err)
@@ -33,22 +34,23 @@ func TestCreateUpdateDelete(t *testing.T) {
 		want.SetGeneration(1)
 		want.SetCreationTimestamp(metav1.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 		if diff := cmp.Diff(want.Object, created.Object); diff != "" || given.GetUID() != "" {
-			t.Fatalf("what was given has the uid %q (-want +got):\n%s", given.GetUID(), diff)
+			t.Fatalf("the argument got the uid %q (-want +got):\n%s", given.GetUID(), diff)
 		}
 		same, err := srv.Update(widgets, created)
 		if err != nil || same.GetResourceVersion() != "2" || srv.ResourceVersion() != "2" {
-			t.Errorf("an update that changes nothing made version %s, %v", same.GetResourceVersion(), err)
+			t.Errorf("an update without a change made version %s, %v", same.GetResourceVersion(), err)
 		}
 		changed := created.DeepCopy()
 		_ = unstructured.SetNestedField(changed.Object, int64(2), "spec", "size")
 		changed, err = srv.Update(widgets, changed)
-		if err != nil || changed.GetResourceVersion() != "3" || changed.GetGeneration() != 2 || changed.GetUID() != created.GetUID() {
-			t.Errorf("an update made %v, %v", changed, err)
+		if err != nil || changed.GetResourceVersion() != "3" || changed.GetGeneration() != 2 ||
+			changed.GetUID() != created.GetUID() {
+			t.Errorf("the update made %v, %v", changed, err)
 		}
 		other := changed.DeepCopy()
 		other.SetUID("another")
-		for why, object := range map[string]*unstructured.Unstructured{"what is no longer": created, "another incarnation": other} {
-			if _, err := srv.Update(widgets, object); !apierrors.IsConflict(err) {
+		for why, o := range map[string]*unstructured.Unstructured{"an old version": created, "another uid": other} {
+			if _, err := srv.Update(widgets, o); !apierrors.IsConflict(err) {
 				t.Errorf("an update of %s: %v", why, err)
 			}
 		}
@@ -57,7 +59,7 @@ func TestCreateUpdateDelete(t *testing.T) {
 		}
 		gone, err := srv.Delete(widgets, "x", "a")
 		if err != nil || gone.GetResourceVersion() != "4" || gone.GetUID() != created.GetUID() {
-			t.Errorf("it was deleted as %v, %v", gone, err)
+			t.Errorf("Delete returned %v, %v", gone, err)
 		}
 		_, again := srv.Delete(widgets, "x", "a")
 		_, updated := srv.Update(widgets, created)
@@ -83,7 +85,8 @@ func TestWriteErrors(t *testing.T) {
 			{"it has no namespace", widgets, nowhere, apierrors.IsBadRequest},
 			{"it has a namespace", globes, widget("a", nil), apierrors.IsBadRequest},
 			{"it is of another kind", widgets, otherKind, apierrors.IsBadRequest},
-			{"it is no JSON", widgets, widget("a", map[string]any{"c": make(chan int)}), apierrors.IsBadRequest},
+			{"it cannot be encoded as JSON", widgets, widget("a", map[string]any{"c": make(chan int)}),
+				apierrors.IsBadRequest},
 			{"the resource is not served", unserved, widget("a", nil), apierrors.IsNotFound},
 		} {
 			if _, err := srv.Create(tc.to, tc.object); !tc.is(err) || srv.ResourceVersion() != "1" {
@@ -91,16 +94,18 @@ func TestWriteErrors(t *testing.T) {
 			}
 		}
 		if _, err := srv.Delete(unserved, "x", "a"); !apierrors.IsNotFound(err) {
-			t.Errorf("deleted from a resource that is not served: %v", err)
+			t.Errorf("Delete from a resource that is not served: %v", err)
 		}
 	})
 }
 
 func TestPut(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		srv.Put(widgets, "x", "a", "labels.example.com/app=web", "spec.size=3", "spec.color=red", "spec.on=true", "spec.big=9007199254740993")
+		srv.Put(widgets, "x", "a", "labels.example.com/app=web", "spec.size=3", "spec.color=red", "spec.on=true",
+			"spec.big=9007199254740993")
 		o := srv.Put(widgets, "x", "a", "spec.size=4", "status.ready=false")
-		if diff := cmp.Diff(map[string]any{"size": int64(4), "color": "red", "on": true, "big": int64(9007199254740993)}, o.Object["spec"]); diff != "" {
+		want := map[string]any{"size": int64(4), "color": "red", "on": true, "big": int64(9007199254740993)}
+		if diff := cmp.Diff(want, o.Object["spec"]); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if o.GetLabels()["example.com/app"] != "web" || o.GetGeneration() != 2 {
@@ -108,7 +113,7 @@ func TestPut(t *testing.T) {
 		}
 		defer func() {
 			if recover() == nil {
-				t.Error("a field without a value does not panic")
+				t.Error("Put accepted a field without a value")
 			}
 		}()
 		srv.Put(widgets, "x", "a", "spec.size")
@@ -119,8 +124,9 @@ func TestFinalizers(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		srv.Put(widgets, "x", "a", `metadata.finalizers=["example.com/wait"]`)
 		for range 2 {
-			if o, err := srv.Delete(widgets, "x", "a"); err != nil || o.GetDeletionTimestamp() == nil || o.GetResourceVersion() != "3" {
-				t.Errorf("deleted with a finalizer it is %v, %v", o, err)
+			o, err := srv.Delete(widgets, "x", "a")
+			if err != nil || o.GetDeletionTimestamp() == nil || o.GetResourceVersion() != "3" {
+				t.Errorf("Delete of an object with a finalizer returned %v, %v", o, err)
 			}
 		}
 		srv.Put(widgets, "x", "a", "metadata.finalizers=[]")
@@ -143,11 +149,11 @@ func TestClientWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := client.Create(ctx, widget("a", nil), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-			t.Errorf("again: %v", err)
+			t.Errorf("create again: %v", err)
 		}
 		o.SetLabels(map[string]string{"app": "web"})
 		if o, err = client.Update(ctx, o, metav1.UpdateOptions{}); err != nil || o.GetResourceVersion() != "3" {
-			t.Errorf("updated to %v, %v", o, err)
+			t.Errorf("update returned %v, %v", o, err)
 		}
 		if got, err := client.Get(ctx, "a", metav1.GetOptions{}); err != nil || got.GetLabels()["app"] != "web" {
 			t.Errorf("got %v, %v", got, err)
@@ -156,16 +162,18 @@ func TestClientWrites(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := client.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("after its end: %v", err)
+			t.Errorf("get after delete: %v", err)
 		}
 		globe := widget("earth", nil)
 		globe.SetKind("Globe")
 		globe.SetNamespace("")
-		if _, err := srv.Client().Resource(globes.GroupVersionResource).Create(ctx, globe, metav1.CreateOptions{}); err != nil {
+		if _, err := srv.Client().Resource(globes.GroupVersionResource).Create(ctx, globe,
+			metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
-		if _, err := srv.Client().Resource(widgets.GroupVersionResource).Get(ctx, "c", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("a get without a namespace: %v", err)
+		if _, err := srv.Client().Resource(widgets.GroupVersionResource).Get(ctx, "c",
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("get without a namespace: %v", err)
 		}
 		readOnly := widgets
 		readOnly.Verbs = []string{"get", "list", "watch"}
@@ -175,7 +183,7 @@ func TestClientWrites(t *testing.T) {
 			client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		} {
 			if !apierrors.IsMethodNotSupported(err) {
-				t.Errorf("without the verb: %v", err)
+				t.Errorf("unsupported verb: %v", err)
 			}
 		}
 	})

@@ -1,0 +1,59 @@
+package streamtest_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func TestRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		final := errors.New("final")
+		events := oracle.Events(t, "ADDED a(u1)@1; SYNCED @1; MODIFIED a(u1)@2")
+		seq := func(yield func(stream.Event, error) bool) {
+			for _, ev := range events {
+				time.Sleep(time.Minute)
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			yield(stream.Event{}, final)
+		}
+		begin := time.Now()
+		times := []time.Time{begin.Add(time.Minute), begin.Add(2 * time.Minute), begin.Add(3 * time.Minute)}
+		want := streamtest.Recording{Events: events, Times: times, Begin: begin, End: times[2], Err: final}
+		if diff := cmp.Diff(want, streamtest.Record(seq, nil), cmpopts.EquateErrors()); diff != "" {
+			t.Errorf("to the end (-want +got):\n%s", diff)
+		}
+		rec := streamtest.Record(seq, func(ev stream.Event) bool { return ev.Type == stream.Synced })
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED @1"}, streamtest.Texts(rec.Events)); diff != "" ||
+			rec.Err != nil {
+			t.Errorf("until SYNCED: %v (-want +got):\n%s", rec.Err, diff)
+		}
+	})
+}
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"ADDED x/a(u1)@7 in x":           "ADDED x/a@7",
+		"DELETED x/a(u1)@9 inferred":     "DELETED x/a@9 inferred",
+		"MODIFIED a(u1)@9 coalesced 2":   "MODIFIED a@9 coalesced 2",
+		"SYNCED @12":                     "SYNCED @12",
+		"BOOKMARK @9 in x":               "BOOKMARK @9 in x",
+		"GAP expired 5..12 history lost": "GAP expired 5..12 history lost",
+	} {
+		if got := streamtest.Text(oracle.Events(t, in)[0]); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := streamtest.Text(stream.Event{}); got != "" {
+		t.Errorf("got %q for no event", got)
+	}
+}

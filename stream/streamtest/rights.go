@@ -1,0 +1,111 @@
+package streamtest
+
+import (
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// right allows or forbids a verb. The last right that matches a request counts.
+type right struct {
+	args
+	allowed bool
+}
+
+func (s *Server) forbidden(q *query) bool {
+	for _, r := range slices.Backward(s.rights) {
+		verb := r.verb == "" || r.verb == "all" || r.verb == q.Verb
+		if verb && (r.namespace == "" || r.namespace == q.Namespace) && among(r.resources, q) {
+			return !r.allowed
+		}
+	}
+	return false
+}
+
+// permitted returns why a request is refused, or nil.
+func (s *Server) permitted(q *query) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unauthorized {
+		return apierrors.NewUnauthorized("Unauthorized")
+	}
+	if q.Verb == "discovery" || q.Resource == "" {
+		return q.bad
+	}
+	gr := schema.GroupResource{Group: q.group, Resource: q.plural}
+	if s.forbidden(q) {
+		where := "at the cluster scope"
+		if q.Namespace != "" {
+			where = fmt.Sprintf("in the namespace %q", q.Namespace)
+		}
+		why := fmt.Errorf(`User "streamtest" cannot %s resource %q in API group %q %s`, q.Verb, q.plural, q.group, where)
+		return apierrors.NewForbidden(gr, q.Name, why)
+	}
+	switch {
+	case q.resource.Resource == "",
+		!q.resource.Namespaced && q.Namespace != "",
+		q.resource.Namespaced && q.Namespace == "" && q.Verb != "list" && q.Verb != "watch":
+		return unknownResource()
+	case !slices.Contains(q.resource.Verbs, q.Verb):
+		return apierrors.NewMethodNotSupported(gr, q.Verb)
+	}
+	return q.bad
+}
+
+// Reviews returns the resources with which a client asks for its rights: SelfSubjectAccessReview and
+// SelfSubjectRulesReview. A Server that serves them answers by what scripts have forbidden.
+func Reviews() []gvr.Resource {
+	review := func(name, kind string) gvr.Resource {
+		return gvr.Resource{
+			GroupVersionResource: schema.GroupVersionResource{Group: reviewGroup, Version: "v1", Resource: name},
+			Kind:                 kind, Verbs: []string{"create"},
+		}
+	}
+	return []gvr.Resource{
+		review("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+		review("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+	}
+}
+
+const reviewGroup = "authorization.k8s.io"
+
+// review fills in the status of a review. s.mu is held.
+func (s *Server) review(o *unstructured.Unstructured) error {
+	spec := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, append([]string{"spec"}, fields...)...)
+		return value
+	}
+	allowed := func(verb, namespace, group, version, plural string) bool {
+		q := &query{Request: Request{Verb: verb, Namespace: namespace}, group: group, version: version, plural: plural}
+		return !s.forbidden(q)
+	}
+	if o.GetKind() == "SelfSubjectAccessReview" {
+		of := func(field string) string { return spec("resourceAttributes", field) }
+		ok := allowed(of("verb"), of("namespace"), of("group"), of("version"), of("resource"))
+		o.Object["status"] = map[string]any{"allowed": ok}
+		return nil
+	}
+	namespace := spec("namespace")
+	if namespace == "" {
+		return fmt.Errorf("no namespace on request")
+	}
+	rules := []any{}
+	for _, r := range s.served {
+		verbs, name := []any{}, r.GroupVersionResource.Resource
+		for _, verb := range r.Verbs {
+			if allowed(verb, namespace, r.Group, r.Version, name) {
+				verbs = append(verbs, verb)
+			}
+		}
+		if len(verbs) > 0 {
+			rules = append(rules, map[string]any{"verbs": verbs, "apiGroups": []any{r.Group}, "resources": []any{name}})
+		}
+	}
+	o.Object["status"] = map[string]any{"resourceRules": rules, "nonResourceRules": []any{}, "incomplete": false}
+	return nil
+}
