@@ -235,7 +235,7 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 
 func (p *play) check(l *life) {
 	err := streamtest.Check(l.history, l.events, &streamtest.CheckOptions{
-		Latest: l.latest, Settled: l.settled, IndexNone: l.o.NoIndex, Namespaces: l.o.Namespaces,
+		Latest: l.latest, Settled: l.settled, NoIndex: l.o.NoIndex, Namespaces: l.o.Namespaces,
 	})
 	if err != nil {
 		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,

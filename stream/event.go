@@ -79,7 +79,7 @@ type GapDetails struct {
 	// bookmark or SYNCED, or the end of a watch that had been open for a while.
 	Duration time.Duration
 	// HistoryLost says that what was told before can't be compared with, so that
-	// more than the states in between is lost. With IndexNone everything follows as
+	// more than the states in between is lost. With NoIndex everything follows as
 	// ADDED once more, and objects that are gone are not told. After a start at a
 	// version (After), objects that were never told may be gone without a word.
 	HistoryLost bool
@@ -105,7 +105,7 @@ const (
 	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: a snapshot broke off and began again, or an earlier run was killed
 	// before it had acked its first one, and what was delivered of it is not known: with
-	// IndexNone, and with a checkpoint to which objects are not written ahead.
+	// NoIndex, and with a checkpoint to which objects are not written ahead.
 	GapRestarted GapReason = "restarted"
 	// GapScope: the resource was watched in other namespaces, or across the cluster,
 	// before (mux.Follow, where rights change). What is different follows; the states in

@@ -336,7 +336,7 @@ func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []s
 	run := oracle.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
 	run.Options.From = nil
 	if p.positions {
-		run.Options.IndexNone, run.Options.Selected = true, nil
+		run.Options.NoIndex, run.Options.Selected = true, nil
 	}
 	if before != nil {
 		run.Before = &before.Position

@@ -148,7 +148,7 @@ func (p *play) choose() {
 		o.Name, p.scope.FieldSelector = "a", "metadata.name=a"
 	}
 	if p.chance(15) {
-		o.NoIndex, p.check.IndexNone = true, true
+		o.NoIndex, p.check.NoIndex = true, true
 	} else if p.chance(20) {
 		o.Select = func(m stream.Meta) bool { return m.GetLabels()["size"] != "0" }
 		p.check.Selected = func(u *unstructured.Unstructured) bool { return o.Select(u) }
@@ -225,7 +225,7 @@ func (p *play) fault() string {
 		return "watch " + nth + p.pick("", " after 1 frames", " after 2 frames", " after 3s") + ": " +
 			p.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame", "error not status", "frames after error")
 	case 3:
-		if !p.check.IndexNone && p.chance(20) { // without an index, initial events that repeat themselves can't be recognised
+		if !p.check.NoIndex && p.chance(20) { // without an index, initial events that repeat themselves can't be recognised
 			return "initial " + nth + " after 2 frames: replay 3"
 		}
 		return p.pick("watch ", "initial ") + nth + p.pick(" after 1 frames", " after 2 frames") + ": " +

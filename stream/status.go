@@ -123,7 +123,7 @@ func (s *Stream) Position() checkpoint.Position {
 type report struct {
 	mu     sync.Mutex
 	status Status
-	index  *index.Index // nil with IndexNone
+	index  *index.Index // nil with NoIndex
 	// begun: something of this namespace, or the cluster, has been told.
 	begun bool
 	// partial: there are objects that the index does not know.

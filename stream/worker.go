@@ -19,7 +19,7 @@ type lane struct {
 	*segment
 	namespace string
 	reader    client.Reader
-	index     *index.Index         // nil with IndexNone
+	index     *index.Index         // nil with NoIndex
 	progress  *checkpoint.Progress // nil without a checkpoint
 	conn      *connection          // while replaying or streaming
 	report    report               // for Status and Position

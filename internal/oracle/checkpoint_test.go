@@ -42,7 +42,7 @@ func TestCheckCheckpoint(t *testing.T) {
 			""},
 		{"the GAP is acked, and a part of the snapshot that follows", events, nil, at("", a12), "xxxxxx",
 			streamtest.CheckOptions{}, ""},
-		{"versions only", events, nil, at("12", ""), "xxxx", streamtest.CheckOptions{IndexNone: true}, ""},
+		{"versions only", events, nil, at("12", ""), "xxxx", streamtest.CheckOptions{NoIndex: true}, ""},
 		{"before a rewind", rewound, nil, at("90", ""), "x", streamtest.CheckOptions{}, ""},
 		{"after a rewind", rewound, nil, at("50", ""), "xxx", streamtest.CheckOptions{}, ""},
 		{"after a rewind, a bookmark may have reached the old version", rewound, nil, at("90", a60), "xxxx",
@@ -74,7 +74,7 @@ func TestCheckCheckpoint(t *testing.T) {
 		{"an unacked GAP is passed", events, nil, at("", a12), "xxxxx", streamtest.CheckOptions{},
 			`5 GAP expired 14..: breaks "acknowledged": ` +
 				`it was not acked, and the checkpoint (within a snapshot) passes it`},
-		{"versions only, passed", events, nil, at("12", ""), "xxx", streamtest.CheckOptions{IndexNone: true},
+		{"versions only, passed", events, nil, at("12", ""), "xxx", streamtest.CheckOptions{NoIndex: true},
 			`3 MODIFIED a@12: breaks "acknowledged": it was not acked, and the checkpoint (at 12) passes it`},
 		{"Now, before SYNCED: nothing may be committed", events, nil, at("", a12), "xx",
 			streamtest.CheckOptions{Now: true},

@@ -23,13 +23,13 @@ type CheckOptions struct {
 	// From: the sequence resumed at this position.
 	From *checkpoint.Position
 
-	// IndexNone: the sequence kept no index. After a GAP all objects are ADDED again, and removals are not delivered.
-	IndexNone bool
+	// NoIndex: the sequence kept no index. After a GAP all objects are ADDED again, and removals are not delivered.
+	NoIndex bool
 	// Namespaces are watched separately, each by its own lists and watches. Empty means the whole cluster, or a
 	// cluster-scoped resource.
 	Namespaces []string
 	// Selected is stream.Options.Select: an object that does not pass counts as nonexistent. Nil passes all. Selected
-	// and IndexNone exclude each other.
+	// and NoIndex exclude each other.
 	Selected func(*unstructured.Unstructured) bool
 	// Transform is applied to copies of the history's objects, as it was to the objects before delivery.
 	Transform func(*unstructured.Unstructured)
@@ -44,7 +44,7 @@ type CheckOptions struct {
 
 // partial reports whether the sequence does not know what existed at its start.
 func (o *CheckOptions) partial() bool {
-	return o.After != "" || o.From != nil && (o.From.Partial || o.IndexNone)
+	return o.After != "" || o.From != nil && (o.From.Partial || o.NoIndex)
 }
 
 // startVersion is empty for a start that reads a snapshot.
@@ -65,8 +65,8 @@ func (o *CheckOptions) validate() error {
 	switch {
 	case starts > 1:
 		return errors.New("streamtest: invalid CheckOptions: at most one of Now, After and From must be set")
-	case o.IndexNone && o.Selected != nil:
-		return errors.New("streamtest: invalid CheckOptions: Selected must be nil with IndexNone")
+	case o.NoIndex && o.Selected != nil:
+		return errors.New("streamtest: invalid CheckOptions: Selected must be nil with NoIndex")
 	}
 	return nil
 }

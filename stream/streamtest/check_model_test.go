@@ -82,7 +82,7 @@ func newModel(seed uint64) *model {
 	}
 	switch m.IntN(5) {
 	case 0:
-		m.opts.IndexNone = true
+		m.opts.NoIndex = true
 	case 1, 2:
 		m.opts.Selected = func(u *unstructured.Unstructured) bool {
 			n, _, _ := unstructured.NestedInt64(u.Object, "spec", "n")
@@ -108,7 +108,7 @@ func (m *model) start() {
 			m.opts.From.ResourceVersions[ns] = strconv.Itoa(m.version)
 		}
 		for key, o := range m.objects() {
-			if m.selects(o) && !m.opts.IndexNone {
+			if m.selects(o) && !m.opts.NoIndex {
 				m.opts.From.Objects = append(m.opts.From.Objects, checkpoint.Object{
 					Namespace: key.Namespace, Name: key.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
 			}
@@ -118,13 +118,13 @@ func (m *model) start() {
 	resumes := m.opts.After != "" || m.opts.From != nil
 	for _, ns := range m.namespaces() {
 		c := &modelClient{model: m, ns: ns, known: state{}}
-		c.unknown = resumes && (m.opts.From == nil || m.opts.IndexNone)
+		c.unknown = resumes && (m.opts.From == nil || m.opts.NoIndex)
 		m.clients = append(m.clients, c)
 		c.listing, c.first, c.open = !resumes, !resumes, !resumes
 		if c.epoch, c.cursor = len(m.present)-1, m.version; resumes {
 			c.pos = len(m.present[c.epoch])
 		}
-		if m.opts.From != nil && !m.opts.IndexNone {
+		if m.opts.From != nil && !m.opts.NoIndex {
 			for _, o := range m.opts.From.Objects {
 				if c.ns == "" || c.ns == o.Namespace {
 					c.known[o.NamespacedName()] = ref{o.UID, o.ResourceVersion}
@@ -269,8 +269,8 @@ func (c *modelClient) gap() {
 	} else if c.IntN(2) == 0 {
 		g.To = strconv.Itoa(c.version)
 	}
-	g.HistoryLost = c.opts.IndexNone || c.unknown
-	if c.opts.IndexNone {
+	g.HistoryLost = c.opts.NoIndex || c.unknown
+	if c.opts.NoIndex {
 		clear(c.known)
 		c.unknown = false
 	}
@@ -281,7 +281,7 @@ func (c *modelClient) gap() {
 
 // list reads a snapshot, or a part of it.
 func (c *modelClient) list(whole bool) {
-	if c.version < c.cursor || c.opts.IndexNone && len(c.known) > 0 {
+	if c.version < c.cursor || c.opts.NoIndex && len(c.known) > 0 {
 		c.gap()
 	}
 	c.cursor = c.version

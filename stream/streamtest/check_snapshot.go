@@ -16,7 +16,7 @@ import (
 // of which is live at a time that the events do not show, and for coalesced events, which are marked as the last one.
 func (s *source) mismarked(ev stream.Event) string {
 	switch added := ev.Type == stream.Added; {
-	case s.joint(), ev.Coalesced > 0, s.opts.IndexNone && added:
+	case s.joint(), ev.Coalesced > 0, s.opts.NoIndex && added:
 	case s.phase == initial && s.opts.Now:
 		return "a start at now delivers nothing before SYNCED"
 	case s.phase == initial && added && ev.Inferred:
@@ -103,7 +103,7 @@ func (s *source) removal(cand *candidate, i int, ev stream.Event) *Violation {
 	undelivered := !known && !pending && s.undelivered(key)
 	promise, why := truthful, ""
 	switch {
-	case s.opts.IndexNone && ev.Inferred:
+	case s.opts.NoIndex && ev.Inferred:
 		why = "no removal can be inferred without an index"
 	case !known && !pending && !undelivered:
 		why = "the object is unknown"

@@ -187,7 +187,7 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		why = "negative duration"
 	case g.From == "" && s.phase == live:
 		why = "From must be set"
-	case !g.HistoryLost && (s.opts.IndexNone || s.phase == live && s.unknown):
+	case !g.HistoryLost && (s.opts.NoIndex || s.phase == live && s.unknown):
 		why = "HistoryLost must be set without an index"
 	}
 	if why != "" {
@@ -206,7 +206,7 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		s.opened, s.rewound = i, true // all objects may be delivered again
 	}
 	s.phase, s.to = gap, g.To
-	if s.opts.IndexNone {
+	if s.opts.NoIndex {
 		s.unknown = false
 		clear(s.delivered)
 		for _, cand := range s.candidates {

@@ -35,7 +35,7 @@ const spaces = `ADDED x/a(u1)@1; ADDED y/b(u2)@2; MODIFIED x/a(u1)@3; MODIFIED y
 var (
 	settled   = streamtest.CheckOptions{Settled: true}
 	twoSpaces = streamtest.CheckOptions{Settled: true, Namespaces: []string{"x", "y"}}
-	noIndex   = streamtest.CheckOptions{Settled: true, IndexNone: true}
+	noIndex   = streamtest.CheckOptions{Settled: true, NoIndex: true}
 	fromNow   = streamtest.CheckOptions{Settled: true, Now: true}
 	after5    = streamtest.CheckOptions{Settled: true, After: "5"}
 	from4     = streamtest.CheckOptions{Settled: true,
@@ -299,7 +299,7 @@ func TestCheckOptions(t *testing.T) {
 		t.Errorf("nil options: %v", err)
 	}
 	for _, bad := range []streamtest.CheckOptions{{Now: true, After: "1"},
-		{IndexNone: true, Selected: oracle.Above(0)}} {
+		{NoIndex: true, Selected: oracle.Above(0)}} {
 		if err := streamtest.Check(oracle.History(t, lives), events, &bad); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
