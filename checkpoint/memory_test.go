@@ -15,19 +15,19 @@ import (
 // What the models of other stores rely on, besides what those compare.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := checkpoint.NewMemory()
-		d := checkpoint.Delta{Key: key, Identity: widgets(), ResourceVersions: map[string]string{"": "5"}}
+		m := &checkpoint.Memory{}
+		d := checkpoint.Delta{Key: "widgets", Identity: checkpoint.Identity{Resource: "widgets"}, ResourceVersions: map[string]string{"": "5"}}
 		commit := func() error { return m.Commit(t.Context(), []checkpoint.Delta{d}) }
 		noError(t, commit())
 		d.ResourceVersions[""] = "changed by the caller"
-		want := &checkpoint.Checkpoint{Identity: widgets(), Committed: time.Now(), Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}}
+		want := &checkpoint.Checkpoint{Identity: checkpoint.Identity{Resource: "widgets"}, Committed: time.Now(), Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}}
 		time.Sleep(time.Second)
 		noError(t, m.Close())
 		if err := commit(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("a commit after Close: %v, want os.ErrClosed", err)
 		}
 		for range 2 {
-			got, err := m.Load(t.Context(), key)
+			got, err := m.Load(t.Context(), "widgets")
 			if err != nil {
 				t.Fatal(err)
 			}

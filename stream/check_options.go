@@ -19,6 +19,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // check returns a copy of o with its defaults filled in and the field selector
@@ -44,8 +45,8 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	c.FieldSelector = selector
 	if c.Checkpoint != nil {
 		c.CheckpointKey = cmp.Or(c.CheckpointKey, r.GroupResource().String())
-		if err := checkpoint.CheckKey(c.CheckpointKey); err != nil {
-			return c, err
+		if !acks.IsKey(c.CheckpointKey) {
+			return c, &OptionsError{"CheckpointKey", fmt.Sprintf("%q must be %s", c.CheckpointKey, acks.KeyRule)}
 		}
 	}
 	c.PageSize = cmp.Or(c.PageSize, defaultPageSize)

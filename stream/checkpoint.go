@@ -11,15 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // checkpoint begins a session with the Tracker, if there is one, and returns where
 // the range begins.
-func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*checkpoint.Session, Start, error) {
+func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*acks.Session, Start, error) {
 	if s.options.Checkpoint == nil {
 		return nil, from, nil
 	}
-	session, err := s.options.Checkpoint.Begin(ctx, s.options.CheckpointKey, s.identity())
+	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity())
 	if err != nil {
 		return nil, from, err
 	}
@@ -62,7 +63,7 @@ func (s *Stream) identity() checkpoint.Identity {
 }
 
 // mark is that of the next event.
-func (l *lane) mark() *checkpoint.Mark {
+func (l *lane) mark() *acks.Mark {
 	if l.progress == nil {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) error 
 			fresh = append(fresh, o.object())
 		}
 	}
-	return l.progress.Ahead(ctx, fresh)
+	return l.progress.WriteAhead(ctx, fresh)
 }
 
 // aheadOfFrame does so for an event of the watch, and if it is new for all that
@@ -102,19 +103,20 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 	if !l.writesAhead() || t.kind == Deleted || how.old || !l.isFresh(t.object) {
 		return nil
 	}
-	fresh := []checkpoint.Object{t.identity.object()}
-	if !l.progress.IsAhead(fresh[0].ID()) {
-		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
+	unversioned := func(i identity) checkpoint.Object { return identity{i.NamespacedName, i.uid, ""}.object() }
+	fresh := []checkpoint.Object{unversioned(t.identity)}
+	if !l.progress.IsWrittenAhead(fresh[0]) {
+		first := map[checkpoint.Object]bool{fresh[0]: true}
 		for _, o := range l.conn.come() {
 			// A replay of one that is not known is not delivered.
 			replay := notAfter(o.version, how.rv) && !l.index.has(o.identity)
-			if k := o.identity.object(); !replay && !first[k.ID()] && l.isFresh(o) {
-				first[k.ID()] = true
+			if k := unversioned(o.identity); !replay && !first[k] && l.isFresh(o) {
+				first[k] = true
 				fresh = append(fresh, k)
 			}
 		}
 	}
-	return l.progress.Ahead(ctx, fresh)
+	return l.progress.WriteAhead(ctx, fresh)
 }
 
 // isFresh says whether there is no entry of an object that is to be delivered.
@@ -140,7 +142,7 @@ func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error
 	l.mu.Lock()
 	all := slices.Concat(l.lanes, l.parked)
 	l.mu.Unlock()
-	var others []*checkpoint.Progress
+	var others []*acks.Progress
 	for _, one := range all {
 		if one == l || one.report.get().State != Streaming {
 			one.report.update(func(r *report) { r.rewound = true })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // index remembers which objects were delivered and in what version, so that a
@@ -28,7 +29,7 @@ import (
 type index struct {
 	mu    sync.Mutex // never held while yielding
 	table table
-	noted func(checkpoint.Change) // receives what changes; nil if nobody does
+	noted func(acks.Change) // receives what changes; nil if nobody does
 }
 
 // identity says which object, in which version.
@@ -102,7 +103,7 @@ func (x *index) forget(i identity) {
 	x.table.delete(i.NamespacedName, i.uid)
 	x.mu.Unlock()
 	if x.noted != nil {
-		x.noted(checkpoint.Change{Object: i.object(), Gone: true})
+		x.noted(acks.Change{Object: i.object(), Gone: true})
 	}
 }
 
@@ -208,7 +209,7 @@ func (x *index) renew(was, now identity, known, stale bool) {
 	}
 	x.enter(now)
 	if x.noted != nil && (!known || stale || was != now) {
-		x.noted(checkpoint.Change{Object: now.object()})
+		x.noted(acks.Change{Object: now.object()})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // lane drives the protocol through one range for one namespace, or the cluster:
@@ -35,7 +36,7 @@ type lane struct {
 	warned   bool                 // the log has been told of a failure, and not of its end
 	report   report               // for Status and Position
 
-	progress *checkpoint.Progress // nil without a checkpoint
+	progress *acks.Progress // nil without a checkpoint
 }
 
 // newLane returns one for a namespace, or if that is empty the cluster.
@@ -56,7 +57,7 @@ func (g *segment) newLane(namespace string, emit func(Event) error) *lane {
 			l.index.noted = l.progress.Note
 		}
 		if g.from.kind == startNow || g.from.kind == startAfter {
-			l.progress.Hold()
+			l.progress.DeferCommits()
 		}
 	}
 	return l

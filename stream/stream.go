@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // Stream watches one resource, across the cluster or in some namespaces. Its
@@ -34,7 +35,7 @@ type Stream struct {
 	lanes   []*lane                 // of the range that runs or ran last
 	parked  []*lane                 // of namespaces that it does not watch now, and knows of
 	rest    checkpoint.Position     // that it began at, but for those: of any other namespaces there may be
-	session *checkpoint.Session     // of that range, if there is a checkpoint
+	session *acks.Session           // of that range, if there is a checkpoint
 	next    string                  // resourceVersion that the next range begins after, if any
 
 	noStreamedLists atomic.Bool // the server has none
@@ -89,8 +90,8 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //     when it ended the watch with an error,
 //   - a *GapError with OnExpired: Fail,
 //   - a *GaveUpError after GiveUpAfter,
-//   - with a Checkpoint, what Tracker.Begin returns: a *checkpoint.MismatchError, an
-//     *InUseError, or what the Store says, a *CorruptError for one.
+//   - with a Checkpoint, a *checkpoint.MismatchError, an error if another Stream uses
+//     the CheckpointKey, or one of the Store, a *checkpoint.CorruptError for example.
 //
 // Everything else is tried again, after waits of at most 30 s, or as the server
 // asks, up to an hour. (A client that is not of NewClient waits by itself as a
@@ -144,7 +145,7 @@ type segment struct {
 	*Stream
 	emit       func(Event) error // an error ends the sequence
 	lists      *Lists            // bounds the snapshots that are read at once; nil without a bound
-	session    *checkpoint.Session
+	session    *acks.Session
 	from       Start
 	namespaces *Namespaces // that may change; nil for those of the options
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // isFenced fails unless s can't change anything any more, whatever it tries.
-func isFenced(t *testing.T, srv *streamtest.Server, s *Store, holder string) {
+func isFenced(t *testing.T, srv *streamtest.Server, s *store, holder string) {
 	t.Helper()
 	before := stored(t, srv)
 	for range 2 {
@@ -83,7 +83,7 @@ func TestFence(t *testing.T) {
 func TestFenceOnTheWay(t *testing.T) {
 	for _, method := range []string{http.MethodPut, http.MethodGet} {
 		srv := newServer(t)
-		var b *Store
+		var b *store
 		armed := false
 		a := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if armed && r.Method == method {

@@ -64,16 +64,16 @@ func unanswered(r *http.Request, next http.RoundTripper) (*http.Response, error)
 	return nil, err
 }
 
-func open(t testing.TB, client dynamic.Interface, holder string) *Store {
+func open(t testing.TB, client dynamic.Interface, holder string) *store {
 	t.Helper()
 	s, err := Open(t.Context(), client, "ns", "cp", &Options{Holder: holder})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s.(*store)
 }
 
-func commit(t testing.TB, s *Store, deltas ...checkpoint.Delta) {
+func commit(t testing.TB, s *store, deltas ...checkpoint.Delta) {
 	t.Helper()
 	noError(t, s.Commit(t.Context(), deltas))
 }
@@ -99,7 +99,7 @@ func (m model) commit(deltas ...checkpoint.Delta) {
 }
 
 // diff compares what s has under some keys, but for the time.
-func (m model) diff(t testing.TB, s *Store, keys ...string) string {
+func (m model) diff(t testing.TB, s *store, keys ...string) string {
 	t.Helper()
 	got, want := model{}, model{}
 	for _, key := range keys {
@@ -112,7 +112,7 @@ func (m model) diff(t testing.TB, s *Store, keys ...string) string {
 }
 
 // check fails unless s has under those keys what it should.
-func (m model) check(t testing.TB, s *Store, keys ...string) {
+func (m model) check(t testing.TB, s *store, keys ...string) {
 	t.Helper()
 	if d := m.diff(t, s, keys...); d != "" {
 		t.Error(d)

@@ -90,8 +90,8 @@ func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 }
 
 // check returns an error unless this version can read the ConfigMap. An empty one it can.
-func check(store string, o *unstructured.Unstructured, data map[string]string) error {
-	corrupt := func(err error) error { return &checkpoint.CorruptError{Store: store, Err: err} }
+func check(name string, o *unstructured.Unstructured, data map[string]string) error {
+	corrupt := func(err error) error { return &checkpoint.CorruptError{Store: name, Err: err} }
 	text, ok := data[formatKey]
 	if !ok {
 		if binary, _ := o.Object["binaryData"].(map[string]any); len(data) > 0 || len(binary) > 0 {
@@ -104,7 +104,7 @@ func check(store string, o *unstructured.Unstructured, data map[string]string) e
 	case err != nil || n < 1:
 		return corrupt(fmt.Errorf("invalid format %q: must be a number from 1 on", text))
 	case n > format:
-		return &checkpoint.FormatError{Store: store, Format: n, Known: format}
+		return corrupt(fmt.Errorf("format %d, and this version reads up to %d: use the version that wrote it", n, format))
 	}
 	if text, ok := data[ownerKey]; ok {
 		if _, err := readOwner(text); err != nil {

@@ -3,6 +3,7 @@ package configmap
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -42,19 +43,21 @@ func (o *Options) holder() string {
 // Open claims a ConfigMap, which it creates unless there is one, and reads it. Whoever
 // had it open commits no more.
 //
-// It returns a *checkpoint.OptionsError without a namespace or a name, a
-// *checkpoint.CorruptError if the ConfigMap holds something else, and a
-// *checkpoint.FormatError if a newer version of this library has written it; nothing is
-// changed in it then. A single key that can't be read is no error of Open, but of Load.
-// After any other error the ConfigMap may have been claimed: open it again.
-func Open(ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options) (*Store, error) {
+// The Store keeps no objects: it has the method PositionsOnly, its positions are Partial,
+// and it ignores the objects of deltas. Its String names the ConfigMap.
+//
+// Open returns a *checkpoint.CorruptError, and changes nothing, if the ConfigMap holds
+// something else, or a newer version of this library wrote it. A single key that can't be
+// read is an error of Load, not of Open. After any other error the ConfigMap may have been
+// claimed: open it again.
+func Open(ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options) (checkpoint.Store, error) {
 	switch {
 	case namespace == "":
-		return nil, &checkpoint.OptionsError{Option: "namespace", Reason: "must name one, in a Pod usually its own"}
+		return nil, errors.New("open ConfigMap: a namespace is required, in a Pod usually its own")
 	case name == "":
-		return nil, &checkpoint.OptionsError{Option: "name", Reason: "must be that of the ConfigMap"}
+		return nil, errors.New("open ConfigMap: a name is required")
 	}
-	s := &Store{
+	s := &store{
 		client: client.Resource(configMaps).Namespace(namespace), namespace: namespace, name: name,
 		owner: owner{ID: string(uuid.NewUUID()), Holder: opts.holder(), Since: time.Now().UTC()},
 		turn:  make(chan struct{}, 1),
@@ -73,7 +76,7 @@ func Open(ctx context.Context, client dynamic.Interface, namespace, name string,
 
 // claim makes one attempt. It returns false without an error if somebody else's write
 // came between.
-func (s *Store) claim(ctx context.Context) (claimed bool, err error) {
+func (s *store) claim(ctx context.Context) (claimed bool, err error) {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	exists := !s.isGone(err)
 	if !exists {
@@ -107,7 +110,7 @@ func (s *Store) claim(ctx context.Context) (claimed bool, err error) {
 	return true, nil
 }
 
-func (s *Store) empty() *unstructured.Unstructured {
+func (s *store) empty() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("v1")
 	o.SetKind("ConfigMap")

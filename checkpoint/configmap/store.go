@@ -18,9 +18,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// Store is a checkpoint.Store in a ConfigMap. Its methods may be called from any
+// store is a checkpoint.Store in a ConfigMap. Its methods may be called from any
 // goroutine.
-type Store struct {
+type store struct {
 	client          dynamic.ResourceInterface
 	namespace, name string
 	owner           owner
@@ -33,24 +33,24 @@ type Store struct {
 	final     error             // nothing is written any more
 }
 
-var _ checkpoint.Store = (*Store)(nil)
+var _ checkpoint.Store = (*store)(nil)
 
 // String names the ConfigMap.
-func (s *Store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
+func (s *store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 
 // PositionsOnly marks a Store that keeps no objects: a checkpoint.Tracker need not write
 // new ones ahead.
-func (s *Store) PositionsOnly() {}
+func (s *store) PositionsOnly() {}
 
 // Load returns what was committed, from memory. The Position is always Partial and has
 // no Objects. It returns a *checkpoint.CorruptError if what Open found can't be read.
-func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
+func (s *store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.read(s.committed, key)
 }
 
-func (s *Store) read(texts map[string]string, key string) (*checkpoint.Checkpoint, error) {
+func (s *store) read(texts map[string]string, key string) (*checkpoint.Checkpoint, error) {
 	text, ok := texts[key]
 	if !ok {
 		return nil, nil
@@ -66,7 +66,7 @@ func (s *Store) read(texts map[string]string, key string) (*checkpoint.Checkpoin
 // objects is ignored. It returns a *checkpoint.FencedError once another process owns the
 // ConfigMap or it was deleted, and a *checkpoint.CorruptError for a key that can't be
 // read and has not been deleted.
-func (s *Store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	return s.change(ctx, func(texts map[string]string) (write bool, err error) {
 		for _, d := range deltas {
 			if _, err := s.read(texts, d.Key); err != nil {
@@ -82,7 +82,7 @@ func (s *Store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 
 // Delete writes the ConfigMap without a key, even if it knows of none: a Commit that
 // failed may have written it. Whether the key can be read does not matter.
-func (s *Store) Delete(ctx context.Context, key string) error {
+func (s *store) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, func(texts map[string]string) (bool, error) {
 		delete(texts, key)
 		return true, nil
@@ -91,13 +91,13 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // Close ends commits. It does not wait for one that is under way, and leaves the claim
 // in the ConfigMap: that keeps out whoever had it before.
-func (s *Store) Close() error {
+func (s *store) Close() error {
 	s.end(fmt.Errorf("%s: %w", s, os.ErrClosed))
 	return nil
 }
 
 // end makes err what is returned from now on, unless something already is.
-func (s *Store) end(err error) {
+func (s *store) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.final == nil {
@@ -106,7 +106,7 @@ func (s *Store) end(err error) {
 }
 
 // change waits for its turn, and writes what edit makes of the checkpoints.
-func (s *Store) change(ctx context.Context, edit func(texts map[string]string) (write bool, err error)) error {
+func (s *store) change(ctx context.Context, edit func(texts map[string]string) (write bool, err error)) error {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -133,7 +133,7 @@ func (s *Store) change(ctx context.Context, edit func(texts map[string]string) (
 
 // write makes texts the checkpoints in the ConfigMap, whatever a write without an answer
 // has made of them.
-func (s *Store) write(ctx context.Context, texts map[string]string) error {
+func (s *store) write(ctx context.Context, texts map[string]string) error {
 	for range maxTries {
 		o := s.seen.DeepCopy()
 		if err := fill(o, texts, s.owner); err != nil {
@@ -161,7 +161,7 @@ func (s *Store) write(ctx context.Context, texts map[string]string) error {
 // reread finds out why a write conflicted. The write can be tried again if nobody else
 // has claimed the ConfigMap: somebody has put a label on it, or an earlier write
 // succeeded without an answer.
-func (s *Store) reread(ctx context.Context) error {
+func (s *store) reread(ctx context.Context) error {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	if s.isGone(err) {
 		return s.fence("")
@@ -189,7 +189,7 @@ func (s *Store) reread(ctx context.Context) error {
 }
 
 // fence ends all commits. An empty holder means that the ConfigMap is gone.
-func (s *Store) fence(holder string) error {
+func (s *store) fence(holder string) error {
 	err := &checkpoint.FencedError{Store: s.String(), Holder: holder}
 	s.end(err)
 	return err
@@ -197,7 +197,7 @@ func (s *Store) fence(holder string) error {
 
 // isGone says whether the server says that there is no such ConfigMap. A 404 that does
 // not name it is about something else, or from a proxy, and not taken for that.
-func (s *Store) isGone(err error) bool {
+func (s *store) isGone(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
 		return false

@@ -365,7 +365,9 @@ func TestModel(t *testing.T) {
 				delete(next, key)
 				err = s.Delete(t.Context(), key)
 			case 1: // another process
-				if s, err = Open(t.Context(), client, "ns", "cp", nil); err != nil {
+				if opened, err := Open(t.Context(), client, "ns", "cp", nil); err == nil {
+					s = opened.(*store)
+				} else {
 					s = open(t, srv.Client(), "a")
 				}
 				i := slices.IndexFunc(possible, func(m model) bool { return m.diff(t, s, keys...) == "" })

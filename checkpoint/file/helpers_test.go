@@ -140,7 +140,5 @@ func write(t testing.TB, path string, b []byte) {
 	}
 }
 
-// isRefused reports whether an error is one of a damaged file.
-func isRefused(err error) bool {
-	return errors.As(err, new(*checkpoint.CorruptError)) || errors.As(err, new(*checkpoint.FormatError))
-}
+// isRefused reports whether an error says that a file can't be read.
+func isRefused(err error) bool { return errors.As(err, new(*checkpoint.CorruptError)) }

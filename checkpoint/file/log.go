@@ -148,12 +148,12 @@ func appendSection(b []byte, key, text string, objects []byte) []byte {
 	return appendText(appendText(appendText(b, key), text), string(objects))
 }
 
-func appendID(b []byte, id checkpoint.ID) []byte {
-	uid := "\x00" + string(id.UID)
+func appendID(b []byte, o checkpoint.Object) []byte {
+	uid := "\x00" + string(o.UID)
 	if u, err := uuid.Parse(uid[1:]); err == nil && u.String() == uid[1:] {
 		uid = "\x01" + string(u[:])
 	}
-	return appendText(appendText(appendText(b, id.Namespace), id.Name), uid)
+	return appendText(appendText(appendText(b, o.Namespace), o.Name), uid)
 }
 
 func appendText(b []byte, text string) []byte {

@@ -42,8 +42,8 @@ var fsync = (*os.File).Sync // tests replace it
 // Open opens the file at path, for this process alone, and makes it if there is none. Its
 // folder must exist, and allow files to be made in it. All of the file is in memory for a
 // moment. Open returns a *checkpoint.LockedError, at once, if another process has the file
-// open, a *checkpoint.CorruptError if it is damaged or empty, a *checkpoint.FormatError if a
-// newer version wrote it, and else an *fs.PathError.
+// open, a *checkpoint.CorruptError if it is damaged or empty, or a newer version wrote it,
+// and else an *fs.PathError.
 func Open(path string) (*Store, error) {
 	file, err := resolve(path)
 	if err != nil {
@@ -156,10 +156,10 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 		}
 		var objects []byte
 		for _, o := range d.Put {
-			objects = appendText(appendID(objects, o.ID()), "\x00"+o.ResourceVersion)
+			objects = appendText(appendID(objects, o), "\x00"+o.ResourceVersion)
 		}
-		for _, id := range d.Gone {
-			objects = appendText(appendID(objects, id), "")
+		for _, o := range d.Gone {
+			objects = appendText(appendID(objects, o), "")
 		}
 		payload = appendSection(payload, d.Key, string(text), objects)
 	}
@@ -284,7 +284,8 @@ func (s *Store) failed(err error) error {
 		err = errChanged // what was written is no longer there
 	}
 	if wrong := damaged(""); errors.As(err, &wrong) {
-		return &checkpoint.CorruptError{Store: s.path, Err: wrong}
+		return &checkpoint.CorruptError{Store: s.path, Err: fmt.Errorf(
+			"%w: restore a copy of the file, or move it away to start from the beginning", wrong)}
 	}
 	return err
 }
@@ -352,7 +353,8 @@ func (s *Store) read() ([]byte, error) {
 		return nil, err
 	}
 	if fmt.Sscanf(string(b), "gvrwatch checkpoint format %d", &found); found > format {
-		return nil, &checkpoint.FormatError{Store: s.path, Format: found, Known: format}
+		return nil, &checkpoint.CorruptError{Store: s.path, Err: fmt.Errorf(
+			"format %d, and this version reads up to %d: use the version that wrote it", found, format)}
 	} else if !bytes.HasPrefix(b, []byte(firstLine)) {
 		return nil, damaged("invalid first line: must be that of a checkpoint file of gvrwatch")
 	}

@@ -62,7 +62,7 @@ func TestOddObjects(t *testing.T) {
 	}
 	d = checkpoint.Delta{Key: "odd"}
 	for _, o := range odd {
-		d.Gone = append(d.Gone, o.ID())
+		d.Gone = append(d.Gone, o)
 	}
 	commit(t, s, d)
 	if diff := diff(&checkpoint.Checkpoint{}, load(t, s, "odd")); diff != "" {
@@ -75,7 +75,7 @@ func TestModel(t *testing.T) {
 	defer file.ReplaceFsync(func(*os.File) error { return nil })()
 	snapshots := 0
 	for seed := range uint64(5) {
-		path, model, r := inTemp(t), checkpoint.NewMemory(), rand.New(rand.NewPCG(seed, 1))
+		path, model, r := inTemp(t), &checkpoint.Memory{}, rand.New(rand.NewPCG(seed, 1))
 		s := open(t, path)
 		for i := range 100 {
 			size := len(read(t, path))
@@ -118,7 +118,7 @@ func randomDelta(r *rand.Rand, key string, version, longest int) checkpoint.Delt
 	d := at(key, fmt.Sprint(version))
 	d.Identity.Resource = fmt.Sprint("r", r.IntN(3))
 	d.Partial, d.Rewound, d.Unclean, d.Reset = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(10) == 0
-	mentioned := map[checkpoint.ID]bool{}
+	mentioned := map[checkpoint.Object]bool{} // all have one version
 	for range r.IntN(40) {
 		o := checkpoint.Object{
 			Namespace: fmt.Sprint("ns-", r.IntN(3)), Name: fmt.Sprint("n-", r.IntN(20)),
@@ -128,13 +128,13 @@ func randomDelta(r *rand.Rand, key string, version, longest int) checkpoint.Delt
 			o.Name = strings.Repeat("x", longest)
 		}
 		switch {
-		case mentioned[o.ID()]:
+		case mentioned[o]:
 		case r.IntN(3) == 0:
-			d.Gone = append(d.Gone, o.ID())
+			d.Gone = append(d.Gone, o)
 		default:
 			d.Put = append(d.Put, o)
 		}
-		mentioned[o.ID()] = true
+		mentioned[o] = true
 	}
 	return d
 }

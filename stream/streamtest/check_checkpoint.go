@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -85,21 +87,26 @@ func CheckCheckpoint(run CheckpointRun) error {
 
 // entries are what is kept of objects, in a namespace or everywhere, without those
 // that nobody has acked.
-type entries map[checkpoint.ID]string
+type entries map[objectID]string
+
+type objectID struct {
+	types.NamespacedName
+	UID types.UID
+}
 
 func entriesOf(p *checkpoint.Position, wanted func(namespace string) bool) entries {
 	all := entries{}
 	for _, o := range p.Objects {
 		if o.ResourceVersion != "" && wanted(o.Namespace) {
-			all[o.ID()] = o.ResourceVersion
+			all[objectID{o.NamespacedName(), o.UID}] = o.ResourceVersion
 		}
 	}
 	return all
 }
 
 // enter makes e what it is after an event.
-func (e entries) enter(ev stream.Event) checkpoint.ID {
-	id := checkpoint.ID{NamespacedName: keyOf(ev.Object), UID: ev.Object.GetUID()}
+func (e entries) enter(ev stream.Event) objectID {
+	id := objectID{keyOf(ev.Object), ev.Object.GetUID()}
 	if ev.Type == stream.Deleted {
 		delete(e, id)
 	} else {
@@ -158,7 +165,7 @@ func (run CheckpointRun) explain(n string, acked func(int) bool) (nearest string
 	w := &checkpointWalk{
 		joint: len(run.Options.namespaces()) > 1, held: run.Options.Now && len(run.Options.namespaces()) == 1,
 		version: run.After.ResourceVersions[n], least: run.Before.ResourceVersions[n],
-		expected: entries{}, wrong: map[checkpoint.ID]bool{},
+		expected: entries{}, wrong: map[objectID]bool{},
 	}
 	w.snapshot = w.least == ""
 	for i, ev := range run.Events {
@@ -195,7 +202,7 @@ type checkpointWalk struct {
 	snapshot bool   // the low-water mark is within one, or with several namespaces may be
 	least    string // that the version can be; empty if it is not known
 	expected entries
-	wrong    map[checkpoint.ID]bool // not expected as they are kept
+	wrong    map[objectID]bool // not expected as they are kept
 
 	nearest string // what was wrong where the fewest objects were
 	fewest  int
@@ -208,7 +215,7 @@ type step struct {
 }
 
 // compare notes whether an object is kept as it is expected to be.
-func (w *checkpointWalk) compare(id checkpoint.ID) {
+func (w *checkpointWalk) compare(id objectID) {
 	if w.kept != nil && w.expected[id] != w.kept[id] {
 		w.wrong[id] = true
 	} else {
@@ -306,7 +313,7 @@ func (w *checkpointWalk) withinSnapshot(rest []step) bool {
 		return false
 	}
 	left := maps.Clone(w.wrong) // those that nothing explains so far
-	waits, delivered := map[checkpoint.ID]bool{}, maps.Clone(w.expected)
+	waits, delivered := map[objectID]bool{}, maps.Clone(w.expected)
 	for _, st := range rest {
 		if st.Type == stream.Synced {
 			break
@@ -324,7 +331,7 @@ func (w *checkpointWalk) withinSnapshot(rest []step) bool {
 }
 
 // right says whether nothing is wrong, and else keeps what is where the least is.
-func (w *checkpointWalk) right(wrong map[checkpoint.ID]bool, why string) bool {
+func (w *checkpointWalk) right(wrong map[objectID]bool, why string) bool {
 	if len(wrong) == 0 {
 		return true
 	}

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -108,7 +108,7 @@ func TestNoWriteAheadOfTwo(t *testing.T) {
 		for _, namespace := range []string{"x", "y"} {
 			go func() {
 				object := checkpoint.Object{Namespace: namespace, Name: "a", UID: "1", ResourceVersion: "3"}
-				if err := session.Progress(namespace).Ahead(t.Context(), []checkpoint.Object{object}); err != nil || s.count() == 0 {
+				if err := session.Progress(namespace).WriteAhead(t.Context(), []checkpoint.Object{object}); err != nil || s.count() == 0 {
 					t.Errorf("%s: %v, after %d commits", namespace, err, s.count())
 				}
 			}()
@@ -188,7 +188,7 @@ func TestAheadTogether(t *testing.T) {
 				session := begin(t, newTracker(t, s, &checkpoint.Options{Interval: time.Hour}), widgets())
 				began := time.Now()
 				for _, name := range []string{"a", "b", "c", "d"} {
-					go session.Progress("").Ahead(t.Context(), []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}})
+					go session.Progress("").WriteAhead(t.Context(), []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}})
 					synctest.Wait()
 				}
 				pass(time.Duration(tc.want)*time.Second + time.Millisecond)
@@ -231,7 +231,7 @@ func TestAheadOfAStoppedStream(t *testing.T) {
 	session := begin(t, newTracker(t, s, nil), widgets())
 	ctx, stop := context.WithCancel(t.Context())
 	s.hinder(func(ctx context.Context) error { stop(); return ctx.Err() })
-	session.Progress("").Ahead(ctx, []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
+	session.Progress("").WriteAhead(ctx, []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
 	if err := session.Status().Err; err != nil {
 		t.Errorf("the status has %v", err)
 	}

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 var errTired = errors.New("no more time")
@@ -60,17 +61,9 @@ func TestStoreThatHangs(t *testing.T) {
 	for _, what := range []string{"Load", "Commit"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &hanging{Memory: checkpoint.NewMemory()}
-				var committing atomic.Bool
+				store := &hanging{Memory: &checkpoint.Memory{}}
 				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
 					Cluster: checkpoint.Cluster{UID: "test"}, Timeout: 5 * time.Second,
-					Committed: func(checkpoint.CommitInfo) {
-						if !committing.CompareAndSwap(false, true) {
-							t.Error("Committed is called by two goroutines at once")
-						}
-						time.Sleep(time.Second)
-						committing.Store(false)
-					},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -82,7 +75,7 @@ func TestStoreThatHangs(t *testing.T) {
 					release = hold(&store.load)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
 					defer cancel()
-					if _, err := tracker.Begin(ctx, "other", widgets()); !errors.Is(err, errTired) {
+					if _, err := acks.Begin(ctx, tracker, "other", widgets()); !errors.Is(err, errTired) {
 						t.Errorf("Begin: %v, want the cause of its ctx", err)
 					}
 				} else {
@@ -90,7 +83,7 @@ func TestStoreThatHangs(t *testing.T) {
 				}
 				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
 				began := time.Now()
-				if err := p.Ahead(t.Context(), []checkpoint.Object{o}); err != nil {
+				if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
 					t.Errorf("Ahead: %v", err)
 				}
 				if waited := time.Since(began); waited > 8*time.Second {
@@ -99,7 +92,7 @@ func TestStoreThatHangs(t *testing.T) {
 				if session.Status().Err == nil {
 					t.Error("the Status says that all is well")
 				}
-				p.Note(checkpoint.Change{Object: o})
+				p.Note(acks.Change{Object: o})
 				m := p.Mark("5", false)
 				time.Sleep(time.Minute)
 				release()

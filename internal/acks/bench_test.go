@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // What an event costs that is told, marked and acked, with the commits to a Memory
@@ -24,7 +25,7 @@ func BenchmarkAck(b *testing.B) {
 
 func benchmarkAck(b *testing.B, live, random bool) {
 	const objects, window = 10_000, 1000
-	changes := make([]checkpoint.Change, objects)
+	changes := make([]acks.Change, objects)
 	for i := range changes {
 		name := fmt.Sprintf("widget-%05d", i)
 		changes[i].Object = checkpoint.Object{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1"}
@@ -38,13 +39,13 @@ func benchmarkAck(b *testing.B, live, random bool) {
 	for i := range orders {
 		orders[i] = rnd.Perm(window)
 	}
-	commits, store := 0, checkpoint.NewMemory()
-	tracker := newTracker(b, store, &checkpoint.Options{Committed: func(checkpoint.CommitInfo) { commits++ }})
+	store := newStore()
+	tracker := newTracker(b, store, nil)
 	session := begin(b, tracker, widgets())
 	p := session.Progress("")
 	p.Mark("1", false).Ack()
 	told := 0
-	tell := func() *checkpoint.Mark {
+	tell := func() *acks.Mark {
 		told++
 		c, version := changes[told%objects], versions[told%len(versions)]
 		c.ResourceVersion = version
@@ -57,7 +58,7 @@ func benchmarkAck(b *testing.B, live, random bool) {
 		}
 		return p.Mark("", false)
 	}
-	marks := make([]*checkpoint.Mark, 0, window)
+	marks := make([]*acks.Mark, 0, window)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += window {
@@ -80,7 +81,7 @@ func benchmarkAck(b *testing.B, live, random bool) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(told)/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(float64(told)/float64(commits), "events/commit")
+	b.ReportMetric(float64(told)/float64(store.count()), "events/commit")
 	c, err := store.Load(context.Background(), key)
 	if err != nil || len(c.Position.Objects) != min(told, objects) {
 		b.Errorf("%v, %+v: want all objects committed", err, c)

@@ -1,8 +1,10 @@
-package checkpoint
+package acks
 
 import (
 	"fmt"
 	"testing"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
 // TestPassesAreBounded: one event waits for its ack, and what happens meanwhile and
@@ -17,7 +19,7 @@ func TestPassesAreBounded(t *testing.T) {
 			p.Pass(rv, false)
 		}, "bookmarks say nothing but the version"},
 		{func(_ *testing.T, p *Progress, rv, next string) {
-			p.Note(Change{Object: Object{Name: "a", UID: "a", ResourceVersion: rv}})
+			p.Note(Change{Object: checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}})
 			m := p.Mark(rv, false)
 			if last == nil {
 				last = m
@@ -26,8 +28,8 @@ func TestPassesAreBounded(t *testing.T) {
 			p.Pass(next, false)
 		}, "nor do events that are coalesced"},
 		{func(t *testing.T, p *Progress, rv, next string) {
-			o := Object{Name: "a", UID: "a", ResourceVersion: rv}
-			if err := p.Ahead(t.Context(), []Object{o}); err != nil {
+			o := checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}
+			if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
 				t.Fatal(err)
 			}
 			p.Note(Change{Object: o})
@@ -41,11 +43,11 @@ func TestPassesAreBounded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		last = nil
-		tracker, err := NewTracker(NewMemory(), &Options{Cluster: Cluster{UID: "test"}})
+		tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := tracker.Begin(t.Context(), "k", Identity{Resource: "widgets", Objects: true})
+		s, err := Begin(t.Context(), tracker, "k", checkpoint.Identity{Resource: "widgets", Objects: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,13 +59,13 @@ func TestPassesAreBounded(t *testing.T) {
 			tt.step(t, p, fmt.Sprint(3+2*i), fmt.Sprint(4+2*i))
 		}
 		marks, changes := 0, 0
-		for m := p.first; m != nil; m = m.next {
+		for m := p.waiting.first; m != nil; m = m.next {
 			marks++
 			changes += len(m.changes)
 		}
-		if marks > 5 || changes > 5 || len(s.lines) > 5 || len(s.changed) > 5 {
+		if marks > 5 || changes > 5 || len(s.pending) > 5 || len(s.next.changed) > 5 {
 			t.Errorf("%s: after %d rounds %d marks wait, with %d changes of %d objects, %d for the next commit",
-				tt.why, rounds, marks, changes, len(s.lines), len(s.changed))
+				tt.why, rounds, marks, changes, len(s.pending), len(s.next.changed))
 		}
 		waits.Ack()
 		last.Ack()

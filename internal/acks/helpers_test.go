@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 const key = "widgets"
@@ -44,9 +45,9 @@ func newTracker(t testing.TB, store checkpoint.Store, opts *checkpoint.Options) 
 	return tracker
 }
 
-func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *checkpoint.Session {
+func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *acks.Session {
 	t.Helper()
-	s, err := tracker.Begin(context.Background(), key, id)
+	s, err := acks.Begin(context.Background(), tracker, key, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ type store struct {
 	sizes   []int                           // of those, in objects
 }
 
-func newStore() *store { return &store{Memory: checkpoint.NewMemory()} }
+func newStore() *store { return &store{Memory: &checkpoint.Memory{}} }
 
 func (s *store) hinder(f func(ctx context.Context) error) {
 	s.mu.Lock()
@@ -93,7 +94,10 @@ func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	s.commits++
 	n := 0
 	for _, d := range deltas {
-		if both := slices.IndexFunc(d.Put, func(o checkpoint.Object) bool { return slices.Contains(d.Gone, o.ID()) }); both >= 0 {
+		if both := slices.IndexFunc(d.Put, func(o checkpoint.Object) bool {
+			o.ResourceVersion = ""
+			return slices.Contains(d.Gone, o)
+		}); both >= 0 {
 			return fmt.Errorf("%v is both put and gone", d.Put[both])
 		}
 		n += len(d.Put) + len(d.Gone)
@@ -190,13 +194,13 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 //	ack 3           of the event, counted from 0 over all namespaces; 3-5, 5-3: of each
 type teller struct {
 	t       testing.TB
-	session *checkpoint.Session
-	marks   []*checkpoint.Mark
+	session *acks.Session
+	marks   []*acks.Mark
 	at      map[string]string // the version of each namespace, empty in a snapshot
 	partial map[string]bool
 }
 
-func newTeller(t testing.TB, s *checkpoint.Session) *teller {
+func newTeller(t testing.TB, s *acks.Session) *teller {
 	l := &teller{t: t, session: s, at: map[string]string{}, partial: map[string]bool{}}
 	if p := s.Position(); p != nil {
 		for n, rv := range p.ResourceVersions {
@@ -252,7 +256,7 @@ func (l *teller) word(w string) {
 	what, version, _ := strings.Cut(rest, "@")
 	switch what {
 	case "hold":
-		p.Hold()
+		p.DeferCommits()
 	case "snapshot", "partial":
 		l.at[namespace], l.partial[namespace] = "", what == "partial"
 		l.pass(p, namespace)
@@ -274,7 +278,7 @@ func (l *teller) word(w string) {
 	}
 }
 
-func (l *teller) object(p *checkpoint.Progress, namespace, what, version string) {
+func (l *teller) object(p *acks.Progress, namespace, what, version string) {
 	l.t.Helper()
 	id := strings.TrimLeft(what, "-?~+")
 	name, uid, ok := strings.Cut(id, ":")
@@ -283,10 +287,10 @@ func (l *teller) object(p *checkpoint.Progress, namespace, what, version string)
 	}
 	o := checkpoint.Object{Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: version}
 	if what[0] == '+' {
-		_ = p.Ahead(l.t.Context(), []checkpoint.Object{o})
+		_ = p.WriteAhead(l.t.Context(), []checkpoint.Object{o})
 		return
 	}
-	p.Note(checkpoint.Change{Object: o, Gone: what[0] == '-'})
+	p.Note(acks.Change{Object: o, Gone: what[0] == '-'})
 	if l.at[namespace] != "" && what[0] != '~' {
 		l.at[namespace] = version
 	}
@@ -299,11 +303,11 @@ func (l *teller) object(p *checkpoint.Progress, namespace, what, version string)
 	}
 }
 
-func (l *teller) mark(p *checkpoint.Progress, namespace string) {
+func (l *teller) mark(p *acks.Progress, namespace string) {
 	l.marks = append(l.marks, p.Mark(l.at[namespace], l.partial[namespace]))
 }
 
-func (l *teller) pass(p *checkpoint.Progress, namespace string) {
+func (l *teller) pass(p *acks.Progress, namespace string) {
 	p.Pass(l.at[namespace], l.partial[namespace])
 }
 

@@ -1,11 +1,11 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // What is kept of each sequence of events and acks.
@@ -230,5 +230,5 @@ func TestSessionPosition(t *testing.T) {
 	if p := next.Position(); p != nil {
 		t.Errorf("it is kept once it has been asked for: %v", p)
 	}
-	(*checkpoint.Mark)(nil).Ack() // of an event without a checkpoint
+	(*acks.Mark)(nil).Ack() // of an event without a checkpoint
 }

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -11,7 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 var errNoSpace = &os.PathError{Op: "write", Path: "/var/lib/checkpoints", Err: syscall.ENOSPC}
@@ -24,17 +27,15 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 		var attempts []time.Time
 		full := func(context.Context) error { attempts = append(attempts, time.Now()); return errNoSpace }
 		s.hinder(full)
-		var infos []checkpoint.CommitInfo
-		tracker := newTracker(t, s, &checkpoint.Options{Committed: func(i checkpoint.CommitInfo) { infos = append(infos, i) }})
+		tracker := newTracker(t, s, nil)
 		l := live(t, tracker)
 		l.run("a:1@10 b:2@11 c:3@12 ack 1-3")
 		pass(time.Second)
-		var failed *checkpoint.CommitError
 		st := l.session.Status()
-		if !errors.As(st.Err, &failed) || failed.Attempts != 1 || !errors.Is(failed, syscall.ENOSPC) || !st.Uncommitted || !st.LastCommit.IsZero() {
+		if st.Attempts != 1 || !errors.Is(st.Err, syscall.ENOSPC) || !st.Uncommitted || !st.LastCommit.IsZero() {
 			t.Fatalf("after a failed commit the status is %+v", st)
 		}
-		if wait := time.Until(failed.NextTry); wait < time.Second || wait > 2*time.Second {
+		if wait := time.Until(st.NextTry); wait < time.Second || wait > 2*time.Second {
 			t.Errorf("the next try is in %v, want 1 s to 2 s", wait)
 		}
 		l.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // watching goes on
@@ -54,11 +55,11 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 		pass(30 * time.Second)
 		isSaved(t, s, "16 b:2@14 c:3@12 d:4@16", "once there is room")
 		st = l.session.Status()
-		if st.Err != nil || st.Uncommitted || time.Since(st.LastCommit) > 30*time.Second {
+		if st.Err != nil || st.Attempts != 0 || !st.NextTry.IsZero() || st.Uncommitted || time.Since(st.LastCommit) > 30*time.Second {
 			t.Errorf("once there is room the status is %+v", st)
 		}
-		if last := infos[len(infos)-1]; last.Err != nil || last.Events != 8 || last.Objects != 4 {
-			t.Errorf("the commit that went well: %+v, want 8 events and 4 objects", last)
+		if diff := cmp.Diff([]int{4}, s.sizes); diff != "" {
+			t.Errorf("objects of the commits that succeeded, -want +got:\n%s", diff)
 		}
 		l.run("d:4@17 ack 8")
 		pass(time.Second)
@@ -103,9 +104,8 @@ func TestFlushFails(t *testing.T) {
 		go func() { flushed <- tracker.Flush(context.Background()) }()
 		synctest.Wait()
 		s.fail(errNoSpace)
-		var failed *checkpoint.CommitError
-		if err := <-flushed; !errors.As(err, &failed) || !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("Flush returned %v, want a *CommitError", err)
+		if err := <-flushed; !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("Flush returned %v, want the Store's error", err)
 		}
 		s.heal()
 		pass(time.Minute)
@@ -198,14 +198,16 @@ func TestFinalErrors(t *testing.T) {
 					t.Errorf("%d attempts, want one: %s", attempts, tc.why)
 				}
 				l.session.End()
-				_, err := tracker.Begin(t.Context(), key, widgets())
+				_, err := acks.Begin(t.Context(), tracker, key, widgets())
 				for what, err := range map[string]error{
 					"Begin": err, "Status": l.session.Status().Err, "Flush": tracker.Flush(t.Context()), "Close": tracker.Close(),
 				} {
-					var failed *checkpoint.CommitError
-					if !errors.As(err, &failed) || !errors.Is(err, tc.err) || !failed.NextTry.IsZero() {
-						t.Errorf("%s: %+v, want a *CommitError without another try", what, err)
+					if !errors.Is(err, tc.err) {
+						t.Errorf("%s: %v, want the Store's error", what, err)
 					}
+				}
+				if st := l.session.Status(); !st.NextTry.IsZero() || st.Attempts != 1 {
+					t.Errorf("Status: %+v, want one attempt and no next try", st)
 				}
 				if got := saved(t, s); got != "nothing" {
 					t.Errorf("there is %s", got)
