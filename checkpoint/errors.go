@@ -12,7 +12,7 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("checkpoint %q has %s %s, not %s: use another key or store for this Stream, or reset the checkpoint",
+	return fmt.Sprintf("checkpoint %q is for %s %s, not %s: use another key or store for this Stream, or reset the checkpoint",
 		e.Key, e.Field, orNone(e.Saved), orNone(e.Wanted))
 }
 

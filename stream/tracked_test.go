@@ -69,7 +69,7 @@ func TestCheckpointRefuses(t *testing.T) {
 		{options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a", CheckpointKey: "fields"}, why: "the same fields in other words"},
 		{options: stream.Options{FieldSelector: "spec.n!=1", Name: "a", CheckpointKey: "fields"}, why: "and by another option"},
 		{stream.Options{FieldSelector: "spec.n=1,metadata.name!=a", CheckpointKey: "fields"}, "test", new(*checkpoint.MismatchError), "field selector", "not the same fields at all"},
-		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is of label selector "a=b,b=c", not "a=b"`, "other labels"},
+		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is for label selector "a=b,b=c", not "a=b"`, "other labels"},
 		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test", new(*checkpoint.MismatchError), "field selector", "one name only"},
 		{kept, "another", new(*checkpoint.MismatchError), `cluster "test", not "another"`, "another cluster"},
 		{stream.Options{LabelSelector: "a=b", CheckpointKey: "other"}, "test", nil, "", "another key is another sequence"},
@@ -102,6 +102,16 @@ func TestCheckpointRefuses(t *testing.T) {
 				t.Errorf("%s: %v, want a %T that says %q", tt.why, err, tt.want, tt.text)
 			}
 		})
+	}
+}
+
+func TestCheckpointKeyMustBeValid(t *testing.T) {
+	tracker := newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
+	_, err := stream.New(streamtest.NewServer(widgets()).Client(), widgets(),
+		&stream.Options{Checkpoint: tracker, CheckpointKey: "a/b"})
+	var invalid *stream.OptionsError
+	if !errors.As(err, &invalid) || invalid.Option != "CheckpointKey" {
+		t.Errorf("%v, want an *OptionsError of CheckpointKey", err)
 	}
 }
 
