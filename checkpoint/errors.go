@@ -23,8 +23,8 @@ func orNone(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// CorruptError means that the contents of a Store are damaged, do not come from this library, or were written by a newer
-// version of it. The Store has not changed them.
+// CorruptError means that the contents of a Store are damaged, do not come from this library, or were written by a
+// newer version of it. The Store has not changed them.
 type CorruptError struct {
 	Store string // a file's path, or the name of a ConfigMap
 	Err   error

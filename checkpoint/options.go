@@ -19,9 +19,10 @@ type Options struct {
 	// NoWriteAhead delivers a new object before the Store has an entry for it.
 	//
 	// Without it each ADDED waits for a commit (the objects of a page, and events that arrived together, share one), so
-	// that every removal is reported, no matter when the program is killed. With it one removal can be missed: that of an
-	// object that was delivered after the last commit, and whose deletion the server's history no longer holds at the next
-	// run. A GAP with HistoryLost then marks the place, unless the last run ended with Close and every event acked.
+	// that every removal is reported, no matter when the program is killed. With it one removal can be missed: that of
+	// an object that was delivered after the last commit, and whose deletion the server's history no longer holds at
+	// the next run. A GAP with HistoryLost then marks the place, unless the last run ended with Close and every event
+	// acked.
 	//
 	// A Store that keeps no objects (package configmap) always works like this. A Stream that starts Now, or After a
 	// version, commits nothing before its first ack.
@@ -29,10 +30,11 @@ type Options struct {
 
 	// Interval is how long acks may wait for a commit. 0 means 1 s.
 	Interval time.Duration
-	// Events is how many acked events may wait for a commit. 0 means 1,000. During a commit more may gather for the next.
+	// Events is how many acked events may wait for a commit. 0 means 1,000. During a commit more may gather for the
+	// next.
 	Events int
-	// Timeout is how long a commit may take before it counts as failed. 0 means 10 s. Close may wait for two commits: one
-	// that is under way, and its own.
+	// Timeout is how long a commit may take before it counts as failed. 0 means 10 s. Close may wait for two commits:
+	// one that is under way, and its own.
 	Timeout time.Duration
 
 	// Logger receives failed commits (Warn; Error if there will be no other attempt), and the first success after them

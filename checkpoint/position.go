@@ -9,26 +9,26 @@ import (
 // Position is a place in the events of a Stream, from which it can resume. It is a plain value and can be stored
 // anywhere.
 type Position struct {
-	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which everything was
-	// delivered (with a Tracker: acked). If it is empty or missing, the namespace was within a snapshot, and resumes with
-	// the rest of it. An entry for the cluster next to entries for namespaces dates from before the Stream watched single
-	// namespaces.
+	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which everything
+	// was delivered (with a Tracker: acked). If it is empty or missing, the namespace was within a snapshot, and
+	// resumes with the rest of it. An entry for the cluster next to entries for namespaces dates from before the Stream
+	// watched single namespaces.
 	ResourceVersions map[string]string
 	// Objects are the objects that exist, as far as they were delivered.
 	Objects []Object
 	// Partial means that objects may exist which Objects lacks, because the Stream started after a version or kept no
 	// index.
 	Partial bool
-	// Rewound means that the server has gone back in time, and that the GAP and the snapshot which report it are not yet
-	// acked. ResourceVersions and Objects may then be from a history that no longer exists.
+	// Rewound means that the server has gone back in time, and that the GAP and the snapshot which report it are not
+	// yet acked. ResourceVersions and Objects may then be from a history that no longer exists.
 	Rewound bool
 	// Unclean means that more objects may have been delivered than Objects has (see Options.NoWriteAhead).
 	Unclean bool
 }
 
-// At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if there is none.
-// moved means that there is none because the Stream has since watched other namespaces, or has watched the namespace as
-// a part of the cluster.
+// At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if there is
+// none. moved means that there is none because the Stream has since watched other namespaces, or has watched the
+// namespace as a part of the cluster.
 func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 	rv, here := p.ResourceVersions[namespace]
 	_, cluster := p.ResourceVersions[""]
@@ -82,8 +82,8 @@ type Identity struct {
 type Cluster struct {
 	// UID is the uid of the namespace kube-system. It is empty if it could not be read.
 	UID string `json:"uid,omitempty"`
-	// Address is the server's URL and a hash of the certificates that the client trusts. It is compared if one of the UIDs
-	// is unknown.
+	// Address is the server's URL and a hash of the certificates that the client trusts. It is compared if one of the
+	// UIDs is unknown.
 	Address string `json:"address,omitempty"`
 }
 

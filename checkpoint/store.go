@@ -11,16 +11,16 @@ import (
 // missing one.
 //
 // Commit should return only when the checkpoint is on disk. A Store that loses its last commits causes repeated events,
-// and one loss: the deletion of an object that was delivered after the last surviving commit, if the server's history no
-// longer holds it.
+// and one loss: the deletion of an object that was delivered after the last surviving commit, if the server's history
+// no longer holds it.
 //
 // A Store that keeps no objects has a method PositionsOnly(), which is never called. Load then returns Partial
 // positions, and the Tracker does not write new objects ahead.
 type Store interface {
 	// Load returns the checkpoint under a key, or nil if there is none.
 	Load(ctx context.Context, key string) (*Checkpoint, error)
-	// Commit writes all of the deltas, or none if it returns an error. After an error the Tracker calls Commit again, with
-	// the same changes and later ones, unless the error is final: a *FencedError, or one that wraps os.ErrClosed.
+	// Commit writes all of the deltas, or none if it returns an error. After an error the Tracker calls Commit again,
+	// with the same changes and later ones, unless the error is final: a *FencedError, or one that wraps os.ErrClosed.
 	Commit(ctx context.Context, deltas []Delta) error
 	// Delete removes the checkpoint under a key, if there is one.
 	Delete(ctx context.Context, key string) error
@@ -47,7 +47,7 @@ type Delta struct {
 	Reset bool
 	// Put has the objects that are new or have changed.
 	Put []Object
-	// Gone has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object; none is
-	// in Put and Gone, or twice in one of them.
+	// Gone has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object; none
+	// is in Put and Gone, or twice in one of them.
 	Gone []Object
 }

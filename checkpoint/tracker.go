@@ -72,8 +72,8 @@ func (t *Tracker) Close() error {
 type Status struct {
 	// Key is empty if the Stream has no checkpoint.
 	Key string
-	// Unacked is the number of delivered events that are not acked, or wait for an earlier event that is not acked. Within
-	// a snapshot an event waits only for earlier events of the same object.
+	// Unacked is the number of delivered events that are not acked, or wait for an earlier event that is not acked.
+	// Within a snapshot an event waits only for earlier events of the same object.
 	Unacked int
 	// OldestUnacked is how long ago the first of these was delivered.
 	OldestUnacked time.Duration

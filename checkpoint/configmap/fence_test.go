@@ -28,8 +28,7 @@ func isFenced(t *testing.T, srv *streamtest.Server, s *store, holder string) {
 	}
 }
 
-// TestFence: once another process has opened the ConfigMap the earlier owner commits
-// no more.
+// TestFence: once another process has opened the ConfigMap the earlier owner commits no more.
 func TestFence(t *testing.T) {
 	srv := newServer(t)
 	again := func(holder string) { commit(t, open(t, srv.Client(), holder), delta("k", "6")) }

@@ -198,8 +198,7 @@ func copyOf(t testing.TB, r *http.Request) *http.Request {
 	return c
 }
 
-// replayed sends a request twice and returns the second answer, as net/http does when
-// a connection breaks.
+// replayed sends a request twice and returns the second answer, as net/http does when a connection breaks.
 func replayed(t testing.TB, r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	again := copyOf(t, r)

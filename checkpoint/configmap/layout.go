@@ -15,16 +15,15 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// The keys of data. A ConfigMap allows 253 characters, and keys of checkpoints have at
-// most 200, all of which are allowed here.
+// The keys of data. A ConfigMap allows 253 characters, and keys of checkpoints have at most 200, all of which are
+// allowed here.
 const (
 	formatKey        = "format"
 	ownerKey         = "owner"
 	checkpointPrefix = "checkpoint."
 )
 
-// format is that of the whole ConfigMap. Unknown fields are refused, so that a new one
-// raises it.
+// format is that of the whole ConfigMap. Unknown fields are refused, so that a new one raises it.
 const format = 1
 
 // owner is who claimed the ConfigMap last.
@@ -79,8 +78,8 @@ func decode(text string) (*checkpoint.Checkpoint, error) {
 	}}, nil
 }
 
-// dataOf returns a copy of a ConfigMap's data. The ConfigMap itself is no typed object,
-// so that fields unknown to this version of the API are kept.
+// dataOf returns a copy of a ConfigMap's data. The ConfigMap itself is no typed object, so that fields unknown to this
+// version of the API are kept.
 func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
 	if data == nil {

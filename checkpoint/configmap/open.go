@@ -27,8 +27,8 @@ var errBusy = fmt.Errorf("conflicts with the writes of others %d times", maxTrie
 
 // Options say how a Store is opened.
 type Options struct {
-	// Holder names this process to others (checkpoint.FencedError). Empty means the
-	// host's name, which in a container is the Pod's, and the process id.
+	// Holder names this process to others (checkpoint.FencedError). Empty means the host's name, which in a container
+	// is the Pod's, and the process id.
 	Holder string
 }
 
@@ -40,16 +40,14 @@ func (o *Options) holder() string {
 	return fmt.Sprintf("%s (process %d)", cmp.Or(host, "an unknown host"), os.Getpid())
 }
 
-// Open claims a ConfigMap, which it creates unless there is one, and reads it. Whoever
-// had it open commits no more.
+// Open claims a ConfigMap, which it creates unless there is one, and reads it. Whoever had it open commits no more.
 //
-// The Store keeps no objects: it has the method PositionsOnly, its positions are Partial,
-// and it ignores the objects of deltas. Its String names the ConfigMap.
+// The Store keeps no objects: it has the method PositionsOnly, its positions are Partial, and it ignores the objects of
+// deltas. Its String names the ConfigMap.
 //
-// Open returns a *checkpoint.CorruptError, and changes nothing, if the ConfigMap holds
-// something else, or a newer version of this library wrote it. A single key that can't be
-// read is an error of Load, not of Open. After any other error the ConfigMap may have been
-// claimed: open it again.
+// Open returns a *checkpoint.CorruptError, and changes nothing, if the ConfigMap holds something else, or a newer
+// version of this library wrote it. A single key that can't be read is an error of Load, not of Open. After any other
+// error the ConfigMap may have been claimed: open it again.
 func Open(ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options) (checkpoint.Store, error) {
 	switch {
 	case namespace == "":
@@ -74,8 +72,7 @@ func Open(ctx context.Context, client dynamic.Interface, namespace, name string,
 	return nil, fmt.Errorf("open %s: %w", s, errBusy)
 }
 
-// claim makes one attempt. It returns false without an error if somebody else's write
-// came between.
+// claim makes one attempt. It returns false without an error if somebody else's write came between.
 func (s *store) claim(ctx context.Context) (claimed bool, err error) {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	exists := !s.isGone(err)

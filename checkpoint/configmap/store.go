@@ -18,8 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// store is a checkpoint.Store in a ConfigMap. Its methods may be called from any
-// goroutine.
+// store is a checkpoint.Store in a ConfigMap. Its methods may be called from any goroutine.
 type store struct {
 	client          dynamic.ResourceInterface
 	namespace, name string
@@ -38,12 +37,11 @@ var _ checkpoint.Store = (*store)(nil)
 // String names the ConfigMap.
 func (s *store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 
-// PositionsOnly marks a Store that keeps no objects: a checkpoint.Tracker need not write
-// new ones ahead.
+// PositionsOnly marks a Store that keeps no objects: a checkpoint.Tracker need not write new ones ahead.
 func (s *store) PositionsOnly() {}
 
-// Load returns what was committed, from memory. The Position is always Partial and has
-// no Objects. It returns a *checkpoint.CorruptError if what Open found can't be read.
+// Load returns what was committed, from memory. The Position is always Partial and has no Objects. It returns a
+// *checkpoint.CorruptError if what Open found can't be read.
 func (s *store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,10 +60,9 @@ func (s *store) read(texts map[string]string, key string) (*checkpoint.Checkpoin
 	return c, nil
 }
 
-// Commit writes the ConfigMap, even if nothing has changed. What the deltas say of
-// objects is ignored. It returns a *checkpoint.FencedError once another process owns the
-// ConfigMap or it was deleted, and a *checkpoint.CorruptError for a key that can't be
-// read and has not been deleted.
+// Commit writes the ConfigMap, even if nothing has changed. What the deltas say of objects is ignored. It returns a
+// *checkpoint.FencedError once another process owns the ConfigMap or it was deleted, and a *checkpoint.CorruptError for
+// a key that can't be read and has not been deleted.
 func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	return s.change(ctx, func(texts map[string]string) (write bool, err error) {
 		for _, d := range deltas {
@@ -80,8 +77,8 @@ func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	})
 }
 
-// Delete writes the ConfigMap without a key, even if it knows of none: a Commit that
-// failed may have written it. Whether the key can be read does not matter.
+// Delete writes the ConfigMap without a key, even if it knows of none: a Commit that failed may have written it.
+// Whether the key can be read does not matter.
 func (s *store) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, func(texts map[string]string) (bool, error) {
 		delete(texts, key)
@@ -89,8 +86,8 @@ func (s *store) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Close ends commits. It does not wait for one that is under way, and leaves the claim
-// in the ConfigMap: that keeps out whoever had it before.
+// Close ends commits. It does not wait for one that is under way, and leaves the claim in the ConfigMap: that keeps out
+// whoever had it before.
 func (s *store) Close() error {
 	s.end(fmt.Errorf("%s: %w", s, os.ErrClosed))
 	return nil
@@ -131,8 +128,7 @@ func (s *store) change(ctx context.Context, edit func(texts map[string]string) (
 	return nil
 }
 
-// write makes texts the checkpoints in the ConfigMap, whatever a write without an answer
-// has made of them.
+// write makes texts the checkpoints in the ConfigMap, whatever a write without an answer has made of them.
 func (s *store) write(ctx context.Context, texts map[string]string) error {
 	for range maxTries {
 		o := s.seen.DeepCopy()
@@ -158,9 +154,8 @@ func (s *store) write(ctx context.Context, texts map[string]string) error {
 	return fmt.Errorf("write %s: %w", s, errBusy)
 }
 
-// reread finds out why a write conflicted. The write can be tried again if nobody else
-// has claimed the ConfigMap: somebody has put a label on it, or an earlier write
-// succeeded without an answer.
+// reread finds out why a write conflicted. The write can be tried again if nobody else has claimed the ConfigMap:
+// somebody has put a label on it, or an earlier write succeeded without an answer.
 func (s *store) reread(ctx context.Context) error {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	if s.isGone(err) {
@@ -195,8 +190,8 @@ func (s *store) fence(holder string) error {
 	return err
 }
 
-// isGone says whether the server says that there is no such ConfigMap. A 404 that does
-// not name it is about something else, or from a proxy, and not taken for that.
+// isGone says whether the server says that there is no such ConfigMap. A 404 that does not name it is about something
+// else, or from a proxy, and not taken for that.
 func (s *store) isGone(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {

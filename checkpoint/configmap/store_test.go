@@ -24,8 +24,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestRoundTrip: the Store and the one that opens the ConfigMap next return what was
-// committed last.
+// TestRoundTrip: the Store and the one that opens the ConfigMap next return what was committed last.
 func TestRoundTrip(t *testing.T) {
 	began := time.Now()
 	flags, within, odd := delta("k", "7"), delta("k", "8"), delta("l", "9")
@@ -88,8 +87,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestForeign: what others have in the ConfigMap is kept, also what they change while
-// it is open.
+// TestForeign: what others have in the ConfigMap is kept, also what they change while it is open.
 func TestForeign(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
@@ -120,8 +118,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a key that can't be read is not taken for nothing, stays as it is, and
-// does not disturb the others.
+// TestUnreadable: a key that can't be read is not taken for nothing, stays as it is, and does not disturb the others.
 func TestUnreadable(t *testing.T) {
 	good, err := encode(delta("k", "5"))
 	if err != nil {
@@ -228,8 +225,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOddAnswer: a proxy answers an update with something else. The next commit reads
-// the ConfigMap again.
+// TestOddAnswer: a proxy answers an update with something else. The next commit reads the ConfigMap again.
 func TestOddAnswer(t *testing.T) {
 	srv, odd := newServer(t), false
 	s := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -282,8 +278,8 @@ func TestConcurrent(t *testing.T) {
 	want.check(t, open(t, srv.Client(), "b"), keys...)
 }
 
-// TestRequests: a commit is one request, also if nothing has changed, so that an owner
-// that has lost the ConfigMap finds out.
+// TestRequests: a commit is one request, also if nothing has changed, so that an owner that has lost the ConfigMap
+// finds out.
 func TestRequests(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
@@ -334,8 +330,8 @@ func TestFake(t *testing.T) {
 	fencedBy(t, s.Commit(t.Context(), []checkpoint.Delta{delta("k", "7")}), "")
 }
 
-// TestModel commits, deletes and reopens at random on a connection that breaks. After
-// an error the ConfigMap is as before or after the write, and the Store as before.
+// TestModel commits, deletes and reopens at random on a connection that breaks. After an error the ConfigMap is as
+// before or after the write, and the Store as before.
 func TestModel(t *testing.T) {
 	keys := []string{"a", "b", "c"}
 	for seed := range uint64(3) {

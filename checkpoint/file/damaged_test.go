@@ -87,8 +87,8 @@ func large(r *rand.Rand, i int) []checkpoint.Delta {
 	return []checkpoint.Delta{randomDelta(r, fmt.Sprint("key-", r.IntN(2)), i, 20), randomDelta(r, "k", i, 600)}
 }
 
-// open opens a damaged file. It returns which record is the last that counts, -1 if the file
-// is refused, and fails the test if it holds what was never committed, or was written to.
+// open opens a damaged file. It returns which record is the last that counts, -1 if the file is refused, and fails the
+// test if it holds what was never committed, or was written to.
 func (h history) open(t testing.TB, damaged []byte) int {
 	t.Helper()
 	write(t, h.path, damaged)
@@ -120,8 +120,8 @@ func (h history) record(at int) int {
 	return i
 }
 
-// TestFlippedBits: a flipped bit is noticed. In the last record it may make it one that was
-// not written whole, where a sector has little of it, and that is zeros.
+// TestFlippedBits: a flipped bit is noticed. In the last record it may make it one that was not written whole, where a
+// sector has little of it, and that is zeros.
 func TestFlippedBits(t *testing.T) {
 	h := newHistory(t, 3, small)
 	last, harmless := len(h.ends)-1, 0
@@ -142,8 +142,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestCutOff: a file that is cut off holds the last commit that is whole in it, and goes on
-// from there. A snapshot was whole before anybody saw it.
+// TestCutOff: a file that is cut off holds the last commit that is whole in it, and goes on from there. A snapshot was
+// whole before anybody saw it.
 func TestCutOff(t *testing.T) {
 	h := newHistory(t, 3, small)
 	for n := range h.whole {

@@ -10,26 +10,26 @@
 //
 //   - A program that is killed at any instruction, also by a power failure, finds the outcome of its last commit
 //     afterwards, or of the commit that was under way.
-//   - Every byte has a checksum, and a record is valid only behind the records that preceded it when it was written. Open
-//     refuses an invalid file with a [*checkpoint.CorruptError] and does not change it.
-//   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it never
-//     reached the disk. Open ignores it, and the next commit overwrites it.
+//   - Every byte has a checksum, and a record is valid only behind the records that preceded it when it was written.
+//     Open refuses an invalid file with a [*checkpoint.CorruptError] and does not change it.
+//   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it
+//     never reached the disk. Open ignores it, and the next commit overwrites it.
 //   - One process at a time has the file open. Others get a [*checkpoint.LockedError].
 //
 // # Not promised
 //
-// A file that somebody cuts off exactly at the end of a record, or fills with zeros from there on, is valid: it holds an
-// older commit, though none from before the last snapshot.
+// A file that somebody cuts off exactly at the end of a record, or fills with zeros from there on, is valid: it holds
+// an older commit, though none from before the last snapshot.
 //
 // No other program may write to the file while it is open. After it was removed, commits fail with a
 // [*checkpoint.FencedError]; after it was cut off or replaced, with a [*checkpoint.CorruptError].
 //
 // # Operations
 //
-// Beside the file lies a lock file, named after it with the suffix ".gvrwatch-lock", which names the process that has the
-// file open. It may be removed while no process has.
+// Beside the file lies a lock file, named after it with the suffix ".gvrwatch-lock", which names the process that has
+// the file open. It may be removed while no process has.
 //
-// A copy of the file may be made at any time. If a copy is restored, the next run delivers again what was acked since the
-// copy was made, but it does not report the deletion of an object that was created and deleted since. To have everything
-// delivered again, delete the checkpoint.
+// A copy of the file may be made at any time. If a copy is restored, the next run delivers again what was acked since
+// the copy was made, but it does not report the deletion of an object that was created and deleted since. To have
+// everything delivered again, delete the checkpoint.
 package file

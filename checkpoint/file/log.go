@@ -13,19 +13,19 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// The file is a line of text, followed by records. The first record is a snapshot, written before the file gets its name;
-// each of the others is a commit. A record is
+// The file is a line of text, followed by records. The first record is a snapshot, written before the file gets its
+// name; each of the others is a commit. A record is
 //
 //	8 bytes  length of the payload
 //	4 bytes  checksum of the payloads of all records up to this one
 //	4 bytes  checksum of these 12 bytes
 //	payload  sections
 //
-// with little-endian numbers and CRC-32C checksums. A section is a commit's change to one checkpoint. It has three texts:
-// the key, the checkpoint without objects as JSON, and the objects that were put or are gone. An empty JSON text deletes
-// the checkpoint (if it was reset, the next section starts it again). An object has four texts: namespace, name, uid (a 1
-// and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version; empty if the object is gone).
-// A text begins with its length as a uvarint.
+// with little-endian numbers and CRC-32C checksums. A section is a commit's change to one checkpoint. It has three
+// texts: the key, the checkpoint without objects as JSON, and the objects that were put or are gone. An empty JSON text
+// deletes the checkpoint (if it was reset, the next section starts it again). An object has four texts: namespace,
+// name, uid (a 1 and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version; empty if the
+// object is gone). A text begins with its length as a uvarint.
 const (
 	format     = 1 // the newest that this version reads
 	firstLine  = "gvrwatch checkpoint format 1\n"
@@ -99,8 +99,8 @@ func parse(b []byte) (log, error) {
 	return l, nil
 }
 
-// isTorn reports whether the invalid record at b[at:] may be an incomplete write: it is cut short, or one of its sectors is
-// zeros, and no record follows.
+// isTorn reports whether the invalid record at b[at:] may be an incomplete write: it is cut short, or one of its
+// sectors is zeros, and no record follows.
 func isTorn(b []byte, at int) bool {
 	for i := at + 1; i < len(b); i++ {
 		if _, _, ok := header(b[i:]); ok {

@@ -21,9 +21,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
-// childVariable makes the test binary another process that has a file open:
-// "PATH" to commit to it until it is killed, "PATH LIMIT" to do so until it may not
-// grow any more.
+// childVariable makes the test binary another process that has a file open: "PATH" to commit to it until it is killed,
+// "PATH LIMIT" to do so until it may not grow any more.
 const childVariable = "GVRWATCH_FILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -75,8 +74,7 @@ func limit(bytes string) error {
 	return errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &r))
 }
 
-// again checks that a Store has what it had before a commit failed, and goes on when there is
-// room.
+// again checks that a Store has what it had before a commit failed, and goes on when there is room.
 func again(s *file.Store, d checkpoint.Delta, n int) error {
 	for range 2 {
 		c, err := s.Load(context.Background(), "k")

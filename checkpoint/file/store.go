@@ -39,11 +39,11 @@ type Store struct {
 
 var fsync = (*os.File).Sync // tests replace it
 
-// Open opens the file at path for this process only, and creates it if it does not exist. Its folder must exist, and the
-// process must be able to create files there. Open reads the whole file into memory, and keeps none of it.
+// Open opens the file at path for this process only, and creates it if it does not exist. Its folder must exist, and
+// the process must be able to create files there. Open reads the whole file into memory, and keeps none of it.
 //
-// Open returns a [*checkpoint.LockedError] at once if another process has the file open, a [*checkpoint.CorruptError] if
-// the file is damaged or empty or a newer version of this library wrote it, and else an [*fs.PathError].
+// Open returns a [*checkpoint.LockedError] at once if another process has the file open, a [*checkpoint.CorruptError]
+// if the file is damaged or empty or a newer version of this library wrote it, and else an [*fs.PathError].
 func Open(path string) (*Store, error) {
 	file, err := resolve(path)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Store) Keys() []string {
 	return slices.Sorted(maps.Keys(s.log.keys))
 }
 
-// Load reads a checkpoint from the file. Its objects come in no order. Their strings share memory with the bytes that were
-// read.
+// Load reads a checkpoint from the file. Its objects come in no order. Their strings share memory with the bytes that
+// were read.
 func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, err
 	return &c, nil
 }
 
-// join reads the sections of a checkpoint. It returns the JSON of the last one, and the objects' versions by their other
-// texts, both encoded as in the file.
+// join reads the sections of a checkpoint. It returns the JSON of the last one, and the objects' versions by their
+// other texts, both encoded as in the file.
 func (s *Store) join(key string) (text string, versions map[string]string, err error) {
 	f, err := s.reopen()
 	if err != nil {
@@ -139,8 +139,8 @@ func (s *Store) join(key string) (text string, versions map[string]string, err e
 	return text, versions, nil
 }
 
-// Commit appends the deltas to the file, and returns when they are on disk. If it fails, it cuts off what it has written,
-// or else the next commit does.
+// Commit appends the deltas to the file, and returns when they are on disk. If it fails, it cuts off what it has
+// written, or else the next commit does.
 func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 	now := time.Now()
 	var payload []byte
@@ -318,8 +318,8 @@ func checkRegular(path string) error {
 	return err
 }
 
-// acquire locks a file for this process. The lock is on a file of its own, because it is needed before the file exists, and
-// after the file is replaced. The lock file names the process that holds it.
+// acquire locks a file for this process. The lock is on a file of its own, because it is needed before the file exists,
+// and after the file is replaced. The lock file names the process that holds it.
 func acquire(path, file string) (*flock.Flock, error) {
 	name := file + ".gvrwatch-lock"
 	if err := checkRegular(name); err != nil {

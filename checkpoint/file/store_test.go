@@ -168,8 +168,8 @@ func TestClosed(t *testing.T) {
 	open(t, path)
 }
 
-// TestFolder: there is nothing but the file and its lock, both for their owner alone, and
-// files that only look like theirs are left alone.
+// TestFolder: there is nothing but the file and its lock, both for their owner alone, and files that only look like
+// theirs are left alone.
 func TestFolder(t *testing.T) {
 	path := inTemp(t)
 	for _, suffix := range []string{".lock", ".new"} {
@@ -261,8 +261,7 @@ func TestRotWhileOpen(t *testing.T) {
 	}
 }
 
-// TestUncommitted: what fails on its way to the disk is not there, and nothing is in its way
-// the next time.
+// TestUncommitted: what fails on its way to the disk is not there, and nothing is in its way the next time.
 func TestUncommitted(t *testing.T) {
 	var fails []bool // the next calls
 	defer file.ReplaceFsync(func(*os.File) error {

@@ -28,27 +28,33 @@ func TestAhead(t *testing.T) {
 		{"its end", "snapshot +a:1@5", "snapshot -a:1 synced@9 ack 0-1", "9", "there is no more to say"},
 		{"its end, not acked", "snapshot +a:1@5", "snapshot -a:1 synced@9", "- !a:1", "its end has to come again"},
 		{"two of a name", "snapshot +a:1@3 +a:2@5", "snapshot a:2@5 ack 0", "- !a:1 a:2@5", "each has its own entry"},
-		{"two of a name, and its end", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3", "the first one is still what it was"},
+		{"two of a name, and its end", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3",
+			"the first one is still what it was"},
 
 		{"left", "", synced + "-a:1@10 ack 2", "10", "it is gone"},
 		{"left and came again, nothing acked", "", synced + "-a:1@10 +a:1@11 a:1@11", "9 a:1@3", "it was handled at 3"},
-		{"left and came again, its end acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2", "10 !a:1", "it may have been handled again"},
-		{"left and comes again, its end acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1", "it is about to be delivered"},
+		{"left and came again, its end acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2", "10 !a:1",
+			"it may have been handled again"},
+		{"left and comes again, its end acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1",
+			"it is about to be delivered"},
 		{"left, acked, and comes again", "", synced + "-a:1@10 ack 2 +a:1@11", "10 !a:1", "the same"},
-		{"left and came again, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11", "it was handled again"},
-		{"left twice", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-3", "11 a:1@11", "its second end is not acked"},
+		{"left and came again, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11",
+			"it was handled again"},
+		{"left twice", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-3", "11 a:1@11",
+			"its second end is not acked"},
 		{"left twice, acked", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-4", "12", "it is gone"},
 		{"another one of the name", "", synced + "-a:1@10 +a:2@11 a:2@11 ack 2", "10 !a:2", "each has its own entry"},
 
 		{"held", "", "hold after@9 +a:1@10", "nothing", "the sequence has not begun"},
-		{"held, and begun", "", "hold after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2", "the first is acked before it is written"},
+		{"held, and begun", "", "hold after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2",
+			"the first is acked before it is written"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { keeps(t, tc.first, nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// What is kept where package mux delivers the newest event of an object in the place
-// of the oldest one: each pair is of two marks.
+// What is kept where package mux delivers the newest event of an object in the place of the oldest one: each pair is of
+// two marks.
 func TestCoalesce(t *testing.T) {
 	const synced = "snapshot a:1@3 synced@9 ack 0-1 " // the marks 0 and 1
 	for _, tc := range []struct {
@@ -59,18 +65,30 @@ func TestCoalesce(t *testing.T) {
 		want         string
 		why          string
 	}{
-		{"acked in its place", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2", "10 a:1@12", "b is not acked"},
-		{"acked, and all before it", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2-3", "12 a:1@12 b:2@11", "nothing is left"},
-		{"not acked", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 3", "9 a:1@3", "the mark waits at the older place"},
-		{"several", synced + "a:1@10 a:1@11 a:1@12 b:2@13", [][2]int{{2, 3}, {2, 4}}, nil, "ack 2", "12 a:1@12", "they are one"},
-		{"its end", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10", "a is gone, c is not acked"},
-		{"came and went", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3", "12 a:1@3 c:3@11", "of b nothing is left"},
-		{"came and went, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3", "what was written ahead is taken back"},
-		{"left, came and went", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3", "its first end is not acked"},
-		{"left, came and went, acked", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "ack 2", "12", "it is gone"},
-		{"came, changed and went", synced + "+b:2@10 b:2@10 b:2@11 -b:2@12", [][2]int{{2, 3}}, [][2]int{{2, 4}}, "", "12 a:1@3", "all of them leave"},
-		{"within a snapshot", "snapshot b:2@1 a:1@3 c:3@4 a:1@5 synced@9", [][2]int{{1, 3}}, nil, "ack 1", "- a:1@5", "objects of a snapshot count in any order"},
-		{"around a bookmark", synced + "a:1@10 bookmark@11 a:1@12 bookmark@13 b:2@14", [][2]int{{2, 3}}, nil, "ack 2", "13 a:1@12", "it says nothing that is not acked"},
+		{"acked in its place", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2", "10 a:1@12",
+			"b is not acked"},
+		{"acked, and all before it", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2-3",
+			"12 a:1@12 b:2@11", "nothing is left"},
+		{"not acked", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 3", "9 a:1@3",
+			"the mark waits at the older place"},
+		{"several", synced + "a:1@10 a:1@11 a:1@12 b:2@13", [][2]int{{2, 3}, {2, 4}}, nil, "ack 2", "12 a:1@12",
+			"they are one"},
+		{"its end", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10",
+			"a is gone, c is not acked"},
+		{"came and went", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3", "12 a:1@3 c:3@11",
+			"of b nothing is left"},
+		{"came and went, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
+			"what was written ahead is taken back"},
+		{"left, came and went", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
+			"its first end is not acked"},
+		{"left, came and went, acked", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "ack 2", "12",
+			"it is gone"},
+		{"came, changed and went", synced + "+b:2@10 b:2@10 b:2@11 -b:2@12", [][2]int{{2, 3}}, [][2]int{{2, 4}}, "",
+			"12 a:1@3", "all of them leave"},
+		{"within a snapshot", "snapshot b:2@1 a:1@3 c:3@4 a:1@5 synced@9", [][2]int{{1, 3}}, nil, "ack 1", "- a:1@5",
+			"objects of a snapshot count in any order"},
+		{"around a bookmark", synced + "a:1@10 bookmark@11 a:1@12 bookmark@13 b:2@14", [][2]int{{2, 3}}, nil, "ack 2",
+			"13 a:1@12", "it says nothing that is not acked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
@@ -98,8 +116,8 @@ func TestNoWriteAhead(t *testing.T) {
 	}
 }
 
-// Without writing ahead the first object of any namespace waits until the Store has been
-// told that it does not know of all.
+// Without writing ahead the first object of any namespace waits until the Store has been told that it does not know of
+// all.
 func TestNoWriteAheadOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -137,8 +155,7 @@ func TestCoalesceTwoSessions(t *testing.T) {
 	isSaved(t, s, "9 a:1@4", "in the store")
 }
 
-// A commit that fails is tried again with what is ahead, but for what has become
-// of that meanwhile.
+// A commit that fails is tried again with what is ahead, but for what has become of that meanwhile.
 func TestAheadOfAFailingCommit(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, during, after string
@@ -149,7 +166,8 @@ func TestAheadOfAFailingCommit(t *testing.T) {
 		{"acked meanwhile", "+a:1@3 a:1@3", "ack 0", "", "- a:1@3", "there is nothing to be written ahead any more"},
 		{"acked afterwards", "+a:1@3 a:1@3", "", "ack 0", "- a:1@3", "the same"},
 		{"gone meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1", "", "-", "what is older must not take its place"},
-		{"gone, and back meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1 +a:1@5", "", "- !a:1", "it is about to be delivered"},
+		{"gone, and back meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1 +a:1@5", "", "- !a:1",
+			"it is about to be delivered"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
@@ -169,8 +187,7 @@ func TestAheadOfAFailingCommit(t *testing.T) {
 	}
 }
 
-// Those who want to write ahead at the same time share a commit, and also the
-// failure of one.
+// Those who want to write ahead at the same time share a commit, and also the failure of one.
 func TestAheadTogether(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -238,8 +255,7 @@ func TestAheadOfAStoppedStream(t *testing.T) {
 	isSaved(t, s, "- !a:1", "in the store")
 }
 
-// Without writing ahead, what is kept is the whole only if the run ended with
-// everything acked.
+// Without writing ahead, what is kept is the whole only if the run ended with everything acked.
 func TestUnclean(t *testing.T) {
 	const told = "snapshot a:1@3 synced@9 ack 0-1"
 	for _, tc := range []struct {
@@ -253,7 +269,8 @@ func TestUnclean(t *testing.T) {
 		{"ended before anything", "", "", true, "nothing", "there is nothing that the Store should know"},
 		{"ended before an ack", told + " b:2@10", "", true, "9 unclean a:1@3", "b was told"},
 		{"acked after the end", told + " b:2@10", "ack 2", true, "10 a:1@3 b:2@10", "nothing is open any more"},
-		{"acked after the end, but for one", told + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10", "c was told"},
+		{"acked after the end, but for one", told + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10",
+			"c was told"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()

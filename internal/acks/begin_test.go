@@ -42,8 +42,10 @@ func TestMismatch(t *testing.T) {
 			&checkpoint.MismatchError{Field: "resource", Saved: "widgets.example.com", Wanted: "globes.example.com"}, "other objects"},
 		{"the core group", same, of(func(i *checkpoint.Identity) { i.Group, i.Resource, i.StorageVersionHash = "", "pods", "" }), both, both,
 			&checkpoint.MismatchError{Field: "resource", Saved: "widgets.example.com", Wanted: "pods"}, "it has no name"},
-		{"another group, the same storage", same, of(func(i *checkpoint.Identity) { i.Group = "example.org" }), both, both, nil, "the hash says that they are one in storage"},
-		{"another storage version", same, of(func(i *checkpoint.Identity) { i.StorageVersionHash = "migrated" }), both, both, nil, "the objects are the same in another encoding"},
+		{"another group, the same storage", same, of(func(i *checkpoint.Identity) { i.Group = "example.org" }), both,
+			both, nil, "the hash says that they are one in storage"},
+		{"another storage version", same, of(func(i *checkpoint.Identity) { i.StorageVersionHash = "migrated" }), both,
+			both, nil, "the objects are the same in another encoding"},
 		{"no storage versions", of(func(i *checkpoint.Identity) { i.StorageVersionHash = "" }), of(func(i *checkpoint.Identity) { i.Group, i.StorageVersionHash = "example.org", "" }), both, both,
 			&checkpoint.MismatchError{Field: "resource", Saved: "widgets.example.com", Wanted: "widgets.example.org"}, "two unknown hashes are not the same one"},
 		{"fewer namespaces", same, of(func(i *checkpoint.Identity) { i.Namespaces = []string{"x"} }), both, both,
@@ -59,12 +61,15 @@ func TestMismatch(t *testing.T) {
 
 		{"another UID", same, same, both, checkpoint.Cluster{UID: "uid-2", Address: "https://one"},
 			&checkpoint.MismatchError{Field: "cluster", Saved: "uid-1", Wanted: "uid-2"}, "a new cluster at the old address"},
-		{"another address", same, same, both, checkpoint.Cluster{UID: "uid-1", Address: "https://two"}, nil, "the UID counts where both are known"},
-		{"no UID any more, the address", same, same, both, checkpoint.Cluster{Address: "https://one"}, nil, "the address counts where one is not known"},
+		{"another address", same, same, both, checkpoint.Cluster{UID: "uid-1", Address: "https://two"}, nil,
+			"the UID counts where both are known"},
+		{"no UID any more, the address", same, same, both, checkpoint.Cluster{Address: "https://one"}, nil,
+			"the address counts where one is not known"},
 		{"no UID any more, another address", same, same, both, checkpoint.Cluster{Address: "https://two"},
 			&checkpoint.MismatchError{Field: "cluster", Saved: "uid-1", Wanted: "https://two"}, "nothing says that it is the same"},
 		{"a UID at last", same, same, checkpoint.Cluster{Address: "https://one"}, both, nil, "the address is the same"},
-		{"addresses only", same, same, checkpoint.Cluster{Address: "https://one"}, checkpoint.Cluster{Address: "https://two"},
+		{"addresses only", same, same, checkpoint.Cluster{Address: "https://one"},
+			checkpoint.Cluster{Address: "https://two"},
 			&checkpoint.MismatchError{Field: "cluster", Saved: "https://one", Wanted: "https://two"}, "nothing else is known"},
 		{"UIDs only", same, same, checkpoint.Cluster{UID: "uid-1"}, checkpoint.Cluster{UID: "uid-2"},
 			&checkpoint.MismatchError{Field: "cluster", Saved: "uid-1", Wanted: "uid-2"}, "two unknown addresses are not the same one"},
@@ -144,8 +149,7 @@ func TestReset(t *testing.T) {
 	isSaved(t, s, "12 b:2@5 c:3@6", "in the end")
 }
 
-// A Reset while commits fail forgets what could not be committed, and comes to
-// rest.
+// A Reset while commits fail forgets what could not be committed, and comes to rest.
 func TestResetWhileCommitsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -170,8 +174,7 @@ func TestResetWhileCommitsFail(t *testing.T) {
 	})
 }
 
-// A key has one sequence at a time; what was told by one that has ended can be
-// acked until the next one begins.
+// A key has one sequence at a time; what was told by one that has ended can be acked until the next one begins.
 func TestKeysInUse(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
@@ -201,8 +204,7 @@ func TestKeysInUse(t *testing.T) {
 	isSaved(t, s, "11 a:1@3 b:2@11", "an ack of the last")
 }
 
-// What could not be committed of one sequence is part of what the next one of the
-// key goes on from.
+// What could not be committed of one sequence is part of what the next one of the key goes on from.
 func TestUncommittedAcksAreCarriedOver(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string

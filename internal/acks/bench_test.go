@@ -12,9 +12,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// What an event costs that is told, marked and acked, with the commits to a Memory
-// that follow: of 10,000 objects that change again and again, live and in
-// snapshots of all of them.
+// What an event costs that is told, marked and acked, with the commits to a Memory that follow: of 10,000 objects that
+// change again and again, live and in snapshots of all of them.
 func BenchmarkAck(b *testing.B) {
 	for _, where := range []string{"live", "snapshot"} {
 		for _, order := range []string{"in order", "random"} {

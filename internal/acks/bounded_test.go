@@ -7,8 +7,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestPassesAreBounded: one event waits for its ack, and what happens meanwhile and
-// is not told takes no more memory than there are objects.
+// TestPassesAreBounded: one event waits for its ack, and what happens meanwhile and is not told takes no more memory
+// than there are objects.
 func TestPassesAreBounded(t *testing.T) {
 	var last *Mark
 	tests := []struct {

@@ -130,11 +130,13 @@ func TestAcksFromManyGoroutines(t *testing.T) {
 // Who keeps an old event does not keep all that followed it.
 func TestOldMarksKeepNoOthers(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
-		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 0-5", "each refers to the next while it waits"},
+		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 0-5",
+			"each refers to the next while it waits"},
 		{"live in reverse", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 5-0", "the same"},
 		{"a snapshot", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 0-4", "each of an object refers to the next of it"},
 		{"a snapshot in reverse", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 4-0", "the same"},
-		{"a snapshot with a hole", "snapshot z:9@1 a:1@3 a:1@4 b:2@4 a:1@5 synced@9 ack 4-1 ack 5 ack 0", "the hole is filled last"},
+		{"a snapshot with a hole", "snapshot z:9@1 a:1@3 a:1@4 b:2@4 a:1@5 synced@9 ack 4-1 ack 5 ack 0",
+			"the hole is filled last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})

@@ -220,8 +220,8 @@ func (e *engine) failed(acked int, err error) outcome {
 	return e.last
 }
 
-// writeAhead commits what the next event of s waits for, together with everything else there is. Callers that waited for
-// another one's commit find theirs done. It returns the cause if ctx ends.
+// writeAhead commits what the next event of s waits for, together with everything else there is. Callers that waited
+// for another one's commit find theirs done. It returns the cause if ctx ends.
 func (e *engine) writeAhead(ctx context.Context, s *Session) error {
 	if e.result().err != nil {
 		return context.Cause(ctx)

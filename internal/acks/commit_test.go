@@ -13,8 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// tellMany tells and acks live events of n objects, the first of which is number
-// from.
+// tellMany tells and acks live events of n objects, the first of which is number from.
 func tellMany(l *teller, from, n int) {
 	for i := from; i < from+n; i++ {
 		l.run(fmt.Sprintf("o%d:%d@%d ack %d", i, i, 100+i, len(l.marks)))
@@ -48,17 +47,22 @@ func TestCommitBatches(t *testing.T) {
 		}, []at{{999 * time.Millisecond, "nothing"}, {time.Second, "11 a:1@10 b:2@11"}}, "the interval begins with the first ack"},
 		{"after the interval", checkpoint.Options{Interval: time.Minute}, func(l *teller) { l.run("a:1@10 ack 1") },
 			[]at{{59 * time.Second, "nothing"}, {time.Minute, "10 a:1@10"}}, "one that is longer"},
-		{"so many events", checkpoint.Options{Interval: time.Hour, Events: 3}, func(l *teller) { l.run("a:1@10 b:2@11 ack 1-2") },
+		{"so many events", checkpoint.Options{Interval: time.Hour, Events: 3},
+			func(l *teller) { l.run("a:1@10 b:2@11 ack 1-2") },
 			[]at{{0, "11 a:1@10 b:2@11"}}, "SYNCED is the third"},
 		{"one less", checkpoint.Options{Interval: time.Hour, Events: 3}, func(l *teller) { l.run("a:1@10 ack 1") },
 			[]at{{59 * time.Minute, "nothing"}, {time.Hour, "10 a:1@10"}}, "they wait for the interval"},
-		{"events that wait for another", checkpoint.Options{Interval: time.Hour, Events: 3}, func(l *teller) { l.run("a:1@10 b:2@11 c:3@12 ack 2-3") },
+		{"events that wait for another", checkpoint.Options{Interval: time.Hour, Events: 3},
+			func(l *teller) { l.run("a:1@10 b:2@11 c:3@12 ack 2-3") },
 			[]at{{0, "nothing"}, {time.Hour, "9"}}, "they can't be committed, so they don't count"},
-		{"bookmarks don't count", checkpoint.Options{Interval: time.Hour, Events: 3}, func(l *teller) { l.run("bookmark@10 bookmark@11 bookmark@12") },
+		{"bookmarks don't count", checkpoint.Options{Interval: time.Hour, Events: 3},
+			func(l *teller) { l.run("bookmark@10 bookmark@11 bookmark@12") },
 			[]at{{0, "nothing"}, {time.Hour, "12"}}, "nobody acks them"},
-		{"what waited for a gap", checkpoint.Options{Interval: time.Hour, Events: 4}, func(l *teller) { l.run("gap a:1@10 b:2@11 ack 2-3 ack 1") },
+		{"what waited for a gap", checkpoint.Options{Interval: time.Hour, Events: 4},
+			func(l *teller) { l.run("gap a:1@10 b:2@11 ack 2-3 ack 1") },
 			[]at{{0, "- a:1@10 b:2@11"}}, "SYNCED, GAP, and two that count at last"},
-		{"what waited for the same object", checkpoint.Options{Interval: time.Hour, Events: 4}, func(l *teller) { l.run("gap ack 1 a:1@10 a:1@11 ack 3-2") },
+		{"what waited for the same object", checkpoint.Options{Interval: time.Hour, Events: 4},
+			func(l *teller) { l.run("gap ack 1 a:1@10 a:1@11 ack 3-2") },
 			[]at{{0, "- a:1@11"}}, "SYNCED, GAP, and two that count at last"},
 		{"what overtakes", checkpoint.Options{}, func(l *teller) { l.run("gap a:1@10 ?b:2@11 ack 1") },
 			[]at{{999 * time.Millisecond, "nothing"}, {time.Second, "- b:2@11"}}, "also what needs no ack"},
@@ -102,8 +106,7 @@ func TestCommitsAreIncremental(t *testing.T) {
 	})
 }
 
-// While a commit takes its time more events gather, and follow at once if they
-// are enough.
+// While a commit takes its time more events gather, and follow at once if they are enough.
 func TestCommitWhileCommitting(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

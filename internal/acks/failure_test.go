@@ -19,8 +19,8 @@ import (
 
 var errNoSpace = &os.PathError{Op: "write", Path: "/var/lib/checkpoints", Err: syscall.ENOSPC}
 
-// A full disk: commits are tried again after growing waits that have a bound, and
-// once there is room everything that was acked is committed, the newest of it.
+// A full disk: commits are tried again after growing waits that have a bound, and once there is room everything that
+// was acked is committed, the newest of it.
 func TestFailedCommitsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -90,8 +90,7 @@ func TestFailedCommitsAreNotHurried(t *testing.T) {
 	})
 }
 
-// A Flush that fails says so, and is tried again: also if it came in the way of a
-// commit that was due.
+// A Flush that fails says so, and is tried again: also if it came in the way of a commit that was due.
 func TestFlushFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -180,7 +179,8 @@ func TestFinalErrors(t *testing.T) {
 		err error
 		why string
 	}{
-		{fmt.Errorf("committing: %w", &checkpoint.FencedError{Store: "configmap default/x", Holder: "pod-2"}), "somebody else has taken over"},
+		{fmt.Errorf("committing: %w", &checkpoint.FencedError{Store: "configmap default/x", Holder: "pod-2"}),
+			"somebody else has taken over"},
 		{fmt.Errorf("committing: %w", os.ErrClosed), "the store has been closed"},
 	} {
 		t.Run(tc.why, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 var errTired = errors.New("no more time")
 
-// hanging is a Store whose calls don't answer while they are held, whatever ctx
-// says: a file on a network disk that is gone.
+// hanging is a Store whose calls don't answer while they are held, whatever ctx says: a file on a network disk that is
+// gone.
 type hanging struct {
 	*checkpoint.Memory
 	load, commit atomic.Pointer[chan struct{}]
@@ -55,8 +55,8 @@ func hold(p *atomic.Pointer[chan struct{}]) (release func()) {
 	}
 }
 
-// TestStoreThatHangs: nobody waits for it for longer than Timeout and a moment,
-// it is asked one thing at a time, and once it answers nothing is missing.
+// TestStoreThatHangs: nobody waits for it for longer than Timeout and a moment, it is asked one thing at a time, and
+// once it answers nothing is missing.
 func TestStoreThatHangs(t *testing.T) {
 	for _, what := range []string{"Load", "Commit"} {
 		t.Run(what, func(t *testing.T) {

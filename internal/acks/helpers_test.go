@@ -133,8 +133,8 @@ func isSaved(t testing.TB, s checkpoint.Store, want, why string) {
 	}
 }
 
-// text is a position in short: the version, or that of each namespace, "-" within
-// a snapshot, then the objects as the scripts of teller have them.
+// text is a position in short: the version, or that of each namespace, "-" within a snapshot, then the objects as the
+// scripts of teller have them.
 func text(p *checkpoint.Position, namespaces ...string) string {
 	if p == nil {
 		return "nothing"
@@ -176,8 +176,8 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 	return strings.Join(words, " ")
 }
 
-// teller tells a session what a script says, as package stream does. The words,
-// each after "NAMESPACE/" where there are several:
+// teller tells a session what a script says, as package stream does. The words, each after "NAMESPACE/" where there are
+// several:
 //
 //	hold            a sequence that does not begin with a snapshot
 //	snapshot        one begins

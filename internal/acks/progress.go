@@ -73,8 +73,8 @@ func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
 	return s.engine.writeAhead(ctx, s)
 }
 
-// Mark returns the mark of an event, after which the sequence is at a version: empty within a snapshot. Partial is as in
-// checkpoint.Position.
+// Mark returns the mark of an event, after which the sequence is at a version: empty within a snapshot. Partial is as
+// in checkpoint.Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	m := &Mark{progress: p, delivered: time.Now(), mayBeKnown: p.next.mayBeKnown}
 	noted := p.next.noted
@@ -128,7 +128,8 @@ func (p *Progress) WritesAhead() bool {
 	return !s.next.unclean && !s.next.deferred
 }
 
-// IsWrittenAhead reports whether the Store has an entry for an object that is about to be delivered, or is about to have.
+// IsWrittenAhead reports whether the Store has an entry for an object that is about to be delivered, or is about to
+// have.
 func (p *Progress) IsWrittenAhead(o checkpoint.Object) bool {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
@@ -136,9 +137,9 @@ func (p *Progress) IsWrittenAhead(o checkpoint.Object) bool {
 	return ok
 }
 
-// WriteAhead commits entries for objects that are about to be delivered as ADDED. While commits fail it returns at once:
-// Status shows the failure, and delivery goes on. If it returns an error, which is the cause of ctx, the objects must not
-// be delivered. It may be called from any goroutine.
+// WriteAhead commits entries for objects that are about to be delivered as ADDED. While commits fail it returns at
+// once: Status shows the failure, and delivery goes on. If it returns an error, which is the cause of ctx, the objects
+// must not be delivered. It may be called from any goroutine.
 func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) error {
 	s := p.session
 	if len(objects) == 0 || !p.WritesAhead() || s.engine.final.Load() {

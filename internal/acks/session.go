@@ -83,8 +83,8 @@ func newSession(e *engine, key string, id checkpoint.Identity, saved *checkpoint
 	return s
 }
 
-// Position returns where the sequence resumes, or nil if it starts from the beginning. It can be large, so that only the
-// first call returns it, and later ones nil.
+// Position returns where the sequence resumes, or nil if it starts from the beginning. It can be large, so that only
+// the first call returns it, and later ones nil.
 func (s *Session) Position() *checkpoint.Position {
 	p := s.position
 	s.position = nil
