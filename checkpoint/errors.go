@@ -12,8 +12,8 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("checkpoint %q is for %s %s, not %s: use another key or store for this Stream, or reset the checkpoint",
-		e.Key, e.Field, orNone(e.Saved), orNone(e.Wanted))
+	return fmt.Sprintf("checkpoint %q is for %s %s, not %s: use another key or store, or reset the checkpoint", e.Key,
+		e.Field, orNone(e.Saved), orNone(e.Wanted))
 }
 
 func orNone(s string) string {
@@ -59,7 +59,7 @@ type FencedError struct {
 
 func (e *FencedError) Error() string {
 	if e.Holder == "" {
-		return fmt.Sprintf("%s is gone: this process commits nothing more; restart it to start from the beginning", e.Store)
+		return fmt.Sprintf("%s is gone: this process can't commit; restart it to start from the beginning", e.Store)
 	}
-	return fmt.Sprintf("%s has been taken over by %s: this process commits nothing more, and should end", e.Store, e.Holder)
+	return fmt.Sprintf("%s has been taken over by %s: this process can't commit, and should end", e.Store, e.Holder)
 }

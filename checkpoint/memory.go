@@ -64,7 +64,8 @@ func (m *Memory) Commit(_ context.Context, deltas []Delta) error {
 			s.objects = map[Object]string{}
 		}
 		s.checkpoint = Checkpoint{Identity: d.Identity, Committed: time.Now(), Position: Position{
-			ResourceVersions: maps.Clone(d.ResourceVersions), Partial: d.Partial, Rewound: d.Rewound, Unclean: d.Unclean,
+			ResourceVersions: maps.Clone(d.ResourceVersions),
+			Partial:          d.Partial, Rewound: d.Rewound, Unclean: d.Unclean,
 		}}
 		for _, o := range d.Put {
 			version := o.ResourceVersion

@@ -12,15 +12,19 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// What the models of other stores rely on, besides what those compare.
+// TestMemory: what tests of other stores rely on when they compare them with a Memory.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &checkpoint.Memory{}
-		d := checkpoint.Delta{Key: "widgets", Identity: checkpoint.Identity{Resource: "widgets"}, ResourceVersions: map[string]string{"": "5"}}
+		id := checkpoint.Identity{Resource: "widgets"}
+		d := checkpoint.Delta{Key: "widgets", Identity: id, ResourceVersions: map[string]string{"": "5"}}
 		commit := func() error { return m.Commit(t.Context(), []checkpoint.Delta{d}) }
 		noError(t, commit())
 		d.ResourceVersions[""] = "changed by the caller"
-		want := &checkpoint.Checkpoint{Identity: checkpoint.Identity{Resource: "widgets"}, Committed: time.Now(), Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}}
+		want := &checkpoint.Checkpoint{
+			Identity: id, Committed: time.Now(),
+			Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}},
+		}
 		time.Sleep(time.Second)
 		noError(t, m.Close())
 		if err := commit(); !errors.Is(err, os.ErrClosed) {
@@ -34,7 +38,7 @@ func TestMemory(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			got.Position.ResourceVersions[""] = "changed by who has loaded it"
+			got.Position.ResourceVersions[""] = "changed by the caller of Load"
 		}
 	})
 }

@@ -59,7 +59,8 @@ func (o Object) NamespacedName() types.NamespacedName {
 }
 
 func (o Object) compare(other Object) int {
-	return cmp.Or(cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name), cmp.Compare(o.UID, other.UID))
+	return cmp.Or(
+		cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name), cmp.Compare(o.UID, other.UID))
 }
 
 // Identity says which Stream a checkpoint belongs to. Only a Stream with the same Identity can resume from it.

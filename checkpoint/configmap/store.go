@@ -18,18 +18,18 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// store is a checkpoint.Store in a ConfigMap. Its methods may be called from any goroutine.
+// store is a checkpoint.Store in a ConfigMap.
 type store struct {
 	client          dynamic.ResourceInterface
 	namespace, name string
 	owner           owner
 
-	turn chan struct{}              // held by who writes the ConfigMap; of capacity one
+	turn chan struct{}              // held while the ConfigMap is written; capacity one
 	seen *unstructured.Unstructured // the ConfigMap as seen last, which the next write replaces; needs the turn
 
 	mu        sync.Mutex
 	committed map[string]string // by key, as encoded by the last commit that succeeded; replaced, not changed
-	final     error             // nothing is written any more
+	final     error             // if set, nothing more is written
 }
 
 var _ checkpoint.Store = (*store)(nil)
@@ -37,11 +37,11 @@ var _ checkpoint.Store = (*store)(nil)
 // String names the ConfigMap.
 func (s *store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 
-// PositionsOnly marks a Store that keeps no objects: a checkpoint.Tracker need not write new ones ahead.
+// PositionsOnly marks a checkpoint.Store that keeps no objects.
 func (s *store) PositionsOnly() {}
 
-// Load returns what was committed, from memory. The Position is always Partial and has no Objects. It returns a
-// *checkpoint.CorruptError if what Open found can't be read.
+// Load returns a checkpoint from memory. It returns a *checkpoint.CorruptError if the one that Open found is
+// unreadable.
 func (s *store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,9 +60,8 @@ func (s *store) read(texts map[string]string, key string) (*checkpoint.Checkpoin
 	return c, nil
 }
 
-// Commit writes the ConfigMap, even if nothing has changed. What the deltas say of objects is ignored. It returns a
-// *checkpoint.FencedError once another process owns the ConfigMap or it was deleted, and a *checkpoint.CorruptError for
-// a key that can't be read and has not been deleted.
+// Commit writes the ConfigMap, even if nothing has changed. It returns a *checkpoint.FencedError once another process
+// owns the ConfigMap or it was deleted, and a *checkpoint.CorruptError for an unreadable key that was not deleted.
 func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	return s.change(ctx, func(texts map[string]string) (write bool, err error) {
 		for _, d := range deltas {
@@ -77,8 +76,8 @@ func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	})
 }
 
-// Delete writes the ConfigMap without a key, even if it knows of none: a Commit that failed may have written it.
-// Whether the key can be read does not matter.
+// Delete writes the ConfigMap without a key, even if the key seems to be absent: a Commit that failed may have written
+// it. An unreadable key can be deleted.
 func (s *store) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, func(texts map[string]string) (bool, error) {
 		delete(texts, key)
@@ -86,14 +85,14 @@ func (s *store) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Close ends commits. It does not wait for one that is under way, and leaves the claim in the ConfigMap: that keeps out
-// whoever had it before.
+// Close ends commits. It does not wait for one that is under way, and leaves the claim in the ConfigMap, which keeps
+// earlier owners out.
 func (s *store) Close() error {
 	s.end(fmt.Errorf("%s: %w", s, os.ErrClosed))
 	return nil
 }
 
-// end makes err what is returned from now on, unless something already is.
+// end makes err the result of later commits, unless there is one already.
 func (s *store) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *store) end(err error) {
 	}
 }
 
-// change waits for its turn, and writes what edit makes of the checkpoints.
+// change waits for its turn, and writes the checkpoints as edit changes them.
 func (s *store) change(ctx context.Context, edit func(texts map[string]string) (write bool, err error)) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -128,7 +127,7 @@ func (s *store) change(ctx context.Context, edit func(texts map[string]string) (
 	return nil
 }
 
-// write makes texts the checkpoints in the ConfigMap, whatever a write without an answer has made of them.
+// write replaces the checkpoints in the ConfigMap by texts, also if the answer to an earlier write was lost.
 func (s *store) write(ctx context.Context, texts map[string]string) error {
 	for range maxTries {
 		o := s.seen.DeepCopy()
@@ -138,7 +137,7 @@ func (s *store) write(ctx context.Context, texts map[string]string) error {
 		o, err := s.client.Update(ctx, o, metav1.UpdateOptions{})
 		switch {
 		case err == nil:
-			if o.GetUID() == s.seen.GetUID() { // else the next write conflicts, and finds out why
+			if o.GetUID() == s.seen.GetUID() { // else the next write conflicts, and reread finds out why
 				s.seen = o
 			}
 			return nil
@@ -154,8 +153,8 @@ func (s *store) write(ctx context.Context, texts map[string]string) error {
 	return fmt.Errorf("write %s: %w", s, errBusy)
 }
 
-// reread finds out why a write conflicted. The write can be tried again if nobody else has claimed the ConfigMap:
-// somebody has put a label on it, or an earlier write succeeded without an answer.
+// reread finds out why a write conflicted. The write can be tried again if no other process has claimed the ConfigMap:
+// then somebody has changed a label, for example, or an earlier write succeeded and its answer was lost.
 func (s *store) reread(ctx context.Context) error {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	if s.isGone(err) {
@@ -173,25 +172,25 @@ func (s *store) reread(ctx context.Context) error {
 	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(now.Holder, "an unknown owner")
 	switch {
 	case !ours && lagErr == nil && order < 0:
-		return fmt.Errorf("write %s: the server shows an earlier owner, %s: it lags, or was restored", s, holder)
+		return fmt.Errorf("write %s: the server lags, or was restored: it shows an earlier owner, %s", s, holder)
 	case !ours:
 		return s.fence(holder)
 	case o.GetUID() != s.seen.GetUID():
-		return s.fence("") // somebody has put back a copy
+		return s.fence("") // a copy was restored
 	}
 	s.seen = o
 	return nil
 }
 
-// fence ends all commits. An empty holder means that the ConfigMap is gone.
+// fence ends all commits. The holder is empty if the ConfigMap is gone.
 func (s *store) fence(holder string) error {
 	err := &checkpoint.FencedError{Store: s.String(), Holder: holder}
 	s.end(err)
 	return err
 }
 
-// isGone says whether the server says that there is no such ConfigMap. A 404 that does not name it is about something
-// else, or from a proxy, and not taken for that.
+// isGone reports whether the server says that the ConfigMap does not exist. A 404 that does not name it may be about
+// another object, or come from a proxy.
 func (s *store) isGone(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {

@@ -12,8 +12,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// What is kept of objects that are written ahead, until they are acked.
-func TestAhead(t *testing.T) {
+// TestWriteAhead: the entry of an object that is written ahead has no version until the object is acked.
+func TestWriteAhead(t *testing.T) {
 	const synced = "snapshot a:1@3 synced@9 ack 0-1 "
 	for _, tc := range []struct {
 		name, first, script string
@@ -25,10 +25,11 @@ func TestAhead(t *testing.T) {
 		{"acked", "", "snapshot +a:1@3 a:1@3 synced@9 ack 0-1", "9 a:1@3", "it is known now"},
 		{"acked in the next run", "snapshot +a:1@5", "snapshot a:1@5 ack 0", "- a:1@5", "it came again"},
 		{"acked in the next run, changed", "snapshot +a:1@5", "snapshot a:1@7 ack 0", "- a:1@7", "it came again"},
-		{"its end", "snapshot +a:1@5", "snapshot -a:1 synced@9 ack 0-1", "9", "there is no more to say"},
-		{"its end, not acked", "snapshot +a:1@5", "snapshot -a:1 synced@9", "- !a:1", "its end has to come again"},
+		{"deleted", "snapshot +a:1@5", "snapshot -a:1 synced@9 ack 0-1", "9", "its deletion is acked"},
+		{"deleted, not acked", "snapshot +a:1@5", "snapshot -a:1 synced@9", "- !a:1",
+			"the next run has to report its deletion"},
 		{"two of a name", "snapshot +a:1@3 +a:2@5", "snapshot a:2@5 ack 0", "- !a:1 a:2@5", "each has its own entry"},
-		{"two of a name, and its end", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3",
+		{"two of a name, one deleted", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3",
 			"the first one is still what it was"},
 
 		{"left", "", synced + "-a:1@10 ack 2", "10", "it is gone"},
@@ -45,16 +46,16 @@ func TestAhead(t *testing.T) {
 		{"left twice, acked", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-4", "12", "it is gone"},
 		{"another one of the name", "", synced + "-a:1@10 +a:2@11 a:2@11 ack 2", "10 !a:2", "each has its own entry"},
 
-		{"held", "", "hold after@9 +a:1@10", "nothing", "the sequence has not begun"},
-		{"held, and begun", "", "hold after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2",
+		{"deferred", "", "defer after@9 +a:1@10", "nothing", "the sequence has not begun"},
+		{"deferred, then begun", "", "defer after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2",
 			"the first is acked before it is written"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, tc.first, nil, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// What is kept where package mux delivers the newest event of an object in the place of the oldest one: each pair is of
-// two marks.
+// TestCoalesce: package mux delivers the newest event of an object in the place of the oldest one. Each pair has the
+// numbers of two marks.
 func TestCoalesce(t *testing.T) {
 	const synced = "snapshot a:1@3 synced@9 ack 0-1 " // the marks 0 and 1
 	for _, tc := range []struct {
@@ -73,10 +74,10 @@ func TestCoalesce(t *testing.T) {
 			"the mark waits at the older place"},
 		{"several", synced + "a:1@10 a:1@11 a:1@12 b:2@13", [][2]int{{2, 3}, {2, 4}}, nil, "ack 2", "12 a:1@12",
 			"they are one"},
-		{"its end", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10",
+		{"deleted", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10",
 			"a is gone, c is not acked"},
 		{"came and went", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3", "12 a:1@3 c:3@11",
-			"of b nothing is left"},
+			"nothing is left of b"},
 		{"came and went, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
 			"what was written ahead is taken back"},
 		{"left, came and went", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
@@ -88,45 +89,48 @@ func TestCoalesce(t *testing.T) {
 		{"within a snapshot", "snapshot b:2@1 a:1@3 c:3@4 a:1@5 synced@9", [][2]int{{1, 3}}, nil, "ack 1", "- a:1@5",
 			"objects of a snapshot count in any order"},
 		{"around a bookmark", synced + "a:1@10 bookmark@11 a:1@12 bookmark@13 b:2@14", [][2]int{{2, 3}}, nil, "ack 2",
-			"13 a:1@12", "it says nothing that is not acked"},
+			"13 a:1@12", "everything up to it is acked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
 			tracker := newTracker(t, s, nil)
-			l := newTeller(t, begin(t, tracker, widgets())).run(tc.script)
+			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
 			for _, m := range tc.coalesce {
-				l.marks[m[0]].Coalesce(l.marks[m[1]])
+				fd.marks[m[0]].Coalesce(fd.marks[m[1]])
 			}
 			for _, m := range tc.cancel {
-				l.marks[m[0]].Cancel(l.marks[m[1]])
+				fd.marks[m[0]].Cancel(fd.marks[m[1]])
 			}
-			l.run(tc.acks)
+			fd.run(tc.acks)
 			flush(t, tracker)
 			isSaved(t, s, tc.want, tc.why)
 		})
 	}
 }
 
+// TestNoWriteAhead: the first object waits until the Store has the position as Unclean.
 func TestNoWriteAhead(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true})
-	newTeller(t, begin(t, tracker, widgets())).run("snapshot +a:1@3")
-	if diff := cmp.Diff("- unclean", saved(t, s)); diff != "" { // before the first is told
+	newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3")
+	if diff := cmp.Diff("- unclean", saved(t, s)); diff != "" { // before the first is delivered
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// Without writing ahead the first object of any namespace waits until the Store has been told that it does not know of
-// all.
+// TestNoWriteAheadOfTwo: without writing ahead, the first object of each namespace waits until the Store has the
+// position as Unclean.
 func TestNoWriteAheadOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.hinder(func(context.Context) error { time.Sleep(time.Second); return nil })
-		session := begin(t, newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour}), widgets("x", "y"))
+		tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour})
+		session := begin(t, tracker, widgets("x", "y"))
 		for _, namespace := range []string{"x", "y"} {
 			go func() {
-				object := checkpoint.Object{Namespace: namespace, Name: "a", UID: "1", ResourceVersion: "3"}
-				if err := session.Progress(namespace).WriteAhead(t.Context(), []checkpoint.Object{object}); err != nil || s.count() == 0 {
+				objects := []checkpoint.Object{{Namespace: namespace, Name: "a", UID: "1", ResourceVersion: "3"}}
+				err := session.Progress(namespace).WriteAhead(t.Context(), objects)
+				if err != nil || s.count() == 0 {
 					t.Errorf("%s: %v, after %d commits", namespace, err, s.count())
 				}
 			}()
@@ -134,19 +138,19 @@ func TestNoWriteAheadOfTwo(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if session.Progress("x").WritesAhead() {
-			t.Error("it has been told, and is told again")
+			t.Error("the position is committed as Unclean twice")
 		}
 		s.heal()
 	})
 }
 
-// Events of two sequences are not coalesced: the first one's marks are past.
+// TestCoalesceTwoSessions: events of two sessions are not coalesced.
 func TestCoalesceTwoSessions(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
-	first := newTeller(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3")
+	first := newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3")
 	first.session.End()
-	second := newTeller(t, begin(t, tracker, widgets())).run("snapshot a:1@4")
+	second := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@4")
 	if older, newer := first.marks[0], second.marks[0]; older.Coalesce(newer) || older.Cancel(newer) {
 		t.Error("the mark of the new sequence is gone")
 	}
@@ -155,8 +159,8 @@ func TestCoalesceTwoSessions(t *testing.T) {
 	isSaved(t, s, "9 a:1@4", "in the store")
 }
 
-// A commit that fails is tried again with what is ahead, but for what has become of that meanwhile.
-func TestAheadOfAFailingCommit(t *testing.T) {
+// TestWriteAheadIsRetried: after a failed commit the next one has the entries, as they have become meanwhile.
+func TestWriteAheadIsRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, during, after string
 		want                        string
@@ -172,14 +176,14 @@ func TestAheadOfAFailingCommit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
 			tracker := newTracker(t, s, &checkpoint.Options{Interval: time.Hour})
-			l := newTeller(t, begin(t, tracker, widgets())).run("snapshot")
+			fd := newFeeder(t, begin(t, tracker, widgets())).run("snapshot")
 			s.fail(errNoSpace)
-			l.run(tc.before)
-			s.hinder(func(context.Context) error { l.run(tc.during); return errNoSpace })
+			fd.run(tc.before)
+			s.hinder(func(context.Context) error { fd.run(tc.during); return errNoSpace })
 			if err := tracker.Flush(t.Context()); !errors.Is(err, errNoSpace) {
 				t.Errorf("%v, want what the store said", err)
 			}
-			l.run(tc.after)
+			fd.run(tc.after)
 			s.heal()
 			flush(t, tracker)
 			isSaved(t, s, tc.want, tc.why)
@@ -187,16 +191,16 @@ func TestAheadOfAFailingCommit(t *testing.T) {
 	}
 }
 
-// Those who want to write ahead at the same time share a commit, and also the failure of one.
-func TestAheadTogether(t *testing.T) {
+// TestWriteAheadTogether: concurrent callers share a commit, and the failure of a commit.
+func TestWriteAheadTogether(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		fail error
 		want int
 		why  string
 	}{
-		{"well", nil, 2, "one that was under way, and one for all who came meanwhile"},
-		{"failing", errNoSpace, 1, "nobody is held up by a second attempt"},
+		{"succeeding", nil, 2, "one that was under way, and one for all callers that came meanwhile"},
+		{"failing", errNoSpace, 1, "no caller waits for a second attempt"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -205,7 +209,8 @@ func TestAheadTogether(t *testing.T) {
 				session := begin(t, newTracker(t, s, &checkpoint.Options{Interval: time.Hour}), widgets())
 				began := time.Now()
 				for _, name := range []string{"a", "b", "c", "d"} {
-					go session.Progress("").WriteAhead(t.Context(), []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}})
+					objects := []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}}
+					go session.Progress("").WriteAhead(t.Context(), objects)
 					synctest.Wait()
 				}
 				pass(time.Duration(tc.want)*time.Second + time.Millisecond)
@@ -218,12 +223,12 @@ func TestAheadTogether(t *testing.T) {
 	}
 }
 
-// While commits fail nobody waits for one that hangs.
-func TestAheadWhileARetryHangs(t *testing.T) {
+// TestWriteAheadWhileARetryHangs: while commits fail, no caller waits for a retry that hangs.
+func TestWriteAheadWhileARetryHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.fail(errNoSpace)
-		l := live(t, newTracker(t, s, nil))
+		fd := live(t, newTracker(t, s, nil))
 		time.Sleep(5 * time.Second)
 		hangs := make(chan struct{})
 		s.hinder(func(ctx context.Context) error {
@@ -234,7 +239,7 @@ func TestAheadWhileARetryHangs(t *testing.T) {
 		})
 		<-hangs
 		began := time.Now()
-		l.run("+a:1@10")
+		fd.run("+a:1@10")
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("it waited %v", waited)
 		}
@@ -242,8 +247,8 @@ func TestAheadWhileARetryHangs(t *testing.T) {
 	})
 }
 
-// That a stream is stopped while it writes ahead is no failure of the Store.
-func TestAheadOfAStoppedStream(t *testing.T) {
+// TestWriteAheadOfAStoppedStream: stopping a Stream while it writes ahead is not a failure of the Store.
+func TestWriteAheadOfAStoppedStream(t *testing.T) {
 	s := newStore()
 	session := begin(t, newTracker(t, s, nil), widgets())
 	ctx, stop := context.WithCancel(t.Context())
@@ -255,33 +260,33 @@ func TestAheadOfAStoppedStream(t *testing.T) {
 	isSaved(t, s, "- !a:1", "in the store")
 }
 
-// Without writing ahead, what is kept is the whole only if the run ended with everything acked.
+// TestUnclean: without writing ahead, the position has every object only if the run ended with everything acked.
 func TestUnclean(t *testing.T) {
-	const told = "snapshot a:1@3 synced@9 ack 0-1"
+	const delivered = "snapshot a:1@3 synced@9 ack 0-1"
 	for _, tc := range []struct {
 		name, script, later string
 		end                 bool
 		want                string
 		why                 string
 	}{
-		{"it goes on", told, "", false, "9 unclean a:1@3", "more may be told before it is killed"},
-		{"ended", told, "", true, "9 a:1@3", "nothing more is told"},
+		{"it goes on", delivered, "", false, "9 unclean a:1@3", "more may be delivered before it is killed"},
+		{"ended", delivered, "", true, "9 a:1@3", "nothing more is delivered"},
 		{"ended before anything", "", "", true, "nothing", "there is nothing that the Store should know"},
-		{"ended before an ack", told + " b:2@10", "", true, "9 unclean a:1@3", "b was told"},
-		{"acked after the end", told + " b:2@10", "ack 2", true, "10 a:1@3 b:2@10", "nothing is open any more"},
-		{"acked after the end, but for one", told + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10",
-			"c was told"},
+		{"ended before an ack", delivered + " b:2@10", "", true, "9 unclean a:1@3", "b was delivered"},
+		{"acked after the end", delivered + " b:2@10", "ack 2", true, "10 a:1@3 b:2@10", "every event is acked"},
+		{"acked after the end, but for one", delivered + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10",
+			"c was delivered"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
 			tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour})
-			l := newTeller(t, begin(t, tracker, widgets())).run(tc.script)
+			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
 			flush(t, tracker)
 			if tc.end {
-				l.session.End()
+				fd.session.End()
 			}
 			flush(t, tracker)
-			l.run(tc.later)
+			fd.run(tc.later)
 			flush(t, tracker)
 			isSaved(t, s, tc.want, tc.why)
 		})

@@ -7,8 +7,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestPassesAreBounded: one event waits for its ack, and what happens meanwhile and is not told takes no more memory
-// than there are objects.
+// TestPassesAreBounded: while one event waits for its ack, what happens and is not delivered takes no more memory than
+// there are objects.
 func TestPassesAreBounded(t *testing.T) {
 	var last *Mark
 	tests := []struct {
@@ -17,7 +17,7 @@ func TestPassesAreBounded(t *testing.T) {
 	}{
 		{func(_ *testing.T, p *Progress, rv, _ string) {
 			p.Pass(rv, false)
-		}, "bookmarks say nothing but the version"},
+		}, "bookmarks have only a version"},
 		{func(_ *testing.T, p *Progress, rv, next string) {
 			p.Note(Change{Object: checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}})
 			m := p.Mark(rv, false)
@@ -26,7 +26,7 @@ func TestPassesAreBounded(t *testing.T) {
 			}
 			last.Coalesce(m)
 			p.Pass(next, false)
-		}, "nor do events that are coalesced"},
+		}, "coalesced events"},
 		{func(t *testing.T, p *Progress, rv, next string) {
 			o := checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}
 			if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
@@ -36,14 +36,15 @@ func TestPassesAreBounded(t *testing.T) {
 			added := p.Mark(rv, false)
 			p.Note(Change{Object: o, Gone: true})
 			added.Cancel(p.Mark(next, false))
-		}, "one that comes and goes in between is not delivered"},
+		}, "canceled events"},
 		{func(_ *testing.T, p *Progress, rv, _ string) {
 			p.Mark(rv, false).Skip()
-		}, "nor what another one says"},
+		}, "skipped events"},
 	}
 	for _, tt := range tests {
 		last = nil
-		tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
+		tracker, err := checkpoint.NewTracker(&checkpoint.Memory{},
+			&checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestPassesAreBounded(t *testing.T) {
 		waits.Ack()
 		last.Ack()
 		if st := s.Status(); st.Unacked != 0 || p.low.version == "2" {
-			t.Errorf("%s: all is acked, %d wait, and what is kept is at %s", tt.why, st.Unacked, p.low.version)
+			t.Errorf("%s: all is acked, but %d wait, and the position is at %s", tt.why, st.Unacked, p.low.version)
 		}
 		if err := tracker.Close(); err != nil {
 			t.Error(err)

@@ -141,7 +141,7 @@ func (e *engine) previous(key string) (*Session, error) {
 	before := e.sessions[key]
 	switch {
 	case before.runs():
-		return nil, fmt.Errorf("checkpoint %q is in use by another Stream: give each Stream its own Options.CheckpointKey", key)
+		return nil, fmt.Errorf("checkpoint %q is in use by another Stream: each needs its own CheckpointKey", key)
 	case e.final.Load() && !e.closing.closed:
 		return nil, e.last.err // acks would be lost
 	}
@@ -149,8 +149,9 @@ func (e *engine) previous(key string) (*Session, error) {
 }
 
 // replace starts a session, and gives it what the one before has not committed.
-func (e *engine) replace(before *Session, key string, id checkpoint.Identity, saved *checkpoint.Checkpoint, reset bool) (
-	*Session, error) {
+func (e *engine) replace(
+	before *Session, key string, id checkpoint.Identity, saved *checkpoint.Checkpoint, reset bool,
+) (*Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing.closed {

@@ -14,8 +14,8 @@ import (
 
 var errTired = errors.New("no more time")
 
-// hanging is a Store whose calls don't answer while they are held, whatever ctx says: a file on a network disk that is
-// gone.
+// hanging is a Store whose calls don't answer while they are blocked, whatever ctx says: a file on a network disk that
+// is gone.
 type hanging struct {
 	*checkpoint.Memory
 	load, commit atomic.Pointer[chan struct{}]
@@ -32,31 +32,31 @@ func (h *hanging) enter() func() {
 
 func (h *hanging) Load(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
 	defer h.enter()()
-	if held := h.load.Load(); held != nil {
-		<-*held
+	if blocked := h.load.Load(); blocked != nil {
+		<-*blocked
 	}
 	return h.Memory.Load(ctx, key)
 }
 
 func (h *hanging) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	defer h.enter()()
-	if held := h.commit.Load(); held != nil {
-		<-*held
+	if blocked := h.commit.Load(); blocked != nil {
+		<-*blocked
 	}
 	return h.Memory.Commit(ctx, deltas)
 }
 
-func hold(p *atomic.Pointer[chan struct{}]) (release func()) {
-	held := make(chan struct{})
-	p.Store(&held)
+func block(p *atomic.Pointer[chan struct{}]) (release func()) {
+	blocked := make(chan struct{})
+	p.Store(&blocked)
 	return func() {
 		p.Store(nil)
-		close(held)
+		close(blocked)
 	}
 }
 
-// TestStoreThatHangs: nobody waits for it for longer than Timeout and a moment, it is asked one thing at a time, and
-// once it answers nothing is missing.
+// TestStoreThatHangs: no call waits longer than Timeout and a grace period, the Store gets one call at a time, and once
+// it answers nothing is missing.
 func TestStoreThatHangs(t *testing.T) {
 	for _, what := range []string{"Load", "Commit"} {
 		t.Run(what, func(t *testing.T) {
@@ -72,14 +72,14 @@ func TestStoreThatHangs(t *testing.T) {
 				p := session.Progress("")
 				var release func()
 				if what == "Load" {
-					release = hold(&store.load)
+					release = block(&store.load)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
 					defer cancel()
 					if _, err := acks.Begin(ctx, tracker, "other", widgets()); !errors.Is(err, errTired) {
 						t.Errorf("Begin: %v, want the cause of its ctx", err)
 					}
 				} else {
-					release = hold(&store.commit)
+					release = block(&store.commit)
 				}
 				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
 				began := time.Now()
@@ -101,7 +101,7 @@ func TestStoreThatHangs(t *testing.T) {
 				if st := session.Status(); st.Err != nil || st.Uncommitted {
 					t.Errorf("once it answers: %+v", st)
 				}
-				release = hold(&store.commit)
+				release = block(&store.commit)
 				p.Mark("6", false).Ack()
 				began = time.Now()
 				if err := tracker.Close(); err == nil {

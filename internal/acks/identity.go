@@ -39,7 +39,8 @@ func sameCluster(a, b checkpoint.Cluster) bool {
 }
 
 func sameStorage(a, b checkpoint.Identity) bool {
-	return groupResource(a) == groupResource(b) || a.StorageVersionHash != "" && a.StorageVersionHash == b.StorageVersionHash
+	return groupResource(a) == groupResource(b) ||
+		a.StorageVersionHash != "" && a.StorageVersionHash == b.StorageVersionHash
 }
 
 func groupResource(i checkpoint.Identity) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// What is kept of each sequence of events and acks.
+// TestPosition: the position after each script of events and acks.
 func TestPosition(t *testing.T) {
 	const snapshot = "snapshot a:1@3 b:2@5 synced@9 " // events 0, 1, 2
 	for _, tc := range []struct {
@@ -21,8 +21,8 @@ func TestPosition(t *testing.T) {
 		{"in reverse", snapshot + "ack 2-0", "9 a:1@3 b:2@5", "the order of acks does not matter"},
 		{"SYNCED only", snapshot + "ack 2", "nothing",
 			"the objects before it are not handled, and it has none of its own"},
-		{"one of a snapshot", snapshot + "ack 1", "- b:2@5", "the next run is told the rest"},
-		{"snapshot without SYNCED", snapshot + "ack 0-1", "- a:1@3 b:2@5", "no version holds before its end"},
+		{"one of a snapshot", snapshot + "ack 1", "- b:2@5", "the next run delivers the rest"},
+		{"snapshot without SYNCED", snapshot + "ack 0-1", "- a:1@3 b:2@5", "there is no version before its end"},
 		{"twice", snapshot + "ack 0 ack 0 ack 0", "- a:1@3", "an ack is for one event, however often it comes"},
 		{"a removal", snapshot + "ack 0-2 -a:1@10 ack 3", "10 b:2@5", "what is gone is forgotten"},
 
@@ -48,11 +48,11 @@ func TestPosition(t *testing.T) {
 		{"only known, live", snapshot + "ack 0-2 ?c:3@10", "10 a:1@3 b:2@5 c:3@10", "it is known, and needs no ack"},
 		{"only known, behind an event", snapshot + "ack 0-2 a:1@10 ?c:3@11", "9 a:1@3 b:2@5", "it passes nothing"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// Within a snapshot the order of acks does not matter, but per object.
+// TestPositionInSnapshot: within a snapshot the order of acks matters only for one object.
 func TestPositionInSnapshot(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
@@ -78,20 +78,20 @@ func TestPositionInSnapshot(t *testing.T) {
 			"they would pass what is not handled"},
 		{"an object of the snapshot that changes", "snapshot a:1@3 b:2@4 synced@9 b:2@10 ack 1-3", "- b:2@4",
 			"the live state is beyond the hole"},
-		{"told again after an ack", "snapshot z:9@1 a:1@3 a:1@4 ack 1 a:1@5 ack 3", "- a:1@3",
+		{"delivered again after an ack", "snapshot z:9@1 a:1@3 a:1@4 ack 1 a:1@5 ack 3", "- a:1@3",
 			"the last one waits for the one between"},
-		{"known and told at once", "snapshot z:9@1 ~a:1@3 a:1@4 ack 1", "- a:1@4",
+		{"known and delivered at once", "snapshot z:9@1 ~a:1@3 a:1@4 ack 1", "- a:1@4",
 			"one event does not wait for itself"},
 		{"only known before another event", "snapshot ?b:2@4 z:9@5 b:2@7 ack 1", "- b:2@7",
 			"it was known at once, and not by event 0"},
 		{"gone within it", "snapshot a:1@3 ack 0 b:2@4 -a:1@3 ack 2", "-",
 			"what vanished is forgotten before the rest is acked"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// A gap stands at the version before it until it has been handled.
+// TestPositionGap: a GAP stands at the version before it until it is acked.
 func TestPositionGap(t *testing.T) {
 	const before = "snapshot a:1@3 b:2@5 synced@9 ack 0-2 " // events 0, 1, 2
 	for _, tc := range []struct {
@@ -99,7 +99,7 @@ func TestPositionGap(t *testing.T) {
 		want         string
 		why          string
 	}{
-		{"GAP not acked", before + "gap c:3@20 ack 4", "9 a:1@3 b:2@5", "the break itself has to be told again"},
+		{"GAP not acked", before + "gap c:3@20 ack 4", "9 a:1@3 b:2@5", "the next run has to report the break"},
 		{"GAP acked", before + "gap ack 3", "- a:1@3 b:2@5", "the rest of the snapshot is due"},
 		{"GAP acked late", before + "gap c:3@20 d:4@21 ack 5 ack 3", "- a:1@3 b:2@5 d:4@21",
 			"what was acked of the snapshot counts now"},
@@ -120,13 +120,13 @@ func TestPositionGap(t *testing.T) {
 		{"two gaps", before + "gap a:1@20 synced@22 gap b:2@30 ack 7-3", "- a:1@20 b:2@30",
 			"each is a snapshot of its own"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// A sequence that begins with what exists known keeps nothing of it before that is complete.
-func TestPositionHold(t *testing.T) {
-	const now = "hold ~a:1@3 ~b:2@5 "
+// TestPositionDeferred: after DeferCommits there is no position before the first ack.
+func TestPositionDeferred(t *testing.T) {
+	const now = "defer ~a:1@3 ~b:2@5 "
 	for _, tc := range []struct {
 		name, script string
 		want         string
@@ -138,15 +138,15 @@ func TestPositionHold(t *testing.T) {
 		{"bookmarks wait", now + "bookmark@7 synced@9", "nothing", "as everything does"},
 		{"and on", now + "synced@9 c:3@10 ack 1 ack 0", "10 a:1@3 b:2@5 c:3@10", "as after any SYNCED"},
 		{"bookmarks no longer wait", now + "synced@9 ack 0 bookmark@12", "12 a:1@3 b:2@5", "the sequence has begun"},
-		{"bookmarks after what has begun it", "hold after@9 c:3@10 bookmark@12 ack 0", "12 partial c:3@10",
+		{"bookmarks after what has begun it", "defer after@9 c:3@10 bookmark@12 ack 0", "12 partial c:3@10",
 			"it counts once the first event does"},
 		{"noted twice", now + "~a:1@8 synced@9 ack 0", "9 a:1@8 b:2@5", "the list began again: the last state counts"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, "", nil, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// Whether objects may be missing is kept as the version is.
+// TestPositionPartial: Partial follows acks as the version does.
 func TestPositionPartial(t *testing.T) {
 	for _, tc := range []struct {
 		name, first, script string
@@ -158,12 +158,12 @@ func TestPositionPartial(t *testing.T) {
 		{"and on", "", "after@9 a:1@10 b:2@11 ack 0", nil, "10 partial a:1@10", "nor when events follow"},
 		{"a gap", "", "after@9 gap a:1@20 synced@22 ack 0-1", nil, "- partial a:1@20", "nor within the snapshot"},
 		{"a gap, SYNCED", "", "after@9 gap a:1@20 synced@22 ack 0-2", nil, "22 a:1@20", "the snapshot had them all"},
-		{"a gap, a hole", "", "after@9 gap a:1@20 synced@22 ack 0 ack 2", nil, "- partial", "it is told again"},
+		{"a gap, a hole", "", "after@9 gap a:1@20 synced@22 ack 0 ack 2", nil, "- partial", "the next run delivers it"},
 		{"a snapshot that is partial from its beginning", "", "partial a:1@3 ack 0", nil, "- partial a:1@3",
 			"it says so before anything else"},
 		{"nothing but that", "", "partial", nil, "- partial", "it needs no ack"},
 		{"the next run", "after@9 a:1@10 ack 0", "bookmark@20", nil, "20 partial a:1@10", "it goes on as it was"},
-		{"the next run, nothing told", "after@9 a:1@10 ack 0", "gap", nil, "10 partial a:1@10", "nothing is acked"},
+		{"the next run, nothing acked", "after@9 a:1@10 ack 0", "gap", nil, "10 partial a:1@10", "nothing is acked"},
 		{"one of two namespaces", "", "x/after@9 y/after@9 x/gap x/synced@22 ack 0-1", []string{"x", "y"},
 			"x=22 y=9 partial", "y's may be missing"},
 		{"the other one", "", "x/after@9 y/after@9 y/gap y/synced@22 ack 0-1", []string{"x", "y"}, "x=9 y=22 partial",
@@ -175,20 +175,20 @@ func TestPositionPartial(t *testing.T) {
 		{"a namespace of the cluster, within its snapshot", "after@9", "x/gap x/a:1@10 ack 0-1", nil,
 			"9 x=- partial x/a:1@10", "the cluster can't go on at 9 any more"},
 		{"a namespace of the cluster, GAP not acked", "after@9", "x/gap x/a:1@10 ack 1", nil, "9 partial",
-			"nor can what follows it be kept"},
+			"nor does what follows it count"},
 		{"the cluster again", "after@9 x/gap x/synced@22 ack 0-1", "gap a:1@30 ack 0-1", nil, "- partial a:1@30",
 			"namespaces have no versions of their own any more"},
 		{"the cluster again, GAP not acked", "after@9 x/gap x/synced@22 ack 0-1", "gap a:1@30 ack 1", nil,
-			"9 x=22 partial", "it is to be told again"},
+			"9 x=22 partial", "the next run has to report it"},
 		{"a namespace of the cluster, nothing acked", "after@9", "x/gap", nil, "9 partial", "nothing has come since"},
 		{"both", "", "x/after@9 y/after@9 x/gap x/synced@22 y/gap y/synced@23 ack 0-3", []string{"x", "y"}, "x=22 y=23",
 			"none is missing"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, tc.first, tc.namespaces, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, tc.namespaces, tc.script, tc.want, tc.why) })
 	}
 }
 
-// Each namespace has a version and acks of its own.
+// TestPositionNamespaces: each namespace has a version and acks of its own.
 func TestPositionNamespaces(t *testing.T) {
 	const both = "x/snapshot y/snapshot x/a:1@3 y/a:2@4 x/synced@8 y/synced@9 " // events 0 to 3
 	for _, tc := range []struct {
@@ -199,22 +199,22 @@ func TestPositionNamespaces(t *testing.T) {
 		{"one acked", both + "ack 0 ack 2", "x=8 y=- x/a:1@3", "y is within its snapshot"},
 		{"both acked", both + "ack 3-0", "x=8 y=9 x/a:1@3 y/a:2@4", "versions differ"},
 		{"a hole in one", both + "ack 0-3 y/b:3@10 x/b:4@11 y/b:3@12 ack 5-6", "x=11 y=9 x/a:1@3 x/b:4@11 y/a:2@4",
-			"it does not hold up the other"},
+			"the other does not wait for it"},
 		{"a gap in one", both + "ack 0-3 y/gap x/b:4@11 y/b:3@12 ack 4-6", "x=11 y=- x/a:1@3 x/b:4@11 y/a:2@4 y/b:3@12",
 			"only y reads a snapshot"},
-		{"held", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run is to begin as this one"},
-		{"held, and known in part", "x/hold y/hold x/?a:1@3 y/synced@8 ack 0", "x=- y=8",
-			"the rest of x is told as if nothing were known"},
-		{"held no more", "x/hold y/hold x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9",
+		{"deferred", "x/defer y/defer x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run is to begin as this one"},
+		{"deferred, and known in part", "x/defer y/defer x/?a:1@3 y/synced@8 ack 0", "x=- y=8",
+			"the next run delivers the rest of x"},
+		{"no longer deferred", "x/defer y/defer x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9",
 			"y may never be heard of"},
-		{"both have begun", "x/hold y/hold x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1",
-			"x=8 y=9 x/a:1@3 y/a:2@4", "what is only known is kept, too"},
+		{"both have begun", "x/defer y/defer x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1",
+			"x=8 y=9 x/a:1@3 y/a:2@4", "objects that are only known count, too"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, "", []string{"x", "y"}, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", []string{"x", "y"}, tc.script, tc.want, tc.why) })
 	}
 }
 
-// A run goes on from what the last one left.
+// TestPositionOfTheNextRun: a run resumes from the position of the last one.
 func TestPositionOfTheNextRun(t *testing.T) {
 	const left = "snapshot a:1@3 b:2@5 synced@9 ack 0-2"
 	for _, tc := range []struct {
@@ -232,31 +232,31 @@ func TestPositionOfTheNextRun(t *testing.T) {
 		{"the rest of a snapshot", "snapshot a:1@3 b:2@5 synced@9 ack 1", "snapshot a:1@4 synced@12 ack 1", "- b:2@5",
 			"a is still missing"},
 		{"the rest of a snapshot, acked", "snapshot a:1@3 b:2@5 synced@9 ack 1", "snapshot a:1@4 synced@12 ack 1-0",
-			"12 a:1@4 b:2@5", "now everything has been told"},
-		{"a snapshot that is not begun expressly", "snapshot a:1@3 b:2@5 ack 1", "a:1@4 c:3@5 ack 1", "- b:2@5 c:3@5",
+			"12 a:1@4 b:2@5", "everything has been delivered"},
+		{"a snapshot that does not begin expressly", "snapshot a:1@3 b:2@5 ack 1", "a:1@4 c:3@5 ack 1", "- b:2@5 c:3@5",
 			"it is within one as it is"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { keeps(t, tc.first, nil, tc.script, tc.want, tc.why) })
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
 	}
 }
 
-// keeps fails the test if anything else is kept of a run, after a first one.
-func keeps(t *testing.T, first string, namespaces []string, script, want, why string) {
+// isPosition fails the test unless the position after a first and a second run is the wanted one.
+func isPosition(t *testing.T, first string, namespaces []string, script, want, why string) {
 	t.Helper()
 	s := newStore()
 	if first != "" {
 		tracker := newTracker(t, s, nil)
-		newTeller(t, begin(t, tracker, widgets(namespaces...))).run(first)
+		newFeeder(t, begin(t, tracker, widgets(namespaces...))).run(first)
 		noError(t, tracker.Close())
 	}
 	tracker := newTracker(t, s, nil)
 	session := begin(t, tracker, widgets(namespaces...))
-	newTeller(t, session).run(script)
+	newFeeder(t, session).run(script)
 	flush(t, tracker)
 	isSaved(t, s, want, why)
 }
 
-// What the sequence has to go on from is what was kept.
+// TestSessionPosition: a session resumes from the last commit.
 func TestSessionPosition(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
@@ -264,7 +264,7 @@ func TestSessionPosition(t *testing.T) {
 	if p := session.Position(); p != nil {
 		t.Errorf("a first run goes on from %v", p)
 	}
-	newTeller(t, session).run("snapshot a:1@3 ?b:2@5 c:4@6 synced@9 ack 0")
+	newFeeder(t, session).run("snapshot a:1@3 ?b:2@5 c:4@6 synced@9 ack 0")
 	flush(t, tracker)
 	session.End()
 	next := begin(t, tracker, widgets())
@@ -272,7 +272,7 @@ func TestSessionPosition(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if p := next.Position(); p != nil {
-		t.Errorf("it is kept once it has been asked for: %v", p)
+		t.Errorf("the second call returns %v", p)
 	}
 	(*acks.Mark)(nil).Ack() // of an event without a checkpoint
 }
