@@ -14,7 +14,7 @@ type Options struct {
 	// stream.ClusterOf returns it; tests may invent a UID.
 	Cluster Cluster
 	// Reset starts from the beginning where a key's checkpoint does not match, instead of ending the Stream with a
-	// *MismatchError. The first commit removes the old checkpoint: deletions since then are not reported.
+	// *MismatchError. The first commit removes the old checkpoint: deletions since it was written are not reported.
 	Reset bool
 	// NoWriteAhead delivers a new object before the Store has an entry for it.
 	//

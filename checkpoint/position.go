@@ -43,8 +43,8 @@ func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 	return rv, false
 }
 
-// Object is the entry for one object. A name can have several: of objects that are gone, and whose deletion is not yet
-// acked.
+// Object is the entry for one object. A name can have several entries: also those of earlier objects whose deletion is
+// not yet acked.
 type Object struct {
 	Namespace, Name string
 	UID             types.UID

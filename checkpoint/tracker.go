@@ -43,7 +43,8 @@ func (t *Tracker) engineOrStart(start func(Store, Options) friend.Engine) friend
 }
 
 // Flush commits everything that has been acked. If the commit fails, Flush returns an error that wraps the Store's, and
-// the Tracker tries again later. If ctx ends first, Flush returns the cause, and the commit goes on.
+// the Tracker tries again later, unless the error is final (see [Store]). If ctx ends first, Flush returns the cause,
+// and the commit goes on.
 func (t *Tracker) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	engine := t.engine
@@ -72,7 +73,7 @@ func (t *Tracker) Close() error {
 type Status struct {
 	// Key is empty if the Stream has no checkpoint.
 	Key string
-	// Unacked is the number of delivered events that are not acked, or wait for an earlier event that is not acked.
+	// Unacked is the number of delivered events that are not acked, and of acked ones that wait for an earlier event.
 	// Within a snapshot an event waits only for earlier events of the same object.
 	Unacked int
 	// OldestUnacked is how long ago the first of these was delivered.
