@@ -13,7 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// isFenced fails unless s can't change anything any more, whatever it tries.
+// isFenced fails the test unless every write of s is refused.
 func isFenced(t *testing.T, srv *streamtest.Server, s *store, holder string) {
 	t.Helper()
 	before := stored(t, srv)
@@ -21,14 +21,14 @@ func isFenced(t *testing.T, srv *streamtest.Server, s *store, holder string) {
 		fencedBy(t, s.Commit(t.Context(), []checkpoint.Delta{delta("k", "666")}), holder)
 		fencedBy(t, s.Commit(t.Context(), nil), holder)
 		fencedBy(t, s.Delete(t.Context(), "k"), holder)
-		_ = s.Close() // the error stays
+		_ = s.Close() // does not replace the error
 	}
 	if d := cmp.Diff(before, stored(t, srv)); d != "" {
 		t.Errorf("the stale owner has changed it: %s", d)
 	}
 }
 
-// TestFence: once another process has opened the ConfigMap the earlier owner commits no more.
+// TestFence: once another process has opened the ConfigMap, the earlier owner's commits fail.
 func TestFence(t *testing.T) {
 	srv := newServer(t)
 	again := func(holder string) { commit(t, open(t, srv.Client(), holder), delta("k", "6")) }
@@ -41,8 +41,8 @@ func TestFence(t *testing.T) {
 		{func() { open(t, srv.Client(), "second") }, "second", "it has not committed yet"},
 		{func() { again("second") }, "second", "it has"},
 		{func() { again("second"); open(t, srv.Client(), "third") }, "third", "the last one counts"},
-		{func() { again("first") }, "first", "a holder's name is not who it is"},
-		{func() { remove(t, srv) }, "", "nobody: it was deleted"},
+		{func() { again("first") }, "first", "two processes may have the same holder"},
+		{func() { remove(t, srv) }, "", "the ConfigMap was deleted"},
 		{func() { remove(t, srv); again("second") }, "second", "deleted, and created by the next owner"},
 		{func() {
 			o := stored(t, srv)
@@ -101,7 +101,7 @@ func TestFenceOnTheWay(t *testing.T) {
 	}
 }
 
-// TestFenceLate: a commit arrives when its owner has long given up on it.
+// TestFenceLate: a commit reaches the server long after its owner has given up.
 func TestFenceLate(t *testing.T) {
 	srv := newServer(t)
 	var late func()
@@ -133,7 +133,7 @@ func TestFenceLate(t *testing.T) {
 	commit(t, b, delta("k", "6"))
 }
 
-// TestStale: a server that lags shows an owner from before; nobody has taken over.
+// TestStale: a server that lags shows an earlier owner, which does not fence the current one.
 func TestStale(t *testing.T) {
 	tests := []struct {
 		back  int // so many changes
@@ -160,7 +160,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBusy: neither Open nor Commit tries for ever.
+// TestBusy: Open and Commit give up after several conflicts.
 func TestBusy(t *testing.T) {
 	srv := newServer(t)
 	busy, puts := false, 0

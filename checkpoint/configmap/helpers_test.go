@@ -51,7 +51,7 @@ func clientOf(t testing.TB, srv *streamtest.Server, around around) dynamic.Inter
 
 var errCut = errors.New("the connection was cut")
 
-// unanswered lets a request get through, but not its answer.
+// unanswered sends a request and drops the answer.
 func unanswered(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err == nil {
@@ -98,7 +98,7 @@ func (m model) commit(deltas ...checkpoint.Delta) {
 	}
 }
 
-// diff compares what s has under some keys, but for the time.
+// diff compares the checkpoints under some keys, without their times.
 func (m model) diff(t testing.TB, s *store, keys ...string) string {
 	t.Helper()
 	got, want := model{}, model{}
@@ -111,7 +111,7 @@ func (m model) diff(t testing.TB, s *store, keys ...string) string {
 	return cmp.Diff(want, got)
 }
 
-// check fails unless s has under those keys what it should.
+// check fails the test unless s has the model's checkpoints under these keys.
 func (m model) check(t testing.TB, s *store, keys ...string) {
 	t.Helper()
 	if d := m.diff(t, s, keys...); d != "" {
@@ -119,7 +119,7 @@ func (m model) check(t testing.TB, s *store, keys ...string) {
 	}
 }
 
-// stored returns the ConfigMap, and nil if there is none.
+// stored returns the ConfigMap, or nil.
 func stored(t testing.TB, srv *streamtest.Server) *unstructured.Unstructured {
 	t.Helper()
 	o, err := srv.Client().Resource(configMaps).Namespace("ns").Get(t.Context(), "cp", metav1.GetOptions{})
@@ -166,7 +166,7 @@ var identity = checkpoint.Identity{
 	Objects: true,
 }
 
-// delta is of a position at a version, and an object that is ignored.
+// delta has a position at a version, and an object that is ignored.
 func delta(key, version string) checkpoint.Delta {
 	return checkpoint.Delta{
 		Key: key, Identity: identity, ResourceVersions: map[string]string{"a": version, "b": version + "1"},

@@ -34,7 +34,7 @@ func TestOpenOptions(t *testing.T) {
 	}
 }
 
-// TestOpenFound: what may be in a ConfigMap. What is refused is not changed.
+// TestOpenFound: Open accepts empty ConfigMaps and its own, and does not change those that it refuses.
 func TestOpenFound(t *testing.T) {
 	var (
 		none    error
@@ -49,10 +49,10 @@ func TestOpenFound(t *testing.T) {
 	}{
 		{`{}`, none, "made by an admin, so that the right to create is not needed"},
 		{`{"data":{}, "binaryData":{}, "immutable":false}`, none, "likewise"},
-		{`{"data":{"format":"1"}}`, none, "somebody has removed the owner"},
+		{`{"data":{"format":"1"}}`, none, "the owner was removed by hand"},
 		{`{"data":{"format":"1","owner":"{\"id\":\"x\"}"}}`, none, "another process' claim is taken over"},
 		{`{"data":{"format":"1","mine":"x"},"binaryData":{"yours":"AAAA"}}`, none, "data of others"},
-		{`{"data":{"app.properties":"a=b"}}`, corrupt, "somebody else's ConfigMap"},
+		{`{"data":{"app.properties":"a=b"}}`, corrupt, "another program's ConfigMap"},
 		{`{"binaryData":{"logo":"AAAA"}}`, corrupt, "likewise"},
 		{`{"data":{"format":"2"}}`, newer, "from the future"},
 		{`{"data":{"format":"0"}}`, corrupt, "there never was a format 0"},
@@ -77,7 +77,7 @@ func TestOpenFound(t *testing.T) {
 		if c := (*checkpoint.CorruptError)(nil); tt.err == newer && errors.As(err, &c) {
 			err = &checkpoint.CorruptError{Store: c.Store, Err: errors.New(c.Err.Error())}
 		} else if errors.As(err, &c) {
-			err = &checkpoint.CorruptError{Store: c.Store} // whatever the cause
+			err = &checkpoint.CorruptError{Store: c.Store} // with any cause
 		}
 		if !errors.Is(err, tt.err) && !reflect.DeepEqual(err, tt.err) {
 			t.Errorf("%s: %v, want %v", tt.why, err, tt.err)
@@ -104,7 +104,7 @@ func TestOpenRights(t *testing.T) {
 	}
 }
 
-// TestOpenRaces: something happens between the requests of Open.
+// TestOpenRaces: other writes between the requests of Open.
 func TestOpenRaces(t *testing.T) {
 	type instead func(srv *streamtest.Server, r *http.Request, next http.RoundTripper) (*http.Response, error)
 	other := func(srv *streamtest.Server, r *http.Request, next http.RoundTripper) (*http.Response, error) {
