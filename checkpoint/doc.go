@@ -1,35 +1,26 @@
-// Package checkpoint keeps how far sequences of events have been handled, so that
-// a program can be killed at any instruction, start again, and go on without a
-// loss: also if it was away for longer than the server's history reaches.
+// Package checkpoint keeps how far the events of Streams have been handled, so that a program that is killed at any
+// instruction resumes without a loss, even if it was away for longer than the server's history reaches.
 //
-// A Tracker belongs to a Store. Streams that are given it (stream.Options.Checkpoint)
-// mark their events; Event.Ack, in any order and from any goroutine, says that one
-// has been handled. What is kept follows the events that were acked, never one
-// that was not:
+// [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests.
+// Streams with the Tracker in stream.Options.Checkpoint resume where they were acked. stream.Event.Ack, in any order
+// and from any goroutine, says that an event has been handled. The Tracker commits acks in batches.
 //
-//   - The position moves over contiguous acks only. A bookmark moves it once
-//     everything before it is acked, so that it moves where nothing happens, too.
-//   - It stands at no version while the low-water mark is within a snapshot: the
-//     objects of it that were acked are kept, in whatever order they were, and the
-//     next run delivers the rest.
-//   - With it there is one entry for every object, by uid: its namespace, its name, and
-//     the resourceVersion that was acked last, so that after an expired version the
-//     next run delivers the differences, deletions among them.
+// # Promises
 //
-// Events that are never acked take memory for as long as the sequence goes on: watch
-// Status. While commits fail, what is to be committed is kept, once for each object.
+//   - A checkpoint never passes an event that is not acked. Its version moves over contiguous acks only, and over
+//     bookmarks when everything before them is acked.
+//   - Within a snapshot it has no version. It keeps the objects that were acked, in whatever order, and the next run
+//     delivers the rest.
+//   - It has an entry for each object: namespace, name, uid, and the last acked version. So after an expired version
+//     the next run delivers the differences, deletions among them.
+//   - A new object's entry is committed before the object is delivered, without a version. So the object's deletion is
+//     reported even if its ack was never committed (see [Options].NoWriteAhead).
+//   - A failed commit is repeated, and does not end the Stream. [Status] shows it.
+//   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces and selectors. Another Stream that wants to
+//     resume from it gets a [*MismatchError].
 //
-// The entry of a new object is written to the Store before the object is delivered
-// (Progress.Ahead), without a resourceVersion. So its end is reported, even if its ack
-// was not committed and the server has forgotten that it ever was.
+// # Not promised
 //
-// Acks are committed to the store in batches. What was acked after the last
-// commit comes again in the next run: delivery is at least once. A commit that
-// fails is tried again, shown by Status, and ends nothing.
-//
-// What is kept is bound to an Identity: cluster, resource, namespaces, selectors.
-// Going on with another one is refused with a *MismatchError.
-//
-// The stores are in packages file (a file) and configmap (a ConfigMap of the
-// cluster); Memory is for tests. This package imports no Kubernetes client.
+// Delivery is at least once: the next run delivers again what was acked after the last commit. Memory is not bounded
+// while events stay unacked, or while commits fail: watch [Status].
 package checkpoint

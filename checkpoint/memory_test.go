@@ -12,29 +12,33 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// What the models of other stores rely on, besides what those compare.
+// TestMemory: what tests of other stores rely on when they compare them with a Memory.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := checkpoint.NewMemory()
-		d := checkpoint.Delta{Key: key, Identity: widgets(), ResourceVersions: map[string]string{"": "5"}}
+		m := &checkpoint.Memory{}
+		id := checkpoint.Identity{Resource: "widgets"}
+		d := checkpoint.Delta{Key: "widgets", Identity: id, ResourceVersions: map[string]string{"": "5"}}
 		commit := func() error { return m.Commit(t.Context(), []checkpoint.Delta{d}) }
 		noError(t, commit())
 		d.ResourceVersions[""] = "changed by the caller"
-		want := &checkpoint.Checkpoint{Identity: widgets(), Committed: time.Now(), Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}}
+		want := &checkpoint.Checkpoint{
+			Identity: id, Committed: time.Now(),
+			Position: checkpoint.Position{ResourceVersions: map[string]string{"": "5"}},
+		}
 		time.Sleep(time.Second)
 		noError(t, m.Close())
 		if err := commit(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("a commit after Close: %v, want os.ErrClosed", err)
 		}
 		for range 2 {
-			got, err := m.Load(t.Context(), key)
+			got, err := m.Load(t.Context(), "widgets")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			got.Position.ResourceVersions[""] = "changed by who has loaded it"
+			got.Position.ResourceVersions[""] = "changed by the caller of Load"
 		}
 	})
 }

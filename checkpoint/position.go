@@ -2,35 +2,33 @@ package checkpoint
 
 import (
 	"cmp"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Position is how far a sequence has been told. It is a plain value: whoever
-// keeps it decides how.
+// Position is a place in the events of a Stream, from which it can resume. It is a plain value and can be stored
+// anywhere.
 type Position struct {
-	// ResourceVersions holds, for each namespace that is watched ("" for the whole
-	// cluster), the version up to which everything has been delivered. One that is empty
-	// or missing was within a snapshot, and goes on with the rest of that. That of the
-	// cluster beside those of namespaces is from before they were watched one by one.
+	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which everything
+	// was delivered (with a Tracker: acked). If it is empty or missing, the namespace was within a snapshot, and
+	// resumes with the rest of it. An entry for the cluster next to entries for namespaces dates from before the Stream
+	// watched single namespaces.
 	ResourceVersions map[string]string
-	// Objects are those that have been delivered.
+	// Objects are the objects that exist, as far as they were delivered.
 	Objects []Object
-	// Partial: there may be more objects, of which nothing has been told: the sequence
-	// began after a version, or kept no index.
+	// Partial means that objects may exist which Objects lacks, because the Stream started after a version or kept no
+	// index.
 	Partial bool
-	// Rewound: the server has gone back in time since, which has not been told and
-	// acked to its end: ResourceVersions and Objects may be of times that are no more.
+	// Rewound means that the server has gone back in time, and that the GAP and the snapshot which report it are not
+	// yet acked. ResourceVersions and Objects may then be from a history that no longer exists.
 	Rewound bool
-	// Unclean: more may have been told than this says (see Options.NoWriteAhead).
+	// Unclean means that more objects may have been delivered than Objects has (see Options.NoWriteAhead).
 	Unclean bool
 }
 
-// At returns the version at which a watch of a namespace, or of the cluster (""), goes on,
-// empty for none. It has moved if there is none because others were watched since, or
-// the namespace was watched as a part of the cluster.
+// At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if there is
+// none. moved means that there is none because the Stream has since watched other namespaces, or has watched the
+// namespace as a part of the cluster.
 func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 	rv, here := p.ResourceVersions[namespace]
 	_, cluster := p.ResourceVersions[""]
@@ -45,116 +43,55 @@ func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 	return rv, false
 }
 
-// Object is what is known of one.
+// Object is the entry for one object. A name can have several entries: also those of earlier objects whose deletion is
+// not yet acked.
 type Object struct {
 	Namespace, Name string
 	UID             types.UID
-	// ResourceVersion is the last one that was acked (without a checkpoint: delivered).
-	// Empty means none yet: the object may have been delivered, and was never acked. If
-	// it is there it is ADDED, and if it is gone DELETED.
+	// ResourceVersion is the last version that was acked (without a Tracker: delivered). It is empty if none was: the
+	// object may have been delivered. The next run reports it as ADDED if it exists, and else as DELETED.
 	ResourceVersion string
 }
 
-// ID tells an object from others of its name, of which there may be several: some may
-// be gone, and their end is not acked yet.
-type ID struct {
-	types.NamespacedName
-	UID types.UID
-}
-
-func (id ID) object() Object { return Object{Namespace: id.Namespace, Name: id.Name, UID: id.UID} }
-
-// ID returns the object's.
-func (o Object) ID() ID { return ID{o.NamespacedName(), o.UID} }
-
-// NamespacedName is where the object is.
+// NamespacedName returns the object's namespace and name.
 func (o Object) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 }
 
 func (o Object) compare(other Object) int {
-	return cmp.Or(cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name), cmp.Compare(o.UID, other.UID))
+	return cmp.Or(
+		cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name), cmp.Compare(o.UID, other.UID))
 }
 
-// Identity says what a checkpoint is of. A sequence may only go on from one of the
-// same.
+// Identity says which Stream a checkpoint belongs to. Only a Stream with the same Identity can resume from it.
 type Identity struct {
 	Cluster Cluster `json:"cluster"`
-	// Group and Resource, without the version: another version of the same objects
-	// is no other sequence.
+	// Group and Resource come without the version, because every version has the same objects.
 	Group    string `json:"group,omitempty"`
 	Resource string `json:"resource"`
-	// StorageVersionHash is empty where the server did not tell it. Resources that
-	// have the same are one in storage, whatever their groups.
+	// StorageVersionHash is empty if the server does not publish it. Two resources with the same hash have the same
+	// objects, whatever their groups.
 	StorageVersionHash string   `json:"storageVersionHash,omitempty"`
 	Namespaces         []string `json:"namespaces,omitempty"` // sorted; none for the whole cluster
 	LabelSelector      string   `json:"labelSelector,omitempty"`
 	FieldSelector      string   `json:"fieldSelector,omitempty"`
-	// Objects says whether those that were told are kept.
+	// Objects means that the Stream keeps an index, so that the checkpoint has objects.
 	Objects bool `json:"objects"`
 }
 
-// Cluster says which cluster.
+// Cluster identifies a cluster.
 type Cluster struct {
-	// UID is that of the namespace kube-system, empty if it could not be read.
+	// UID is the uid of the namespace kube-system. It is empty if it could not be read.
 	UID string `json:"uid,omitempty"`
-	// Address is the server's URL and a hash of the certificates it is trusted by.
-	// It counts where a UID is not known.
+	// Address is the server's URL and a hash of the certificates that the client trusts. It is compared if one of the
+	// UIDs is unknown.
 	Address string `json:"address,omitempty"`
 }
 
-// String is the UID, or the address where that is not known.
+// String returns the UID, or the Address if there is no UID.
 func (c Cluster) String() string {
 	if c.UID != "" {
 		return c.UID
 	}
 	return c.Address
-}
-
-func (c Cluster) isZero() bool { return c == Cluster{} }
-
-// is says whether both are one cluster, as far as anyone can know.
-func (c Cluster) is(other Cluster) bool {
-	if c.UID != "" && other.UID != "" {
-		return c.UID == other.UID
-	}
-	return c.Address != "" && c.Address == other.Address
-}
-
-// differs returns what is not the same, as a *MismatchError without a key, or nil.
-func (i Identity) differs(saved Identity) *MismatchError {
-	switch {
-	case !i.Cluster.is(saved.Cluster):
-		return &MismatchError{Field: "cluster", Saved: saved.Cluster.String(), Wanted: i.Cluster.String()}
-	case !i.sameStorage(saved):
-		return &MismatchError{Field: "resource", Saved: saved.groupResource(), Wanted: i.groupResource()}
-	case !slices.Equal(i.Namespaces, saved.Namespaces):
-		return &MismatchError{Field: "namespaces", Saved: strings.Join(saved.Namespaces, ","), Wanted: strings.Join(i.Namespaces, ",")}
-	case i.LabelSelector != saved.LabelSelector:
-		return &MismatchError{Field: "label selector", Saved: saved.LabelSelector, Wanted: i.LabelSelector}
-	case i.FieldSelector != saved.FieldSelector:
-		return &MismatchError{Field: "field selector", Saved: saved.FieldSelector, Wanted: i.FieldSelector}
-	case i.Objects != saved.Objects:
-		return &MismatchError{Field: "index", Saved: indexText(saved.Objects), Wanted: indexText(i.Objects)}
-	}
-	return nil
-}
-
-func (i Identity) sameStorage(other Identity) bool {
-	return i.groupResource() == other.groupResource() ||
-		i.StorageVersionHash != "" && i.StorageVersionHash == other.StorageVersionHash
-}
-
-func (i Identity) groupResource() string {
-	if i.Group == "" {
-		return i.Resource
-	}
-	return i.Resource + "." + i.Group
-}
-
-func indexText(objects bool) string {
-	if objects {
-		return "objects"
-	}
-	return "none"
 }

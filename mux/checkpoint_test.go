@@ -29,7 +29,7 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
-		store := checkpoint.NewMemory()
+		store := &checkpoint.Memory{}
 		tracker := newTracker(t, store)
 		s := newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker})
 		m := newMux(t, &mux.Options{Overflow: mux.Latest}, s)
@@ -84,7 +84,7 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 // TestLatestAfterAKill: of an object that an earlier run may have delivered the end is
 // told, though ADDED and DELETED come again before the loop asks.
 func TestLatestAfterAKill(t *testing.T) {
-	for _, store := range []checkpoint.Store{checkpoint.NewMemory(), positionsOnly{checkpoint.NewMemory()}} {
+	for _, store := range []checkpoint.Store{&checkpoint.Memory{}, positionsOnly{&checkpoint.Memory{}}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			run := func(on func(stream.Event) (more bool)) {

@@ -53,7 +53,7 @@ type consumer struct {
 
 func newConsumer(t *testing.T, seed uint64, overflow mux.Overflow) *consumer {
 	c := &consumer{player: newPlayer(t, seed, 11, []gvr.Resource{widgets()}, "one", "two")}
-	c.store = &mortal{Store: checkpoint.NewMemory()}
+	c.store = &mortal{Store: &checkpoint.Memory{}}
 	c.check.Latest = overflow == mux.Latest
 	switch c.IntN(4) {
 	case 0:

@@ -130,7 +130,7 @@ func TestFollowUnackedWithPositionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
-		tracker := newTracker(t, positionsOnly{checkpoint.NewMemory()})
+		tracker := newTracker(t, positionsOnly{&checkpoint.Memory{}})
 		f := follow(t, srv, mux.Selection{Resources: []string{"robots.*"}}, &mux.FollowOptions{
 			Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
 		})

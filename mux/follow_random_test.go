@@ -78,7 +78,7 @@ type followRun struct {
 
 func newFollowPlay(t *testing.T, seed uint64) *followPlay {
 	p := &followPlay{player: newPlayer(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
-		store: checkpoint.NewMemory(), broken: map[string]bool{}, overflow: mux.Block}
+		store: &checkpoint.Memory{}, broken: map[string]bool{}, overflow: mux.Block}
 	p.restarts = seed%3 == 2
 	p.tracked = p.restarts || p.chance(30)
 	p.crashes = p.restarts && p.chance(50)

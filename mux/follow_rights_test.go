@@ -234,7 +234,7 @@ func TestFollowAcksBetweenLegs(t *testing.T) {
 		{time.Hour, true, "but not for ever"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tracker := newTracker(t, checkpoint.NewMemory())
+			tracker := newTracker(t, &checkpoint.Memory{})
 			defer tracker.Close()
 			f := inNamespaces(t, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} }}, "one", "two")
 			f.do("robots forbid all in two")

@@ -45,7 +45,7 @@ func TestFollowTellsThatNothingIsAllowedAnyMore(t *testing.T) {
 func TestFollowUntilSyncedFromACheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, planets)
-		store := checkpoint.NewMemory()
+		store := &checkpoint.Memory{}
 		run := func(why string, want ...string) {
 			t.Helper()
 			tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{Address: "https://test"}})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -45,8 +46,8 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	c.FieldSelector = selector
 	if c.Checkpoint != nil {
 		c.CheckpointKey = cmp.Or(c.CheckpointKey, r.GroupResource().String())
-		if err := checkpoint.CheckKey(c.CheckpointKey); err != nil {
-			return c, err
+		if !acks.IsKey(c.CheckpointKey) {
+			return c, &OptionsError{"CheckpointKey", c.CheckpointKey, "must be " + acks.KeyRule}
 		}
 	}
 	c.PageSize = cmp.Or(c.PageSize, defaultPageSize)

@@ -10,16 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // checkpoint begins a session with the Tracker, if there is one, and returns where
 // the range begins.
-func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*checkpoint.Session, Start, error) {
+func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*acks.Session, Start, error) {
 	if s.options.Checkpoint == nil {
 		return nil, from, nil
 	}
-	session, err := s.options.Checkpoint.Begin(ctx, s.options.CheckpointKey, s.identity())
+	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity())
 	if err != nil {
 		return nil, from, err
 	}
@@ -62,7 +64,7 @@ func (s *Stream) identity() checkpoint.Identity {
 }
 
 // mark is that of the next event.
-func (l *lane) mark() *checkpoint.Mark {
+func (l *lane) mark() *acks.Mark {
 	if l.progress == nil {
 		return nil
 	}
@@ -93,7 +95,7 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how protocol.Mode) e
 			fresh = append(fresh, known(o.Entry))
 		}
 	}
-	return l.progress.Ahead(ctx, fresh)
+	return l.progress.WriteAhead(ctx, fresh)
 }
 
 // aheadOfFrame does so for an event of the watch, and if it is new for all that
@@ -102,19 +104,23 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how protocol.EmitEvent)
 	if !l.writesAhead() || t.kind == Deleted || how.Replay || !l.isFresh(t.object) {
 		return nil
 	}
-	fresh := []checkpoint.Object{known(t.Entry)}
-	if !l.progress.IsAhead(fresh[0].ID()) {
-		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
+	unversioned := func(e index.Entry) checkpoint.Object {
+		e.Version = ""
+		return known(e)
+	}
+	fresh := []checkpoint.Object{unversioned(t.Entry)}
+	if !l.progress.IsWrittenAhead(fresh[0]) {
+		first := map[checkpoint.Object]bool{fresh[0]: true}
 		for _, o := range l.conn.come() {
 			// A replay of one that is not known is not delivered.
 			replay := protocol.NotAfter(o.Version, how.Version) && !l.index.Has(o.Entry)
-			if k := known(o.Entry); !replay && !first[k.ID()] && l.isFresh(o) {
-				first[k.ID()] = true
+			if k := unversioned(o.Entry); !replay && !first[k] && l.isFresh(o) {
+				first[k] = true
 				fresh = append(fresh, k)
 			}
 		}
 	}
-	return l.progress.Ahead(ctx, fresh)
+	return l.progress.WriteAhead(ctx, fresh)
 }
 
 // isFresh says whether there is no entry of an object that is to be delivered.
@@ -139,7 +145,7 @@ func (l *lane) withdraw(ctx context.Context, next protocol.State, outputs []prot
 	l.mu.Lock()
 	all := slices.Concat(l.lanes, l.parked)
 	l.mu.Unlock()
-	var others []*checkpoint.Progress
+	var others []*acks.Progress
 	for _, one := range all {
 		if one == l || one.report.get().State != Streaming {
 			one.report.update(func(r *report) { r.rewound = true })

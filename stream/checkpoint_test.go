@@ -281,7 +281,7 @@ func TestGoesOn(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := checkpoint.NewMemory()
+				store := &checkpoint.Memory{}
 				for i, l := range tt.lives {
 					sc := &script{t: t, exchanges: l.exchanges}
 					o, tracker := l.options, newTracker(t, store, l.tracker)
@@ -315,11 +315,22 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
+// countingStore counts commits.
+type countingStore struct {
+	checkpoint.Store
+	commits int
+}
+
+func (s *countingStore) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+	s.commits++
+	return s.Store.Commit(ctx, deltas)
+}
+
 // TestNewObjectsAreWrittenAhead looks into the store while an event is handled.
 func TestNewObjectsAreWrittenAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, commits := checkpoint.NewMemory(), 0
-		tracker := newTracker(t, store, checkpoint.Options{Committed: func(checkpoint.CommitInfo) { commits++ }})
+		store := &countingStore{Store: &checkpoint.Memory{}}
+		tracker := newTracker(t, store, checkpoint.Options{})
 		sc := &script{t: t, exchanges: []exchange{
 			{"watch initial", watch("ADDED a@2", "ADDED b@3", "MARKER @5", "ADDED c@6", "MODIFIED c@7", "open")},
 		}}
@@ -329,7 +340,7 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, fmt.Sprintf("%s: %s, %d commits", text(ev), kept(t, store), commits))
+			got = append(got, fmt.Sprintf("%s: %s, %d commits", text(ev), kept(t, store), store.commits))
 			if ev.ResourceVersion == "7" {
 				break
 			}
@@ -352,7 +363,7 @@ func TestFakeGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClient(widget("default", "a", "red"), widget("default", "b", "red"))
 		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
-		store := checkpoint.NewMemory()
+		store := &checkpoint.Memory{}
 		run := func() (told []string) {
 			tracker := newTracker(t, store, checkpoint.Options{})
 			s := newStream(t, c, &stream.Options{Checkpoint: tracker})
@@ -381,10 +392,8 @@ func TestFakeGoesOn(t *testing.T) {
 func TestReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 150 // more than are read ahead
-		commits := 0
-		tracker := newTracker(t, checkpoint.NewMemory(), checkpoint.Options{
-			Interval: time.Hour, Committed: func(checkpoint.CommitInfo) { commits++ },
-		})
+		store := &countingStore{Store: &checkpoint.Memory{}}
+		tracker := newTracker(t, store, checkpoint.Options{Interval: time.Hour})
 		frames := []string{}
 		for i := range n {
 			frames = append(frames, fmt.Sprintf("ADDED o%d@%d", i, 10+i))
@@ -406,8 +415,8 @@ func TestReadAhead(t *testing.T) {
 				break
 			}
 		}
-		if commits > 4 {
-			t.Errorf("%d new objects were written ahead in %d commits", n, commits)
+		if store.commits > 4 {
+			t.Errorf("%d new objects were written ahead in %d commits", n, store.commits)
 		}
 		noError(t, tracker.Close())
 	})

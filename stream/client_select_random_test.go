@@ -140,7 +140,7 @@ func newTwin(seed uint64) *twin {
 	}
 	switch start := r.IntN(100); {
 	case start < 25:
-		w.store = checkpoint.NewMemory()
+		w.store = &checkpoint.Memory{}
 	case start < 40:
 		w.o.Start = stream.Now()
 	case start < 55:

@@ -86,7 +86,7 @@ func TestSelectAsStock(t *testing.T) {
 					{"watch 5", watch(words...)}},
 					tt.more...)}
 				if checked {
-					w.store = checkpoint.NewMemory()
+					w.store = &checkpoint.Memory{}
 				}
 				return w
 			}, variants()[0], 29*time.Second)
@@ -156,7 +156,7 @@ func TestSelectInFlood(t *testing.T) {
 			o.Namespaces = []string{"default", "two"}
 		}
 		if checked {
-			o.Checkpoint = newTracker(t, checkpoint.NewMemory(), checkpoint.Options{})
+			o.Checkpoint = newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
 			defer o.Checkpoint.Close()
 		}
 		s = newStream(t, variants()[0].client(t, &script{t: t, exchanges: []exchange{{"", endless(known)}}}), &o)

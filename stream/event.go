@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // Type says what an Event tells. ADDED, MODIFIED and DELETED are those of the
@@ -62,10 +62,10 @@ type Event struct {
 	// Coalesced is how many events of the object it stands for besides itself, where a
 	// Mux keeps only the latest (mux.Latest).
 	Coalesced int
-	// Mark is what Ack acks. It is nil without Options.Checkpoint, and of a SYNCED that
-	// comes because a namespace is no longer watched (mux.Follow). (To compare events
-	// that have one with go-cmp, leave it out: cmpopts.IgnoreFields.)
-	Mark *checkpoint.Mark `json:"-"`
+	// Mark is for Ack and package mux. It is nil without Options.Checkpoint, and in a SYNCED
+	// that comes because a namespace is no longer watched (mux.Follow). Tests that compare
+	// events with go-cmp ignore it: cmpopts.IgnoreFields(stream.Event{}, "Mark").
+	Mark *acks.Mark `json:"-"`
 }
 
 // GapDetails says why, from where and for how long it is not known what happened.

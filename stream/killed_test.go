@@ -31,7 +31,7 @@ import (
 func TestRandomKills(t *testing.T) {
 	(historySeeds / 4).Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: checkpoint.NewMemory(), handled: map[types.UID]string{}}
+			p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: &checkpoint.Memory{}, handled: map[types.UID]string{}}
 			p.run()
 		})
 	})

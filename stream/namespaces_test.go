@@ -178,7 +178,7 @@ func TestNamespaceRefused(t *testing.T) {
 func TestScopeChanges(t *testing.T) {
 	for _, tracked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			m, store := newMover(t, nil), checkpoint.NewMemory()
+			m, store := newMover(t, nil), &checkpoint.Memory{}
 			var tracker *checkpoint.Tracker
 			if tracked {
 				tracker = m.track(store, stream.Options{})

@@ -42,7 +42,7 @@ func TestScopeBrokenOff(t *testing.T) {
 // never begins.
 func TestNowBesideARefusedNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, store := newMover(t, nil), checkpoint.NewMemory()
+		m, store := newMover(t, nil), &checkpoint.Memory{}
 		m.do("forbid all in two")
 		for _, run := range []struct {
 			change func()
@@ -69,7 +69,7 @@ func TestNowBesideARefusedNamespace(t *testing.T) {
 // server has passed its version by then.
 func TestRewoundWhileParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, store := newMover(t, nil), checkpoint.NewMemory()
+		m, store := newMover(t, nil), &checkpoint.Memory{}
 		tracker := m.track(store, stream.Options{})
 		m.put("two", "y", "spec.n=1") // @2
 		m.put("one", "a", "spec.n=1") // @3, which is undone
@@ -160,7 +160,7 @@ func TestPositionsOnly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			srv.Put(widgets(), "one", "a")
-			saved := checkpoint.NewMemory()
+			saved := &checkpoint.Memory{}
 			var s *stream.Stream
 			begin := func() *killable {
 				k := &killable{Store: saved}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 )
 
@@ -41,7 +42,7 @@ type current struct {
 	lanes   []*lane
 	parked  []*lane             // of namespaces that it does not watch now, and knows of
 	rest    checkpoint.Position // that it began at, but for those: of any other namespaces there may be
-	session *checkpoint.Session // nil without a checkpoint
+	session *acks.Session       // nil without a checkpoint
 }
 
 var errStopped = errors.New("stopped")
@@ -92,8 +93,8 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //     when it ended the watch with an error,
 //   - a *GapError with FailOnGap: true,
 //   - a *GaveUpError after GiveUpAfter,
-//   - with a Checkpoint, what Tracker.Begin returns: a *checkpoint.MismatchError, an
-//     *InUseError, or what the Store says, a *CorruptError for one.
+//   - with a Checkpoint, a *checkpoint.MismatchError, an error if another Stream uses
+//     the CheckpointKey, or one of the Store, a *checkpoint.CorruptError for example.
 //
 // Everything else is tried again, after waits of at most 30 s, or as the server
 // asks, up to an hour. (A client that is not of NewClient waits by itself as a
@@ -147,7 +148,7 @@ type segment struct {
 	*Stream
 	emit       func(Event) error // an error ends the sequence
 	lists      *Lists            // bounds the snapshots that are read at once; nil without a bound
-	session    *checkpoint.Session
+	session    *acks.Session
 	from       Start
 	namespaces *Namespaces // that may change; nil for those of the options
 }

@@ -25,7 +25,7 @@ func (fullStore) Commit(context.Context, []checkpoint.Delta) error { return errF
 
 func TestWatchesOnWhileCommitsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker := newTracker(t, fullStore{checkpoint.NewMemory()}, checkpoint.Options{})
+		tracker := newTracker(t, fullStore{&checkpoint.Memory{}}, checkpoint.Options{})
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1m", "ADDED b@6", "wait 1m", "ADDED c@7", "open")},
 		}}
@@ -43,8 +43,7 @@ func TestWatchesOnWhileCommitsFail(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		st := s.Status().Checkpoint
-		var failed *checkpoint.CommitError
-		if !errors.As(st.Err, &failed) || !errors.Is(st.Err, errFull) || failed.Attempts < 5 || failed.Attempts > 60 ||
+		if !errors.Is(st.Err, errFull) || st.Attempts < 5 || st.Attempts > 60 ||
 			!st.Uncommitted || st.Unacked != 0 || !st.LastCommit.IsZero() || st.Key != "widgets.example.com" {
 			t.Errorf("the status is %+v", st)
 		}
@@ -70,14 +69,14 @@ func TestCheckpointRefuses(t *testing.T) {
 		{options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a", CheckpointKey: "fields"}, why: "the same fields in other words"},
 		{options: stream.Options{FieldSelector: "spec.n!=1", Name: "a", CheckpointKey: "fields"}, why: "and by another option"},
 		{stream.Options{FieldSelector: "spec.n=1,metadata.name!=a", CheckpointKey: "fields"}, "test", new(*checkpoint.MismatchError), "field selector", "not the same fields at all"},
-		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is of label selector "a=b,b=c", not "a=b"`, "other labels"},
+		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is for label selector "a=b,b=c", not "a=b"`, "other labels"},
 		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test", new(*checkpoint.MismatchError), "field selector", "one name only"},
 		{kept, "another", new(*checkpoint.MismatchError), `cluster "test", not "another"`, "another cluster"},
 		{stream.Options{LabelSelector: "a=b", CheckpointKey: "other"}, "test", nil, "", "another key is another sequence"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			store := checkpoint.NewMemory()
+			store := &checkpoint.Memory{}
 			run := func(o stream.Options, cluster string) (err error) {
 				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: cluster}})
 				if err != nil {
@@ -106,12 +105,22 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 }
 
+func TestCheckpointKeyMustBeValid(t *testing.T) {
+	tracker := newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
+	_, err := stream.New(streamtest.NewServer(widgets()).Client(), widgets(),
+		&stream.Options{Checkpoint: tracker, CheckpointKey: "a/b"})
+	var invalid *stream.OptionsError
+	if !errors.As(err, &invalid) || invalid.Field != "CheckpointKey" {
+		t.Errorf("%v, want an *OptionsError of CheckpointKey", err)
+	}
+}
+
 // TestCheckpointIdentity looks at all that a checkpoint is held against.
 func TestCheckpointIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := widgets()
 		r.StorageVersionHash = "hash"
-		store := checkpoint.NewMemory()
+		store := &checkpoint.Memory{}
 		tracker := newTracker(t, store, checkpoint.Options{})
 		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &stream.Options{
 			Checkpoint: tracker, UntilSynced: true, LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
@@ -149,7 +158,7 @@ func TestBrokenPosition(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			store := checkpoint.NewMemory()
+			store := &checkpoint.Memory{}
 			tt.delta.Key = "widgets.example.com"
 			tt.delta.Identity = checkpoint.Identity{Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", Objects: true}
 			noError(t, store.Commit(t.Context(), []checkpoint.Delta{tt.delta}))
@@ -177,7 +186,7 @@ func TestPanicAcksNothing(t *testing.T) {
 	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := checkpoint.NewMemory()
+				store := &checkpoint.Memory{}
 				tracker := newTracker(t, store, checkpoint.Options{})
 				sc := &script{t: t, exchanges: []exchange{
 					{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}, {"watch 5", watch("MODIFIED a@6", "open")},
@@ -221,7 +230,7 @@ func TestGoesOnInSeveralNamespaces(t *testing.T) {
 			srv.Put(widgets(), ns, "kept")
 			srv.Put(widgets(), ns, "gone")
 		}
-		store := checkpoint.NewMemory()
+		store := &checkpoint.Memory{}
 		run := func(ack func(stream.Event) bool) (told []string, pending int) {
 			tracker := newTracker(t, store, checkpoint.Options{})
 			s := newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker, Namespaces: []string{"one", "two"}})

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
@@ -19,10 +20,10 @@ type lane struct {
 	*segment
 	namespace string
 	reader    client.Reader
-	index     *index.Index         // nil with NoIndex
-	progress  *checkpoint.Progress // nil without a checkpoint
-	conn      *connection          // while replaying or streaming
-	report    report               // for Status and Position
+	index     *index.Index   // nil with NoIndex
+	progress  *acks.Progress // nil without a checkpoint
+	conn      *connection    // while replaying or streaming
+	report    report         // for Status and Position
 	delivery
 	snapshot
 	health
@@ -67,11 +68,11 @@ func (g *segment) newLane(namespace string, emit func(Event) error) *lane {
 		l.progress = g.session.Progress(namespace)
 		if l.index != nil {
 			l.index.OnChange = func(e index.Entry, gone bool) {
-				l.progress.Note(checkpoint.Change{Object: known(e), Gone: gone})
+				l.progress.Note(acks.Change{Object: known(e), Gone: gone})
 			}
 		}
 		if g.from.kind == startNow || g.from.kind == startAfter {
-			l.progress.Hold()
+			l.progress.DeferCommits()
 		}
 	}
 	l.reader = client.For(g.dynamic, g.resource.GroupVersionResource, namespace)

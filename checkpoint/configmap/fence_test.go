@@ -13,23 +13,22 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// isFenced fails unless s can't change anything any more, whatever it tries.
-func isFenced(t *testing.T, srv *streamtest.Server, s *Store, holder string) {
+// isFenced fails the test unless every write of s is refused.
+func isFenced(t *testing.T, srv *streamtest.Server, s *store, holder string) {
 	t.Helper()
 	before := stored(t, srv)
 	for range 2 {
 		fencedBy(t, s.Commit(t.Context(), []checkpoint.Delta{delta("k", "666")}), holder)
 		fencedBy(t, s.Commit(t.Context(), nil), holder)
 		fencedBy(t, s.Delete(t.Context(), "k"), holder)
-		_ = s.Close() // the error stays
+		_ = s.Close() // does not replace the error
 	}
 	if d := cmp.Diff(before, stored(t, srv)); d != "" {
 		t.Errorf("the stale owner has changed it: %s", d)
 	}
 }
 
-// TestFence: once another process has opened the ConfigMap the earlier owner commits
-// no more.
+// TestFence: once another process has opened the ConfigMap, the earlier owner's commits fail.
 func TestFence(t *testing.T) {
 	srv := newServer(t)
 	again := func(holder string) { commit(t, open(t, srv.Client(), holder), delta("k", "6")) }
@@ -42,8 +41,8 @@ func TestFence(t *testing.T) {
 		{func() { open(t, srv.Client(), "second") }, "second", "it has not committed yet"},
 		{func() { again("second") }, "second", "it has"},
 		{func() { again("second"); open(t, srv.Client(), "third") }, "third", "the last one counts"},
-		{func() { again("first") }, "first", "a holder's name is not who it is"},
-		{func() { remove(t, srv) }, "", "nobody: it was deleted"},
+		{func() { again("first") }, "first", "two processes may have the same holder"},
+		{func() { remove(t, srv) }, "", "the ConfigMap was deleted"},
 		{func() { remove(t, srv); again("second") }, "second", "deleted, and created by the next owner"},
 		{func() {
 			o := stored(t, srv)
@@ -83,7 +82,7 @@ func TestFence(t *testing.T) {
 func TestFenceOnTheWay(t *testing.T) {
 	for _, method := range []string{http.MethodPut, http.MethodGet} {
 		srv := newServer(t)
-		var b *Store
+		var b *store
 		armed := false
 		a := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if armed && r.Method == method {
@@ -102,7 +101,7 @@ func TestFenceOnTheWay(t *testing.T) {
 	}
 }
 
-// TestFenceLate: a commit arrives when its owner has long given up on it.
+// TestFenceLate: a commit reaches the server long after its owner has given up.
 func TestFenceLate(t *testing.T) {
 	srv := newServer(t)
 	var late func()
@@ -134,7 +133,7 @@ func TestFenceLate(t *testing.T) {
 	commit(t, b, delta("k", "6"))
 }
 
-// TestStale: a server that lags shows an owner from before; nobody has taken over.
+// TestStale: a server that lags shows an earlier owner, which does not fence the current one.
 func TestStale(t *testing.T) {
 	tests := []struct {
 		back  int // so many changes
@@ -161,7 +160,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBusy: neither Open nor Commit tries for ever.
+// TestBusy: Open and Commit give up after several conflicts.
 func TestBusy(t *testing.T) {
 	srv := newServer(t)
 	busy, puts := false, 0

@@ -51,7 +51,7 @@ func clientOf(t testing.TB, srv *streamtest.Server, around around) dynamic.Inter
 
 var errCut = errors.New("the connection was cut")
 
-// unanswered lets a request get through, but not its answer.
+// unanswered sends a request and drops the answer.
 func unanswered(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err == nil {
@@ -64,16 +64,16 @@ func unanswered(r *http.Request, next http.RoundTripper) (*http.Response, error)
 	return nil, err
 }
 
-func open(t testing.TB, client dynamic.Interface, holder string) *Store {
+func open(t testing.TB, client dynamic.Interface, holder string) *store {
 	t.Helper()
 	s, err := Open(t.Context(), client, "ns", "cp", &Options{Holder: holder})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s.(*store)
 }
 
-func commit(t testing.TB, s *Store, deltas ...checkpoint.Delta) {
+func commit(t testing.TB, s *store, deltas ...checkpoint.Delta) {
 	t.Helper()
 	noError(t, s.Commit(t.Context(), deltas))
 }
@@ -98,8 +98,8 @@ func (m model) commit(deltas ...checkpoint.Delta) {
 	}
 }
 
-// diff compares what s has under some keys, but for the time.
-func (m model) diff(t testing.TB, s *Store, keys ...string) string {
+// diff compares the checkpoints under some keys, without their times.
+func (m model) diff(t testing.TB, s *store, keys ...string) string {
 	t.Helper()
 	got, want := model{}, model{}
 	for _, key := range keys {
@@ -111,15 +111,15 @@ func (m model) diff(t testing.TB, s *Store, keys ...string) string {
 	return cmp.Diff(want, got)
 }
 
-// check fails unless s has under those keys what it should.
-func (m model) check(t testing.TB, s *Store, keys ...string) {
+// check fails the test unless s has the model's checkpoints under these keys.
+func (m model) check(t testing.TB, s *store, keys ...string) {
 	t.Helper()
 	if d := m.diff(t, s, keys...); d != "" {
 		t.Error(d)
 	}
 }
 
-// stored returns the ConfigMap, and nil if there is none.
+// stored returns the ConfigMap, or nil.
 func stored(t testing.TB, srv *streamtest.Server) *unstructured.Unstructured {
 	t.Helper()
 	o, err := srv.Client().Resource(configMaps).Namespace("ns").Get(t.Context(), "cp", metav1.GetOptions{})
@@ -166,7 +166,7 @@ var identity = checkpoint.Identity{
 	Objects: true,
 }
 
-// delta is of a position at a version, and an object that is ignored.
+// delta has a position at a version, and an object that is ignored.
 func delta(key, version string) checkpoint.Delta {
 	return checkpoint.Delta{
 		Key: key, Identity: identity, ResourceVersions: map[string]string{"a": version, "b": version + "1"},
@@ -198,8 +198,7 @@ func copyOf(t testing.TB, r *http.Request) *http.Request {
 	return c
 }
 
-// replayed sends a request twice and returns the second answer, as net/http does when
-// a connection breaks.
+// replayed sends a request twice and returns the second answer, as net/http does when a connection breaks.
 func replayed(t testing.TB, r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	again := copyOf(t, r)

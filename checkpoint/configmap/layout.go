@@ -15,19 +15,18 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// The keys of data. A ConfigMap allows 253 characters, and keys of checkpoints have at
-// most 200, all of which are allowed here.
+// Keys of data. A ConfigMap allows 253 characters, among them all that a checkpoint's key can have, which are at most
+// 200.
 const (
 	formatKey        = "format"
 	ownerKey         = "owner"
 	checkpointPrefix = "checkpoint."
 )
 
-// format is that of the whole ConfigMap. Unknown fields are refused, so that a new one
-// raises it.
+// format is the version of the whole ConfigMap. Unknown fields are refused, so that a new field needs a new format.
 const format = 1
 
-// owner is who claimed the ConfigMap last.
+// owner is the process that claimed the ConfigMap last.
 type owner struct {
 	ID     string    `json:"id"`
 	Holder string    `json:"holder"`
@@ -37,7 +36,7 @@ type owner struct {
 func readOwner(text string) (owner, error) {
 	var o owner
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return owner{}, fmt.Errorf("%s is not the JSON it should be: %w", ownerKey, err)
+		return owner{}, fmt.Errorf("invalid %s: %w", ownerKey, err)
 	}
 	return o, nil
 }
@@ -60,27 +59,27 @@ func encode(d checkpoint.Delta) (string, error) {
 	return string(text), err
 }
 
-// decode is strict, since a person may have edited the text.
+// decode is strict, because a person may have edited the text.
 func decode(text string) (*checkpoint.Checkpoint, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	var s saved
 	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("it is not the JSON it should be: %w", err)
+		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("something follows the JSON")
+		return nil, errors.New("invalid JSON: must be one value")
 	}
 	if s.Identity.Resource == "" || s.Committed.IsZero() {
-		return nil, errors.New("it lacks the resource, or the time of the commit")
+		return nil, errors.New("the resource or the time of the commit is missing")
 	}
 	return &checkpoint.Checkpoint{Identity: s.Identity, Committed: s.Committed, Position: checkpoint.Position{
 		ResourceVersions: s.ResourceVersions, Partial: true, Rewound: s.Rewound, Unclean: s.Unclean,
 	}}, nil
 }
 
-// dataOf returns a copy of a ConfigMap's data. The ConfigMap itself is no typed object,
-// so that fields unknown to this version of the API are kept.
+// dataOf returns a copy of a ConfigMap's data. (The ConfigMap is unstructured, so that updates preserve unknown
+// fields.)
 func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
 	if data == nil {
@@ -89,13 +88,13 @@ func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 	return data, err
 }
 
-// check returns an error unless this version can read the ConfigMap. An empty one it can.
-func check(store string, o *unstructured.Unstructured, data map[string]string) error {
-	corrupt := func(err error) error { return &checkpoint.CorruptError{Store: store, Err: err} }
+// check returns an error unless this version can read the ConfigMap, which may be empty.
+func check(name string, o *unstructured.Unstructured, data map[string]string) error {
+	corrupt := func(err error) error { return &checkpoint.CorruptError{Store: name, Err: err} }
 	text, ok := data[formatKey]
 	if !ok {
 		if binary, _ := o.Object["binaryData"].(map[string]any); len(data) > 0 || len(binary) > 0 {
-			return corrupt(errors.New("it holds something else, and has no format"))
+			return corrupt(errors.New("it has data of something else: use another ConfigMap"))
 		}
 		return nil
 	}
@@ -104,7 +103,8 @@ func check(store string, o *unstructured.Unstructured, data map[string]string) e
 	case err != nil || n < 1:
 		return corrupt(fmt.Errorf("invalid format %q: must be a number from 1 on", text))
 	case n > format:
-		return &checkpoint.FormatError{Store: store, Format: n, Known: format}
+		return corrupt(fmt.Errorf(
+			"format %d, and this version reads up to %d: use the version that wrote it", n, format))
 	}
 	if text, ok := data[ownerKey]; ok {
 		if _, err := readOwner(text); err != nil {
@@ -114,7 +114,7 @@ func check(store string, o *unstructured.Unstructured, data map[string]string) e
 	return nil
 }
 
-// checkpointsIn returns the texts of all keys.
+// checkpointsIn returns the encoded checkpoints by key.
 func checkpointsIn(data map[string]string) map[string]string {
 	texts := map[string]string{}
 	for name, text := range data {
@@ -125,7 +125,7 @@ func checkpointsIn(data map[string]string) map[string]string {
 	return texts
 }
 
-// fill makes texts the checkpoints in a ConfigMap, and by its owner. All other data stay.
+// fill sets the checkpoints and the owner in a ConfigMap, and leaves all other data.
 func fill(o *unstructured.Unstructured, texts map[string]string, by owner) error {
 	data, err := dataOf(o)
 	if err != nil {

@@ -3,6 +3,7 @@ package configmap
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,15 +20,15 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// maxTries is how often a write is tried that conflicts with those of others.
+// maxTries is how often a conflicting write is tried.
 const maxTries = 8
 
-var errBusy = fmt.Errorf("conflicts with the writes of others %d times", maxTries)
+var errBusy = fmt.Errorf("%d conflicts with other writers", maxTries)
 
-// Options say how a Store is opened.
+// Options configure Open.
 type Options struct {
-	// Holder names this process to others (checkpoint.FencedError). Empty means the
-	// host's name, which in a container is the Pod's, and the process id.
+	// Holder is the name of this process in the errors of others (checkpoint.FencedError). Empty means the host name
+	// (in a container the Pod's name) and the process id.
 	Holder string
 }
 
@@ -39,22 +40,26 @@ func (o *Options) holder() string {
 	return fmt.Sprintf("%s (process %d)", cmp.Or(host, "an unknown host"), os.Getpid())
 }
 
-// Open claims a ConfigMap, which it creates unless there is one, and reads it. Whoever
-// had it open commits no more.
+// Open claims a ConfigMap and reads it. It creates the ConfigMap if there is none. A process that had it open can't
+// commit any more. opts may be nil.
 //
-// It returns a *checkpoint.OptionsError without a namespace or a name, a
-// *checkpoint.CorruptError if the ConfigMap holds something else, and a
-// *checkpoint.FormatError if a newer version of this library has written it; nothing is
-// changed in it then. A single key that can't be read is no error of Open, but of Load.
-// After any other error the ConfigMap may have been claimed: open it again.
-func Open(ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options) (*Store, error) {
+// The Store keeps no objects: its positions are Partial, and it ignores the objects of deltas. Its methods may be
+// called from any goroutine. Close does not wait for a commit that is under way, and leaves the claim in the ConfigMap,
+// which keeps earlier owners out.
+//
+// Open returns a [*checkpoint.CorruptError], and changes nothing, if the ConfigMap holds something else, or if a newer
+// version of this library wrote it. A single unreadable key is an error of Load, not of Open. After any other error the
+// ConfigMap may have been claimed: call Open again.
+func Open(
+	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
+) (checkpoint.Store, error) {
 	switch {
 	case namespace == "":
-		return nil, &checkpoint.OptionsError{Option: "namespace", Reason: "must name one, in a Pod usually its own"}
+		return nil, errors.New("open ConfigMap: a namespace is required, in a Pod usually its own")
 	case name == "":
-		return nil, &checkpoint.OptionsError{Option: "name", Reason: "must be that of the ConfigMap"}
+		return nil, errors.New("open ConfigMap: a name is required")
 	}
-	s := &Store{
+	s := &store{
 		client: client.Resource(configMaps).Namespace(namespace), namespace: namespace, name: name,
 		owner: owner{ID: string(uuid.NewUUID()), Holder: opts.holder(), Since: time.Now().UTC()},
 		turn:  make(chan struct{}, 1),
@@ -71,9 +76,8 @@ func Open(ctx context.Context, client dynamic.Interface, namespace, name string,
 	return nil, fmt.Errorf("open %s: %w", s, errBusy)
 }
 
-// claim makes one attempt. It returns false without an error if somebody else's write
-// came between.
-func (s *Store) claim(ctx context.Context) (claimed bool, err error) {
+// claim makes one attempt. It returns false without an error if another write came between.
+func (s *store) claim(ctx context.Context) (claimed bool, err error) {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	exists := !s.isGone(err)
 	if !exists {
@@ -107,7 +111,7 @@ func (s *Store) claim(ctx context.Context) (claimed bool, err error) {
 	return true, nil
 }
 
-func (s *Store) empty() *unstructured.Unstructured {
+func (s *store) empty() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("v1")
 	o.SetKind("ConfigMap")

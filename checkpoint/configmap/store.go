@@ -18,39 +18,37 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// Store is a checkpoint.Store in a ConfigMap. Its methods may be called from any
-// goroutine.
-type Store struct {
+// store is a checkpoint.Store in a ConfigMap.
+type store struct {
 	client          dynamic.ResourceInterface
 	namespace, name string
 	owner           owner
 
-	turn chan struct{}              // held by who writes the ConfigMap; of capacity one
+	turn chan struct{}              // held while the ConfigMap is written; capacity one
 	seen *unstructured.Unstructured // the ConfigMap as seen last, which the next write replaces; needs the turn
 
 	mu        sync.Mutex
 	committed map[string]string // by key, as encoded by the last commit that succeeded; replaced, not changed
-	final     error             // nothing is written any more
+	final     error             // if set, nothing more is written
 }
 
-var _ checkpoint.Store = (*Store)(nil)
+var _ checkpoint.Store = (*store)(nil)
 
 // String names the ConfigMap.
-func (s *Store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
+func (s *store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 
-// PositionsOnly marks a Store that keeps no objects: a checkpoint.Tracker need not write
-// new ones ahead.
-func (s *Store) PositionsOnly() {}
+// PositionsOnly marks a checkpoint.Store that keeps no objects.
+func (s *store) PositionsOnly() {}
 
-// Load returns what was committed, from memory. The Position is always Partial and has
-// no Objects. It returns a *checkpoint.CorruptError if what Open found can't be read.
-func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
+// Load returns a checkpoint from memory. It returns a *checkpoint.CorruptError if the one that Open found is
+// unreadable.
+func (s *store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.read(s.committed, key)
 }
 
-func (s *Store) read(texts map[string]string, key string) (*checkpoint.Checkpoint, error) {
+func (s *store) read(texts map[string]string, key string) (*checkpoint.Checkpoint, error) {
 	text, ok := texts[key]
 	if !ok {
 		return nil, nil
@@ -62,11 +60,9 @@ func (s *Store) read(texts map[string]string, key string) (*checkpoint.Checkpoin
 	return c, nil
 }
 
-// Commit writes the ConfigMap, even if nothing has changed. What the deltas say of
-// objects is ignored. It returns a *checkpoint.FencedError once another process owns the
-// ConfigMap or it was deleted, and a *checkpoint.CorruptError for a key that can't be
-// read and has not been deleted.
-func (s *Store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+// Commit writes the ConfigMap, even if nothing has changed. It returns a *checkpoint.FencedError once another process
+// owns the ConfigMap or it was deleted, and a *checkpoint.CorruptError for an unreadable key that was not deleted.
+func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	return s.change(ctx, func(texts map[string]string) (write bool, err error) {
 		for _, d := range deltas {
 			if _, err := s.read(texts, d.Key); err != nil {
@@ -80,24 +76,24 @@ func (s *Store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	})
 }
 
-// Delete writes the ConfigMap without a key, even if it knows of none: a Commit that
-// failed may have written it. Whether the key can be read does not matter.
-func (s *Store) Delete(ctx context.Context, key string) error {
+// Delete writes the ConfigMap without a key, even if the key seems to be absent: a Commit that failed may have written
+// it. An unreadable key can be deleted.
+func (s *store) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, func(texts map[string]string) (bool, error) {
 		delete(texts, key)
 		return true, nil
 	})
 }
 
-// Close ends commits. It does not wait for one that is under way, and leaves the claim
-// in the ConfigMap: that keeps out whoever had it before.
-func (s *Store) Close() error {
+// Close ends commits. It does not wait for one that is under way, and leaves the claim in the ConfigMap, which keeps
+// earlier owners out.
+func (s *store) Close() error {
 	s.end(fmt.Errorf("%s: %w", s, os.ErrClosed))
 	return nil
 }
 
-// end makes err what is returned from now on, unless something already is.
-func (s *Store) end(err error) {
+// end makes err the result of later commits, unless there is one already.
+func (s *store) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.final == nil {
@@ -105,8 +101,8 @@ func (s *Store) end(err error) {
 	}
 }
 
-// change waits for its turn, and writes what edit makes of the checkpoints.
-func (s *Store) change(ctx context.Context, edit func(texts map[string]string) (write bool, err error)) error {
+// change waits for its turn, and writes the checkpoints as edit changes them.
+func (s *store) change(ctx context.Context, edit func(texts map[string]string) (write bool, err error)) error {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -131,9 +127,8 @@ func (s *Store) change(ctx context.Context, edit func(texts map[string]string) (
 	return nil
 }
 
-// write makes texts the checkpoints in the ConfigMap, whatever a write without an answer
-// has made of them.
-func (s *Store) write(ctx context.Context, texts map[string]string) error {
+// write replaces the checkpoints in the ConfigMap by texts, also if the answer to an earlier write was lost.
+func (s *store) write(ctx context.Context, texts map[string]string) error {
 	for range maxTries {
 		o := s.seen.DeepCopy()
 		if err := fill(o, texts, s.owner); err != nil {
@@ -142,7 +137,7 @@ func (s *Store) write(ctx context.Context, texts map[string]string) error {
 		o, err := s.client.Update(ctx, o, metav1.UpdateOptions{})
 		switch {
 		case err == nil:
-			if o.GetUID() == s.seen.GetUID() { // else the next write conflicts, and finds out why
+			if o.GetUID() == s.seen.GetUID() { // else the next write conflicts, and reread finds out why
 				s.seen = o
 			}
 			return nil
@@ -158,10 +153,9 @@ func (s *Store) write(ctx context.Context, texts map[string]string) error {
 	return fmt.Errorf("write %s: %w", s, errBusy)
 }
 
-// reread finds out why a write conflicted. The write can be tried again if nobody else
-// has claimed the ConfigMap: somebody has put a label on it, or an earlier write
-// succeeded without an answer.
-func (s *Store) reread(ctx context.Context) error {
+// reread finds out why a write conflicted. The write can be tried again if no other process has claimed the ConfigMap:
+// then somebody has changed a label, for example, or an earlier write succeeded and its answer was lost.
+func (s *store) reread(ctx context.Context) error {
 	o, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
 	if s.isGone(err) {
 		return s.fence("")
@@ -178,26 +172,26 @@ func (s *Store) reread(ctx context.Context) error {
 	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(now.Holder, "an unknown owner")
 	switch {
 	case !ours && lagErr == nil && order < 0:
-		return fmt.Errorf("write %s: the server shows an earlier owner, %s: it lags, or was restored", s, holder)
+		return fmt.Errorf("write %s: the server lags, or was restored: it shows an earlier owner, %s", s, holder)
 	case !ours:
 		return s.fence(holder)
 	case o.GetUID() != s.seen.GetUID():
-		return s.fence("") // somebody has put back a copy
+		return s.fence("") // a copy was restored
 	}
 	s.seen = o
 	return nil
 }
 
-// fence ends all commits. An empty holder means that the ConfigMap is gone.
-func (s *Store) fence(holder string) error {
+// fence ends all commits. The holder is empty if the ConfigMap is gone.
+func (s *store) fence(holder string) error {
 	err := &checkpoint.FencedError{Store: s.String(), Holder: holder}
 	s.end(err)
 	return err
 }
 
-// isGone says whether the server says that there is no such ConfigMap. A 404 that does
-// not name it is about something else, or from a proxy, and not taken for that.
-func (s *Store) isGone(err error) bool {
+// isGone reports whether the server says that the ConfigMap does not exist. A 404 that does not name it may be about
+// another object, or come from a proxy.
+func (s *store) isGone(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
 		return false

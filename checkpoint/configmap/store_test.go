@@ -24,8 +24,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestRoundTrip: the Store and the one that opens the ConfigMap next return what was
-// committed last.
+// TestRoundTrip: the Store, and the next one, load the last commit.
 func TestRoundTrip(t *testing.T) {
 	began := time.Now()
 	flags, within, odd := delta("k", "7"), delta("k", "8"), delta("l", "9")
@@ -65,7 +64,7 @@ func TestRoundTrip(t *testing.T) {
 	want.check(t, s, "k")
 }
 
-// TestKeys: no key is another's, or the Store's own.
+// TestKeys: keys do not collide with each other, or with the Store's own.
 func TestKeys(t *testing.T) {
 	keys := []string{
 		"a", "checkpoint.a", "checkpoint.", "format", "owner", "A", strings.Repeat("k", 200), strings.Repeat("k", 199),
@@ -88,8 +87,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestForeign: what others have in the ConfigMap is kept, also what they change while
-// it is open.
+// TestForeign: other data in the ConfigMap is preserved, also if it changes while the Store is open.
 func TestForeign(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
@@ -120,8 +118,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a key that can't be read is not taken for nothing, stays as it is, and
-// does not disturb the others.
+// TestUnreadable: an unreadable key is an error, remains unchanged, and does not affect other keys.
 func TestUnreadable(t *testing.T) {
 	good, err := encode(delta("k", "5"))
 	if err != nil {
@@ -204,7 +201,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestErrors: an error of the server changes nothing, and the write can be tried again.
+// TestErrors: an error of the server changes nothing, and the write can be repeated.
 func TestErrors(t *testing.T) {
 	for _, fault := range []string{
 		"413", "422", "403", "401", "500", "404 plain", "503 plain", "429", "refuse", "reset", "garbage",
@@ -228,8 +225,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOddAnswer: a proxy answers an update with something else. The next commit reads
-// the ConfigMap again.
+// TestOddAnswer: a proxy answers an update with something else. The next commit reads the ConfigMap again.
 func TestOddAnswer(t *testing.T) {
 	srv, odd := newServer(t), false
 	s := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -251,7 +247,7 @@ func TestContext(t *testing.T) {
 	why := errors.New("this is why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	s.turn <- struct{}{} // somebody else commits
+	s.turn <- struct{}{} // another commit is under way
 	if err := s.Commit(ctx, []checkpoint.Delta{delta("k", "5")}); err != why {
 		t.Errorf("%v, want %v", err, why)
 	}
@@ -282,8 +278,8 @@ func TestConcurrent(t *testing.T) {
 	want.check(t, open(t, srv.Client(), "b"), keys...)
 }
 
-// TestRequests: a commit is one request, also if nothing has changed, so that an owner
-// that has lost the ConfigMap finds out.
+// TestRequests: a commit is one request, also if nothing has changed, so that an owner that has lost the ConfigMap is
+// fenced.
 func TestRequests(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
@@ -334,8 +330,8 @@ func TestFake(t *testing.T) {
 	fencedBy(t, s.Commit(t.Context(), []checkpoint.Delta{delta("k", "7")}), "")
 }
 
-// TestModel commits, deletes and reopens at random on a connection that breaks. After
-// an error the ConfigMap is as before or after the write, and the Store as before.
+// TestModel commits, deletes and reopens at random on a connection that breaks. After an error the ConfigMap is as
+// before or after the write, and the Store as before.
 func TestModel(t *testing.T) {
 	keys := []string{"a", "b", "c"}
 	for seed := range uint64(3) {
@@ -365,7 +361,9 @@ func TestModel(t *testing.T) {
 				delete(next, key)
 				err = s.Delete(t.Context(), key)
 			case 1: // another process
-				if s, err = Open(t.Context(), client, "ns", "cp", nil); err != nil {
+				if opened, err := Open(t.Context(), client, "ns", "cp", nil); err == nil {
+					s = opened.(*store)
+				} else {
 					s = open(t, srv.Client(), "a")
 				}
 				i := slices.IndexFunc(possible, func(m model) bool { return m.diff(t, s, keys...) == "" })

@@ -129,8 +129,7 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// TestRunOfTwoOwners: the first one's commits end, and the second continues where the
-// first has committed.
+// TestRunOfTwoOwners: the first one's commits end, and the second continues where the first has committed.
 func TestRunOfTwoOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(configMapResource, widgets)

@@ -18,7 +18,7 @@ import (
 
 const many = 100_000
 
-// objects as Deployments make them, in a cluster whose version is above so many.
+// objects returns n objects with the names and uids of a Deployment's Pods, at versions above a number.
 func objects(n int, version int) []checkpoint.Object {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := make([]checkpoint.Object, 0, n)

@@ -2,7 +2,7 @@ package file
 
 import "os"
 
-// ReplaceFsync has f called instead of fsync until the function it returns is.
+// ReplaceFsync replaces fsync by f until restore is called.
 func ReplaceFsync(f func(*os.File) error) (restore func()) {
 	was := fsync
 	fsync = f

@@ -23,7 +23,7 @@ func open(t testing.TB, path string) *file.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // more than once is no harm
+	t.Cleanup(func() { _ = s.Close() }) // may be called more than once
 	return s
 }
 
@@ -52,7 +52,7 @@ func load(t testing.TB, s checkpoint.Store, key string) *checkpoint.Checkpoint {
 		t.Fatal(err)
 	}
 	if c != nil {
-		c.Committed = time.Time{} // is another one each time
+		c.Committed = time.Time{} // differs in each run
 	}
 	return c
 }
@@ -65,7 +65,7 @@ func identity(resource string) checkpoint.Identity {
 	}
 }
 
-// at is a delta that says nothing but a version.
+// at returns a delta with a version and without objects.
 func at(key, version string) checkpoint.Delta {
 	return checkpoint.Delta{Key: key, Identity: identity("pods"), ResourceVersions: map[string]string{"one": version}}
 }
@@ -140,7 +140,5 @@ func write(t testing.TB, path string, b []byte) {
 	}
 }
 
-// isRefused reports whether an error is one of a damaged file.
-func isRefused(err error) bool {
-	return errors.As(err, new(*checkpoint.CorruptError)) || errors.As(err, new(*checkpoint.FormatError))
-}
+// isRefused reports whether an error says that a file can't be read.
+func isRefused(err error) bool { return errors.As(err, new(*checkpoint.CorruptError)) }

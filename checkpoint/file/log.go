@@ -13,51 +13,50 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// The file is a line of text and then records. The first record is a snapshot, written
-// before the file gets its name; each of the others is a commit. A record is
+// The file is a line of text, followed by records. The first record is a snapshot, written before the file gets its
+// name; each of the others is a commit. A record is
 //
 //	8 bytes  length of the payload
 //	4 bytes  checksum of the payloads of all records up to this one
 //	4 bytes  checksum of these 12 bytes
 //	payload  sections
 //
-// with numbers in little endian and CRC-32C for the checksums. A section is what a commit
-// says of one checkpoint. It is three texts: the key, the checkpoint without objects as
-// JSON, and the objects that were put or are gone. Without JSON the checkpoint is deleted,
-// or begins anew with the section that follows. An object is four texts: namespace, name,
-// uid (behind a 1 it is the 16 bytes of a UUID, else behind a 0), and version (behind a 0;
-// empty if the object is gone). A text begins with its length as a uvarint.
+// with little-endian numbers and CRC-32C checksums. A section is a commit's change to one checkpoint. It has three
+// texts: the key, the checkpoint without objects as JSON, and the objects that were put or are gone. An empty JSON text
+// deletes the checkpoint (if it was reset, the next section starts it again). An object has four texts: namespace,
+// name, uid (a 1 and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version; empty if the
+// object is gone). A text begins with its length as a uvarint.
 const (
-	format     = 1 // the newest that can be read
+	format     = 1 // the newest that this version reads
 	firstLine  = "gvrwatch checkpoint format 1\n"
 	headerSize = 16
-	sectorSize = 512     // the least that a disk writes
-	slack      = 1 << 20 // how long the commits may get, besides as long as the snapshot
+	sectorSize = 512     // the smallest unit that a disk writes
+	slack      = 1 << 20 // by how much the commits may be longer than the snapshot
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// damaged says what is wrong in a file.
+// damaged is an error about the contents of a file.
 type damaged string
 
 func (d damaged) Error() string { return string(d) }
 
 const (
-	errChanged = damaged("it was changed, cut off or replaced while it was open")
-	errUnknown = damaged("its checksums are right, and its contents are not of this version")
+	errChanged = damaged("the file was changed, cut off or replaced while it was open")
+	errUnknown = damaged("unknown contents with valid checksums")
 )
 
-// log is what is known of a file's records. The objects are not in memory.
+// log describes a file's records. It holds no objects.
 type log struct {
-	size  int64  // of the first line and the records; the next record is written here
-	last  int64  // where the last record begins
-	limit int64  // the size from which on a commit writes a snapshot first
-	sum   uint32 // of the payloads of all records
-	torn  bool   // something follows that is not a whole record
+	size  int64  // of the first line and the records: the offset of the next record
+	last  int64  // offset of the last record
+	limit int64  // if size exceeds it, the next commit writes a snapshot first
+	sum   uint32 // checksum of the payloads of all records
+	torn  bool   // an incomplete record follows
 	keys  map[string][]section
 }
 
-// section is where one is in the file, without its key.
+// section is the place of a section in the file, without its key.
 type section struct {
 	at, length int64
 	sum        uint32
@@ -72,7 +71,7 @@ func appendRecord(b, payload []byte, sum uint32) []byte {
 	return append(b, payload...)
 }
 
-// header reads a record's, if b begins with one.
+// header reads the header of a record, if b begins with one.
 func header(b []byte) (length uint64, sum uint32, ok bool) {
 	if len(b) < headerSize || crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) {
 		return 0, 0, false
@@ -100,8 +99,8 @@ func parse(b []byte) (log, error) {
 	return l, nil
 }
 
-// isTorn reports whether the invalid record at b[at:] may be one whose write did not come to
-// its end: it is cut short, or a sector of it is zeros, and nothing was written after it.
+// isTorn reports whether the invalid record at b[at:] may be an incomplete write: it is cut short, or one of its
+// sectors is zeros, and no record follows.
 func isTorn(b []byte, at int) bool {
 	for i := at + 1; i < len(b); i++ {
 		if _, _, ok := header(b[i:]); ok {
@@ -119,7 +118,7 @@ func isTorn(b []byte, at int) bool {
 	return torn
 }
 
-// add enters the next record.
+// add adds the next record.
 func (l *log) add(payload []byte) error {
 	start, r := l.size+headerSize, reader{s: string(payload)}
 	for r.s != "" {
@@ -148,19 +147,19 @@ func appendSection(b []byte, key, text string, objects []byte) []byte {
 	return appendText(appendText(appendText(b, key), text), string(objects))
 }
 
-func appendID(b []byte, id checkpoint.ID) []byte {
-	uid := "\x00" + string(id.UID)
+func appendID(b []byte, o checkpoint.Object) []byte {
+	uid := "\x00" + string(o.UID)
 	if u, err := uuid.Parse(uid[1:]); err == nil && u.String() == uid[1:] {
 		uid = "\x01" + string(u[:])
 	}
-	return appendText(appendText(appendText(b, id.Namespace), id.Name), uid)
+	return appendText(appendText(appendText(b, o.Namespace), o.Name), uid)
 }
 
 func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// reader takes texts from the beginning of s. After one that is not whole it is bad.
+// reader takes texts from the beginning of s. After an incomplete text it is bad.
 type reader struct {
 	s   string
 	bad bool
@@ -177,7 +176,7 @@ func (r *reader) text() string {
 	return text
 }
 
-// object returns one as an object, of which join has read the texts.
+// object decodes an object from the texts that join has read.
 func object(id, version string) (checkpoint.Object, error) {
 	r := reader{s: id}
 	o := checkpoint.Object{Namespace: r.text(), Name: r.text(), ResourceVersion: version[1:]}

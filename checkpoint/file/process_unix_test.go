@@ -21,9 +21,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
-// childVariable makes the test binary another process that has a file open:
-// "PATH" to commit to it until it is killed, "PATH LIMIT" to do so until it may not
-// grow any more.
+// childVariable makes the test binary another process that has a file open: "PATH" to commit to it until it is killed,
+// "PATH LIMIT" to do so until it may not grow any more.
 const childVariable = "GVRWATCH_FILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child says on stdout how far it has come.
+// child prints its progress to stdout.
 func child(order []string) error {
 	s, err := file.Open(order[0])
 	if err != nil {
@@ -54,7 +53,7 @@ func child(order []string) error {
 		for i := range 50 { // every object is at the version that the checkpoint is at
 			d.Put = append(d.Put, checkpoint.Object{Name: fmt.Sprint("n-", i), ResourceVersion: fmt.Sprint(n)})
 		}
-		// Much of the file is soon of no use, so that snapshots are written.
+		// Much of the file is soon outdated, so that snapshots are written.
 		d.Put = append(d.Put, checkpoint.Object{Name: strings.Repeat("x", 60_000), ResourceVersion: fmt.Sprint(n)})
 		if err := s.Commit(context.Background(), []checkpoint.Delta{d}); err != nil {
 			fmt.Println("refused at", n)
@@ -64,7 +63,7 @@ func child(order []string) error {
 	}
 }
 
-// limit is how long a file may get, as on a disk that is full.
+// limit is the maximal size of a file, which simulates a full disk.
 func limit(bytes string) error {
 	var r syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &r)
@@ -75,8 +74,7 @@ func limit(bytes string) error {
 	return errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &r))
 }
 
-// again checks that a Store has what it had before a commit failed, and goes on when there is
-// room.
+// again checks that a Store is unchanged after a failed commit, and can commit when there is room.
 func again(s *file.Store, d checkpoint.Delta, n int) error {
 	for range 2 {
 		c, err := s.Load(context.Background(), "k")
@@ -92,7 +90,7 @@ func again(s *file.Store, d checkpoint.Delta, n int) error {
 	return nil
 }
 
-// startChild starts one and returns its lines.
+// startChild starts a child and returns the lines that it prints.
 func startChild(t *testing.T, order string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -147,7 +145,7 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for ok := true; ok; ok = lines.Scan() { // what it had said before
+		for ok := true; ok; ok = lines.Scan() { // what it printed before
 			_, _ = fmt.Sscanf(lines.Text(), "committed %d\n", &n)
 		}
 		_ = cmd.Wait()
@@ -169,7 +167,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestFull lets a file grow up to a limit of the system, within a record.
+// TestFull: a commit that reaches the file size limit fails, and changes nothing.
 func TestFull(t *testing.T) {
 	path := inTemp(t)
 	_, lines := startChild(t, path+" 500000")
@@ -231,7 +229,7 @@ func TestBadPaths(t *testing.T) {
 	}
 }
 
-// TestSymlink: a file has one lock, whatever it is called, and a link stays one.
+// TestSymlink: a file has one lock, whatever its names, and a link remains a link.
 func TestSymlink(t *testing.T) {
 	path := inTemp(t)
 	closeStore(t, open(t, path))

@@ -24,26 +24,26 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// Store is a checkpoint.Store in a file. Its methods may be called from any goroutine.
+// Store is a [checkpoint.Store] in a file. Its methods may be called from any goroutine.
 type Store struct {
-	path string // as it was given
-	file string // what that leads to
+	path string // that was given to Open
+	file string // path with links resolved
 	lock *flock.Flock
 
 	mu     sync.Mutex
 	closed bool
 	log    log
-	// unnamed: the folder could not be synced after the file was replaced.
-	unnamed bool
+	// unsynced means that the file was replaced, and its folder could not be synced.
+	unsynced bool
 }
 
 var fsync = (*os.File).Sync // tests replace it
 
-// Open opens the file at path, for this process alone, and makes it if there is none. Its
-// folder must exist, and allow files to be made in it. All of the file is in memory for a
-// moment. Open returns a *checkpoint.LockedError, at once, if another process has the file
-// open, a *checkpoint.CorruptError if it is damaged or empty, a *checkpoint.FormatError if a
-// newer version wrote it, and else an *fs.PathError.
+// Open opens the file at path for this process only, and creates it if it does not exist. Its folder must exist, and
+// the process must be able to create files there. Open reads the whole file into memory, and keeps none of it.
+//
+// Open returns a [*checkpoint.LockedError] at once if another process has the file open, a [*checkpoint.CorruptError]
+// if the file is damaged or empty or a newer version of this library wrote it, and else an [*fs.PathError].
 func Open(path string) (*Store, error) {
 	file, err := resolve(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func Open(path string) (*Store, error) {
 		s.log, err = parse(b)
 	}
 	if err == nil {
-		err = syncFolder(file) // who gave it its name may have been killed before that
+		err = syncFolder(file) // the process that named it may have been killed before it did
 	}
 	if err != nil {
 		return nil, errors.Join(s.failed(err), s.Close())
@@ -71,15 +71,15 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Keys returns those that something is kept under, sorted.
+// Keys returns the keys of all checkpoints, sorted.
 func (s *Store) Keys() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.log.keys))
 }
 
-// Load reads a checkpoint from the file. Its objects come in no order, and their names keep
-// what was read in memory.
+// Load reads a checkpoint from the file. Its objects come in no order. Their strings share memory with the bytes that
+// were read.
 func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, err
 	return &c, nil
 }
 
-// join reads the sections of a checkpoint. It returns the JSON of the last one, and versions
-// of objects by the texts before them, all as they are in the file.
+// join reads the sections of a checkpoint. It returns the JSON of the last one, and the objects' versions by their
+// other texts, both encoded as in the file.
 func (s *Store) join(key string) (text string, versions map[string]string, err error) {
 	f, err := s.reopen()
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Store) join(key string) (text string, versions map[string]string, err e
 	defer f.Close()
 	for i, section := range s.log.keys[key] {
 		if i == 0 {
-			versions = make(map[string]string, section.length/64) // which has most of them
+			versions = make(map[string]string, section.length/64) // the first section has most of them
 		}
 		b := make([]byte, section.length)
 		if _, err := f.ReadAt(b, section.at); err != nil {
@@ -139,8 +139,8 @@ func (s *Store) join(key string) (text string, versions map[string]string, err e
 	return text, versions, nil
 }
 
-// Commit appends the deltas to the file, and returns when they are on the disk. If it fails,
-// what it has written is cut off, at the latest by the next commit.
+// Commit appends the deltas to the file, and returns when they are on disk. If it fails, it cuts off what it has
+// written, or else the next commit does.
 func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 	now := time.Now()
 	var payload []byte
@@ -156,10 +156,10 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 		}
 		var objects []byte
 		for _, o := range d.Put {
-			objects = appendText(appendID(objects, o.ID()), "\x00"+o.ResourceVersion)
+			objects = appendText(appendID(objects, o), "\x00"+o.ResourceVersion)
 		}
-		for _, id := range d.Gone {
-			objects = appendText(appendID(objects, id), "")
+		for _, o := range d.Gone {
+			objects = appendText(appendID(objects, o), "")
 		}
 		payload = appendSection(payload, d.Key, string(text), objects)
 	}
@@ -168,7 +168,7 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 	return s.failed(s.write(payload))
 }
 
-// Delete forgets the checkpoint under a key. The next snapshot leaves it out.
+// Delete appends that there is no checkpoint under a key. The next snapshot leaves the checkpoint out.
 func (s *Store) Delete(_ context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Store) write(payload []byte) error {
 	}
 	defer f.Close()
 	if s.log.size > s.log.limit {
-		f.Close() // Windows replaces no file that is open
+		f.Close() // Windows does not replace an open file
 		if err := s.rewrite(); err != nil {
 			return err
 		}
@@ -197,11 +197,11 @@ func (s *Store) write(payload []byte) error {
 			return err
 		}
 	}
-	if s.unnamed {
+	if s.unsynced {
 		if err := syncFolder(s.file); err != nil {
 			return err
 		}
-		s.unnamed = false
+		s.unsynced = false
 	}
 	_, err = f.WriteAt(appendRecord(nil, payload, s.log.sum), s.log.size)
 	if err = cmp.Or(err, fsync(f)); err != nil {
@@ -210,14 +210,14 @@ func (s *Store) write(payload []byte) error {
 	return s.log.add(payload)
 }
 
-// undo cuts off what is not a whole record, before another one is written there.
+// undo cuts off an incomplete record.
 func (s *Store) undo(f *os.File) error {
 	err := cmp.Or(f.Truncate(s.log.size), fsync(f))
 	s.log.torn = err != nil
 	return err
 }
 
-// rewrite replaces the file by one that is a snapshot.
+// rewrite replaces the file by a snapshot of it.
 func (s *Store) rewrite() error {
 	var payload []byte
 	for _, key := range slices.Sorted(maps.Keys(s.log.keys)) {
@@ -234,8 +234,8 @@ func (s *Store) rewrite() error {
 	b := appendRecord([]byte(firstLine), payload, 0)
 	if err := create(s.file, b); err != nil {
 		if now, readErr := s.read(); readErr == nil && bytes.Equal(now, b) {
-			s.log, _ = parse(b) // it has its name, which may not be on the disk
-			s.unnamed = true
+			s.log, _ = parse(b) // it was renamed, but the name may not be on disk
+			s.unsynced = true
 		}
 		return err
 	}
@@ -244,7 +244,7 @@ func (s *Store) rewrite() error {
 	return err
 }
 
-// reopen opens the file, and makes sure that it ends with what was written last.
+// reopen opens the file, and checks that it still ends with the last record.
 func (s *Store) reopen() (*os.File, error) {
 	if s.closed {
 		return nil, &fs.PathError{Op: "open", Path: s.path, Err: os.ErrClosed}
@@ -270,7 +270,7 @@ func (s *Store) reopen() (*os.File, error) {
 	return f, nil
 }
 
-// Close waits for a call that is under way.
+// Close releases the file and its lock. It waits for a call that is under way.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,25 +278,26 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// failed says of which file an error is that does not.
+// failed adds the file to errors that lack it.
 func (s *Store) failed(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = errChanged // what was written is no longer there
+		err = errChanged // the file is shorter than what was written
 	}
 	if wrong := damaged(""); errors.As(err, &wrong) {
-		return &checkpoint.CorruptError{Store: s.path, Err: wrong}
+		return &checkpoint.CorruptError{Store: s.path, Err: fmt.Errorf(
+			"%w: restore a copy of the file, or move it away to start from the beginning", wrong)}
 	}
 	return err
 }
 
-// resolve follows links, so that a file has one lock, whatever it is called.
+// resolve follows links, so that a file has one lock, whatever its names.
 func resolve(path string) (string, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		var folder string
 		folder, err = filepath.EvalSymlinks(filepath.Dir(path))
 		path = filepath.Join(folder, filepath.Base(path))
-	} else if err == nil { // a link to nothing may lead to what is not mounted: no file is made there
+	} else if err == nil { // no file is created behind a dangling link: its volume may not be mounted
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err != nil {
@@ -305,8 +306,8 @@ func resolve(path string) (string, error) {
 	return path, checkRegular(path)
 }
 
-// checkRegular refuses what is there and no regular file: to open a pipe would be to wait
-// for ever, and a link in the place of the lock may lead to what must not be written to.
+// checkRegular returns an error if path exists and is not a regular file: opening a pipe would block, and a link in the
+// place of the lock file could lead to a file that must not be overwritten.
 func checkRegular(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -317,8 +318,8 @@ func checkRegular(path string) error {
 	return err
 }
 
-// acquire locks a file for this process. The lock is on a file of its own, since it is
-// needed before there is a file, and after that is replaced. It says who holds it.
+// acquire locks a file for this process. The lock is on a file of its own, because it is needed before the file exists,
+// and after the file is replaced. The lock file names the process that holds it.
 func acquire(path, file string) (*flock.Flock, error) {
 	name := file + ".gvrwatch-lock"
 	if err := checkRegular(name); err != nil {
@@ -329,18 +330,18 @@ func acquire(path, file string) (*flock.Flock, error) {
 	if err != nil {
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: name, Err: err}, lock.Close())
 	} else if !ok {
-		holder, _ := os.ReadFile(name) // it is empty for a moment, and always where locks forbid reading
+		holder, _ := os.ReadFile(name) // it may still be empty, and some systems don't read a locked file
 		locked := &checkpoint.LockedError{Store: path, Holder: strings.TrimSpace(string(holder))}
 		return nil, errors.Join(locked, lock.Close())
 	}
 	host, _ := os.Hostname()
 	self := fmt.Sprintf("process %d on %s since %s\n", os.Getpid(), cmp.Or(host, "an unknown host"),
 		time.Now().UTC().Format(time.RFC3339))
-	_ = os.WriteFile(name, []byte(self), 0o600) // a lock without a name is still one
+	_ = os.WriteFile(name, []byte(self), 0o600) // the lock works without the name, too
 	return lock, nil
 }
 
-// read returns what is in a file that can be written to, if its first line is right.
+// read returns the contents of the file, if it is writable and its first line is valid.
 func (s *Store) read() ([]byte, error) {
 	f, err := os.OpenFile(s.file, os.O_RDWR, 0)
 	if err != nil {
@@ -352,18 +353,18 @@ func (s *Store) read() ([]byte, error) {
 		return nil, err
 	}
 	if fmt.Sscanf(string(b), "gvrwatch checkpoint format %d", &found); found > format {
-		return nil, &checkpoint.FormatError{Store: s.path, Format: found, Known: format}
+		return nil, &checkpoint.CorruptError{Store: s.path, Err: fmt.Errorf(
+			"format %d, and this version reads up to %d: use the version that wrote it", found, format)}
 	} else if !bytes.HasPrefix(b, []byte(firstLine)) {
-		return nil, damaged("invalid first line: must be that of a checkpoint file of gvrwatch")
+		return nil, damaged("invalid first line: must be that of a gvrwatch checkpoint file")
 	}
 	return os.ReadFile(s.file)
 }
 
-// create makes the file at path, or replaces it, whole or not at all: a file that is found
-// there later and is empty or short was damaged.
+// create creates or replaces the file at path atomically. So an empty or short file is a damaged one.
 func create(path string, content []byte) error {
 	unfinished := path + ".gvrwatch-new"
-	_ = os.Remove(unfinished) // a killed process may have left it
+	_ = os.Remove(unfinished) // that a killed process may have left
 	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -378,10 +379,10 @@ func create(path string, content []byte) error {
 	return syncFolder(path)
 }
 
-// syncFolder puts the name of a file on the disk.
+// syncFolder syncs the folder of a file, so that the file's name is on disk.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil // it can't sync folders
+		return nil // Windows can't sync folders
 	}
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {

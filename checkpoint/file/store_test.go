@@ -19,7 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
-// odd are objects that not every encoding gives back as they were.
+// odd are objects that some encodings would change.
 var odd = []checkpoint.Object{
 	{Name: "cluster-scoped", UID: "7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", ResourceVersion: "1"},
 	{Namespace: "one", Name: "usual", UID: "00000000-0000-4000-8000-000000000001", ResourceVersion: "123456789"},
@@ -62,7 +62,7 @@ func TestOddObjects(t *testing.T) {
 	}
 	d = checkpoint.Delta{Key: "odd"}
 	for _, o := range odd {
-		d.Gone = append(d.Gone, o.ID())
+		d.Gone = append(d.Gone, o)
 	}
 	commit(t, s, d)
 	if diff := diff(&checkpoint.Checkpoint{}, load(t, s, "odd")); diff != "" {
@@ -70,12 +70,12 @@ func TestOddObjects(t *testing.T) {
 	}
 }
 
-// TestModel does the same to a file and to a Memory. A file gets several snapshots.
+// TestModel: a file and a Memory have the same contents after the same random calls.
 func TestModel(t *testing.T) {
 	defer file.ReplaceFsync(func(*os.File) error { return nil })()
 	snapshots := 0
 	for seed := range uint64(5) {
-		path, model, r := inTemp(t), checkpoint.NewMemory(), rand.New(rand.NewPCG(seed, 1))
+		path, model, r := inTemp(t), &checkpoint.Memory{}, rand.New(rand.NewPCG(seed, 1))
 		s := open(t, path)
 		for i := range 100 {
 			size := len(read(t, path))
@@ -118,7 +118,7 @@ func randomDelta(r *rand.Rand, key string, version, longest int) checkpoint.Delt
 	d := at(key, fmt.Sprint(version))
 	d.Identity.Resource = fmt.Sprint("r", r.IntN(3))
 	d.Partial, d.Rewound, d.Unclean, d.Reset = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(10) == 0
-	mentioned := map[checkpoint.ID]bool{}
+	mentioned := map[checkpoint.Object]bool{} // all have one version
 	for range r.IntN(40) {
 		o := checkpoint.Object{
 			Namespace: fmt.Sprint("ns-", r.IntN(3)), Name: fmt.Sprint("n-", r.IntN(20)),
@@ -128,18 +128,18 @@ func randomDelta(r *rand.Rand, key string, version, longest int) checkpoint.Delt
 			o.Name = strings.Repeat("x", longest)
 		}
 		switch {
-		case mentioned[o.ID()]:
+		case mentioned[o]:
 		case r.IntN(3) == 0:
-			d.Gone = append(d.Gone, o.ID())
+			d.Gone = append(d.Gone, o)
 		default:
 			d.Put = append(d.Put, o)
 		}
-		mentioned[o.ID()] = true
+		mentioned[o] = true
 	}
 	return d
 }
 
-// TestCommitIsIncremental: a change of one object of many writes little.
+// TestCommitIsIncremental: a commit of one object of many writes little.
 func TestCommitIsIncremental(t *testing.T) {
 	path := inTemp(t)
 	all := objects(10_000, 1)
@@ -168,8 +168,8 @@ func TestClosed(t *testing.T) {
 	open(t, path)
 }
 
-// TestFolder: there is nothing but the file and its lock, both for their owner alone, and
-// files that only look like theirs are left alone.
+// TestFolder: Open creates only the file and its lock, both readable only by their owner, and does not touch files with
+// similar names.
 func TestFolder(t *testing.T) {
 	path := inTemp(t)
 	for _, suffix := range []string{".lock", ".new"} {
@@ -193,7 +193,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// rewritten has the file become a small snapshot, with one commit after it.
+// rewritten makes the Store rewrite its file as a small snapshot, with one commit after it.
 func rewritten(t testing.TB, s *file.Store) {
 	t.Helper()
 	much := checkpoint.Delta{Key: "k", Put: []checkpoint.Object{{Name: strings.Repeat("x", 2<<20)}}}
@@ -201,7 +201,7 @@ func rewritten(t testing.TB, s *file.Store) {
 	commit(t, s, at("k", "snapshot"))
 }
 
-// TestChangedWhileOpen: nothing is written to a file that is no longer what it was.
+// TestChangedWhileOpen: commits to a file that was changed, removed or replaced fail.
 func TestChangedWhileOpen(t *testing.T) {
 	replace := func(path string, b []byte) error {
 		return errors.Join(os.WriteFile(path+".other", b, 0o600), os.Rename(path+".other", path))
@@ -240,7 +240,7 @@ func TestChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestRotWhileOpen: a byte that changes in a file that is open gets into no snapshot.
+// TestRotWhileOpen: a byte that changes in an open file is not copied into a snapshot.
 func TestRotWhileOpen(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
@@ -261,8 +261,7 @@ func TestRotWhileOpen(t *testing.T) {
 	}
 }
 
-// TestUncommitted: what fails on its way to the disk is not there, and nothing is in its way
-// the next time.
+// TestUncommitted: a commit that fails changes nothing, and the next one succeeds.
 func TestUncommitted(t *testing.T) {
 	var fails []bool // the next calls
 	defer file.ReplaceFsync(func(*os.File) error {
@@ -313,7 +312,7 @@ func TestUncommitted(t *testing.T) {
 	}
 }
 
-// TestDurable: what was committed is on the disk before Commit returns, under the file's name.
+// TestDurable: before Commit returns, the contents and the file's name are on disk.
 func TestDurable(t *testing.T) {
 	path := inTemp(t)
 	var synced []byte                // what fsync was called for last
@@ -350,7 +349,7 @@ func TestDurable(t *testing.T) {
 			t.Errorf("commit %d: the name of the file is not on the disk", i)
 		}
 	}
-	// A process may have been killed between giving the name and putting it on the disk.
+	// A process may have been killed between renaming the file and syncing its folder.
 	closeStore(t, s)
 	named = nil
 	if open(t, path); named == nil {

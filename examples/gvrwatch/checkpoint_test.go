@@ -99,8 +99,8 @@ func TestCheckpointMistakes(t *testing.T) {
 		want   string
 		why    string
 	}{
-		{[]string{"watch", "boats", "-n", "harbour", "--checkpoint", path}, 1, `the checkpoint "boats.cli.example.com" is of namespaces (none), not "harbour"`, "another namespace"},
-		{[]string{"watch", "boats", "-A", "-l", "a=b", "--checkpoint", path}, 1, `is of label selector (none), not "a=b"`, "another selector"},
+		{[]string{"watch", "boats", "-n", "harbour", "--checkpoint", path}, 1, `checkpoint "boats.cli.example.com" is for namespaces (none), not "harbour"`, "another namespace"},
+		{[]string{"watch", "boats", "-A", "-l", "a=b", "--checkpoint", path}, 1, `is for label selector (none), not "a=b"`, "another selector"},
 		{[]string{"watch", "boats", "--checkpoint", dir}, 1, "must be a regular file", ""},
 		{[]string{"watch", "boats", "--checkpoint", locked}, 1, fmt.Sprintf("is in use by process %d", os.Getpid()), "another process, or this one"},
 		{[]string{"checkpoint", "show", locked}, 1, "is in use by process", ""},

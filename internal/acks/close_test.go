@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -11,23 +11,24 @@ import (
 	"weak"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// Close commits what was acked, once, and nothing after it.
+// TestClose: Close commits what was acked, once. Nothing is committed after it.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which would not end if a goroutine were left
 		s := newStore()
 		tracker := newTracker(t, s, &checkpoint.Options{Events: 2})
-		l := live(t, tracker)
-		l.run("a:1@10 b:2@11")
-		s.hinder(func(context.Context) error { l.run("ack 2"); return nil }) // by another goroutine, as it were
+		fd := live(t, tracker)
+		fd.run("a:1@10 b:2@11")
+		s.hinder(func(context.Context) error { fd.run("ack 2"); return nil }) // by another goroutine, as it were
 		noError(t, tracker.Close())
 		isSaved(t, s, "9", "in the store")
-		l.run("ack 1 c:3@12 ack 3 bookmark@13 ack 0") // harmless
+		fd.run("ack 1 c:3@12 ack 3 bookmark@13 ack 0") // harmless
 		if err := tracker.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
-		l.session.End()
+		fd.session.End()
 		if err := tracker.Close(); err != nil {
 			t.Errorf("once more: %v", err)
 		}
@@ -38,19 +39,20 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Close says what it could not commit, and that there is no other try.
+// TestCloseFails: Close returns the Store's error, and Status shows that there is no next try.
 func TestCloseFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.fail(errNoSpace)
 		tracker := newTracker(t, s, nil)
-		l := live(t, tracker)
+		fd := live(t, tracker)
 		time.Sleep(10 * time.Second)
-		for what, err := range map[string]error{"Close": tracker.Close(), "Status": l.session.Status().Err} {
-			var failed *checkpoint.CommitError
-			if !errors.As(err, &failed) || !errors.Is(err, errNoSpace) || !failed.NextTry.IsZero() || failed.Attempts < 2 {
-				t.Errorf("%s: %+v, want a *CommitError without another try", what, err)
-			}
+		if err := tracker.Close(); !errors.Is(err, errNoSpace) {
+			t.Errorf("Close: %v, want the Store's error", err)
+		}
+		st := fd.session.Status()
+		if !errors.Is(st.Err, errNoSpace) || !st.NextTry.IsZero() || st.Attempts < 2 {
+			t.Errorf("Status: %+v, want the Store's error and no next try", st)
 		}
 		s.heal()
 		pass(time.Hour)
@@ -60,7 +62,7 @@ func TestCloseFails(t *testing.T) {
 	})
 }
 
-// A store that hangs holds Close up for two timeouts at most.
+// TestCloseWhileTheStoreHangs: Close waits two timeouts at most.
 func TestCloseWhileTheStoreHangs(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -89,13 +91,13 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 	}
 }
 
-// Acks come from any goroutine, and in any order.
+// TestAcksFromManyGoroutines: acks come from any goroutine, in any order.
 func TestAcksFromManyGoroutines(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, &checkpoint.Options{Interval: time.Millisecond, Events: 10})
 	session := begin(t, tracker, widgets("x", "y"))
-	l := newTeller(t, session).run("x/snapshot y/snapshot")
-	marks := make(chan *checkpoint.Mark, 64)
+	fd := newFeeder(t, session).run("x/snapshot y/snapshot")
+	marks := make(chan *acks.Mark, 64)
 	var running sync.WaitGroup
 	for range 8 {
 		running.Go(func() {
@@ -107,9 +109,9 @@ func TestAcksFromManyGoroutines(t *testing.T) {
 		})
 	}
 	run := func(script string) {
-		told := len(l.marks)
-		l.run(script)
-		for _, m := range l.marks[told:] {
+		before := len(fd.marks)
+		fd.run(script)
+		for _, m := range fd.marks[before:] {
 			marks <- m
 		}
 	}
@@ -125,56 +127,58 @@ func TestAcksFromManyGoroutines(t *testing.T) {
 	isSaved(t, s, "x=22 y=21 x/a:4@10 x/h:5@4 x/z:9@22 y/a:2@3", "in the store")
 }
 
-// Who keeps an old event does not keep all that followed it.
+// TestOldMarksKeepNoOthers: a caller that keeps an old event does not keep later ones in memory.
 func TestOldMarksKeepNoOthers(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
-		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 0-5", "each refers to the next while it waits"},
+		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 0-5",
+			"each refers to the next while it waits"},
 		{"live in reverse", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 5-0", "the same"},
 		{"a snapshot", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 0-4", "each of an object refers to the next of it"},
 		{"a snapshot in reverse", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 4-0", "the same"},
-		{"a snapshot with a hole", "snapshot z:9@1 a:1@3 a:1@4 b:2@4 a:1@5 synced@9 ack 4-1 ack 5 ack 0", "the hole is filled last"},
+		{"a snapshot with a hole", "snapshot z:9@1 a:1@3 a:1@4 b:2@4 a:1@5 synced@9 ack 4-1 ack 5 ack 0",
+			"the hole is filled last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
-			l := newTeller(t, begin(t, tracker, widgets())).run(tc.script)
-			l.run("-gone:7@100") // one that waits for its ack, and is the only one to be kept
-			old, n := l.marks[0], len(l.marks)
-			var others []weak.Pointer[checkpoint.Mark]
-			for _, m := range l.marks[1 : n-1] {
+			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
+			fd.run("-gone:7@100") // waits for its ack, and is the only one that stays in memory
+			old, n := fd.marks[0], len(fd.marks)
+			var others []weak.Pointer[acks.Mark]
+			for _, m := range fd.marks[1 : n-1] {
 				others = append(others, weak.Make(m))
 			}
-			l.marks = nil
+			fd.marks = nil
 			for range 3 {
 				runtime.GC()
 			}
 			for i, w := range others {
 				if w.Value() != nil {
-					t.Errorf("event %d is kept by an older one: %s", i+1, tc.why)
+					t.Errorf("event %d is kept in memory by an older one: %s", i+1, tc.why)
 				}
 			}
 			old.Ack()
-			runtime.KeepAlive(l.session)
+			runtime.KeepAlive(fd.session)
 		})
 	}
 }
 
-// A tracker that serves many short sequences does not keep them.
-func TestEndedSessionsAreLetGo(t *testing.T) {
+// TestEndedSessionsAreReleased: a Tracker of many short sessions does not keep them in memory.
+func TestEndedSessionsAreReleased(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
 		kept         bool
 		why          string
 	}{
 		{"all acked", "x/snapshot x/a:1@3 x/synced@9 ack 0-1", false, "nothing can come of it any more"},
-		{"nothing told", "", false, "nor of this one"},
+		{"nothing delivered", "", false, "nor of this one"},
 		{"one not acked", "x/snapshot x/a:1@3 x/synced@9 ack 1", true, "it may still be acked"},
-		{"held", "x/hold x/~a:1@3", false, "nothing will be acked"},
+		{"deferred", "x/defer x/~a:1@3", false, "nothing will be acked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
-			w := func() weak.Pointer[checkpoint.Session] {
+			w := func() weak.Pointer[acks.Session] {
 				s := begin(t, tracker, widgets("x", "y"))
-				newTeller(t, s).run(tc.script)
+				newFeeder(t, s).run(tc.script)
 				s.End()
 				return weak.Make(s)
 			}()

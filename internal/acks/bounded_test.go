@@ -1,12 +1,14 @@
-package checkpoint
+package acks
 
 import (
 	"fmt"
 	"testing"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestPassesAreBounded: one event waits for its ack, and what happens meanwhile and
-// is not told takes no more memory than there are objects.
+// TestPassesAreBounded: while one event waits for its ack, what happens and is not delivered takes no more memory than
+// there are objects.
 func TestPassesAreBounded(t *testing.T) {
 	var last *Mark
 	tests := []struct {
@@ -15,37 +17,38 @@ func TestPassesAreBounded(t *testing.T) {
 	}{
 		{func(_ *testing.T, p *Progress, rv, _ string) {
 			p.Pass(rv, false)
-		}, "bookmarks say nothing but the version"},
+		}, "bookmarks have only a version"},
 		{func(_ *testing.T, p *Progress, rv, next string) {
-			p.Note(Change{Object: Object{Name: "a", UID: "a", ResourceVersion: rv}})
+			p.Note(Change{Object: checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}})
 			m := p.Mark(rv, false)
 			if last == nil {
 				last = m
 			}
 			last.Coalesce(m)
 			p.Pass(next, false)
-		}, "nor do events that are coalesced"},
+		}, "coalesced events"},
 		{func(t *testing.T, p *Progress, rv, next string) {
-			o := Object{Name: "a", UID: "a", ResourceVersion: rv}
-			if err := p.Ahead(t.Context(), []Object{o}); err != nil {
+			o := checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}
+			if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
 				t.Fatal(err)
 			}
 			p.Note(Change{Object: o})
 			added := p.Mark(rv, false)
 			p.Note(Change{Object: o, Gone: true})
 			added.Cancel(p.Mark(next, false))
-		}, "one that comes and goes in between is not delivered"},
+		}, "canceled events"},
 		{func(_ *testing.T, p *Progress, rv, _ string) {
 			p.Mark(rv, false).Skip()
-		}, "nor what another one says"},
+		}, "skipped events"},
 	}
 	for _, tt := range tests {
 		last = nil
-		tracker, err := NewTracker(NewMemory(), &Options{Cluster: Cluster{UID: "test"}})
+		tracker, err := checkpoint.NewTracker(&checkpoint.Memory{},
+			&checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := tracker.Begin(t.Context(), "k", Identity{Resource: "widgets", Objects: true})
+		s, err := Begin(t.Context(), tracker, "k", checkpoint.Identity{Resource: "widgets", Objects: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,18 +60,18 @@ func TestPassesAreBounded(t *testing.T) {
 			tt.step(t, p, fmt.Sprint(3+2*i), fmt.Sprint(4+2*i))
 		}
 		marks, changes := 0, 0
-		for m := p.first; m != nil; m = m.next {
+		for m := p.waiting.first; m != nil; m = m.next {
 			marks++
 			changes += len(m.changes)
 		}
-		if marks > 5 || changes > 5 || len(s.lines) > 5 || len(s.changed) > 5 {
+		if marks > 5 || changes > 5 || len(s.pending) > 5 || len(s.next.changed) > 5 {
 			t.Errorf("%s: after %d rounds %d marks wait, with %d changes of %d objects, %d for the next commit",
-				tt.why, rounds, marks, changes, len(s.lines), len(s.changed))
+				tt.why, rounds, marks, changes, len(s.pending), len(s.next.changed))
 		}
 		waits.Ack()
 		last.Ack()
 		if st := s.Status(); st.Unacked != 0 || p.low.version == "2" {
-			t.Errorf("%s: all is acked, %d wait, and what is kept is at %s", tt.why, st.Unacked, p.low.version)
+			t.Errorf("%s: all is acked, but %d wait, and the position is at %s", tt.why, st.Unacked, p.low.version)
 		}
 		if err := tracker.Close(); err != nil {
 			t.Error(err)

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 const key = "widgets"
@@ -44,9 +45,9 @@ func newTracker(t testing.TB, store checkpoint.Store, opts *checkpoint.Options) 
 	return tracker
 }
 
-func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *checkpoint.Session {
+func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *acks.Session {
 	t.Helper()
-	s, err := tracker.Begin(context.Background(), key, id)
+	s, err := acks.Begin(context.Background(), tracker, key, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ type store struct {
 	sizes   []int                           // of those, in objects
 }
 
-func newStore() *store { return &store{Memory: checkpoint.NewMemory()} }
+func newStore() *store { return &store{Memory: &checkpoint.Memory{}} }
 
 func (s *store) hinder(f func(ctx context.Context) error) {
 	s.mu.Lock()
@@ -93,7 +94,10 @@ func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	s.commits++
 	n := 0
 	for _, d := range deltas {
-		if both := slices.IndexFunc(d.Put, func(o checkpoint.Object) bool { return slices.Contains(d.Gone, o.ID()) }); both >= 0 {
+		if both := slices.IndexFunc(d.Put, func(o checkpoint.Object) bool {
+			o.ResourceVersion = ""
+			return slices.Contains(d.Gone, o)
+		}); both >= 0 {
 			return fmt.Errorf("%v is both put and gone", d.Put[both])
 		}
 		n += len(d.Put) + len(d.Gone)
@@ -108,7 +112,7 @@ func (s *store) count() int {
 	return s.commits
 }
 
-// saved is what a store holds under the key, as text.
+// saved returns the position under the key in a store, as text.
 func saved(t testing.TB, store checkpoint.Store) string {
 	t.Helper()
 	c, err := store.Load(context.Background(), key)
@@ -129,8 +133,8 @@ func isSaved(t testing.TB, s checkpoint.Store, want, why string) {
 	}
 }
 
-// text is a position in short: the version, or that of each namespace, "-" within
-// a snapshot, then the objects as the scripts of teller have them.
+// text is a position in short: the version, or that of each namespace, "-" within a snapshot, then the objects as the
+// scripts of feeder do.
 func text(p *checkpoint.Position, namespaces ...string) string {
 	if p == nil {
 		return "nothing"
@@ -172,10 +176,10 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 	return strings.Join(words, " ")
 }
 
-// teller tells a session what a script says, as package stream does. The words,
-// each after "NAMESPACE/" where there are several:
+// feeder feeds a session with a script, as package stream does with events. The words, each after "NAMESPACE/" where
+// there are several:
 //
-//	hold            a sequence that does not begin with a snapshot
+//	defer           a sequence that does not begin with a snapshot
 //	snapshot        one begins
 //	partial         one that may leave objects out begins
 //	after@9         a sequence that begins with what happens after a version
@@ -188,39 +192,39 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 //	bookmark@9      one that is no event
 //	gap             and the snapshot after it
 //	ack 3           of the event, counted from 0 over all namespaces; 3-5, 5-3: of each
-type teller struct {
+type feeder struct {
 	t       testing.TB
-	session *checkpoint.Session
-	marks   []*checkpoint.Mark
+	session *acks.Session
+	marks   []*acks.Mark
 	at      map[string]string // the version of each namespace, empty in a snapshot
 	partial map[string]bool
 }
 
-func newTeller(t testing.TB, s *checkpoint.Session) *teller {
-	l := &teller{t: t, session: s, at: map[string]string{}, partial: map[string]bool{}}
+func newFeeder(t testing.TB, s *acks.Session) *feeder {
+	fd := &feeder{t: t, session: s, at: map[string]string{}, partial: map[string]bool{}}
 	if p := s.Position(); p != nil {
 		for n, rv := range p.ResourceVersions {
-			l.at[n], l.partial[n] = rv, p.Partial
+			fd.at[n], fd.partial[n] = rv, p.Partial
 		}
 	}
-	return l
+	return fd
 }
 
-func (l *teller) run(script string) *teller {
-	l.t.Helper()
+func (fd *feeder) run(script string) *feeder {
+	fd.t.Helper()
 	words := strings.Fields(script)
 	for i := 0; i < len(words); i++ {
 		if words[i] == "ack" {
 			i++
-			l.ack(words[i])
+			fd.ack(words[i])
 			continue
 		}
-		l.word(words[i])
+		fd.word(words[i])
 	}
-	return l
+	return fd
 }
 
-func (l *teller) ack(which string) {
+func (fd *feeder) ack(which string) {
 	from, to, several := strings.Cut(which, "-")
 	if !several {
 		to = from
@@ -228,87 +232,87 @@ func (l *teller) ack(which string) {
 	i, errFrom := strconv.Atoi(from)
 	last, errTo := strconv.Atoi(to)
 	if errFrom != nil || errTo != nil {
-		l.t.Fatalf("ack what? %q", which)
+		fd.t.Fatalf("ack what? %q", which)
 	}
 	step := 1
 	if last < i {
 		step = -1
 	}
 	for ; i != last+step; i += step {
-		l.marks[i].Ack()
+		fd.marks[i].Ack()
 	}
 }
 
-func (l *teller) word(w string) {
-	l.t.Helper()
+func (fd *feeder) word(w string) {
+	fd.t.Helper()
 	namespace, rest, ok := strings.Cut(w, "/")
 	if !ok {
 		namespace, rest = "", w
 	}
-	p := l.session.Progress(namespace)
+	p := fd.session.Progress(namespace)
 	if p == nil {
-		l.t.Fatalf("%q: there is no namespace %q", w, namespace)
+		fd.t.Fatalf("%q: there is no namespace %q", w, namespace)
 	}
 	what, version, _ := strings.Cut(rest, "@")
 	switch what {
-	case "hold":
-		p.Hold()
+	case "defer":
+		p.DeferCommits()
 	case "snapshot", "partial":
-		l.at[namespace], l.partial[namespace] = "", what == "partial"
-		l.pass(p, namespace)
+		fd.at[namespace], fd.partial[namespace] = "", what == "partial"
+		fd.pass(p, namespace)
 	case "after":
-		l.at[namespace], l.partial[namespace] = version, true
-		l.pass(p, namespace)
+		fd.at[namespace], fd.partial[namespace] = version, true
+		fd.pass(p, namespace)
 	case "synced":
-		l.at[namespace], l.partial[namespace] = version, false
-		l.mark(p, namespace)
+		fd.at[namespace], fd.partial[namespace] = version, false
+		fd.mark(p, namespace)
 	case "bookmark":
-		l.at[namespace] = version
-		l.pass(p, namespace)
+		fd.at[namespace] = version
+		fd.pass(p, namespace)
 	case "gap":
-		l.mark(p, namespace)
-		l.at[namespace] = ""
-		l.pass(p, namespace)
+		fd.mark(p, namespace)
+		fd.at[namespace] = ""
+		fd.pass(p, namespace)
 	default:
-		l.object(p, namespace, what, version)
+		fd.object(p, namespace, what, version)
 	}
 }
 
-func (l *teller) object(p *checkpoint.Progress, namespace, what, version string) {
-	l.t.Helper()
+func (fd *feeder) object(p *acks.Progress, namespace, what, version string) {
+	fd.t.Helper()
 	id := strings.TrimLeft(what, "-?~+")
 	name, uid, ok := strings.Cut(id, ":")
 	if !ok {
-		l.t.Fatalf("no such word: %q", what)
+		fd.t.Fatalf("no such word: %q", what)
 	}
 	o := checkpoint.Object{Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: version}
 	if what[0] == '+' {
-		_ = p.Ahead(l.t.Context(), []checkpoint.Object{o})
+		_ = p.WriteAhead(fd.t.Context(), []checkpoint.Object{o})
 		return
 	}
-	p.Note(checkpoint.Change{Object: o, Gone: what[0] == '-'})
-	if l.at[namespace] != "" && what[0] != '~' {
-		l.at[namespace] = version
+	p.Note(acks.Change{Object: o, Gone: what[0] == '-'})
+	if fd.at[namespace] != "" && what[0] != '~' {
+		fd.at[namespace] = version
 	}
 	switch what[0] {
 	case '~':
 	case '?':
-		l.pass(p, namespace)
+		fd.pass(p, namespace)
 	default:
-		l.mark(p, namespace)
+		fd.mark(p, namespace)
 	}
 }
 
-func (l *teller) mark(p *checkpoint.Progress, namespace string) {
-	l.marks = append(l.marks, p.Mark(l.at[namespace], l.partial[namespace]))
+func (fd *feeder) mark(p *acks.Progress, namespace string) {
+	fd.marks = append(fd.marks, p.Mark(fd.at[namespace], fd.partial[namespace]))
 }
 
-func (l *teller) pass(p *checkpoint.Progress, namespace string) {
-	p.Pass(l.at[namespace], l.partial[namespace])
+func (fd *feeder) pass(p *acks.Progress, namespace string) {
+	p.Pass(fd.at[namespace], fd.partial[namespace])
 }
 
-func (l *teller) ackAll() {
-	for _, m := range slices.Backward(l.marks) {
+func (fd *feeder) ackAll() {
+	for _, m := range slices.Backward(fd.marks) {
 		m.Ack()
 	}
 }

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -11,33 +11,34 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 var errNoSpace = &os.PathError{Op: "write", Path: "/var/lib/checkpoints", Err: syscall.ENOSPC}
 
-// A full disk: commits are tried again after growing waits that have a bound, and
-// once there is room everything that was acked is committed, the newest of it.
+// TestFailedCommitsAreRetried: while the disk is full, commits are retried with a backoff that has a limit. Once there
+// is room, everything that was acked is committed.
 func TestFailedCommitsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		var attempts []time.Time
 		full := func(context.Context) error { attempts = append(attempts, time.Now()); return errNoSpace }
 		s.hinder(full)
-		var infos []checkpoint.CommitInfo
-		tracker := newTracker(t, s, &checkpoint.Options{Committed: func(i checkpoint.CommitInfo) { infos = append(infos, i) }})
-		l := live(t, tracker)
-		l.run("a:1@10 b:2@11 c:3@12 ack 1-3")
+		tracker := newTracker(t, s, nil)
+		fd := live(t, tracker)
+		fd.run("a:1@10 b:2@11 c:3@12 ack 1-3")
 		pass(time.Second)
-		var failed *checkpoint.CommitError
-		st := l.session.Status()
-		if !errors.As(st.Err, &failed) || failed.Attempts != 1 || !errors.Is(failed, syscall.ENOSPC) || !st.Uncommitted || !st.LastCommit.IsZero() {
+		st := fd.session.Status()
+		if st.Attempts != 1 || !errors.Is(st.Err, syscall.ENOSPC) || !st.Uncommitted || !st.LastCommit.IsZero() {
 			t.Fatalf("after a failed commit the status is %+v", st)
 		}
-		if wait := time.Until(failed.NextTry); wait < time.Second || wait > 2*time.Second {
+		if wait := time.Until(st.NextTry); wait < time.Second || wait > 2*time.Second {
 			t.Errorf("the next try is in %v, want 1 s to 2 s", wait)
 		}
-		l.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // watching goes on
+		fd.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // watching goes on
 		pass(10 * time.Minute)
 		for i := 1; i < len(attempts); i++ {
 			wait := attempts[i].Sub(attempts[i-1])
@@ -49,39 +50,40 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 		if n := len(attempts); n < 20 || n > 50 {
 			t.Errorf("%d attempts in 10 minutes", n)
 		}
-		l.run("d:4@16 ack 7")
+		fd.run("d:4@16 ack 7")
 		s.heal()
 		pass(30 * time.Second)
 		isSaved(t, s, "16 b:2@14 c:3@12 d:4@16", "once there is room")
-		st = l.session.Status()
-		if st.Err != nil || st.Uncommitted || time.Since(st.LastCommit) > 30*time.Second {
+		st = fd.session.Status()
+		if st.Err != nil || st.Attempts != 0 || !st.NextTry.IsZero() || st.Uncommitted ||
+			time.Since(st.LastCommit) > 30*time.Second {
 			t.Errorf("once there is room the status is %+v", st)
 		}
-		if last := infos[len(infos)-1]; last.Err != nil || last.Events != 8 || last.Objects != 4 {
-			t.Errorf("the commit that went well: %+v, want 8 events and 4 objects", last)
+		if diff := cmp.Diff([]int{4}, s.sizes); diff != "" {
+			t.Errorf("objects of the commits that succeeded, -want +got:\n%s", diff)
 		}
-		l.run("d:4@17 ack 8")
+		fd.run("d:4@17 ack 8")
 		pass(time.Second)
-		isSaved(t, s, "17 b:2@14 c:3@12 d:4@17", "afterwards all is as ever")
+		isSaved(t, s, "17 b:2@14 c:3@12 d:4@17", "afterwards")
 	})
 }
 
-// While commits fail, however many events are acked makes no more attempts.
+// TestFailedCommitsAreNotHurried: while commits fail, acks cause no more attempts.
 func TestFailedCommitsAreNotHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		attempts := 0
 		s.hinder(func(context.Context) error { attempts++; return errNoSpace })
 		tracker := newTracker(t, s, &checkpoint.Options{Events: 2})
-		l := live(t, tracker)
+		fd := live(t, tracker)
 		for i := range 1000 {
-			tellMany(l, i, 1)
+			feedMany(fd, i, 1)
 			synctest.Wait()
 		}
 		if attempts != 1 {
 			t.Errorf("%d attempts in no time, want one", attempts)
 		}
-		l.session.End()
+		fd.session.End()
 		synctest.Wait()
 		if attempts != 1 {
 			t.Errorf("an end of the sequence brought the next attempt")
@@ -89,23 +91,21 @@ func TestFailedCommitsAreNotHurried(t *testing.T) {
 	})
 }
 
-// A Flush that fails says so, and is tried again: also if it came in the way of a
-// commit that was due.
+// TestFlushFails: Flush returns the Store's error, and the Tracker tries again, also if a commit was due meanwhile.
 func TestFlushFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.hinder(func(context.Context) error { time.Sleep(5 * time.Second); return nil })
 		tracker := newTracker(t, s, nil)
-		l := live(t, tracker)
+		fd := live(t, tracker)
 		time.Sleep(2 * time.Second) // a commit is under way
-		l.run("a:1@10 ack 1")
+		fd.run("a:1@10 ack 1")
 		flushed := make(chan error)
 		go func() { flushed <- tracker.Flush(context.Background()) }()
 		synctest.Wait()
 		s.fail(errNoSpace)
-		var failed *checkpoint.CommitError
-		if err := <-flushed; !errors.As(err, &failed) || !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("Flush returned %v, want a *CommitError", err)
+		if err := <-flushed; !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("Flush returned %v, want the Store's error", err)
 		}
 		s.heal()
 		pass(time.Minute)
@@ -115,24 +115,24 @@ func TestFlushFails(t *testing.T) {
 	})
 }
 
-// A Flush that goes well ends the wait after a failure for what comes next.
+// TestFlushEndsTheWait: after a Flush that succeeds, acks wait for the interval again, not for a retry.
 func TestFlushEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.fail(errNoSpace)
 		tracker := newTracker(t, s, nil)
-		l := live(t, tracker)
+		fd := live(t, tracker)
 		time.Sleep(10 * time.Minute) // the waits are up to 30 s now
-		s.hinder(func(context.Context) error { l.run("a:1@10 ack 1"); s.heal(); return nil })
+		s.hinder(func(context.Context) error { fd.run("a:1@10 ack 1"); s.heal(); return nil })
 		flush(t, tracker)
 		pass(time.Second)
 		isSaved(t, s, "10 a:1@10", "what was acked during the Flush, after the interval")
 		s.fail(errNoSpace)
-		l.run("a:1@11 ack 2")
+		fd.run("a:1@11 ack 2")
 		time.Sleep(10 * time.Minute)
 		s.heal()
 		flush(t, tracker)
-		l.run("a:1@12 ack 3")
+		fd.run("a:1@12 ack 3")
 		pass(time.Second)
 		isSaved(t, s, "12 a:1@12", "what was acked after the Flush, after the interval")
 	})
@@ -160,7 +160,7 @@ func TestFlushHonoursItsContext(t *testing.T) {
 	})
 }
 
-// An interval that is never up does not stand in the way of trying again.
+// TestFailureWithAnEndlessInterval: retries do not wait for the interval.
 func TestFailureWithAnEndlessInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -174,13 +174,14 @@ func TestFailureWithAnEndlessInterval(t *testing.T) {
 	})
 }
 
-// Errors that time can't heal end the attempts.
+// TestFinalErrors: final errors end the attempts.
 func TestFinalErrors(t *testing.T) {
 	for _, tc := range []struct {
 		err error
 		why string
 	}{
-		{fmt.Errorf("committing: %w", &checkpoint.FencedError{Store: "configmap default/x", Holder: "pod-2"}), "somebody else has taken over"},
+		{fmt.Errorf("committing: %w", &checkpoint.FencedError{Store: "configmap default/x", Holder: "pod-2"}),
+			"somebody else has taken over"},
 		{fmt.Errorf("committing: %w", os.ErrClosed), "the store has been closed"},
 	} {
 		t.Run(tc.why, func(t *testing.T) {
@@ -189,23 +190,26 @@ func TestFinalErrors(t *testing.T) {
 				attempts := 0
 				s.hinder(func(context.Context) error { attempts++; return tc.err })
 				tracker := newTracker(t, s, nil)
-				l := live(t, tracker)
+				fd := live(t, tracker)
 				pass(time.Second)
 				s.hinder(func(context.Context) error { attempts++; return nil })
-				l.run("a:1@10 ack 1")
+				fd.run("a:1@10 ack 1")
 				pass(time.Hour)
 				if attempts != 1 {
 					t.Errorf("%d attempts, want one: %s", attempts, tc.why)
 				}
-				l.session.End()
-				_, err := tracker.Begin(t.Context(), key, widgets())
+				fd.session.End()
+				_, err := acks.Begin(t.Context(), tracker, key, widgets())
 				for what, err := range map[string]error{
-					"Begin": err, "Status": l.session.Status().Err, "Flush": tracker.Flush(t.Context()), "Close": tracker.Close(),
+					"Begin": err, "Status": fd.session.Status().Err,
+					"Flush": tracker.Flush(t.Context()), "Close": tracker.Close(),
 				} {
-					var failed *checkpoint.CommitError
-					if !errors.As(err, &failed) || !errors.Is(err, tc.err) || !failed.NextTry.IsZero() {
-						t.Errorf("%s: %+v, want a *CommitError without another try", what, err)
+					if !errors.Is(err, tc.err) {
+						t.Errorf("%s: %v, want the Store's error", what, err)
 					}
+				}
+				if st := fd.session.Status(); !st.NextTry.IsZero() || st.Attempts != 1 {
+					t.Errorf("Status: %+v, want one attempt and no next try", st)
 				}
 				if got := saved(t, s); got != "nothing" {
 					t.Errorf("there is %s", got)

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// What an event costs that is told, marked and acked, with the commits to a Memory
-// that follow: of 10,000 objects that change again and again, live and in
-// snapshots of all of them.
+// BenchmarkAck delivers and acks events, and commits them to a Memory: of 10,000 objects that change again and again,
+// live and in snapshots of all of them.
 func BenchmarkAck(b *testing.B) {
 	for _, where := range []string{"live", "snapshot"} {
 		for _, order := range []string{"in order", "random"} {
@@ -24,10 +24,12 @@ func BenchmarkAck(b *testing.B) {
 
 func benchmarkAck(b *testing.B, live, random bool) {
 	const objects, window = 10_000, 1000
-	changes := make([]checkpoint.Change, objects)
+	changes := make([]acks.Change, objects)
 	for i := range changes {
 		name := fmt.Sprintf("widget-%05d", i)
-		changes[i].Object = checkpoint.Object{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1"}
+		changes[i].Object = checkpoint.Object{
+			Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1",
+		}
 	}
 	versions := make([]string, 1<<16)
 	for i := range versions {
@@ -38,17 +40,17 @@ func benchmarkAck(b *testing.B, live, random bool) {
 	for i := range orders {
 		orders[i] = rnd.Perm(window)
 	}
-	commits, store := 0, checkpoint.NewMemory()
-	tracker := newTracker(b, store, &checkpoint.Options{Committed: func(checkpoint.CommitInfo) { commits++ }})
+	store := newStore()
+	tracker := newTracker(b, store, nil)
 	session := begin(b, tracker, widgets())
 	p := session.Progress("")
 	p.Mark("1", false).Ack()
-	told := 0
-	tell := func() *checkpoint.Mark {
-		told++
-		c, version := changes[told%objects], versions[told%len(versions)]
+	delivered := 0
+	deliver := func() *acks.Mark {
+		delivered++
+		c, version := changes[delivered%objects], versions[delivered%len(versions)]
 		c.ResourceVersion = version
-		if !live && told%objects == 0 {
+		if !live && delivered%objects == 0 {
 			p.Mark(version, false).Ack() // SYNCED, and the next snapshot
 		}
 		p.Note(c)
@@ -57,19 +59,19 @@ func benchmarkAck(b *testing.B, live, random bool) {
 		}
 		return p.Mark("", false)
 	}
-	marks := make([]*checkpoint.Mark, 0, window)
+	marks := make([]*acks.Mark, 0, window)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += window {
 		if !random {
 			for range window {
-				tell().Ack()
+				deliver().Ack()
 			}
 			continue
 		}
 		marks = marks[:0]
 		for range window {
-			marks = append(marks, tell())
+			marks = append(marks, deliver())
 		}
 		for _, j := range orders[i/window%len(orders)] {
 			marks[j].Ack()
@@ -79,10 +81,10 @@ func benchmarkAck(b *testing.B, live, random bool) {
 		b.Fatal(err)
 	}
 	b.StopTimer()
-	b.ReportMetric(float64(told)/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(float64(told)/float64(commits), "events/commit")
+	b.ReportMetric(float64(delivered)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(delivered)/float64(store.count()), "events/commit")
 	c, err := store.Load(context.Background(), key)
-	if err != nil || len(c.Position.Objects) != min(told, objects) {
+	if err != nil || len(c.Position.Objects) != min(delivered, objects) {
 		b.Errorf("%v, %+v: want all objects committed", err, c)
 	}
 }

@@ -1,4 +1,4 @@
-package checkpoint_test
+package acks_test
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 var errTired = errors.New("no more time")
 
-// hanging is a Store whose calls don't answer while they are held, whatever ctx
-// says: a file on a network disk that is gone.
+// hanging is a Store whose calls don't answer while they are blocked, whatever ctx says: a file on a network disk that
+// is gone.
 type hanging struct {
 	*checkpoint.Memory
 	load, commit atomic.Pointer[chan struct{}]
@@ -31,46 +32,38 @@ func (h *hanging) enter() func() {
 
 func (h *hanging) Load(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
 	defer h.enter()()
-	if held := h.load.Load(); held != nil {
-		<-*held
+	if blocked := h.load.Load(); blocked != nil {
+		<-*blocked
 	}
 	return h.Memory.Load(ctx, key)
 }
 
 func (h *hanging) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	defer h.enter()()
-	if held := h.commit.Load(); held != nil {
-		<-*held
+	if blocked := h.commit.Load(); blocked != nil {
+		<-*blocked
 	}
 	return h.Memory.Commit(ctx, deltas)
 }
 
-func hold(p *atomic.Pointer[chan struct{}]) (release func()) {
-	held := make(chan struct{})
-	p.Store(&held)
+func block(p *atomic.Pointer[chan struct{}]) (release func()) {
+	blocked := make(chan struct{})
+	p.Store(&blocked)
 	return func() {
 		p.Store(nil)
-		close(held)
+		close(blocked)
 	}
 }
 
-// TestStoreThatHangs: nobody waits for it for longer than Timeout and a moment,
-// it is asked one thing at a time, and once it answers nothing is missing.
+// TestStoreThatHangs: no call waits longer than Timeout and a grace period, the Store gets one call at a time, and once
+// it answers nothing is missing.
 func TestStoreThatHangs(t *testing.T) {
 	for _, what := range []string{"Load", "Commit"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &hanging{Memory: checkpoint.NewMemory()}
-				var committing atomic.Bool
+				store := &hanging{Memory: &checkpoint.Memory{}}
 				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
 					Cluster: checkpoint.Cluster{UID: "test"}, Timeout: 5 * time.Second,
-					Committed: func(checkpoint.CommitInfo) {
-						if !committing.CompareAndSwap(false, true) {
-							t.Error("Committed is called by two goroutines at once")
-						}
-						time.Sleep(time.Second)
-						committing.Store(false)
-					},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -79,18 +72,18 @@ func TestStoreThatHangs(t *testing.T) {
 				p := session.Progress("")
 				var release func()
 				if what == "Load" {
-					release = hold(&store.load)
+					release = block(&store.load)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
 					defer cancel()
-					if _, err := tracker.Begin(ctx, "other", widgets()); !errors.Is(err, errTired) {
+					if _, err := acks.Begin(ctx, tracker, "other", widgets()); !errors.Is(err, errTired) {
 						t.Errorf("Begin: %v, want the cause of its ctx", err)
 					}
 				} else {
-					release = hold(&store.commit)
+					release = block(&store.commit)
 				}
 				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
 				began := time.Now()
-				if err := p.Ahead(t.Context(), []checkpoint.Object{o}); err != nil {
+				if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
 					t.Errorf("Ahead: %v", err)
 				}
 				if waited := time.Since(began); waited > 8*time.Second {
@@ -99,7 +92,7 @@ func TestStoreThatHangs(t *testing.T) {
 				if session.Status().Err == nil {
 					t.Error("the Status says that all is well")
 				}
-				p.Note(checkpoint.Change{Object: o})
+				p.Note(acks.Change{Object: o})
 				m := p.Mark("5", false)
 				time.Sleep(time.Minute)
 				release()
@@ -108,7 +101,7 @@ func TestStoreThatHangs(t *testing.T) {
 				if st := session.Status(); st.Err != nil || st.Uncommitted {
 					t.Errorf("once it answers: %+v", st)
 				}
-				release = hold(&store.commit)
+				release = block(&store.commit)
 				p.Mark("6", false).Ack()
 				began = time.Now()
 				if err := tracker.Close(); err == nil {

@@ -1,0 +1,52 @@
+package checkpoint_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+func TestNewTrackerChecksOptions(t *testing.T) {
+	cluster := checkpoint.Cluster{UID: "cluster-1"}
+	tests := []struct {
+		opts *checkpoint.Options
+		want string // in the error; empty for none
+		why  string
+	}{
+		{nil, "Cluster is required", "no Options have no Cluster"},
+		{&checkpoint.Options{}, "Cluster is required", "nor have empty ones"},
+		{&checkpoint.Options{Cluster: cluster, Interval: -1}, "invalid Interval -1ns", "negative"},
+		{&checkpoint.Options{Cluster: cluster, Events: -1}, "invalid Events -1", "negative"},
+		{&checkpoint.Options{Cluster: cluster, Timeout: -1}, "invalid Timeout -1ns", "negative"},
+		{&checkpoint.Options{Cluster: checkpoint.Cluster{Address: "https://one"}}, "", "an address is enough"},
+	}
+	for _, tt := range tests {
+		_, err := checkpoint.NewTracker(&checkpoint.Memory{}, tt.opts)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.why, err, tt.want)
+		}
+	}
+}
+
+// TestUnusedTracker: a Tracker that no Stream has used has nothing to commit.
+func TestUnusedTracker(t *testing.T) {
+	var m checkpoint.Memory
+	tracker, err := checkpoint.NewTracker(&m, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "cluster-1"}})
+	noError(t, err)
+	noError(t, tracker.Flush(t.Context()))
+	for range 2 {
+		noError(t, tracker.Close())
+	}
+	noError(t, tracker.Flush(t.Context()))
+	if keys := m.Keys(); len(keys) > 0 {
+		t.Errorf("the store has %q", keys)
+	}
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

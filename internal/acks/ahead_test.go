@@ -1,0 +1,294 @@
+package acks_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// TestWriteAhead: the entry of an object that is written ahead has no version until the object is acked.
+func TestWriteAhead(t *testing.T) {
+	const synced = "snapshot a:1@3 synced@9 ack 0-1 "
+	for _, tc := range []struct {
+		name, first, script string
+		want                string
+		why                 string
+	}{
+		{"not acked", "", "snapshot +a:1@3 a:1@3", "- !a:1", "it may have been handled"},
+		{"not even delivered", "", "snapshot +a:1@3", "- !a:1", "it may have been delivered right before the end"},
+		{"acked", "", "snapshot +a:1@3 a:1@3 synced@9 ack 0-1", "9 a:1@3", "it is known now"},
+		{"acked in the next run", "snapshot +a:1@5", "snapshot a:1@5 ack 0", "- a:1@5", "it came again"},
+		{"acked in the next run, changed", "snapshot +a:1@5", "snapshot a:1@7 ack 0", "- a:1@7", "it came again"},
+		{"deleted", "snapshot +a:1@5", "snapshot -a:1 synced@9 ack 0-1", "9", "its deletion is acked"},
+		{"deleted, not acked", "snapshot +a:1@5", "snapshot -a:1 synced@9", "- !a:1",
+			"the next run has to report its deletion"},
+		{"two of a name", "snapshot +a:1@3 +a:2@5", "snapshot a:2@5 ack 0", "- !a:1 a:2@5", "each has its own entry"},
+		{"two of a name, one deleted", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3",
+			"the first one is still what it was"},
+
+		{"left", "", synced + "-a:1@10 ack 2", "10", "it is gone"},
+		{"left and came again, nothing acked", "", synced + "-a:1@10 +a:1@11 a:1@11", "9 a:1@3", "it was handled at 3"},
+		{"left and came again, its end acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2", "10 !a:1",
+			"it may have been handled again"},
+		{"left and comes again, its end acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1",
+			"it is about to be delivered"},
+		{"left, acked, and comes again", "", synced + "-a:1@10 ack 2 +a:1@11", "10 !a:1", "the same"},
+		{"left and came again, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11",
+			"it was handled again"},
+		{"left twice", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-3", "11 a:1@11",
+			"its second end is not acked"},
+		{"left twice, acked", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-4", "12", "it is gone"},
+		{"another one of the name", "", synced + "-a:1@10 +a:2@11 a:2@11 ack 2", "10 !a:2", "each has its own entry"},
+
+		{"deferred", "", "defer after@9 +a:1@10", "nothing", "the sequence has not begun"},
+		{"deferred, then begun", "", "defer after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2",
+			"the first is acked before it is written"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestCoalesce: package mux delivers the newest event of an object in the place of the oldest one. Each pair has the
+// numbers of two marks.
+func TestCoalesce(t *testing.T) {
+	const synced = "snapshot a:1@3 synced@9 ack 0-1 " // the marks 0 and 1
+	for _, tc := range []struct {
+		name, script string
+		coalesce     [][2]int
+		cancel       [][2]int
+		acks         string
+		want         string
+		why          string
+	}{
+		{"acked in its place", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2", "10 a:1@12",
+			"b is not acked"},
+		{"acked, and all before it", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2-3",
+			"12 a:1@12 b:2@11", "nothing is left"},
+		{"not acked", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 3", "9 a:1@3",
+			"the mark waits at the older place"},
+		{"several", synced + "a:1@10 a:1@11 a:1@12 b:2@13", [][2]int{{2, 3}, {2, 4}}, nil, "ack 2", "12 a:1@12",
+			"they are one"},
+		{"deleted", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10",
+			"a is gone, c is not acked"},
+		{"came and went", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3", "12 a:1@3 c:3@11",
+			"nothing is left of b"},
+		{"came and went, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
+			"what was written ahead is taken back"},
+		{"left, came and went", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
+			"its first end is not acked"},
+		{"left, came and went, acked", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "ack 2", "12",
+			"it is gone"},
+		{"came, changed and went", synced + "+b:2@10 b:2@10 b:2@11 -b:2@12", [][2]int{{2, 3}}, [][2]int{{2, 4}}, "",
+			"12 a:1@3", "all of them leave"},
+		{"within a snapshot", "snapshot b:2@1 a:1@3 c:3@4 a:1@5 synced@9", [][2]int{{1, 3}}, nil, "ack 1", "- a:1@5",
+			"objects of a snapshot count in any order"},
+		{"around a bookmark", synced + "a:1@10 bookmark@11 a:1@12 bookmark@13 b:2@14", [][2]int{{2, 3}}, nil, "ack 2",
+			"13 a:1@12", "everything up to it is acked"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore()
+			tracker := newTracker(t, s, nil)
+			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
+			for _, m := range tc.coalesce {
+				fd.marks[m[0]].Coalesce(fd.marks[m[1]])
+			}
+			for _, m := range tc.cancel {
+				fd.marks[m[0]].Cancel(fd.marks[m[1]])
+			}
+			fd.run(tc.acks)
+			flush(t, tracker)
+			isSaved(t, s, tc.want, tc.why)
+		})
+	}
+}
+
+// TestNoWriteAhead: the first object waits until the Store has the position as Unclean.
+func TestNoWriteAhead(t *testing.T) {
+	s := newStore()
+	tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true})
+	newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3")
+	if diff := cmp.Diff("- unclean", saved(t, s)); diff != "" { // before the first is delivered
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestNoWriteAheadOfTwo: without writing ahead, the first object of each namespace waits until the Store has the
+// position as Unclean.
+func TestNoWriteAheadOfTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(context.Context) error { time.Sleep(time.Second); return nil })
+		tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour})
+		session := begin(t, tracker, widgets("x", "y"))
+		for _, namespace := range []string{"x", "y"} {
+			go func() {
+				objects := []checkpoint.Object{{Namespace: namespace, Name: "a", UID: "1", ResourceVersion: "3"}}
+				err := session.Progress(namespace).WriteAhead(t.Context(), objects)
+				if err != nil || s.count() == 0 {
+					t.Errorf("%s: %v, after %d commits", namespace, err, s.count())
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		if session.Progress("x").WritesAhead() {
+			t.Error("the position is committed as Unclean twice")
+		}
+		s.heal()
+	})
+}
+
+// TestCoalesceTwoSessions: events of two sessions are not coalesced.
+func TestCoalesceTwoSessions(t *testing.T) {
+	s := newStore()
+	tracker := newTracker(t, s, nil)
+	first := newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3")
+	first.session.End()
+	second := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@4")
+	if older, newer := first.marks[0], second.marks[0]; older.Coalesce(newer) || older.Cancel(newer) {
+		t.Error("the mark of the new sequence is gone")
+	}
+	second.run("synced@9").ackAll()
+	flush(t, tracker)
+	isSaved(t, s, "9 a:1@4", "in the store")
+}
+
+// TestWriteAheadIsRetried: after a failed commit the next one has the entries, as they have become meanwhile.
+func TestWriteAheadIsRetried(t *testing.T) {
+	for _, tc := range []struct {
+		name, before, during, after string
+		want                        string
+		why                         string
+	}{
+		{"nothing meanwhile", "+a:1@3 a:1@3", "", "", "- !a:1", "it is not written yet"},
+		{"acked meanwhile", "+a:1@3 a:1@3", "ack 0", "", "- a:1@3", "there is nothing to be written ahead any more"},
+		{"acked afterwards", "+a:1@3 a:1@3", "", "ack 0", "- a:1@3", "the same"},
+		{"gone meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1", "", "-", "what is older must not take its place"},
+		{"gone, and back meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1 +a:1@5", "", "- !a:1",
+			"it is about to be delivered"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore()
+			tracker := newTracker(t, s, &checkpoint.Options{Interval: time.Hour})
+			fd := newFeeder(t, begin(t, tracker, widgets())).run("snapshot")
+			s.fail(errNoSpace)
+			fd.run(tc.before)
+			s.hinder(func(context.Context) error { fd.run(tc.during); return errNoSpace })
+			if err := tracker.Flush(t.Context()); !errors.Is(err, errNoSpace) {
+				t.Errorf("%v, want what the store said", err)
+			}
+			fd.run(tc.after)
+			s.heal()
+			flush(t, tracker)
+			isSaved(t, s, tc.want, tc.why)
+		})
+	}
+}
+
+// TestWriteAheadTogether: concurrent callers share a commit, and the failure of a commit.
+func TestWriteAheadTogether(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		fail error
+		want int
+		why  string
+	}{
+		{"succeeding", nil, 2, "one that was under way, and one for all callers that came meanwhile"},
+		{"failing", errNoSpace, 1, "no caller waits for a second attempt"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, attempts := newStore(), 0
+				s.hinder(func(context.Context) error { attempts++; time.Sleep(time.Second); return tc.fail })
+				session := begin(t, newTracker(t, s, &checkpoint.Options{Interval: time.Hour}), widgets())
+				began := time.Now()
+				for _, name := range []string{"a", "b", "c", "d"} {
+					objects := []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}}
+					go session.Progress("").WriteAhead(t.Context(), objects)
+					synctest.Wait()
+				}
+				pass(time.Duration(tc.want)*time.Second + time.Millisecond)
+				if attempts != tc.want {
+					t.Errorf("%d commits after %v, want %d: %s", attempts, time.Since(began), tc.want, tc.why)
+				}
+				s.heal()
+			})
+		})
+	}
+}
+
+// TestWriteAheadWhileARetryHangs: while commits fail, no caller waits for a retry that hangs.
+func TestWriteAheadWhileARetryHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.fail(errNoSpace)
+		fd := live(t, newTracker(t, s, nil))
+		time.Sleep(5 * time.Second)
+		hangs := make(chan struct{})
+		s.hinder(func(ctx context.Context) error {
+			close(hangs)
+			<-ctx.Done()
+			s.heal()
+			return ctx.Err()
+		})
+		<-hangs
+		began := time.Now()
+		fd.run("+a:1@10")
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("it waited %v", waited)
+		}
+		pass(time.Minute)
+	})
+}
+
+// TestWriteAheadOfAStoppedStream: stopping a Stream while it writes ahead is not a failure of the Store.
+func TestWriteAheadOfAStoppedStream(t *testing.T) {
+	s := newStore()
+	session := begin(t, newTracker(t, s, nil), widgets())
+	ctx, stop := context.WithCancel(t.Context())
+	s.hinder(func(ctx context.Context) error { stop(); return ctx.Err() })
+	session.Progress("").WriteAhead(ctx, []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
+	if err := session.Status().Err; err != nil {
+		t.Errorf("the status has %v", err)
+	}
+	isSaved(t, s, "- !a:1", "in the store")
+}
+
+// TestUnclean: without writing ahead, the position has every object only if the run ended with everything acked.
+func TestUnclean(t *testing.T) {
+	const delivered = "snapshot a:1@3 synced@9 ack 0-1"
+	for _, tc := range []struct {
+		name, script, later string
+		end                 bool
+		want                string
+		why                 string
+	}{
+		{"it goes on", delivered, "", false, "9 unclean a:1@3", "more may be delivered before it is killed"},
+		{"ended", delivered, "", true, "9 a:1@3", "nothing more is delivered"},
+		{"ended before anything", "", "", true, "nothing", "there is nothing that the Store should know"},
+		{"ended before an ack", delivered + " b:2@10", "", true, "9 unclean a:1@3", "b was delivered"},
+		{"acked after the end", delivered + " b:2@10", "ack 2", true, "10 a:1@3 b:2@10", "every event is acked"},
+		{"acked after the end, but for one", delivered + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10",
+			"c was delivered"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore()
+			tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour})
+			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
+			flush(t, tracker)
+			if tc.end {
+				fd.session.End()
+			}
+			flush(t, tracker)
+			fd.run(tc.later)
+			flush(t, tracker)
+			isSaved(t, s, tc.want, tc.why)
+		})
+	}
+}

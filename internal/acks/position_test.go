@@ -1,0 +1,278 @@
+package acks_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/internal/acks"
+)
+
+// TestPosition: the position after each script of events and acks.
+func TestPosition(t *testing.T) {
+	const snapshot = "snapshot a:1@3 b:2@5 synced@9 " // events 0, 1, 2
+	for _, tc := range []struct {
+		name, script string
+		want         string
+		why          string
+	}{
+		{"nothing acked", snapshot, "nothing", "nothing has been handled"},
+		{"all acked", snapshot + "ack 0-2", "9 a:1@3 b:2@5", "everything has"},
+		{"in reverse", snapshot + "ack 2-0", "9 a:1@3 b:2@5", "the order of acks does not matter"},
+		{"SYNCED only", snapshot + "ack 2", "nothing",
+			"the objects before it are not handled, and it has none of its own"},
+		{"one of a snapshot", snapshot + "ack 1", "- b:2@5", "the next run delivers the rest"},
+		{"snapshot without SYNCED", snapshot + "ack 0-1", "- a:1@3 b:2@5", "there is no version before its end"},
+		{"twice", snapshot + "ack 0 ack 0 ack 0", "- a:1@3", "an ack is for one event, however often it comes"},
+		{"a removal", snapshot + "ack 0-2 -a:1@10 ack 3", "10 b:2@5", "what is gone is forgotten"},
+
+		{"live in order", snapshot + "ack 0-2 a:1@10 c:3@11 b:2@12 ack 3-5", "12 a:1@10 b:2@12 c:3@11", "contiguous"},
+		{"live, a hole", snapshot + "ack 0-2 a:1@10 c:3@11 b:2@12 ack 3 ack 5", "10 a:1@10 b:2@5",
+			"11 is not handled, so 12 comes again"},
+		{"live, the hole filled", snapshot + "ack 0-2 a:1@10 c:3@11 b:2@12 ack 5 ack 3 ack 4",
+			"12 a:1@10 b:2@12 c:3@11", "what waited for it counts at once"},
+		{"live, in reverse", snapshot + "ack 0-2 a:1@10 a:1@11 -a:1@12 ack 5-4", "9 a:1@3 b:2@5",
+			"not even the newest state counts"},
+		{"live, another of the name", snapshot + "ack 0-2 -a:1@10 a:7@11 ack 4 ack 3", "11 a:7@11 b:2@5",
+			"the new one is the last"},
+
+		{"bookmark", snapshot + "ack 0-2 bookmark@20", "20 a:1@3 b:2@5", "nothing is before it"},
+		{"bookmark behind an event", snapshot + "ack 0-2 a:1@10 bookmark@20", "9 a:1@3 b:2@5", "it passes nothing"},
+		{"bookmark behind an event that is acked later", snapshot + "ack 0-2 a:1@10 bookmark@20 ack 3",
+			"20 a:1@10 b:2@5", "it counts as soon as it can"},
+		{"bookmark between", snapshot + "ack 0-2 a:1@10 bookmark@20 b:2@21 ack 3", "20 a:1@10 b:2@5",
+			"up to the next event"},
+		{"bookmark behind a snapshot", snapshot + "bookmark@20 ack 0-1", "- a:1@3 b:2@5", "SYNCED is not handled"},
+		{"bookmark that says nothing new", snapshot + "ack 0-2 bookmark@9", "9 a:1@3 b:2@5", "it is where it was"},
+
+		{"only known, live", snapshot + "ack 0-2 ?c:3@10", "10 a:1@3 b:2@5 c:3@10", "it is known, and needs no ack"},
+		{"only known, behind an event", snapshot + "ack 0-2 a:1@10 ?c:3@11", "9 a:1@3 b:2@5", "it passes nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionInSnapshot: within a snapshot the order of acks matters only for one object.
+func TestPositionInSnapshot(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		want         string
+		why          string
+	}{
+		{"only known", "snapshot a:1@3 ?b:2@5 c:3@6 ack 1", "- b:2@5 c:3@6",
+			"what needs no ack overtakes what is not acked"},
+		{"nothing but what is only known", "snapshot ?b:2@5", "- b:2@5", "it needs no ack"},
+		{"replaced, in order", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 1", "-", "the old one is gone"},
+		{"replaced, the new one first", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 2", "- a:1@3 a:2@6",
+			"each has its own entry: the end of the old one comes again"},
+		{"replaced, in reverse", "snapshot a:1@3 ack 0 -a:1@3 a:2@6 ack 2-1", "- a:2@6", "both are handled"},
+		{"three times in reverse", "snapshot a:1@3 a:1@4 -a:1@4 a:2@6 ack 3-0", "- a:2@6",
+			"each waits for the one before it"},
+		{"three times, the middle missing", "snapshot a:1@3 a:1@4 a:1@5 ack 0 ack 2", "- a:1@3", "the last one waits"},
+		{"changed in a list that began again", "snapshot a:1@3 b:2@4 snapshot a:1@7 ack 2", "nothing",
+			"its beginning is not handled"},
+		{"changed in a list that began again, both", "snapshot a:1@3 b:2@4 snapshot a:1@7 ack 2 ack 0", "- a:1@7",
+			"one snapshot, two lists"},
+		{"another object does not wait", "snapshot a:1@3 a:1@4 b:2@5 ack 1-2", "- b:2@5", "only the same one does"},
+		{"live ones wait for the end", "snapshot a:1@3 b:2@4 synced@9 c:3@10 ack 1-3", "- b:2@4",
+			"they would pass what is not handled"},
+		{"an object of the snapshot that changes", "snapshot a:1@3 b:2@4 synced@9 b:2@10 ack 1-3", "- b:2@4",
+			"the live state is beyond the hole"},
+		{"delivered again after an ack", "snapshot z:9@1 a:1@3 a:1@4 ack 1 a:1@5 ack 3", "- a:1@3",
+			"the last one waits for the one between"},
+		{"known and delivered at once", "snapshot z:9@1 ~a:1@3 a:1@4 ack 1", "- a:1@4",
+			"one event does not wait for itself"},
+		{"only known before another event", "snapshot ?b:2@4 z:9@5 b:2@7 ack 1", "- b:2@7",
+			"it was known at once, and not by event 0"},
+		{"gone within it", "snapshot a:1@3 ack 0 b:2@4 -a:1@3 ack 2", "-",
+			"what vanished is forgotten before the rest is acked"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionGap: a GAP stands at the version before it until it is acked.
+func TestPositionGap(t *testing.T) {
+	const before = "snapshot a:1@3 b:2@5 synced@9 ack 0-2 " // events 0, 1, 2
+	for _, tc := range []struct {
+		name, script string
+		want         string
+		why          string
+	}{
+		{"GAP not acked", before + "gap c:3@20 ack 4", "9 a:1@3 b:2@5", "the next run has to report the break"},
+		{"GAP acked", before + "gap ack 3", "- a:1@3 b:2@5", "the rest of the snapshot is due"},
+		{"GAP acked late", before + "gap c:3@20 d:4@21 ack 5 ack 3", "- a:1@3 b:2@5 d:4@21",
+			"what was acked of the snapshot counts now"},
+		{"a hole before the GAP", before + "a:1@10 gap c:3@20 d:4@21 synced@22 ack 4-7", "9 a:1@3 b:2@5",
+			"nothing passes event 3"},
+		{"the hole filled", before + "a:1@10 gap c:3@20 d:4@21 synced@22 ack 5-7 ack 3", "10 a:1@10 b:2@5", "but GAP"},
+		{"the hole filled, and GAP", before + "a:1@10 gap c:3@20 d:4@21 synced@22 ack 6-7 ack 4-3",
+			"- a:1@10 b:2@5 d:4@21", "one object is missing"},
+		{"in reverse, the same object", before + "gap a:1@20 -a:1@20 a:9@21 synced@22 ack 7-3", "22 a:9@21 b:2@5",
+			"each waits for the one before it"},
+		{"the same object in both snapshots", "snapshot a:1@3 b:2@4 synced@9 gap a:1@20 synced@21 ack 1-5", "- b:2@4",
+			"the second snapshot is beyond a hole of the first"},
+		{"the same object in both snapshots, all", "snapshot a:1@3 b:2@4 synced@9 gap a:1@20 synced@21 ack 5-0",
+			"21 a:1@20 b:2@4", "and none is lost"},
+		{"only known beyond a GAP", before + "gap ?a:1@20", "9 a:1@3 b:2@5", "it waits for the ack of GAP"},
+		{"only known beyond a GAP that is acked", before + "gap ?a:1@20 ack 3", "- a:1@20 b:2@5", "and comes with it"},
+		{"a vanished one", before + "gap -a:1@3 synced@22 ack 3 ack 5", "- a:1@3 b:2@5", "its end is not handled"},
+		{"two gaps", before + "gap a:1@20 synced@22 gap b:2@30 ack 7-3", "- a:1@20 b:2@30",
+			"each is a snapshot of its own"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionDeferred: after DeferCommits there is no position before the first ack.
+func TestPositionDeferred(t *testing.T) {
+	const now = "defer ~a:1@3 ~b:2@5 "
+	for _, tc := range []struct {
+		name, script string
+		want         string
+		why          string
+	}{
+		{"before SYNCED", now, "nothing", "half a beginning is none"},
+		{"SYNCED not acked", now + "synced@9 c:3@10 ack 1", "nothing", "the sequence has not begun"},
+		{"SYNCED acked", now + "synced@9 ack 0", "9 a:1@3 b:2@5", "it carries all that exists"},
+		{"bookmarks wait", now + "bookmark@7 synced@9", "nothing", "as everything does"},
+		{"and on", now + "synced@9 c:3@10 ack 1 ack 0", "10 a:1@3 b:2@5 c:3@10", "as after any SYNCED"},
+		{"bookmarks no longer wait", now + "synced@9 ack 0 bookmark@12", "12 a:1@3 b:2@5", "the sequence has begun"},
+		{"bookmarks after what has begun it", "defer after@9 c:3@10 bookmark@12 ack 0", "12 partial c:3@10",
+			"it counts once the first event does"},
+		{"noted twice", now + "~a:1@8 synced@9 ack 0", "9 a:1@8 b:2@5", "the list began again: the last state counts"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionPartial: Partial follows acks as the version does.
+func TestPositionPartial(t *testing.T) {
+	for _, tc := range []struct {
+		name, first, script string
+		namespaces          []string
+		want                string
+		why                 string
+	}{
+		{"after a version", "", "after@9", nil, "9 partial", "nothing of what existed is known"},
+		{"and on", "", "after@9 a:1@10 b:2@11 ack 0", nil, "10 partial a:1@10", "nor when events follow"},
+		{"a gap", "", "after@9 gap a:1@20 synced@22 ack 0-1", nil, "- partial a:1@20", "nor within the snapshot"},
+		{"a gap, SYNCED", "", "after@9 gap a:1@20 synced@22 ack 0-2", nil, "22 a:1@20", "the snapshot had them all"},
+		{"a gap, a hole", "", "after@9 gap a:1@20 synced@22 ack 0 ack 2", nil, "- partial", "the next run delivers it"},
+		{"a snapshot that is partial from its beginning", "", "partial a:1@3 ack 0", nil, "- partial a:1@3",
+			"it says so before anything else"},
+		{"nothing but that", "", "partial", nil, "- partial", "it needs no ack"},
+		{"the next run", "after@9 a:1@10 ack 0", "bookmark@20", nil, "20 partial a:1@10", "it goes on as it was"},
+		{"the next run, nothing acked", "after@9 a:1@10 ack 0", "gap", nil, "10 partial a:1@10", "nothing is acked"},
+		{"one of two namespaces", "", "x/after@9 y/after@9 x/gap x/synced@22 ack 0-1", []string{"x", "y"},
+			"x=22 y=9 partial", "y's may be missing"},
+		{"the other one", "", "x/after@9 y/after@9 y/gap y/synced@22 ack 0-1", []string{"x", "y"}, "x=9 y=22 partial",
+			"x's may be missing"},
+		{"the next run of one", "x/after@9 y/after@9", "y/gap y/synced@22 ack 0-1", []string{"x", "y"},
+			"x=9 y=22 partial", "x is where it was"},
+		{"a namespace of the cluster", "after@9", "x/gap x/synced@22 ack 0-1", nil, "9 x=22 partial",
+			"other namespaces' may be missing"},
+		{"a namespace of the cluster, within its snapshot", "after@9", "x/gap x/a:1@10 ack 0-1", nil,
+			"9 x=- partial x/a:1@10", "the cluster can't go on at 9 any more"},
+		{"a namespace of the cluster, GAP not acked", "after@9", "x/gap x/a:1@10 ack 1", nil, "9 partial",
+			"nor does what follows it count"},
+		{"the cluster again", "after@9 x/gap x/synced@22 ack 0-1", "gap a:1@30 ack 0-1", nil, "- partial a:1@30",
+			"namespaces have no versions of their own any more"},
+		{"the cluster again, GAP not acked", "after@9 x/gap x/synced@22 ack 0-1", "gap a:1@30 ack 1", nil,
+			"9 x=22 partial", "the next run has to report it"},
+		{"a namespace of the cluster, nothing acked", "after@9", "x/gap", nil, "9 partial", "nothing has come since"},
+		{"both", "", "x/after@9 y/after@9 x/gap x/synced@22 y/gap y/synced@23 ack 0-3", []string{"x", "y"}, "x=22 y=23",
+			"none is missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, tc.namespaces, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionNamespaces: each namespace has a version and acks of its own.
+func TestPositionNamespaces(t *testing.T) {
+	const both = "x/snapshot y/snapshot x/a:1@3 y/a:2@4 x/synced@8 y/synced@9 " // events 0 to 3
+	for _, tc := range []struct {
+		name, script string
+		want         string
+		why          string
+	}{
+		{"one acked", both + "ack 0 ack 2", "x=8 y=- x/a:1@3", "y is within its snapshot"},
+		{"both acked", both + "ack 3-0", "x=8 y=9 x/a:1@3 y/a:2@4", "versions differ"},
+		{"a hole in one", both + "ack 0-3 y/b:3@10 x/b:4@11 y/b:3@12 ack 5-6", "x=11 y=9 x/a:1@3 x/b:4@11 y/a:2@4",
+			"the other does not wait for it"},
+		{"a gap in one", both + "ack 0-3 y/gap x/b:4@11 y/b:3@12 ack 4-6", "x=11 y=- x/a:1@3 x/b:4@11 y/a:2@4 y/b:3@12",
+			"only y reads a snapshot"},
+		{"deferred", "x/defer y/defer x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run is to begin as this one"},
+		{"deferred, and known in part", "x/defer y/defer x/?a:1@3 y/synced@8 ack 0", "x=- y=8",
+			"the next run delivers the rest of x"},
+		{"no longer deferred", "x/defer y/defer x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9",
+			"y may never be heard of"},
+		{"both have begun", "x/defer y/defer x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1",
+			"x=8 y=9 x/a:1@3 y/a:2@4", "objects that are only known count, too"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", []string{"x", "y"}, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionOfTheNextRun: a run resumes from the position of the last one.
+func TestPositionOfTheNextRun(t *testing.T) {
+	const left = "snapshot a:1@3 b:2@5 synced@9 ack 0-2"
+	for _, tc := range []struct {
+		name, first, script string
+		want                string
+		why                 string
+	}{
+		{"nothing new", left, "", "9 a:1@3 b:2@5", "nothing has changed"},
+		{"live at once", left, "a:1@10 ack 0", "10 a:1@10 b:2@5", "it is at a version"},
+		{"live, a hole", left, "a:1@10 b:2@11 ack 1", "9 a:1@3 b:2@5", "nothing passes event 0"},
+		{"a bookmark", left, "bookmark@20", "20 a:1@3 b:2@5", "nothing is before it"},
+		{"a gap", left, "gap -a:1@3 ack 0-1", "- b:2@5", "differences to what was left"},
+		{"a snapshot, though nothing is missing", left, "snapshot a:1@10 c:3@11 ack 1", "- a:1@3 b:2@5 c:3@11",
+			"it is asked for at the beginning of every run with an end"},
+		{"the rest of a snapshot", "snapshot a:1@3 b:2@5 synced@9 ack 1", "snapshot a:1@4 synced@12 ack 1", "- b:2@5",
+			"a is still missing"},
+		{"the rest of a snapshot, acked", "snapshot a:1@3 b:2@5 synced@9 ack 1", "snapshot a:1@4 synced@12 ack 1-0",
+			"12 a:1@4 b:2@5", "everything has been delivered"},
+		{"a snapshot that does not begin expressly", "snapshot a:1@3 b:2@5 ack 1", "a:1@4 c:3@5 ack 1", "- b:2@5 c:3@5",
+			"it is within one as it is"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// isPosition fails the test unless the position after a first and a second run is the wanted one.
+func isPosition(t *testing.T, first string, namespaces []string, script, want, why string) {
+	t.Helper()
+	s := newStore()
+	if first != "" {
+		tracker := newTracker(t, s, nil)
+		newFeeder(t, begin(t, tracker, widgets(namespaces...))).run(first)
+		noError(t, tracker.Close())
+	}
+	tracker := newTracker(t, s, nil)
+	session := begin(t, tracker, widgets(namespaces...))
+	newFeeder(t, session).run(script)
+	flush(t, tracker)
+	isSaved(t, s, want, why)
+}
+
+// TestSessionPosition: a session resumes from the last commit.
+func TestSessionPosition(t *testing.T) {
+	s := newStore()
+	tracker := newTracker(t, s, nil)
+	session := begin(t, tracker, widgets())
+	if p := session.Position(); p != nil {
+		t.Errorf("a first run goes on from %v", p)
+	}
+	newFeeder(t, session).run("snapshot a:1@3 ?b:2@5 c:4@6 synced@9 ack 0")
+	flush(t, tracker)
+	session.End()
+	next := begin(t, tracker, widgets())
+	if diff := cmp.Diff("- a:1@3 b:2@5", text(next.Position())); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if p := next.Position(); p != nil {
+		t.Errorf("the second call returns %v", p)
+	}
+	(*acks.Mark)(nil).Ack() // of an event without a checkpoint
+}
