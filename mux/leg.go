@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -29,8 +30,8 @@ const (
 type leg struct {
 	subject    *subject
 	resource   gvr.Resource
-	namespaces *stream.Namespaces // it is watched in
-	everywhere bool               // ... which stand for the whole cluster
+	namespaces *run.Namespaces // it is watched in
+	everywhere bool            // ... which stand for the whole cluster
 	options    stream.Options
 	stream     *stream.Stream
 	states     chan stream.Status // that need a decision
@@ -52,7 +53,7 @@ func (s *subject) newLeg(r gvr.Resource, namespaces []string) (*leg, error) {
 	l := &leg{
 		subject: s, resource: r, everywhere: len(namespaces) == 0, options: o, states: make(chan stream.Status, 1),
 	}
-	l.namespaces = stream.NewNamespaces(namespaces, func(namespace string, err error) {
+	l.namespaces = run.NewNamespaces(namespaces, func(namespace string, err error) {
 		s.forbidden(r, namespace, err)
 		s.tell()
 	})

@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
 // Mux merges sources into one sequence. Its methods may be called from any
 // goroutine, and from the loop body.
 type Mux struct {
 	options Options
-	lists   *stream.Lists // of all sources, in all ranges
+	lists   *run.Lists    // of all sources, in all ranges
 	wake    chan struct{} // the loop is to look again; of capacity one
 
 	// run, if not nil, runs for as long as a range does, and may add and remove
@@ -61,7 +61,7 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 		return nil, err
 	}
 	m := &Mux{
-		options: o, lists: stream.NewLists(o.Lists),
+		options: o, lists: run.NewLists(o.Lists),
 		wake: make(chan struct{}, 1), sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
 	}
 	for _, s := range sources {

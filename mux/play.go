@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -85,21 +86,23 @@ func (m *Mux) tell(ctx context.Context, s *source) error {
 		s.anew = false
 		m.mu.Unlock()
 		src, ok := s.Source.(resumable)
-		if !ok {
+		eventsWith := withOptions(s.Source)
+		if !ok || eventsWith == nil {
 			return s.Events(ctx)
 		}
-		r := stream.Range{Lists: m.lists}
+		o := run.Options{Lists: m.lists}
 		if goOn {
 			// What is queued has been told, as far as its Position is concerned.
 			if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {
 				resumed = true
-				r.Start = func() stream.Start {
-					defer func() { p = checkpoint.Position{} }() // it may be large
-					return stream.From(p)
+				from := &p
+				o.Start = func() *checkpoint.Position {
+					defer func() { from = nil }() // it may be large
+					return from
 				}
 			}
 		}
-		return src.EventsWith(ctx, r)
+		return eventsWith(ctx, o)
 	}
 	for ev, err := range events() {
 		if err != nil {

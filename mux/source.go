@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,9 +27,11 @@ type Source interface {
 // resumable is a Source that can go on where it was, as a *stream.Stream can.
 type resumable interface {
 	Source
-	EventsWith(context.Context, stream.Range) iter.Seq2[stream.Event, error]
 	Position() checkpoint.Position
 }
+
+// withOptions returns Events with options for one run, for a source that is a Stream or embeds one, else nil.
+var withOptions = friend.StreamEvents.(func(any) func(context.Context, run.Options) iter.Seq2[stream.Event, error])
 
 // reporting is a Source whose Status says what it is doing.
 type reporting interface{ Status() stream.Status }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -70,13 +71,6 @@ func (s *subject) Status() stream.Status {
 }
 
 func (s *subject) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
-	return s.EventsWith(ctx, stream.Range{})
-}
-
-// Position is empty: the subject knows itself where to go on.
-func (s *subject) Position() checkpoint.Position { return checkpoint.Position{} }
-
-func (s *subject) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		s.mu.Lock()
 		again := s.failed // in this range: it is tried again
@@ -92,7 +86,7 @@ func (s *subject) EventsWith(ctx context.Context, r stream.Range) iter.Seq2[stre
 			resource, namespaces, err := s.await(ctx)
 			if err == nil {
 				var ok bool
-				if ok, err = s.leg(ctx, r, resource, namespaces, yield); !ok {
+				if ok, err = s.leg(ctx, resource, namespaces, yield); !ok {
 					return
 				}
 			}
@@ -134,7 +128,7 @@ func (s *subject) await(ctx context.Context) (gvr.Resource, []string, error) {
 // leg watches until something else is to be watched. It returns false if the loop
 // was left, and an error if that is final.
 func (s *subject) leg(
-	ctx context.Context, r stream.Range, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool,
+	ctx context.Context, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool,
 ) (bool, error) {
 	l, err := s.newLeg(resource, namespaces)
 	if err != nil {
@@ -147,7 +141,7 @@ func (s *subject) leg(
 	unknown := func(n string) bool { rv, _ := s.position.At(n); return rv == "" }
 	resumes := s.synced && s.position != nil && !slices.ContainsFunc(where, unknown)
 	told := s.position != nil // something, so that the leg's position is worth something
-	r.Start, r.Namespaces = s.start(), l.namespaces
+	o := run.Options{Start: s.start(), Lists: s.follow.mux.lists, Namespaces: l.namespaces}
 	legCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	s.runs(true)
@@ -155,7 +149,7 @@ func (s *subject) leg(
 	running.Go(func() { l.supervise(legCtx, cancel) })
 	defer running.Wait()
 	defer cancel(errLegOver)
-	for ev, legErr := range l.stream.EventsWith(legCtx, r) {
+	for ev, legErr := range withOptions(l.stream)(legCtx, o) {
 		if legErr != nil && legErr != errLegOver {
 			err = legErr
 		}
@@ -199,10 +193,10 @@ func (s *subject) leg(
 }
 
 // start is where the next leg begins; nil is where the options say.
-func (s *subject) start() func() stream.Start {
+func (s *subject) start() func() *checkpoint.Position {
 	if s.position != nil {
-		return func() stream.Start {
-			from := stream.From(*s.position)
+		return func() *checkpoint.Position {
+			from := s.position
 			s.position = nil // it can be large, and the stream has it now
 			return from
 		}
@@ -212,7 +206,7 @@ func (s *subject) start() func() stream.Start {
 	if s.first {
 		return nil
 	}
-	return stream.Snapshot // of one that has come since, everything is new
+	return func() *checkpoint.Position { return nil } // of one that has come since, everything is new
 }
 
 // ended decides what the end of a leg means. It returns an error that is final.

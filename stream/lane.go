@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
 // lane drives the protocol through one range for one namespace, or the cluster:
@@ -22,7 +23,7 @@ type lane struct {
 
 	index   *index    // nil with IndexNone
 	snapped bool      // a snapshot has been told, or a gap begun: what differs in the next one is inferred
-	reads   *listTurn // its turn to read a snapshot; nil if it has none
+	reads   *run.Turn // its turn to read a snapshot; nil if it has none
 
 	moves    string               // the version that the event being told moves the sequence to
 	items    []object             // of the page last read, or of initial events that are told together
@@ -126,9 +127,9 @@ func (l *lane) loop(ctx context.Context, s state) (err error) {
 		if err := l.limitLists(ctx, s); err != nil {
 			return err
 		}
-		l.reads.await()
+		l.reads.Await()
 		in := l.act(ctx, s)
-		l.reads.come()
+		l.reads.Answered()
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever in says, it is due to that
 		}

@@ -100,7 +100,7 @@ func (l *lane) readPageAhead(ctx context.Context, next state, in input) {
 		return
 	}
 	_, told := in.(page)
-	if _, ours := l.Stream.client.(*allNamespaces); !told || !ours || l.lists != nil && l.reads.isOver() {
+	if _, ours := l.Stream.client.(*allNamespaces); !told || !ours || l.lists != nil && l.reads.IsOver() {
 		return
 	}
 	o, timeout := l.page(s.token()), l.left(pageTimeout<<min(s.failures, maxDoublings))
