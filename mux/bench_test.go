@@ -33,9 +33,9 @@ func (e endless) Events(context.Context) iter.Seq2[stream.Event, error] {
 
 // BenchmarkMerge is what merging costs for each event that a source tells.
 func BenchmarkMerge(b *testing.B) {
-	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+	for _, latest := range []bool{false, true} {
 		for _, n := range []int{1, 8, 64} {
-			b.Run(fmt.Sprintf("%s/sources=%d", overflow, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("latest=%t/sources=%d", latest, n), func(b *testing.B) {
 				var left atomic.Int64
 				left.Store(int64(b.N))
 				var sources []mux.Source
@@ -46,7 +46,7 @@ func BenchmarkMerge(b *testing.B) {
 					}
 					sources = append(sources, e)
 				}
-				m, err := mux.New(&mux.Options{Overflow: overflow}, sources...)
+				m, err := mux.New(&mux.Options{Latest: latest}, sources...)
 				if err != nil {
 					b.Fatal(err)
 				}

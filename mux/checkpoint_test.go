@@ -9,19 +9,11 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
-
-func newTracker(t *testing.T, store checkpoint.Store) *checkpoint.Tracker {
-	t.Helper()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tracker
-}
 
 // TestLatestCheckpointIsBounded: what was merged away takes no memory, however
 // long the loop takes, and once all is acked all is behind.
@@ -30,9 +22,9 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
 		store := checkpoint.NewMemory()
-		tracker := newTracker(t, store)
+		tracker := scenario.NewTracker(t, store)
 		s := newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker})
-		m := newMux(t, &mux.Options{Overflow: mux.Latest}, s)
+		m := newMux(t, &mux.Options{Latest: true}, s)
 		var events []stream.Event
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -69,7 +61,7 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 		if err := tracker.Close(); err != nil {
 			t.Fatal(err)
 		}
-		p := position(t, store, widgets())
+		p := scenario.PositionIn(t, store, widgets())
 		for _, o := range p.Objects {
 			if o.ResourceVersion == "" {
 				t.Errorf("%s is kept as not acked", o.Name)
@@ -84,14 +76,14 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 // TestLatestAfterAKill: of an object that an earlier run may have delivered the end is
 // told, though ADDED and DELETED come again before the loop asks.
 func TestLatestAfterAKill(t *testing.T) {
-	for _, store := range []checkpoint.Store{checkpoint.NewMemory(), positionsOnly{checkpoint.NewMemory()}} {
+	for _, store := range []checkpoint.Store{checkpoint.NewMemory(), scenario.PositionsOnly{Memory: checkpoint.NewMemory()}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			run := func(on func(stream.Event) (more bool)) {
 				m := newMux(t, nil)
-				tracker := newTracker(t, store)
+				tracker := scenario.NewTracker(t, store)
 				defer tracker.Close()
-				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}), &mux.SourceOptions{Overflow: mux.Latest})
+				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}), &mux.SourceOptions{Latest: true})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for ev, err := range m.Events(ctx) {

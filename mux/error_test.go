@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -38,13 +39,13 @@ func TestOnError(t *testing.T) {
 		log     string
 		why     string
 	}{
-		{"nobody asks", ending("bad", errBroken, modified("x", "1")), nil, `the source "bad" has failed: broken`, []string{"bad", "good"}, "ends the sequence", "no failure goes unseen"},
-		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail }, `the source "bad" has failed: broken`, []string{"bad", "good"}, "ends the sequence", "as asked for"},
-		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" }, `the source "bad" has failed: broken`, []string{"bad", "good"}, "", "who says nothing does not want to go on"},
-		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "is dropped", "the others go on"},
+		{"nobody asks", ending("bad", errBroken, modified("x", "1")), nil, `mux: source "bad" failed: broken`, []string{"bad", "good"}, "ending the run", "no failure goes unseen"},
+		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail }, `mux: source "bad" failed: broken`, []string{"bad", "good"}, "ending the run", "as asked for"},
+		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" }, `mux: source "bad" failed: broken`, []string{"bad", "good"}, "", "who says nothing does not want to go on"},
+		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "dropping it", "the others go on"},
 		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "", []string{"good"}, "oops", "the others go on, and it is reported"},
-		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "panicked: broken", "it takes nobody with it"},
-		{"a source that panics ends it", panicking("bad"), nil, `the source "bad" has failed: the source "bad" panicked: broken`, []string{"bad", "good"}, "", "by default"},
+		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "panic: broken", "it takes nobody with it"},
+		{"a source that panics ends it", panicking("bad"), nil, `mux: source "bad" failed: panic: broken`, []string{"bad", "good"}, "", "by default"},
 		{"exchange", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision {
 			if !m.Remove("bad") || m.Add(telling("bad", modified("x", "2")), nil) != nil {
 				panic("it can't be exchanged")
@@ -185,7 +186,7 @@ func TestRetryResumes(t *testing.T) {
 			failures = append(failures, err)
 			if resume == nil {
 				p := s.Position()
-				resume = resumeAt(&p)
+				resume = scenario.ResumeAt(&p)
 			}
 			return mux.Retry
 		}}, s)

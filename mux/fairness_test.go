@@ -13,7 +13,7 @@ import (
 // TestFairness counts how many events of others are told between when a quiet
 // source tells one and when the loop is given it: one of each that has anything.
 func TestFairness(t *testing.T) {
-	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+	for _, latest := range []bool{false, true} {
 		for _, busy := range []int{1, 7, 63} {
 			synctest.Test(t, func(t *testing.T) {
 				quiet := make(chan struct{})
@@ -34,7 +34,7 @@ func TestFairness(t *testing.T) {
 					}
 					sources = append(sources, telling(fmt.Sprint(i), events...))
 				}
-				m := newMux(t, &mux.Options{Overflow: overflow}, sources...)
+				m := newMux(t, &mux.Options{Latest: latest}, sources...)
 				n, between, worst, heard := 0, -1, 0, 0
 				turns := map[string]int{}
 				for ev, err := range m.Events(anHour(t)) {
@@ -62,11 +62,11 @@ func TestFairness(t *testing.T) {
 					}
 				}
 				if worst > busy || heard < 10 {
-					t.Errorf("%s: %d of %d busy ones came before the quiet one, which was heard %d times", overflow, worst, busy, heard)
+					t.Errorf("latest=%t: %d of %d busy ones came before the quiet one, which was heard %d times", latest, worst, busy, heard)
 				}
 				for key, turns := range turns {
 					if key != "quiet" && (turns < 60 || turns > 81) {
-						t.Errorf("%s: of %d busy ones %s had %d turns of %d", overflow, busy, key, turns, 80)
+						t.Errorf("latest=%t: of %d busy ones %s had %d turns of %d", latest, busy, key, turns, 80)
 					}
 				}
 			})
@@ -98,7 +98,6 @@ func TestBlockIsBounded(t *testing.T) {
 		{mux.Options{Events: 7}, mux.SourceOptions{Events: 2}, 3*2 + 3, "by each itself"},
 		{mux.Options{Bytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "bytes of all together"},
 		{mux.Options{Bytes: 1}, mux.SourceOptions{}, 3 + 3, "one of each in any case"},
-		{mux.Options{Overflow: mux.Latest}, mux.SourceOptions{Overflow: mux.Block, Events: 5}, 3*5 + 3, "one source may be another way"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

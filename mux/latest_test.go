@@ -70,7 +70,7 @@ func whileBusy(t *testing.T, events []stream.Event) (told []stream.Event, st mux
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}}
-		m := newMux(t, &mux.Options{Overflow: mux.Latest}, source)
+		m := newMux(t, &mux.Options{Latest: true}, source)
 		first := true
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -201,7 +201,7 @@ func TestLatestWaits(t *testing.T) {
 				}
 				return nil
 			}}
-			m := newMux(t, &mux.Options{Overflow: mux.Latest}, source)
+			m := newMux(t, &mux.Options{Latest: true}, source)
 			var got, want []string
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -26,7 +27,7 @@ const randomSeeds = seedtest.Default(150)
 func TestRandom(t *testing.T) {
 	randomSeeds.Play(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &play{player: newPlayer(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
+			p := &play{Scenario: scenario.New(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
 			p.run()
 		})
 	})
@@ -34,9 +35,10 @@ func TestRandom(t *testing.T) {
 
 // play is one seed.
 type play struct {
-	*player
-	m        *mux.Mux
-	overflow mux.Overflow
+	*scenario.Scenario
+	m      *mux.Mux
+	latest bool // of most sources
+	all    bool // of every source, by Options.Latest
 
 	mu    sync.Mutex
 	lives map[string]*life // by key, those that are in
@@ -58,12 +60,13 @@ type life struct {
 var resources = []gvr.Resource{widgets(), gadgets(), resource("cogs", "Cog")}
 
 func (p *play) run() {
-	p.writes(p.Rand, 29)
-	p.faults(8, "500", "503", "slow 2s", "close", "reset", "410")
-	p.overflow = pick(p.Rand, mux.Block, mux.Latest)
-	decision := pick(p.Rand, mux.Drop, mux.Retry)
+	p.Writes(p.Rand, 29)
+	p.Faults(8, "500", "503", "slow 2s", "close", "reset", "410")
+	p.latest = p.Chance(50)
+	p.all = p.latest && p.Chance(50)
+	decision := scenario.Pick(p.Rand, mux.Drop, mux.Retry)
 	p.m = newMux(p.T, &mux.Options{
-		Overflow: p.overflow, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
+		Latest: p.all, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
 		OnError: func(string, error) mux.Decision { return decision },
 	})
 	for i := range 1 + p.IntN(4) {
@@ -79,7 +82,7 @@ func (p *play) run() {
 
 // add adds a source and notes it before anything of it can be told.
 func (p *play) add(r *rand.Rand, key string) {
-	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.overflow == mux.Latest}
+	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.latest}
 	if r.IntN(3) == 0 {
 		l.o.InitialList, l.o.PageSize = stream.ListPaged, 2+r.IntN(5)
 	}
@@ -93,15 +96,12 @@ func (p *play) add(r *rand.Rand, key string) {
 		l.o.LabelSelector = "colour=red"
 	}
 	l.o.Bookmarks = r.IntN(2) == 0
-	s := newStream(p.T, p.srv, l.r, &l.o)
+	s := newStream(p.T, p.Server, l.r, &l.o)
 	o := &mux.SourceOptions{Key: key}
-	if r.IntN(4) == 0 {
+	if r.IntN(4) == 0 && !p.all {
 		l.latest = !l.latest
-		o.Overflow = mux.Block
-		if l.latest {
-			o.Overflow = mux.Latest
-		}
 	}
+	o.Latest = l.latest && !p.all
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lives[key] != nil {
@@ -129,7 +129,7 @@ func (p *play) remove(key string) {
 
 // bury notes the end of a life.
 func (p *play) bury(l *life) {
-	l.history = p.srv.History(l.r, &stream.Options{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
+	l.history = p.Server.History(l.r, &stream.Options{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
 	p.past = append(p.past, l)
 }
 
@@ -165,7 +165,7 @@ func (p *play) onceOver() {
 			time.Sleep(time.Duration(body.Int64N(int64(slow))))
 		}
 		if body.IntN(60) == 0 {
-			p.note("the body removes %s", ev.Source)
+			p.Note("the body removes %s", ev.Source)
 			p.remove(ev.Source)
 			p.add(body, ev.Source)
 		}
@@ -201,34 +201,34 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 		}
 		switch key := fmt.Sprint("s", r.IntN(5)); r.IntN(12) {
 		case 0, 1:
-			p.note("remove %s", key)
+			p.Note("remove %s", key)
 			p.remove(key)
 		case 2, 3:
-			p.note("add %s", key)
+			p.Note("add %s", key)
 			p.add(r, key)
 		case 4:
-			p.do(pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence",
+			p.Do(scenario.Pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence",
 				"bookmarks every 5s"))
 		case 5:
-			p.do("compact", "close watches")
+			p.Do("compact", "close watches")
 		default:
-			p.writes(r, 9)
+			p.Writes(r, 9)
 		}
 	}
-	p.do("heal")
+	p.Do("heal")
 	switch how {
 	case 0, 3:
 		sleep(15 * time.Minute) // all is told by then
 		if how == 0 {
 			// Only what is told within the range counts, which the last event is.
-			p.note("drain when all is quiet")
+			p.Note("drain when all is quiet")
 		}
 		p.m.Drain()
 	case 1:
-		p.note("drain")
+		p.Note("drain")
 		p.m.Drain()
 	case 2:
-		p.note("stop")
+		p.Note("stop")
 		p.m.Stop()
 	}
 }
@@ -239,6 +239,6 @@ func (p *play) check(l *life) {
 	})
 	if err != nil {
 		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,
-			strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), historyText(l.history))
+			strings.Join(p.Log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), scenario.HistoryText(l.history))
 	}
 }

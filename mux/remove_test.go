@@ -24,10 +24,10 @@ func many(key string) *scripted {
 // TestRemoveInBody removes the source whose event is being handled, while it waits
 // for room.
 func TestRemoveInBody(t *testing.T) {
-	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+	for _, latest := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := telling("a", modified("x", "1"), modified("y", "1"), modified("z", "1"), modified("w", "1")), telling("b", modified("x", "1"), modified("y", "2"))
-			m := newMux(t, &mux.Options{Events: 1, Overflow: overflow}, a, b)
+			m := newMux(t, &mux.Options{Events: 1, Latest: latest}, a, b)
 			removed, after := false, 0
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {
@@ -72,7 +72,7 @@ func TestAddAgain(t *testing.T) {
 					t.Error("there is one already")
 				}
 				m.Remove("a")
-				add(t, m, telling("a", modified("new", "1")), &mux.SourceOptions{Overflow: mux.Latest})
+				add(t, m, telling("a", modified("new", "1")), &mux.SourceOptions{Latest: true})
 			case ev.Object.GetName() != "new":
 				t.Errorf("told %s", ev.Object.GetName())
 			default:

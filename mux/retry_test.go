@@ -223,8 +223,8 @@ func TestKeyOfOnesOwn(t *testing.T) {
 		srv.Put(widgets(), "default", "a")
 		m := newMux(t, nil, newStream(t, srv, widgets(), nil))
 		second := newStream(t, srv, widgets(), &stream.Options{MetadataOnly: true})
-		var taken *mux.DuplicateKeyError
-		if err := m.Add(second, nil); !errors.As(err, &taken) || !strings.Contains(err.Error(), "SourceOptions.Key") {
+		var taken *mux.OptionsError
+		if err := m.Add(second, nil); !errors.As(err, &taken) || taken.Field != "Key" || !strings.Contains(err.Error(), "SourceOptions.Key") {
 			t.Errorf("they have the same key: %v", err)
 		}
 		add(t, m, second, &mux.SourceOptions{Key: "metadata"})

@@ -18,6 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -68,15 +69,15 @@ func TestSelectEverywhere(t *testing.T) {
 			return newMux(t, nil, f.stream(t)).Events(ctx)
 		}},
 		{"Mux, Latest", func(t *testing.T, ctx context.Context, f *flooded) sequence {
-			return newMux(t, &mux.Options{Overflow: mux.Latest}, f.stream(t)).Events(ctx)
+			return newMux(t, &mux.Options{Latest: true}, f.stream(t)).Events(ctx)
 		}},
 		{"Follow", func(t *testing.T, ctx context.Context, f *flooded) sequence {
 			dc, err := discovery.NewClient(f.srv.Config())
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return f.options }}
-			m, err := mux.Follow(discovery.NewResolver(dc, nil), f.client, mux.Selection{Resources: []string{"widgets"}}, opts)
+			opts := &follow.Options{Stream: func(gvr.Resource) stream.Options { return f.options }}
+			m, err := follow.New(discovery.NewResolver(dc, nil), f.client, follow.Selection{Resources: []string{"widgets"}}, opts)
 			if err != nil {
 				t.Fatal(err)
 			}

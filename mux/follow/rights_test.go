@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"fmt"
@@ -10,16 +10,18 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // inNamespaces follows robots, of which there is one in each namespace, where they
 // may be watched in these alone.
-func inNamespaces(t *testing.T, opts *mux.FollowOptions, names ...string) *followed {
+func inNamespaces(t *testing.T, opts *follow.Options, names ...string) *follower {
 	srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
-	f := follow(t, srv, mux.Selection{Resources: []string{"robots", "rovers"}}, opts)
+	f := newFollower(t, srv, follow.Selection{Resources: []string{"robots", "rovers"}}, opts)
 	f.do("robots forbid all")
 	for _, n := range names {
 		srv.Put(spaces, "", n)
@@ -30,37 +32,37 @@ func inNamespaces(t *testing.T, opts *mux.FollowOptions, names ...string) *follo
 }
 
 // within waits until something holds, and says so if that takes too long.
-func (f *followed) within(d time.Duration, why string, holds func() bool) {
+func (f *follower) within(d time.Duration, why string, holds func() bool) {
 	f.Helper()
 	began := time.Now()
 	for !holds() {
 		if time.Since(began) > d {
-			f.Errorf("after %v: %s\n%+v", d, why, f.m.Status().Followed)
+			f.Errorf("after %v: %s\n%+v", d, why, f.m.Status().Resources)
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-func (f *followed) watchedIn(names ...string) func() bool {
+func (f *follower) watchedIn(names ...string) func() bool {
 	return func() bool { return slices.Equal(f.followedAs("robots.example.com").Namespaces, names) }
 }
 
-// TestFollowNamespacesThatGo: a namespace that is gone is watched until the end of
+// TestNamespacesThatGo: a namespace that is gone is watched until the end of
 // its objects has been told, and no longer.
-func TestFollowNamespacesThatGo(t *testing.T) {
+func TestNamespacesThatGo(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(*followed) // of namespace two
+		change func(*follower) // of namespace two
 		want   []string
 		why    string
 	}{
-		{"empty", func(f *followed) {
+		{"empty", func(f *follower) {
 			_, _ = f.srv.Delete(robots, "two", "a")
 			time.Sleep(time.Second)
 			_, _ = f.srv.Delete(spaces, "", "two")
 		}, []string{"DELETED two/a"}, "nothing can come of it"},
-		{"before its objects", func(f *followed) {
+		{"before its objects", func(f *follower) {
 			_, _ = f.srv.Delete(spaces, "", "two")
 			time.Sleep(time.Minute)
 			if !f.watchedIn("one", "two")() {
@@ -68,12 +70,12 @@ func TestFollowNamespacesThatGo(t *testing.T) {
 			}
 			_, _ = f.srv.Delete(robots, "two", "a")
 		}, []string{"DELETED two/a"}, "their end is waited for"},
-		{"with the right to watch it", func(f *followed) {
+		{"with the right to watch it", func(f *follower) {
 			f.do("robots forbid all in two", "robots close watches")
 			_, _ = f.srv.Delete(spaces, "", "two")
 			_, _ = f.srv.Delete(robots, "two", "a")
 		}, nil, "what may not be seen is not waited for"},
-		{"before the right to watch it", func(f *followed) {
+		{"before the right to watch it", func(f *follower) {
 			_, _ = f.srv.Delete(spaces, "", "two")
 			time.Sleep(time.Minute)
 			f.do("robots forbid all in two", "robots close watches")
@@ -108,11 +110,11 @@ func TestFollowNamespacesThatGo(t *testing.T) {
 	}
 }
 
-// TestFollowBusyWhileANamespaceGoes: the end of its objects takes as long as the
+// TestBusyWhileANamespaceGoes: the end of its objects takes as long as the
 // loop does.
-func TestFollowBusyWhileANamespaceGoes(t *testing.T) {
+func TestBusyWhileANamespaceGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := inNamespaces(t, &mux.FollowOptions{Mux: mux.Options{Events: 1}}, "one", "two")
+		f := inNamespaces(t, &follow.Options{Mux: mux.Options{Events: 1}}, "one", "two")
 		slow := time.Now().Add(30 * time.Second)
 		f.handle = func(stream.Event) {
 			if time.Now().After(slow) {
@@ -139,16 +141,16 @@ func TestFollowBusyWhileANamespaceGoes(t *testing.T) {
 	})
 }
 
-// TestFollowRightsToNamespaces: which namespaces there are may be known at one time
+// TestRightsToNamespaces: which namespaces there are may be known at one time
 // and not at another.
-func TestFollowRightsToNamespaces(t *testing.T) {
+func TestRightsToNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, spaces)
 		for _, n := range []string{"one", "two", "three"} {
 			srv.Put(spaces, "", n)
 			srv.Put(robots, n, "a")
 		}
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}}, nil)
 		f.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
 		f.start(t.Context())
 		f.within(15*time.Second, "of the candidates one is allowed", f.watchedIn("one"))
@@ -163,15 +165,15 @@ func TestFollowRightsToNamespaces(t *testing.T) {
 	})
 }
 
-// TestFollowChosenNamespaces: of the namespaces that are wanted, those are watched
+// TestChosenNamespaces: of the namespaces that are wanted, those are watched
 // that may be, and nothing is wanting once all may.
-func TestFollowChosenNamespaces(t *testing.T) {
+func TestChosenNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
 		for _, n := range []string{"one", "two", "three"} {
 			srv.Put(robots, n, "a")
 		}
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}, Namespaces: []string{"two", "one"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Namespaces: []string{"two", "one"}}, nil)
 		f.do("robots forbid all in two")
 		f.start(t.Context())
 		f.within(15*time.Second, "one may be watched", f.watchedIn("one"))
@@ -191,10 +193,10 @@ func TestFollowChosenNamespaces(t *testing.T) {
 	})
 }
 
-// TestFollowNow: what is served at the beginning begins now, also where that can't
+// TestNow: what is served at the beginning begins now, also where that can't
 // be at once.
-func TestFollowNow(t *testing.T) {
-	now := &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
+func TestNow(t *testing.T) {
+	now := &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
 	for _, where := range []string{"across the cluster", "in a namespace"} {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -222,9 +224,9 @@ func TestFollowNow(t *testing.T) {
 	}
 }
 
-// TestFollowAcksBetweenLegs: where the watch becomes another one, what is handled
+// TestAcksBetweenLegs: where the watch becomes another one, what is handled
 // late does not come again; what is not handled does.
-func TestFollowAcksBetweenLegs(t *testing.T) {
+func TestAcksBetweenLegs(t *testing.T) {
 	for _, tt := range []struct {
 		takes time.Duration
 		again bool
@@ -234,9 +236,9 @@ func TestFollowAcksBetweenLegs(t *testing.T) {
 		{time.Hour, true, "but not for ever"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tracker := newTracker(t, checkpoint.NewMemory())
+			tracker := scenario.NewTracker(t, checkpoint.NewMemory())
 			defer tracker.Close()
-			f := inNamespaces(t, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} }}, "one", "two")
+			f := inNamespaces(t, &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} }}, "one", "two")
 			f.do("robots forbid all in two")
 			f.handle = func(ev stream.Event) {
 				if ev.Object != nil && ev.Object.GetName() == "late" {
@@ -269,9 +271,9 @@ func TestFollowAcksBetweenLegs(t *testing.T) {
 	}
 }
 
-// TestFollowRequests: many namespaces that come together do not cost a watch of all
+// TestRequests: many namespaces that come together do not cost a watch of all
 // of them for each.
-func TestFollowRequests(t *testing.T) {
+func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
 		var names []string
@@ -304,16 +306,16 @@ func TestFollowRequests(t *testing.T) {
 	})
 }
 
-// TestFollowManyQuestions: where rules don't help, all that may not be watched is
+// TestManyQuestions: where rules don't help, all that may not be watched is
 // asked about in turn, and a new right is noticed in time.
-func TestFollowManyQuestions(t *testing.T) {
+func TestManyQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const types, namespaces = 12, 60
 		srv := streamtest.NewServer(spaces, streamtest.Reviews()[0]) // without rules
 		for i := range namespaces {
 			srv.Put(spaces, "", fmt.Sprint("n", i))
 		}
-		f := follow(t, srv, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
 		for i := range types {
 			r := kindOf(fmt.Sprintf("things%02dxs", i), "example.com", "v1", true)
 			srv.Serve(r)

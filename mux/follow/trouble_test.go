@@ -1,7 +1,9 @@
-package mux_test
+package follow_test
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -10,35 +12,36 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestFollowFinal: what a Stream was told to end with is the caller's to decide,
+// TestFinal: what a Stream was told to end with is the caller's to decide,
 // though the server had a part in it.
-func TestFollowFinal(t *testing.T) {
+func TestFinal(t *testing.T) {
 	var gap *stream.GapError
 	var gaveUp *stream.GaveUpError
-	var options *mux.OptionsError
+	var options *follow.OptionsError
 	tests := []struct {
 		name    string
 		options stream.Options
-		do      func(*followed)
+		do      func(*follower)
 		is      func(error) bool
 		why     string
 	}{
-		{"gives up", stream.Options{GiveUpAfter: 10 * time.Second}, func(f *followed) {
+		{"gives up", stream.Options{GiveUpAfter: 10 * time.Second}, func(f *follower) {
 			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
 			f.do("robots close watches")
 		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter is heeded"},
-		{"expired", stream.Options{OnExpired: stream.Fail}, func(f *followed) {
+		{"expired", stream.Options{OnExpired: stream.Fail}, func(f *follower) {
 			f.do("410 as status", "robots silence")
 			f.srv.Put(robots, "one", "a", "spec.n=2")
 			f.srv.Put(robots, "one", "a", "spec.n=3")
 			f.do("compact", "robots close watches")
 		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired is heeded"},
 		{"without an index", stream.Options{Index: stream.IndexNone}, nil,
-			func(err error) bool { return errors.As(err, &options) && strings.Contains(options.Reason, "IndexNone") }, "the error names what was set"},
+			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.Index" }, "the error names what was set"},
 		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil, func(err error) bool { return errors.As(err, &options) }, "that is the Selection's"},
 		{"with an end", stream.Options{End: stream.WhenSynced}, nil, func(err error) bool { return errors.As(err, &options) }, "what is followed goes on"},
 		{"after a version", stream.Options{Start: stream.After("1")}, nil, func(err error) bool { return errors.As(err, &options) }, "of which resource?"},
@@ -48,7 +51,7 @@ func TestFollowFinal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(robots, planets)
 				srv.Put(robots, "one", "a", "spec.n=1")
-				f := follow(t, srv, mux.Selection{Resources: []string{"robots"}}, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, &follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
 				f.start(t.Context())
 				if tt.do != nil {
 					time.Sleep(time.Minute)
@@ -63,11 +66,11 @@ func TestFollowFinal(t *testing.T) {
 	}
 }
 
-// TestFollowPanics: a StatusChanged that panics harms nobody.
-func TestFollowPanics(t *testing.T) {
+// TestPanics: a StatusChanged that panics harms nobody.
+func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{StatusChanged: func(mux.Followed) { panic("a mistake") }})
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{StatusChanged: func(follow.ResourceStatus) { panic("a mistake") }})
 		f.start(t.Context())
 		f.after(time.Minute, "it is told", "robots.example.com SYNCED @1")
 		f.do("robots forbid all", "robots close watches")
@@ -81,14 +84,14 @@ func TestFollowPanics(t *testing.T) {
 	})
 }
 
-// TestFollowBadTrace: what a Stream calls may panic as well, wherever it is called,
+// TestBadTrace: what a Stream calls may panic as well, wherever it is called,
 // which is that source's failure.
-func TestFollowBadTrace(t *testing.T) {
+func TestBadTrace(t *testing.T) {
 	for _, state := range []stream.State{stream.Listing, stream.Streaming, stream.Forbidden} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(robots, planets)
 			var failures []error
-			f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{
+			f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
 				Mux: mux.Options{OnError: func(_ string, err error) mux.Decision { failures = append(failures, err); return mux.Drop }},
 				Stream: func(r gvr.Resource) stream.Options {
 					if r.Resource != "robots" {
@@ -117,24 +120,38 @@ func TestFollowBadTrace(t *testing.T) {
 	}
 }
 
-// TestFollowKeyTaken: a source of the caller's stays what it is.
-func TestFollowKeyTaken(t *testing.T) {
+// ownSource is a source with the key of a resource.
+type ownSource struct{}
+
+func (ownSource) Key() string { return "robots.example.com" }
+
+func (ownSource) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		if yield(stream.Event{Type: stream.Bookmark, ResourceVersion: "1"}, nil) {
+			<-ctx.Done()
+			yield(stream.Event{}, context.Cause(ctx))
+		}
+	}
+}
+
+// TestKeyTaken: a source of the caller's stays what it is.
+func TestKeyTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
-		if err := f.m.Add(telling("robots.example.com", modified("x", "1")), nil); err != nil {
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
+		if err := f.m.Add(ownSource{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		f.start(t.Context())
 		time.Sleep(time.Minute)
-		if got := f.take(); !slices.Contains(got, "robots.example.com MODIFIED x@1") {
+		if got := f.take(); !slices.Contains(got, "robots.example.com BOOKMARK @1") {
 			t.Errorf("told %q, without what the caller's source tells", got)
 		}
 		srv.Serve(robots)
 		srv.Put(robots, "one", "a")
 		f.after(10*time.Minute, "there is no place for another one")
-		var taken *mux.DuplicateKeyError
-		if is := f.followedAs("robots.example.com"); is.State != mux.FollowDropped || !errors.As(is.Cause, &taken) {
+		var taken *mux.OptionsError
+		if is := f.followedAs("robots.example.com"); is.State != follow.Dropped || !errors.As(is.Cause, &taken) || taken.Field != "Key" {
 			t.Errorf("it is %s: %v", is.State, is.Cause)
 		}
 		if err := f.stop(); err != nil {
@@ -143,12 +160,12 @@ func TestFollowKeyTaken(t *testing.T) {
 	})
 }
 
-// TestFollowDiscoveryDown: that nothing is known of what is served can be seen,
+// TestDiscoveryDown: that nothing is known of what is served can be seen,
 // also where nothing is named.
-func TestFollowDiscoveryDown(t *testing.T) {
+func TestDiscoveryDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
 		f.do("unauthorized")
 		f.start(t.Context())
 		time.Sleep(time.Minute)
@@ -171,19 +188,19 @@ func TestFollowDiscoveryDown(t *testing.T) {
 		f.do("unauthorized", "robots close watches")
 		time.Sleep(time.Minute)
 		st := f.m.Status()
-		if st.Followed[0].State != mux.FollowWatching || st.Sources[0].State != stream.Unauthorized {
-			t.Errorf("it is %s, and its source %s", st.Followed[0].State, st.Sources[0].State)
+		if st.Resources[0].State != follow.Watching || st.Sources[0].State != stream.Unauthorized {
+			t.Errorf("it is %s, and its source %s", st.Resources[0].State, st.Sources[0].State)
 		}
 		f.stop()
 	})
 }
 
-// TestFollowTriesApart: what has failed together is not tried again together, nor
+// TestTriesApart: what has failed together is not tried again together, nor
 // too often.
-func TestFollowTriesApart(t *testing.T) {
+func TestTriesApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, rovers)
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
 		f.apply("robots initial *: 405\nrovers initial *: 405\nrobots list *: 405\nrovers list *: 405")
 		f.start(t.Context())
 		time.Sleep(time.Hour)
@@ -201,12 +218,12 @@ func TestFollowTriesApart(t *testing.T) {
 	})
 }
 
-// TestFollowGoneLooks: something that discovery announces and that is not there is
+// TestGoneLooks: something that discovery announces and that is not there is
 // no reason to look all the time.
-func TestFollowGoneLooks(t *testing.T) {
+func TestGoneLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
-		f := follow(t, srv, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
 		f.apply("robots initial *: 404\nrobots list *: 404")
 		f.start(t.Context())
 		time.Sleep(10 * time.Minute)
@@ -222,7 +239,7 @@ func TestFollowGoneLooks(t *testing.T) {
 
 // looks is how often it is looked at what is served, in some time: each look is two
 // requests at least.
-func (f *followed) looks(d time.Duration) (n int) {
+func (f *follower) looks(d time.Duration) (n int) {
 	before := len(f.srv.Requests())
 	time.Sleep(d)
 	for _, q := range f.srv.Requests()[before:] {
@@ -233,12 +250,12 @@ func (f *followed) looks(d time.Duration) (n int) {
 	return n / 2
 }
 
-// TestFollowTriggers: while nothing tells of what comes and goes it is looked at
+// TestTriggers: while nothing tells of what comes and goes it is looked at
 // often, also where that ends later.
-func TestFollowTriggers(t *testing.T) {
+func TestTriggers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
-		f := follow(t, srv, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
 		f.start(t.Context())
 		time.Sleep(time.Minute)
 		if n := f.looks(5 * time.Minute); n > 50 {
@@ -258,9 +275,9 @@ func TestFollowTriggers(t *testing.T) {
 	})
 }
 
-// TestFollowEndsWhileTheLoopIsSlow: the end of all objects of a type that is removed
+// TestEndsWhileTheLoopIsSlow: the end of all objects of a type that is removed
 // is told, however long that takes.
-func TestFollowEndsWhileTheLoopIsSlow(t *testing.T) {
+func TestEndsWhileTheLoopIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		var want []string
@@ -269,7 +286,7 @@ func TestFollowEndsWhileTheLoopIsSlow(t *testing.T) {
 			srv.Put(robots, "one", name)
 			want = append(want, "robots.example.com DELETED one/"+name)
 		}
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{Mux: mux.Options{Events: 1}})
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{Mux: mux.Options{Events: 1}})
 		slow := time.Now().Add(30 * time.Second)
 		f.handle = func(stream.Event) {
 			if time.Now().After(slow) {

@@ -1,4 +1,4 @@
-package mux
+package follow
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// askTimeout is how long an answer may take.
-const askTimeout = 3 * time.Second
+// checkTimeout bounds the wait for an answer.
+const checkTimeout = 3 * time.Second
 
-// asker asks the server what may be watched: with reviews, where it has them
-// (authorization.k8s.io), else by trying.
-type asker struct {
+// accessChecker asks the server what may be watched: with the reviews of authorization.k8s.io if the server has them,
+// else by listing an object.
+type accessChecker struct {
 	client            dynamic.Interface
-	noAccess, noRules atomic.Bool // the server has no reviews of this kind
+	noAccess, noRules atomic.Bool // the server has no SelfSubjectAccessReview, or no SelfSubjectRulesReview
 }
 
 var (
@@ -32,10 +32,9 @@ var (
 	rulesReviews  = reviews.WithResource("selfsubjectrulesreviews")
 )
 
-// mayWatch says whether a resource may be listed and watched in a namespace, or if
-// that is empty across the cluster.
-func (a *asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// mayWatch reports whether a resource may be listed and watched in a namespace, or if that is empty across the cluster.
+func (a *accessChecker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if a.noAccess.Load() {
 		return a.try(ctx, r, namespace)
@@ -53,24 +52,24 @@ func (a *asker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) 
 	return true, nil
 }
 
-func (a *asker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
+func (a *accessChecker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
 	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": map[string]any{
 		"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
 	}})
-	if err == nil && found.Allowed == nil { // as client-go's fakes, which keep the question
+	if err == nil && found.Allowed == nil { // client-go's fakes return the request
 		err = apierrors.NewMethodNotSupported(accessReviews.GroupResource(), "create")
 	}
 	return err == nil && *found.Allowed, err
 }
 
-// reviewStatus is the answer to a review of either kind. What it lacks is nil.
+// reviewStatus is the answer to a review of either kind. Fields that it lacks are nil.
 type reviewStatus struct {
 	Allowed       *bool `json:"allowed"`
 	Incomplete    *bool `json:"incomplete"`
 	ResourceRules rules `json:"resourceRules"`
 }
 
-func (a *asker) review(
+func (a *accessChecker) review(
 	ctx context.Context, resource schema.GroupVersionResource, kind string, spec map[string]any,
 ) (reviewStatus, error) {
 	var review struct {
@@ -85,8 +84,8 @@ func (a *asker) review(
 	return review.Status, err
 }
 
-// try lists one object. Whether it may be watched as well only a watch can tell.
-func (a *asker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+// try lists one object, which does not show whether the resource may be watched.
+func (a *accessChecker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) {
 		return false, nil
@@ -94,22 +93,22 @@ func (a *asker) try(ctx context.Context, r gvr.Resource, namespace string) (bool
 	return err == nil, err
 }
 
-// rules are what may be done in a namespace.
+// rules say what is allowed in a namespace.
 type rules []rule
 
 type rule struct {
 	Verbs         []string `json:"verbs"`
 	Groups        []string `json:"apiGroups"`
 	Resources     []string `json:"resources"`
-	ResourceNames []string `json:"resourceNames"` // it is of these objects alone
+	ResourceNames []string `json:"resourceNames"` // if set, it allows only these objects
 }
 
-// rules returns those of a namespace, and whether those are all there are.
-func (a *asker) rules(ctx context.Context, namespace string) (rules, bool) {
+// rules returns the rules of a namespace, and whether they are complete.
+func (a *accessChecker) rules(ctx context.Context, namespace string) (rules, bool) {
 	if a.noRules.Load() {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	found, err := a.review(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
 	if isUnserved(err) {
@@ -118,22 +117,22 @@ func (a *asker) rules(ctx context.Context, namespace string) (rules, bool) {
 	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete
 }
 
-// allow says whether they let one list and watch a resource.
+// allow reports whether a resource may be listed and watched.
 func (rs rules) allow(r gvr.Resource) bool {
 	allowed := func(verb string) bool {
-		return slices.ContainsFunc(rs, func(of rule) bool {
-			return len(of.ResourceNames) == 0 &&
-				holds(of.Verbs, verb) && holds(of.Groups, r.Group) && holds(of.Resources, r.Resource)
+		return slices.ContainsFunc(rs, func(one rule) bool {
+			return len(one.ResourceNames) == 0 &&
+				matches(one.Verbs, verb) && matches(one.Groups, r.Group) && matches(one.Resources, r.Resource)
 		})
 	}
 	return allowed("list") && allowed("watch")
 }
 
-func holds(list []string, one string) bool {
+func matches(list []string, one string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, one)
 }
 
-// isUnserved says whether the server does not answer questions of this sort.
+// isUnserved reports whether an error means that the server does not answer reviews of this kind.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -37,10 +37,10 @@ var (
 )
 
 // followed is a Mux that follows, and what it has told.
-type followed struct {
+type follower struct {
 	*testing.T
 	srv   *streamtest.Server
-	m     *mux.Mux
+	m     *follow.Mux
 	began time.Time
 	// handle, if not nil, is the rest of the loop body.
 	handle func(stream.Event)
@@ -52,18 +52,18 @@ type followed struct {
 	ended  chan error
 }
 
-func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.FollowOptions) *followed {
+func newFollower(t *testing.T, srv *streamtest.Server, sel follow.Selection, opts *follow.Options) *follower {
 	client, err := stream.NewClient(srv.Config(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &followed{T: t, srv: srv, began: time.Now(), ended: make(chan error, 1)}
-	o := mux.FollowOptions{}
+	f := &follower{T: t, srv: srv, began: time.Now(), ended: make(chan error, 1)}
+	o := follow.Options{}
 	if opts != nil {
 		o = *opts
 	}
 	changed := o.StatusChanged
-	o.StatusChanged = func(s mux.Followed) {
+	o.StatusChanged = func(s follow.ResourceStatus) {
 		name := s.Resource.GroupResource().String()
 		if s.Resource.Resource == "" {
 			name = s.Ref.String()
@@ -79,7 +79,7 @@ func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.F
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.m, err = mux.Follow(discovery.NewResolver(dc, nil), client, sel, &o)
+	f.m, err = follow.New(discovery.NewResolver(dc, nil), client, sel, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func follow(t *testing.T, srv *streamtest.Server, sel mux.Selection, opts *mux.F
 }
 
 // start ranges until Stop, or ctx ends.
-func (f *followed) start(ctx context.Context) {
+func (f *follower) start(ctx context.Context) {
 	go func() {
 		var last error
 		for ev, err := range f.m.Events(ctx) {
@@ -108,7 +108,7 @@ func (f *followed) start(ctx context.Context) {
 }
 
 // take returns what was told since it was taken last.
-func (f *followed) take() []string {
+func (f *follower) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lines := f.lines
@@ -116,41 +116,41 @@ func (f *followed) take() []string {
 	return lines
 }
 
-func (f *followed) stop() error {
+func (f *follower) stop() error {
 	f.m.Stop()
 	return <-f.ended
 }
 
 // end waits until the sequence ends by itself, which it has to within an hour.
-func (f *followed) end(why string) error {
+func (f *follower) end(why string) error {
 	f.Helper()
 	select {
 	case err := <-f.ended:
 		return err
 	case <-time.After(time.Hour):
-		f.Errorf("it does not end: %s\nstates: %s\nstatus: %+v", why, strings.Join(f.states, "\n"), f.m.Status().Followed)
+		f.Errorf("it does not end: %s\nstates: %s\nstatus: %+v", why, strings.Join(f.states, "\n"), f.m.Status().Resources)
 		return f.stop()
 	}
 }
 
 // followedAs is what Status says of a resource, by its key; zero if nothing.
-func (f *followed) followedAs(key string) mux.Followed {
-	for _, one := range f.m.Status().Followed {
+func (f *follower) followedAs(key string) follow.ResourceStatus {
+	for _, one := range f.m.Status().Resources {
 		if one.Resource.GroupResource().String() == key {
 			return one
 		}
 	}
-	return mux.Followed{}
+	return follow.ResourceStatus{}
 }
 
-func (f *followed) apply(script string) {
+func (f *follower) apply(script string) {
 	f.Helper()
 	if err := f.srv.Apply(script); err != nil {
 		f.Fatal(err)
 	}
 }
 
-func (f *followed) do(what ...string) {
+func (f *follower) do(what ...string) {
 	f.Helper()
 	for _, w := range what {
 		if err := f.srv.Do(w); err != nil {
@@ -160,7 +160,7 @@ func (f *followed) do(what ...string) {
 }
 
 // after waits, and says what was told meanwhile.
-func (f *followed) after(d time.Duration, why string, want ...string) {
+func (f *follower) after(d time.Duration, why string, want ...string) {
 	f.Helper()
 	time.Sleep(d)
 	if diff := cmp.Diff(want, f.take()); diff != "" {
@@ -168,10 +168,10 @@ func (f *followed) after(d time.Duration, why string, want ...string) {
 	}
 }
 
-func TestFollowTypesThatComeAndGo(t *testing.T) {
+func TestTypesThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots.example.com", "*.space.io"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com", "*.space.io"}}, nil)
 		f.start(t.Context())
 		f.after(10*time.Second, "what is not served is waited for", "planets.space.io SYNCED @1")
 		srv.Serve(robots)
@@ -201,12 +201,12 @@ func TestFollowTypesThatComeAndGo(t *testing.T) {
 	})
 }
 
-func (f *followed) state(key string) string { return string(f.followedAs(key).State) }
+func (f *follower) state(key string) string { return string(f.followedAs(key).State) }
 
-func TestFollowOtherVersions(t *testing.T) {
+func TestOtherVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, robotsV2)
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
 		srv.Put(robots, "one", "a", "spec.n=1")
 		f.start(t.Context())
 		f.after(2*time.Second, "the preferred version", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
@@ -227,10 +227,10 @@ func TestFollowOtherVersions(t *testing.T) {
 
 // What is named with a version is watched in that, as long as it is served. (Which
 // version discovery would choose does not change.)
-func TestFollowAVersion(t *testing.T) {
+func TestAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, robotsV2)
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots.v1.example.com"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.v1.example.com"}}, nil)
 		srv.Put(robots, "one", "a", "spec.n=1")
 		f.start(t.Context())
 		f.after(2*time.Second, "the version that was named", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
@@ -261,14 +261,14 @@ func TestFollowAVersion(t *testing.T) {
 	})
 }
 
-func TestFollowRights(t *testing.T) {
+func TestRights(t *testing.T) {
 	tests := []struct {
 		name string
-		sel  mux.Selection
+		sel  follow.Selection
 		why  string
 	}{
-		{"namespaces listed", mux.Selection{Resources: []string{"robots"}}, "who may list namespaces need not name them"},
-		{"namespaces named", mux.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "two", "three"}}, "who may not, can name them"},
+		{"namespaces listed", follow.Selection{Resources: []string{"robots"}}, "who may list namespaces need not name them"},
+		{"namespaces named", follow.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "two", "three"}}, "who may not, can name them"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestFollowRights(t *testing.T) {
 					srv.Put(spaces, "", n)
 					srv.Put(robots, n, "a", "spec.n=1")
 				}
-				f := follow(t, srv, tt.sel, nil)
+				f := newFollower(t, srv, tt.sel, nil)
 				if len(tt.sel.Candidates) > 0 {
 					f.do("namespaces forbid all")
 				}
@@ -315,10 +315,10 @@ func TestFollowRights(t *testing.T) {
 	}
 }
 
-func TestFollowErrors(t *testing.T) {
+func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, rovers)
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
 		f.do("robots forbid all")
 		if err := srv.Apply("rovers list 1-*: 405\nrovers initial 1-*: 405\n"); err != nil {
 			t.Fatal(err)

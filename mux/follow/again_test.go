@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"errors"
@@ -11,46 +11,48 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestFollowAgain: a second range begins anew, whatever the first one has come to.
-func TestFollowAgain(t *testing.T) {
+// TestAgain: a second range begins anew, whatever the first one has come to.
+func TestAgain(t *testing.T) {
 	tests := []struct {
 		name    string
 		options stream.Options
-		during  func(*followed) // the first range
-		first   mux.FollowState // of robots, then
-		between func(*followed)
-		state   mux.FollowState // in the second range
+		during  func(*follower) // the first range
+		first   follow.State    // of robots, then
+		between func(*follower)
+		state   follow.State // in the second range
 		in      []string
 		want    []string // of robots, in the second range
 		why     string
 	}{
-		{"as it was", stream.Options{}, nil, mux.FollowWatching, nil, mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "everything is told again"},
-		{"forbidden", stream.Options{}, func(f *followed) { f.do("robots forbid all", "robots close watches") }, mux.FollowForbidden, nil,
-			mux.FollowForbidden, nil, nil, "that it still is has to be found out"},
-		{"forbidden, and allowed in between", stream.Options{}, func(f *followed) { f.do("robots forbid all", "robots close watches") }, mux.FollowForbidden,
-			func(f *followed) { f.do("robots allow") }, mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "that it was says nothing"},
-		{"in a namespace, and then in another", stream.Options{}, func(f *followed) {
+		{"as it was", stream.Options{}, nil, follow.Watching, nil, follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "everything is told again"},
+		{"forbidden", stream.Options{}, func(f *follower) { f.do("robots forbid all", "robots close watches") }, follow.Forbidden, nil,
+			follow.Forbidden, nil, nil, "that it still is has to be found out"},
+		{"forbidden, and allowed in between", stream.Options{}, func(f *follower) { f.do("robots forbid all", "robots close watches") }, follow.Forbidden,
+			func(f *follower) { f.do("robots allow") }, follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "that it was says nothing"},
+		{"in a namespace, and then in another", stream.Options{}, func(f *follower) {
 			f.do("robots forbid all", "robots allow all in two", "robots close watches")
-		}, mux.FollowForbidden, func(f *followed) { f.do("robots forbid all in two", "robots allow all in one") },
-			mux.FollowForbidden, []string{"one"}, []string{"ADDED one/a@3", "SYNCED @4 in one"}, "nor where it was allowed"},
-		{"removed in between", stream.Options{}, nil, mux.FollowWatching, func(f *followed) { f.srv.Unserve(robots) },
-			mux.FollowGone, nil, nil, "what is not served is not watched"},
-		{"gone, and back", stream.Options{}, func(f *followed) { f.do("robots delete crd") }, mux.FollowGone, func(f *followed) { f.do("robots create crd") },
-			mux.FollowWatching, nil, []string{"SYNCED @7"}, "it begins as another one does"},
-		{"removed by the caller", stream.Options{}, func(f *followed) { f.m.Remove("robots.example.com") }, mux.FollowDropped, nil,
-			mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next range"},
-		{"failed", stream.Options{OnExpired: stream.Fail}, func(f *followed) {
+		}, follow.Forbidden, func(f *follower) { f.do("robots forbid all in two", "robots allow all in one") },
+			follow.Forbidden, []string{"one"}, []string{"ADDED one/a@3", "SYNCED @4 in one"}, "nor where it was allowed"},
+		{"removed in between", stream.Options{}, nil, follow.Watching, func(f *follower) { f.srv.Unserve(robots) },
+			follow.Gone, nil, nil, "what is not served is not watched"},
+		{"gone, and back", stream.Options{}, func(f *follower) { f.do("robots delete crd") }, follow.Gone, func(f *follower) { f.do("robots create crd") },
+			follow.Watching, nil, []string{"SYNCED @7"}, "it begins as another one does"},
+		{"removed by the caller", stream.Options{}, func(f *follower) { f.m.Remove("robots.example.com") }, follow.Dropped, nil,
+			follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next range"},
+		{"failed", stream.Options{OnExpired: stream.Fail}, func(f *follower) {
 			f.srv.Put(robots, "one", "b")
 			f.srv.Put(robots, "one", "b", "spec.n=2")
 			time.Sleep(time.Minute)
 			f.do("rewind 2 restart")
 			time.Sleep(time.Hour)
-		}, mux.FollowWatching, func(f *followed) { f.do("heal") }, mux.FollowWatching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "where it failed is nowhere to go on from"},
+		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "where it failed is nowhere to go on from"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,7 +61,7 @@ func TestFollowAgain(t *testing.T) {
 				srv.Put(spaces, "", "one")
 				srv.Put(robots, "one", "a")
 				srv.Put(spaces, "", "two")
-				f := follow(t, srv, mux.Selection{Resources: []string{"robots.*"}}, &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
 				f.start(t.Context())
 				f.after(time.Minute, "the first range", "robots.example.com ADDED one/a@3", "robots.example.com SYNCED @4")
 				if tt.during != nil {
@@ -97,11 +99,11 @@ func TestFollowAgain(t *testing.T) {
 	}
 }
 
-// TestFollowRemoved: what the caller has removed does not come back by itself.
-func TestFollowRemoved(t *testing.T) {
+// TestRemoved: what the caller has removed does not come back by itself.
+func TestRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
-		f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
 		f.start(t.Context())
 		f.after(time.Minute, "followed", "robots.example.com SYNCED @1")
 		if !f.m.Remove("robots.example.com") {
@@ -119,19 +121,14 @@ func TestFollowRemoved(t *testing.T) {
 	})
 }
 
-// positionsOnly is a Store that keeps no objects, as a ConfigMap.
-type positionsOnly struct{ *checkpoint.Memory }
-
-func (positionsOnly) PositionsOnly() {}
-
-// TestFollowUnackedWithPositionsOnly: what was not acked comes again when the resource
+// TestUnackedWithPositionsOnly: what was not acked comes again when the resource
 // goes on in another version, also if the Store has nothing yet.
-func TestFollowUnackedWithPositionsOnly(t *testing.T) {
+func TestUnackedWithPositionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
-		tracker := newTracker(t, positionsOnly{checkpoint.NewMemory()})
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots.*"}}, &mux.FollowOptions{
+		tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: checkpoint.NewMemory()})
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{
 			Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
 		})
 		f.start(t.Context())

@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestFollowTellsThatNothingIsAllowedAnyMore(t *testing.T) {
+func TestTellsThatNothingIsAllowedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, spaces)
 		srv.Put(spaces, "", "one")
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
 		f.do("robots forbid all", "robots allow all in one")
 		f.start(t.Context())
 		time.Sleep(10 * time.Second)
@@ -33,7 +33,7 @@ func TestFollowTellsThatNothingIsAllowedAnyMore(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("it is watched nowhere any more (-want +got):\n%s", diff)
 		}
-		for _, one := range f.m.Status().Followed {
+		for _, one := range f.m.Status().Resources {
 			if len(one.Namespaces) > 0 {
 				t.Errorf("it is said to be watched in %q", one.Namespaces)
 			}
@@ -42,7 +42,7 @@ func TestFollowTellsThatNothingIsAllowedAnyMore(t *testing.T) {
 	})
 }
 
-func TestFollowUntilSyncedFromACheckpoint(t *testing.T) {
+func TestUntilSyncedFromACheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, planets)
 		store := checkpoint.NewMemory()
@@ -52,7 +52,7 @@ func TestFollowUntilSyncedFromACheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := follow(t, srv, mux.Selection{Resources: []string{"*"}}, &mux.FollowOptions{
+			f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
 				UntilSynced: true, Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
 			})
 			var got []string
@@ -81,14 +81,14 @@ func TestFollowUntilSyncedFromACheckpoint(t *testing.T) {
 }
 
 func TestSelectionSelects(t *testing.T) {
-	if yes, err := (mux.Selection{Resources: []string{"*.example.com"}}).Selects(robots); !yes || err != nil {
+	if yes, err := (follow.Selection{Resources: []string{"*.example.com"}}).Selects(robots); !yes || err != nil {
 		t.Errorf("a pattern: %v, %v", yes, err)
 	}
-	if yes, err := (mux.Selection{Resources: []string{"robots"}}).Selects(robots); yes || err != nil {
+	if yes, err := (follow.Selection{Resources: []string{"robots"}}).Selects(robots); yes || err != nil {
 		t.Errorf("names are for a Resolver: %v, %v", yes, err)
 	}
-	var bad *mux.SelectionError
-	if yes, err := (mux.Selection{Resources: []string{"*", "[*"}}).Selects(robots); yes || !errors.As(err, &bad) {
+	var bad *follow.OptionsError
+	if yes, err := (follow.Selection{Resources: []string{"*", "[*"}}).Selects(robots); yes || !errors.As(err, &bad) {
 		t.Errorf("what can't be followed: %v, %v", yes, err)
 	}
 }

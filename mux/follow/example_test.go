@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"context"
@@ -13,23 +13,26 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Everything of a group is followed, here on client-go's fakes.
-func ExampleFollow() {
+// A Mux follows everything in a group, here on client-go's fakes.
+func Example() {
 	gears := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gears"}
 	wheel := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Gear", "metadata": map[string]any{"namespace": "shop", "name": "wheel"},
 	}}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gears: "GearList"}, wheel)
+	kinds := map[schema.GroupVersionResource]string{gears: "GearList"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, wheel)
 	served := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{{
 		GroupVersion: "example.com/v1",
-		APIResources: []metav1.APIResource{{Name: "gears", Kind: "Gear", Namespaced: true, Verbs: metav1.Verbs{"list", "watch"}}},
+		APIResources: []metav1.APIResource{
+			{Name: "gears", Kind: "Gear", Namespaced: true, Verbs: metav1.Verbs{"list", "watch"}},
+		},
 	}}}}
 
-	m, err := mux.Follow(discovery.NewResolver(served, nil), client, mux.Selection{Resources: []string{"*.example.com"}}, nil)
+	m, err := follow.New(discovery.NewResolver(served, nil), client, follow.Selection{Resources: []string{"*.example.com"}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,11 +46,11 @@ func ExampleFollow() {
 		case stream.Added, stream.Modified, stream.Deleted:
 			fmt.Println(ev.Source, ev.Type, ev.Object.GetNamespace()+"/"+ev.Object.GetName())
 		case stream.Synced:
-			fmt.Println(ev.Source, "is known:", m.AllSynced())
+			fmt.Println(ev.Source, "SYNCED, all:", m.AllSynced())
 			m.Stop()
 		}
 	}
 	// Output:
 	// gears.example.com ADDED shop/wheel
-	// gears.example.com is known: true
+	// gears.example.com SYNCED, all: true
 }

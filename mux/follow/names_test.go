@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestFollowNames: a name that can't be resolved at first is tried again, also
+// TestNames: a name that can't be resolved at first is tried again, also
 // where nothing is added that it stands for.
-func TestFollowNames(t *testing.T) {
+func TestNames(t *testing.T) {
 	others := kindOf("robots", "other.io", "v1", true)
 	noWatch := robots
 	noWatch.Verbs = []string{"get"}
@@ -29,27 +29,27 @@ func TestFollowNames(t *testing.T) {
 		served []gvr.Resource
 		before string // of the script
 		cause  func(error) bool
-		change func(*followed)
+		change func(*follower)
 		want   []string
 		why    string
 	}{
 		{"nothing has it", "robots", []gvr.Resource{planets}, "", func(err error) bool { return err == nil },
-			func(f *followed) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "it is served later"},
+			func(f *follower) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "it is served later"},
 		{"ambiguous", "robots", []gvr.Resource{robots, others}, "", func(err error) bool { return errors.As(err, &ambiguous) },
-			func(f *followed) { f.srv.Unserve(others) }, []string{"robots.example.com SYNCED @1"}, "one of the two goes"},
+			func(f *follower) { f.srv.Unserve(others) }, []string{"robots.example.com SYNCED @1"}, "one of the two goes"},
 		{"another version", "robots.v1.example.com", []gvr.Resource{robotsV2}, "", func(err error) bool { return err != nil },
-			func(f *followed) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "the one that was named comes beside it"},
-		{"the question fails", "robots", []gvr.Resource{robots}, "discovery 3-8: 503\n", nil, func(*followed) {}, []string{"robots.example.com SYNCED @1"}, "it is asked again"},
+			func(f *follower) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "the one that was named comes beside it"},
+		{"the question fails", "robots", []gvr.Resource{robots}, "discovery 3-8: 503\n", nil, func(*follower) {}, []string{"robots.example.com SYNCED @1"}, "it is asked again"},
 		{"not to be watched", "robots", []gvr.Resource{noWatch}, "", func(err error) bool { return errors.As(err, &notWatchable) },
-			func(f *followed) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "and then it is"},
+			func(f *follower) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"}, "and then it is"},
 		{"its group is down", "robots.example.com", []gvr.Resource{robots, others}, "", nil,
-			func(f *followed) { f.do("discovery up example.com") }, []string{"robots.example.com SYNCED @1"}, "and comes up"},
+			func(f *follower) { f.do("discovery up example.com") }, []string{"robots.example.com SYNCED @1"}, "and comes up"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(tt.served...)
-				f := follow(t, srv, mux.Selection{Resources: []string{tt.ref}}, nil)
+				f := newFollower(t, srv, follow.Selection{Resources: []string{tt.ref}}, nil)
 				f.apply(tt.before)
 				if tt.name == "its group is down" {
 					f.do("discovery down example.com")
@@ -57,14 +57,14 @@ func TestFollowNames(t *testing.T) {
 				f.start(t.Context())
 				if tt.cause != nil {
 					f.after(time.Minute, "it stands for nothing yet")
-					is := f.m.Status().Followed[0]
-					if is.State != mux.FollowUnserved || is.Ref.String() != tt.ref || !tt.cause(is.Cause) {
+					is := f.m.Status().Resources[0]
+					if is.State != follow.Unserved || is.Ref.String() != tt.ref || !tt.cause(is.Cause) {
 						t.Errorf("it is %s, of %s: %v", is.State, is.Ref, is.Cause)
 					}
 				}
 				tt.change(f)
 				f.after(10*time.Minute, tt.why, tt.want...)
-				if is := f.m.Status().Followed[0]; is.State != mux.FollowWatching || is.Cause != nil || is.Ref.String() != tt.ref {
+				if is := f.m.Status().Resources[0]; is.State != follow.Watching || is.Cause != nil || is.Ref.String() != tt.ref {
 					t.Errorf("%s: it is %s, of %s: %v", tt.why, is.State, is.Ref, is.Cause)
 				}
 				f.stop()
@@ -73,18 +73,18 @@ func TestFollowNames(t *testing.T) {
 	}
 }
 
-// TestFollowCauseOfAName: what a name waits for is said, and not for longer than it
+// TestCauseOfAName: what a name waits for is said, and not for longer than it
 // is so.
-func TestFollowCauseOfAName(t *testing.T) {
+func TestCauseOfAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets, rovers)
-		f := follow(t, srv, mux.Selection{Resources: []string{"robots.example.com", "moons.space.io"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com", "moons.space.io"}}, nil)
 		f.do("discovery down example.com")
 		f.start(t.Context())
 		known := func() map[string]bool {
 			time.Sleep(5 * time.Minute)
 			known := map[string]bool{}
-			for _, one := range f.m.Status().Followed {
+			for _, one := range f.m.Status().Resources {
 				known[one.Ref.String()] = one.Cause == nil
 			}
 			return known
@@ -100,18 +100,18 @@ func TestFollowCauseOfAName(t *testing.T) {
 	})
 }
 
-// TestFollowCategoryLeft: what leaves its category is let go of, and taken in again.
-func TestFollowCategoryLeft(t *testing.T) {
+// TestCategoryLeft: what leaves its category is let go of, and taken in again.
+func TestCategoryLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		member := robots
 		member.Categories = []string{"machines"}
 		srv := streamtest.NewServer(member, planets)
-		f := follow(t, srv, mux.Selection{Categories: []string{"machines"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Categories: []string{"machines"}}, nil)
 		f.start(t.Context())
 		f.after(10*time.Second, "it is in the category", "robots.example.com SYNCED @1")
 		srv.Serve(robots)
 		time.Sleep(time.Minute)
-		if is := f.followedAs("robots.example.com"); is.State != mux.FollowGone || is.Cause == nil {
+		if is := f.followedAs("robots.example.com"); is.State != follow.Gone || is.Cause == nil {
 			t.Errorf("it has left the category, and is %s: %v", is.State, is.Cause)
 		}
 		srv.Put(robots, "one", "a")

@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"cmp"
@@ -17,22 +17,24 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 const followSeeds = seedtest.Default(36)
 
-// TestFollowAtRandom follows types that come and go, are served in one version or
+// TestAtRandom follows types that come and go, are served in one version or
 // the other, and may be watched here or there, while their objects change and requests
 // fail. In every third seed the program has a checkpoint and is started again and
 // again, after an orderly end or a kill. What each run delivered of each namespace, and
 // what its checkpoint kept, is held to the promises; where nothing was lost on the
 // way, each change must have been delivered once, in order; and what all runs handled
 // must add up to what exists in the end.
-func TestFollowAtRandom(t *testing.T) {
+func TestAtRandom(t *testing.T) {
 	var exact, all atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		followSeeds.Play(t, func(t *testing.T, n uint64) {
@@ -41,7 +43,7 @@ func TestFollowAtRandom(t *testing.T) {
 				p.run()
 				exact.Add(int64(p.exact))
 				if !p.restarts {
-					all.Add(int64(len(p.resources) * len(p.namespaces)))
+					all.Add(int64(len(p.Resources) * len(p.Namespaces)))
 				}
 			})
 		})
@@ -53,9 +55,9 @@ func TestFollowAtRandom(t *testing.T) {
 
 // followPlay is one seed.
 type followPlay struct {
-	*player
+	*scenario.Scenario
 	restarts, tracked, crashes, slow bool
-	overflow                         mux.Overflow
+	latest                           bool
 
 	store  *checkpoint.Memory
 	broken map[string]bool // resources whose history was cut
@@ -65,8 +67,8 @@ type followPlay struct {
 
 // followRun is one run of the program.
 type followRun struct {
-	*followed
-	store   *mortal
+	*follower
+	store   *scenario.Killable
 	tracker *checkpoint.Tracker // nil for none
 	end     context.CancelCauseFunc
 	before  map[string]*checkpoint.Position // by key
@@ -76,30 +78,30 @@ type followRun struct {
 }
 
 func newFollowPlay(t *testing.T, seed uint64) *followPlay {
-	p := &followPlay{player: newPlayer(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
-		store: checkpoint.NewMemory(), broken: map[string]bool{}, overflow: mux.Block}
+	p := &followPlay{Scenario: scenario.New(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
+		store: checkpoint.NewMemory(), broken: map[string]bool{}}
 	p.restarts = seed%3 == 2
-	p.tracked = p.restarts || p.chance(30)
-	p.crashes = p.restarts && p.chance(50)
-	p.slow = p.chance(25) && (p.restarts || !p.tracked)
-	if p.restarts && p.chance(50) || p.chance(10) {
-		p.overflow = mux.Latest
+	p.tracked = p.restarts || p.Chance(30)
+	p.crashes = p.restarts && p.Chance(50)
+	p.slow = p.Chance(25) && (p.restarts || !p.tracked)
+	if p.restarts && p.Chance(50) || p.Chance(10) {
+		p.latest = true
 	}
 	return p
 }
 
 func (p *followPlay) run() {
 	served := []gvr.Resource{robotsV2, planets, spaces}
-	if p.chance(50) {
+	if p.Chance(50) {
 		served = append(served, streamtest.Reviews()...)
 	}
-	p.srv.Serve(served...)
-	for _, n := range p.namespaces {
-		p.srv.Put(spaces, "", n)
+	p.Server.Serve(served...)
+	for _, n := range p.Namespaces {
+		p.Server.Put(spaces, "", n)
 	}
-	p.writes(p.Rand, 14)
-	if p.restarts && p.chance(50) || p.chance(10) {
-		p.faults(19, "401", "403", "404", "410", "500", "503", "429 retry-after 2s", "reset", "close", "hang",
+	p.Writes(p.Rand, 14)
+	if p.restarts && p.Chance(50) || p.Chance(10) {
+		p.Faults(19, "401", "403", "404", "410", "500", "503", "429 retry-after 2s", "reset", "close", "hang",
 			"slow 3s")
 	}
 	p.begin()
@@ -109,12 +111,12 @@ func (p *followPlay) run() {
 	writer.Go(func() {
 		for writing.Err() == nil {
 			time.Sleep(time.Duration(own.IntN(1500)) * time.Millisecond)
-			p.writes(own, 2)
+			p.Writes(own, 2)
 		}
 	})
 	for range 3 + p.IntN(10) {
 		p.sleep(25)
-		if p.restarts && p.chance(40) {
+		if p.restarts && p.Chance(40) {
 			p.stop()
 			p.sleep(5)
 			p.begin()
@@ -124,10 +126,10 @@ func (p *followPlay) run() {
 	}
 	over()
 	writer.Wait()
-	p.do("heal", "create crd")
-	p.srv.Serve(append(served, p.resources...)...)
+	p.Do("heal", "create crd")
+	p.Server.Serve(append(served, p.Resources...)...)
 	time.Sleep(11 * time.Minute)
-	states := p.runs[len(p.runs)-1].m.Status().Followed
+	states := p.runs[len(p.runs)-1].m.Status().Resources
 	p.stop()
 	p.check(states)
 }
@@ -137,32 +139,32 @@ func (p *followPlay) sleep(most int) { time.Sleep(time.Duration(p.IntN(most*1000
 
 // begin begins a run, which goes on where the last one was if there is a checkpoint.
 func (p *followPlay) begin() {
-	r := &followRun{store: &mortal{Store: p.store}, before: p.positions()}
+	r := &followRun{store: &scenario.Killable{Store: p.store}, before: p.positions()}
 	if p.tracked {
-		r.tracker = newTracker(p.T, r.store)
+		r.tracker = scenario.NewTracker(p.T, r.store)
 	}
 	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4)}
-	selection := mux.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: p.namespaces}
-	r.followed = follow(p.T, p.srv, selection, &mux.FollowOptions{
-		Mux:    mux.Options{Overflow: p.overflow},
+	selection := follow.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: p.Namespaces}
+	r.follower = newFollower(p.T, p.Server, selection, &follow.Options{
+		Mux:    mux.Options{Latest: p.latest},
 		Stream: func(gvr.Resource) stream.Options { return options },
-		StatusChanged: func(s mux.Followed) {
-			p.note("    %s %s %q %v", s.Resource, s.State, s.Namespaces, s.Cause)
+		StatusChanged: func(s follow.ResourceStatus) {
+			p.Note("    %s %s %q %v", s.Resource, s.State, s.Namespaces, s.Cause)
 		},
 	})
 	r.handle = func(ev stream.Event) {
-		if r.store.isDead() {
+		if r.store.IsDead() {
 			return
 		}
-		p.note("%s [%s] %s", ev.Source, ev.Namespace, streamtest.TextUID(ev))
+		p.Note("%s [%s] %s", ev.Source, ev.Namespace, streamtest.TextUID(ev))
 		r.events = append(r.events, ev)
 		if p.slow {
 			time.Sleep(250 * time.Millisecond)
 		}
-		if r.store.isDead() {
+		if r.store.IsDead() {
 			return
 		}
-		if was := p.enter(ev); was != "" && !p.crashes && !p.slow {
+		if was := p.Apply(ev); was != "" && !p.crashes && !p.slow {
 			p.Errorf("%s comes, and the end of %s was not delivered", streamtest.TextUID(ev), was)
 		}
 		r.acked++
@@ -176,8 +178,8 @@ func (p *followPlay) begin() {
 
 func (p *followPlay) positions() map[string]*checkpoint.Position {
 	all := map[string]*checkpoint.Position{}
-	for _, r := range p.resources {
-		all[r.GroupResource().String()] = position(p.T, p.store, r)
+	for _, r := range p.Resources {
+		all[r.GroupResource().String()] = scenario.PositionIn(p.T, p.store, r)
 	}
 	return all
 }
@@ -186,7 +188,7 @@ func (p *followPlay) positions() map[string]*checkpoint.Position {
 func (p *followPlay) stop() {
 	r, over := p.runs[len(p.runs)-1], errors.New("it is over")
 	if p.crashes {
-		r.store.kill()
+		r.store.Kill()
 	}
 	r.end(over)
 	if err := <-r.ended; err != over {
@@ -198,71 +200,71 @@ func (p *followPlay) stop() {
 		}
 	}
 	r.after = p.positions()
-	p.note("the end")
+	p.Note("the end")
 }
 
 // act does something to the server.
 func (p *followPlay) act() {
-	name, n := pick(p.Rand, p.resources...).GroupVersionResource.Resource, pick(p.Rand, p.namespaces...)
+	name, n := scenario.Pick(p.Rand, p.Resources...).GroupVersionResource.Resource, scenario.Pick(p.Rand, p.Namespaces...)
 	switch p.IntN(13) {
 	case 0, 1:
-		p.do(name+" forbid all", name+" allow all in "+n)
-		if p.chance(70) {
-			p.do(name + " close watches")
+		p.Do(name+" forbid all", name+" allow all in "+n)
+		if p.Chance(70) {
+			p.Do(name + " close watches")
 		}
 	case 2, 3:
-		p.do(name + " allow all in " + n)
+		p.Do(name + " allow all in " + n)
 	case 4, 5:
-		p.do(name + " allow all")
+		p.Do(name + " allow all")
 	case 6:
-		p.do(name + " forbid all in " + n)
+		p.Do(name + " forbid all in " + n)
 	case 12: // one of several is refused for a while
-		p.do(name+" forbid all", name+" close watches")
-		for _, n := range p.namespaces {
-			p.do(name + " allow all in " + n)
+		p.Do(name+" forbid all", name+" close watches")
+		for _, n := range p.Namespaces {
+			p.Do(name + " allow all in " + n)
 		}
 		p.sleep(15)
-		p.do(name+" forbid all in "+n, name+" close watches")
+		p.Do(name+" forbid all in "+n, name+" close watches")
 		p.sleep(15)
-		p.do(name + " allow all in " + n)
+		p.Do(name + " allow all in " + n)
 	case 7:
 		p.broken[name] = true
-		p.do(name + " delete crd")
+		p.Do(name + " delete crd")
 		p.sleep(8)
-		p.do(name + " create crd")
+		p.Do(name + " create crd")
 	case 8:
-		p.note("another version")
-		if p.chance(50) {
-			p.srv.Unserve(robotsV2)
+		p.Note("another version")
+		if p.Chance(50) {
+			p.Server.Unserve(robotsV2)
 		} else {
-			p.srv.Serve(robotsV2)
-			p.srv.Unserve(robots)
+			p.Server.Serve(robotsV2)
+			p.Server.Unserve(robots)
 		}
-		p.do("robots close watches")
+		p.Do("robots close watches")
 		p.sleep(5)
-		p.srv.Serve(robots)
+		p.Server.Serve(robots)
 	case 9:
 		p.broken[name] = true
-		p.do(name + " expire")
+		p.Do(name + " expire")
 	case 10:
-		p.do("discovery down example.com")
+		p.Do("discovery down example.com")
 		p.sleep(20)
-		p.do("discovery up example.com")
+		p.Do("discovery up example.com")
 	case 11:
-		p.do(name + " close watches")
+		p.Do(name + " close watches")
 	}
 }
 
-func (p *followPlay) check(states []mux.Followed) {
-	p.checkDatabase(nil)
+func (p *followPlay) check(states []follow.ResourceStatus) {
+	p.CheckDatabase(nil)
 	for _, s := range states {
-		if s.State != mux.FollowWatching {
+		if s.State != follow.Watching {
 			p.Errorf("%s is %s: %v", s.Resource, s.State, s.Cause)
 		}
 	}
 	for i, r := range p.runs {
-		for _, res := range p.resources {
-			for _, n := range p.namespaces {
+		for _, res := range p.Resources {
+			for _, n := range p.Namespaces {
 				if p.Failed() {
 					continue
 				}
@@ -275,9 +277,9 @@ func (p *followPlay) check(states []mux.Followed) {
 		}
 	}
 	if p.Failed() {
-		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, %s\n%s\n%s%s", p.restarts, p.tracked, p.crashes,
-			p.slow, p.overflow, strings.Join(p.log, "\n"), historyText(p.srv.History(robots, nil)),
-			historyText(p.srv.History(rovers, nil)))
+		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, latest %v\n%s\n%s%s", p.restarts, p.tracked, p.crashes,
+			p.slow, p.latest, strings.Join(p.Log, "\n"), scenario.HistoryText(p.Server.History(robots, nil)),
+			scenario.HistoryText(p.Server.History(rovers, nil)))
 	}
 }
 
@@ -286,7 +288,7 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	key := res.GroupResource().String()
 	before, after := within(r.before[key], n), within(r.after[key], n)
 	events, acked, lost := p.eventsIn(r, res, n)
-	opts := streamtest.CheckOptions{Settled: last, Latest: p.overflow == mux.Latest, Namespaces: []string{n, "nowhere"}}
+	opts := streamtest.CheckOptions{Settled: last, Latest: p.latest, Namespaces: []string{n, "nowhere"}}
 	kept := func(events []stream.Event) error {
 		return streamtest.CheckCheckpoint(streamtest.CheckpointRun{Before: before, After: after, Events: events,
 			Acked: func(i int) bool { return i < acked }, Options: opts})
@@ -303,8 +305,8 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	if p.tracked && p.slow { // what is not acked soon after a watch has ended is delivered again
 		return errors.Join(errs...)
 	}
-	opts.From = resumeAt(before)
-	h := p.srv.History(res, &stream.Options{Namespaces: []string{n}})
+	opts.From = scenario.ResumeAt(before)
+	h := p.Server.History(res, &stream.Options{Namespaces: []string{n}})
 	if !last {
 		return errors.Join(append(errs, streamtest.Check(h, events, &opts))...)
 	}

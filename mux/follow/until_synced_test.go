@@ -1,4 +1,4 @@
-package mux_test
+package follow_test
 
 import (
 	"slices"
@@ -10,14 +10,15 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestFollowUntilSyncedSettles: SYNCED is not the only end there is, and one answer
+// TestUntilSyncedSettles: SYNCED is not the only end there is, and one answer
 // is not all of them.
-func TestFollowUntilSyncedSettles(t *testing.T) {
-	dropped := mux.FollowOptions{
+func TestUntilSyncedSettles(t *testing.T) {
+	dropped := follow.Options{
 		Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
 		Stream: func(r gvr.Resource) stream.Options {
 			if r.Resource == "robots" {
@@ -32,33 +33,33 @@ func TestFollowUntilSyncedSettles(t *testing.T) {
 		name    string
 		reviews bool
 		names   []string
-		sel     mux.Selection // besides names
-		options mux.FollowOptions
+		sel     follow.Selection // besides names
+		options follow.Options
 		script  string
 		do      []string
-		during  func(*followed)
+		during  func(*follower)
 		want    []string
 		why     string
 	}{
-		{"failing last", false, []string{"robots"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 405\nrobots initial *: 405", nil, nil,
+		{"failing last", false, []string{"robots"}, follow.Selection{}, follow.Options{}, "robots list *: 405\nrobots initial *: 405", nil, nil,
 			nil, "what is refused settles it"},
-		{"gone last", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 503\nrobots initial *: 503", nil,
-			func(f *followed) { time.Sleep(20 * time.Second); f.srv.Unserve(robots) }, planetsAlone, "what is not served any more is not waited for"},
-		{"not served", false, []string{"robots", "planets", "unserved.example.com"}, mux.Selection{}, mux.FollowOptions{}, "", nil, nil,
+		{"gone last", false, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "robots list *: 503\nrobots initial *: 503", nil,
+			func(f *follower) { time.Sleep(20 * time.Second); f.srv.Unserve(robots) }, planetsAlone, "what is not served any more is not waited for"},
+		{"not served", false, []string{"robots", "planets", "unserved.example.com"}, follow.Selection{}, follow.Options{}, "", nil, nil,
 			[]string{"planets.space.io SYNCED @3", "robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3"}, "a name may stand for nothing"},
-		{"dropped", false, []string{"robots", "planets"}, mux.Selection{}, dropped, "", nil, nil, planetsAlone, "nor what OnError drops"},
-		{"removed", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "robots list *: 503\nrobots initial *: 503", nil,
-			func(f *followed) { time.Sleep(20 * time.Second); f.m.Remove("robots.example.com") }, planetsAlone, "nor what the caller removes"},
-		{"namespaces come late", true, []string{"robots"}, mux.Selection{}, mux.FollowOptions{}, "namespaces initial 1: slow 500ms\nnamespaces list 1: slow 500ms",
+		{"dropped", false, []string{"robots", "planets"}, follow.Selection{}, dropped, "", nil, nil, planetsAlone, "nor what OnError drops"},
+		{"removed", false, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "robots list *: 503\nrobots initial *: 503", nil,
+			func(f *follower) { time.Sleep(20 * time.Second); f.m.Remove("robots.example.com") }, planetsAlone, "nor what the caller removes"},
+		{"namespaces come late", true, []string{"robots"}, follow.Selection{}, follow.Options{}, "namespaces initial 1: slow 500ms\nnamespaces list 1: slow 500ms",
 			[]string{"robots forbid all", "robots allow all in one"}, nil, inOne, "where it may be watched is not known before there are namespaces"},
-		{"reviews fail", true, []string{"robots"}, mux.Selection{Candidates: []string{"one"}}, mux.FollowOptions{},
+		{"reviews fail", true, []string{"robots"}, follow.Selection{Candidates: []string{"one"}}, follow.Options{},
 			"selfsubjectaccessreviews write 1-8: 500\nselfsubjectrulesreviews write 1-8: 500",
 			[]string{"robots forbid all", "robots allow all in one"}, nil, inOne, "a question that failed is no answer"},
-		{"allowed nowhere", true, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{}, "", []string{"robots forbid all"}, nil, planetsAlone, "no everywhere is an answer"},
-		{"an API is down", false, []string{"*.example.com", "planets"}, mux.Selection{}, mux.FollowOptions{}, "", []string{"discovery down example.com"}, nil,
+		{"allowed nowhere", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "", []string{"robots forbid all"}, nil, planetsAlone, "no everywhere is an answer"},
+		{"an API is down", false, []string{"*.example.com", "planets"}, follow.Selection{}, follow.Options{}, "", []string{"discovery down example.com"}, nil,
 			planetsAlone, "it is left out"},
-		{"slow to take notice", false, []string{"robots", "planets"}, mux.Selection{}, mux.FollowOptions{StatusChanged: func(s mux.Followed) {
-			if s.State == mux.FollowWatching && s.Resource.Resource == "robots" {
+		{"slow to take notice", false, []string{"robots", "planets"}, follow.Selection{}, follow.Options{StatusChanged: func(s follow.ResourceStatus) {
+			if s.State == follow.Watching && s.Resource.Resource == "robots" {
 				time.Sleep(time.Second)
 			}
 		}}, "planets initial 1: slow 300ms", nil, nil,
@@ -75,7 +76,7 @@ func TestFollowUntilSyncedSettles(t *testing.T) {
 				srv.Put(spaces, "", "one")
 				srv.Put(robots, "one", "a", "spec.n=1")
 				tt.sel.Resources, tt.options.UntilSynced = tt.names, true
-				f := follow(t, srv, tt.sel, &tt.options)
+				f := newFollower(t, srv, tt.sel, &tt.options)
 				f.apply(tt.script)
 				f.do(tt.do...)
 				for _, again := range []string{"", ", and in the next range"} {
