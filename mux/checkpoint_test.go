@@ -15,8 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestLatestCheckpointIsBounded: what was merged away takes no memory, however
-// long the loop takes, and once all is acked all is behind.
+// TestLatestCheckpointIsBounded: coalesced events take no memory in the checkpoint, however long the loop body runs, and
+// once every event is acked, none waits.
 func TestLatestCheckpointIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
@@ -44,7 +44,7 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 				srv.Put(widgets(), "default", "b", "spec.n=1")
 				time.Sleep(time.Minute)
 				if st := s.Status().Checkpoint; st.Unacked > 5 {
-					t.Errorf("%d events wait for an ack, of which 2 have been told and 2 wait", st.Unacked)
+					t.Errorf("%d events wait for an ack; 2 are delivered and 2 queued", st.Unacked)
 				}
 				if st := m.Status().Sources[0]; st.Vanished < 900 || st.Coalesced < 490 {
 					t.Errorf("the status is %+v", st)
@@ -56,7 +56,7 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 			ev.Ack()
 		}
 		if st := s.Status().Checkpoint; st.Unacked != 0 {
-			t.Errorf("all is acked, and %d wait", st.Unacked)
+			t.Errorf("all events are acked, and %d wait", st.Unacked)
 		}
 		if err := tracker.Close(); err != nil {
 			t.Fatal(err)
@@ -64,17 +64,16 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 		p := scenario.PositionIn(t, store, widgets())
 		for _, o := range p.Objects {
 			if o.ResourceVersion == "" {
-				t.Errorf("%s is kept as not acked", o.Name)
+				t.Errorf("%s is stored as not acked", o.Name)
 			}
 		}
 		if len(p.Objects) != 2 || p.ResourceVersions[""] != srv.ResourceVersion() {
-			t.Errorf("%d objects are kept, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions, srv.ResourceVersion())
+			t.Errorf("%d objects are stored, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions, srv.ResourceVersion())
 		}
 	})
 }
 
-// TestLatestAfterAKill: of an object that an earlier run may have delivered the end is
-// told, though ADDED and DELETED come again before the loop asks.
+// TestLatestAfterAKill: ADDED and DELETED do not cancel out for an object that an earlier run may have delivered.
 func TestLatestAfterAKill(t *testing.T) {
 	for _, store := range []checkpoint.Store{checkpoint.NewMemory(), scenario.PositionsOnly{Memory: checkpoint.NewMemory()}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,7 +96,7 @@ func TestLatestAfterAKill(t *testing.T) {
 				if ev.Type == stream.Synced {
 					time.AfterFunc(10*time.Second, func() { srv.Put(widgets(), "one", "a") })
 				}
-				return ev.Object == nil // else it has been delivered, and is not acked
+				return ev.Object == nil // else the object is delivered, and not acked
 			})
 			deleted := false
 			run(func(ev stream.Event) bool {
@@ -109,7 +108,7 @@ func TestLatestAfterAKill(t *testing.T) {
 				return true
 			})
 			if !deleted {
-				t.Errorf("%T: the end of a, which was delivered, is not reported", store)
+				t.Errorf("%T: DELETED of a, which was delivered, is missing", store)
 			}
 		})
 	}

@@ -22,16 +22,15 @@ import (
 
 const consumerSeeds = seedtest.Default(100) // with and without Latest
 
-// TestConsumer: a program with a database handles and acks events later and in any
-// order, or in any order but that of each object, and is killed and started again,
-// while objects change, leave what is watched and come back, and the server forgets
-// what was. Each run, and what is kept of it at any moment, is held to the promises. In
-// the end the database has what the server has.
+// TestConsumer: a program with a database handles and acks events late and out of order (in some seeds those of one object
+// too), and is killed and started again, while objects change, leave what is selected and return, and the server
+// compacts its history. Each run, and the checkpoint at random moments, is checked against the promises. In the end the
+// database equals the server.
 func TestConsumer(t *testing.T) {
 	for _, latest := range []bool{true, false} {
 		t.Run(fmt.Sprintf("latest=%t", latest), func(t *testing.T) {
 			consumerSeeds.Play(t, func(t *testing.T, n uint64) {
-				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, latest).play() })
+				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, latest).run() })
 			})
 		})
 	}
@@ -41,10 +40,10 @@ type consumer struct {
 	*scenario.Scenario
 	options  stream.Options
 	check    streamtest.CheckOptions
-	anyOrder bool // of acks, so that there is no database
-	rewinds  bool // the server does, now and then, in the first run
+	anyOrder bool // acks ignore the order of each object, so the database is not checked
+	rewinds  bool // the server rewinds at random in the first run
 
-	// Of the run.
+	// Of one run.
 	store  *scenario.Killable
 	before *checkpoint.Position
 	events []stream.Event
@@ -72,15 +71,15 @@ func newConsumer(t *testing.T, seed uint64, latest bool) *consumer {
 	return c
 }
 
-func (c *consumer) play() {
+func (c *consumer) run() {
 	const runs = 4
 	for run := range runs {
 		c.Writes(c.Rand, 9)
 		if c.Chance(33) {
 			c.Do("compact")
 		}
-		c.run(run == runs-1)
-		c.rewinds = false // what a killed run saw of it, the next one need not know
+		c.runOnce(run == runs-1)
+		c.rewinds = false // a rewind that a killed run has seen may be unknown to the next run
 	}
 	if !c.anyOrder {
 		c.CheckDatabase(func(u *unstructured.Unstructured) bool {
@@ -92,8 +91,8 @@ func (c *consumer) play() {
 	}
 }
 
-// run is one of the program, which ends with its death, or in an orderly way.
-func (c *consumer) run(last bool) {
+// runOnce is one run of the program, which ends with a kill or in an orderly way.
+func (c *consumer) runOnce(last bool) {
 	c.store = &scenario.Killable{Store: c.store.Store}
 	c.before, c.events, c.acked = scenario.PositionIn(c.T, c.store, widgets()), nil, nil
 	tracker := scenario.NewTracker(c.T, c.store)
@@ -124,7 +123,7 @@ func (c *consumer) run(last bool) {
 		time.Sleep(time.Duration(c.IntN(2500)) * time.Millisecond)
 		c.handle(last && c.Chance(50))
 		if c.Chance(20) {
-			c.checkKept()
+			c.checkStored()
 		}
 		if left--; left == 0 {
 			break
@@ -132,15 +131,15 @@ func (c *consumer) run(last bool) {
 	}
 	c.handle(last || c.Chance(33))
 	time.Sleep(time.Duration(c.IntN(3000)) * time.Millisecond)
-	c.checkKept()
+	c.checkStored()
 	if closes := last || c.Chance(33); !closes {
 		c.Note("killed")
 		c.store.Kill()
-		_ = tracker.Close() // nothing comes of it any more
+		_ = tracker.Close() // can't commit
 	} else if err := tracker.Close(); err != nil {
 		c.Error(err)
 	}
-	c.checkKept()
+	c.checkStored()
 	c.check.Settled, c.check.From = last, scenario.ResumeAt(c.before)
 	scope := stream.Options{Namespaces: c.options.Namespaces, LabelSelector: c.options.LabelSelector}
 	if err := streamtest.Check(c.Server.History(widgets(), &scope), c.events, &c.check); err != nil {
@@ -165,9 +164,9 @@ func (c *consumer) disturb() {
 	}
 }
 
-// handle handles and acks some of what waits, or all.
+// handle handles and acks some of the events that wait, or all.
 func (c *consumer) handle(all bool) {
-	open := map[string]bool{} // objects of which an older event waits
+	open := map[string]bool{} // objects with an older event that waits
 	for i, ev := range c.events {
 		if c.acked[i] {
 			continue
@@ -187,8 +186,8 @@ func (c *consumer) handle(all bool) {
 	}
 }
 
-// checkKept holds what is kept to what was delivered and acked.
-func (c *consumer) checkKept() {
+// checkStored checks the checkpoint against what was delivered and acked.
+func (c *consumer) checkStored() {
 	after := scenario.PositionIn(c.T, c.store, widgets())
 	run := streamtest.CheckpointRun{Before: c.before, After: after, Events: slices.Clone(c.events),
 		Acked: func(i int) bool { return c.acked[i] }, Options: c.check}
@@ -198,11 +197,11 @@ func (c *consumer) checkKept() {
 	}
 }
 
-// checkDone reports what waits though everything has been delivered and acked.
+// checkDone checks that nothing waits after everything has been delivered and acked.
 func (c *consumer) checkDone(unacked int) {
 	after := scenario.PositionIn(c.T, c.store, widgets())
 	pending := func(o checkpoint.Object) bool { return o.ResourceVersion == "" }
 	if after == nil || unacked > 0 || slices.ContainsFunc(after.Objects, pending) {
-		c.Errorf("all is acked, and %d events wait, and there is kept %+v", unacked, after)
+		c.Errorf("all events are acked, and %d wait; the checkpoint is %+v", unacked, after)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// one tells SYNCED and ends.
+// one is a source that delivers SYNCED and ends.
 type one string
 
 func (o one) Key() string { return string(o) }
@@ -20,21 +20,21 @@ func (o one) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) { yield(stream.Event{Type: stream.Synced}, nil) }
 }
 
-// TestRun: what runs beside a range adds and removes sources, keeps it going, ends it
-// with an error, and is waited for.
-func TestRun(t *testing.T) {
+// TestControl: the function beside a run adds and removes sources and can end the run with an error. The run goes on
+// without sources, and waits for the function.
+func TestControl(t *testing.T) {
 	failed := errors.New("failed")
 	tests := []struct {
 		end  func(*Mux)
-		run  func(ctx context.Context) error
+		rest func(ctx context.Context) error
 		want error
 		why  string
 	}{
-		{func(*Mux) {}, func(context.Context) error { return failed }, failed, "its error ends the range"},
-		{func(*Mux) {}, func(context.Context) error { panic(failed) }, failed, "its panic too"},
-		{func(m *Mux) { m.Stop() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil, "once the range ends it has no say"},
-		{func(m *Mux) { m.Drain() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil, "nor while it drains"},
-		{func(m *Mux) { m.Stop() }, func(context.Context) error { time.Sleep(2 * time.Hour); return nil }, nil, "its end alone is not the end"},
+		{func(*Mux) {}, func(context.Context) error { return failed }, failed, "its error ends the run"},
+		{func(*Mux) {}, func(context.Context) error { panic(failed) }, failed, "its panic ends the run"},
+		{func(m *Mux) { m.Stop() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil, "its error does not count once the run is stopped"},
+		{func(m *Mux) { m.Drain() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil, "its error does not count while the run drains"},
+		{func(m *Mux) { m.Stop() }, func(context.Context) error { time.Sleep(2 * time.Hour); return nil }, nil, "its end does not end the run"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -51,14 +51,14 @@ func TestRun(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 					if !m.Remove("a") {
-						t.Error("it is gone")
+						t.Error("the source was not in the Mux")
 					}
 				}
 				if err := m.Add(one("a"), nil); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Minute)
-				return tt.run(ctx)
+				return tt.rest(ctx)
 			}
 			begun, n, last := time.Now(), 0, error(nil)
 			go func() {
@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 				}
 			}
 			if n != 4 || !errors.Is(last, tt.want) || !over || time.Since(begun) < 4*time.Minute {
-				t.Errorf("%s: %d events, ended with %v after %v; over: %v", tt.why, n, last, time.Since(begun), over)
+				t.Errorf("%s: %d events, ended with %v after %v; function ended: %v", tt.why, n, last, time.Since(begun), over)
 			}
 			time.Sleep(time.Hour)
 		})

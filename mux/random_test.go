@@ -20,46 +20,45 @@ import (
 
 const randomSeeds = seedtest.Default(150)
 
-// TestRandom adds, removes, stops, drains and begins again at random, under random
-// faults, and holds what each source told while it was in to every promise.
+// TestRandom adds and removes sources, stops, drains and runs again at random, under random faults, and checks what each
+// source delivered while it was in the Mux against every promise.
 //
 //	go test ./mux -run TestRandom -seed 4711
 func TestRandom(t *testing.T) {
 	randomSeeds.Play(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &play{Scenario: scenario.New(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
+			p := &randomRun{Scenario: scenario.New(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
 			p.run()
 		})
 	})
 }
 
-// play is one seed.
-type play struct {
+// randomRun is one seed.
+type randomRun struct {
 	*scenario.Scenario
 	m      *mux.Mux
 	latest bool // of most sources
 	all    bool // of every source, by Options.Latest
 
 	mu    sync.Mutex
-	lives map[string]*life // by key, those that are in
+	lives map[string]*life // of the sources in the Mux, by key
 	past  []*life
 }
 
-// life is what a source told in one range, from when it was added until it was
-// removed, or the range ended.
+// life is what a source delivered in one run, from Add to Remove or the end of the run.
 type life struct {
 	key     string
 	r       gvr.Resource
 	o       stream.Options
 	latest  bool
 	events  []stream.Event
-	settled bool               // it was in until all was quiet
+	settled bool               // the source was in the Mux until nothing changed any more
 	history streamtest.History // up to its end
 }
 
 var resources = []gvr.Resource{widgets(), gadgets(), resource("cogs", "Cog")}
 
-func (p *play) run() {
+func (p *randomRun) run() {
 	p.Writes(p.Rand, 29)
 	p.Faults(8, "500", "503", "slow 2s", "close", "reset", "410")
 	p.latest = p.Chance(50)
@@ -73,15 +72,15 @@ func (p *play) run() {
 		p.add(p.Rand, fmt.Sprint("s", i))
 	}
 	for range 1 + p.IntN(3) {
-		p.onceOver()
+		p.runOnce()
 	}
 	for _, l := range p.past {
 		p.check(l)
 	}
 }
 
-// add adds a source and notes it before anything of it can be told.
-func (p *play) add(r *rand.Rand, key string) {
+// add adds a source and records it before it can deliver anything.
+func (p *randomRun) add(r *rand.Rand, key string) {
 	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.latest}
 	if r.IntN(3) == 0 {
 		l.o.InitialList, l.o.PageSize = stream.ListPaged, 2+r.IntN(5)
@@ -113,8 +112,8 @@ func (p *play) add(r *rand.Rand, key string) {
 	p.lives[key] = l
 }
 
-// remove removes a source, after which nothing of it may come.
-func (p *play) remove(key string) {
+// remove removes a source, after which it must deliver nothing.
+func (p *randomRun) remove(key string) {
 	p.mu.Lock()
 	l := p.lives[key]
 	p.mu.Unlock()
@@ -123,18 +122,18 @@ func (p *play) remove(key string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bury(l)
+	p.finish(l)
 	delete(p.lives, key)
 }
 
-// bury notes the end of a life.
-func (p *play) bury(l *life) {
+// finish records the end of a life.
+func (p *randomRun) finish(l *life) {
 	l.history = p.Server.History(l.r, &stream.Options{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
 	p.past = append(p.past, l)
 }
 
-// onceOver is one range.
-func (p *play) onceOver() {
+// runOnce is one run.
+func (p *randomRun) runOnce() {
 	ctx, cancel := context.WithTimeoutCause(p.Context(), 4*time.Hour, errTimeUp)
 	defer cancel()
 	own := rand.New(rand.NewPCG(p.Uint64(), 2))
@@ -155,7 +154,7 @@ func (p *play) onceOver() {
 		p.mu.Lock()
 		l := p.lives[ev.Source]
 		if l == nil {
-			p.Errorf("after Remove of %q comes %s", ev.Source, streamtest.Text(ev))
+			p.Errorf("after Remove of %q, it delivers %s", ev.Source, streamtest.Text(ev))
 			p.mu.Unlock()
 			break
 		}
@@ -180,13 +179,13 @@ func (p *play) onceOver() {
 	}
 	for key, l := range p.lives {
 		l.settled = how == 0
-		p.bury(l)
+		p.finish(l)
 		p.lives[key] = &life{key: key, r: l.r, o: l.o, latest: l.latest}
 	}
 }
 
-// others is what other goroutines do meanwhile.
-func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
+// others does what other goroutines do during a run.
+func (p *randomRun) others(r *rand.Rand, how int, over chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
 		case <-time.After(d):
@@ -218,10 +217,9 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 	p.Do("heal")
 	switch how {
 	case 0, 3:
-		sleep(15 * time.Minute) // all is told by then
+		sleep(15 * time.Minute) // everything is delivered by then
 		if how == 0 {
-			// Only what is told within the range counts, which the last event is.
-			p.Note("drain when all is quiet")
+			p.Note("drain when nothing changes")
 		}
 		p.m.Drain()
 	case 1:
@@ -233,7 +231,7 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 	}
 }
 
-func (p *play) check(l *life) {
+func (p *randomRun) check(l *life) {
 	err := streamtest.Check(l.history, l.events, &streamtest.CheckOptions{
 		Latest: l.latest, Settled: l.settled, IndexNone: l.o.Index == stream.IndexNone, Namespaces: l.o.Namespaces,
 	})

@@ -23,8 +23,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// flood answers each watch of widgets with events that are rendered beforehand, and
-// then stays silent.
+// flood answers each watch of widgets with prepared events, and then stays silent.
 type flood struct {
 	http.RoundTripper
 	frames []byte
@@ -55,8 +54,8 @@ func (f *flood) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestSelectEverywhere: a Stream by itself, in a Mux and in Follow gives Select a view
-// of the metadata, and does not decode what Select rejects.
+// TestSelectEverywhere: alone, in a Mux and followed, a Stream gives Select a view of the metadata and does not decode
+// what Select rejects.
 func TestSelectEverywhere(t *testing.T) {
 	const events, from, most = 2000, 200, 5.0
 	type sequence = iter.Seq2[stream.Event, error]
