@@ -41,7 +41,8 @@ func BenchmarkMerge(b *testing.B) {
 				for i := range n {
 					e := endless{key: fmt.Sprint(i), left: &left}
 					for j := range 1000 {
-						e.events = append(e.events, stream.Event{Type: stream.Modified, Object: object(fmt.Sprint(j), "u", "1")})
+						e.events = append(e.events,
+							stream.Event{Type: stream.Modified, Object: object(fmt.Sprint(j), "u", "1")})
 					}
 					sources = append(sources, e)
 				}

@@ -15,8 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestLatestCheckpointIsBounded: coalesced events take no memory in the checkpoint, however long the loop body runs, and
-// once every event is acked, none waits.
+// TestLatestCheckpointIsBounded: coalesced events take no memory in the checkpoint, however long the loop body runs,
+// and once every event is acked, none waits.
 func TestLatestCheckpointIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
@@ -68,21 +68,24 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 			}
 		}
 		if len(p.Objects) != 2 || p.ResourceVersions[""] != srv.ResourceVersion() {
-			t.Errorf("%d objects are stored, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions, srv.ResourceVersion())
+			t.Errorf("%d objects are stored, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions,
+				srv.ResourceVersion())
 		}
 	})
 }
 
 // TestLatestAfterAKill: ADDED and DELETED do not cancel out for an object that an earlier run may have delivered.
 func TestLatestAfterAKill(t *testing.T) {
-	for _, store := range []checkpoint.Store{checkpoint.NewMemory(), scenario.PositionsOnly{Memory: checkpoint.NewMemory()}} {
+	for _, store := range []checkpoint.Store{checkpoint.NewMemory(),
+		scenario.PositionsOnly{Memory: checkpoint.NewMemory()}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			run := func(on func(stream.Event) (more bool)) {
 				m := newMux(t, nil)
 				tracker := scenario.NewTracker(t, store)
 				defer tracker.Close()
-				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}), &mux.SourceOptions{Latest: true})
+				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}),
+					&mux.SourceOptions{Latest: true})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for ev, err := range m.Events(ctx) {

@@ -22,8 +22,8 @@ import (
 
 const consumerSeeds = seedtest.Default(100) // with and without Latest
 
-// TestConsumer: a program with a database handles and acks events late and out of order (in some seeds those of one object
-// too), and is killed and started again, while objects change, leave what is selected and return, and the server
+// TestConsumer: a program with a database handles and acks events late and out of order (in some seeds those of one
+// object too), and is killed and started again, while objects change, leave what is selected and return, and the server
 // compacts its history. Each run, and the checkpoint at random moments, is checked against the promises. In the end the
 // database equals the server.
 func TestConsumer(t *testing.T) {
@@ -87,7 +87,8 @@ func (c *consumer) run() {
 		})
 	}
 	if c.Failed() {
-		c.Logf("%+v\n%s\n%s", c.options, strings.Join(c.Log, "\n"), scenario.HistoryText(c.Server.History(widgets(), nil)))
+		c.Logf("%+v\n%s\n%s", c.options, strings.Join(c.Log, "\n"),
+			scenario.HistoryText(c.Server.History(widgets(), nil)))
 	}
 }
 

@@ -32,9 +32,12 @@ func TestControl(t *testing.T) {
 	}{
 		{func(*Mux) {}, func(context.Context) error { return failed }, failed, "its error ends the run"},
 		{func(*Mux) {}, func(context.Context) error { panic(failed) }, failed, "its panic ends the run"},
-		{func(m *Mux) { m.Stop() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil, "its error does not count once the run is stopped"},
-		{func(m *Mux) { m.Drain() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil, "its error does not count while the run drains"},
-		{func(m *Mux) { m.Stop() }, func(context.Context) error { time.Sleep(2 * time.Hour); return nil }, nil, "its end does not end the run"},
+		{func(m *Mux) { m.Stop() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil,
+			"its error does not count once the run is stopped"},
+		{func(m *Mux) { m.Drain() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil,
+			"its error does not count while the run drains"},
+		{func(m *Mux) { m.Stop() }, func(context.Context) error { time.Sleep(2 * time.Hour); return nil }, nil,
+			"its end does not end the run"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -71,7 +74,8 @@ func TestControl(t *testing.T) {
 				}
 			}
 			if n != 4 || !errors.Is(last, tt.want) || !over || time.Since(begun) < 4*time.Minute {
-				t.Errorf("%s: %d events, ended with %v after %v; function ended: %v", tt.why, n, last, time.Since(begun), over)
+				t.Errorf("%s: %d events, ended with %v after %v; function ended: %v", tt.why, n, last,
+					time.Since(begun), over)
 			}
 			time.Sleep(time.Hour)
 		})

@@ -39,20 +39,29 @@ func TestOnError(t *testing.T) {
 		log     string
 		why     string
 	}{
-		{"no OnError", ending("bad", errBroken, modified("x", "1")), nil, `mux: source "bad" failed: broken`, []string{"bad", "good"}, "ending the run", "without OnError a failure ends the run"},
-		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail }, `mux: source "bad" failed: broken`, []string{"bad", "good"}, "ending the run", "Fail ends the run"},
-		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" }, `mux: source "bad" failed: broken`, []string{"bad", "good"}, "", "an unknown decision is Fail"},
-		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "dropping it", "Drop affects no other source"},
-		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "", []string{"good"}, "oops", "a panic of OnError is logged and drops the source"},
-		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "panic: broken", "a panic affects no other source"},
-		{"a source that panics ends it", panicking("bad"), nil, `mux: source "bad" failed: panic: broken`, []string{"bad", "good"}, "", "without OnError a panic ends the run"},
+		{"no OnError", ending("bad", errBroken, modified("x", "1")), nil, `mux: source "bad" failed: broken`,
+			[]string{"bad", "good"}, "ending the run", "without OnError a failure ends the run"},
+		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail },
+			`mux: source "bad" failed: broken`, []string{"bad", "good"}, "ending the run", "Fail ends the run"},
+		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" },
+			`mux: source "bad" failed: broken`, []string{"bad", "good"}, "", "an unknown decision is Fail"},
+		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "",
+			[]string{"good"}, "dropping it", "Drop affects no other source"},
+		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "",
+			[]string{"good"}, "oops", "a panic of OnError is logged and drops the source"},
+		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "",
+			[]string{"good"}, "panic: broken", "a panic affects no other source"},
+		{"a source that panics ends it", panicking("bad"), nil, `mux: source "bad" failed: panic: broken`,
+			[]string{"bad", "good"}, "", "without OnError a panic ends the run"},
 		{"replace", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision {
 			if !m.Remove("bad") || m.Add(emitting("bad", modified("x", "2")), nil) != nil {
 				panic("the source can't be replaced")
 			}
 			return mux.Retry // of a source that was removed
 		}, "", []string{"bad", "good"}, "", "the decision does not concern a new source with the key"},
-		{"stop", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision { m.Stop(); return mux.Retry }, "", []string{"bad", "good"}, "", "OnError may call Stop"},
+		{"stop", ending("bad", errBroken, modified("x", "1")),
+			func(m *mux.Mux) mux.Decision { m.Stop(); return mux.Retry }, "",
+			[]string{"bad", "good"}, "", "OnError may call Stop"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,7 +144,8 @@ func TestRetryGrows(t *testing.T) {
 			go func() {
 				synctest.Wait()
 				if s := m.Status().Sources[0]; s.State == stream.Backoff {
-					if s.Err != errBroken || s.NextTry.Before(time.Now()) || time.Until(s.NextTry) > 30*time.Second || m.AllSynced() {
+					if s.Err != errBroken || s.NextTry.Before(time.Now()) || time.Until(s.NextTry) > 30*time.Second ||
+						m.AllSynced() {
 						t.Errorf("the status is %+v", s)
 					}
 					mu.Lock()
@@ -224,7 +234,8 @@ func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
 	if err := streamtest.Check(h, rec.Events[:split], nil); err != nil {
 		t.Error(err)
 	}
-	if err := streamtest.Check(h, rec.Events[split:], &streamtest.CheckOptions{From: resume, Settled: true}); err != nil {
+	if err := streamtest.Check(h, rec.Events[split:],
+		&streamtest.CheckOptions{From: resume, Settled: true}); err != nil {
 		t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(rec.Events), "\n"))
 	}
 }

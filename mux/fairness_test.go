@@ -17,16 +17,17 @@ func TestFairness(t *testing.T) {
 		for _, busy := range []int{1, 7, 63} {
 			synctest.Test(t, func(t *testing.T) {
 				quiet := make(chan struct{})
-				sources := []mux.Source{&scripted{key: "quiet", run: func(ctx context.Context, put func(stream.Event) bool) error {
-					for i := 0; ; i++ {
-						select {
-						case <-quiet:
-						case <-ctx.Done():
-							return nil
+				sources := []mux.Source{&scripted{key: "quiet",
+					run: func(ctx context.Context, put func(stream.Event) bool) error {
+						for i := 0; ; i++ {
+							select {
+							case <-quiet:
+							case <-ctx.Done():
+								return nil
+							}
+							put(modified("x", fmt.Sprint(i)))
 						}
-						put(modified("x", fmt.Sprint(i)))
-					}
-				}}}
+					}}}
 				for i := range busy { // they always have events
 					var events []stream.Event
 					for n := range 1000 {
@@ -62,7 +63,8 @@ func TestFairness(t *testing.T) {
 					}
 				}
 				if worst > busy || delivered < 10 {
-					t.Errorf("latest=%t: %d of %d busy ones came before the quiet one, which delivered %d times", latest, worst, busy, delivered)
+					t.Errorf("latest=%t: %d of %d busy ones came before the quiet one, which delivered %d times",
+						latest, worst, busy, delivered)
 				}
 				for key, turns := range turns {
 					if key != "quiet" && (turns < 60 || turns > 81) {
@@ -116,7 +118,8 @@ func TestBlockIsBounded(t *testing.T) {
 				}
 				synctest.Wait()
 				if n++; n == 1 {
-					if st := m.Status(); st.Queued > tt.want+1 || st.Queued < tt.want-1 { // one has been delivered, and sizes differ
+					if st := m.Status(); st.Queued > tt.want+1 ||
+						st.Queued < tt.want-1 { // one has been delivered, and sizes differ
 						t.Errorf("%s: %d wait, want about %d", tt.why, st.Queued, tt.want)
 					}
 				}

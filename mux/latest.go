@@ -39,8 +39,8 @@ type node struct {
 	at *list.Element
 }
 
-// maxGaps (for each namespace) and maxSynced bound the GAPs and SYNCEDs in the line, and so the memory to a few times what
-// exists. A source waits with one more.
+// maxGaps (for each namespace) and maxSynced bound the GAPs and SYNCEDs in the line, and so the memory to a few times
+// what exists. A source waits with one more.
 const maxGaps, maxSynced = 1, 2
 
 // maxEmptyMap bounds the former size of an empty map that is kept: a map never shrinks.
@@ -116,7 +116,8 @@ func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 //   - Otherwise the event in the line gets the state of n and keeps its type, or becomes DELETED.
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
-	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted && !was.event.Mark.MayBeKnown()
+	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted &&
+		!was.event.Mark.MayBeKnown()
 	switch {
 	case was == nil, was.event.Type == stream.Deleted,
 		cancels && !was.event.Mark.Cancel(n.event.Mark), // the Mark belongs to an earlier run of the source

@@ -16,9 +16,10 @@ import (
 
 const latestSeeds = seedtest.Default(1500) // with an index, and without one
 
-// TestLatestModel pushes what a Stream could deliver, of one or two namespaces, into a latestQueue, and pops at random. At
-// each SYNCED and at the end the receiver knows what the Stream had delivered by then, at each BOOKMARK that or
-// something newer. An object that the receiver knows is never ADDED, one that it does not know never MODIFIED or DELETED.
+// TestLatestModel pushes what a Stream could deliver, of one or two namespaces, into a latestQueue, and pops at random.
+// At each SYNCED and at the end the receiver knows what the Stream had delivered by then, at each BOOKMARK that or
+// something newer. An object that the receiver knows is never ADDED, one that it does not know never MODIFIED or
+// DELETED.
 func TestLatestModel(t *testing.T) {
 	for seed := range latestSeeds.All(t) {
 		for _, lossy := range []bool{false, true} {
@@ -195,7 +196,8 @@ func (m *model) gap(l *modelNamespace) {
 		m.change(l, false)
 	}
 	l.synced, l.inGap = false, true
-	m.push(stream.Event{Type: stream.Gap, Namespace: l.name, Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv), HistoryLost: m.lossy}})
+	m.push(stream.Event{Type: stream.Gap, Namespace: l.name,
+		Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv), HistoryLost: m.lossy}})
 	if m.lossy {
 		l.pushed = known{}
 	}
@@ -249,7 +251,8 @@ func (m *model) pop() error {
 		return nil
 	case stream.Bookmark:
 		if name, ok := m.behind(knows, at, ev.Namespace); ok {
-			return fmt.Errorf("at BOOKMARK the receiver knows %v, with %s older than in %v", knows, name, m.pushed[at][ev.Namespace])
+			return fmt.Errorf("at BOOKMARK the receiver knows %v, with %s older than in %v", knows, name,
+				m.pushed[at][ev.Namespace])
 		}
 		return nil
 	}

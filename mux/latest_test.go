@@ -25,7 +25,8 @@ func parse(t *testing.T, text string) stream.Event {
 		fields := strings.Fields(rest)
 		from, to, _ := strings.Cut(fields[1], "..")
 		ev.Type = stream.Gap
-		ev.Gap = &stream.GapDetails{Reason: stream.GapReason(fields[0]), From: from, To: to, Duration: 1, HistoryLost: len(fields) > 2}
+		ev.Gap = &stream.GapDetails{Reason: stream.GapReason(fields[0]), From: from, To: to, Duration: 1,
+			HistoryLost: len(fields) > 2}
 		return ev
 	}
 	text, ev.Inferred = strings.CutPrefix(text, "!")
@@ -97,29 +98,41 @@ func TestLatest(t *testing.T) {
 		why          string
 	}{
 		{"~a(u)@5; ~a(u)@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 2", 0, "only the newest state counts"},
-		{"~a(u)@5; ~b(v)@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; MODIFIED b(v)@6", 0, "the newest takes the place of the oldest"},
+		{"~a(u)@5; ~b(v)@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; MODIFIED b(v)@6", 0,
+			"the newest takes the place of the oldest"},
 		{"+a(u)@5; ~a(u)@6", "ADDED a(u)@6 coalesced 1", 0, "ADDED stays ADDED"},
 		{"+a(u)@5; -a(u)@6", "", 2, "ADDED and DELETED cancel out"},
 		{"+a(u)@5; ~a(u)@6; -a(u)@7", "", 3, "also with a change in between"},
 		{"~a(u)@5; -a(u)@6", "DELETED a(u)@6 coalesced 1", 0, "DELETED replaces MODIFIED"},
-		{"-a(u)@5; +b(v)@6; +a(u)@7", "DELETED a(u)@5; ADDED b(v)@6; ADDED a(u)@7", 0, "after DELETED, ADDED is an event of its own"},
+		{"-a(u)@5; +b(v)@6; +a(u)@7", "DELETED a(u)@5; ADDED b(v)@6; ADDED a(u)@7", 0,
+			"after DELETED, ADDED is an event of its own"},
 		{"-a(u)@5; +a(u)@7; ~a(u)@8", "DELETED a(u)@5; ADDED a(u)@8 coalesced 1", 0, "two events, each coalesced"},
 		{"-a(u)@5; +a(u)@7; -a(u)@8", "DELETED a(u)@5", 2, "the second ADDED cancels out, the first DELETED stays"},
 		{"-a(u)@5; +a(u2)@7", "DELETED a(u)@5; ADDED a(u2)@7", 0, "two objects of one name"},
-		{"~a(u)@5; !-a(u)@5; +a(u2)@7; ~a(u2)@8", "DELETED a(u)@5 inferred coalesced 1; ADDED a(u2)@8 coalesced 1", 0, "also if DELETED is inferred"},
+		{"~a(u)@5; !-a(u)@5; +a(u2)@7; ~a(u2)@8", "DELETED a(u)@5 inferred coalesced 1; ADDED a(u2)@8 coalesced 1", 0,
+			"also if DELETED is inferred"},
 		{"-a()@5; +a()@7", "DELETED a@5; ADDED a@7", 0, "client-go's fakes have no uids"},
-		{"~a(u)@5 in x; ~a(u)@6 in y; ~a(u)@7 in x", "MODIFIED x/a(u)@7 coalesced 1; MODIFIED y/a(u)@6", 0, "each namespace on its own"},
+		{"~a(u)@5 in x; ~a(u)@6 in y; ~a(u)@7 in x", "MODIFIED x/a(u)@7 coalesced 1; MODIFIED y/a(u)@6", 0,
+			"each namespace on its own"},
 
-		{"~a(u)@5; SYNCED@6; ~a(u)@7", "MODIFIED a(u)@5; SYNCED@6; MODIFIED a(u)@7", 0, "nothing is coalesced across SYNCED"},
+		{"~a(u)@5; SYNCED@6; ~a(u)@7", "MODIFIED a(u)@5; SYNCED@6; MODIFIED a(u)@7", 0,
+			"nothing is coalesced across SYNCED"},
 		{"~a(u)@5; GAP expired 5..9; !~a(u)@8; SYNCED@9; ~a(u)@10; ~a(u)@11",
-			"MODIFIED a(u)@5; GAP expired 5..9; MODIFIED a(u)@8 inferred; SYNCED@9; MODIFIED a(u)@11 coalesced 1", 0, "nothing is coalesced across GAP"},
-		{"+a(u)@5; GAP expired 5..9; !-a(u)@5; SYNCED@9", "ADDED a(u)@5; GAP expired 5..9; DELETED a(u)@5 inferred; SYNCED@9", 0, "nothing cancels out across GAP"},
-		{"~b(v)@4 in y; GAP expired 5..9 in x; ~b(v)@6 in y", "MODIFIED y/b(v)@6 coalesced 1; GAP expired 5..9 in x", 0, "the GAP of another namespace does not matter"},
-		{"~a(u)@5 in x; SYNCED@; ~a(u)@6 in x", "MODIFIED x/a(u)@5; SYNCED; MODIFIED x/a(u)@6", 0, "SYNCED is for all namespaces"},
-		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@", "GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED", 0, "one GAP of each namespace may wait"},
+			"MODIFIED a(u)@5; GAP expired 5..9; MODIFIED a(u)@8 inferred; SYNCED@9; MODIFIED a(u)@11 coalesced 1", 0,
+			"nothing is coalesced across GAP"},
+		{"+a(u)@5; GAP expired 5..9; !-a(u)@5; SYNCED@9",
+			"ADDED a(u)@5; GAP expired 5..9; DELETED a(u)@5 inferred; SYNCED@9", 0, "nothing cancels out across GAP"},
+		{"~b(v)@4 in y; GAP expired 5..9 in x; ~b(v)@6 in y", "MODIFIED y/b(v)@6 coalesced 1; GAP expired 5..9 in x", 0,
+			"the GAP of another namespace does not matter"},
+		{"~a(u)@5 in x; SYNCED@; ~a(u)@6 in x", "MODIFIED x/a(u)@5; SYNCED; MODIFIED x/a(u)@6", 0,
+			"SYNCED is for all namespaces"},
+		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@",
+			"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED", 0, "one GAP of each namespace may wait"},
 
-		{"BOOKMARK@5; BOOKMARK@6; ~a(u)@7; BOOKMARK@8", "MODIFIED a(u)@7; BOOKMARK@8", 0, "only the last BOOKMARK waits"},
-		{"~a(u)@5; BOOKMARK@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; BOOKMARK@6", 0, "a BOOKMARK stays behind what it covers"},
+		{"BOOKMARK@5; BOOKMARK@6; ~a(u)@7; BOOKMARK@8", "MODIFIED a(u)@7; BOOKMARK@8", 0,
+			"only the last BOOKMARK waits"},
+		{"~a(u)@5; BOOKMARK@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; BOOKMARK@6", 0,
+			"a BOOKMARK stays behind what it covers"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.events, func(t *testing.T) {
@@ -127,7 +140,9 @@ func TestLatest(t *testing.T) {
 			var got []string
 			var coalesced uint64
 			for _, ev := range delivered {
-				got = append(got, strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @", "BOOKMARK@").Replace(streamtest.TextUID(ev)))
+				got = append(got,
+					strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @",
+						"BOOKMARK@").Replace(streamtest.TextUID(ev)))
 				if ev.Source != "a" {
 					t.Errorf("%s: its source is %q", streamtest.Text(ev), ev.Source)
 				}
@@ -141,7 +156,8 @@ func TestLatest(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
 			if st.Vanished != tt.vanished || st.Queued != len(delivered) {
-				t.Errorf("%s: vanished %d, queued %d, want %d, %d", tt.why, st.Vanished, st.Queued, tt.vanished, len(delivered))
+				t.Errorf("%s: vanished %d, queued %d, want %d, %d", tt.why, st.Vanished, st.Queued, tt.vanished,
+					len(delivered))
 			}
 			if st.Vanished == 0 && st.Coalesced != coalesced {
 				t.Errorf("%s: the status has %d coalesced, the events %d", tt.why, st.Coalesced, coalesced)
@@ -150,8 +166,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestLatestIsBounded: however many events come while the loop is busy, a few states of each object wait; then the source
-// waits.
+// TestLatestIsBounded: however many events come while the loop is busy, a few states of each object wait; then the
+// source waits.
 func TestLatestIsBounded(t *testing.T) {
 	const objects = 10
 	var events []stream.Event
@@ -188,7 +204,8 @@ func TestLatestWaits(t *testing.T) {
 		why    string
 	}{
 		{"GAP expired 5..9; SYNCED@9; ~a(u)@10; GAP poison 10..12; SYNCED@12", 4, "the second GAP waits"},
-		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@; GAP expired 9..12 in y; ~a(u)@13 in y", 4, "one GAP of each namespace fits"},
+		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@; GAP expired 9..12 in y; ~a(u)@13 in y", 4,
+			"one GAP of each namespace fits"},
 		{"SYNCED@5; SYNCED@6; ~a(u)@6; SYNCED@7; ~a(u)@8", 4, "the third SYNCED waits"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -120,8 +120,8 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 // returned, except one that the loop is receiving at that moment. It returns false if there is no such source.
 //
 // The key can be added again; if another goroutine still waits in Remove, the new source starts when the old one has
-// ended. Functions that the source itself calls (Select of a Stream, for example) must not call Remove for its key, which
-// would wait for them.
+// ended. Functions that the source itself calls (Select of a Stream, for example) must not call Remove for its key,
+// which would wait for them.
 func (m *Mux) Remove(key string) bool {
 	m.mu.Lock()
 	s := m.sources[key]
@@ -159,8 +159,8 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 	return s.worker.done
 }
 
-// Stop ends the active run, if there is one: the loop ends without an error as soon as its body returns, and events that
-// wait are discarded. Stop does not wait, so the body may call it.
+// Stop ends the active run, if there is one: the loop ends without an error as soon as its body returns, and events
+// that wait are discarded. Stop does not wait, so the body may call it.
 func (m *Mux) Stop() { m.end(stopping) }
 
 // Drain ends the sources of the active run, if there is one. The loop receives the events that wait and then ends

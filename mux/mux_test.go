@@ -33,7 +33,8 @@ func TestNewRefuses(t *testing.T) {
 	for _, tt := range tests {
 		_, err := mux.New(tt.options, tt.sources...)
 		var invalid *mux.OptionsError
-		if errors.As(err, &invalid) != (tt.want != "") || invalid != nil && invalid.Field != tt.want || invalid == nil && err != nil {
+		if errors.As(err, &invalid) != (tt.want != "") || invalid != nil && invalid.Field != tt.want ||
+			invalid == nil && err != nil {
 			t.Errorf("%s: got %v, want an error of %q", tt.why, err, tt.want)
 		}
 	}
@@ -58,10 +59,13 @@ func TestEnds(t *testing.T) {
 		least, most int // events
 		why         string
 	}{
-		{"ctx", func(_ *mux.Mux, cancel func(), n int) bool { cancel(); return false }, errTimeUp, 1, 1, "the end of ctx ends the run at once"},
+		{"ctx", func(_ *mux.Mux, cancel func(), n int) bool { cancel(); return false }, errTimeUp, 1, 1,
+			"the end of ctx ends the run at once"},
 		{"break", func(*mux.Mux, func(), int) bool { return true }, nil, 1, 1, "break ends the run"},
-		{"stop", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Stop(); return false }, nil, 1, 1, "Stop discards what waits"},
-		{"drain", func(m *mux.Mux, _ func(), _ int) bool { synctest.Wait(); m.Drain(); m.Drain(); return false }, nil, 22, 22, "the event in the body, and of each source two that wait and one that does not fit"},
+		{"stop", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Stop(); return false }, nil, 1, 1,
+			"Stop discards what waits"},
+		{"drain", func(m *mux.Mux, _ func(), _ int) bool { synctest.Wait(); m.Drain(); m.Drain(); return false }, nil,
+			22, 22, "the event in the body, and of each source two that wait and one that does not fit"},
 		{"drain and stop", func(m *mux.Mux, _ func(), n int) bool {
 			synctest.Wait() // every queue is full
 			m.Drain()
@@ -70,7 +74,8 @@ func TestEnds(t *testing.T) {
 			}
 			return false
 		}, nil, 3, 3, "Stop overrides Drain"},
-		{"stop and drain", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Drain(); return false }, nil, 1, 1, "also if Drain comes later"},
+		{"stop and drain", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Drain(); return false }, nil, 1, 1,
+			"also if Drain comes later"},
 		{"drain and ctx", func(m *mux.Mux, cancel func(), n int) bool {
 			synctest.Wait() // every queue is full
 			m.Drain()
@@ -129,7 +134,8 @@ func TestEnds(t *testing.T) {
 						}
 					}
 					if !errors.Is(last, tt.want) || n < tt.least || n > tt.most {
-						t.Errorf("%s: it ended with %v after %d events, want %v after %d to %d", tt.why, last, n, tt.want, tt.least, tt.most)
+						t.Errorf("%s: it ended with %v after %d events, want %v after %d to %d", tt.why, last, n,
+							tt.want, tt.least, tt.most)
 					}
 					if st := m.Status(); st.Queued != 0 || st.Bytes != 0 {
 						t.Errorf("it ended, and the status is %+v", st)
@@ -195,7 +201,8 @@ func TestAllSynced(t *testing.T) {
 				}
 				synctest.Wait() // events that wait do not count
 				got = append(got, m.AllSynced())
-				if st := m.Status(); st.AllSynced != m.AllSynced() || ev.Source == "a" && st.Sources[0].Synced != (ev.Type == stream.Synced) {
+				if st := m.Status(); st.AllSynced != m.AllSynced() || ev.Source == "a" &&
+					st.Sources[0].Synced != (ev.Type == stream.Synced) {
 					t.Errorf("the status is %+v", st)
 				}
 				switch len(got) {

@@ -20,8 +20,8 @@ import (
 
 const randomSeeds = seedtest.Default(150)
 
-// TestRandom adds and removes sources, stops, drains and runs again at random, under random faults, and checks what each
-// source delivered while it was in the Mux against every promise.
+// TestRandom adds and removes sources, stops, drains and runs again at random, under random faults, and checks what
+// each source delivered while it was in the Mux against every promise.
 //
 //	go test ./mux -run TestRandom -seed 4711
 func TestRandom(t *testing.T) {

@@ -72,7 +72,8 @@ func TestRetryWhileTheLoopIsSlow(t *testing.T) {
 			}
 			return errBroken
 		}}
-		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { asked = time.Now(); return mux.Retry }}, source)
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { asked = time.Now(); return mux.Retry }},
+			source)
 		for _, err := range m.Events(anHour(t)) {
 			if err != nil {
 				break
@@ -95,8 +96,10 @@ func TestRetryAfterAPanic(t *testing.T) {
 		why  string
 	}{
 		{"in a snapshot", nil, "ADDED default/b@3", "the object was not delivered"},
-		{"modified", func(srv *streamtest.Server) { srv.Put(widgets(), "default", "b", "spec.n=1") }, "ADDED default/b@5", "its new state is delivered"},
-		{"deleted", func(srv *streamtest.Server) { _, _ = srv.Delete(widgets(), "default", "b") }, "", "a deleted object is not delivered again"},
+		{"modified", func(srv *streamtest.Server) { srv.Put(widgets(), "default", "b", "spec.n=1") },
+			"ADDED default/b@5", "its new state is delivered"},
+		{"deleted", func(srv *streamtest.Server) { _, _ = srv.Delete(widgets(), "default", "b") }, "",
+			"a deleted object is not delivered again"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,7 +142,8 @@ func TestRetryAfterAPanic(t *testing.T) {
 					}
 				}
 				if got != tt.want {
-					t.Errorf("%s: got %q after the restart, want %q\n%s", tt.why, got, tt.want, strings.Join(texts, "\n"))
+					t.Errorf("%s: got %q after the restart, want %q\n%s", tt.why, got, tt.want,
+						strings.Join(texts, "\n"))
 				}
 			})
 		})
@@ -195,7 +199,8 @@ func TestFailureWhileEnding(t *testing.T) {
 // TestDropLeavesNothing: after the only source is dropped, the run waits for another one.
 func TestDropLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }}, ending("bad", errBroken, synced()))
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+			ending("bad", errBroken, synced()))
 		time.AfterFunc(time.Minute, func() {
 			add(t, m, ending("bad", nil, modified("x", "1")), nil)
 		})
@@ -220,7 +225,8 @@ func TestKeyOfOnesOwn(t *testing.T) {
 		m := newMux(t, nil, newStream(t, srv, widgets(), nil))
 		second := newStream(t, srv, widgets(), &stream.Options{MetadataOnly: true})
 		var taken *mux.OptionsError
-		if err := m.Add(second, nil); !errors.As(err, &taken) || taken.Field != "Key" || !strings.Contains(err.Error(), "SourceOptions.Key") {
+		if err := m.Add(second, nil); !errors.As(err, &taken) || taken.Field != "Key" ||
+			!strings.Contains(err.Error(), "SourceOptions.Key") {
 			t.Errorf("two Streams with the same key: %v", err)
 		}
 		add(t, m, second, &mux.SourceOptions{Key: "metadata"})

@@ -33,7 +33,8 @@ func newFlood(next http.RoundTripper, events int) *flood {
 	f := &flood{RoundTripper: next}
 	for i := range events {
 		f.frames = fmt.Appendf(f.frames, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Widget",`+
-			`"metadata":{"name":"w%d","namespace":"one","uid":"00000000-0000-4000-8000-%012d","resourceVersion":"%d"},"spec":{%s"z":1}}}`+"\n",
+			`"metadata":{"name":"w%d","namespace":"one","uid":"00000000-0000-4000-8000-%012d","resourceVersion":"%d"},`+
+			`"spec":{%s"z":1}}}`+"\n",
 			i%100, i%100, 1000+i, strings.Repeat(`"key":{"a":[1,"two",{"three":4}]},`, 20))
 	}
 	return f
@@ -46,7 +47,8 @@ func (f *flood) RoundTrip(r *http.Request) (*http.Response, error) {
 	silence, end := io.Pipe()
 	context.AfterFunc(r.Context(), func() { end.CloseWithError(r.Context().Err()) })
 	return &http.Response{
-		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}},
 		Body: struct {
 			io.Reader
 			io.Closer
@@ -76,7 +78,8 @@ func TestSelectEverywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			opts := &follow.Options{Stream: func(gvr.Resource) stream.Options { return f.options }}
-			m, err := follow.New(discovery.NewResolver(dc, nil), f.client, follow.Selection{Resources: []string{"widgets"}}, opts)
+			m, err := follow.New(discovery.NewResolver(dc, nil), f.client,
+				follow.Selection{Resources: []string{"widgets"}}, opts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Source is a sequence that a [Mux] merges with others. A [*stream.Stream] is one. A type that embeds a *stream.Stream is
-// one, too: the Mux resumes it as it does the Stream, and for that bypasses an Events method of the type itself.
+// Source is a sequence that a [Mux] merges with others. A [*stream.Stream] is one. A type that embeds a *stream.Stream
+// is one, too: the Mux resumes it as it does the Stream, and for that bypasses an Events method of the type itself.
 type Source interface {
 	// Key distinguishes the source from the others of the Mux. It never changes.
 	Key() string

@@ -16,7 +16,8 @@ type Status struct {
 	Sources   []SourceStatus // sorted by key
 }
 
-// SourceStatus is what one source is doing. It has more than ten fields because it is a plain record, without nested values.
+// SourceStatus is what one source is doing. It has more than ten fields because it is a plain record, without nested
+// values.
 type SourceStatus struct {
 	Key string
 	// State is that of Stream, if that is set. Otherwise a source is Listing until it is Synced, then Streaming.

@@ -15,8 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// starter returns the function that starts the worker of a source. Its caller holds m.mu. The workers belong to all, and
-// end when ctx does.
+// starter returns the function that starts the worker of a source. Its caller holds m.mu. The workers belong to all,
+// and end when ctx does.
 func (m *Mux) starter(ctx context.Context, all *sync.WaitGroup) func(*source, time.Duration) {
 	return func(s *source, delay time.Duration) {
 		ctx, stop := context.WithCancelCause(ctx)

@@ -4,8 +4,8 @@
 // nothing; each comment gives the type.
 package friend
 
-// StreamEvents is set by package stream: func(source any) func(context.Context, run.Options) iter.Seq2[stream.Event, error].
-// It returns Events with options for one run, or nil if source neither is nor embeds a *stream.Stream.
+// StreamEvents is set by package stream: func(source any) func(context.Context, run.Options) iter.Seq2[stream.Event,
+// error]. It returns Events with options for one run, or nil if source neither is nor embeds a *stream.Stream.
 var StreamEvents any
 
 // MuxControl is set by package mux: func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool).

@@ -53,9 +53,10 @@ func (a *accessChecker) mayWatch(ctx context.Context, r gvr.Resource, namespace 
 }
 
 func (a *accessChecker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
-	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": map[string]any{
-		"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
-	}})
+	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview",
+		map[string]any{"resourceAttributes": map[string]any{
+			"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
+		}})
 	if err == nil && found.Allowed == nil { // client-go's fakes return the request
 		err = apierrors.NewMethodNotSupported(accessReviews.GroupResource(), "create")
 	}

@@ -23,10 +23,13 @@ func TestRulesAllow(t *testing.T) {
 		{nil, false, "no rules"},
 		{rules{{both, []string{"example.com"}, []string{"widgets"}, nil}}, true, "exactly this resource"},
 		{rules{{[]string{"*"}, []string{"*"}, []string{"*"}, nil}}, true, "everything"},
-		{rules{{[]string{"list"}, []string{"example.com"}, []string{"widgets"}, nil}, {[]string{"watch"}, []string{"*"}, []string{"widgets"}, nil}}, true, "each verb by another rule"},
-		{rules{{[]string{"list", "get"}, []string{"example.com"}, []string{"widgets"}, nil}}, false, "watch is missing"},
+		{rules{{[]string{"list"}, []string{"example.com"}, []string{"widgets"}, nil},
+			{[]string{"watch"}, []string{"*"}, []string{"widgets"}, nil}}, true, "each verb by another rule"},
+		{rules{{[]string{"list", "get"}, []string{"example.com"}, []string{"widgets"}, nil}}, false,
+			"watch is missing"},
 		{rules{{both, []string{""}, []string{"widgets"}, nil}}, false, "a rule of the core group"},
-		{rules{{both, []string{"example.com"}, []string{"widgets/status", "gadgets"}, nil}}, false, "a rule of other resources"},
+		{rules{{both, []string{"example.com"}, []string{"widgets/status", "gadgets"}, nil}}, false,
+			"a rule of other resources"},
 		{rules{{both, []string{"*"}, []string{"*"}, []string{"one"}}}, false, "a rule of a single object"},
 	}
 	for _, tt := range tests {
@@ -47,11 +50,16 @@ func TestAccessChecker(t *testing.T) {
 		why      string
 	}{
 		{"reviews", true, []string{"widgets forbid all", "widgets allow all in one", "widgets allow list in two"},
-			map[string]bool{"": false, "one": true, "two": false, "rules of one": true, "rules of two": false}, true, "the server answers reviews"},
+			map[string]bool{"": false, "one": true, "two": false, "rules of one": true, "rules of two": false}, true,
+			"the server answers reviews"},
 		{"no reviews", false, []string{"widgets forbid all", "widgets allow all in one", "widgets allow list in two"},
-			map[string]bool{"": false, "one": true, "two": true, "rules of one": false, "rules of two": false}, false, "without reviews, listing one object decides; a watch may still be refused"},
-		{"reviews forbidden", true, []string{"selfsubjectaccessreviews forbid all", "selfsubjectrulesreviews forbid all", "widgets forbid all in two"},
-			map[string]bool{"": true, "one": true, "two": false, "rules of one": false, "rules of two": false}, false, "if reviews are forbidden, listing decides"},
+			map[string]bool{"": false, "one": true, "two": true, "rules of one": false, "rules of two": false}, false,
+			"without reviews, listing one object decides; a watch may still be refused"},
+		{"reviews forbidden", true,
+			[]string{"selfsubjectaccessreviews forbid all", "selfsubjectrulesreviews forbid all",
+				"widgets forbid all in two"},
+			map[string]bool{"": true, "one": true, "two": false, "rules of one": false, "rules of two": false}, false,
+			"if reviews are forbidden, listing decides"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +94,8 @@ func TestAccessChecker(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
 				requests := len(srv.Requests())
-				if _, complete := a.rules(t.Context(), "one"); complete != tt.complete || !tt.complete && len(srv.Requests()) != requests {
+				if _, complete := a.rules(t.Context(), "one"); complete != tt.complete ||
+					!tt.complete && len(srv.Requests()) != requests {
 					t.Error("a review that the server does not have was requested again")
 				}
 			})
@@ -97,7 +106,8 @@ func TestAccessChecker(t *testing.T) {
 // TestAccessCheckerOfAFake: client-go's fake stores reviews as objects and answers nothing.
 func TestAccessCheckerOfAFake(t *testing.T) {
 	widgets := resource("widgets", "example.com", true)
-	c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"})
+	c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"})
 	a := &accessChecker{client: c}
 	for range 2 {
 		if yes, err := a.mayWatch(t.Context(), widgets, ""); !yes || err != nil {

@@ -18,10 +18,10 @@
 //   - A namespace that comes or goes affects its own watch only: its objects are listed and delivered, and SYNCED
 //     follows. Between the cluster and namespaces the sequence goes on with GAP (stream.GapScope), the differences,
 //     and SYNCED. With stream.Fail that GAP is an error.
-//   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is; what is known of
-//     them is compared when they can be seen again.
-//   - A resource that the server refuses does not affect the others: its [State] says so, and it is retried. Errors that
-//     only the program can solve (a checkpoint of another cluster) go to mux.Options.OnError.
+//   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is; what is known
+//     of them is compared when they can be seen again.
+//   - A resource that the server refuses does not affect the others: its [State] says so, and it is retried. Errors
+//     that only the program can solve (a checkpoint of another cluster) go to mux.Options.OnError.
 //   - With stream.Options.Checkpoint each resource has its own checkpoint, under its group and resource.
 //
 // # Not promised

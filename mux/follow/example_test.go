@@ -21,7 +21,8 @@ import (
 func Example() {
 	gears := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gears"}
 	wheel := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Gear", "metadata": map[string]any{"namespace": "shop", "name": "wheel"},
+		"apiVersion": "example.com/v1", "kind": "Gear",
+		"metadata": map[string]any{"namespace": "shop", "name": "wheel"},
 	}}
 	kinds := map[schema.GroupVersionResource]string{gears: "GearList"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, wheel)
@@ -32,7 +33,8 @@ func Example() {
 		},
 	}}}}
 
-	m, err := follow.New(discovery.NewResolver(served, nil), client, follow.Selection{Resources: []string{"*.example.com"}}, nil)
+	m, err := follow.New(discovery.NewResolver(served, nil), client,
+		follow.Selection{Resources: []string{"*.example.com"}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -20,8 +20,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Mux is a [mux.Mux] that attaches and detaches what a [Selection] matches during each run. Unlike another Mux it does not
-// end when its sources have ended.
+// Mux is a [mux.Mux] that attaches and detaches what a [Selection] matches during each run. Unlike another Mux it does
+// not end when its sources have ended.
 //
 // Add adds more sources. Remove detaches a resource until the next run. AllSynced counts all that is attached, so a
 // resource that may not be watched keeps it false (see [Mux.Status] and Options.UntilSynced).
@@ -67,8 +67,8 @@ type discovered struct {
 // control runs a function beside each run of a Mux.
 var control = friend.MuxControl.(func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool))
 
-// New returns a Mux that follows sel. It sends no request. It returns an *OptionsError or a *mux.OptionsError. opts may be
-// nil, and is copied. Make c with stream.NewClient.
+// New returns a Mux that follows sel. It sends no request. It returns an *OptionsError or a *mux.OptionsError. opts may
+// be nil, and is copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
 	f := &follower{followed: map[schema.GroupResource]*followed{}}
 	f.found.unavailable = map[schema.GroupVersion]error{}
@@ -81,7 +81,8 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 		return nil, err
 	}
 	if len(f.selection.refs)+len(f.selection.patterns)+len(f.selection.categories) == 0 {
-		return nil, &OptionsError{"Resources", "", "must name a resource or hold a pattern such as *, unless there are Categories"}
+		return nil, &OptionsError{"Resources", "",
+			"must name a resource or hold a pattern such as *, unless there are Categories"}
 	}
 	for _, ref := range f.selection.refs {
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
@@ -111,7 +112,9 @@ func (f *follower) run(ctx context.Context) error {
 	running.Go(func() { types.run(ctx) })
 	running.Go(func() { f.rights.run(ctx) })
 	if watches {
-		w := &nameWatcher{resource: namespaces, client: f.client, changed: f.rights.setNamespaces, retry: 8 * time.Second}
+		w := &nameWatcher{
+			resource: namespaces, client: f.client, changed: f.rights.setNamespaces, retry: 8 * time.Second,
+		}
 		running.Go(func() { f.rights.watchNamespaces(ctx, w) })
 	}
 	running.Go(func() { f.poll(ctx) })

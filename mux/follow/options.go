@@ -63,13 +63,16 @@ func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
 	}
 	switch {
 	case len(so.Namespaces) > 0:
-		err = &OptionsError{"Stream.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: set Selection.Namespaces"}
+		err = &OptionsError{"Stream.Namespaces", strings.Join(so.Namespaces, ","),
+			"must be empty: set Selection.Namespaces"}
 	case so.End != "" && so.End != stream.Never:
 		err = &OptionsError{"Stream.End", string(so.End), "must be empty: set Options.UntilSynced"}
 	case so.Index == stream.IndexNone:
-		err = &OptionsError{"Stream.Index", string(so.Index), "must be another: going on in other versions and namespaces takes an index"}
+		err = &OptionsError{"Stream.Index", string(so.Index),
+			"must not be IndexNone: resuming in another version or namespace takes an index"}
 	case !so.Start.IsSnapshot() && !so.Start.IsNow():
-		err = &OptionsError{"Stream.Start", "After or From", "must be Snapshot or Now: other versions and positions belong to one resource"}
+		err = &OptionsError{"Stream.Start", "After or From",
+			"must be Snapshot or Now: other versions and positions belong to one resource"}
 	}
 	return so, err
 }

@@ -27,19 +27,19 @@ import (
 
 const followSeeds = seedtest.Default(36)
 
-// TestAtRandom follows types that come and go, are served in one version or
-// the other, and may be watched here or there, while their objects change and requests
-// fail. In every third seed the program has a checkpoint and is started again and
-// again, after an orderly end or a kill. What each run delivered of each namespace, and
-// what its checkpoint kept, is held to the promises; where nothing was lost on the
-// way, each change must have been delivered once, in order; and what all runs handled
-// must add up to what exists in the end.
-func TestAtRandom(t *testing.T) {
+// TestRandom follows types that come and go, change versions, and may be watched in changing namespaces, while objects
+// change and requests fail.
+//
+//  1. In every third seed the program has a checkpoint and is restarted several times, after an orderly end or a kill.
+//  2. What each run delivered of each namespace, and its checkpoint, is checked against the promises.
+//  3. Where no history was lost, each change was delivered once, in order.
+//  4. What all runs handled adds up to what exists in the end.
+func TestRandom(t *testing.T) {
 	var exact, all atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		followSeeds.Play(t, func(t *testing.T, n uint64) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newFollowPlay(t, n)
+				p := newRandomFollow(t, n)
 				p.run()
 				exact.Add(int64(p.exact))
 				if !p.restarts {
@@ -49,20 +49,20 @@ func TestAtRandom(t *testing.T) {
 		})
 	})
 	if followSeeds.Count() > 20 && exact.Load()*20 < all.Load() {
-		t.Errorf("%d of %d namespaces could be checked change by change: too few to say much", exact.Load(), all.Load())
+		t.Errorf("only %d of %d namespaces could be checked change by change", exact.Load(), all.Load())
 	}
 }
 
-// followPlay is one seed.
-type followPlay struct {
+// randomFollow is one seed.
+type randomFollow struct {
 	*scenario.Scenario
 	restarts, tracked, crashes, slow bool
 	latest                           bool
 
 	store  *checkpoint.Memory
-	broken map[string]bool // resources whose history was cut
+	broken map[string]bool // resources whose history was lost
 	runs   []*followRun
-	exact  int // how many namespaces were checked change by change
+	exact  int // namespaces that were checked change by change
 }
 
 // followRun is one run of the program.
@@ -77,8 +77,8 @@ type followRun struct {
 	acked   int
 }
 
-func newFollowPlay(t *testing.T, seed uint64) *followPlay {
-	p := &followPlay{Scenario: scenario.New(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
+func newRandomFollow(t *testing.T, seed uint64) *randomFollow {
+	p := &randomFollow{Scenario: scenario.New(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
 		store: checkpoint.NewMemory(), broken: map[string]bool{}}
 	p.restarts = seed%3 == 2
 	p.tracked = p.restarts || p.Chance(30)
@@ -90,7 +90,7 @@ func newFollowPlay(t *testing.T, seed uint64) *followPlay {
 	return p
 }
 
-func (p *followPlay) run() {
+func (p *randomFollow) run() {
 	served := []gvr.Resource{robotsV2, planets, spaces}
 	if p.Chance(50) {
 		served = append(served, streamtest.Reviews()...)
@@ -134,11 +134,13 @@ func (p *followPlay) run() {
 	p.check(states)
 }
 
-// sleep sleeps up to some seconds.
-func (p *followPlay) sleep(most int) { time.Sleep(time.Duration(p.IntN(most*1000)) * time.Millisecond) }
+// sleep sleeps up to most seconds.
+func (p *randomFollow) sleep(most int) {
+	time.Sleep(time.Duration(p.IntN(most*1000)) * time.Millisecond)
+}
 
-// begin begins a run, which goes on where the last one was if there is a checkpoint.
-func (p *followPlay) begin() {
+// begin begins a run, which resumes if there is a checkpoint.
+func (p *randomFollow) begin() {
 	r := &followRun{store: &scenario.Killable{Store: p.store}, before: p.positions()}
 	if p.tracked {
 		r.tracker = scenario.NewTracker(p.T, r.store)
@@ -165,7 +167,7 @@ func (p *followPlay) begin() {
 			return
 		}
 		if was := p.Apply(ev); was != "" && !p.crashes && !p.slow {
-			p.Errorf("%s comes, and the end of %s was not delivered", streamtest.TextUID(ev), was)
+			p.Errorf("%s is delivered without DELETED of %s", streamtest.TextUID(ev), was)
 		}
 		r.acked++
 		ev.Ack()
@@ -176,7 +178,7 @@ func (p *followPlay) begin() {
 	p.runs = append(p.runs, r)
 }
 
-func (p *followPlay) positions() map[string]*checkpoint.Position {
+func (p *randomFollow) positions() map[string]*checkpoint.Position {
 	all := map[string]*checkpoint.Position{}
 	for _, r := range p.Resources {
 		all[r.GroupResource().String()] = scenario.PositionIn(p.T, p.store, r)
@@ -185,27 +187,28 @@ func (p *followPlay) positions() map[string]*checkpoint.Position {
 }
 
 // stop ends the run, or kills it.
-func (p *followPlay) stop() {
-	r, over := p.runs[len(p.runs)-1], errors.New("it is over")
+func (p *randomFollow) stop() {
+	r, over := p.runs[len(p.runs)-1], errors.New("the run is over")
 	if p.crashes {
 		r.store.Kill()
 	}
 	r.end(over)
 	if err := <-r.ended; err != over {
-		p.Errorf("it ended with %v", err)
+		p.Errorf("the run ended with %v", err)
 	}
 	if r.tracker != nil {
 		if err := r.tracker.Close(); err != nil && !p.crashes {
-			p.Errorf("the tracker is closed with %v", err)
+			p.Errorf("Close of the tracker returns %v", err)
 		}
 	}
 	r.after = p.positions()
 	p.Note("the end")
 }
 
-// act does something to the server.
-func (p *followPlay) act() {
-	name, n := scenario.Pick(p.Rand, p.Resources...).GroupVersionResource.Resource, scenario.Pick(p.Rand, p.Namespaces...)
+// act changes the server.
+func (p *randomFollow) act() {
+	name, n := scenario.Pick(p.Rand, p.Resources...).GroupVersionResource.Resource, scenario.Pick(p.Rand,
+		p.Namespaces...)
 	switch p.IntN(13) {
 	case 0, 1:
 		p.Do(name+" forbid all", name+" allow all in "+n)
@@ -255,7 +258,7 @@ func (p *followPlay) act() {
 	}
 }
 
-func (p *followPlay) check(states []follow.ResourceStatus) {
+func (p *randomFollow) check(states []follow.ResourceStatus) {
 	p.CheckDatabase(nil)
 	for _, s := range states {
 		if s.State != follow.Watching {
@@ -283,8 +286,8 @@ func (p *followPlay) check(states []follow.ResourceStatus) {
 	}
 }
 
-// checkRun holds what a run delivered of a namespace to the promises, and what it kept.
-func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last bool) error {
+// checkRun checks what a run delivered of a namespace, and its checkpoint, against the promises.
+func (p *randomFollow) checkRun(r *followRun, res gvr.Resource, n string, last bool) error {
 	key := res.GroupResource().String()
 	before, after := within(r.before[key], n), within(r.after[key], n)
 	events, acked, lost := p.eventsIn(r, res, n)
@@ -298,11 +301,11 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 		errs = append(errs, kept(events))
 	}
 	if p.tracked && after != nil && len(after.ResourceVersions) == 0 && errs[0] != nil {
-		// It was not watched any more, from some moment on.
+		// At some moment the namespace was no longer watched.
 		acked++
 		errs[0] = oneOf(events, stream.Event{Type: stream.Gap, Namespace: n, Resource: res}, 0, acked-1, kept)
 	}
-	if p.tracked && p.slow { // what is not acked soon after a watch has ended is delivered again
+	if p.tracked && p.slow { // events not acked soon after a run has ended are delivered again
 		return errors.Join(errs...)
 	}
 	opts.From = scenario.ResumeAt(before)
@@ -310,9 +313,8 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 	if !last {
 		return errors.Join(append(errs, streamtest.Check(h, events, &opts))...)
 	}
-	// The SYNCED of those that were watched at some moment have been left out, and in
-	// the end there is one. Where nothing was lost it comes after what existed at some
-	// moment, and before each change since.
+	// eventsIn leaves SYNCED out, since it is of all namespaces; in the end there is one. Where no history was lost it
+	// comes after a snapshot and before the changes since.
 	least, most := len(events), len(events)
 	if before == nil && !lost && !opts.Latest {
 		p.exact++
@@ -322,8 +324,7 @@ func (p *followPlay) checkRun(r *followRun, res gvr.Resource, n string, last boo
 		func(events []stream.Event) error { return streamtest.Check(h, events, &opts) }))...)
 }
 
-// oneOf checks the events with one more of them, which may be at any place from least
-// to most. It returns nil if it is right at one.
+// oneOf checks the events with one more of them, at any place from least to most. It returns nil if one place is right.
 func oneOf(events []stream.Event, more stream.Event, least, most int, check func([]stream.Event) error) (err error) {
 	for at := most; at >= least; at-- {
 		if err = check(slices.Insert(slices.Clone(events), at, more)); err == nil {
@@ -333,9 +334,9 @@ func oneOf(events []stream.Event, more stream.Event, least, most int, check func
 	return err
 }
 
-// eventsIn returns the events of a namespace, how many of them were acked, and
-// whether anything was lost on the way.
-func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events []stream.Event, acked int, lost bool) {
+// eventsIn returns the events of a namespace, how many of them were acked, and whether history was lost.
+func (p *randomFollow) eventsIn(r *followRun, res gvr.Resource, n string) (events []stream.Event, acked int,
+	lost bool) {
 	lost = p.broken[res.GroupVersionResource.Resource]
 	known, before, at := map[types.UID]bool{}, within(r.before[res.GroupResource().String()], n), ""
 	if before != nil {
@@ -351,16 +352,16 @@ func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events 
 		case ev.Object != nil && ev.Object.GetNamespace() == n:
 			uid := ev.Object.GetUID()
 			if p.tracked && ev.Inferred && ev.Type == stream.Deleted && !known[uid] {
-				continue // it was about to be delivered when a watch ended
+				continue // the object was about to be delivered when a run ended
 			}
 			known[uid] = ev.Type != stream.Deleted
 			lost, at = lost || ev.Inferred, ev.ResourceVersion
 			ev.Object = ev.Object.DeepCopy()
 			ev.Object.SetAPIVersion(res.GroupVersion().String())
 		case ev.Type == stream.Gap && (ev.Namespace == "" || ev.Namespace == n ||
-			before != nil && ev.Gap.Reason == stream.GapScope): // then this one may be watched no more
+			before != nil && ev.Gap.Reason == stream.GapScope): // then this namespace may no longer be watched
 			lost = true
-			if ev.Gap.Reason == stream.GapScope && ev.Namespace == "" { // nor was it, perhaps, before
+			if ev.Gap.Reason == stream.GapScope && ev.Namespace == "" { // or was not watched before
 				ev.Gap = &stream.GapDetails{Reason: stream.GapScope, From: at, To: ev.Gap.To}
 			}
 		default:
@@ -374,7 +375,7 @@ func (p *followPlay) eventsIn(r *followRun, res gvr.Resource, n string) (events 
 	return events, acked, lost
 }
 
-// snapshot is how many events there are before one that is no part of a first one.
+// snapshot returns how many events belong to the first snapshot.
 func snapshot(events []stream.Event) int {
 	names := map[string]bool{}
 	for i, ev := range events {
@@ -386,7 +387,7 @@ func snapshot(events []stream.Event) int {
 	return len(events)
 }
 
-// within is the part of a position that is of a namespace.
+// within returns the part of a position that belongs to a namespace.
 func within(p *checkpoint.Position, n string) *checkpoint.Position {
 	if p == nil {
 		return nil

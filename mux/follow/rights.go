@@ -75,8 +75,8 @@ func newRights(c *accessChecker, candidates []string, checked func()) *rights {
 	}
 }
 
-// deny records that the server has refused a watch in a namespace, or if that is empty across the cluster. wanted are the
-// namespaces to watch, none for the cluster. notify is called when the rights to the resource have changed.
+// deny records that the server has refused a watch in a namespace, or if that is empty across the cluster. wanted are
+// the namespaces to watch, none for the cluster. notify is called when the rights to the resource have changed.
 func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notify func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// inNamespaces follows robots, of which there is one in each namespace, where they
-// may be watched in these alone.
+// inNamespaces follows robots, one in each namespace, that may be watched in these namespaces only.
 func inNamespaces(t *testing.T, opts *follow.Options, names ...string) *follower {
 	srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
 	f := newFollower(t, srv, follow.Selection{Resources: []string{"robots", "rovers"}}, opts)
@@ -31,7 +30,7 @@ func inNamespaces(t *testing.T, opts *follow.Options, names ...string) *follower
 	return f
 }
 
-// within waits until something holds, and says so if that takes too long.
+// within waits until a condition holds, and fails if that takes too long.
 func (f *follower) within(d time.Duration, why string, holds func() bool) {
 	f.Helper()
 	began := time.Now()
@@ -45,11 +44,10 @@ func (f *follower) within(d time.Duration, why string, holds func() bool) {
 }
 
 func (f *follower) watchedIn(names ...string) func() bool {
-	return func() bool { return slices.Equal(f.followedAs("robots.example.com").Namespaces, names) }
+	return func() bool { return slices.Equal(f.status("robots.example.com").Namespaces, names) }
 }
 
-// TestNamespacesThatGo: a namespace that is gone is watched until the end of
-// its objects has been told, and no longer.
+// TestNamespacesThatGo: a deleted namespace is watched until DELETED of all its objects has been delivered.
 func TestNamespacesThatGo(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -61,32 +59,33 @@ func TestNamespacesThatGo(t *testing.T) {
 			_, _ = f.srv.Delete(robots, "two", "a")
 			time.Sleep(time.Second)
 			_, _ = f.srv.Delete(spaces, "", "two")
-		}, []string{"DELETED two/a"}, "nothing can come of it"},
+		}, []string{"DELETED two/a"}, "an empty namespace is not waited for"},
 		{"before its objects", func(f *follower) {
 			_, _ = f.srv.Delete(spaces, "", "two")
 			time.Sleep(time.Minute)
 			if !f.watchedIn("one", "two")() {
-				f.Errorf("it is watched in %q, and there is something left in two", f.followedAs("robots.example.com").Namespaces)
+				f.Errorf("the namespaces are %q, and two still has an object",
+					f.status("robots.example.com").Namespaces)
 			}
 			_, _ = f.srv.Delete(robots, "two", "a")
-		}, []string{"DELETED two/a"}, "their end is waited for"},
+		}, []string{"DELETED two/a"}, "DELETED of its objects is waited for"},
 		{"with the right to watch it", func(f *follower) {
 			f.do("robots forbid all in two", "robots close watches")
 			_, _ = f.srv.Delete(spaces, "", "two")
 			_, _ = f.srv.Delete(robots, "two", "a")
-		}, nil, "what may not be seen is not waited for"},
+		}, nil, "a namespace that may not be watched is not waited for"},
 		{"before the right to watch it", func(f *follower) {
 			_, _ = f.srv.Delete(spaces, "", "two")
 			time.Sleep(time.Minute)
 			f.do("robots forbid all in two", "robots close watches")
-		}, nil, "likewise"},
+		}, nil, "also if the namespace is deleted first"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := inNamespaces(t, nil, "one", "two")
 				f.start(t.Context())
-				f.within(15*time.Second, "where it may be watched it is", f.watchedIn("one", "two"))
+				f.within(15*time.Second, "the resource is watched where that is allowed", f.watchedIn("one", "two"))
 				time.Sleep(10 * time.Second)
 				f.take()
 				tt.change(f)
@@ -97,12 +96,12 @@ func TestNamespacesThatGo(t *testing.T) {
 					got = append(got, strings.TrimPrefix(line[:strings.LastIndex(line, "@")], "robots.example.com "))
 				}
 				if !slices.Equal(got, tt.want) {
-					t.Errorf("%s: told %q, want %q", tt.why, got, tt.want)
+					t.Errorf("%s: delivered %q, want %q", tt.why, got, tt.want)
 				}
 				f.srv.Put(robots, "one", "a", "spec.n=1")
 				time.Sleep(time.Second)
 				if got := f.take(); len(got) != 1 {
-					t.Errorf("%s: told %q of what goes on", tt.why, got)
+					t.Errorf("%s: delivered %q of the other namespace, want one event", tt.why, got)
 				}
 				f.stop()
 			})
@@ -110,8 +109,7 @@ func TestNamespacesThatGo(t *testing.T) {
 	}
 }
 
-// TestBusyWhileANamespaceGoes: the end of its objects takes as long as the
-// loop does.
+// TestBusyWhileANamespaceGoes: a deleted namespace is watched until the loop has received DELETED of its objects.
 func TestBusyWhileANamespaceGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inNamespaces(t, &follow.Options{Mux: mux.Options{Events: 1}}, "one", "two")
@@ -130,19 +128,19 @@ func TestBusyWhileANamespaceGoes(t *testing.T) {
 		_, _ = f.srv.Delete(spaces, "", "two")
 		time.Sleep(time.Minute)
 		if !f.watchedIn("one", "two")() {
-			t.Error("its end has not been told, and it is let go of")
+			t.Error("the namespace is no longer watched before DELETED is delivered")
 		}
-		f.within(10*time.Minute, "all has been told", f.watchedIn("one"))
-		time.Sleep(3 * time.Minute) // what the Mux has waits for the loop
+		f.within(10*time.Minute, "DELETED has been delivered", f.watchedIn("one"))
+		time.Sleep(3 * time.Minute) // the loop receives what the Mux holds
 		if got := f.take(); !strings.Contains(got[len(got)-1], "DELETED two/a") {
-			t.Errorf("told %q, without its end", got)
+			t.Errorf("delivered %q, without DELETED", got)
 		}
 		f.stop()
 	})
 }
 
-// TestRightsToNamespaces: which namespaces there are may be known at one time
-// and not at another.
+// TestRightsToNamespaces: candidates are checked while the namespaces can't be listed, and all namespaces while they
+// can.
 func TestRightsToNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, spaces)
@@ -150,51 +148,53 @@ func TestRightsToNamespaces(t *testing.T) {
 			srv.Put(spaces, "", n)
 			srv.Put(robots, n, "a")
 		}
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}},
+			nil)
 		f.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
 		f.start(t.Context())
-		f.within(15*time.Second, "of the candidates one is allowed", f.watchedIn("one"))
+		f.within(15*time.Second, "one candidate is allowed", f.watchedIn("one"))
 		time.Sleep(4 * time.Minute)
 		f.do("namespaces allow")
-		f.within(15*time.Second, "all there are can be asked for", f.watchedIn("one", "two"))
+		f.within(15*time.Second, "all existing namespaces are checked", f.watchedIn("one", "two"))
 		f.do("namespaces forbid all", "namespaces close watches")
 		time.Sleep(10 * time.Minute)
 		f.do("robots allow all in three")
-		f.within(15*time.Second, "candidates count again", func() bool { return slices.Contains(f.followedAs("robots.example.com").Namespaces, "three") })
+		f.within(15*time.Second, "candidates are checked again",
+			func() bool { return slices.Contains(f.status("robots.example.com").Namespaces, "three") })
 		f.stop()
 	})
 }
 
-// TestChosenNamespaces: of the namespaces that are wanted, those are watched
-// that may be, and nothing is wanting once all may.
+// TestChosenNamespaces: of Selection.Namespaces those are watched that may be; once all may, the state is Watching.
 func TestChosenNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
 		for _, n := range []string{"one", "two", "three"} {
 			srv.Put(robots, n, "a")
 		}
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Namespaces: []string{"two", "one"}}, nil)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Namespaces: []string{"two", "one"}},
+			nil)
 		f.do("robots forbid all in two")
 		f.start(t.Context())
-		f.within(15*time.Second, "one may be watched", f.watchedIn("one"))
+		f.within(15*time.Second, "only one may be watched", f.watchedIn("one"))
 		time.Sleep(time.Second)
 		if got := f.state("robots.example.com"); got != "Forbidden" {
-			t.Errorf("it is %s, and two may not be watched", got)
+			t.Errorf("the state is %s, though two may not be watched", got)
 		}
 		f.do("robots allow all in two")
-		f.within(15*time.Second, "now both", f.watchedIn("one", "two"))
+		f.within(15*time.Second, "both may be watched", f.watchedIn("one", "two"))
 		time.Sleep(time.Second)
 		if got := f.state("robots.example.com"); got != "Watching" {
-			t.Errorf("it is %s, and everything that is wanted is watched", got)
+			t.Errorf("the state is %s, though everything is watched", got)
 		}
-		want := []string{"robots.example.com ADDED one/a@2", "robots.example.com SYNCED", "robots.example.com ADDED two/a@3", "robots.example.com SYNCED"}
-		f.after(time.Minute, "each object is told once", want...)
+		want := []string{"robots.example.com ADDED one/a@2", "robots.example.com SYNCED",
+			"robots.example.com ADDED two/a@3", "robots.example.com SYNCED"}
+		f.after(time.Minute, "each object is delivered once", want...)
 		f.stop()
 	})
 }
 
-// TestNow: what is served at the beginning begins now, also where that can't
-// be at once.
+// TestNow: Start: Now counts for resources served at the beginning, even if they may not be watched at once.
 func TestNow(t *testing.T) {
 	now := &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
 	for _, where := range []string{"across the cluster", "in a namespace"} {
@@ -203,7 +203,7 @@ func TestNow(t *testing.T) {
 				f := inNamespaces(t, now, "one", "two")
 				want := "robots.example.com SYNCED @5"
 				if f.do("robots forbid all in two"); where == "across the cluster" {
-					f.do("robots forbid all in one", "namespaces forbid all") // nor namespace by namespace
+					f.do("robots forbid all in one", "namespaces forbid all") // in no namespace either
 				} else {
 					want += " in one"
 				}
@@ -212,33 +212,36 @@ func TestNow(t *testing.T) {
 				if where == "across the cluster" {
 					f.do("robots allow")
 				}
-				f.after(time.Minute, "nothing that was there is ADDED", want)
+				f.after(time.Minute, "objects that existed are not ADDED", want)
 				f.srv.Put(robots, "one", "b")
-				f.after(time.Second, "what comes is", "robots.example.com ADDED one/b@6")
+				f.after(time.Second, "new objects are ADDED", "robots.example.com ADDED one/b@6")
 				f.srv.Serve(rovers)
 				f.srv.Put(rovers, "one", "a")
-				f.after(10*time.Second, "of what is served later all is new", "rovers.example.com ADDED one/a@7", "rovers.example.com SYNCED @7")
+				f.after(10*time.Second, "all objects of a type served later are ADDED",
+					"rovers.example.com ADDED one/a@7", "rovers.example.com SYNCED @7")
 				f.stop()
 			})
 		})
 	}
 }
 
-// TestAcksBetweenLegs: where the watch becomes another one, what is handled
-// late does not come again; what is not handled does.
-func TestAcksBetweenLegs(t *testing.T) {
+// TestAcksBetweenRuns: when the namespaces change, events acked within five seconds are not delivered again, others
+// are.
+func TestAcksBetweenRuns(t *testing.T) {
 	for _, tt := range []struct {
 		takes time.Duration
 		again bool
 		why   string
 	}{
-		{2 * time.Second, false, "an ack is waited for"},
-		{time.Hour, true, "but not for ever"},
+		{2 * time.Second, false, "acks are waited for"},
+		{time.Hour, true, "for five seconds"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tracker := scenario.NewTracker(t, checkpoint.NewMemory())
 			defer tracker.Close()
-			f := inNamespaces(t, &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} }}, "one", "two")
+			f := inNamespaces(t, &follow.Options{
+				Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
+			}, "one", "two")
 			f.do("robots forbid all in two")
 			f.handle = func(ev stream.Event) {
 				if ev.Object != nil && ev.Object.GetName() == "late" {
@@ -248,10 +251,10 @@ func TestAcksBetweenLegs(t *testing.T) {
 				ev.Ack()
 			}
 			f.start(t.Context())
-			f.within(15*time.Second, "where it may be watched it is", f.watchedIn("one"))
+			f.within(15*time.Second, "the resource is watched where that is allowed", f.watchedIn("one"))
 			time.Sleep(10 * time.Second)
 			f.take()
-			for i := range 60 { // until after the leg is over
+			for i := range 60 { // until the next run has begun
 				f.srv.Put(robots, "one", "late", fmt.Sprint("spec.n=", i))
 				time.Sleep(250 * time.Millisecond)
 				if i == 4 {
@@ -260,19 +263,18 @@ func TestAcksBetweenLegs(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			f.stop()
-			told := strings.Join(f.take(), "\n")
-			if again := strings.Count(told, "ADDED one/late") > 1; again != tt.again {
-				t.Errorf("%s: added again is %v", tt.why, again)
+			delivered := strings.Join(f.take(), "\n")
+			if again := strings.Count(delivered, "ADDED one/late") > 1; again != tt.again {
+				t.Errorf("%s: delivered again is %v", tt.why, again)
 			}
-			if !strings.Contains(told, "ADDED two/a@5") {
-				t.Errorf("it was not watched across the cluster: %v", told)
+			if !strings.Contains(delivered, "ADDED two/a@5") {
+				t.Errorf("the cluster was not watched: %v", delivered)
 			}
 		})
 	}
 }
 
-// TestRequests: many namespaces that come together do not cost a watch of all
-// of them for each.
+// TestRequests: namespaces that are added together cost at most two lists and two watches each.
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
@@ -296,7 +298,7 @@ func TestRequests(t *testing.T) {
 			return lists, watches
 		}
 		f.start(t.Context())
-		f.within(15*time.Second, "all are watched", f.watchedIn(names...))
+		f.within(15*time.Second, "all namespaces are watched", f.watchedIn(names...))
 		time.Sleep(10 * time.Second)
 		lists, watches := requests()
 		if lists > 2*n || watches > 2*n {
@@ -306,9 +308,9 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestManyQuestions: where rules don't help, all that may not be watched is
-// asked about in turn, and a new right is noticed in time.
-func TestManyQuestions(t *testing.T) {
+// TestManyChecks: without rules reviews, everything that is denied is checked in turn, and a new right is noticed in
+// time.
+func TestManyChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const types, namespaces = 12, 60
 		srv := streamtest.NewServer(spaces, streamtest.Reviews()[0]) // without rules
@@ -327,10 +329,11 @@ func TestManyQuestions(t *testing.T) {
 		before := len(srv.Requests())
 		time.Sleep(30 * time.Second)
 		if n := len(srv.Requests()) - before; n > 6000 {
-			t.Errorf("%d requests in 30 s, where nothing changes", n)
+			t.Errorf("%d requests in 30 s without changes", n)
 		}
 		f.do("things00xs allow all in n7")
-		f.within(time.Minute, "a new right is noticed", func() bool { return slices.Equal(f.followedAs("things00xs.example.com").Namespaces, []string{"n7"}) })
+		f.within(time.Minute, "a new right is noticed",
+			func() bool { return slices.Equal(f.status("things00xs.example.com").Namespaces, []string{"n7"}) })
 		f.stop()
 	})
 }

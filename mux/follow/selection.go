@@ -39,7 +39,8 @@ type Selection struct {
 // DefaultExclude returns the patterns that a Selection excludes unless Everything is set: resources that change
 // all the time and say little about what a cluster holds. (Events are one storage with two names.)
 func DefaultExclude() []string {
-	return []string{"events.", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io"}
+	return []string{"events.", "events.events.k8s.io", "leases.coordination.k8s.io",
+		"leasecandidates.coordination.k8s.io"}
 }
 
 // Selects reports whether a pattern or a category of s selects r. (Names take a discovery.Resolver.) It returns an

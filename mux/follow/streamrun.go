@@ -146,8 +146,8 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 	}
 }
 
-// handleState handles states in which the Stream would retry slowly. It reports whether the run has to be restarted even
-// if the same is to be watched.
+// handleState handles states in which the Stream would retry slowly. It reports whether the run has to be restarted
+// even if the same is to be watched.
 func (sr *streamRun) handleState(ctx context.Context, st stream.Status) (restart bool) {
 	if st.State == stream.Forbidden {
 		sr.followed.forbidden(sr.resource, st.Namespace, st.Cause)

@@ -39,7 +39,8 @@ func (s *followed) staying(st stream.Status, allowed []string) []string {
 	var staying []string
 	for _, one := range perNamespace(st) {
 		n := one.Namespace
-		if n != "" && !s.refused[n] && !slices.Contains(allowed, n) && (one.Objects > 0 || s.follower.rights.exists(n)) {
+		if n != "" && !s.refused[n] && !slices.Contains(allowed, n) &&
+			(one.Objects > 0 || s.follower.rights.exists(n)) {
 			staying = append(staying, n)
 		}
 	}

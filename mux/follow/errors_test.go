@@ -17,8 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestFinal: what a Stream was told to end with is the caller's to decide,
-// though the server had a part in it.
+// TestFinal: errors that the stream.Options ask for, and invalid options, go to OnError.
 func TestFinal(t *testing.T) {
 	var gap *stream.GapError
 	var gaveUp *stream.GaveUpError
@@ -33,25 +32,30 @@ func TestFinal(t *testing.T) {
 		{"gives up", stream.Options{GiveUpAfter: 10 * time.Second}, func(f *follower) {
 			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
 			f.do("robots close watches")
-		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter is heeded"},
+		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter applies"},
 		{"expired", stream.Options{OnExpired: stream.Fail}, func(f *follower) {
 			f.do("410 as status", "robots silence")
 			f.srv.Put(robots, "one", "a", "spec.n=2")
 			f.srv.Put(robots, "one", "a", "spec.n=3")
 			f.do("compact", "robots close watches")
-		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired is heeded"},
+		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired applies"},
 		{"without an index", stream.Options{Index: stream.IndexNone}, nil,
-			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.Index" }, "the error names what was set"},
-		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil, func(err error) bool { return errors.As(err, &options) }, "that is the Selection's"},
-		{"with an end", stream.Options{End: stream.WhenSynced}, nil, func(err error) bool { return errors.As(err, &options) }, "what is followed goes on"},
-		{"after a version", stream.Options{Start: stream.After("1")}, nil, func(err error) bool { return errors.As(err, &options) }, "of which resource?"},
+			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.Index" },
+			"the error names the option"},
+		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil,
+			func(err error) bool { return errors.As(err, &options) }, "Selection.Namespaces replaces it"},
+		{"with an end", stream.Options{End: stream.WhenSynced}, nil,
+			func(err error) bool { return errors.As(err, &options) }, "a followed resource has no end"},
+		{"after a version", stream.Options{Start: stream.After("1")}, nil,
+			func(err error) bool { return errors.As(err, &options) }, "a version belongs to one resource"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(robots, planets)
 				srv.Put(robots, "one", "a", "spec.n=1")
-				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, &follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}},
+					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
 				f.start(t.Context())
 				if tt.do != nil {
 					time.Sleep(time.Minute)
@@ -59,40 +63,43 @@ func TestFinal(t *testing.T) {
 				}
 				var failed *mux.SourceError
 				if err := f.end(tt.why); !errors.As(err, &failed) || failed.Key != "robots.example.com" || !tt.is(err) {
-					t.Errorf("%s: it ended with %v", tt.why, err)
+					t.Errorf("%s: the run ended with %v", tt.why, err)
 				}
 			})
 		})
 	}
 }
 
-// TestPanics: a StatusChanged that panics harms nobody.
+// TestPanics: a panic of StatusChanged ends nothing.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{StatusChanged: func(follow.ResourceStatus) { panic("a mistake") }})
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
+			&follow.Options{StatusChanged: func(follow.ResourceStatus) { panic("a mistake") }})
 		f.start(t.Context())
-		f.after(time.Minute, "it is told", "robots.example.com SYNCED @1")
+		f.after(time.Minute, "the resource is watched", "robots.example.com SYNCED @1")
 		f.do("robots forbid all", "robots close watches")
 		time.Sleep(time.Minute)
 		f.do("robots allow")
 		srv.Put(robots, "one", "a")
-		f.after(time.Minute, "and goes on", "robots.example.com ADDED one/a@2")
+		f.after(time.Minute, "and still is", "robots.example.com ADDED one/a@2")
 		if err := f.stop(); err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("the run ended with %v", err)
 		}
 	})
 }
 
-// TestBadTrace: what a Stream calls may panic as well, wherever it is called,
-// which is that source's failure.
+// TestBadTrace: a panic in the Trace of a Stream is an error of that source.
 func TestBadTrace(t *testing.T) {
 	for _, state := range []stream.State{stream.Listing, stream.Streaming, stream.Forbidden} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(robots, planets)
 			var failures []error
 			f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
-				Mux: mux.Options{OnError: func(_ string, err error) mux.Decision { failures = append(failures, err); return mux.Drop }},
+				Mux: mux.Options{OnError: func(_ string, err error) mux.Decision {
+					failures = append(failures, err)
+					return mux.Drop
+				}},
 				Stream: func(r gvr.Resource) stream.Options {
 					if r.Resource != "robots" {
 						return stream.Options{}
@@ -111,10 +118,10 @@ func TestBadTrace(t *testing.T) {
 			f.stop()
 			var panicked *mux.PanicError
 			if len(failures) != 1 || !errors.As(failures[0], &panicked) {
-				t.Errorf("in %s: it failed with %v, want one PanicError", state, failures)
+				t.Errorf("in %s: failures %v, want one PanicError", state, failures)
 			}
 			if got := f.take(); !slices.Contains(got, "planets.space.io SYNCED @1") {
-				t.Errorf("told %q: the others are not concerned", got)
+				t.Errorf("delivered %q, want SYNCED of the other source", got)
 			}
 		})
 	}
@@ -134,7 +141,7 @@ func (ownSource) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	}
 }
 
-// TestKeyTaken: a source of the caller's stays what it is.
+// TestKeyTaken: a source of the caller keeps its key.
 func TestKeyTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
@@ -145,23 +152,23 @@ func TestKeyTaken(t *testing.T) {
 		f.start(t.Context())
 		time.Sleep(time.Minute)
 		if got := f.take(); !slices.Contains(got, "robots.example.com BOOKMARK @1") {
-			t.Errorf("told %q, without what the caller's source tells", got)
+			t.Errorf("delivered %q, without the event of the caller's source", got)
 		}
 		srv.Serve(robots)
 		srv.Put(robots, "one", "a")
-		f.after(10*time.Minute, "there is no place for another one")
+		f.after(10*time.Minute, "the resource is not attached")
 		var taken *mux.OptionsError
-		if is := f.followedAs("robots.example.com"); is.State != follow.Dropped || !errors.As(is.Cause, &taken) || taken.Field != "Key" {
-			t.Errorf("it is %s: %v", is.State, is.Cause)
+		if is := f.status("robots.example.com"); is.State != follow.Dropped || !errors.As(is.Cause, &taken) ||
+			taken.Field != "Key" {
+			t.Errorf("the state is %s: %v", is.State, is.Cause)
 		}
 		if err := f.stop(); err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("the run ended with %v", err)
 		}
 	})
 }
 
-// TestDiscoveryDown: that nothing is known of what is served can be seen,
-// also where nothing is named.
+// TestDiscoveryDown: Status.Discovery says that discovery fails, for patterns too.
 func TestDiscoveryDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
@@ -170,10 +177,10 @@ func TestDiscoveryDown(t *testing.T) {
 		f.start(t.Context())
 		time.Sleep(time.Minute)
 		if f.m.Status().Discovery == nil {
-			t.Error("everything is refused, and Status.Discovery is nil")
+			t.Error("Status.Discovery is nil, though every request is refused")
 		}
 		f.do("authorized")
-		f.after(time.Minute, "it is tried again", "robots.example.com SYNCED @1")
+		f.after(time.Minute, "discovery is repeated", "robots.example.com SYNCED @1")
 		f.do("discovery down example.com")
 		time.Sleep(time.Minute)
 		if err := f.m.Status().Discovery; err == nil || !strings.Contains(err.Error(), "example.com") {
@@ -184,20 +191,19 @@ func TestDiscoveryDown(t *testing.T) {
 		if err := f.m.Status().Discovery; err != nil {
 			t.Errorf("Status.Discovery is still %v", err)
 		}
-		// What is refused later is what the watch says, not how it is followed.
+		// A watch that is refused later is a state of the source, not of the resource.
 		f.do("unauthorized", "robots close watches")
 		time.Sleep(time.Minute)
 		st := f.m.Status()
 		if st.Resources[0].State != follow.Watching || st.Sources[0].State != stream.Unauthorized {
-			t.Errorf("it is %s, and its source %s", st.Resources[0].State, st.Sources[0].State)
+			t.Errorf("the state is %s, and that of the source %s", st.Resources[0].State, st.Sources[0].State)
 		}
 		f.stop()
 	})
 }
 
-// TestTriesApart: what has failed together is not tried again together, nor
-// too often.
-func TestTriesApart(t *testing.T) {
+// TestRetriesAreSpread: resources that failed together are not retried together, nor too often.
+func TestRetriesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, rovers)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
@@ -213,33 +219,32 @@ func TestTriesApart(t *testing.T) {
 		}
 		a, b := at["robots.v1.example.com"], at["rovers.v1.example.com"]
 		if slices.Equal(a, b) || len(a) < 30 || len(a) > 200 {
-			t.Errorf("in an hour they are tried at %v and %v", a, b)
+			t.Errorf("in an hour the requests are at %v and %v", a, b)
 		}
 	})
 }
 
-// TestGoneLooks: something that discovery announces and that is not there is
-// no reason to look all the time.
-func TestGoneLooks(t *testing.T) {
+// TestGoneRediscovers: a resource that is gone, though discovery lists it, costs few discovery requests.
+func TestGoneRediscovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(robots, planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
+		srv := streamtest.NewServer(robots, planets,
+			kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
 		f.apply("robots initial *: 404\nrobots list *: 404")
 		f.start(t.Context())
 		time.Sleep(10 * time.Minute)
-		if n := f.looks(10 * time.Minute); n > 100 {
-			t.Errorf("%d looks in ten minutes", n)
+		if n := f.discoveries(10 * time.Minute); n > 100 {
+			t.Errorf("%d discoveries in ten minutes", n)
 		}
 		if got := f.state("robots.example.com"); got != "Gone" {
-			t.Errorf("it is %s", got)
+			t.Errorf("the state is %s", got)
 		}
 		f.stop()
 	})
 }
 
-// looks is how often it is looked at what is served, in some time: each look is two
-// requests at least.
-func (f *follower) looks(d time.Duration) (n int) {
+// discoveries counts the discoveries in some time. Each is at least two requests.
+func (f *follower) discoveries(d time.Duration) (n int) {
 	before := len(f.srv.Requests())
 	time.Sleep(d)
 	for _, q := range f.srv.Requests()[before:] {
@@ -250,34 +255,32 @@ func (f *follower) looks(d time.Duration) (n int) {
 	return n / 2
 }
 
-// TestTriggers: while nothing tells of what comes and goes it is looked at
-// often, also where that ends later.
-func TestTriggers(t *testing.T) {
+// TestTypeWatcher: while CustomResourceDefinitions can be watched, discovery polls rarely, else often.
+func TestTypeWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
 		f.start(t.Context())
 		time.Sleep(time.Minute)
-		if n := f.looks(5 * time.Minute); n > 50 {
-			t.Errorf("%d looks in five minutes, with a trigger", n)
+		if n := f.discoveries(5 * time.Minute); n > 50 {
+			t.Errorf("%d discoveries in five minutes with a watch", n)
 		}
 		f.do("customresourcedefinitions forbid all", "customresourcedefinitions close watches")
 		time.Sleep(time.Minute)
-		if n := f.looks(5 * time.Minute); n < 200 {
-			t.Errorf("%d looks in five minutes, without a trigger, want more than 200", n)
+		if n := f.discoveries(5 * time.Minute); n < 200 {
+			t.Errorf("%d discoveries in five minutes without a watch, want more than 200", n)
 		}
 		f.do("customresourcedefinitions allow")
 		time.Sleep(3 * time.Minute)
-		if n := f.looks(5 * time.Minute); n > 50 {
-			t.Errorf("%d looks in five minutes, with a trigger again", n)
+		if n := f.discoveries(5 * time.Minute); n > 50 {
+			t.Errorf("%d discoveries in five minutes with a watch again", n)
 		}
 		f.stop()
 	})
 }
 
-// TestEndsWhileTheLoopIsSlow: the end of all objects of a type that is removed
-// is told, however long that takes.
-func TestEndsWhileTheLoopIsSlow(t *testing.T) {
+// TestDeletedWhileTheLoopIsSlow: DELETED of all objects of a removed type is delivered, however slow the loop is.
+func TestDeletedWhileTheLoopIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		var want []string
@@ -286,7 +289,8 @@ func TestEndsWhileTheLoopIsSlow(t *testing.T) {
 			srv.Put(robots, "one", name)
 			want = append(want, "robots.example.com DELETED one/"+name)
 		}
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{Mux: mux.Options{Events: 1}})
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
+			&follow.Options{Mux: mux.Options{Events: 1}})
 		slow := time.Now().Add(30 * time.Second)
 		f.handle = func(stream.Event) {
 			if time.Now().After(slow) {
@@ -304,10 +308,10 @@ func TestEndsWhileTheLoopIsSlow(t *testing.T) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("delivered %q, want %q", got, want)
 		}
 		if got := f.state("robots.example.com"); got != "Gone" {
-			t.Errorf("it is %s", got)
+			t.Errorf("the state is %s", got)
 		}
 		f.stop()
 	})
