@@ -1,6 +1,6 @@
 // Package mux merges many watches into one sequence.
 //
-// A [Mux] has sources, each with a key; a [*stream.Stream] is one. Each run over [Mux.Events] watches all of them.
+// A [Mux] has sources, each with a key; a *stream.Stream is one. Each run over [Mux.Events] watches all of them.
 // Event.Source names the source of an event. Sources can be added and removed at any time. Package mux does not choose
 // what to watch: package follow, below it, keeps everything that a selection matches attached to a Mux.
 //
