@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -16,60 +17,87 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestAnswersGrowOld(t *testing.T) {
-	down := map[schema.GroupVersion]error{{Group: "down.example.com", Version: "v1"}: errors.New("down")}
+func TestUnreadableServerIsUnavailable(t *testing.T) {
 	tests := []struct {
-		failed map[schema.GroupVersion]error
-		kept   time.Duration
+		status int
+		is     func(error) bool
+		why    string
+	}{
+		{http.StatusUnauthorized, apierrors.IsUnauthorized, "an invalid token"},
+		{http.StatusForbidden, apierrors.IsForbidden, "a missing permission"},
+		{http.StatusInternalServerError, apierrors.IsInternalError, "a failing server"},
+	}
+	for _, tt := range tests {
+		srv := streamtest.NewServer(pods)
+		defer srv.Close()
+		apply(t, srv, fmt.Sprintf("discovery *: %d", tt.status))
+		r := discovery.NewResolver(clients["client-go"](srv), nil)
+		var unavailable *discovery.UnavailableError
+		if _, err := r.Resolve(t.Context(), ref(t, "pods")); !errors.As(err, &unavailable) || !tt.is(err) {
+			t.Errorf("%s: got %v, want an *UnavailableError that the predicate sees through", tt.why, err)
+		}
+		if _, err := r.Watchables(t.Context()); !errors.As(err, &unavailable) {
+			t.Errorf("%s: Watchables: got %v, want an *UnavailableError", tt.why, err)
+		}
+	}
+}
+
+func TestCacheExpires(t *testing.T) {
+	down := failedAPIs{{Group: "down.example.com", Version: "v1"}: errors.New("down")}
+	tests := []struct {
+		failed failedAPIs
+		reused time.Duration
 		why    string
 	}{
 		{nil, time.Minute, "the default of CacheFor"},
-		{down, 5 * time.Second, "what is missing may be back, and the better answer"},
+		{down, 5 * time.Second, "an API that was down may be back, with a better match"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			client := &heldClient{goOn: make(chan bool), failed: tt.failed}
-			close(client.goOn)
+			client := &heldClient{resume: make(chan bool), failed: tt.failed}
+			close(client.resume)
 			r := discovery.NewResolver(client, nil)
 			for _, step := range []struct {
 				after time.Duration
-				looks int
-			}{{0, 1}, {tt.kept - 1, 1}, {1, 2}} {
+				polls int
+			}{{0, 1}, {tt.reused - 1, 1}, {1, 2}} {
 				time.Sleep(step.after)
 				if _, err := r.Resolve(t.Context(), ref(t, "gadgets")); err != nil {
 					t.Fatal(err)
 				}
-				if client.looks != step.looks {
-					t.Errorf("%v later: %d looks, want %d: %s", step.after, client.looks, step.looks, tt.why)
+				if client.polls != step.polls {
+					t.Errorf("%v later: %d polls, want %d: %s", step.after, client.polls, step.polls, tt.why)
 				}
 			}
 		})
 	}
 }
 
-func TestWatchablesWantsAll(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	s.down["apps/v1"] = true
-	r := discovery.NewResolver(s.client, nil)
+func TestWatchablesReusesNoIncompletePoll(t *testing.T) {
+	srv := streamtest.NewServer(pods, widgets)
+	defer srv.Close()
+	do(t, srv, "discovery down example.com")
+	r := discovery.NewResolver(clients["client-go"](srv), nil)
 	if _, err := r.Watchables(t.Context()); err == nil {
 		t.Fatal("an incomplete list without an error")
 	}
-	s.change(func() { clear(s.down) })
+	do(t, srv, "discovery up example.com")
 	if _, err := r.Watchables(t.Context()); err != nil {
-		t.Errorf("an incomplete look was used again: %v", err)
+		t.Errorf("an incomplete poll was reused: %v", err)
 	}
 }
 
-func TestWhoeverLooksMayGiveUp(t *testing.T) {
-	// Two wait for a look that has not begun. One of them makes it, and gives up:
-	// the other must not be told that.
+// Two callers wait for a poll that has not started. One of them runs it and is
+// canceled: the other must poll itself.
+func TestCanceledCallerDoesNotFailTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &heldClient{goOn: make(chan bool), lookers: make(chan context.Context, 9)}
+		client := &heldClient{resume: make(chan bool), pollers: make(chan context.Context, 9)}
 		r := discovery.NewResolver(client, nil)
 		type key struct{}
-		ask := func(cancel context.CancelCauseFunc, ctx context.Context) chan error {
+		resolve := func(cancel context.CancelCauseFunc, ctx context.Context) chan error {
 			done := make(chan error, 1)
 			go func() {
 				_, err := r.Resolve(context.WithValue(ctx, key{}, cancel), ref(t, "gadgets"))
@@ -77,45 +105,45 @@ func TestWhoeverLooksMayGiveUp(t *testing.T) {
 			}()
 			return done
 		}
-		first := ask(nil, t.Context())
-		<-client.lookers
+		first := resolve(nil, t.Context())
+		<-client.pollers
 		synctest.Wait()
-		var asked []chan error
+		var waiting []chan error
 		for range 2 {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			asked = append(asked, ask(cancel, ctx))
+			waiting = append(waiting, resolve(cancel, ctx))
 		}
 		synctest.Wait()
-		client.fail(errors.New("the first look fails"))
+		client.fail(errors.New("no route"))
 		if err := <-first; err == nil {
-			t.Error("the first look was to fail")
+			t.Error("the first poll did not fail")
 		}
-		looker := <-client.lookers
+		poller := <-client.pollers
 		synctest.Wait()
-		looker.Value(key{}).(context.CancelCauseFunc)(errEnough)
-		<-client.lookers // the other one looks
-		close(client.goOn)
-		var failed int
-		for _, done := range asked {
-			if err := <-done; errors.Is(err, errEnough) {
-				failed++
+		poller.Value(key{}).(context.CancelCauseFunc)(errStopped)
+		<-client.pollers // the other caller polls
+		close(client.resume)
+		var canceled int
+		for _, done := range waiting {
+			if err := <-done; errors.Is(err, errStopped) {
+				canceled++
 			} else if err != nil {
 				t.Error(err)
 			}
 		}
-		if failed != 1 {
-			t.Errorf("%d gave up, want 1", failed)
+		if canceled != 1 {
+			t.Errorf("%d callers were canceled, want 1", canceled)
 		}
 	})
 }
 
-func TestPanicLeavesNobodyWaiting(t *testing.T) {
+func TestPanickingClientDoesNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &heldClient{goOn: make(chan bool), lookers: make(chan context.Context, 9)}
+		client := &heldClient{resume: make(chan bool), pollers: make(chan context.Context, 9)}
 		r := discovery.NewResolver(client, nil)
 		results := make(chan any, 2)
-		ask := func() {
+		resolve := func() {
 			defer func() {
 				if p := recover(); p != nil {
 					results <- p
@@ -124,29 +152,29 @@ func TestPanicLeavesNobodyWaiting(t *testing.T) {
 			_, err := r.Resolve(t.Context(), ref(t, "gadgets"))
 			results <- err
 		}
-		go ask()
-		<-client.lookers
-		go ask()
+		go resolve()
+		<-client.pollers
+		go resolve()
 		synctest.Wait()
 		client.panicNext = true
-		client.goOn <- true
-		if got := <-results; got != "a client's mistake" {
-			t.Errorf("the one who looked got %v, want the panic", got)
+		client.resume <- true
+		if got := <-results; got != "a bug in the client" {
+			t.Errorf("the caller that polled got %v, want the panic", got)
 		}
-		<-client.lookers
-		close(client.goOn)
+		<-client.pollers
+		close(client.resume)
 		if got := <-results; got != nil {
-			t.Errorf("the other one got %v", got)
+			t.Errorf("the other caller got %v", got)
 		}
 	})
 }
 
-func TestMissJoinsOnlyALaterLook(t *testing.T) {
-	// A look that is under way when the question comes may have read the
-	// documents before the type was added, so it can't answer "not found".
+// A poll that is running when Resolve is called may have read the documents before
+// the type was added, so it cannot be the reason for a NotFoundError.
+func TestNotFoundNeedsALaterPoll(t *testing.T) {
 	s := newAPIServer(t, cluster()...)
 	r := discovery.NewResolver(s.client, nil)
-	reading, goOn := make(chan bool), make(chan bool)
+	reading, resume := make(chan bool), make(chan bool)
 	var once sync.Once
 	s.respond = func(w http.ResponseWriter, req *http.Request) bool {
 		if req.URL.Path != "/apis" {
@@ -159,7 +187,7 @@ func TestMissJoinsOnlyALaterLook(t *testing.T) {
 			old := s.aggregated(s.groups[1:])
 			s.mu.Unlock()
 			close(reading)
-			<-goOn
+			<-resume
 			w.Header().Set("Content-Type", clientdiscovery.AcceptV2)
 			_ = json.NewEncoder(w).Encode(old)
 		})
@@ -173,86 +201,41 @@ func TestMissJoinsOnlyALaterLook(t *testing.T) {
 	s.add("late")
 	wg.Go(func() {
 		if _, err := r.Resolve(t.Context(), ref(t, "late.example.com")); err != nil {
-			t.Errorf("asked after it was added, answered from a look begun before: %v", err)
+			t.Errorf("resolved from a poll that started before the type was added: %v", err)
 		}
 	})
-	close(goOn)
+	close(resume)
 	wg.Wait()
 }
 
-func TestManyMissesShareLooks(t *testing.T) {
+func TestConcurrentCallsSharePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &heldClient{goOn: make(chan bool)}
+		client := &heldClient{resume: make(chan bool)}
 		r := discovery.NewResolver(client, nil)
 		var wg sync.WaitGroup
-		ask := func() {
+		resolve := func() {
 			var notFound *discovery.NotFoundError
 			if _, err := r.Resolve(t.Context(), ref(t, "quuxes")); !errors.As(err, &notFound) {
 				t.Errorf("got %v, want a *NotFoundError", err)
 			}
 		}
-		wg.Go(ask)
-		synctest.Wait() // it is looking
+		wg.Go(resolve)
+		synctest.Wait() // the first call polls
 		for range 100 {
-			wg.Go(ask)
+			wg.Go(resolve)
 		}
-		synctest.Wait() // all have asked
-		close(client.goOn)
+		synctest.Wait() // all calls wait
+		close(client.resume)
 		wg.Wait()
-		if client.looks != 2 {
-			t.Errorf("%d looks for 101 questions, want 2: the first one's, and one that began after all the others asked", client.looks)
+		if client.polls != 2 {
+			t.Errorf("%d polls for 101 calls, want 2: the first call's, and one after all others", client.polls)
 		}
 	})
 }
 
-// heldClient serves gadgets, each time it is told to go on.
-type heldClient struct {
-	clientdiscovery.DiscoveryInterfaces
-	goOn      chan bool
-	lookers   chan context.Context // who looks, if anybody wants to know
-	looks     int
-	panicNext bool
-	err       error
-	failed    map[schema.GroupVersion]error
-}
-
-// fail ends the look that is held with an error.
-func (c *heldClient) fail(err error) {
-	c.err = err
-	c.goOn <- true
-}
-
-func (c *heldClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	return c.GroupsAndMaybeResourcesWithContext(context.Background())
-}
-
-func (c *heldClient) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	c.looks++
-	if c.lookers != nil {
-		c.lookers <- ctx
-	}
-	select {
-	case <-c.goOn:
-	case <-ctx.Done():
-		return nil, nil, nil, ctx.Err()
-	}
-	if c.panicNext {
-		c.panicNext = false
-		panic("a client's mistake")
-	}
-	if err := c.err; err != nil {
-		c.err = nil
-		return nil, nil, nil, err
-	}
-	return &metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "example.com", Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "example.com/v1", Version: "v1"}}}}},
-		map[schema.GroupVersion]*metav1.APIResourceList{
-			{Group: "example.com", Version: "v1"}: {GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{namespaced("gadgets", "gadget", "Gadget")}},
-		}, c.failed, nil
-}
-
-func TestCutShortIsNotDown(t *testing.T) {
-	// In the legacy form a context that ends makes every version fail. That must
-	// not be kept as "these APIs are down".
+// In legacy discovery, the end of ctx makes every remaining version fail. Those APIs
+// are not down.
+func TestCanceledPollReportsNoAPIDown(t *testing.T) {
 	s := newAPIServer(t, cluster()...)
 	s.legacy = true
 	r := discovery.NewResolver(s.client, nil)
@@ -268,7 +251,7 @@ func TestCutShortIsNotDown(t *testing.T) {
 	})
 	var unavailable *discovery.UnavailableError
 	if _, err := r.Watchables(ctx); !errors.Is(err, context.Canceled) || errors.As(err, &unavailable) {
-		t.Errorf("got %v, want context.Canceled and nothing about the server", err)
+		t.Errorf("got %v, want context.Canceled and no *UnavailableError", err)
 	}
 	s.change(func() { s.respond = nil })
 	if _, err := r.Watchables(t.Context()); err != nil {
@@ -276,52 +259,52 @@ func TestCutShortIsNotDown(t *testing.T) {
 	}
 }
 
-func TestUnreadable(t *testing.T) {
-	tests := []struct {
-		status int
-		is     func(error) bool
-		why    string
-	}{
-		{http.StatusUnauthorized, apierrors.IsUnauthorized, "a wrong token is not an unknown kind"},
-		{http.StatusForbidden, apierrors.IsForbidden, "neither is a refused right"},
-		{http.StatusInternalServerError, apierrors.IsInternalError, "nor a server in trouble"},
-	}
-	for _, tt := range tests {
-		s := newAPIServer(t, cluster()...)
-		s.respond = func(w http.ResponseWriter, _ *http.Request) bool {
-			w.WriteHeader(tt.status)
-			return true
-		}
-		r := discovery.NewResolver(s.client, nil)
-		var unavailable *discovery.UnavailableError
-		if _, err := r.Resolve(t.Context(), ref(t, "pods")); !errors.As(err, &unavailable) || !tt.is(err) {
-			t.Errorf("%d: got %v, want an *UnavailableError that the predicate sees through: %s", tt.status, err, tt.why)
-		}
-		if _, err := r.Watchables(t.Context()); !errors.As(err, &unavailable) {
-			t.Errorf("%d: Watchables: got %v", tt.status, err)
-		}
-	}
+// heldClient serves gadgets. It holds each poll until it receives from resume.
+type heldClient struct {
+	clientdiscovery.DiscoveryInterfaces
+	resume    chan bool
+	pollers   chan context.Context // the ctx of each poll, if not nil
+	polls     int
+	panicNext bool
+	err       error
+	failed    failedAPIs
 }
 
-func TestDocumentOfAnothersName(t *testing.T) {
-	// In the legacy form client-go believes a document about its own version.
-	s := newAPIServer(t, cluster()...)
-	s.legacy = true
-	s.respond = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/apis/apps/v1" {
-			return false
-		}
-		writeJSON(w, metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{namespaced("bads", "bad", "Bad")}})
-		return true
+// fail ends the held poll with an error.
+func (c *heldClient) fail(err error) {
+	c.err = err
+	c.resume <- true
+}
+
+func (c *heldClient) GroupsAndMaybeResources() (*metav1.APIGroupList, documents, failedAPIs, error) {
+	return c.GroupsAndMaybeResourcesWithContext(context.Background())
+}
+
+func (c *heldClient) GroupsAndMaybeResourcesWithContext(
+	ctx context.Context,
+) (*metav1.APIGroupList, documents, failedAPIs, error) {
+	c.polls++
+	if c.pollers != nil {
+		c.pollers <- ctx
 	}
-	r := discovery.NewResolver(s.client, nil)
-	if got, err := r.Resolve(t.Context(), ref(t, "v1/pods")); err != nil || got.String() != "pods.v1" {
-		t.Errorf("the core group is hidden: %v, %v", got, err)
+	select {
+	case <-c.resume:
+	case <-ctx.Done():
+		return nil, nil, nil, ctx.Err()
 	}
-	var unavailable *discovery.UnavailableError
-	for _, name := range []string{"deployments.apps", "bads"} {
-		if got, err := r.Resolve(t.Context(), ref(t, name)); !errors.As(err, &unavailable) {
-			t.Errorf("%s: got %v, %v, want an *UnavailableError", name, got, err)
-		}
+	if c.panicNext {
+		c.panicNext = false
+		panic("a bug in the client")
 	}
+	if err := c.err; err != nil {
+		c.err = nil
+		return nil, nil, nil, err
+	}
+	v1 := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	groups := &metav1.APIGroupList{Groups: []metav1.APIGroup{{
+		Name:     v1.Group,
+		Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: v1.String(), Version: v1.Version}},
+	}}}
+	gadgets := []metav1.APIResource{namespaced("gadgets", "gadget", "Gadget")}
+	return groups, documents{v1: {GroupVersion: v1.String(), APIResources: gadgets}}, c.failed, nil
 }

@@ -13,46 +13,45 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// catalog is what one look at the server's discovery documents told. It is
-// never changed once built.
+// catalog is the result of one poll: the resources that the server serves, and
+// the APIs that could not be read. It is immutable.
 type catalog struct {
-	// resources hold the groups in the server's order, within a group the
-	// preferred version first, within a version the server's order.
+	// resources are sorted by group in the server's order, then by version with the
+	// preferred one first, then in the server's order.
 	resources []gvr.Resource
-	// failed are the APIs that exist but could not be read. An empty Version
-	// stands for every version of the group.
+	// failed are the APIs that the server lists but that could not be read. An empty
+	// Version stands for every version of the group.
 	failed failures
 }
 
-// failures are APIs that could not be read, with the reason.
+// failures maps each API that could not be read to the reason.
 type failures map[schema.GroupVersion]error
 
-// of returns those that keep accepts, sorted, and their reasons as one error, which
-// is nil if there are none.
-func (f failures) of(keep func(schema.GroupVersion) bool) (apis []schema.GroupVersion, why error) {
+// of returns the APIs that keep accepts, sorted, and their reasons as one error,
+// nil if there are none.
+func (f failures) of(keep func(schema.GroupVersion) bool) (apis []schema.GroupVersion, reason error) {
 	var causes []error
 	for _, gv := range slices.SortedFunc(maps.Keys(f), compareAPIs) {
 		if keep(gv) {
 			apis, causes = append(apis, gv), append(causes, f[gv])
 		}
 	}
-	return apis, inOneLine(causes)
+	return apis, joinErrors(causes)
 }
 
-// ofGroup is why some version of a group could not be read.
+// ofGroup returns the reason why some version of a group could not be read, or nil.
 func (f failures) ofGroup(group string) error {
-	_, why := f.of(func(gv schema.GroupVersion) bool { return gv.Group == group })
-	return why
+	_, reason := f.of(func(gv schema.GroupVersion) bool { return gv.Group == group })
+	return reason
 }
 
 var (
-	errNoVersion = errors.New("the server lists the group without any version, " +
-		"as it does while the group's API is down")
-	errNoDocument = errors.New("the server announces the version, but its document is of another one or missing")
+	errNoVersion  = errors.New("the server lists the group without versions, as it does while the group's API is down")
+	errNoDocument = errors.New("the server lists the version, but its document is missing or names another version")
 )
 
-// newCatalog merges what client-go's ServerGroupsAndResources returns. It
-// fails where not even the list of groups is known.
+// newCatalog builds a catalog from the results of client-go's
+// ServerGroupsAndResources. It fails if even the list of groups is missing.
 func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err error) (*catalog, error) {
 	c := &catalog{failed: failures{}}
 	if err != nil {
@@ -62,7 +61,7 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 		}
 		maps.Copy(c.failed, failed)
 	}
-	announced := announcedVersions(groups, c.failed)
+	listed := listedVersions(groups, c.failed)
 	documents := map[schema.GroupVersion]*metav1.APIResourceList{}
 	for _, list := range lists {
 		if list == nil {
@@ -70,12 +69,12 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 		}
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if _, taken := documents[gv]; err == nil && !taken {
-			// The first one that says so, since the lists come in the order of groups: a
-			// broken API that calls itself "v1" must not hide the core group.
+			// The first document wins, because they come in the order of groups: a broken
+			// API that calls itself "v1" must not hide the core group.
 			documents[gv] = list
 		}
 	}
-	for _, gv := range announced {
+	for _, gv := range listed {
 		switch list, ok := documents[gv]; {
 		case ok:
 			c.add(gv, list.APIResources)
@@ -86,31 +85,31 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 	return c, nil
 }
 
-// announcedVersions returns the versions of all groups in the order in which
-// they are to be searched, and notes the groups that have none.
-func announcedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVersion {
-	var announced []schema.GroupVersion
+// listedVersions returns the versions of all groups, in the order in which to
+// search them, and adds the groups without versions to failed.
+func listedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVersion {
+	var listed []schema.GroupVersion
 	for _, g := range groups {
 		if g == nil {
 			continue
 		}
 		if len(g.Versions) == 0 && g.Name != "" && failed.ofGroup(g.Name) == nil {
-			// Aggregated discovery leaves stale versions out, and client-go forgets
-			// why if nothing else is served. (A core group without versions is what
-			// client-go makes of a server that has no core group.)
+			// client-go drops the stale versions of aggregated discovery, and the errors
+			// about them if nothing else is served. (For a server without a core group,
+			// it returns a core group without versions.)
 			failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
 		}
 		for _, v := range preferredFirst(g) {
-			announced = append(announced, schema.GroupVersion{Group: g.Name, Version: v})
+			listed = append(listed, schema.GroupVersion{Group: g.Name, Version: v})
 		}
 	}
-	return announced
+	return listed
 }
 
 func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 	for _, r := range resources {
 		if r.Name == "" || r.Kind == "" || strings.Contains(r.Name, "/") {
-			continue // a mistake, or a subresource: no collection that could be watched
+			continue // malformed, or a subresource
 		}
 		c.resources = append(c.resources, newResource(gv, r))
 	}
@@ -141,24 +140,24 @@ func newResource(gv schema.GroupVersion, r metav1.APIResource) gvr.Resource {
 	}
 }
 
-// unavailable returns an error for the failed APIs that keep accepts, nil if
+// unavailable returns an error about the failed APIs that keep accepts, or nil if
 // there are none.
 func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) error {
-	apis, why := c.failed.of(keep)
-	if why == nil {
+	apis, reason := c.failed.of(keep)
+	if reason == nil {
 		return nil
 	}
-	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: why}
+	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: reason}
 }
 
-// watchables are those of the chosen that allow a watch.
+// watchables returns the watchable resources of oneVersionEach.
 func (c *catalog) watchables() []gvr.Resource {
-	return slices.DeleteFunc(c.chosen(), func(r gvr.Resource) bool { return !r.ClusterWatch() })
+	return slices.DeleteFunc(c.oneVersionEach(), func(r gvr.Resource) bool { return !r.ClusterWatch() })
 }
 
-// chosen is each group's resource once, in the first version in which it can be
-// watched; in the first of all if it can't.
-func (c *catalog) chosen() []gvr.Resource {
+// oneVersionEach returns each resource once: in its first version that can be
+// watched or, if none can, in its first version.
+func (c *catalog) oneVersionEach() []gvr.Resource {
 	found := make([]gvr.Resource, 0, len(c.resources))
 	at := make(map[schema.GroupResource]int, len(c.resources))
 	for _, r := range c.resources {

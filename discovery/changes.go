@@ -2,85 +2,165 @@ package discovery
 
 import (
 	"context"
+	"fmt"
 	"iter"
-	"math/rand/v2"
+	"strings"
 	"time"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// ChangesOptions are those of one range over Changes. The zero value is the
+// ChangeType is the type of a [Change].
+type ChangeType string
+
+const (
+	// Added reports that the resource is served. It was not reported before, or was
+	// Removed since.
+	Added ChangeType = "Added"
+	// Removed reports that the resource is no longer served: every version of its
+	// group could be read, and none has it. Resource is as last reported.
+	Removed ChangeType = "Removed"
+	// Changed reports that Old has become Resource: its version, scope, kind, names,
+	// categories or verbs differ. It may have become watchable, or stopped being so. A
+	// Changed also ends an Unknown.
+	Changed ChangeType = "Changed"
+	// Unknown reports that the resource, the API or the server cannot be read, and so
+	// may or may not exist. Err is the reason. It comes once, until something ends it.
+	Unknown ChangeType = "Unknown"
+	// Known ends an Unknown with the same Resource: the resource is unchanged (if it is
+	// not, Changed or Removed comes instead), the API or the server answers again, or
+	// the server no longer lists the API.
+	Known ChangeType = "Known"
+	// Synced reports that everything the first successful poll found has been reported.
+	// It comes once in each run. Resource is zero.
+	Synced ChangeType = "Synced"
+)
+
+// Change is one change that [Resolver.Changes] reports. It concerns a resource,
+// unless IsAPI or IsServer is true.
+type Change struct {
+	Type ChangeType
+	// Resource is the resource. It has only Group and Version if the Change concerns
+	// an API, and is zero if the Change concerns the server.
+	Resource gvr.Resource
+	// Old is the resource as last reported. It is set only when Type is Changed.
+	Old gvr.Resource
+	// Err is set only when Type is Unknown. The predicates of
+	// k8s.io/apimachinery/pkg/api/errors, such as IsForbidden, work on it.
+	Err error
+}
+
+// IsAPI reports whether c concerns an API: one version of a group, or all of its
+// versions if Resource.Version is empty. Only Unknown and Known concern APIs. While
+// an API is Unknown, new resources in it go unreported, and those already reported
+// in it become Unknown one by one.
+func (c Change) IsAPI() bool {
+	return c.Resource.Resource == "" && !c.Resource.GroupVersion().Empty()
+}
+
+// IsServer reports whether c concerns the server: its list of APIs, and with that
+// every resource. This is always so for Synced, and possible for Unknown and Known.
+// While the server is Unknown, nothing else is reported.
+func (c Change) IsServer() bool {
+	return c.Resource.Resource == "" && c.Resource.GroupVersion().Empty()
+}
+
+// String returns a line for logs, such as
+// "Changed widgets.v1.example.com to widgets.v2.example.com".
+func (c Change) String() string {
+	words := []string{string(c.Type)}
+	switch {
+	case c.IsAPI():
+		words = append(words, "API", strings.TrimSuffix(c.Resource.GroupVersion().String(), "/"))
+	case !c.IsServer():
+		if c.Type == Changed && c.Old.GroupVersionResource != c.Resource.GroupVersionResource {
+			words = append(words, c.Old.String(), "to")
+		}
+		words = append(words, c.Resource.String())
+	case c.Type != Synced:
+		words = append(words, "server")
+	}
+	if c.Err != nil {
+		return fmt.Sprintf("%s: %v", strings.Join(words, " "), c.Err)
+	}
+	return strings.Join(words, " ")
+}
+
+// ChangesOptions configure one call of [Resolver.Changes]. The zero value is the
 // default.
 type ChangesOptions struct {
-	// Poll says how long after a look to look again if nobody kicks; ten per cent more
-	// or less. Nil, or an answer that is not positive, means 30 s; no answer means less
-	// than 100 ms. A server that takes long to answer is asked less often.
+	// Poll returns the interval between polls, applied with up to 10 % jitter. A nil
+	// Poll, or a result that is not positive, means 30 s; the minimum is 100 ms. A
+	// server that answers slowly is polled less often.
 	//
-	// It is called by the goroutine that ranges, after each look and each Kick at
-	// least, so it may answer something else as triggers come and go: a Kick makes
-	// sure that the new answer holds at once. It must not wait.
+	// The goroutine that runs the loop calls Poll at least after each poll and each
+	// Refresh, so its result may change over time; call Refresh to apply a new result
+	// at once. Poll must not block.
 	Poll func() time.Duration
 }
 
-func (o *ChangesOptions) poll() time.Duration {
+func (o *ChangesOptions) interval() time.Duration {
 	if o != nil && o.Poll != nil {
-		if every := o.Poll(); every > 0 {
-			return every
+		if interval := o.Poll(); interval > 0 {
+			return interval
 		}
 	}
 	return 30 * time.Second
 }
 
-// Changes tells what the server serves, over time: everything as Added, then
-// Synced, then what changes. There is one entry for each group's resource,
-// whatever the number of its versions, in the version that Watchables would choose
-// or, if it can't be watched, in that which Resolve would. That the server serves
-// other versions of it than before is told only if the chosen one is another.
+// Changes reports what the server serves, over time. Each run, which is one loop over
+// the sequence, yields an Added for each resource, then Synced, then each change. All
+// versions of a resource are one entry, in the version that [Resolver.Watchables]
+// would return or, if none can be watched, the one that [Resolver.Resolve] would.
+// Changes to its other versions are not reported.
 //
-// Unknown is not removed. While a group's API does not answer, its resources are
-// Unknown, as is a resource whose version does not answer while another one
-// does. One that was Added in another version, since the better one did not answer,
-// is Changed once it does. While the whole server does not answer, or refuses,
-// there is one Unknown about the server and nothing else. Each Unknown is ended:
-// that of a resource by Known, Changed or Removed, all others by Known. An Unknown
-// may come before Synced: of the server, and of APIs that are down at the start.
+// Unknown does not mean Removed. While an API cannot be read, its resources are
+// Unknown; so is a resource whose own version cannot be read, even if another version
+// can. A resource Added in a lesser version, because the better one could not be
+// read, is Changed when it can. While the whole server does not answer, or denies
+// access, Changes reports one Unknown for the server and nothing else. Every Unknown
+// ends: for a resource with Known, Changed or Removed, otherwise with Known. If the
+// server or an API is down at the start, its Unknown comes before Synced.
 //
-// A CRD that is being deleted loses its verbs create, update and patch first, so a
-// Changed often comes before its Removed.
+// A CRD that is being deleted first loses its verbs create, update and patch, so a
+// Changed often precedes its Removed.
 //
-// It is told what looks at the server's discovery documents find, so it is not told
-// what was changed and changed back between two looks, nor that a type was removed
-// and added again (a watch on it will notice). Discovery lags behind serving, see
-// Kick. And it is no wiser than the server: one that has just started may leave out
-// CRDs until it is ready (kubernetes/kubernetes#89145) and aggregated APIs even
-// longer (kubernetes/kubernetes#115303), and of several servers behind one address
-// each has its own delay; so a Removed may be taken back by an Added.
+// The sequence ends when the loop breaks or ctx ends. The only error is the cause of
+// ctx, and it comes last. Failed polls are retried after random delays that grow to
+// at most 30 s.
 //
-// A range never ends by itself. The only error it yields is the cause of ctx, and
-// that is the last thing it yields. Looks that fail are repeated after a random
-// time that grows up to 30 s. All is done in the goroutine that ranges; while the
-// loop body runs, nothing is asked for this range, and afterwards it is told the
-// newest state at once. Many may range at the same time: each is told everything,
-// and they share their looks, and those of Resolve, as Resolve says. A range begins
-// with a look of its own, anew each time.
+// All work happens in the caller's goroutine. A run does not poll while the loop body
+// executes; afterwards it continues from the newest state. Concurrent runs each
+// receive every change, and share their polls with each other and with Resolve. Each
+// run, including a second one over the same sequence, begins with a new poll.
+//
+// Not promised: a change that is reverted between two polls, and the removal of a
+// type that is added again between them (a watch on the type reveals it). Discovery
+// documents lag behind what is served; see [Resolver.Refresh]. An Added may follow a
+// Removed although the type existed all along: a server that has just started may
+// leave out CRDs until it is ready (kubernetes/kubernetes#89145) and aggregated APIs
+// for longer (kubernetes/kubernetes#115303), and servers that share one address lag
+// independently.
 func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[Change, error] {
 	var o ChangesOptions
 	if opts != nil {
 		o = *opts
 	}
 	return func(yield func(Change, error) bool) {
-		v := &view{}
-		_, seen := r.known()
+		d := &differ{}
+		_, seen := r.cached()
 		for first := true; ; first = false {
-			l, err := r.await(ctx, seen, first, &o)
+			p, err := r.await(ctx, seen, first, &o)
 			if err != nil {
 				yield(Change{}, err)
 				return
 			}
-			seen = l.number
+			seen = p.number
 			var changes []Change
-			if l.err != nil {
-				changes = v.failed(l.err)
+			if p.err != nil {
+				changes = d.fail(p.err)
 			} else {
-				changes = v.read(l.catalog)
+				changes = d.update(p.catalog)
 			}
 			for _, change := range changes {
 				if err := context.Cause(ctx); err != nil {
@@ -95,80 +175,21 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 	}
 }
 
-// Kick says that the types have changed or will in a moment: an event of a CRD or
-// an APIService has told so. It returns at once, and may be called for each event.
+// Refresh makes the Resolver poll again because resource types have changed or are
+// about to. Call it for each event of a CRD or an APIService. It returns at once.
 //
-// What Resolve and Watchables know is forgotten. Ranges over Changes look 50 ms after
-// the first kick of a burst, for the other events of the same change, and again
-// 0.4, 1, 1.8, 3 and 6 s after the last one, because the server's discovery
-// documents are made after the fact: a CRD is Established, and even served,
-// before it is in them (by up to 1.7 s on an idle server, as was seen; see also
-// kube-rs/kube#951). Whatever the number of kicks, there are no more than three
-// looks a second, but for the first three, which may come at once. Where nobody
-// ranges, nobody looks.
-func (r *Resolver) Kick() {
+// Refresh empties the cache of Resolve and Watchables. Runs of Changes poll 50 ms
+// after the first Refresh of a burst, which leaves time for the other events of the
+// same change, and again 0.4, 1, 1.8, 3 and 6 s after the last one, because the
+// server updates its discovery documents late: a CRD is Established, and even
+// served, before they list it (by up to 1.7 s on an idle server; see also
+// kube-rs/kube#951). However often Refresh is called, it causes at most three polls
+// a second, except for the first three, which may come at once. Without a run of
+// Changes, it causes none.
+func (r *Resolver) Refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outdated = r.looks
-	r.pace.kick(time.Now())
-	r.announce()
-}
-
-// await returns a look that ended, failed maybe, and has a higher number than
-// seen. It looks itself when that is due.
-func (r *Resolver) await(ctx context.Context, seen uint64, first bool, o *ChangesOptions) (*look, error) {
-	jitter := 0.9 + 0.2*rand.Float64()
-	for {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		t := r.turn(seen, first, time.Duration(float64(o.poll())*jitter))
-		if t.mine {
-			r.run(ctx, t.look)
-			continue
-		}
-		if t.look != nil {
-			return t.look, nil
-		}
-		wait(ctx, t.news, t.due)
-	}
-}
-
-// turn is what one who ranges has to do now.
-type turn struct {
-	look *look // to be told, or to be made
-	mine bool  // to be made
-	// Otherwise, what to wait for:
-	news <-chan struct{}
-	due  time.Time // zero while somebody looks
-}
-
-func (r *Resolver) turn(seen uint64, first bool, poll time.Duration) turn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.last != nil && r.last.number > seen:
-		// Also if a later one failed: that is told next.
-		return turn{look: r.last}
-	case r.newest != nil && r.newest.number > seen:
-		return turn{look: r.newest}
-	case r.running != nil:
-		return turn{news: r.news}
-	}
-	if due := r.pace.next(poll); !first && due.After(time.Now()) {
-		return turn{news: r.news, due: due}
-	}
-	return turn{look: r.begin(), mine: true}
-}
-
-func wait(ctx context.Context, news <-chan struct{}, due time.Time) {
-	if !due.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, due)
-		defer cancel()
-	}
-	select {
-	case <-news:
-	case <-ctx.Done():
-	}
+	r.polls.outdated = r.polls.started
+	r.schedule.refresh(time.Now())
+	r.wake()
 }

@@ -20,21 +20,21 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// Every test here runs in a bubble, which a goroutine left behind would hang.
+// Tests of Changes run in synctest bubbles, which fail if a goroutine is left.
 
-func served(group, version, plural, kind string, verbs ...string) gvr.Resource {
+func resource(group, version, plural, kind string, verbs ...string) gvr.Resource {
 	r := gvr.Resource{Kind: kind, Namespaced: true, Verbs: verbs}
 	r.Group, r.Version, r.Resource = group, version, plural
 	return r
 }
 
 var (
-	pods    = served("", "v1", "pods", "Pod")
-	widgets = served("example.com", "v1", "widgets", "Widget")
-	gadgets = served("other.example.com", "v1", "gadgets", "Gadget")
+	pods    = resource("", "v1", "pods", "Pod")
+	widgets = resource("example.com", "v1", "widgets", "Widget")
+	gadgets = resource("other.example.com", "v1", "gadgets", "Gadget")
 )
 
-// clients are those that a Resolver may be given.
+// clients are the kinds of clients that a Resolver accepts.
 var clients = map[string]func(*streamtest.Server) clientdiscovery.DiscoveryInterface{
 	"NewClient": func(srv *streamtest.Server) clientdiscovery.DiscoveryInterface {
 		c, err := discovery.NewClient(srv.Config())
@@ -63,169 +63,170 @@ var clients = map[string]func(*streamtest.Server) clientdiscovery.DiscoveryInter
 	},
 }
 
-// ranger ranges over Changes in a goroutine.
-type ranger struct {
+// changesRun runs over Changes in a goroutine.
+type changesRun struct {
 	t      *testing.T
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 
-	mu   sync.Mutex
-	told []string
-	at   []time.Time
-	err  error
+	mu  sync.Mutex
+	got []string
+	at  []time.Time
+	err error
 }
 
-var errEnough = errors.New("enough")
+var errStopped = errors.New("stopped by the test")
 
-func follow(t *testing.T, r *discovery.Resolver, poll time.Duration) *ranger {
+func startRun(t *testing.T, r *discovery.Resolver, poll time.Duration) *changesRun {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	f := &ranger{t: t, cancel: cancel, done: make(chan struct{})}
+	run := &changesRun{t: t, cancel: cancel, done: make(chan struct{})}
 	opts := &discovery.ChangesOptions{Poll: func() time.Duration { return poll }}
 	go func() {
-		defer close(f.done)
+		defer close(run.done)
 		for c, err := range r.Changes(ctx, opts) {
-			f.mu.Lock()
-			if f.err != nil {
-				t.Error("the error was not the last")
+			run.mu.Lock()
+			if run.err != nil {
+				t.Error("a change came after the error")
 			}
-			if f.err = err; err == nil {
-				f.told, f.at = append(f.told, brief(c)), append(f.at, time.Now())
+			if run.err = err; err == nil {
+				run.got, run.at = append(run.got, withoutError(c)), append(run.at, time.Now())
 			}
-			f.mu.Unlock()
+			run.mu.Unlock()
 		}
 	}()
-	return f
+	return run
 }
 
-// brief leaves out the words of errors, which are those of the server.
-func brief(c discovery.Change) string {
+// withoutError returns c's text without its error, which depends on the server.
+func withoutError(c discovery.Change) string {
 	c.Err = nil
 	return c.String()
 }
 
-// expect takes what was told since the last call.
-func (f *ranger) expect(why string, want ...string) {
-	f.t.Helper()
+// expect compares and drops the changes since the last call.
+func (run *changesRun) expect(why string, want ...string) {
+	run.t.Helper()
 	synctest.Wait()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if diff := cmp.Diff(want, f.told); diff != "" {
-		f.t.Errorf("%s (-want +got):\n%s", why, diff)
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if diff := cmp.Diff(want, run.got); diff != "" {
+		run.t.Errorf("%s (-want +got):\n%s", why, diff)
 	}
-	f.told = nil
+	run.got = nil
 }
 
-func (f *ranger) stop() {
-	f.t.Helper()
-	f.cancel(errEnough)
-	<-f.done
-	if !errors.Is(f.err, errEnough) {
-		f.t.Errorf("the last error is %v, want the cause of the context", f.err)
+func (run *changesRun) stop() {
+	run.t.Helper()
+	run.cancel(errStopped)
+	<-run.done
+	if !errors.Is(run.err, errStopped) {
+		run.t.Errorf("the last error is %v, want the cause of ctx", run.err)
 	}
 }
 
-func do(t *testing.T, srv *streamtest.Server, what ...string) {
+func do(t *testing.T, srv *streamtest.Server, actions ...string) {
 	t.Helper()
-	for _, w := range what {
-		if err := srv.Do(w); err != nil {
+	for _, action := range actions {
+		if err := srv.Do(action); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func TestChanges(t *testing.T) {
+func apply(t *testing.T, srv *streamtest.Server, script string) {
+	t.Helper()
+	if err := srv.Apply(script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChangeConcernsAResourceAnAPIOrTheServer(t *testing.T) {
+	group := gvr.Resource{}
+	group.Group = "example.com"
+	core := gvr.Resource{}
+	core.Version = "v1"
+	tests := []struct {
+		change      discovery.Change
+		api, server bool
+		text        string
+	}{
+		{discovery.Change{Type: discovery.Added, Resource: pods}, false, false, "Added pods.v1"},
+		{discovery.Change{Type: discovery.Changed, Resource: pods, Old: pods}, false, false, "Changed pods.v1"},
+		{discovery.Change{Type: discovery.Known, Resource: group}, true, false, "Known API example.com"},
+		{discovery.Change{Type: discovery.Known, Resource: core}, true, false, "Known API v1"},
+		{discovery.Change{Type: discovery.Unknown, Err: errors.New("down")}, false, true, "Unknown server: down"},
+		{discovery.Change{Type: discovery.Synced}, false, true, "Synced"},
+	}
+	for _, tt := range tests {
+		c := tt.change
+		if c.IsAPI() != tt.api || c.IsServer() != tt.server || c.String() != tt.text {
+			t.Errorf("got %v, IsAPI %v, IsServer %v, want %+v", c, c.IsAPI(), c.IsServer(), tt)
+		}
+	}
+}
+
+func TestChangesReportsEachDifference(t *testing.T) {
 	for name, newClient := range clients {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(pods, widgets)
-				f := follow(t, discovery.NewResolver(newClient(srv), nil), time.Second)
-				defer f.stop()
+				run := startRun(t, discovery.NewResolver(newClient(srv), nil), time.Second)
+				defer run.stop()
 				next := func() { time.Sleep(1200 * time.Millisecond) }
-				f.expect("at first", "Added pods.v1", "Added widgets.v1.example.com", "Synced")
+				run.expect("at first", "Added pods.v1", "Added widgets.v1.example.com", "Synced")
 				next()
-				f.expect("nothing has changed")
+				run.expect("nothing changed")
 				srv.Serve(gadgets)
 				next()
-				f.expect("a CRD is there", "Added gadgets.v1.other.example.com")
+				run.expect("a CRD was created", "Added gadgets.v1.other.example.com")
 				do(t, srv, "discovery down other.example.com")
 				next()
-				f.expect("its group is down", "Unknown API other.example.com/v1", "Unknown gadgets.v1.other.example.com")
+				run.expect("its group is down",
+					"Unknown API other.example.com/v1", "Unknown gadgets.v1.other.example.com")
 				next()
-				f.expect("it still is")
+				run.expect("the group is still down")
 				do(t, srv, "discovery up other.example.com")
 				next()
-				f.expect("it is up", "Known API other.example.com/v1", "Known gadgets.v1.other.example.com")
+				run.expect("the group is up", "Known API other.example.com/v1", "Known gadgets.v1.other.example.com")
 				do(t, srv, "discovery down other.example.com")
 				next()
-				f.expect("down again", "Unknown API other.example.com/v1", "Unknown gadgets.v1.other.example.com")
+				run.expect("down again", "Unknown API other.example.com/v1", "Unknown gadgets.v1.other.example.com")
 				srv.Unserve(gadgets)
 				next()
-				f.expect("gone meanwhile", "Known API other.example.com/v1", "Removed gadgets.v1.other.example.com")
+				run.expect("the CRD was deleted while the group was down",
+					"Known API other.example.com/v1", "Removed gadgets.v1.other.example.com")
 				v2 := widgets
 				v2.Version = "v2"
 				srv.Serve(v2)
 				next()
-				f.expect("a better version", "Changed widgets.v1.example.com to widgets.v2.example.com")
+				run.expect("a new preferred version", "Changed widgets.v1.example.com to widgets.v2.example.com")
 				srv.Unserve(widgets)
 				next()
-				f.expect("the old version is not served any more: nothing new")
+				run.expect("the old version is gone, which changes nothing")
 				srv.Serve(widgets)
 				srv.Unserve(v2)
 				next()
-				f.expect("back", "Changed widgets.v2.example.com to widgets.v1.example.com")
+				run.expect("the old version is back alone", "Changed widgets.v2.example.com to widgets.v1.example.com")
 				cluster := widgets
 				cluster.Namespaced = false
 				srv.Serve(cluster)
 				next()
-				f.expect("another scope", "Changed widgets.v1.example.com")
+				run.expect("a new scope", "Changed widgets.v1.example.com")
 				cluster.Verbs = []string{"get"}
 				srv.Serve(cluster)
 				next()
-				f.expect("other verbs", "Changed widgets.v1.example.com")
+				run.expect("new verbs", "Changed widgets.v1.example.com")
 				srv.Unserve(cluster)
 				next()
-				f.expect("gone", "Removed widgets.v1.example.com")
+				run.expect("the CRD was deleted", "Removed widgets.v1.example.com")
 			})
 		})
 	}
 }
 
-// With NewClient, nothing is sent while nothing changes, and no more than once if
-// something does.
-func TestPollsAreConditional(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(pods, widgets)
-		f := follow(t, discovery.NewResolver(clients["NewClient"](srv), nil), 10*time.Second)
-		defer f.stop()
-		seen := 0
-		codes := func(in time.Duration) map[string]int { // of the requests since the last call
-			time.Sleep(in)
-			synctest.Wait()
-			got := map[string]int{}
-			for _, r := range srv.Requests()[seen:] {
-				seen++
-				got[fmt.Sprint(r.Path, " ", r.Code)]++
-			}
-			return got
-		}
-		if diff := cmp.Diff(map[string]int{"/api 200": 1, "/apis 200": 1}, codes(time.Second)); diff != "" {
-			t.Errorf("at first (-want +got):\n%s", diff)
-		}
-		polls := codes(time.Hour)
-		if n := polls["/apis 304"]; len(polls) != 2 || n < 330 || n > 400 || polls["/api 304"] != n {
-			t.Errorf("an hour in which nothing changes: %v", polls)
-		}
-		srv.Serve(gadgets)
-		polls = codes(time.Minute)
-		if polls["/apis 200"] != 1 || polls["/api 200"] != 0 || polls["/apis 304"]+1 != polls["/api 304"] {
-			t.Errorf("one of the two has changed: %v", polls)
-		}
-	})
-}
-
-func TestServerDownAndBack(t *testing.T) {
-	// client-go's cache tells these of errors: one logs, and one sleeps by a clock
-	// outside of the bubble.
+func TestServerDownIsOneUnknown(t *testing.T) {
+	// client-go's cache reports errors to these handlers: one logs, and one sleeps by a
+	// clock outside of the bubble.
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil
 	defer func() { utilruntime.ErrorHandlers = handlers }()
@@ -233,192 +234,34 @@ func TestServerDownAndBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(widgets)
-				if err := srv.Apply("discovery *: refuse"); err != nil {
-					t.Fatal(err)
-				}
-				f := follow(t, discovery.NewResolver(newClient(srv), nil), time.Second)
-				defer f.stop()
+				apply(t, srv, "discovery *: refuse")
+				run := startRun(t, discovery.NewResolver(newClient(srv), nil), time.Second)
+				defer run.stop()
 				time.Sleep(10 * time.Minute)
-				f.expect("down at the start, told once", "Unknown server")
-				// Full jitter: 15 s on average, so 40 looks, of one request or of two.
+				run.expect("down at the start", "Unknown server")
+				// Full jitter: 15 s on average, so 40 polls of one or two requests.
 				if n := len(srv.Requests()); n < 20 || n > 200 {
-					t.Errorf("%d requests in ten minutes of trouble", n)
+					t.Errorf("%d requests in ten minutes of failures", n)
 				}
 				do(t, srv, "heal")
 				time.Sleep(30 * time.Second)
-				f.expect("back within half a minute", "Known server", "Added widgets.v1.example.com", "Synced")
-				if err := srv.Apply("discovery *: 503"); err != nil {
-					t.Fatal(err)
-				}
+				run.expect("back within half a minute", "Known server", "Added widgets.v1.example.com", "Synced")
+				apply(t, srv, "discovery *: 503")
 				time.Sleep(time.Minute)
-				f.expect("down later", "Unknown server")
+				run.expect("down later", "Unknown server")
 				srv.Serve(gadgets)
 				srv.Unserve(widgets)
 				do(t, srv, "heal")
 				time.Sleep(30 * time.Second)
-				f.expect("back, and something has changed", "Known server", "Added gadgets.v1.other.example.com", "Removed widgets.v1.example.com")
+				run.expect("back with changes",
+					"Known server", "Added gadgets.v1.other.example.com", "Removed widgets.v1.example.com")
 			})
 		})
 	}
 }
 
-func TestKick(t *testing.T) {
-	for _, lag := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			srv := streamtest.NewServer(widgets)
-			r := discovery.NewResolver(clients["NewClient"](srv), nil)
-			f := follow(t, r, time.Hour)
-			defer f.stop()
-			time.Sleep(time.Minute)
-			f.expect("at first", "Added widgets.v1.example.com", "Synced")
-			kicked := time.Now()
-			r.Kick()
-			time.Sleep(lag)
-			srv.Serve(gadgets)
-			time.Sleep(7 * time.Second)
-			f.expect("kicked", "Added gadgets.v1.other.example.com")
-			if took := f.at[len(f.at)-1].Sub(kicked); took > max(100*time.Millisecond, 2*lag+200*time.Millisecond) {
-				t.Errorf("discovery lags by %v, told after %v", lag, took)
-			}
-			before := len(srv.Requests())
-			time.Sleep(50 * time.Minute)
-			if n := len(srv.Requests()) - before; n != 0 {
-				t.Errorf("%d requests long after a kick", n)
-			}
-		})
-	}
-}
-
-func TestKickForgetsAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		resolve := func() (string, error) {
-			res, err := r.Resolve(t.Context(), ref(t, "widgets"))
-			return res.Version, err
-		}
-		for range 2 {
-			if _, err := resolve(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := len(srv.Requests()); n != 2 {
-			t.Errorf("%d requests, want 2", n)
-		}
-		v2 := widgets
-		v2.Version = "v2"
-		srv.Serve(v2)
-		if v, err := resolve(); v != "v1" || err != nil {
-			t.Errorf("not kicked: %s, %v", v, err)
-		}
-		r.Kick()
-		if v, err := resolve(); v != "v2" || err != nil {
-			t.Errorf("kicked: %s, %v", v, err)
-		}
-	})
-}
-
-// Poll may change from one look to the next, and a Kick makes it heard.
-func TestPollChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		var mu sync.Mutex
-		poll := time.Duration(-1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		wg.Go(func() {
-			for range r.Changes(ctx, &discovery.ChangesOptions{Poll: func() time.Duration {
-				mu.Lock()
-				defer mu.Unlock()
-				return poll
-			}}) {
-				continue
-			}
-		})
-		looks := func(in time.Duration) int {
-			before := len(srv.Requests())
-			time.Sleep(in)
-			synctest.Wait()
-			return (len(srv.Requests()) - before) / 2
-		}
-		if n := looks(5 * time.Minute); n < 9 || n > 12 {
-			t.Errorf("%d looks in five minutes, want one every 30 s, and a first one maybe", n)
-		}
-		mu.Lock()
-		poll = 2 * time.Second
-		mu.Unlock()
-		r.Kick()
-		looks(10 * time.Second)
-		if n := looks(5 * time.Minute); n < 135 || n > 168 {
-			t.Errorf("%d looks in five minutes, want one every 2 s", n)
-		}
-		cancel()
-	})
-}
-
-// Many range: they share looks, are told the same, and each of them alone looks on.
-func TestManyRange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		var all []*ranger
-		for i := range 20 {
-			all = append(all, follow(t, r, time.Duration(10+i)*time.Second))
-		}
-		synctest.Wait()
-		if n := len(srv.Requests()); n > 2*len(all) {
-			t.Errorf("%d requests to begin with, want at most a look for each", n)
-		}
-		before := len(srv.Requests())
-		time.Sleep(10 * time.Minute)
-		if looks := (len(srv.Requests()) - before) / 2; looks < 53 || looks > 68 {
-			t.Errorf("%d looks in ten minutes, want those of the one who polls most", looks)
-		}
-		for _, f := range all {
-			f.expect("at first", "Added widgets.v1.example.com", "Synced")
-		}
-		srv.Serve(gadgets)
-		time.Sleep(12 * time.Second)
-		for i, f := range all {
-			f.expect("told to all", "Added gadgets.v1.other.example.com")
-			if i < len(all)-1 {
-				f.stop()
-			}
-		}
-		srv.Unserve(widgets)
-		time.Sleep(40 * time.Second)
-		all[len(all)-1].expect("the last one goes on alone", "Removed widgets.v1.example.com")
-		late := follow(t, r, time.Hour)
-		late.expect("a late one is told everything", "Added gadgets.v1.other.example.com", "Synced")
-		late.stop()
-		all[len(all)-1].stop()
-	})
-}
-
-// The others are not told of a look that was given up.
-func TestGivenUpIsNotTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
-		f, g := follow(t, r, 2*time.Second), follow(t, r, 10*time.Second)
-		g.expect("at first", "Added widgets.v1.example.com", "Synced")
-		if err := srv.Apply("discovery 1: hang"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * time.Second)
-		srv.Serve(gadgets)
-		f.stop()
-		time.Sleep(10 * time.Second)
-		g.expect("looks itself", "Added gadgets.v1.other.example.com")
-		g.stop()
-	})
-}
-
-// What was known before a range began is not what it tells.
-func TestRangeBeginsWithALook(t *testing.T) {
+// A run never starts from a cached answer.
+func TestRunStartsWithAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
 		r := discovery.NewResolver(clients["NewClient"](srv), nil)
@@ -426,14 +269,14 @@ func TestRangeBeginsWithALook(t *testing.T) {
 			t.Fatal(err)
 		}
 		srv.Serve(gadgets)
-		f := follow(t, r, time.Hour)
-		f.expect("at first", "Added widgets.v1.example.com", "Added gadgets.v1.other.example.com", "Synced")
-		f.stop()
+		run := startRun(t, r, time.Hour)
+		run.expect("at first", "Added widgets.v1.example.com", "Added gadgets.v1.other.example.com", "Synced")
+		run.stop()
 	})
 }
 
-// While the loop body ran, a look found something and the next one failed.
-func TestSlowLoopThenTrouble(t *testing.T) {
+// While the loop body ran, a poll found a change and the next poll failed: both are reported.
+func TestSlowLoopReportsChangesBeforeAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
 		r := discovery.NewResolver(clients["NewClient"](srv), nil)
@@ -442,14 +285,14 @@ func TestSlowLoopThenTrouble(t *testing.T) {
 		expect := func(want ...string) {
 			t.Helper()
 			for _, w := range want {
-				if c, err, _ := next(); err != nil || brief(c) != w {
-					t.Errorf("told %v, %v, want %s", c, err, w)
+				if c, err, _ := next(); err != nil || withoutError(c) != w {
+					t.Errorf("got %v, %v, want %s", c, err, w)
 				}
 			}
 		}
 		expect("Added widgets.v1.example.com")
-		f := follow(t, r, time.Second)
-		defer f.stop()
+		run := startRun(t, r, time.Second)
+		defer run.stop()
 		time.Sleep(time.Second)
 		srv.Serve(gadgets)
 		time.Sleep(2 * time.Second)
@@ -459,58 +302,56 @@ func TestSlowLoopThenTrouble(t *testing.T) {
 	})
 }
 
-func TestEnd(t *testing.T) {
+func TestChangesEndsWithTheCauseOfItsContext(t *testing.T) {
 	tests := []struct {
-		prepare func(*streamtest.Server) error
-		after   time.Duration
-		why     string
+		script string
+		after  time.Duration
+		why    string
 	}{
-		{func(*streamtest.Server) error { return nil }, 0, "before it begins"},
-		{func(*streamtest.Server) error { return nil }, time.Second, "waiting for the next poll"},
-		{func(s *streamtest.Server) error { return s.Apply("discovery *: hang") }, time.Second, "in a look"},
-		{func(s *streamtest.Server) error { return s.Apply("discovery *: refuse") }, time.Minute, "waiting to try again"},
+		{"", 0, "before the run"},
+		{"", time.Second, "waiting for the next poll"},
+		{"discovery *: hang", time.Second, "during a poll"},
+		{"discovery *: refuse", time.Minute, "waiting to retry"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets)
-			if err := tt.prepare(srv); err != nil {
-				t.Fatal(err)
-			}
+			apply(t, srv, tt.script)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			began := time.Now()
 			if tt.after == 0 {
-				cancel(errEnough)
+				cancel(errStopped)
 			} else {
-				time.AfterFunc(tt.after, func() { cancel(errEnough) })
+				time.AfterFunc(tt.after, func() { cancel(errStopped) })
 			}
 			var last error
 			for c, err := range discovery.NewResolver(clients["NewClient"](srv), nil).Changes(ctx, nil) {
 				if last != nil {
-					t.Errorf("%s: told %v after the end", tt.why, c)
+					t.Errorf("%s: %v after the end", tt.why, c)
 				}
 				last = err
 			}
-			if !errors.Is(last, errEnough) || time.Since(began) != tt.after {
+			if !errors.Is(last, errStopped) || time.Since(began) != tt.after {
 				t.Errorf("%s: ended after %v with %v", tt.why, time.Since(began), last)
 			}
 		})
 	}
 }
 
-// The loop body ends it, or ends ctx, in the middle of what a look found.
-func TestEndInTheLoop(t *testing.T) {
+// The loop body may break or cancel ctx between two changes of one poll.
+func TestChangesEndsInsideTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(pods, widgets, gadgets)
 		r := discovery.NewResolver(clients["NewClient"](srv), nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		var told []string
+		var got []string
 		for c, err := range r.Changes(ctx, nil) {
-			told = append(told, fmt.Sprint(c.Type, err))
-			cancel(errEnough)
+			got = append(got, fmt.Sprint(c.Type, err))
+			cancel(errStopped)
 		}
-		if diff := cmp.Diff([]string{"Added<nil>", errEnough.Error()}, told); diff != "" {
+		if diff := cmp.Diff([]string{"Added<nil>", errStopped.Error()}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		seq := r.Changes(t.Context(), nil)
@@ -522,7 +363,7 @@ func TestEndInTheLoop(t *testing.T) {
 				}
 			}
 			if n != 2 {
-				t.Errorf("told %d, want as many as were asked for, each time", n)
+				t.Errorf("got %d changes, want 2 in each run", n)
 			}
 		}
 	})

@@ -1,33 +1,42 @@
 package discovery
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
 
-// NewClient returns a discovery client that suits polling. cfg is copied, and its
-// rate limit is left out of the copy: a Resolver has a pace of its own.
+// NewClient returns a discovery client suited to polling. It copies cfg and
+// drops the copy's rate limit, because a [Resolver] limits its own polls.
 //
-// It remembers the two documents of aggregated discovery and asks for them only if
-// they have changed (If-None-Match; a kube-apiserver answers 304 without a body,
-// KEP-3352, section "ETag"). Those of servers without aggregated discovery have no ETags,
-// and are fetched each time. What is remembered is asked for again every time; it is of
-// use for one identity, cfg's, whatever becomes of its token. (client-go does that with
-// its disk cache only.)
+// The client keeps the two documents of aggregated discovery in memory and
+// requests them with If-None-Match on every poll; a kube-apiserver answers 304
+// without a body if they have not changed (KEP-3352, section "ETag"). Documents of
+// servers without aggregated discovery have no ETags and are downloaded each
+// time. The documents belong to one identity, cfg's, and stay valid when its
+// token is renewed. (client-go makes conditional requests only with its disk
+// cache.)
+//
+// A cfg.Timeout of 0 means 32 s, client-go's default for discovery. NewClient fails
+// only if cfg is invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c := rest.CopyConfig(cfg)
 	c.QPS, c.RateLimiter = -1, nil
 	if c.Timeout == 0 {
-		c.Timeout = 32 * time.Second // as client-go has it for discovery
+		c.Timeout = 32 * time.Second
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &remembering{next: next} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: next} })
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err
@@ -35,21 +44,107 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	return clientdiscovery.NewDiscoveryClientForConfigAndClient(c, hc)
 }
 
-// withContext gives c the methods that take a context, keeping what it can do
-// beyond the plain interface (client-go's own adapter loses it): aggregated
-// discovery, and a cache that can be emptied.
+// withContext returns c with methods that take a context, and a function that
+// empties c's own cache. Unlike client-go's adapter, it keeps what c offers
+// beyond the plain interface: aggregated discovery and the cache.
 func withContext(
 	c clientdiscovery.DiscoveryInterface,
 ) (clientdiscovery.DiscoveryInterfaceWithContext, func(context.Context)) {
-	forget := func(context.Context) {}
+	invalidate := func(context.Context) {}
 	switch cached := c.(type) {
 	case clientdiscovery.CachedDiscoveryInterfaceWithContext:
-		forget = cached.InvalidateWithContext
+		invalidate = cached.InvalidateWithContext
 	case clientdiscovery.CachedDiscoveryInterface:
-		forget = func(context.Context) { cached.Invalidate() }
+		invalidate = func(context.Context) { cached.Invalidate() }
 	}
 	if aggregated, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); ok {
-		return clientdiscovery.ToAggregatedDiscoveryInterfaceWithContext(aggregated), forget
+		return clientdiscovery.ToAggregatedDiscoveryInterfaceWithContext(aggregated), invalidate
 	}
-	return clientdiscovery.ToDiscoveryInterfaceWithContext(c), forget
+	return clientdiscovery.ToDiscoveryInterfaceWithContext(c), invalidate
+}
+
+// conditionalTransport requests a document it has stored only if the document
+// has changed. On a 304 it returns the stored document as a 200.
+type conditionalTransport struct {
+	next      http.RoundTripper
+	documents sync.Map // documentKey to *document: /api and /apis, in each form requested
+}
+
+// documentKey holds what differs between requests and selects the response
+// ("Vary: Accept"). The key need not be complete: the server compares the ETag
+// on every request.
+type documentKey struct{ url, accept string }
+
+// document is a document as the server sent it. It is immutable.
+type document struct {
+	etag   string
+	header http.Header
+	body   []byte
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *conditionalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !storable(r) {
+		return t.next.RoundTrip(r)
+	}
+	key := documentKey{r.URL.String(), r.Header.Get("Accept")}
+	value, _ := t.documents.Load(key)
+	stored, _ := value.(*document)
+	sent := r
+	if stored != nil {
+		sent = r.Clone(r.Context())
+		sent.Header.Set("If-None-Match", stored.etag)
+	}
+	response, err := t.next.RoundTrip(sent)
+	switch {
+	case err != nil:
+	case response.StatusCode == http.StatusNotModified && stored != nil:
+		_ = response.Body.Close()
+		return stored.response(r), nil
+	case response.StatusCode == http.StatusOK:
+		err = t.store(key, response)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// storable reports whether r requests one of the two documents that have ETags,
+// as a whole and without conditions of its own.
+func storable(r *http.Request) bool {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if r.Header.Get("If-None-Match")+r.Header.Get("Range")+r.Header.Get("Accept-Encoding") != "" {
+		return false
+	}
+	return r.Method == http.MethodGet && (strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/apis"))
+}
+
+// store stores the body of a response that has an ETag, and replaces the body by
+// a copy in memory.
+func (t *conditionalTransport) store(key documentKey, response *http.Response) error {
+	// A proxy that compresses weakens the ETag. The document is the same, but the
+	// kube-apiserver recognizes only the strong form.
+	etag := strings.TrimPrefix(response.Header.Get("ETag"), "W/")
+	if etag == "" {
+		return nil
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		// Not a bare io.EOF: client-go would repeat the request at once.
+		return fmt.Errorf("reading the discovery document: %w", err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	t.documents.Store(key, &document{etag, response.Header.Clone(), body})
+	return nil
+}
+
+// response returns d as the response to r.
+func (d *document) response(r *http.Request) *http.Response {
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: d.header.Clone(), Body: io.NopCloser(bytes.NewReader(d.body)), ContentLength: int64(len(d.body)),
+		Request: r,
+	}
 }

@@ -1,16 +1,16 @@
-// Package discovery turns the names people type into the resources a server
-// serves, and lists what may be watched.
+// Package discovery resolves the names people type to the resources a server
+// serves, and reports over time which resources it serves. It checks no
+// permissions and watches no objects.
 //
-// It reads the server's own discovery documents (aggregated discovery where it
-// is served, KEP-3352, the older per-version documents otherwise) through
-// client-go's discovery client, so it needs no generated types and knows a CRD
-// as soon as the server announces it.
+// A [Resolver] reads the server's own discovery documents (aggregated discovery,
+// KEP-3352, or the older per-version documents) through client-go's discovery
+// client, so it needs no generated types. [NewClient] makes its polls cheap.
 //
-// Three answers are kept apart that others mix up: a type that is not served
-// (NotFoundError), a name that several types share (AmbiguousError), and a
-// type of which nothing can be said because its API does not answer
-// (UnavailableError). Unknown is not absent.
+// Promised: an API that cannot be read is never reported as absent. [Resolver.Resolve]
+// returns [*NotFoundError] for a type that is not served, [*AmbiguousError] for
+// a name that several types share, and [*UnavailableError] if an unreadable API
+// could have the type. It never caches an error.
 //
-// Resolver.Changes tells the same over time: what is added, removed and changed,
-// and of what nothing is known for a while. NewClient makes looking cheap.
+// Not promised: that discovery documents are up to date. They lag behind what
+// the server serves, by up to two seconds on an idle server; see [Resolver.Refresh].
 package discovery

@@ -25,14 +25,14 @@ func ExampleResolver_Changes() {
 	resolver := discovery.NewResolver(client, nil)
 	for change, err := range resolver.Changes(ctx, nil) {
 		if err != nil {
-			fmt.Println(err) // the cause of ctx, and the last thing that comes
+			fmt.Println(err) // the cause of ctx, always last
 			return
 		}
 		fmt.Println(change)
 		switch change.Type {
 		case discovery.Synced:
-			server.Unserve(widgets) // somebody deletes the CRD,
-			resolver.Kick()         // and an event tells so
+			server.Unserve(widgets) // the CRD is deleted,
+			resolver.Refresh()      // and a watch on CRDs reports it
 		case discovery.Removed:
 			return
 		}

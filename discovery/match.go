@@ -10,8 +10,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// How well a name fits a resource; lower is better. A resource's own name wins
-// over another one's kind, a kind over another one's short name.
+// Ranks of a match between a name and a resource; lower is better. A plural takes
+// precedence over another resource's kind, and a kind over another one's short name.
 const (
 	byPlural = iota
 	byKind   // the kind or the singular
@@ -20,12 +20,9 @@ const (
 	noMatch
 )
 
-// resolve finds the one resource that ref names.
-//
-// Among the versions of a group the server's preferred one is taken, or the
-// first in the server's order that has the resource. Where only the name is
-// given and several groups have it, the core group wins, as it does in kubectl
-// ("events", "pods" beside metrics.k8s.io); otherwise it is ambiguous.
+// resolve returns the one resource that ref names, by the rules of
+// [Resolver.Resolve]. The core group wins as it does in kubectl: "events" is also in
+// events.k8s.io, and "pods" in metrics.k8s.io.
 func (c *catalog) resolve(ref gvr.Ref) (gvr.Resource, error) {
 	best, candidates := noMatch, []gvr.Resource(nil)
 	seen := map[schema.GroupResource]bool{}
@@ -45,22 +42,22 @@ func (c *catalog) resolve(ref gvr.Ref) (gvr.Resource, error) {
 	}
 	switch len(candidates) {
 	case 0:
-		couldHaveIt := func(gv schema.GroupVersion) bool { return inScope(ref, gv) }
-		if err := c.unavailable(ref, couldHaveIt); err != nil {
+		mayHave := func(gv schema.GroupVersion) bool { return inScope(ref, gv) }
+		if err := c.unavailable(ref, mayHave); err != nil {
 			return gvr.Resource{}, err
 		}
 		return gvr.Resource{}, &NotFoundError{Ref: ref, Similar: c.similar(ref)}
 	case 1:
 		return candidates[0], nil
 	}
-	inOther := func(r gvr.Resource) bool { return r.Group != "" }
-	if core := slices.DeleteFunc(slices.Clone(candidates), inOther); len(core) == 1 {
+	otherGroup := func(r gvr.Resource) bool { return r.Group != "" }
+	if core := slices.DeleteFunc(slices.Clone(candidates), otherGroup); len(core) == 1 {
 		return core[0], nil
 	}
 	return gvr.Resource{}, &AmbiguousError{Ref: ref, Candidates: candidates}
 }
 
-// inScope says whether ref may name something of gv. An empty gv.Version
+// inScope reports whether ref may name a resource of gv. An empty gv.Version
 // stands for any version.
 func inScope(ref gvr.Ref, gv schema.GroupVersion) bool {
 	if ref.Version != "" {
@@ -69,6 +66,7 @@ func inScope(ref gvr.Ref, gv schema.GroupVersion) bool {
 	return ref.Group == "" || ref.Group == gv.Group
 }
 
+// match returns the rank of the best match between name and r.
 func match(name string, r gvr.Resource) int {
 	if name == "" {
 		return noMatch
@@ -91,8 +89,8 @@ func match(name string, r gvr.Resource) int {
 
 const maxSimilar = 5
 
-// similar returns the resources whose names are closest to ref's, whatever
-// their group and version: a wrong group or version is a slip as well.
+// similar returns the resources with the names closest to ref's, in any group and
+// version, because the group or the version may be the mistake.
 func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
 	type scored struct {
 		gvr.Resource
@@ -101,7 +99,7 @@ func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
 	var found []scored
 	seen := map[schema.GroupResource]bool{}
 	if len(ref.Name) > 63 {
-		return nil // no name is that long, and comparing takes its time
+		return nil // longer than any name, and slow to compare
 	}
 	for _, r := range c.resources {
 		d := distance(ref.Name, r)
@@ -122,8 +120,8 @@ func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
 	return resources
 }
 
-// distance is the smallest edit distance from name to one of r's names. Short
-// names count only when hit: nearly every two letters are one edit from some.
+// distance returns the smallest edit distance from name to one of r's names. A short
+// name counts only if it matches: almost any two letters are one edit from one.
 func distance(name string, r gvr.Resource) int {
 	if match(name, r) != noMatch {
 		return 0
@@ -137,10 +135,10 @@ func distance(name string, r gvr.Resource) int {
 	return d
 }
 
-// edits counts the bytes to insert, delete, replace or swap with their neighbour
-// between a and b (the optimal string alignment distance).
+// edits returns how many bytes to insert, delete, replace or swap with their
+// neighbor to turn a into b (the optimal string alignment distance).
 func edits(a, b string) int {
-	var before []int // the row above the last one
+	var before []int // the row above last
 	last := make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

@@ -18,9 +18,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// The test stands in the module of the README, or go test would not notice that
-// the README has changed.
-func TestReadmeProgram(t *testing.T) {
+// The test is in the README's own module, because go test would otherwise reuse a
+// cached result after a change of the README.
+func TestReadmeProgramRuns(t *testing.T) {
 	const begin = "\nfunc watchDeployments("
 	formatted, err := format.Source([]byte("package p\n" + begin + between(t, "../README.md", begin, "```")))
 	if err != nil {
@@ -28,12 +28,13 @@ func TestReadmeProgram(t *testing.T) {
 	}
 	here := "package p\n" + begin + between(t, "readme_test.go", begin, "\n}\n") + "\n}\n"
 	if diff := cmp.Diff(here, string(formatted)); diff != "" {
-		t.Errorf("the README's program is not the one that runs here (-here +README):\n%s", diff)
+		t.Errorf("the README has another program than this test (-test +README):\n%s", diff)
 	}
 
-	// It resolves the name and asks for the objects, which this server has not.
+	// The program resolves the name and requests the objects, which this server lacks.
 	s := newAPIServer(t, cluster()...)
-	if err := watchDeployments(t.Context(), s.config); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "can't watch deployments.v1.apps") {
+	err = watchDeployments(t.Context(), s.config)
+	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "can't watch deployments.v1.apps") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -67,7 +68,7 @@ func watchDeployments(ctx context.Context, cfg *rest.Config) error {
 	return nil
 }
 
-// between returns what stands in a file between the first begin and the next end.
+// between returns the text of a file between the first begin and the next end.
 func between(t *testing.T, file, begin, end string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)

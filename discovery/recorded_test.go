@@ -16,7 +16,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// recorded serves the documents of a real kube-apiserver.
+// recorded returns a Resolver for the recorded documents of a real kube-apiserver.
 func recorded(t *testing.T, file, contentType string) *discovery.Resolver {
 	t.Helper()
 	b, err := os.ReadFile("../testdata/discovery/" + file)
@@ -37,22 +37,27 @@ func recorded(t *testing.T, file, contentType string) *discovery.Resolver {
 		_, _ = w.Write(document)
 	}))
 	t.Cleanup(s.Close)
-	return discovery.NewResolver(clientdiscovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: s.URL, QPS: -1}), nil)
+	client := clientdiscovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: s.URL, QPS: -1})
+	return discovery.NewResolver(client, nil)
 }
 
-func TestKubeAPIServer(t *testing.T) {
+func TestRecordedKubeAPIServerResolvesAlikeInBothForms(t *testing.T) {
 	aggregated := recorded(t, "kube-v1.36-aggregated.json", clientdiscovery.AcceptV2)
 	legacy := recorded(t, "kube-v1.36-legacy.json", "application/json")
 	for in, want := range map[string]string{
-		"po": "pods.v1", "PodList": "pods.v1", "ns": "namespaces.v1", "Event": "events.v1", "ev.events.k8s.io": "events.v1.events.k8s.io",
-		"deploy": "deployments.v1.apps", "apps/v1/StatefulSet": "statefulsets.v1.apps", "hpa": "horizontalpodautoscalers.v2.autoscaling",
-		"hpa.v1.autoscaling": "horizontalpodautoscalers.v1.autoscaling", "crd": "customresourcedefinitions.v1.apiextensions.k8s.io",
-		"ing": "ingresses.v1.networking.k8s.io", "sc": "storageclasses.v1.storage.k8s.io", "leases": "leases.v1.coordination.k8s.io",
+		"po": "pods.v1", "PodList": "pods.v1", "ns": "namespaces.v1",
+		"Event": "events.v1", "ev.events.k8s.io": "events.v1.events.k8s.io",
+		"deploy": "deployments.v1.apps", "apps/v1/StatefulSet": "statefulsets.v1.apps",
+		"hpa":                "horizontalpodautoscalers.v2.autoscaling",
+		"hpa.v1.autoscaling": "horizontalpodautoscalers.v1.autoscaling",
+		"crd":                "customresourcedefinitions.v1.apiextensions.k8s.io",
+		"ing":                "ingresses.v1.networking.k8s.io",
+		"sc":                 "storageclasses.v1.storage.k8s.io", "leases": "leases.v1.coordination.k8s.io",
 		"SelfSubjectAccessReview": "selfsubjectaccessreviews.v1.authorization.k8s.io",
 	} {
 		for _, r := range []*discovery.Resolver{aggregated, legacy} {
 			if got, err := r.Resolve(t.Context(), ref(t, in)); err != nil || got.String() != want {
-				t.Errorf("%s is %s, %v, want %s", in, got, err, want)
+				t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
 			}
 		}
 	}
@@ -68,14 +73,14 @@ func TestKubeAPIServer(t *testing.T) {
 	byName := cmpopts.SortSlices(func(a, b gvr.Resource) bool { return a.String() < b.String() })
 	onlyLegacy := cmpopts.IgnoreFields(gvr.Resource{}, "StorageVersionHash")
 	if diff := cmp.Diff(one, other, byName, onlyLegacy, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("the two forms tell different things (-aggregated +legacy):\n%s", diff)
+		t.Errorf("the two forms differ (-aggregated +legacy):\n%s", diff)
 	}
 	if len(one) != 59 {
-		t.Errorf("%d watchables, want the 59 that gvrwatch resources showed of this server", len(one))
+		t.Errorf("%d watchable resources, want the 59 of the recorded server", len(one))
 	}
 	for i := range one {
 		if one[i].StorageVersionHash != "" {
-			t.Errorf("%s: aggregated discovery now tells the StorageVersionHash; say so in gvr.Resource", one[i])
+			t.Errorf("%s: aggregated discovery has a StorageVersionHash: document it in gvr.Resource", one[i])
 		}
 	}
 }

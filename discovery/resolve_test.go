@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,9 +17,10 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// eachFormat runs the test on aggregated and on legacy discovery.
+// eachFormat runs f with aggregated and with legacy discovery.
 func eachFormat(t *testing.T, f func(t *testing.T, s *apiServer)) {
 	for _, legacy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("legacy=%v", legacy), func(t *testing.T) {
@@ -38,51 +40,51 @@ func ref(t *testing.T, s string) gvr.Ref {
 	return r
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveByEveryName(t *testing.T) {
 	tests := []struct{ in, want, why string }{
-		{"pods", "pods.v1", "plural; the core group wins over metrics.k8s.io"},
+		{"pods", "pods.v1", "plural; the core group takes precedence over metrics.k8s.io"},
 		{"pod", "pods.v1", "singular"},
 		{"po", "pods.v1", "short name"},
 		{"Pod", "pods.v1", "kind"},
 		{"PodList", "pods.v1", "list kind"},
-		{"podlist", "pods.v1", "people do not mind case"},
-		{"PODS", "pods.v1", "kubectl takes this as well"},
-		{"podmetrics", "pods.v1beta1.metrics.k8s.io", "a kind in lower case, of a resource without a singular"},
+		{"podlist", "pods.v1", "any case"},
+		{"PODS", "pods.v1", "any case, as in kubectl"},
+		{"podmetrics", "pods.v1beta1.metrics.k8s.io", "a kind in lower case, for a resource without a singular"},
 		{"WDX", "wds.v1.other.example.com", "a singular in upper case"},
 		{"OWD", "widgets.v1.other.example.com", "a short name in upper case"},
 		{"v1/pods", "pods.v1", "core group by version"},
 		{"pods.v1", "pods.v1", "as Resource.String writes it"},
-		{"PodMetrics", "pods.v1beta1.metrics.k8s.io", "found by kind, though it can't be watched"},
-		{"ev", "events.v1", "the core group wins, as in kubectl"},
-		{"events.events.k8s.io", "events.v1.events.k8s.io", "unless another group is named"},
+		{"PodMetrics", "pods.v1beta1.metrics.k8s.io", "a resource that cannot be watched"},
+		{"ev", "events.v1", "the core group takes precedence, as in kubectl"},
+		{"events.events.k8s.io", "events.v1.events.k8s.io", "the named group takes precedence over the core group"},
 		{"deployments.apps", "deployments.v1.apps", "with a group"},
 		{"deploy.v1.apps", "deployments.v1.apps", "short name with group and version"},
 		{"apps/v1/Deployment", "deployments.v1.apps", "apiVersion and kind"},
 		{"widgets.example.com", "widgets.v2.example.com", "the preferred version"},
-		{"widgets.v1beta1.example.com", "widgets.v1beta1.example.com", "another version when asked for"},
-		{"example.com/trial/widgets", "example.com/trial/widgets", "a version that is none of Kubernetes' own"},
-		{"relics", "relics.v1beta1.example.com", "only served in a version that is not preferred"},
+		{"widgets.v1beta1.example.com", "widgets.v1beta1.example.com", "the named version"},
+		{"example.com/trial/widgets", "example.com/trial/widgets", "a custom version"},
+		{"relics", "relics.v1beta1.example.com", "served only in a version that is not preferred"},
 		{"globes", "globes.v2.example.com", "cluster-scoped"},
-		{"owd", "widgets.v1.other.example.com", "a short name that only one group has"},
-		{"wd", "widgets.v2.example.com", "a short name, not the like-named plural wds"},
+		{"owd", "widgets.v1.other.example.com", "a short name unique to a group"},
+		{"wd", "widgets.v2.example.com", "a short name, not the similar plural wds"},
 		{"wds", "wds.v1.other.example.com", "a plural"},
-		{"AllowList", "allowlists.v1.other.example.com", "a kind that ends in List is not the list kind of Allow"},
-		{"AllowListList", "allowlists.v1.other.example.com", "its list kind"},
+		{"AllowList", "allowlists.v1.other.example.com", "a kind takes precedence over the list kind of Allow"},
+		{"AllowListList", "allowlists.v1.other.example.com", "the list kind of a kind that ends in List"},
 	}
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		r := discovery.NewResolver(s.client, nil)
 		for _, tt := range tests {
 			got, err := r.Resolve(t.Context(), ref(t, tt.in))
 			if err != nil {
-				t.Errorf("%s: %v (%s)", tt.in, err, tt.why)
+				t.Errorf("%s: %s: %v", tt.in, tt.why, err)
 			} else if got.String() != tt.want {
-				t.Errorf("%s: got %s, want %s (%s)", tt.in, got, tt.want, tt.why)
+				t.Errorf("%s: %s: got %s, want %s", tt.in, tt.why, got, tt.want)
 			}
 		}
 	})
 }
 
-func TestResolveFillsResource(t *testing.T) {
+func TestResolveReturnsEveryField(t *testing.T) {
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		want := gvr.Resource{
 			Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Categories: []string{"all"},
@@ -104,60 +106,62 @@ func TestResolveFillsResource(t *testing.T) {
 	})
 }
 
-func TestResolveErrors(t *testing.T) {
+func TestResolveReturnsTypedErrors(t *testing.T) {
+	var ambiguous *discovery.AmbiguousError
+	var notFound *discovery.NotFoundError
 	tests := []struct {
 		in   string
-		want error  // of this type
-		text string // in the message
+		want error  // an error of the same type
+		text string // part of the message
 		why  string
 	}{
-		{"widgets", &discovery.AmbiguousError{}, "write one of widgets.v2.example.com, widgets.v1.other.example.com", "two groups, none of them core"},
-		{"Widget", &discovery.AmbiguousError{}, "names more than one resource type", "by kind as well"},
-		{"podz", &discovery.NotFoundError{}, "did you mean pods.v1", "a slip of the finger"},
-		{"pdo", &discovery.NotFoundError{}, "did you mean pods.v1", "two letters changed places in a short word"},
-		{"deploymnet", &discovery.NotFoundError{}, "did you mean deployments.v1.apps?", "two letters changed places"},
-		{"quuxes", &discovery.NotFoundError{}, `serves no resource type "quuxes"`, "nothing like it"},
-		{"pods.apps", &discovery.NotFoundError{}, "did you mean pods.v1", "the right name in the wrong group"},
-		{"widgets.v7.example.com", &discovery.NotFoundError{}, "did you mean widgets.v2.example.com", "a version that is not served"},
-		{"v1/deployments", &discovery.NotFoundError{}, "did you mean deployments.v1.apps", "v1/ is the core group"},
-		{"log", &discovery.NotFoundError{}, "serves no resource type", "subresources are left out"},
-		{"Scale", &discovery.NotFoundError{}, "serves no resource type", "so is the kind of a subresource"},
+		{"widgets", ambiguous, "must be one of widgets.v2.example.com, widgets.v1.other.example.com", "two groups"},
+		{"Widget", ambiguous, `ambiguous resource type "Widget"`, "by kind"},
+		{"podz", notFound, "did you mean pods.v1", "a typo"},
+		{"pdo", notFound, "did you mean pods.v1", "two letters swapped in a short name"},
+		{"deploymnet", notFound, "did you mean deployments.v1.apps?", "two letters swapped"},
+		{"quuxes", notFound, `serves no resource type "quuxes"`, "no similar name"},
+		{"pods.apps", notFound, "did you mean pods.v1", "the name in the wrong group"},
+		{"widgets.v7.example.com", notFound, "did you mean widgets.v2.example.com", "a version that is not served"},
+		{"v1/deployments", notFound, "did you mean deployments.v1.apps", "v1/ is the core group"},
+		{"log", notFound, "serves no resource type", "the name of a subresource"},
+		{"Scale", notFound, "serves no resource type", "the kind of a subresource"},
 	}
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		r := discovery.NewResolver(s.client, nil)
 		for _, tt := range tests {
 			got, err := r.Resolve(t.Context(), ref(t, tt.in))
 			if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", tt.want) {
-				t.Errorf("%s: got %v, %T, want a %T (%s)", tt.in, got, err, tt.want, tt.why)
+				t.Errorf("%s: %s: got %v, %T, want a %T", tt.in, tt.why, got, err, tt.want)
 			} else if !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("%s: %q does not say %q (%s)", tt.in, err, tt.text, tt.why)
+				t.Errorf("%s: %s: %q does not contain %q", tt.in, tt.why, err, tt.text)
 			}
 		}
-		var ambiguous *discovery.AmbiguousError
-		if _, err := r.Resolve(t.Context(), ref(t, "widgets")); !errors.As(err, &ambiguous) || len(ambiguous.Candidates) != 2 {
-			t.Errorf("candidates: %+v", err)
+		_, err := r.Resolve(t.Context(), ref(t, "widgets"))
+		if !errors.As(err, &ambiguous) || len(ambiguous.Candidates) != 2 {
+			t.Errorf("got %+v, want two candidates", err)
 		}
-		// The zero Ref must not match the missing singulars.
+		// The zero Ref must not match resources without a singular.
 		if got, err := r.Resolve(t.Context(), gvr.Ref{}); err == nil {
 			t.Errorf("the zero Ref resolved to %s", got)
 		}
 	})
 }
 
-func TestUnavailable(t *testing.T) {
+func TestUnreadableAPIIsUnavailable(t *testing.T) {
 	tests := []struct {
 		in   string
 		want string // the resource, or "unavailable" or "not found"
 		why  string
 	}{
 		{"pods", "pods.v1", "other groups still resolve"},
-		{"globes.example.com", "unavailable", "its version is down: unknown is not absent"},
-		{"globes", "unavailable", "it could be in the one that is down"},
+		{"globes.example.com", "unavailable", "its version is down"},
+		{"globes", "unavailable", "an API that is down may have it"},
 		{"widgets.example.com", "widgets.v1beta1.example.com", "the next version in the server's order has it"},
-		{"widgets.v2.example.com", "unavailable", "this very version was asked for"},
-		{"widgets.v7.example.com", "not found", "v7 is not served, up or down"},
+		{"widgets.v2.example.com", "unavailable", "the named version is down"},
+		{"widgets.v7.example.com", "not found", "v7 is not served at all"},
 		{"quuxes.apps", "not found", "apps is up"},
-		{"PodMetrics", "unavailable", "all of its group is down"},
+		{"PodMetrics", "unavailable", "its whole group is down"},
 		{"metrics.k8s.io/v1beta1/pods", "unavailable", "by group and version"},
 	}
 	eachFormat(t, func(t *testing.T, s *apiServer) {
@@ -173,7 +177,7 @@ func TestUnavailable(t *testing.T) {
 			case errors.As(err, &unavailable):
 				got = "unavailable"
 				if len(unavailable.GroupVersions) == 0 || unavailable.Err == nil {
-					t.Errorf("%s: %+v does not say which API is down and why", tt.in, unavailable)
+					t.Errorf("%s: %+v lacks the API or the reason", tt.in, unavailable)
 				}
 			case errors.As(err, &notFound):
 				got = "not found"
@@ -181,18 +185,18 @@ func TestUnavailable(t *testing.T) {
 				t.Errorf("%s: %v", tt.in, err)
 			}
 			if got != tt.want {
-				t.Errorf("%s: got %s, %v, want %s (%s)", tt.in, got, err, tt.want, tt.why)
+				t.Errorf("%s: %s: got %s, %v, want %s", tt.in, tt.why, got, err, tt.want)
 			}
 		}
 		s.change(func() { clear(s.down) })
 		if got, err := r.Resolve(t.Context(), ref(t, "globes")); err != nil {
-			t.Errorf("an API that is back must be found at once: got %v, %v", got, err)
+			t.Errorf("an API that is back: got %v, %v, want globes at once", got, err)
 		}
 	})
 }
 
-func TestAllGroupsDown(t *testing.T) {
-	// client-go forgets the failures when nothing at all is left.
+// client-go drops the failures of aggregated discovery if it can read no group.
+func TestUnreadableAPIIsUnavailableIfNothingElseIsServed(t *testing.T) {
 	s := newAPIServer(t, group{"example.com", []version{{"v1", nil}}})
 	s.down["example.com/v1"] = true
 	for _, name := range []string{"widgets.example.com", "widgets.v1.example.com"} {
@@ -204,84 +208,7 @@ func TestAllGroupsDown(t *testing.T) {
 	}
 }
 
-func TestOddDocuments(t *testing.T) {
-	gv := func(versions ...string) []metav1.GroupVersionForDiscovery {
-		var all []metav1.GroupVersionForDiscovery
-		for _, v := range versions {
-			all = append(all, metav1.GroupVersionForDiscovery{Version: v})
-		}
-		return all
-	}
-	doc := func(groupVersion string, resources ...metav1.APIResource) *metav1.APIResourceList {
-		return &metav1.APIResourceList{GroupVersion: groupVersion, APIResources: resources}
-	}
-	v1 := schema.GroupVersion{Group: "example.com", Version: "v1"}
-	v2 := schema.GroupVersion{Group: "example.com", Version: "v2"}
-	example := metav1.APIGroup{Name: "example.com", Versions: gv("v1", "v2"), PreferredVersion: gv("v2")[0]}
-	widget := namespaced("widgets", "widget", "Widget")
-	tests := []struct {
-		name      string
-		groups    []metav1.APIGroup
-		documents map[schema.GroupVersion]*metav1.APIResourceList
-		want      map[string]string // name to resource, or to the kind of error
-		why       string
-	}{
-		{"a group announced twice", []metav1.APIGroup{example, {Name: "example.com", Versions: gv("v1")}},
-			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("example.com/v1", widget), v2: doc("example.com/v2", widget)},
-			map[string]string{"widgets": "widgets.v2.example.com"},
-			"the first announcement's preference holds, every time"},
-		{"a core group without versions", []metav1.APIGroup{{}, example},
-			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("example.com/v1"), v2: doc("example.com/v2")},
-			map[string]string{"nope": "*discovery.NotFoundError"},
-			"what client-go makes of a server that has no core group: it is not down"},
-		{"a document of nothing", []metav1.APIGroup{example},
-			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("", widget), v2: doc("example.com/v2")},
-			map[string]string{"widgets": "*discovery.UnavailableError"},
-			"it is not the core group's"},
-		{"a nil document", []metav1.APIGroup{example},
-			map[schema.GroupVersion]*metav1.APIResourceList{v1: nil, v2: doc("example.com/v2", widget)},
-			map[string]string{"widgets": "widgets.v2.example.com", "nope": "*discovery.UnavailableError"},
-			"as good as none"},
-		{"a document of the unannounced", []metav1.APIGroup{example},
-			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("other.com/v1", widget), v2: doc("a/b/c", widget)},
-			map[string]string{"widgets": "*discovery.UnavailableError"},
-			"what nobody announced is not served; what was announced is missing"},
-		{"a resource without name or kind", []metav1.APIGroup{example},
-			map[schema.GroupVersion]*metav1.APIResourceList{v1: doc("example.com/v1", namespaced("", "", "Nameless"), namespaced("kindless", "", "")), v2: doc("example.com/v2")},
-			map[string]string{"Nameless": "*discovery.NotFoundError", "kindless": "*discovery.NotFoundError", "List": "*discovery.NotFoundError"},
-			"it can't be watched by any name"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			for range 20 { // maps are in the way
-				r := discovery.NewResolver(cannedClient{groups: tt.groups, documents: tt.documents}, nil)
-				for name, want := range tt.want {
-					res, err := r.Resolve(t.Context(), gvr.Ref{Name: name})
-					got := res.String()
-					if err != nil {
-						got = fmt.Sprintf("%T", err)
-					}
-					if got != want {
-						t.Fatalf("%s is %s, %v, want %s: %s", name, got, err, want, tt.why)
-					}
-				}
-			}
-		})
-	}
-}
-
-// cannedClient returns what no server should send.
-type cannedClient struct {
-	clientdiscovery.AggregatedDiscoveryInterface
-	groups    []metav1.APIGroup
-	documents map[schema.GroupVersion]*metav1.APIResourceList
-}
-
-func (c cannedClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	return &metav1.APIGroupList{Groups: c.groups}, c.documents, nil, nil
-}
-
-func TestSimilar(t *testing.T) {
+func TestNotFoundErrorListsSimilarNames(t *testing.T) {
 	names := func(resources []gvr.Resource) []string {
 		var all []string
 		for _, r := range resources {
@@ -301,9 +228,14 @@ func TestSimilar(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{"widgtes.other.example.com", []string{"widgets.v1.other.example.com", "widgets.v2.example.com"}, "the group that was named comes first"},
-		{"shoals", []string{"shoala.v1.sea.example.com", "shoalb.v1.sea.example.com", "shoalc.v1.sea.example.com", "shoald.v1.sea.example.com", "shoale.v1.sea.example.com"}, "no more than five"},
-		{"ev2", nil, "nearly any two letters are one edit from some short name"},
+		{"widgtes.other.example.com", []string{
+			"widgets.v1.other.example.com", "widgets.v2.example.com",
+		}, "the named group comes first"},
+		{"shoals", []string{
+			"shoala.v1.sea.example.com", "shoalb.v1.sea.example.com", "shoalc.v1.sea.example.com",
+			"shoald.v1.sea.example.com", "shoale.v1.sea.example.com",
+		}, "at most five"},
+		{"ev2", nil, "almost any two letters are one edit from a short name"},
 	}
 	for _, tt := range tests {
 		var notFound *discovery.NotFoundError
@@ -315,19 +247,20 @@ func TestSimilar(t *testing.T) {
 	}
 }
 
-func TestWatchables(t *testing.T) {
+func TestWatchablesReturnsEachResourceOnce(t *testing.T) {
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		r := discovery.NewResolver(s.client, nil)
 		resources, err := r.Watchables(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		// No bindings, no metrics: they lack the verbs. No subresources. Every
-		// resource once, in its preferred version.
+		// bindings and metrics.k8s.io lack the verbs. Each resource comes once, in its
+		// preferred version, and subresources are left out.
 		want := []string{
 			"namespaces.v1 cluster", "pods.v1 namespaced", "services.v1 namespaced", "events.v1 namespaced",
 			"deployments.v1.apps namespaced", "events.v1.events.k8s.io namespaced",
-			"widgets.v2.example.com namespaced", "globes.v2.example.com cluster", "relics.v1beta1.example.com namespaced",
+			"widgets.v2.example.com namespaced", "globes.v2.example.com cluster",
+			"relics.v1beta1.example.com namespaced",
 			"widgets.v1.other.example.com namespaced", "allowlists.v1.other.example.com namespaced",
 			"allows.v1.other.example.com namespaced", "wds.v1.other.example.com namespaced",
 		}
@@ -338,11 +271,12 @@ func TestWatchables(t *testing.T) {
 		s.change(func() { s.down["other.example.com/v1"] = true })
 		resources, err = discovery.NewResolver(s.client, nil).Watchables(t.Context())
 		var unavailable *discovery.UnavailableError
-		if !errors.As(err, &unavailable) || len(unavailable.GroupVersions) != 1 || unavailable.GroupVersions[0].Group != "other.example.com" {
-			t.Errorf("got %v, want an *UnavailableError for other.example.com", err)
+		down := []schema.GroupVersion{{Group: "other.example.com", Version: "v1"}}
+		if !errors.As(err, &unavailable) || !slices.Equal(unavailable.GroupVersions, down) {
+			t.Errorf("got %v, want an *UnavailableError for %v", err, down)
 		}
 		if diff := cmp.Diff(want[:9], scopes(resources)); diff != "" {
-			t.Errorf("what the others serve (-want +got):\n%s", diff)
+			t.Errorf("with a group down (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -352,7 +286,7 @@ func scopes(resources []gvr.Resource) []string {
 	for _, r := range resources {
 		switch {
 		case !r.ClusterWatch():
-			got = append(got, r.String()+" not at all")
+			got = append(got, r.String()+" unwatchable")
 		case r.NamespacedWatch():
 			got = append(got, r.String()+" namespaced")
 		default:
@@ -362,61 +296,45 @@ func scopes(resources []gvr.Resource) []string {
 	return got
 }
 
-func TestOtherClients(t *testing.T) {
-	s := newAPIServer(t, cluster()...)
-	fake := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{}}
-	fake.Resources = []*metav1.APIResourceList{{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{namespaced("gadgets", "gadget", "Gadget")}}}
+func TestResolverAcceptsEveryClient(t *testing.T) {
+	srv := streamtest.NewServer(pods, widgets)
+	defer srv.Close()
+	addToServer := func() { srv.Serve(gadgets) }
+	list := &metav1.APIResourceList{GroupVersion: "other.example.com/v1"}
+	fake := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{list}}}
+	addToFake := func() { list.APIResources = append(list.APIResources, namespaced("gadgets", "gadget", "Gadget")) }
+	served, cached := clients["client-go"](srv), memory.NewMemCacheClient(clients["client-go"](srv))
 	tests := []struct {
 		client clientdiscovery.DiscoveryInterface
 		add    func()
 		why    string
 	}{
-		{fake, func() {
-			fake.Resources[0].APIResources = append(fake.Resources[0].APIResources, namespaced("late", "late", "Late"))
-		}, "client-go's fake, which users test with"},
-		{memory.NewMemCacheClient(s.client), func() { s.add("late") }, "a client that caches and is never refreshed by itself"},
-		{onlyCached{memory.NewMemCacheClient(s.client)}, func() { s.add("latest") }, "such a client from before there were contexts"},
-		{onlyDiscovery{s.client.WithLegacy()}, func() { s.add("later") }, "a client with no method beyond the plain interface"},
+		{fake, addToFake, "client-go's fake"},
+		{cached, addToServer, "a caching client"},
+		{onlyCached{cached}, addToServer, "a caching client without contexts"},
+		{onlyDiscovery{served.WithLegacy()}, addToServer, "a client with only the plain interface"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
+			srv.Unserve(gadgets)
 			r := discovery.NewResolver(tt.client, nil)
-			name := "late.example.com"
-			switch {
-			case strings.Contains(tt.why, "plain"):
-				name = "later.example.com"
-			case strings.Contains(tt.why, "before"):
-				name = "latest.example.com"
-			}
-			if got, err := r.Resolve(t.Context(), ref(t, name)); err == nil {
-				t.Fatalf("found %s before it was there", got)
+			if got, err := r.Resolve(t.Context(), ref(t, "gadgets")); err == nil {
+				t.Fatalf("found %s before it was served", got)
 			}
 			tt.add()
-			if _, err := r.Resolve(t.Context(), ref(t, name)); err != nil {
+			if _, err := r.Resolve(t.Context(), ref(t, "gadgets")); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// onlyCached hides all that is newer.
+// onlyCached hides the methods that take a context.
 type onlyCached struct {
 	clientdiscovery.CachedDiscoveryInterface
 }
 
-// onlyDiscovery hides what the client can do besides.
+// onlyDiscovery hides all methods beyond the plain interface.
 type onlyDiscovery struct {
 	clientdiscovery.DiscoveryInterface
-}
-
-// add serves one more resource in example.com/v2, as a new CRD does.
-func (s *apiServer) add(plural string) {
-	s.change(func() {
-		for i := range s.groups {
-			if s.groups[i].name == "example.com" {
-				v := &s.groups[i].versions[0]
-				v.resources = append(v.resources, namespaced(plural, plural, plural))
-			}
-		}
-	})
 }

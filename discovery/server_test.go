@@ -14,17 +14,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer serves discovery documents, aggregated and legacy, as a
-// kube-apiserver does.
+// apiServer serves discovery documents, aggregated and legacy, as a kube-apiserver
+// does. Unlike streamtest.Server, it has subresources, and single versions that are
+// down.
 type apiServer struct {
 	config *rest.Config
 	client *clientdiscovery.DiscoveryClient
 
 	mu      sync.Mutex
 	groups  []group
-	down    map[string]bool                                   // groupVersions whose API does not answer
+	down    map[string]bool                                   // groupVersions that are down
 	legacy  bool                                              // no aggregated discovery
-	respond func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
+	respond func(w http.ResponseWriter, r *http.Request) bool // whether it sent a response
 }
 
 type group struct {
@@ -52,6 +53,18 @@ func (s *apiServer) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
+}
+
+// add serves another resource in example.com/v2, as a new CRD does.
+func (s *apiServer) add(plural string) {
+	s.change(func() {
+		for i := range s.groups {
+			if s.groups[i].name == "example.com" {
+				v := &s.groups[i].versions[0]
+				v.resources = append(v.resources, namespaced(plural, plural, plural))
+			}
+		}
+	})
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -111,13 +124,14 @@ func (s *apiServer) aggregated(groups []group) apidiscovery.APIGroupDiscoveryLis
 				d.Freshness = apidiscovery.DiscoveryFreshnessStale
 			}
 			for _, r := range v.resources {
+				kind := &metav1.GroupVersionKind{Group: g.name, Version: v.name, Kind: r.Kind}
 				if name, sub, ok := strings.Cut(r.Name, "/"); ok {
 					parent := &d.Resources[len(d.Resources)-1]
 					if parent.Resource != name {
-						panic("subresource " + r.Name + " without its parent in front")
+						panic("subresource " + r.Name + " must follow its parent")
 					}
 					parent.Subresources = append(parent.Subresources, apidiscovery.APISubresourceDiscovery{
-						Subresource: sub, Verbs: r.Verbs, ResponseKind: &metav1.GroupVersionKind{Group: g.name, Version: v.name, Kind: r.Kind},
+						Subresource: sub, Verbs: r.Verbs, ResponseKind: kind,
 					})
 					continue
 				}
@@ -126,8 +140,8 @@ func (s *apiServer) aggregated(groups []group) apidiscovery.APIGroupDiscoveryLis
 					scope = apidiscovery.ScopeNamespace
 				}
 				d.Resources = append(d.Resources, apidiscovery.APIResourceDiscovery{
-					Resource: r.Name, SingularResource: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories,
-					Scope: scope, Verbs: r.Verbs, ResponseKind: &metav1.GroupVersionKind{Group: g.name, Version: v.name, Kind: r.Kind},
+					Resource: r.Name, SingularResource: r.SingularName, ShortNames: r.ShortNames,
+					Categories: r.Categories, Scope: scope, Verbs: r.Verbs, ResponseKind: kind,
 				})
 			}
 			item.Versions = append(item.Versions, d)
@@ -141,7 +155,7 @@ func groupList(groups []group) metav1.APIGroupList {
 	var list metav1.APIGroupList
 	for _, g := range groups {
 		item := metav1.APIGroup{Name: g.name}
-		// The preferred one last, so that nothing can take the first for it.
+		// The preferred version comes last, so that the first cannot be mistaken for it.
 		for i := range g.versions {
 			v := g.versions[(i+1)%len(g.versions)]
 			item.PreferredVersion = metav1.GroupVersionForDiscovery{GroupVersion: groupVersion(g, v), Version: v.name}
@@ -167,7 +181,9 @@ func writeJSON(w http.ResponseWriter, v any) {
 var everyVerb = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 
 func namespaced(plural, singular, kind string, short ...string) metav1.APIResource {
-	return metav1.APIResource{Name: plural, SingularName: singular, Kind: kind, ShortNames: short, Namespaced: true, Verbs: everyVerb}
+	return metav1.APIResource{
+		Name: plural, SingularName: singular, Kind: kind, ShortNames: short, Namespaced: true, Verbs: everyVerb,
+	}
 }
 
 func clusterScoped(plural, singular, kind string, short ...string) metav1.APIResource {
@@ -181,8 +197,8 @@ func withVerbs(r metav1.APIResource, verbs ...string) metav1.APIResource {
 	return r
 }
 
-// cluster is like many: built-in groups, CRDs in several versions, an
-// aggregated API that can't be watched, names that several groups share.
+// cluster returns a typical cluster: built-in groups, CRDs in several versions, an
+// aggregated API that cannot be watched, and names shared by several groups.
 func cluster() []group {
 	return []group{
 		{"", []version{{"v1", []metav1.APIResource{

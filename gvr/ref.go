@@ -8,52 +8,53 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Ref names a resource type the way people do. The zero Ref names nothing.
+// Ref names a resource type as people do. The zero Ref names nothing.
 type Ref struct {
-	// Group is the API group. Empty means the core group if Version is set,
-	// any group if it is not.
+	// Group is the API group. If it is empty, the Ref names the core group when
+	// Version is set, and any group when Version is empty too.
 	Group string
-	// Version is the API version. Empty means the one the server prefers.
+	// Version is the API version. Empty means the version the server prefers.
 	Version string
-	// Name is the plural, the singular, a short name, the kind or the list
-	// kind. Upper and lower case are the same to the resolver.
+	// Name is the plural, the singular, a short name, the kind or the list kind.
+	// Package discovery ignores its case.
 	Name string
 }
 
 // ParseError reports a string that does not name a resource type.
 type ParseError struct {
-	Input  string // what was given
-	Reason string // what is wrong with it and what would be right
+	Input  string // the string given to ParseRef
+	Reason string // what is wrong with it, and which spellings are valid
 }
 
 func (e *ParseError) Error() string {
-	return fmt.Sprintf("%q does not name a resource type: %s", e.Input, e.Reason)
+	return fmt.Sprintf("invalid resource type %q: %s", e.Input, e.Reason)
 }
 
-const spellings = "write NAME, NAME.GROUP, NAME.VERSION.GROUP, GROUP/VERSION/NAME or, for the core group, VERSION/NAME"
+const spellings = "must be NAME, NAME.GROUP, NAME.VERSION.GROUP, GROUP/VERSION/NAME, " +
+	"or VERSION/NAME for the core group"
 
-// kubeVersion matches the versions that Kubernetes itself orders (v1, v2beta3).
-// A CRD may use other names; those need the form with slashes, because in
-// "widgets.foo.example.com" nothing tells a version from the first part of a
-// group.
+// kubeVersion matches the versions that Kubernetes sorts by maturity (v1,
+// v2beta3). A CRD may use any other name; such a version needs the form with
+// slashes, because foo in "widgets.foo.example.com" is part of the group.
 var kubeVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
-// resourceName matches plurals, singulars, short names and kinds: DNS labels
-// (RFC 1035), but in either case.
+// resourceName matches plurals, singulars, short names and kinds: RFC 1035
+// labels in either case.
 var resourceName = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
-// ParseRef reads any of these spellings:
+// ParseRef accepts these spellings:
 //
-//	po, pods, Pod, PodList     a name alone: any group, preferred version
+//	po, pods, Pod, PodList     NAME: any group, preferred version
 //	deployments.apps           NAME.GROUP
 //	deployments.v1.apps        NAME.VERSION.GROUP, as in kubectl
 //	apps/v1/Deployment         GROUP/VERSION/NAME: an apiVersion, a slash, a name
-//	v1/pods, pods.v1, pods.v1. VERSION/NAME, NAME.VERSION: the core group
+//	v1/pods, pods.v1, pods.v1. VERSION/NAME or NAME.VERSION: the core group
 //	v1.example.com/widgets     GROUP/NAME, for groups whose first part looks like a version
 //
-// With dots, a first part that looks like a Kubernetes version (v1, v1beta1)
-// is the version. Surrounding white space is an error, and so are subresources
-// (pods/log) and single objects (pods/web-0). The error is a *ParseError.
+// In a dotted spelling, the part after the name is the version if it looks like
+// a Kubernetes version (v1, v1beta1). ParseRef rejects surrounding white space,
+// subresources (pods/log) and single objects (pods/web-0). The error is a
+// [*ParseError].
 func ParseRef(s string) (Ref, error) {
 	r, reason := parse(s)
 	if reason == "" {
@@ -65,6 +66,7 @@ func ParseRef(s string) (Ref, error) {
 	return r, nil
 }
 
+// parse splits s. The second result says why s cannot be split.
 func parse(s string) (Ref, string) {
 	if s == "" {
 		return Ref{}, "it is empty; " + spellings
@@ -84,10 +86,10 @@ func parse(s string) (Ref, string) {
 			return Ref{Group: parts[0], Name: parts[1]}, ""
 		}
 		return Ref{}, fmt.Sprintf("%q is neither a version nor a group with a dot, "+
-			"and single objects and subresources can't be named here; %s", parts[0], spellings)
+			"and single objects and subresources are not resource types; %s", parts[0], spellings)
 	case 3:
 		if parts[0] == "" || parts[1] == "" {
-			return Ref{}, "an empty part between slashes; " + spellings
+			return Ref{}, "empty part between slashes; " + spellings
 		}
 		return Ref{Group: parts[0], Version: parts[1], Name: parts[2]}, ""
 	}
@@ -103,26 +105,29 @@ func parseDotted(s string) Ref {
 	return Ref{Group: rest, Name: name}
 }
 
-// invalid says what keeps r from naming a resource type, "" if nothing does.
+// invalid returns the reason why r cannot name a resource type, or "".
 func (r Ref) invalid() string {
 	if !resourceName.MatchString(r.Name) {
-		return fmt.Sprintf("%q is no resource name or kind (letters, digits and '-', first a letter, at most 63); %s", r.Name, spellings)
+		return fmt.Sprintf("invalid name %q: must be at most 63 letters, digits and '-', starting with a letter; %s",
+			r.Name, spellings)
 	}
 	if r.Group != "" && len(validation.IsDNS1123Subdomain(r.Group)) > 0 {
-		return fmt.Sprintf("%q is no API group (a lower-case domain such as apps or example.com); %s", r.Group, spellings)
+		return fmt.Sprintf("invalid group %q: must be a lower-case domain such as apps or example.com; %s",
+			r.Group, spellings)
 	}
 	if kubeVersion.MatchString(r.Group) {
-		return fmt.Sprintf("the group %q is a version; %s", r.Group, spellings)
+		return fmt.Sprintf("invalid group %q: it is a version; %s", r.Group, spellings)
 	}
 	if r.Version != "" && len(validation.IsDNS1035Label(r.Version)) > 0 {
-		return fmt.Sprintf("%q is no API version (such as v1 or v1beta1); %s", r.Version, spellings)
+		return fmt.Sprintf("invalid version %q: must be a lower-case label such as v1 or v1beta1; %s",
+			r.Version, spellings)
 	}
 	return ""
 }
 
-// String gives a spelling that ParseRef reads back to the same Ref, with dots
-// where they are unambiguous. Of a Ref that ParseRef could not have returned
-// it gives something readable.
+// String returns a spelling that [ParseRef] parses back into the same Ref, with
+// dots where they are unambiguous. For a Ref that ParseRef cannot return, the
+// text is readable but need not parse.
 func (r Ref) String() string {
 	dotted := join(".", r.Name, r.Version, r.Group)
 	if r.Version == "" || kubeVersion.MatchString(r.Version) {
@@ -133,6 +138,7 @@ func (r Ref) String() string {
 	return join("/", r.Group, r.Version, r.Name)
 }
 
+// join joins the parts that are not empty.
 func join(sep string, parts ...string) string {
 	kept := parts[:0:0]
 	for _, p := range parts {

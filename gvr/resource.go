@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resource is a resource type as a server serves it. It never stands for a
-// subresource. Its slices are not to be changed: values are shared.
+// Resource describes a resource type as a server serves it, never a
+// subresource. Do not modify its slices: copies of a Resource share them.
 type Resource struct {
 	schema.GroupVersionResource
 
@@ -15,39 +15,41 @@ type Resource struct {
 	Singular   string   // may be empty on old servers
 	ShortNames []string // such as "po"
 	Categories []string // such as "all"
-	Namespaced bool     // its objects live in namespaces
+	Namespaced bool     // whether its objects live in namespaces
 	Verbs      []string // such as "list", "watch"
 
-	// StorageVersionHash is equal for resources that are one and the same in
-	// storage. Servers tell it in legacy discovery only: it is empty where
-	// aggregated discovery answered (k8s.io/api/apidiscovery/v2 has no such field).
+	// StorageVersionHash is equal for resources that share their storage, such as
+	// the same type in two groups. Only legacy discovery reports it: it is empty
+	// where the server serves aggregated discovery, because
+	// k8s.io/api/apidiscovery/v2 has no such field.
 	StorageVersionHash string
 }
 
-// ClusterWatch says whether the server allows a watch across the whole
-// cluster: of all objects of a cluster-scoped resource, or of all namespaces.
-// Whether the caller may do so is for the server's authorization to say.
+// ClusterWatch reports whether the server supports a cluster-wide list and
+// watch: of all objects of a cluster-scoped resource, or of all namespaces. It
+// says nothing about the caller's permissions.
 func (r Resource) ClusterWatch() bool { return r.listWatch() }
 
-// NamespacedWatch says whether the server allows a watch inside one namespace.
+// NamespacedWatch reports whether the server supports a list and watch of a
+// single namespace. It says nothing about the caller's permissions.
 func (r Resource) NamespacedWatch() bool { return r.Namespaced && r.listWatch() }
 
-// A watch without a list can't say what exists when it starts, nor find what
-// it missed; a list without a watch tells nothing afterwards.
+// listWatch requires both verbs: only a list reports what exists at the start
+// and what a gap hid, and only a watch reports what happens afterwards.
 func (r Resource) listWatch() bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// GroupVersionKind is the kind of the resource's objects, in the resource's
+// GroupVersionKind returns the kind of the resource's objects in the resource's
 // own group and version.
 func (r Resource) GroupVersionKind() schema.GroupVersionKind {
 	return r.GroupVersion().WithKind(r.Kind)
 }
 
-// Ref names exactly this resource.
+// Ref returns the [Ref] that names exactly this resource.
 func (r Resource) Ref() Ref {
 	return Ref{Group: r.Group, Version: r.Version, Name: r.Resource}
 }
 
-// String names the resource as Ref does: "deployments.v1.apps", "pods.v1".
+// String returns the spelling of [Resource.Ref]: "deployments.v1.apps", "pods.v1".
 func (r Resource) String() string { return r.Ref().String() }

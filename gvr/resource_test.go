@@ -8,40 +8,42 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-func TestWatchable(t *testing.T) {
+func TestWatchNeedsListAndWatchVerbs(t *testing.T) {
 	tests := []struct {
-		verbs            []string
-		namespaced       bool
-		cluster, inSpace bool
-		why              string
+		verbs              []string
+		namespaced         bool
+		cluster, namespace bool
+		why                string
 	}{
-		{[]string{"get", "list", "watch"}, true, true, true, "a namespaced resource allows both"},
-		{[]string{"list", "watch"}, false, true, false, "a cluster-scoped one has no namespace to watch in"},
-		{[]string{"get", "list"}, true, false, false, "metrics.k8s.io pods: listed, never watched"},
-		{[]string{"watch"}, true, false, false, "no list: nothing could be found again after a gap"},
+		{[]string{"get", "list", "watch"}, true, true, true, "a namespaced resource supports both"},
+		{[]string{"list", "watch"}, false, true, false, "a cluster-scoped resource has no namespaces"},
+		{[]string{"get", "list"}, true, false, false, "metrics.k8s.io pods can be listed but not watched"},
+		{[]string{"watch"}, true, false, false, "without list, nothing can be compared after a gap"},
 		{[]string{"create"}, false, false, false, "reviews can only be created"},
-		{nil, true, false, false, "a server that tells no verbs allows nothing"},
+		{nil, true, false, false, "no verbs reported, none assumed"},
 	}
 	for _, tt := range tests {
 		r := gvr.Resource{Verbs: tt.verbs, Namespaced: tt.namespaced}
 		if got := r.ClusterWatch(); got != tt.cluster {
 			t.Errorf("ClusterWatch() = %v: %s", got, tt.why)
 		}
-		if got := r.NamespacedWatch(); got != tt.inSpace {
+		if got := r.NamespacedWatch(); got != tt.namespace {
 			t.Errorf("NamespacedWatch() = %v: %s", got, tt.why)
 		}
 	}
 }
 
-func TestResourceString(t *testing.T) {
+func TestResourceStringParsesBack(t *testing.T) {
 	for _, tt := range []struct{ group, version, resource, want string }{
 		{"apps", "v1", "deployments", "deployments.v1.apps"},
 		{"", "v1", "pods", "pods.v1"},
 		{"example.com", "trial", "widgets", "example.com/trial/widgets"},
 	} {
 		r := gvr.Resource{
-			GroupVersionResource: schema.GroupVersionResource{Group: tt.group, Version: tt.version, Resource: tt.resource},
-			Kind:                 "Some",
+			GroupVersionResource: schema.GroupVersionResource{
+				Group: tt.group, Version: tt.version, Resource: tt.resource,
+			},
+			Kind: "Some",
 		}
 		if r.String() != tt.want {
 			t.Errorf("String() = %q, want %q", r, tt.want)
@@ -49,7 +51,8 @@ func TestResourceString(t *testing.T) {
 		if ref, err := gvr.ParseRef(r.String()); err != nil || ref != r.Ref() {
 			t.Errorf("ParseRef(%q) = %+v, %v, want %+v", r, ref, err, r.Ref())
 		}
-		if want := (schema.GroupVersionKind{Group: tt.group, Version: tt.version, Kind: "Some"}); r.GroupVersionKind() != want {
+		want := schema.GroupVersionKind{Group: tt.group, Version: tt.version, Kind: "Some"}
+		if r.GroupVersionKind() != want {
 			t.Errorf("GroupVersionKind() = %v, want %v", r.GroupVersionKind(), want)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // check returns a copy of o with its defaults filled in and the field selector
@@ -122,7 +123,7 @@ func (o *Options) contradiction() error {
 func (o *Options) checkStart(start Start, moves bool) error {
 	p := start.position
 	switch {
-	case start.kind == startAfter && !usable(start.version):
+	case start.kind == startAfter && !protocol.Usable(start.version):
 		return &OptionsError{"Start", `After needs a resourceVersion, and "0" is none: it would mean any`}
 	case o.End == WhenSynced && (start.kind == startNow || start.kind == startAfter):
 		return &OptionsError{"Start and End", "a sequence that begins with SYNCED and ends there would tell nothing"}
@@ -138,7 +139,7 @@ func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 		return &OptionsError{"Start and IndexNone", "the position holds objects, which there is no index to keep: it was taken with one"}
 	}
 	for n, rv := range p.ResourceVersions {
-		if rv != "" && !usable(rv) {
+		if rv != "" && !protocol.Usable(rv) {
 			return &OptionsError{"Start", `the position has a resourceVersion that no watch can begin at: "` + rv + `"`}
 		}
 		if !moves && !slices.Contains(o.Namespaces, n) {

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // checkpoint begins a session with the Tracker, if there is one, and returns where
@@ -83,14 +83,14 @@ func (l *lane) writesAhead() bool {
 }
 
 // aheadOf does so for the objects of a snapshot.
-func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) error {
+func (l *lane) aheadOf(ctx context.Context, items []object, how protocol.Mode) error {
 	if !l.writesAhead() {
 		return nil
 	}
 	var fresh []checkpoint.Object
 	for _, o := range items {
 		if !l.isUnsaid(o, how) && l.isFresh(o) {
-			fresh = append(fresh, o.object())
+			fresh = append(fresh, known(o.Entry))
 		}
 	}
 	return l.progress.Ahead(ctx, fresh)
@@ -98,17 +98,17 @@ func (l *lane) aheadOf(ctx context.Context, items []object, how snapshot) error 
 
 // aheadOfFrame does so for an event of the watch, and if it is new for all that
 // have come after it.
-func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
-	if !l.writesAhead() || t.kind == Deleted || how.old || !l.isFresh(t.object) {
+func (l *lane) aheadOfFrame(ctx context.Context, t told, how protocol.EmitEvent) error {
+	if !l.writesAhead() || t.kind == Deleted || how.Replay || !l.isFresh(t.object) {
 		return nil
 	}
-	fresh := []checkpoint.Object{t.identity.object()}
+	fresh := []checkpoint.Object{known(t.Entry)}
 	if !l.progress.IsAhead(fresh[0].ID()) {
 		first := map[checkpoint.ID]bool{fresh[0].ID(): true}
 		for _, o := range l.conn.come() {
 			// A replay of one that is not known is not delivered.
-			replay := notAfter(o.version, how.rv) && !l.index.has(o.identity)
-			if k := o.identity.object(); !replay && !first[k.ID()] && l.isFresh(o) {
+			replay := protocol.NotAfter(o.Version, how.Version) && !l.index.Has(o.Entry)
+			if k := known(o.Entry); !replay && !first[k.ID()] && l.isFresh(o) {
 				first[k.ID()] = true
 				fresh = append(fresh, k)
 			}
@@ -118,21 +118,20 @@ func (l *lane) aheadOfFrame(ctx context.Context, t told, how tellFrame) error {
 }
 
 // isFresh says whether there is no entry of an object that is to be delivered.
-func (l *lane) isFresh(o object) bool { return !l.index.has(o.identity) && l.selects(o) }
+func (l *lane) isFresh(o object) bool { return !l.index.Has(o.Entry) && l.selects(o) }
 
 // withdraw takes the position back where the server has gone back in time, before
 // anybody is told: who goes on from it must not miss that, even if the server is
 // past it again by then. So must namespaces that are not watched now, or can't be.
-func (l *lane) withdraw(ctx context.Context, next state, outputs []output) error {
-	m, _ := next.recall()
-	rewound := m.gap != nil && m.gap.reason == GapRewound
+func (l *lane) withdraw(ctx context.Context, next protocol.State, outputs []protocol.Output) error {
+	m, _ := next.Recall()
+	rewound := m.Rewound()
 	for _, o := range outputs {
-		gap, ok := o.(tellGap)
-		rewound = rewound || ok && gap.reason == GapRewound
+		gap, ok := o.(protocol.EmitGap)
+		rewound = rewound || ok && gap.Reason == protocol.GapRewound
 	}
-	if end, ok := next.(stopped); ok { // OnExpired: Fail
-		var gap *GapError
-		rewound = rewound || errors.As(end.err, &gap) && gap.Reason == GapRewound
+	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // OnExpired: Fail
+		rewound = rewound || end.Gap.Reason == protocol.GapRewound
 	}
 	if !rewound {
 		return nil

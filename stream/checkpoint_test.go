@@ -192,7 +192,7 @@ func TestGoesOn(t *testing.T) {
 		{"it has, and that is the end", []life{first, {
 			options:   stream.Options{OnExpired: stream.Fail},
 			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}},
-			told:      []string{"error: what happened since resourceVersion 6 can't be told (rewound): the server answered with an older resourceVersion than it did before"}, kept: "rewound, at 6 a@6 b@3",
+			told:      []string{"error: what happened since resourceVersion 6 can't be told (rewound): the server answered with an older resourceVersion than before"}, kept: "rewound, at 6 a@6 b@3",
 			why: "somebody wants to know",
 		}, {
 			exchanges: []exchange{{"list", list("20", "", "a@2", "b@3")}, {"watch 20", watch("open")}},

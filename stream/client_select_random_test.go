@@ -83,7 +83,7 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 	w.o.Transform = func(u *unstructured.Unstructured) { // which some of the clients don't have
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 	}
-	s := newStream(t, v.client(t, w, nil), &w.o)
+	s := newStream(t, v.client(t, w), &w.o)
 	s.SetRandom(func(least, most time.Duration) time.Duration { return (least + most) / 2 })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
 	defer cancel()
@@ -341,7 +341,7 @@ func (g *world) words(initial bool) (words []string) {
 	if initial {
 		var b strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(g.objects)) {
-			b.WriteString(many(1+g.IntN(20)/19, event("ADDED", g.json(g.objects[name]))))
+			b.WriteString(strings.Repeat(event("ADDED", g.json(g.objects[name])), 1+g.IntN(20)/19))
 		}
 		if g.IntN(10) > 0 {
 			b.WriteString(bookmark(g.rv, `,"annotations":{"k8s.io/initial-events-end":"true"}`))

@@ -104,7 +104,7 @@ func TestSelectKeepsMeta(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")},
 			{"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", red)+widgetEvent("ADDED", "b", "7", red), "open")}}}
 		o := stream.Options{Select: func(m stream.Meta) bool { kept = append(kept, m); return isRed(m) }}
-		record(t, newStream(t, variants()[0].client(t, sc, nil), &o), 20*time.Second)
+		record(t, newStream(t, variants()[0].client(t, sc), &o), 20*time.Second)
 		for i, m := range kept {
 			if m.GetName() != "" {
 				t.Errorf("%d: what was kept against the rules shows %q (its Decoder is in the pool,"+
@@ -159,7 +159,7 @@ func TestSelectInFlood(t *testing.T) {
 			o.Checkpoint = newTracker(t, checkpoint.NewMemory(), checkpoint.Options{})
 			defer o.Checkpoint.Close()
 		}
-		s = newStream(t, variants()[0].client(t, &script{t: t, exchanges: []exchange{{"", endless(known)}}}, nil), &o)
+		s = newStream(t, variants()[0].client(t, &script{t: t, exchanges: []exchange{{"", endless(known)}}}), &o)
 		panicked := recoverFrom(func() {
 			for range s.Events(t.Context()) {
 			}

@@ -13,53 +13,57 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-)
 
-// partingTime is how long close waits for the watch's goroutine.
-const partingTime = time.Second
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
 
 var (
 	// errUnreadable is wrapped by what is wrong with a frame.
 	errUnreadable = errors.New("the server sent an event that can't be read")
-	errSilent     = errors.New("the watch fell silent")
 )
 
 // connection is a watch that the server has accepted.
 type connection struct {
-	watch    watch.Interface
-	events   <-chan watch.Event      // of the watch, or read ahead; nil if they are in frames
-	frames   *frames                 // of a watch of NewClient, else nil
-	waiting  []arrival               // that came from there, and are to be received first
-	ahead    bool                    // what comes is for waiting
-	passed   passed                  // by frames
-	gone     chan struct{}           // ends reading ahead; nil without it
+	worker   *lane
+	watch    client.Watch
 	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
 	lifetime time.Duration // that the server was asked for
-	immortal bool          // client-go's fake: its silence means nothing
 
-	accept func(*unstructured.Unstructured) (object, error)
-	wrap   func(error) error
-	seen   func(kind Type, rv string)
+	arrived arrived // and not received
+	passed  passed  // by the filter
+	silence silence
+	told    told     // by the frame last received
+	end     WatchEnd // so far
+}
 
-	timer  *time.Timer
-	waited time.Duration // for frames
-	told   told          // by the frame last received
-	total  int           // frames
-	err    error         // that ended it
+// arrived are events that were read from a watch ahead of the one being received.
+type arrived struct {
+	events  []client.Event
+	reading bool // what the watch has now is for events
+}
+
+// silence measures how long nothing has arrived.
+type silence struct {
+	timer *time.Timer
+	total time.Duration
+}
+
+// after returns what receives once nothing has arrived for as long as timeout.
+func (s *silence) after(timeout time.Duration) <-chan time.Time {
+	if s.timer == nil {
+		s.timer = time.NewTimer(timeout)
+	} else {
+		s.timer.Reset(timeout)
+	}
+	return s.timer.C
 }
 
 // told is what a frame tells of an object.
 type told struct {
 	object
 	kind Type
-}
-
-// arrival is an event that has come, and what Options.Select has said of its object
-// by then.
-type arrival struct {
-	watch.Event
-	verdict verdict
 }
 
 // take returns what was received last, once: nothing keeps it after that.
@@ -69,106 +73,73 @@ func (c *connection) take() told {
 	return t
 }
 
-// receive waits for the next frame, for the end, or until nothing has come for
-// as long as patience.
-func (c *connection) receive(ctx context.Context, patience time.Duration) input {
-	if in := c.poll(); in != nil { // without a timer, while events keep coming
+// receive waits for the next frame, for the end, or until nothing has arrived for
+// as long as timeout.
+func (c *connection) receive(ctx context.Context, timeout time.Duration) protocol.Input {
+	if in := c.poll(); in != nil { // without a timer, while events keep arriving
 		return in
 	}
-	var silence <-chan time.Time
-	if !c.immortal {
-		if c.timer == nil {
-			c.timer = time.NewTimer(patience)
-		} else {
-			c.timer.Reset(patience)
-		}
-		silence = c.timer.C
+	var silent <-chan time.Time // never, on client-go's fake: its silence means nothing
+	if !c.worker.fake {
+		silent = c.silence.after(timeout)
 	}
 	began := time.Now()
-	defer func() { c.waited += time.Since(began) }()
-	for {
-		select {
-		case ev, ok := <-c.events:
-			return c.received(arrival{Event: ev}, ok)
-		case <-c.ready():
-			if in := c.poll(); in != nil {
-				return in
-			}
-		case <-silence:
-			c.err = errSilent
-			return silent{}
-		case <-ctx.Done():
-			return silent{} // the driver looks at ctx first
+	defer func() { c.silence.total += time.Since(began) }()
+	for c.watch.Wait(ctx, silent) {
+		if ctx.Err() != nil {
+			return protocol.Silent{} // the driver looks at ctx first
+		}
+		if in := c.poll(); in != nil {
+			return in
 		}
 	}
+	c.end.Err = protocol.ErrSilent
+	return protocol.Silent{}
 }
 
-// poll receives what has come, or the end. It returns nil if nothing has.
-func (c *connection) poll() input {
+// poll receives what has arrived, or the end. It returns nil if nothing has.
+func (c *connection) poll() protocol.Input {
 	ev, ok := c.next()
 	over := false
 	if !ok {
-		ev, ok, over = c.fetch()
+		ev, ok, over = c.watch.Next()
 	}
 	if in, events := c.passed.take(); in != nil {
-		c.total += events
-		if ok { // it comes after them
-			c.waiting = slices.Insert(c.waiting, 0, ev)
+		c.end.Frames += events
+		if ok { // it came after them
+			c.arrived.events = slices.Insert(c.arrived.events, 0, ev)
 		}
 		return in
 	}
-	if !ok && !over {
-		return nil
-	}
-	return c.received(ev, ok)
-}
-
-// fetch returns the next event that has not been read ahead, if it has come, or
-// says that none will.
-func (c *connection) fetch() (ev arrival, ok, over bool) {
-	if c.frames != nil {
-		return c.frames.next()
-	}
-	select {
-	case ev, ok := <-c.events:
-		return arrival{Event: ev}, ok, !ok
-	default:
-		return arrival{}, false, false
-	}
-}
-
-// ready has one when there may be something to fetch from frames.
-func (c *connection) ready() <-chan struct{} {
-	if c.frames == nil {
-		return nil
-	}
-	return c.frames.ready()
-}
-
-func (c *connection) received(ev arrival, ok bool) input {
-	if !ok {
+	switch {
+	case ok:
+		return c.received(ev)
+	case over:
 		return c.closed(nil)
 	}
+	return nil
+}
+
+func (c *connection) received(ev client.Event) protocol.Input {
 	in, err := c.read(ev)
 	if err != nil {
-		// Whatever comes after an error is not to be trusted.
-		return c.closed(err)
+		return c.closed(err) // whatever comes after an error is not to be trusted
 	}
 	return in
 }
 
-func (c *connection) closed(err error) input {
+func (c *connection) closed(err error) protocol.Input {
 	if err != nil {
-		err = c.wrap(err)
+		err = c.worker.requestError("watch", err)
 	}
-	c.err = err
+	c.end.Err = err
 	open := time.Since(c.opened)
 	// Servers end watches on their own clock, so a moment early is no surprise.
 	planned := open >= c.lifetime-min(time.Second, c.lifetime/10)
-	return closed{after: open, planned: planned, err: err}
+	return protocol.Closed{After: open, Planned: planned, Cause: failure(err)}
 }
 
-func (c *connection) read(ev arrival) (input, error) {
+func (c *connection) read(ev client.Event) (protocol.Input, error) {
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 	case watch.Error:
@@ -182,52 +153,48 @@ func (c *connection) read(ev arrival) (input, error) {
 	}
 	if ev.Type == watch.Bookmark {
 		c.count(ev.Type, u.GetResourceVersion())
-		kind := bookmarkFrame
+		kind := protocol.BookmarkFrame
 		if u.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-			kind = markerFrame
+			kind = protocol.MarkerFrame
 		}
-		return frame{kind, u.GetResourceVersion()}, nil
+		return protocol.Frame{Kind: kind, Version: u.GetResourceVersion()}, nil
 	}
 	o, err := c.object(u)
 	if err != nil {
 		return nil, err
 	}
-	o.verdict = ev.verdict
+	o.verdict = ev.Verdict
 	c.told = told{o, Type(ev.Type)}
-	f := frame{kind: changedFrame}
+	f := protocol.Frame{Kind: protocol.ChangedFrame}
 	if ev.Type == watch.Added {
-		f.kind = addedFrame
+		f.Kind = protocol.AddedFrame
 	}
 	if !o.unversioned() {
-		f.rv = o.version
+		f.Version = o.Version
 	}
-	c.count(ev.Type, f.rv)
+	c.count(ev.Type, f.Version)
 	return f, nil
 }
 
 // object takes an object in, if something can be made of it.
 func (c *connection) object(u *unstructured.Unstructured) (object, error) {
-	o, err := c.accept(u)
+	o, err := c.worker.accept(u)
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	rv := o.version
+	rv := o.Version
 	if o.unversioned() {
 		rv = u.GetResourceVersion()
 	}
-	if !usable(rv) && !c.immortal {
+	if !protocol.Usable(rv) && !c.worker.fake {
 		return o, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
 	}
 	return o, nil
 }
 
 func (c *connection) count(kind watch.EventType, rv string) {
-	c.total++
-	c.seen(Type(kind), rv)
-}
-
-func (c *connection) end(namespace string) WatchEnd {
-	return WatchEnd{Namespace: namespace, Duration: time.Since(c.opened), Frames: c.total, Err: c.err}
+	c.end.Frames++
+	trace(c.worker.options.Trace.FrameReceived, Frame{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
 }
 
 // errorOf is what an ERROR event says.
@@ -238,39 +205,13 @@ func errorOf(o runtime.Object) error {
 	return apierrors.FromObject(o)
 }
 
-// close ends the watch and waits for its goroutines.
-func (c *connection) close() {
-	if c.timer != nil {
-		c.timer.Stop()
+// close ends the watch, waits for its goroutines, and returns how it ended.
+func (c *connection) close() WatchEnd {
+	if c.silence.timer != nil {
+		c.silence.timer.Stop()
 	}
-	if c.gone != nil {
-		close(c.gone)
-		for range c.events { // until nobody reads ahead any more
-		}
-	}
-	c.watch.Stop()
-	if c.cancel != nil {
-		c.cancel(nil)
-	}
-	// watch.Interface promises that the channel is closed after Stop. Not every
-	// double keeps it (watch.NewProxyWatcher): then there is nothing to wait for.
-	parting := time.NewTimer(partingTime)
-	defer parting.Stop()
-	for {
-		select {
-		case _, ok := <-c.watch.ResultChan():
-			if !ok {
-				return
-			}
-		case <-parting.C:
-			return
-		}
-	}
-}
-
-// brokenWatch recognises what client-go returns, with a nil error, when the
-// connection broke or timed out before the server answered. It is no answer of
-// the server, so it says nothing about the version asked for.
-func brokenWatch(w watch.Interface) bool {
-	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
+	c.watch.Close()
+	c.cancel(nil)
+	c.end.Duration = time.Since(c.opened)
+	return c.end
 }

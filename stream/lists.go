@@ -1,23 +1,27 @@
 package stream
 
-import "context"
+import (
+	"context"
+
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
 
 // limitLists takes a turn for the time in which a snapshot is read and told: the
 // pages that wait to be told are what takes memory. While it waits to be tried
 // again after a failure, others have their turn.
-func (l *lane) limitLists(ctx context.Context, s state) error {
+func (l *lane) limitLists(ctx context.Context, s protocol.State) error {
 	reads := false
 	switch s := s.(type) {
-	case listing, replaying:
+	case protocol.Listing, protocol.Replaying:
 		reads = true
-	case connecting:
-		reads = s.initial
+	case protocol.Connecting:
+		reads = s.Streamed()
 	}
 	if !reads {
 		l.stopListing()
 		return nil
 	}
-	if _, ok := s.(replaying); ok || l.lists == nil || !l.reads.IsOver() {
+	if _, ok := s.(protocol.Replaying); ok || l.lists == nil || !l.reads.IsOver() {
 		return nil // it has begun, and a turn that is over does not stop it
 	}
 	var err error

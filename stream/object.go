@@ -10,35 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/index"
 )
 
 // object is one as it was received, with what tells its versions apart.
 type object struct {
 	*unstructured.Unstructured
-	identity
-	verdict verdict
+	index.Entry
+	verdict client.Verdict // of Options.Select, if it was asked before the object was decoded
 }
-
-// verdict is what Options.Select has said of an object, if it was asked before the
-// object was built.
-type verdict int
-
-const (
-	unasked verdict = iota
-	passes
-	fails
-)
 
 // noVersion begins a version that is no resourceVersion but a hash.
 const noVersion = "#"
 
 // received takes an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
-	if id := identify(o); id.version != "" {
-		return object{Unstructured: o, identity: id}
+	if id := identify(o); id.Version != "" {
+		return object{Unstructured: o, Entry: id}
 	}
 	return faked(o)
 }
@@ -48,26 +40,23 @@ func received(o *unstructured.Unstructured) object {
 // the next, and hand out objects that they keep.
 func faked(o *unstructured.Unstructured) object {
 	id := identify(o)
-	id.version = hash(o)
-	return object{Unstructured: ownCopy(o), identity: id}
+	id.Version = hash(o)
+	return object{Unstructured: ownCopy(o), Entry: id}
 }
 
 // identify reads at once what each has a method for that reads metadata anew.
-func identify(o *unstructured.Unstructured) identity {
+func identify(o *unstructured.Unstructured) index.Entry {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	text := func(key string) string {
 		s, _ := metadata[key].(string)
 		return s
 	}
-	return identity{namespacedName(text("namespace"), text("name")), types.UID(text("uid")), text("resourceVersion")}
+	name := types.NamespacedName{Namespace: text("namespace"), Name: text("name")}
+	return index.Entry{NamespacedName: name, UID: types.UID(text("uid")), Version: text("resourceVersion")}
 }
 
 // unversioned says that the version is not one of a server.
-func (o object) unversioned() bool { return strings.HasPrefix(o.version, noVersion) }
-
-func namespacedName(namespace, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
-}
+func (o object) unversioned() bool { return strings.HasPrefix(o.Version, noVersion) }
 
 func hash(o *unstructured.Unstructured) string {
 	h := fnv.New64a()
@@ -91,34 +80,6 @@ func ownCopy(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// notAfter says that version a is known to be b or older. Versions that can't
-// be compared are trusted to come in order.
-func notAfter(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order <= 0
-}
-
-// before says that version a is known to be older than b.
-func before(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order < 0
-}
-
-// usable says whether a watch can begin at a version: at "0", however it is
-// written, it would begin at any, possibly in the past.
-func usable(rv string) bool { return strings.Trim(rv, "0") != "" }
-
-// follows says whether a version is of the same sort as another: a server whose
-// versions are numbers sends no words.
-func follows(rv, cursor string) bool {
-	return usable(rv) && (isNumber(rv) || !isNumber(cursor))
-}
-
-func isNumber(rv string) bool {
-	_, err := resourceversion.CompareResourceVersion(rv, rv)
-	return err == nil
-}
-
 // metadataOf keeps apiVersion, kind and metadata of an object. One that the
 // server sent as PartialObjectMetadata gets those of its own kind back.
 func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
@@ -130,4 +91,27 @@ func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unst
 	m.SetAPIVersion(o.GetAPIVersion())
 	m.SetKind(o.GetKind())
 	return m
+}
+
+// inferred is the object of a DELETED that no event of the server reported.
+func inferred(e *index.Entry, r gvr.Resource) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(r.GroupVersionKind())
+	o.SetNamespace(e.Namespace)
+	o.SetName(e.Name)
+	o.SetUID(e.UID)
+	if !strings.HasPrefix(e.Version, noVersion) {
+		o.SetResourceVersion(e.Version)
+	}
+	return o
+}
+
+// known is an entry of the index as a Position holds it.
+func known(e index.Entry) checkpoint.Object {
+	return checkpoint.Object{Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.Version}
+}
+
+// entryOf is the reverse of known.
+func entryOf(o checkpoint.Object) index.Entry {
+	return index.Entry{NamespacedName: o.NamespacedName(), UID: o.UID, Version: o.ResourceVersion}
 }

@@ -4,7 +4,12 @@ import (
 	"math"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/index"
 )
 
 func TestHashTellsVersionsApart(t *testing.T) {
@@ -24,6 +29,26 @@ func TestHashTellsVersionsApart(t *testing.T) {
 	for _, tt := range tests {
 		if same := hash(tt.a) == hash(tt.b); same != tt.same {
 			t.Errorf("same = %v, want %v: %s", same, tt.same, tt.why)
+		}
+	}
+}
+
+func TestInferredObject(t *testing.T) {
+	r := gvr.Resource{Kind: "Widget"}
+	r.Group, r.Version = "example.com", "v1"
+	for _, tt := range []struct {
+		entry index.Entry
+		want  map[string]any
+		why   string
+	}{
+		{index.Entry{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a"}, UID: "u-1", Version: "5"},
+			map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"}, "all that is known"},
+		{index.Entry{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "b"}, Version: noVersion + "hash"},
+			map[string]any{"namespace": "ns", "name": "b"}, "a hash is no resourceVersion"},
+	} {
+		want := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": tt.want}
+		if diff := cmp.Diff(want, inferred(&tt.entry, r).Object); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // Options say what a Stream watches and how. The zero value is the default.
@@ -125,17 +126,18 @@ const (
 )
 
 // rules are what the protocol has to know of o, for a range that begins at from.
-func (o *Options) rules(from Start, fake, noStreamedLists bool) rules {
-	return rules{
-		fail:    o.OnExpired == Fail,
-		lossy:   o.Index == IndexNone,
-		quiet:   from.kind == startNow,
-		partial: (from.kind == startAfter || from.position.Partial) && o.Index != IndexNone,
-		unclean: from.position.Unclean,
-		until:   o.End,
-		wanted:  o.InitialList == ListStreamed && !fake,
-		initial: o.InitialList == ListStreamed && !fake && !noStreamedLists,
-		blind:   fake,
+func (o *Options) rules(from Start, fake, noStreamedLists bool) protocol.Rules {
+	return protocol.Rules{
+		FailOnGap:    o.OnExpired == Fail,
+		NoIndex:      o.Index == IndexNone,
+		Quiet:        from.kind == startNow,
+		Partial:      (from.kind == startAfter || from.position.Partial) && o.Index != IndexNone,
+		Unclean:      from.position.Unclean,
+		UntilClosed:  o.End == AtFirstClose,
+		UntilSynced:  o.End == WhenSynced,
+		WantStreamed: o.InitialList == ListStreamed && !fake,
+		Streamed:     o.InitialList == ListStreamed && !fake && !noStreamedLists,
+		NoProbe:      fake,
 	}
 }
 

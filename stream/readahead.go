@@ -7,45 +7,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// readAhead is how many events of a watch may be read before they are told, where
-// a checkpoint is to know of new objects before: those that have come meanwhile
-// are written together.
-const readAhead = 100
-
-// readAhead lets events come in while others are told.
-func (c *connection) readAhead() {
-	in, out, gone := c.watch.ResultChan(), make(chan watch.Event, readAhead), make(chan struct{})
-	c.events, c.gone = out, gone
-	go func() {
-		defer close(out)
-		for {
-			select {
-			case ev, ok := <-in:
-				if !ok {
-					return
-				}
-				select {
-				case out <- ev:
-				case <-gone:
-					return
-				}
-			case <-gone:
-				return
-			}
-		}
-	}()
-}
-
 // next returns an event that has come.
-func (c *connection) next() (arrival, bool) {
-	if len(c.waiting) == 0 {
-		return arrival{}, false
+func (c *connection) next() (client.Event, bool) {
+	if len(c.arrived.events) == 0 {
+		return client.Event{}, false
 	}
-	ev := c.waiting[0]
-	c.waiting[0] = arrival{} // what has been told need not be kept
-	c.waiting = c.waiting[1:]
+	ev := c.arrived.events[0]
+	c.arrived.events[0] = client.Event{} // what has been told need not be kept
+	c.arrived.events = c.arrived.events[1:]
 	return ev, true
 }
 
@@ -55,17 +29,17 @@ var legible = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watc
 // come returns the objects of ADDED and MODIFIED that have come and have not been
 // received, up to what can't be read: what follows that will not be told.
 func (c *connection) come() []object {
-	c.ahead = true
-	defer func() { c.ahead = false }()
-	for len(c.waiting) < readAhead {
-		ev, ok, _ := c.fetch()
+	c.arrived.reading = true
+	defer func() { c.arrived.reading = false }()
+	for len(c.arrived.events) < client.Buffer {
+		ev, ok, _ := c.watch.Next()
 		if !ok {
 			break
 		}
-		c.waiting = append(c.waiting, ev)
+		c.arrived.events = append(c.arrived.events, ev)
 	}
 	var objects []object
-	for _, ev := range c.waiting {
+	for _, ev := range c.arrived.events {
 		u, _ := ev.Object.(*unstructured.Unstructured)
 		if u == nil || !slices.Contains(legible, ev.Type) {
 			break
@@ -78,7 +52,7 @@ func (c *connection) come() []object {
 			break
 		}
 		if ev.Type != watch.Deleted {
-			o.verdict = ev.verdict
+			o.verdict = ev.Verdict
 			objects = append(objects, o)
 		}
 	}
@@ -94,18 +68,17 @@ type pageAhead struct {
 
 // readPageAhead asks for the page that is to follow. Only NewClient's clients are
 // asked: they end what their context ends, and need little memory for it.
-func (l *lane) readPageAhead(ctx context.Context, next state, in input) {
-	s, ok := next.(listing)
+func (l *lane) readPageAhead(ctx context.Context, next protocol.State, in protocol.Input) {
+	s, ok := next.(protocol.Listing)
 	if !ok {
 		return
 	}
-	_, told := in.(page)
-	if _, ours := l.Stream.client.(*allNamespaces); !told || !ours || l.lists != nil && l.reads.IsOver() {
+	if _, told := in.(protocol.Page); !told || !l.reader.Cancels() || l.lists != nil && l.reads.IsOver() {
 		return
 	}
-	o, timeout := l.page(s.token()), l.left(pageTimeout<<min(s.failures, maxDoublings))
+	o, timeout := l.page(s.Token()), l.left(pageTimeout<<min(s.Failures(), maxDoublings))
 	ctx, cancel := context.WithCancel(ctx)
-	ahead := &pageAhead{s.token(), cancel, make(chan answer, 1)}
+	ahead := &pageAhead{s.Token(), cancel, make(chan answer, 1)}
 	l.nextPage = ahead
 	go func() {
 		a := answer{panicked: "the goroutine that reads a page ahead was ended"}
@@ -148,12 +121,12 @@ func (l *lane) dropAhead() {
 			l.nextPage = nil
 			panic(a.panicked)
 		}
-		r, in := Request{Verb: "list", Continued: true, Duration: a.took}, input(failed{a.err})
+		r, in := Request{Verb: "list", Continued: true, Duration: a.took}, protocol.Input(protocol.Failed{Failure: failure(a.err)})
 		if a.err == nil {
-			r.Objects, in = len(a.list.Items), page{}
+			r.Objects, in = len(a.list.Items), protocol.Page{}
 		}
 		l.requestDone(r, in)
-	case <-time.After(partingTime):
+	case <-time.After(client.ClosingTime):
 	}
 	l.nextPage = nil
 }

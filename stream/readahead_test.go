@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -202,7 +203,7 @@ func TestPanicOfTransport(t *testing.T) {
 	for _, tt := range []struct {
 		why   string
 		page  string // that the transport panics of
-		after int64  // bytes of each page that it panics after; zero means never
+		after int    // bytes of each page that it panics after; zero means never
 		want  int    // events
 		leave bool   // after the first one
 	}{
@@ -216,13 +217,13 @@ func TestPanicOfTransport(t *testing.T) {
 		client := variants()[0].client(t, transportFunc(func(r *http.Request) (*http.Response, error) {
 			switch {
 			case tt.after > 0:
-				return respond(200, io.NopCloser(bomb{io.LimitReader(spaces{}, tt.after)}))
+				return respond(200, io.NopCloser(bomb{strings.NewReader(strings.Repeat(" ", tt.after))}))
 			case r.URL.Query().Get("continue") == tt.page:
 				close(asked)
 				panic(ofTransport)
 			}
 			return list("7", "next", "w@5")(r)
-		}), nil)
+		}))
 		n := 0
 		panicked := recoverFrom(func() {
 			for _, err := range newStream(t, client, nil).Events(t.Context()) {
@@ -236,7 +237,7 @@ func TestPanicOfTransport(t *testing.T) {
 			}
 		})
 		if tt.after > 0 && panicked == ofTransport {
-			panicked = recoverFrom(func() { _, _ = client.Resource(things).List(t.Context(), metav1.ListOptions{}) })
+			panicked = recoverFrom(func() { _, _ = client.Resource(widgets().GroupVersionResource).List(t.Context(), metav1.ListOptions{}) })
 		}
 		if panicked != ofTransport || n != tt.want {
 			t.Errorf("%s: %d events and a panic with %v, want %d and one with %v", tt.why, n, panicked, tt.want,

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gvrwatch/gvrwatch/stream"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // How a watch is taken up again: at once where it ended as planned, after a look

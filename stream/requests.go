@@ -9,7 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 const (
@@ -29,21 +31,19 @@ const (
 )
 
 var (
-	errNoAnswer   = errors.New("the server did not answer in time")
-	errNoVersion  = errors.New("the server's list has no resourceVersion, so it can't be watched from")
-	errNameless   = errors.New("the server sent an object that lacks its name, or its namespace")
-	errNoList     = errors.New("the server answered a list with something else")
-	errNoWatch    = errors.New("the client returned neither a watch nor an error")
-	errWatchBroke = errors.New("the connection broke while the watch was being opened")
+	errNoAnswer  = errors.New("the server did not answer in time")
+	errNoVersion = errors.New("the server's list has no resourceVersion, so it can't be watched from")
+	errNameless  = errors.New("the server sent an object that lacks its name, or its namespace")
+	errNoList    = errors.New("the server answered a list with something else")
 )
 
 // list reads the page that token stands for.
-func (l *lane) list(ctx context.Context, token string, failures int) input {
+func (l *lane) list(ctx context.Context, token string, failures int) protocol.Input {
 	a, ok := l.tookAhead(token)
 	if !ok {
 		a = l.askPage(ctx, l.page(token), l.left(pageTimeout<<min(failures, maxDoublings)))
 	}
-	var in input = failed{a.err}
+	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
 	if a.err == nil {
 		in = l.takePage(a.list, token != "")
 	}
@@ -57,11 +57,11 @@ func (l *lane) page(token string) metav1.ListOptions {
 }
 
 // probe reads one object, and throws it away.
-func (l *lane) probe(ctx context.Context) input {
+func (l *lane) probe(ctx context.Context) protocol.Input {
 	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.left(probeTimeout))
-	var in input = failed{a.err}
+	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
 	if a.err == nil {
-		in = page{rv: a.list.GetResourceVersion()}
+		in = protocol.Page{Version: a.list.GetResourceVersion()}
 	}
 	l.requestDone(Request{Verb: "probe", Duration: a.took}, in)
 	return in
@@ -80,20 +80,18 @@ type answer struct {
 // to be older than what has been told. It changes nothing of the lane.
 func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration) answer {
 	began := time.Now()
-	ctx, wish := l.wishing(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
 	l.options.Logger.DebugContext(ctx, "listing", "resource", l.resource.String(), "namespace", l.namespace, "limit", o.Limit, "continue", o.Continue != "")
-	list, err := l.client.List(ctx, o)
+	list, err := l.reader.List(ctx, o, l.hints())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err != nil:
-		err = wish.paced(err)
 	case list == nil || l.isNoList(list.GetKind()):
 		err = errNoList
-	case !usable(list.GetResourceVersion()):
+	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
 	}
 	if err != nil {
@@ -103,18 +101,18 @@ func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.D
 }
 
 // takePage keeps the objects of a page until they are told.
-func (l *lane) takePage(list *unstructured.UnstructuredList, continued bool) input {
+func (l *lane) takePage(list *unstructured.UnstructuredList, continued bool) protocol.Input {
 	l.items = make([]object, len(list.Items))
 	for i := range list.Items {
 		// A new Unstructured: a pointer into Items would keep all of the page alive.
 		o, err := l.accept(&unstructured.Unstructured{Object: list.Items[i].Object})
 		if err != nil {
 			l.items = nil
-			return failed{l.requestError("list", err)}
+			return protocol.Failed{Failure: failure(l.requestError("list", err))}
 		}
 		l.items[i] = o
 	}
-	return page{list.GetResourceVersion(), list.GetContinue(), l.allSeen() && continued}
+	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: l.allSeen() && continued}
 }
 
 // isNoList says whether an answer of this kind is not a list of objects, though
@@ -131,7 +129,7 @@ func (l *lane) allSeen() bool {
 	for _, o := range l.items {
 		if n, last := o.NamespacedName, l.furthest; cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
 			l.furthest, all = n, false
-		} else if l.index != nil && l.selects(o) && !l.index.saw(n) {
+		} else if l.index != nil && l.selects(o) && !l.index.Saw(n) {
 			all = false
 		}
 	}
@@ -139,7 +137,7 @@ func (l *lane) allSeen() bool {
 }
 
 // connect opens a watch.
-func (l *lane) connect(ctx context.Context, s connecting) input {
+func (l *lane) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
 	lifetime := l.options.Timeout
 	if lifetime == 0 {
 		lifetime = l.between(minWatch, maxWatch)
@@ -149,68 +147,47 @@ func (l *lane) connect(ctx context.Context, s connecting) input {
 	o := metav1.ListOptions{
 		LabelSelector:       l.options.LabelSelector,
 		FieldSelector:       l.options.FieldSelector,
-		ResourceVersion:     s.rv,
+		ResourceVersion:     s.Version(),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
 	}
-	if s.initial {
+	if s.Streamed() {
 		l.items = nil // that another one has left
 		all := true
 		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
 	}
 	l.options.Logger.DebugContext(ctx, "watching", "resource", l.resource.String(), "namespace", l.namespace,
-		"resourceVersion", o.ResourceVersion, "initialEvents", s.initial, "lifetime", lifetime)
+		"resourceVersion", o.ResourceVersion, "initialEvents", s.Streamed(), "lifetime", lifetime)
 	began := time.Now()
-	in := l.open(ctx, o, lifetime, openTimeout<<min(s.failures, maxDoublings))
-	l.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.initial,
+	in := l.open(ctx, o, lifetime, openTimeout<<min(s.Failures(), maxDoublings))
+	l.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.Streamed(),
 		Duration: time.Since(began)}, in)
 	return in
 }
 
-func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) input {
-	ctx, wish := l.wishing(ctx)
+func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) protocol.Input {
 	ctx, cancel := context.WithCancelCause(ctx)
 	noAnswer := time.AfterFunc(l.left(timeout), func() { cancel(errNoAnswer) })
-	w, err := l.client.Watch(ctx, o)
-	answered := noAnswer.Stop()
-	switch {
-	case !answered:
+	w, err := l.reader.Watch(ctx, o, l.hints())
+	if !noAnswer.Stop() {
+		if w != nil {
+			w.Close()
+		}
 		err = context.Cause(ctx)
-	case err == nil && w == nil:
-		err = errNoWatch
-	case err == nil && !l.fake && brokenWatch(w):
-		err = errWatchBroke
 	}
 	if err != nil {
-		if w != nil {
-			w.Stop()
-		}
 		cancel(nil)
-		return failed{l.requestError("watch", wish.paced(err))}
+		return protocol.Failed{Failure: failure(l.requestError("watch", err))}
 	}
-	l.receives(w, cancel, lifetime)
-	return opened{}
+	l.conn = &connection{
+		worker: l, watch: w, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: l.namespace},
+	}
+	return protocol.Opened{}
 }
 
-// receives makes w the watch to receive from.
-func (l *lane) receives(w watch.Interface, cancel context.CancelCauseFunc, lifetime time.Duration) {
-	l.conn = &connection{
-		watch: w, cancel: cancel, lifetime: lifetime, opened: time.Now(), immortal: l.fake,
-		accept: l.accept,
-		wrap:   func(err error) error { return l.requestError("watch", err) },
-		seen: func(kind Type, rv string) {
-			trace(l.options.Trace.FrameReceived, Frame{Namespace: l.namespace, Type: kind, ResourceVersion: rv})
-		},
-	}
-	if direct, ok := w.(*directWatch); ok {
-		l.conn.frames = direct.frames
-		direct.frames.picker = l.picker()
-		return
-	}
-	l.conn.events = w.ResultChan()
-	if l.writesAhead() {
-		l.conn.readAhead()
-	}
+// hints are what the worker wants of its client.
+func (l *lane) hints() client.Hints {
+	return client.Hints{MetadataOnly: l.options.MetadataOnly, Filter: l.filter(), Buffered: l.writesAhead()}
 }
 
 // accept takes an object in, if it can be told from others.
@@ -233,10 +210,10 @@ func (l *lane) requestError(verb string, err error) error {
 	return &RequestError{Verb: verb, Resource: l.resource, Namespace: l.namespace, Err: err}
 }
 
-func (l *lane) requestDone(r Request, in input) {
+func (l *lane) requestDone(r Request, in protocol.Input) {
 	r.Namespace = l.namespace
-	if in, ok := in.(failed); ok {
-		r.Err = in.err
+	if in, ok := in.(protocol.Failed); ok {
+		r.Err = in.Err
 		l.failing += r.Duration
 	}
 	trace(l.options.Trace.RequestDone, r)

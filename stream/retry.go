@@ -3,9 +3,13 @@ package stream
 import (
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // left shortens the time for a request to what GiveUpAfter leaves.
@@ -50,42 +54,48 @@ func between(least, most time.Duration) time.Duration {
 	return least + rand.N(most-least+1)
 }
 
-// What an error means to the protocol. No message is ever looked at.
-
-// isExpired: both reasons occur (410 Gone, and 410 Expired in ERROR events).
-func isExpired(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+// failure says what an error means to the protocol. It looks at types and codes, never
+// at a message.
+func failure(err error) protocol.Failure {
+	f := protocol.Failure{Err: err}
+	if err == nil {
+		return f
+	}
+	f.Class, f.RetryAfter = classOf(err), retryAfter(err)
+	return f
 }
 
-// isRefusal: before the first SYNCED these will not go away by waiting. Later
-// they may: a role binding replaced, a CRD recreated, a token renewed.
-func isRefusal(err error) bool {
-	return apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
-		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInvalid(err) || isUnusable(err)
+func classOf(err error) protocol.Class {
+	switch {
+	case errors.Is(err, errUnreadable):
+		return protocol.Unreadable
+	case errors.Is(err, errNoVersion), errors.Is(err, errNameless), errors.Is(err, errNoList):
+		return protocol.Unusable
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err): // 410 Gone, and 410 Expired in ERROR events
+		return protocol.Expired
+	case apierrors.IsBadRequest(err):
+		return protocol.BadRequest
+	case apierrors.IsUnauthorized(err):
+		return protocol.Unauthorized
+	case apierrors.IsForbidden(err):
+		return protocol.Forbidden
+	case apierrors.IsNotFound(err):
+		return protocol.NotFound
+	case apierrors.IsMethodNotSupported(err):
+		return protocol.NotAllowed
+	case apierrors.IsInvalid(err):
+		return protocol.Invalid
+	}
+	switch code := statusCode(err); {
+	case code == http.StatusNotImplemented:
+		return protocol.NotImplemented
+	case code >= http.StatusInternalServerError:
+		return protocol.ServerError
+	}
+	return protocol.Transient
 }
 
-// isUnusable: the server answered, but with what can't be told and watched.
-func isUnusable(err error) bool {
-	return errors.Is(err, errNoVersion) || errors.Is(err, errNameless) || errors.Is(err, errNoList)
-}
-
-// isUnsupported: a server without streaming lists. 422 is what a kube-apiserver
-// says whose feature gate is off; others may know the parameter even less.
-func isUnsupported(err error) bool {
-	code := statusCode(err)
-	return code == 405 || code == 422 || code == 501
-}
-
-// mayNotList: the lists are refused, which does not say that watches are.
-func mayNotList(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
-}
-
-// isPoison: an event that could not be read, or that the server could not send.
-// At the same version again and again it has to be gone around.
-func isPoison(err error) bool {
-	return errors.Is(err, errUnreadable) || statusCode(err) >= 500 && retryAfter(err) == 0
-}
+func isExpired(err error) bool { return classOf(err) == protocol.Expired }
 
 func statusCode(err error) int32 {
 	var status apierrors.APIStatus
@@ -97,12 +107,12 @@ func statusCode(err error) int32 {
 
 // retryAfter is how long the server asks to wait, in a header or in a Status.
 func retryAfter(err error) time.Duration {
-	if paced, ok := errors.AsType[*pacedError](err); ok {
-		return paced.after
+	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
+		return min(paced.After, protocol.MaxRetryAfter)
 	}
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok || seconds <= 0 {
 		return 0
 	}
-	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	return min(time.Duration(seconds)*time.Second, protocol.MaxRetryAfter)
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // State says what a Stream is doing.
@@ -111,8 +111,8 @@ func (s *Stream) Position() checkpoint.Position {
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
 		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
 		if l.index != nil {
-			for i := range l.index.all() {
-				p.Objects = append(p.Objects, i.object())
+			for i := range l.index.All() {
+				p.Objects = append(p.Objects, known(i))
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Stream) Position() checkpoint.Position {
 type report struct {
 	mu     sync.Mutex
 	status Status
-	index  *index // nil with IndexNone
+	index  *index.Index // nil with IndexNone
 	// begun: something of this namespace, or the cluster, has been told.
 	begun bool
 	// partial: there are objects that the index does not know.
@@ -136,21 +136,21 @@ type report struct {
 
 // state reports a state that is no wait. While it is being tried again after a
 // failure, the failure stands, unless something has succeeded.
-func (r *report) state(t *Trace, s state, success bool) {
-	m, _ := s.recall()
+func (r *report) state(t *Trace, s protocol.State, success bool) {
+	m, _ := s.Recall()
 	switch s := s.(type) {
-	case stopped:
+	case protocol.Stopped:
 		return // the end is reported once nothing is left of it
-	case listing:
-		if len(s.tokens) == 0 && m.failures > 0 && r.failing() {
+	case protocol.Listing:
+		if s.Token() == "" && m.Failures() > 0 && r.failing() {
 			return
 		}
-	case connecting, probing:
-		if m.failures > 0 && !success && r.failing() {
+	case protocol.Connecting, protocol.Probing:
+		if m.Failures() > 0 && !success && r.failing() {
 			return
 		}
 	}
-	r.set(t, Status{State: stateOf(s), Synced: m.current})
+	r.set(t, Status{State: stateOf(s), Synced: m.Current()})
 }
 
 func (r *report) failing() bool {
@@ -160,9 +160,9 @@ func (r *report) failing() bool {
 }
 
 // waiting reports a wait.
-func (r *report) waiting(t *Trace, s waiting, nextTry time.Time) {
-	m, _ := s.recall()
-	r.set(t, Status{State: stateOf(s), Synced: m.current, Cause: s.cause, Attempt: s.attempt, NextTry: nextTry})
+func (r *report) waiting(t *Trace, s protocol.Waiting, nextTry time.Time) {
+	m, _ := s.Recall()
+	r.set(t, Status{State: stateOf(s), Synced: m.Current(), Cause: s.Cause.Err, Attempt: s.Attempt, NextTry: nextTry})
 }
 
 // stopped reports the end.
@@ -229,7 +229,7 @@ func (r *report) get() Status {
 	defer r.mu.Unlock()
 	s := r.status
 	if r.index != nil {
-		s.Objects = r.index.len()
+		s.Objects = r.index.Len()
 	}
 	return s
 }
@@ -245,35 +245,35 @@ func (r *report) position() checkpoint.Position {
 	return p
 }
 
-func stateOf(s state) State {
+func stateOf(s protocol.State) State {
 	switch s := s.(type) {
-	case listing, replaying:
+	case protocol.Listing, protocol.Replaying:
 		return Listing
-	case connecting:
-		if s.initial || s.owed {
+	case protocol.Connecting:
+		if s.Streamed() || s.PendingSynced() {
 			return Listing
 		}
 		return Resuming
-	case probing:
+	case protocol.Probing:
 		return Resuming
-	case streaming:
+	case protocol.Streaming:
 		return Streaming
-	case waiting:
+	case protocol.Waiting:
 		return stateWaiting(s)
 	}
 	return Stopped
 }
 
-func stateWaiting(s waiting) State {
-	switch {
-	case apierrors.IsUnauthorized(s.cause):
+func stateWaiting(s protocol.Waiting) State {
+	switch s.Cause.Class {
+	case protocol.Unauthorized:
 		return Unauthorized
-	case apierrors.IsForbidden(s.cause):
+	case protocol.Forbidden:
 		return Forbidden
-	case apierrors.IsNotFound(s.cause):
+	case protocol.NotFound:
 		return Gone
 	}
-	if p, ok := s.next.(probing); ok && p.stalled {
+	if s.Stalled() {
 		return Stalled
 	}
 	return Backoff

@@ -12,10 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/run"
 )
@@ -24,22 +24,26 @@ import (
 // methods may be called from any goroutine.
 type Stream struct {
 	dynamic  dynamic.Interface
-	client   dynamic.NamespaceableResourceInterface
 	resource gvr.Resource
 	options  Options
 	fake     bool                                  // the client is client-go's dynamic fake
 	matches  func(*unstructured.Unstructured) bool // the selectors, where the server does not heed them
 	between  func(least, most time.Duration) time.Duration
 
-	mu      sync.Mutex
-	cancel  context.CancelCauseFunc // of the range that is running, else nil
-	lanes   []*lane                 // of the range that runs or ran last
-	parked  []*lane                 // of namespaces that it does not watch now, and knows of
-	rest    checkpoint.Position     // that it began at, but for those: of any other namespaces there may be
-	session *checkpoint.Session     // of that range, if there is a checkpoint
-	next    string                  // resourceVersion that the next range begins after, if any
-
 	noStreamedLists atomic.Bool // the server has none
+
+	mu   sync.Mutex
+	next string // resourceVersion that the next range begins after, if any
+	current
+}
+
+// current is the range that is running or ran last.
+type current struct {
+	cancel  context.CancelCauseFunc // nil if it has ended
+	lanes   []*lane
+	parked  []*lane             // of namespaces that it does not watch now, and knows of
+	rest    checkpoint.Position // that it began at, but for those: of any other namespaces there may be
+	session *checkpoint.Session // nil without a checkpoint
 }
 
 var errStopped = errors.New("stopped")
@@ -60,10 +64,9 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	}
 	s := &Stream{
 		dynamic:  c,
-		client:   c.Resource(r.GroupVersionResource),
 		resource: r,
 		options:  o,
-		fake:     watchlist.DoesClientNotSupportWatchListSemantics(c),
+		fake:     client.IsFake(c),
 		between:  between,
 	}
 	if s.fake {

@@ -53,7 +53,7 @@ func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *fol
 		wg.Go(func() {
 			defer w.Stop()
 			for range w.ResultChan() {
-				r.Kick()
+				r.Refresh()
 			}
 		})
 	}

@@ -124,7 +124,7 @@ func TestAmbiguousNames(t *testing.T) {
 	s := newScripted(t, droids, kindOf("robots", "factory.io", true))
 	for _, flags := range []string{"", " --follow", ",*.example.com"} {
 		_, stderr := s.start("watch robots" + flags + " --timeout 10s").wait(1)
-		if !strings.Contains(stderr, `"robots" names more than one resource type: write one of `) {
+		if !strings.Contains(stderr, `ambiguous resource type "robots": must be one of `) {
 			t.Errorf("%q: that will not go away by waiting:\n%s", flags, stderr)
 		}
 	}
@@ -157,7 +157,7 @@ func TestFollowEnds(t *testing.T) {
 	l.says("robots.example.com: not known whether it is served: waiting: ") // unknown is not absent
 	l.end()
 	_, stderr = s.start("watch robots.example.com").wait(1)
-	if !strings.Contains(stderr, `it can't be told whether the resource type "robots.example.com" exists`) {
+	if !strings.Contains(stderr, `cannot determine whether resource type "robots.example.com" exists`) {
 		t.Errorf("without --follow it is an error:\n%s", stderr)
 	}
 }

@@ -52,7 +52,7 @@ func TestStates(t *testing.T) {
 		{nil, []follow.ResourceStatus{name(nil), name(&discovery.NotFoundError{}), name(&discovery.UnavailableError{Err: errors.New("down")}), name(errors.New("still down")),
 			name(&discovery.AmbiguousError{Ref: gvr.Ref{Name: "robtos"}, Candidates: []gvr.Resource{droids, v2}})},
 			"gvrwatch: robtos: not served yet: waiting\ngvrwatch: robtos: not known whether it is served: waiting: down\n" +
-				`gvrwatch: robtos: not clear what it is: waiting: "robtos" names more than one resource type: write one of robots.v1.example.com, robots.v2.example.com` + "\n", "why a name stands for nothing"},
+				`gvrwatch: robtos: not clear what it is: waiting: ambiguous resource type "robtos": must be one of robots.v1.example.com, robots.v2.example.com` + "\n", "why a name stands for nothing"},
 	}
 	for _, tt := range tests {
 		var b bytes.Buffer

@@ -116,7 +116,7 @@ func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resourc
 func (f *follower) setCauses(c discovery.Change) {
 	for _, n := range f.names {
 		anyGroup := n.ref.Group == "" && n.ref.Version == ""
-		concerned := c.Subject() == discovery.OfServer || anyGroup || n.ref.Group == c.Resource.Group
+		concerned := c.IsServer() || anyGroup || n.ref.Group == c.Resource.Group
 		if _, ok := f.unbound(n); ok && concerned {
 			f.setCause(n, c.Err)
 		}

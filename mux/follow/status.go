@@ -100,7 +100,7 @@ func (s *followed) getStatus() ResourceStatus {
 
 // setAvailability records whether an API answers.
 func (f *follower) setAvailability(c discovery.Change) {
-	if c.Subject() == discovery.OfResource {
+	if !c.IsAPI() && !c.IsServer() {
 		return // the status of its watch describes it
 	}
 	f.mu.Lock()

@@ -202,7 +202,7 @@ func (s *followed) rediscover(ctx context.Context, refresh bool) {
 	r := s.served.resource
 	s.mu.Unlock()
 	if refresh {
-		s.follower.resolver.Kick()
+		s.follower.resolver.Refresh()
 	}
 	next := s.follower.otherVersion(ctx, r)
 	s.mu.Lock()

@@ -105,7 +105,7 @@ func newTypeWatcher(r *discovery.Resolver, c dynamic.Interface) *typeWatcher {
 	watch := func(of gvr.Resource) *nameWatcher {
 		return &nameWatcher{
 			resource: of, client: c, options: stream.Options{Start: stream.Now()}, retry: 2 * time.Minute,
-			changed: func([]string) { r.Kick() },
+			changed: func([]string) { r.Refresh() },
 		}
 	}
 	return &typeWatcher{definitions: watch(definitions), services: watch(apiServices)}

@@ -1,0 +1,95 @@
+// Command house checks the shape of the repository it is run in: exported names,
+// long files and lines, wide structs, words that the glossary replaces, and the
+// imports of internal/protocol. It prints a table of all packages, then one line
+// for each problem, and exits with 1 if there is any.
+//
+//	go run ./.ci/house          # from the root
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// A budget limits the exported top-level names of some packages together.
+type budget struct {
+	packages []string
+	names    int
+}
+
+var budgets = []budget{
+	{[]string{"stream"}, 55},
+	{[]string{"mux", "mux/follow"}, 30},
+	{[]string{"checkpoint", "checkpoint/file", "checkpoint/configmap"}, 20},
+	{[]string{"discovery"}, 18},
+	{[]string{"stream/streamtest"}, 15},
+}
+
+const (
+	maxLines   = 400 // of a file of the library, tests excepted
+	maxColumns = 120 // of a line of Go
+	tabColumns = 4
+	maxFields  = 10 // of a struct of the library
+	// reason in the doc comment of a struct permits more fields.
+	reason = "fields because"
+)
+
+// Packages that may import the standard library and the listed packages only.
+var pure = map[string][]string{
+	"internal/protocol": {"k8s.io/apimachinery/pkg/util/resourceversion"},
+}
+
+const allowFile = ".ci/house/words.txt"
+
+func main() {
+	repo := os.DirFS(".")
+	allowed, err := readAllowed(repo, allowFile)
+	if err == nil {
+		var r *report
+		if r, err = check(repo, budgets, allowed); err == nil {
+			r.print(os.Stdout)
+			if len(r.problems) > 0 {
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	fmt.Fprintln(os.Stderr, "house:", err)
+	os.Exit(2)
+}
+
+// check measures all Go and Markdown files below repo.
+func check(repo fs.FS, budgets []budget, allowed []*allowance) (*report, error) {
+	r := &report{packages: map[string]*shape{}, allowed: allowed}
+	err := fs.WalkDir(repo, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if ignored(d.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if ext := path.Ext(name); ext != ".go" && ext != ".md" {
+			return nil
+		}
+		text, err := fs.ReadFile(repo, name)
+		if err != nil {
+			return err
+		}
+		return r.file(name, string(text))
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.budgets(budgets)
+	r.unused()
+	return r, nil
+}
+
+func ignored(folder string) bool {
+	return folder != "." && folder[0] == '.' || folder == "testdata" || folder == "vendor"
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+)
+
+// glossary has the words that this repository does not use, and what to write instead.
+var glossary = map[string]string{
+	"tell": "deliver, emit, report", "tells": "delivers, emits, reports",
+	"told": "delivered, emitted, reported", "telling": "delivering, emitting, reporting",
+	"lane": "worker", "lanes": "workers", "leg": "run", "legs": "runs",
+	"lookout": "name watcher", "lookouts": "name watchers",
+	"kick": "refresh", "kicks": "refreshes", "kicked": "refreshed", "glance": "poll",
+	"ghost": "pending entry", "ghosts": "pending entries", "haunt": "add", "haunts": "adds", "bury": "resolve",
+	"mercy": "grace period", "crew": "decode pool", "asker": "access checker", "patience": "retry budget, timeout",
+	"floor": "minimum version", "floors": "minimum versions", "elsewhere": "other namespaces, other versions",
+	"anew": "again, restart", "owed": "pending", "vacant": "duplicate page",
+	"sight": "metadata view", "sketch": "identity only",
+}
+
+var word = regexp.MustCompile(`\w+`)
+
+// An allowance permits a word in a file.
+type allowance struct {
+	file, word string
+	used       bool
+}
+
+// readAllowed parses lines such as "gvr/ref.go floor: math.Floor". Empty lines and
+// lines that begin with # are comments.
+func readAllowed(repo fs.FS, name string) ([]*allowance, error) {
+	text, err := fs.ReadFile(repo, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []*allowance
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		place, why, _ := strings.Cut(line, ": ")
+		parts := strings.Fields(place)
+		if len(parts) != 2 || strings.TrimSpace(why) == "" {
+			return nil, fmt.Errorf("%s:%d: invalid line %q: must be \"FILE WORD: REASON\"", name, i+1, line)
+		}
+		list = append(list, &allowance{file: parts[0], word: strings.ToLower(parts[1])})
+	}
+	return list, nil
+}
+
+// words reports each word of the glossary that the file may not have.
+func (r *report) words(name string, number int, line string) {
+	for _, found := range word.FindAllString(line, -1) {
+		lower := strings.ToLower(found)
+		if instead, ok := glossary[lower]; ok && !r.permits(name, lower) {
+			r.problem("%s:%d: the glossary replaces %q: %s", name, number, found, instead)
+		}
+	}
+}
+
+func (r *report) permits(name, word string) bool {
+	for _, a := range r.allowed {
+		if a.file == name && a.word == word {
+			a.used = true
+			return true
+		}
+	}
+	return false
+}
+
+// unused reports allowances that permit nothing.
+func (r *report) unused() {
+	for _, a := range r.allowed {
+		if !a.used {
+			r.problem("%s: %s has no %q: remove the line", allowFile, a.file, a.word)
+		}
+	}
+}

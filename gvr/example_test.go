@@ -1,0 +1,26 @@
+package gvr_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+func ExampleParseRef() {
+	for _, s := range []string{"po", "deployments.apps", "apps/v1/Deployment", "v1/pods", "pods/log"} {
+		ref, err := gvr.ParseRef(s)
+		var invalid *gvr.ParseError
+		if errors.As(err, &invalid) {
+			fmt.Println(invalid.Input, "is not a resource type")
+			continue
+		}
+		fmt.Printf("group=%q version=%q name=%q\n", ref.Group, ref.Version, ref.Name)
+	}
+	// Output:
+	// group="" version="" name="po"
+	// group="apps" version="" name="deployments"
+	// group="apps" version="v1" name="Deployment"
+	// group="" version="v1" name="pods"
+	// pods/log is not a resource type
+}

@@ -1,0 +1,190 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// Options are those of stream.ClientOptions, which documents them.
+type Options struct {
+	DropManagedFields bool
+	DecodeWorkers     int // at least 1
+}
+
+// client is client-go's dynamic client with other lists and watches.
+type client struct {
+	dynamic.Interface
+	watches  dynamic.Interface // for watches: it has no timeout
+	decoders *decoders
+	workers  int
+}
+
+// New returns client-go's dynamic client, which decodes lists and watches by itself.
+func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
+	c := dynamic.ConfigFor(cfg)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
+	if c.RateLimiter == nil && c.QPS >= 0 { // else each of the two clients would have its own
+		qps, burst := cmp.Or(c.QPS, rest.DefaultQPS), cmp.Or(c.Burst, rest.DefaultBurst)
+		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+	}
+	h, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := dynamic.NewForConfigAndClient(c, h)
+	if err != nil {
+		return nil, err
+	}
+	withoutTimeout := *h
+	withoutTimeout.Timeout = 0
+	watches, err := dynamic.NewForConfigAndClient(c, &withoutTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return &client{all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers}, nil
+}
+
+func (c *client) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	all, watches := c.Interface.Resource(r), c.watches.Resource(r)
+	return &allNamespaces{resource{all, watches, c}, all, watches}
+}
+
+// allNamespaces is a resource in the whole cluster.
+type allNamespaces struct {
+	resource
+	all, watches dynamic.NamespaceableResourceInterface
+}
+
+func (r *allNamespaces) Namespace(namespace string) dynamic.ResourceInterface {
+	return &resource{r.all.Namespace(namespace), r.watches.Namespace(namespace), r.client}
+}
+
+// resource is one in a namespace, or in the whole cluster.
+type resource struct {
+	dynamic.ResourceInterface
+	watches dynamic.ResourceInterface
+	client  *client
+}
+
+// List has client-go make the request, and decodes the answer as it arrives.
+func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	return r.list(ctx, opts, &call{decoders: r.client.decoders})
+}
+
+// Watch has client-go make the request, and decodes the events as they arrive.
+func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	w, f, err := r.watch(ctx, opts, &call{decoders: r.client.decoders, watch: true}, r.client.workers)
+	if err != nil || f == nil {
+		return w, err
+	}
+	return newPlainWatch(w, f), nil
+}
+
+func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*unstructured.UnstructuredList, error) {
+	list, err := r.ResourceInterface.List(context.WithValue(ctx, callKey{}, c), opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.list != nil:
+		return c.list, nil
+	}
+	for i := range list.Items {
+		c.decoders.prune(&list.Items[i])
+	}
+	return list, nil
+}
+
+// watch returns client-go's watch, and its events unless those are client-go's too.
+func (r resource) watch(ctx context.Context, opts metav1.ListOptions, c *call, workers int) (watch.Interface, *frames, error) {
+	w, err := r.watches.Watch(context.WithValue(ctx, callKey{}, c), opts)
+	if err != nil || c.pipe == nil {
+		return w, nil, err
+	}
+	return w, newFrames(c.decoders, c.pipe, workers), nil
+}
+
+// call is a list or a watch, in the context of its request. transport reads what it
+// asks for and fills in what came of it.
+type call struct {
+	decoders *decoders
+	watch    bool
+	metadata bool // no more of objects is wanted
+	// noRetry: the caller waits as the server asks, and client-go must not.
+	noRetry    bool
+	retryAfter time.Duration
+
+	// The answer, if it is JSON. Otherwise client-go has it.
+	list *unstructured.UnstructuredList
+	pipe *pipe
+}
+
+type callKey struct{}
+
+// What client-go's metadata client accepts. A server that does not know it sends
+// whole objects. Lists and watches are asked differently: a kube-apiserver takes
+// the first clause that it knows, and can't make a list of an event.
+const (
+	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+func (c *call) accepts() string {
+	switch {
+	case !c.metadata:
+		return runtime.ContentTypeJSON // and not CBOR, whose decoder is client-go's
+	case c.watch:
+		return acceptMetadata
+	}
+	return acceptMetadataList
+}
+
+// transport takes the answers to calls. It passes other requests on.
+type transport struct{ next http.RoundTripper }
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, _ := r.Context().Value(callKey{}).(*call)
+	if c == nil {
+		return t.next.RoundTrip(r)
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept", c.accepts())
+	r.Header.Set("Accept-Encoding", "identity") // Go's own transport would ask for gzip
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return resp, err
+	}
+	if c.noRetry {
+		// client-go would wait, up to ten times, without a word; after "0" it would not
+		// even wait.
+		if seconds, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64); err == nil {
+			c.retryAfter = time.Duration(min(max(seconds, 0), math.MaxInt32)) * time.Second
+		}
+		resp.Header.Del("Retry-After")
+	}
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case err != nil || media != runtime.ContentTypeJSON || resp.StatusCode != http.StatusOK || resp.Body == nil:
+	case c.watch:
+		c.pipe = newPipe()
+		resp.Body = &watchBody{resp.Body, c.pipe}
+	default:
+		resp.Body = &listBody{ReadCloser: resp.Body, call: c}
+	}
+	return resp, nil
+}
+
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }

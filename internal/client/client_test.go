@@ -1,0 +1,97 @@
+package client_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// TestTimeout: that of the config is for everything but watches.
+func TestTimeout(t *testing.T) {
+	for name, call := range calls {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{served: served{chunks: chunksOf(thing), gate: make(chan struct{})}}
+			c := variants()[0].clientFor(t, &rest.Config{Host: "http://server.test", Transport: s,
+				Timeout: time.Second})
+			began := time.Now()
+			var o outcome
+			call(t.Context(), c, &o)
+			if took := time.Since(began); o.err == nil || took != time.Second && len(s.asked) > 0 {
+				t.Errorf("%s: %v after %v", name, o.err, took)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{served: served{chunks: chunksOf(added), gate: make(chan struct{})}}
+		cfg := &rest.Config{Host: "http://server.test", Transport: s, Timeout: time.Second}
+		c := variants()[0].clientFor(t, cfg)
+		if cfg.Timeout != time.Second {
+			t.Error("the caller's config was changed")
+		}
+		w, err := c.Resource(things).Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		s.gate <- struct{}{}
+		if ev := <-w.ResultChan(); ev.Type != apiwatch.Added {
+			t.Errorf("got %v, want an event", ev)
+		}
+		w.Stop()
+	})
+}
+
+// refusesWatches answers every other watch with 429, so that it is tried again, which
+// client-go limits. (The first time it does not.)
+type refusesWatches struct {
+	http.RoundTripper
+	watches int
+}
+
+func (r *refusesWatches) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Query().Get("watch") != "" {
+		if r.watches++; r.watches%2 == 1 {
+			resp, err := respond(http.StatusTooManyRequests, http.NoBody)
+			resp.Header.Set("Retry-After", "1")
+			return resp, err
+		}
+	}
+	return r.RoundTripper.RoundTrip(req)
+}
+
+// TestRateLimit: watches share the limit of everything else.
+func TestRateLimit(t *testing.T) {
+	for _, limit := range []rest.Config{{QPS: 0.1, Burst: 2}, {QPS: 0.1}, {}, {QPS: -1}} {
+		var took [2]time.Duration
+		for i, v := range []variant{stock, variants()[0]} {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := limit
+				cfg.Host = "http://server.test"
+				s := &server{served: served{chunks: chunksOf(listOf(0, thing))}}
+				cfg.Transport = &refusesWatches{RoundTripper: s}
+				c := v.clientFor(t, &cfg)
+				began := time.Now()
+				var o outcome
+				for range 10 {
+					lists(context.Background(), c, &o)
+					w, err := c.Resource(things).Namespace("ns").Watch(t.Context(), metav1.ListOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.Stop()
+				}
+				took[i] = time.Since(began)
+			})
+		}
+		if d := took[1] - took[0]; d.Abs() > time.Millisecond {
+			t.Errorf("QPS %v, Burst %d: thirty requests took %v, and %v with client-go's", limit.QPS, limit.Burst,
+				took[1], took[0])
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package client_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+)
+
+// The results would be the same if all were left to client-go's decoder. These
+// tests are of what it costs.
+
+func mallocs(f func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int(after.Mallocs - before.Mallocs)
+}
+
+// podList answers each list with some pods, and each watch with their events.
+type podList struct{ pods int }
+
+func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
+	var b bytes.Buffer
+	watch := r.URL.Query().Has("watch")
+	if !watch {
+		b.WriteString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
+	}
+	for i := range l.pods {
+		f := decodetest.PodEvent(i)
+		if !watch {
+			f = bytes.TrimSuffix(bytes.TrimPrefix(f, []byte(`{"type":"MODIFIED","object":`)), []byte("}\n"))
+			if i > 0 {
+				b.WriteByte(',')
+			}
+		}
+		b.Write(f)
+	}
+	if !watch {
+		b.WriteString(`]}`)
+	}
+	return respond(200, io.NopCloser(&b))
+}
+
+// TestOwnDecoderIsUsed: it allocates much less than client-go's.
+func TestOwnDecoderIsUsed(t *testing.T) {
+	const pods = 500
+	list := func(c dynamic.Interface) {
+		if l, err := c.Resource(things).List(t.Context(), metav1.ListOptions{}); err != nil || len(l.Items) != pods {
+			t.Fatal(err)
+		}
+	}
+	watch := func(c dynamic.Interface) {
+		w, err := c.Resource(things).Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if events := receiveAll(w); len(events) != pods {
+			t.Fatalf("%d events", len(events))
+		}
+	}
+	for _, v := range variants() {
+		for why, f := range map[string]func(dynamic.Interface){"a list": list, "a watch": watch} {
+			theirs, ours := stock.client(t, podList{pods}, nil), v.client(t, podList{pods}, nil)
+			f(theirs)
+			f(ours)
+			if theirs, ours := mallocs(func() { f(theirs) }), mallocs(func() { f(ours) }); ours > theirs/2 {
+				t.Errorf("%s of %d (%s): %d allocations, client-go has %d", why, pods, v.name, ours, theirs)
+			}
+		}
+	}
+}
+
+// TestIdleAfterBurst: a watch that had a lot to tell, and is silent since, keeps none
+// of the room for it.
+func TestIdleAfterBurst(t *testing.T) {
+	const watches = 20
+	var burst []byte
+	for i := range 200 {
+		burst = append(burst, decodetest.PodEvent(i)...)
+	}
+	chunks := append([][]byte{burst}, decodetest.PodEvent(0), decodetest.PodEvent(1))
+	for _, v := range []variant{{"plain", &client.Options{DecodeWorkers: 1}},
+		{"workers", &client.Options{DecodeWorkers: 16}}} {
+		synctest.Test(t, func(t *testing.T) {
+			before := live()
+			var all []apiwatch.Interface
+			for range watches {
+				gate := make(chan struct{}, len(chunks))
+				w, err := v.client(t, &server{served: served{chunks: chunks, gate: gate}},
+					nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, w)
+				gate <- struct{}{}
+				for range 200 {
+					<-w.ResultChan()
+				}
+				for range 2 { // what a watch gets now and then
+					gate <- struct{}{}
+					<-w.ResultChan()
+				}
+				synctest.Wait()
+			}
+			if each := (int(live()) - int(before)) / watches; each > 100<<10 {
+				t.Errorf("%s: a watch that is silent keeps %d bytes", v.name, each)
+			}
+			for _, w := range all {
+				w.Stop()
+				receiveAll(w)
+			}
+		})
+	}
+}
+
+func live() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

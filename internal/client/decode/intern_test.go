@@ -1,0 +1,123 @@
+package decode_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+)
+
+// specOf is an object with such a spec, and room behind it for a text to be looked
+// at as words.
+func specOf(spec string) []byte {
+	return []byte(`{"apiVersion":"v1","kind":"Thing","spec":` + spec + `}` + strings.Repeat(" ", 32))
+}
+
+// madeAnew is how many allocations d makes for the object besides its maps and
+// lists.
+func madeAnew(t *testing.T, d *decode.Decoder, data []byte) int {
+	t.Helper()
+	o, err := decode.New(false).Object(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := mallocs(func() { runtime.DeepCopyJSON(o) })
+	return mallocs(func() { _, err = d.Object(data) }) - least
+}
+
+// TestWhatComesAgainIsNotMadeAnew: neither keys nor values, nor room in a map.
+func TestWhatComesAgainIsNotMadeAnew(t *testing.T) {
+	type test struct {
+		why, spec string
+		anew      bool
+	}
+	tests := []test{
+		{"a text that is too long to be worth it", `{"` + strings.Repeat("k", 65) + `":true}`, true},
+		{"with an escape, and a rune", `{"a\"b":"c\nd","é":"ü"}`, false},
+		{"numbers", `[1,-2,1.5,1e3,123456789012345678]`, false},
+		{"long ones that begin alike", `["registry.example.com/shop/web","registry.example.com/shop/api",` +
+			`"registry.example.com/shop/job"]`, false},
+		{"long ones that begin and end alike",
+			`["registry.example.com/one/service/web:1.42.0","registry.example.com/two/service/web:1.42.0"]`, false},
+		{"long ones that differ in their length alone", `["` + strings.Repeat("x", 40) + `","` +
+			strings.Repeat("x", 41) + `","` + strings.Repeat("x", 42) + `"]`, false},
+		{"a map with more than 8 keys", `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,` +
+			`"l":1,"m":1,"n":1,"o":1,"p":1,"q":1,"r":1,"s":1}`, false},
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
+	for n := 1; n <= len(letters); n++ {
+		tests = append(tests, test{fmt.Sprintf("%d bytes", n), `{"` + letters[:n] + `":"` + letters[len(letters)-n:] +
+			`"}`, false})
+	}
+	for _, tt := range tests {
+		d, data := decode.New(false), specOf(tt.spec)
+		for range 3 {
+			madeAnew(t, d, data)
+		}
+		if n := madeAnew(t, d, data); (n > 0) != tt.anew {
+			t.Errorf("%s: %d allocations besides the maps, want some: %v", tt.why, n, tt.anew)
+		}
+	}
+}
+
+// TestPlacesAreEarned: what comes and goes does not drive out what all objects
+// have, and what all objects have now drives out what they had.
+func TestPlacesAreEarned(t *testing.T) {
+	d := decode.New(false)
+	times := func(n int, spec string) {
+		for range n {
+			if _, err := d.Object(specOf(spec)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// More texts than there are places, each often enough to have one.
+	for i := range 10_000 {
+		times(20, fmt.Sprintf(`["old-%d"]`, i))
+	}
+	times(20, `["new"]`)
+	if n := madeAnew(t, d, specOf(`["new"]`)); n > 0 {
+		t.Errorf("a text that comes again and again has no place where others had one: %d allocations", n)
+	}
+	for i := range 100_000 {
+		times(1, fmt.Sprintf(`["once-%d"]`, i))
+	}
+	if n := madeAnew(t, d, specOf(`["new"]`)); n > 0 {
+		t.Errorf("driven out by texts that came once each: %d allocations", n)
+	}
+	for i := range 10_000 {
+		times(2, fmt.Sprintf(`["twice-%d"]`, i))
+	}
+	if n := madeAnew(t, d, specOf(`["new"]`)); n > 0 {
+		t.Errorf("driven out by texts that came twice each: %d allocations", n)
+	}
+}
+
+// TestZerosAtTheEnd: as words a text is the same as one with zeros behind it. Two of
+// these have the same place.
+func TestZerosAtTheEnd(t *testing.T) {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	d, zeros := decode.New(false), 7
+	for _, x := range letters {
+		for _, y := range letters {
+			text := "a" + string(x) + string(y)
+			with, without := specOf(`["`+text+strings.Repeat(`\u0000`, zeros)+`"]`), specOf(`["`+text+`"]`)
+			for n := range 20 {
+				data, want := with, text+strings.Repeat("\x00", zeros)
+				if n == 19 {
+					data, want = without, text
+				}
+				o, err := d.Object(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := o["spec"].([]any)[0]; got != want {
+					t.Fatalf("%s: got %q, want %q", data, got, want)
+				}
+			}
+		}
+	}
+}

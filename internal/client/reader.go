@@ -1,0 +1,309 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
+)
+
+// Reader reads one resource for one worker of a Stream.
+type Reader interface {
+	// List returns a page. An error may wrap a [RetryAfterError].
+	List(context.Context, metav1.ListOptions, Hints) (*unstructured.UnstructuredList, error)
+	// Watch opens a watch. An error may wrap a [RetryAfterError]. When ctx ends, so does
+	// the watch.
+	Watch(context.Context, metav1.ListOptions, Hints) (Watch, error)
+	// Cancels says whether List returns soon after its ctx has ended, so that a page may
+	// be requested that turns out not to be wanted.
+	Cancels() bool
+}
+
+// Watch is an open watch. It is not for concurrent use.
+type Watch interface {
+	// Next returns the next event, if it has arrived. over says that none will. Next returns
+	// neither if nothing has arrived, and now and then while the Filter skips events.
+	Next() (ev Event, ok, over bool)
+	// Wait waits until Next may return something, for silence, or until ctx ends. It
+	// returns false if silence came first.
+	Wait(ctx context.Context, silence <-chan time.Time) bool
+	// Close ends the watch, and waits up to [ClosingTime] for its goroutines.
+	Close()
+}
+
+// Event is one of a watch. An ERROR event is the last one.
+type Event struct {
+	watch.Event
+	Verdict Verdict
+}
+
+// Verdict is what the Filter has said of the object of an event.
+type Verdict int
+
+const (
+	Unasked  Verdict = iota // there is no Filter, or it was not asked
+	Selected                // the object is wanted
+	Rejected                // it is not
+)
+
+// Hints are what the caller of a Reader wants. A Reader may ignore MetadataOnly and
+// Filter: any object may arrive whole, and Unasked.
+type Hints struct {
+	// MetadataOnly: no more than the metadata of objects is wanted.
+	MetadataOnly bool
+	// Filter is asked about the metadata of an event before its object is decoded. It is
+	// called by Watch.Next. Nil means that every object is decoded.
+	Filter Filter
+	// Buffered: events should keep arriving while the caller does something else. As many
+	// as Buffer may wait.
+	Buffered bool
+}
+
+// Buffer is how many events may wait for the caller.
+const Buffer = 100
+
+// RetryAfterError is an error of a server that said in a header when to try again.
+type RetryAfterError struct {
+	Err   error
+	After time.Duration
+}
+
+func (e *RetryAfterError) Error() string { return e.Err.Error() }
+
+func (e *RetryAfterError) Unwrap() error { return e.Err }
+
+var (
+	errNoWatch = errors.New("the client returned neither a watch nor an error")
+	errBroke   = errors.New("the connection broke while the watch was being opened")
+)
+
+// ClosingTime is how long Close waits for the goroutines of a watch.
+const ClosingTime = time.Second
+
+// For returns a Reader of a resource, in a namespace or, if that is empty, in the whole
+// cluster.
+func For(c dynamic.Interface, r schema.GroupVersionResource, namespace string) Reader {
+	if own, ok := c.(*client); ok {
+		return own.reader(r, namespace)
+	}
+	all := c.Resource(r)
+	plain := plainReader{all, IsFake(c)}
+	if namespace != "" {
+		plain.resource = all.Namespace(namespace)
+	}
+	return plain
+}
+
+// IsFake says whether c is client-go's fake, whose watches are always open and whose
+// objects have no versions.
+func IsFake(c dynamic.Interface) bool { return watchlist.DoesClientNotSupportWatchListSemantics(c) }
+
+func (c *client) reader(r schema.GroupVersionResource, namespace string) Reader {
+	all, watches := c.Interface.Resource(r), c.watches.Resource(r)
+	direct := directReader{all, watches, c}
+	if namespace != "" {
+		direct = directReader{all.Namespace(namespace), watches.Namespace(namespace), c}
+	}
+	return direct
+}
+
+// directReader reads from the connections of a client of New.
+type directReader resource
+
+func (r directReader) Cancels() bool { return true }
+
+func (r directReader) call(watch bool, hints Hints) *call {
+	return &call{decoders: r.client.decoders, watch: watch, metadata: hints.MetadataOnly, noRetry: true}
+}
+
+func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints Hints) (*unstructured.UnstructuredList, error) {
+	c := r.call(false, hints)
+	list, err := resource(r).list(ctx, opts, c)
+	return list, c.paced(err)
+}
+
+func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
+	c, workers := r.call(true, hints), r.client.workers
+	if hints.Filter != nil {
+		workers = 1
+	}
+	w, f, err := resource(r).watch(ctx, opts, c, workers)
+	if err != nil {
+		return nil, c.paced(err)
+	}
+	if f == nil { // the answer is not JSON, or none
+		return adapt(w, hints, false)
+	}
+	f.filter = hints.Filter
+	return &directWatch{w, f}, nil
+}
+
+// paced adds to err how long the server asked to wait.
+func (c *call) paced(err error) error {
+	if err != nil && c.retryAfter > 0 {
+		return &RetryAfterError{err, c.retryAfter}
+	}
+	return err
+}
+
+// directWatch is a watch whose events are in frames. The ResultChan of client-go's watch
+// only shows that it has ended.
+type directWatch struct {
+	of watch.Interface // client-go's
+	*frames
+}
+
+func (w *directWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
+	select {
+	case <-w.ready():
+	case <-silence:
+		return false
+	case <-ctx.Done():
+	}
+	return true
+}
+
+func (w *directWatch) Next() (ev Event, ok, over bool) { return w.next() }
+
+func (w *directWatch) Close() {
+	w.of.Stop()
+	w.frames.stop()
+	drain(w.of)
+}
+
+// drain waits until a watch that was stopped has closed its channel, as watch.Interface
+// promises. Not every test double does (watch.NewProxyWatcher).
+func drain(w watch.Interface) {
+	parting := time.NewTimer(ClosingTime)
+	defer parting.Stop()
+	for {
+		select {
+		case _, ok := <-w.ResultChan():
+			if !ok {
+				return
+			}
+		case <-parting.C:
+			return
+		}
+	}
+}
+
+// plainReader reads through any dynamic.ResourceInterface.
+type plainReader struct {
+	resource dynamic.ResourceInterface
+	fake     bool
+}
+
+func (r plainReader) Cancels() bool { return false }
+
+func (r plainReader) List(ctx context.Context, opts metav1.ListOptions, _ Hints) (*unstructured.UnstructuredList, error) {
+	return r.resource.List(ctx, opts)
+}
+
+func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
+	w, err := r.resource.Watch(ctx, opts)
+	if err != nil {
+		if w != nil {
+			w.Stop()
+		}
+		return nil, err
+	}
+	return adapt(w, hints, r.fake)
+}
+
+// adapt makes a Watch of any watch.Interface.
+func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
+	switch {
+	case w == nil:
+		return nil, errNoWatch
+	case !fake && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
+		// client-go returns this, and no error, when the connection broke or timed out
+		// before the server answered.
+		w.Stop()
+		return nil, errBroke
+	}
+	adapted := &plainStream{of: w, events: w.ResultChan()}
+	if hints.Buffered {
+		adapted.buffer()
+	}
+	return adapted, nil
+}
+
+// plainStream is a Watch over a watch.Interface.
+type plainStream struct {
+	of     watch.Interface
+	events <-chan watch.Event
+	// arrived, if valid, is what Wait received.
+	arrived watch.Event
+	valid   bool
+	over    bool
+	gone    chan struct{} // ends the goroutine of buffer; nil without it
+}
+
+func (w *plainStream) Next() (ev Event, ok, over bool) {
+	if !w.valid && !w.over {
+		select {
+		case ev, ok := <-w.events:
+			w.arrived, w.valid, w.over = ev, ok, !ok
+		default:
+		}
+	}
+	ev, ok = Event{Event: w.arrived}, w.valid
+	w.arrived, w.valid = watch.Event{}, false
+	return ev, ok, w.over && !ok
+}
+
+func (w *plainStream) Wait(ctx context.Context, silence <-chan time.Time) bool {
+	if w.valid || w.over {
+		return true
+	}
+	select {
+	case ev, ok := <-w.events:
+		w.arrived, w.valid, w.over = ev, ok, !ok
+	case <-silence:
+		return false
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// buffer lets events arrive while the caller does something else.
+func (w *plainStream) buffer() {
+	in, out, gone := w.events, make(chan watch.Event, Buffer), make(chan struct{})
+	w.events, w.gone = out, gone
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case ev, ok := <-in:
+				if !ok {
+					return
+				}
+				select {
+				case out <- ev:
+				case <-gone:
+					return
+				}
+			case <-gone:
+				return
+			}
+		}
+	}()
+}
+
+func (w *plainStream) Close() {
+	if w.gone != nil {
+		close(w.gone)
+		for range w.events { // until the goroutine has ended
+		}
+	}
+	w.of.Stop()
+	drain(w.of)
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	serializerstreaming "k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	restwatch "k8s.io/client-go/rest/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+)
+
+// watchBody is what client-go reads of a watch: nothing. Its goroutine fills the pipe
+// instead.
+type watchBody struct {
+	io.ReadCloser
+	pipe *pipe
+}
+
+func (b *watchBody) Read([]byte) (int, error) {
+	b.pipe.fill(b.ReadCloser)
+	return 0, io.EOF
+}
+
+// decodedAhead is how many events a watch decodes before they are received.
+const decodedAhead = 16
+
+// plainWatch is a watch.Interface over frames, for callers other than a Stream.
+type plainWatch struct {
+	of     watch.Interface // client-go's
+	frames *frames
+	events chan watch.Event
+	stop   sync.Once
+	done   chan struct{}
+}
+
+func newPlainWatch(of watch.Interface, f *frames) *plainWatch {
+	w := &plainWatch{of: of, frames: f, events: make(chan watch.Event, decodedAhead), done: make(chan struct{})}
+	go w.receive()
+	return w
+}
+
+func (w *plainWatch) ResultChan() <-chan watch.Event { return w.events }
+
+func (w *plainWatch) Stop() {
+	w.stop.Do(func() {
+		close(w.done)
+		w.of.Stop()
+		w.frames.stop()
+	})
+}
+
+func (w *plainWatch) receive() {
+	defer func() {
+		w.Stop()
+		for range w.of.ResultChan() { // until client-go's goroutine has ended
+		}
+		close(w.events)
+	}()
+	for {
+		var out chan<- watch.Event
+		ev, ok, over := w.frames.next()
+		if over {
+			return
+		}
+		ready := w.frames.ready()
+		if ok {
+			out, ready = w.events, nil
+		}
+		select {
+		case out <- ev.Event:
+		case <-ready:
+		case <-w.done:
+			return
+		}
+	}
+}
+
+// decoders lends Decoders: a watch that is silent has none.
+type decoders struct {
+	pool        sync.Pool
+	dropManaged bool
+	stock       runtime.SerializerInfo // client-go's for JSON
+}
+
+func newDecoders(dropManaged bool, c *rest.Config) *decoders {
+	d := &decoders{dropManaged: dropManaged, stock: c.NegotiatedSerializer.SupportedMediaTypes()[0]}
+	d.pool.New = func() any { return decode.New(dropManaged) }
+	return d
+}
+
+func (d *decoders) get() *decode.Decoder  { return d.pool.Get().(*decode.Decoder) }
+func (d *decoders) put(x *decode.Decoder) { d.pool.Put(x) }
+
+// fallBack has client-go decode the first frame of data, after which then comes. What
+// a Decoder does not take, client-go's own gets: then it is its result that counts, and
+// its error.
+func (d *decoders) fallBack(data []byte, then error) (watch.Event, error) {
+	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{then}))
+	s := d.stock.StreamSerializer
+	events := serializerstreaming.NewDecoder(s.Framer.NewFrameReader(body), s.Serializer)
+	t, o, err := restwatch.NewDecoder(events, d.stock.Serializer).Decode()
+	if err != nil {
+		return watch.Event{}, err
+	}
+	if u, ok := o.(*unstructured.Unstructured); ok && t != watch.Bookmark {
+		d.prune(u)
+	}
+	return watch.Event{Type: t, Object: o}, nil
+}
+
+func (d *decoders) prune(u *unstructured.Unstructured) {
+	if d.dropManaged {
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

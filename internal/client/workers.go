@@ -1,0 +1,142 @@
+package client
+
+import (
+	"bytes"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// workers decode the events of a watch in several goroutines, and keep their order.
+// They end when the pipe does.
+type workers struct {
+	from  *decoders
+	pipe  *pipe
+	ready chan struct{} // has one when there may be something to take
+
+	working sync.WaitGroup
+
+	mu      sync.Mutex // held while something is taken from the pipe, so that batches keep its order
+	room    *sync.Cond
+	batches []*batch // in order
+	most    int      // of them
+	over    bool
+}
+
+// batch is what a worker has taken.
+type batch struct {
+	data    []byte
+	over    bool // there is nothing after it
+	err     error
+	events  []watch.Event
+	decoded int // bytes of data; what follows is not like the rest, and left to others
+	done    bool
+}
+
+// batchSize is about what a worker takes at once, so that there is something left
+// for the others.
+const batchSize = 16 << 10
+
+var batchBuffers = sync.Pool{New: func() any { b := make([]byte, 0, batchSize); return &b }}
+
+func newWorkers(from *decoders, p *pipe, n int) *workers {
+	w := &workers{from: from, pipe: p, ready: make(chan struct{}, 1), most: 2 * n}
+	w.room = sync.NewCond(&w.mu)
+	for range n {
+		w.working.Go(w.work)
+	}
+	return w
+}
+
+func (w *workers) work() {
+	for {
+		b, over := w.begin()
+		switch {
+		case over:
+			return
+		case b == nil:
+			<-w.pipe.ready
+			continue
+		}
+		w.decode(b)
+		w.mu.Lock()
+		b.done = true
+		w.mu.Unlock()
+		wake(w.ready)
+	}
+}
+
+func (w *workers) decode(b *batch) {
+	if len(b.data) == 0 {
+		return
+	}
+	dec := w.from.get()
+	defer w.from.put(dec)
+	for b.decoded < len(b.data) {
+		ev, n, ok := decodeEvent(dec, b.data[b.decoded:])
+		if !ok {
+			return
+		}
+		b.events = append(b.events, ev)
+		b.decoded = len(b.data) - len(bytes.TrimLeft(b.data[b.decoded+n:], " \t\r\n"))
+	}
+}
+
+// begin takes something to do, which is nil if nothing has come. over says that there
+// will be nothing any more.
+func (w *workers) begin() (b *batch, over bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.batches) >= w.most && !w.over {
+		w.room.Wait()
+	}
+	if w.over {
+		wake(w.pipe.ready) // the others shall see it too
+		return nil, true
+	}
+	buffer := batchBuffers.Get().(*[]byte)
+	data, over, err := w.pipe.cut((*buffer)[:0], batchSize)
+	if len(data) == 0 && !over {
+		batchBuffers.Put(buffer)
+		return nil, false
+	}
+	b = &batch{data: data, over: over, err: err}
+	w.batches = append(w.batches, b)
+	if over {
+		w.over = true
+		wake(w.pipe.ready)
+		w.room.Broadcast()
+	}
+	return b, false
+}
+
+// take returns the next batch, or nil if it is not decoded yet.
+func (w *workers) take() *batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.batches) == 0 || !w.batches[0].done {
+		return nil
+	}
+	b := w.batches[0]
+	w.batches[0] = nil
+	w.batches = w.batches[1:]
+	w.room.Signal()
+	return b
+}
+
+// reuse takes a buffer back.
+func reuse(data []byte) {
+	if cap(data) <= 2*batchSize {
+		batchBuffers.Put(&data)
+	}
+}
+
+// stop ends the workers: the pipe has been stopped.
+func (w *workers) stop() {
+	w.mu.Lock()
+	w.over = true
+	w.room.Broadcast()
+	w.mu.Unlock()
+	wake(w.pipe.ready)
+	w.working.Wait()
+}

@@ -1,0 +1,75 @@
+package index
+
+import (
+	"runtime"
+	"testing"
+)
+
+const benchmarked = 100_000
+
+// BenchmarkIndexMemory prints the live heap for an object, of 100,000.
+func BenchmarkIndexMemory(b *testing.B) {
+	for b.Loop() {
+		before := liveHeap()
+		x := New()
+		for i := range benchmarked {
+			x.Enter(usual(i))
+		}
+		b.ReportMetric(float64(liveHeap()-before)/benchmarked, "B/object")
+		runtime.KeepAlive(x)
+	}
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC() // what had a finalizer
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkIndexPut is one change of an object among 100,000.
+func BenchmarkIndexPut(b *testing.B) {
+	x := New()
+	var is, changed, others []Entry
+	for i := range benchmarked {
+		x.Enter(usual(i))
+		k := usual(i)
+		is = append(is, (k))
+		k.Version = "1" + k.Version
+		changed = append(changed, (k))
+		others = append(others, (usual(i + benchmarked)))
+	}
+	b.Run("known", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			drain(x.Put(is[i*7919%benchmarked], true, Listed))
+		}
+	})
+	b.Run("changed", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if n := i * 7919; n/benchmarked%2 == 0 {
+				drain(x.Put(changed[n%benchmarked], true, Listed))
+			} else {
+				drain(x.Put(is[n%benchmarked], true, Listed))
+			}
+		}
+	})
+	b.Run("new-and-removed", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			drain(x.Put(others[i*7919%benchmarked], true, Listed))
+			drain(x.Remove(others[i*7919%benchmarked], Happened))
+		}
+	})
+	b.Run("first-list", func(b *testing.B) {
+		x := New()
+		for i := 0; b.Loop(); i++ {
+			if i%benchmarked == 0 {
+				x = New()
+			}
+			drain(x.Put(is[i%benchmarked], true, Listed))
+		}
+	})
+}

@@ -1,0 +1,227 @@
+package index
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+)
+
+const indexSeeds = seedtest.Default(100)
+
+// modelEntry is what a table holds of an object.
+type modelEntry struct {
+	Entry
+	seen, stale bool
+}
+
+// model is a table that is as plain as can be.
+type model []modelEntry
+
+func (m model) find(name types.NamespacedName, uid types.UID) int {
+	return slices.IndexFunc(m, func(e modelEntry) bool { return e.NamespacedName == name && same(e.UID, uid) })
+}
+
+// ambiguous says whether it is a matter of chance which of several objects is meant:
+// where some of a name have uids and others do not.
+func (m model) ambiguous(name types.NamespacedName, uid types.UID) bool {
+	matches := 0
+	for _, e := range m {
+		if e.NamespacedName == name && same(e.UID, uid) {
+			matches++
+		}
+	}
+	return matches > 1
+}
+
+// dice are a random generator, or the bytes of a fuzzer.
+type dice interface{ IntN(n int) int }
+
+type byteDice struct{ rest []byte }
+
+func (d *byteDice) IntN(n int) int {
+	if len(d.rest) == 0 {
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return int(b) % n
+}
+
+func pick[T any](d dice, from []T) T { return from[d.IntN(len(from))] }
+
+var (
+	someNamespaces = []string{"", "default", "kube-system", "a", "a/b", "\xff", strings.Repeat("n", 300)}
+	someNames      = func() []string {
+		names := []string{"", "b/c", "\x00", "ünïcode", strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("huge", 250)}
+		for i := range 30 {
+			names = append(names, fmt.Sprintf("robot-%d", i))
+		}
+		return names
+	}()
+	someUIDs = []types.UID{
+		"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"00000000-0000-0000-0000-000000000000", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6ba7b8109dad11d180b400c04fd430c8",
+		"6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b810-9dad-11d1-80b4000c04fd430c8", "u-1", "\xff\x00", types.UID(strings.Repeat("u", 1000)),
+	}
+	someVersions = []string{
+		"1", "2", "3", "10", "5000", "0", "00", "07", "", "-1", "+1", "1_0", " 1", "1.0", "#abc", "opaque", "18446744073709551615",
+		"18446744073709551616", "99999999999999999999999999", "\xff", strings.Repeat("9", 1000),
+	}
+)
+
+// play compares a table to the model through random operations.
+func play(t *testing.T, d dice, operations int) {
+	t.Helper()
+	x := newTable()
+	if d.IntN(4) > 0 { // one that is full or worth tidying soon
+		x.packed = newPacked(limits{
+			records: uint32(pick(d, []int{0, 1, 7, 30, 1 << 20})), chunks: uint32(d.IntN(3)), waste: d.IntN(12),
+		})
+	}
+	var m model
+	usual := d.IntN(3) // how many in 3 objects are usual
+	for range operations {
+		i := Entry{named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]), pick(d, someVersions[:5])}
+		if d.IntN(3) >= usual {
+			i = Entry{named(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions)}
+		}
+		if m.ambiguous(i.NamespacedName, i.UID) {
+			continue
+		}
+		at := m.find(i.NamespacedName, i.UID)
+		switch d.IntN(10) {
+		case 0:
+			x.unsee()
+			for n := range m {
+				m[n].seen = false
+			}
+		case 1:
+			x.distrust()
+			for n := range m {
+				m[n].stale = true
+			}
+		case 2, 3, 4:
+			x.delete(i.NamespacedName, i.UID)
+			if at >= 0 {
+				m = slices.Delete(m, at, at+1)
+			}
+		default:
+			x.set(i, true)
+			if at < 0 {
+				at, m = len(m), append(m, modelEntry{})
+			}
+			m[at] = modelEntry{Entry: i, seen: true}
+		}
+		m.compare(t, &x, i)
+	}
+	var got []modelEntry
+	for i, seen := range x.all() {
+		_, stale, _ := x.get(i.NamespacedName, i.UID)
+		got = append(got, modelEntry{i, seen, stale})
+	}
+	order := func(a, b modelEntry) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	}
+	slices.SortFunc(got, order)
+	slices.SortFunc(m, order)
+	if !slices.Equal(m, got) {
+		t.Fatalf("what is known at the end (-want +got):\n%s", gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
+	}
+	checkPacked(t, &x)
+}
+
+// compare looks up one object, and those of its name.
+func (m model) compare(t *testing.T, x *table, i Entry) {
+	t.Helper()
+	var want modelEntry
+	at := m.find(i.NamespacedName, i.UID)
+	if at >= 0 {
+		want = m[at]
+	}
+	got, stale, ok := x.get(i.NamespacedName, i.UID)
+	if !m.ambiguous(i.NamespacedName, i.UID) && (got != want.Entry || stale != want.stale || ok != (at >= 0)) {
+		t.Fatalf("%.100q: got %.100q, %v, %v", fmt.Sprint(want), fmt.Sprint(got), stale, ok)
+	}
+	others, named, seen := 0, false, false
+	for _, e := range m {
+		if e.NamespacedName != i.NamespacedName {
+			continue
+		}
+		named, seen = true, seen || e.seen
+		if !same(e.UID, i.UID) {
+			others++
+		}
+	}
+	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.UID)) != others || x.hasName([]byte(i.Namespace), []byte(i.Name)) != named {
+		t.Fatalf("%.100q: %d of %d are there, with %d others of the name, want %d", fmt.Sprint(i), x.len(), len(m),
+			len(x.others(i.NamespacedName, i.UID)), others)
+	}
+}
+
+// checkPacked looks for what the model can't see: an object in two places, and
+// slots or records that nobody uses or two do.
+func checkPacked(t *testing.T, x *table) {
+	t.Helper()
+	p := &x.packed
+	slots := 0
+	for _, s := range p.slots {
+		if s != 0 {
+			slots++
+		}
+	}
+	var inUse, freeList int
+	for r := range p.all() {
+		inUse++
+		found := false
+		p.each(p.name(r), func(other *record) { found = found || other == r })
+		if !found {
+			t.Errorf("the record of %.100q is not found", p.name(r))
+		}
+		if slices.ContainsFunc(x.odd[p.name(r)], func(o oddity) bool { return o.uid == r.unpackUID() }) {
+			t.Errorf("%.100q is packed, and among the odd ones", p.name(r))
+		}
+	}
+	for n := p.free; n != 0; n = p.records.at(n - 1).name {
+		freeList++
+	}
+	if slots != p.live || inUse != p.live || freeList != int(p.records.len)-p.live {
+		t.Errorf("%d records live: %d slots, %d in use, %d of %d free", p.live, slots, inUse, freeList, p.records.len)
+	}
+	if p.records.len > p.limits.records || p.names.count() > p.limits.chunks {
+		t.Errorf("%d records and %d chunks, the limits are %+v", p.records.len, p.names.count(), p.limits)
+	}
+	if len(p.slots) > 0 && p.live*4 > len(p.slots)*3 {
+		t.Errorf("%d of %d slots are taken, at most three quarters may be", p.live, len(p.slots))
+	}
+}
+
+func TestIndexModel(t *testing.T) {
+	indexSeeds.Play(t, func(t *testing.T, seed uint64) {
+		for n := range uint64(10) {
+			play(t, rand.New(rand.NewPCG(seed, n)), 200)
+		}
+	})
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{1, 2, 3, 5, 7, 11, 13}, 40))
+	r := rand.NewChaCha8([32]byte{})
+	for _, n := range []int{100, 400, 1600} {
+		b := make([]byte, n)
+		r.Read(b)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		play(t, &byteDice{b}, min(len(b)/4, 2_000))
+	})
+}

@@ -1,0 +1,377 @@
+package index
+
+import (
+	"bytes"
+	"encoding/hex"
+	"hash/maphash"
+	"iter"
+	"math/bits"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// packed is a hash table with linear probing, from names to records.
+type packed struct {
+	seed    maphash.Seed
+	slots   []uint32 // at least a quarter of them empty, which is 0
+	records chunks[record]
+	free    uint32 // the record that was freed last, plus one; its name is the next
+	live    int    // records in use
+	deleted int    // since everything was packed: as many names are garbage
+
+	names      chunks[byte] // each after a byte that says how long it is
+	namespaces []string
+	numbers    map[string]uint32 // of the namespaces
+
+	limits limits
+}
+
+// limits are usually those of the numbers in records and slots.
+type limits struct {
+	records, chunks uint32 // chunks of names
+	waste           int    // that is not worth tidying
+}
+
+var widest = limits{records: 1<<(32-tagBits) - 1, chunks: 1 << (32 - nameBits), waste: 64}
+
+// A slot holds the number of a record plus one, and below it a tag: some bits of
+// the name's hash, so that hardly any record but the right one is looked at.
+const (
+	tagBits = 6
+	tagMask = 1<<tagBits - 1
+)
+
+// The chunks are 32 KiB, a size that the allocator has.
+const (
+	recordBits = 10
+	nameBits   = 15
+)
+
+func newPacked(l limits) packed {
+	return packed{
+		seed:    maphash.MakeSeed(),
+		records: chunks[record]{bits: recordBits},
+		names:   chunks[byte]{bits: nameBits},
+		numbers: map[string]uint32{},
+		limits:  l,
+	}
+}
+
+// at returns the record of a slot.
+func (p *packed) at(slot int) *record { return p.records.at(p.slots[slot]>>tagBits - 1) }
+
+func (p *packed) name(r *record) types.NamespacedName {
+	return named(p.namespaces[r.space&spaceMask], string(p.nameBytes(r)))
+}
+
+func (p *packed) nameBytes(r *record) []byte {
+	text := p.names.from(r.name)
+	return text[1 : 1+int(text[0])]
+}
+
+// hash of a name in a namespace. The same name in many namespaces is usual, and
+// their numbers are small, so that they are spread.
+func hashed(name uint64, space uint32) uint64 { return name ^ uint64(space)*0x9e3779b97f4a7c15 }
+
+// home returns the slot where the search for a hash begins.
+func (p *packed) home(hash uint64) int {
+	slot, _ := bits.Mul64(hash, uint64(len(p.slots)))
+	return int(slot)
+}
+
+func (p *packed) next(slot int) int {
+	if slot++; slot < len(p.slots) {
+		return slot
+	}
+	return 0
+}
+
+func tag(hash uint64) uint32 { return uint32(hash) & tagMask }
+
+// find returns the slot of an object. Where either has no uid the name decides.
+func (p *packed) find(name types.NamespacedName, uid types.UID) (slot int, ok bool) {
+	space, ok := p.numbers[name.Namespace]
+	if !ok || len(p.slots) == 0 {
+		return 0, false
+	}
+	packed, usual := packUID(uid)
+	none := [16]byte{}
+	hash := hashed(maphash.String(p.seed, name.Name), space)
+	return p.search(hash, space, func(r *record) bool {
+		same := usual && r.uid == packed || uid == "" || r.uid == none
+		return same && string(p.nameBytes(r)) == name.Name
+	})
+}
+
+// each calls f with the records of a name.
+func (p *packed) each(name types.NamespacedName, f func(*record)) {
+	space, ok := p.numbers[name.Namespace]
+	if !ok || len(p.slots) == 0 {
+		return
+	}
+	p.search(hashed(maphash.String(p.seed, name.Name), space), space, func(r *record) bool {
+		if string(p.nameBytes(r)) == name.Name {
+			f(r)
+		}
+		return false
+	})
+}
+
+// hasBytes says whether there is a record of a name, which need not become a string.
+func (p *packed) hasName(namespace, name []byte) bool {
+	space, ok := p.numbers[string(namespace)]
+	if !ok || len(p.slots) == 0 {
+		return false
+	}
+	_, ok = p.search(hashed(maphash.Bytes(p.seed, name), space), space, func(r *record) bool {
+		return bytes.Equal(p.nameBytes(r), name)
+	})
+	return ok
+}
+
+func (p *packed) search(hash uint64, space uint32, is func(*record) bool) (slot int, ok bool) {
+	for slot = p.home(hash); p.slots[slot] != 0; slot = p.next(slot) {
+		if p.slots[slot]&tagMask != tag(hash) {
+			continue
+		}
+		if r := p.at(slot); r.space&spaceMask == space && is(r) {
+			return slot, true
+		}
+	}
+	return 0, false
+}
+
+// insert enters a record for an object that has none, unless there is no room for it.
+func (p *packed) insert(name types.NamespacedName, r record) bool {
+	if len(name.Name) > maxName || p.free == 0 && p.records.len >= p.limits.records {
+		return false
+	}
+	text := append(append(make([]byte, 0, 1+maxName), byte(len(name.Name))), name.Name...)
+	if !p.names.fits(len(text)) && p.names.count() >= p.limits.chunks {
+		return false
+	}
+	r.name = p.names.append(text...)
+	r.space = r.space&^spaceMask | p.number(name.Namespace)
+	n := p.free
+	if n != 0 {
+		p.free = p.records.at(n - 1).name
+		*p.records.at(n - 1) = r
+	} else {
+		n = p.records.append(r) + 1
+	}
+	p.live++
+	if p.live*4 > len(p.slots)*3 {
+		p.reserve(p.live + p.live/4)
+	} else {
+		p.fill(n)
+	}
+	return true
+}
+
+// number returns that of a namespace. There are at most as many as names, which
+// spaceMask has room for: those of limits.records, and of half as many deleted.
+func (p *packed) number(namespace string) uint32 {
+	n, ok := p.numbers[namespace]
+	if !ok {
+		n = uint32(len(p.namespaces))
+		p.namespaces = append(p.namespaces, namespace)
+		p.numbers[namespace] = n
+	}
+	return n
+}
+
+// fill takes a slot for a record, whose number plus one is n.
+func (p *packed) fill(n uint32) {
+	hash := p.hash(p.records.at(n - 1))
+	slot := p.home(hash)
+	for p.slots[slot] != 0 {
+		slot = p.next(slot)
+	}
+	p.slots[slot] = n<<tagBits | tag(hash)
+}
+
+func (p *packed) hash(r *record) uint64 {
+	return hashed(maphash.Bytes(p.seed, p.nameBytes(r)), r.space&spaceMask)
+}
+
+// reserve makes slots for so many records.
+func (p *packed) reserve(records int) {
+	p.slots = make([]uint32, records*4/3+8)
+	for i := range p.records.len {
+		if p.records.at(i).space != freed {
+			p.fill(i + 1)
+		}
+	}
+}
+
+// replace enters what is new of an object.
+func (p *packed) replace(slot int, r record) {
+	old := p.at(slot)
+	r.name, r.space = old.name, r.space&^spaceMask|old.space&spaceMask
+	*old = r
+}
+
+func (p *packed) delete(slot int) {
+	n := p.slots[slot] >> tagBits
+	*p.records.at(n - 1) = record{name: p.free, space: freed}
+	p.free = n
+	p.live--
+	p.deleted++
+	p.closeUp(slot)
+}
+
+// closeUp fills the hole at a slot with one of those behind it that is found from
+// there: whose home is not between the hole and where it is.
+func (p *packed) closeUp(hole int) {
+	for slot := p.next(hole); p.slots[slot] != 0; slot = p.next(slot) {
+		home := p.home(p.hash(p.at(slot)))
+		between := hole < home && home <= slot
+		if slot < hole { // it goes on at the beginning
+			between = hole < home || home <= slot
+		}
+		if !between {
+			p.slots[hole] = p.slots[slot]
+			hole = slot
+		}
+	}
+	p.slots[hole] = 0
+}
+
+// wasteful says whether it should be packed again.
+func (p *packed) wasteful() bool { return p.deleted > p.live/2+p.limits.waste }
+
+// all yields the records in use.
+func (p *packed) all() iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		for i := range p.records.len {
+			if r := p.records.at(i); r.space != freed && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// record is a packed entry.
+type record struct {
+	uid     [16]byte // all zero for none
+	version uint64
+	name    uint32 // where it is
+	space   uint32 // the number of the namespace, and flags
+}
+
+const (
+	flagSeen  = 1 << 31
+	flagStale = 1 << 30
+	spaceMask = 1<<30 - 1
+	freed     = 1<<32 - 1 // the space of a record that is not in use
+
+	maxName = 255 // what a byte can count; the names of Kubernetes have 253 at most
+)
+
+// pack returns the record of what can be packed and comes out again as it was:
+// uids that are none or written as UUIDs are, other than the one that is all
+// zeros, and versions that are plain decimal numbers.
+func pack(i Entry, seen bool) (r record, ok bool) {
+	if r.version, ok = packVersion(i.Version); !ok {
+		return r, false
+	}
+	if r.uid, ok = packUID(i.UID); !ok {
+		return r, false
+	}
+	if seen {
+		r.space |= flagSeen
+	}
+	return r, true
+}
+
+func packUID(uid types.UID) (b [16]byte, ok bool) {
+	if len(uid) == 0 {
+		return b, true
+	}
+	if len(uid) != 36 {
+		return b, false
+	}
+	if uid[8] != '-' || uid[13] != '-' || uid[18] != '-' || uid[23] != '-' {
+		return b, false
+	}
+	var all byte
+	for i, at := range [...]uint8{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
+		high, low := digits[uid[at]], digits[uid[at+1]]
+		all |= high | low
+		b[i] = high<<4 | low
+	}
+	return b, all <= 0xf && b != [16]byte{}
+}
+
+// digits has the values of hexadecimal digits as UIDs have them, and 0xff for
+// everything else. To look them up is faster than to ask: there is no guessing
+// which of the two kinds comes next.
+var digits = func() (values [256]byte) {
+	for c := range values {
+		values[c] = 0xff
+	}
+	for v, c := range []byte("0123456789abcdef") {
+		values[c] = byte(v)
+	}
+	return values
+}()
+
+func (r *record) unpackUID() types.UID {
+	if r.uid == [16]byte{} {
+		return ""
+	}
+	var text [36]byte
+	hex.Encode(text[:8], r.uid[:4])
+	hex.Encode(text[9:13], r.uid[4:6])
+	hex.Encode(text[14:18], r.uid[6:8])
+	hex.Encode(text[19:23], r.uid[8:10])
+	hex.Encode(text[24:], r.uid[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return types.UID(text[:])
+}
+
+func packVersion(version string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(version, 10, 64)
+	return n, err == nil && (version[0] != '0' || version == "0")
+}
+
+func (r *record) unpackVersion() string { return strconv.FormatUint(r.version, 10) }
+
+// chunks is a growing list that does not move what it holds when it is large. It
+// is in chunks of 1<<bits, the first of which grows as it is filled.
+type chunks[T any] struct {
+	bits   uint32
+	chunks [][]T
+	len    uint32 // of all, if append was given one at a time
+}
+
+func (c *chunks[T]) count() uint32 { return uint32(len(c.chunks)) }
+
+// at returns the item at a place that append returned.
+func (c *chunks[T]) at(i uint32) *T { return &c.chunks[i>>c.bits][i&(1<<c.bits-1)] }
+
+// from returns what is at such a place, and what follows in its chunk.
+func (c *chunks[T]) from(i uint32) []T { return c.chunks[i>>c.bits][i&(1<<c.bits-1):] }
+
+// fits says whether n more have room in the last chunk.
+func (c *chunks[T]) fits(n int) bool {
+	last := len(c.chunks) - 1
+	return last >= 0 && len(c.chunks[last])+n <= 1<<c.bits
+}
+
+// append adds items, which are not parted, and returns where.
+func (c *chunks[T]) append(items ...T) uint32 {
+	if !c.fits(len(items)) {
+		var chunk []T
+		if len(c.chunks) > 0 {
+			chunk = make([]T, 0, 1<<c.bits)
+		}
+		c.chunks = append(c.chunks, chunk)
+	}
+	last := len(c.chunks) - 1
+	place := uint32(last)<<c.bits | uint32(len(c.chunks[last]))
+	c.chunks[last] = append(c.chunks[last], items...)
+	c.len++
+	return place
+}

@@ -1,0 +1,147 @@
+package protocol
+
+import "slices"
+
+func (s Listing) page(in Page) (State, []Output) {
+	var out []Output
+	if len(s.tokens) > 0 {
+		if in.Version != s.listVersion {
+			return s.restart(false, Failure{Err: errInconsistent}), nil
+		}
+	} else {
+		if stale := s.stale(in.Version, false); stale != nil {
+			return stale, nil
+		}
+		out = s.beginSnapshot(in.Version)
+		if s.silent {
+			s.silent, s.rules.Streamed = false, false
+			out = append(out, NoStreamedLists{errNoMarker})
+		}
+	}
+	if in.Duplicate {
+		s.duplicates++
+	} else {
+		s.duplicates = 0
+	}
+	if slices.Contains(s.tokens, in.Token) {
+		return s.restart(false, Failure{Err: errInconsistent}), nil
+	}
+	out = append(out, EmitPage{s.mode()})
+	if in.Token != "" {
+		next := Listing{Memory: s.Memory, tokens: append(s.tokens, in.Token), listVersion: in.Version, duplicates: s.duplicates}
+		if s.duplicates > maxDuplicates {
+			return Waiting{s.duplicates - maxDuplicates, Failure{Err: errDuplicate}, next}, out
+		}
+		return next, out
+	}
+	out = append(out, s.endSnapshot(in.Version))
+	return Connecting{Memory: s.Memory, pendingSynced: true}, out
+}
+
+// stale handles a snapshot that is older than what was delivered. It returns nil if the
+// snapshot can be used: it is not older, or the server insists, which is a gap.
+func (m *Memory) stale(version string, streamed bool) State {
+	behind, sure := m.isBehind(version)
+	switch {
+	case sure && m.rules.Quiet: // nothing was delivered
+		m.forgetVersions()
+	case sure && m.rules.FailOnGap:
+		return Stopped{Gap: &Gap{GapRewound, m.lastKnown()}, Err: errBehind}
+	case sure:
+		m.gap = &Gap{GapRewound, m.lastKnown()}
+		m.forgetVersions()
+	case behind:
+		return m.restart(streamed, Failure{Err: errBehind})
+	}
+	return nil
+}
+
+func (s Listing) failed(f Failure) State {
+	if len(s.tokens) == 0 {
+		switch {
+		case f.mayNotList() && s.rules.WantStreamed && (s.synced || s.brokenLists < maxTries):
+			// A caller who may watch but not list can have streaming lists only: also if
+			// they seemed to be missing, as they do while servers are upgraded.
+			s.rules.Streamed = true
+			return s.restart(true, f)
+		case !s.synced && f.Refused():
+			return Stopped{Err: f.Err}
+		}
+		return s.restart(false, f)
+	}
+	s.tries++
+	if !s.synced && (f.Class == Unusable || f.Refused() && s.failures >= maxTries) {
+		return Stopped{Err: f.Err}
+	}
+	if f.Class == Expired || f.Refused() || s.tries >= maxTries {
+		// The server can't or won't go on with this list. After a 410 it may offer a
+		// token for the rest as it is now, but such a list holds for no version. The
+		// token may be at fault and the list not.
+		return s.restart(false, f)
+	}
+	s.failures++
+	return s.retry(f, s)
+}
+
+func (s Replaying) frame(in Frame) (State, []Output) {
+	switch {
+	case in.Kind == AddedFrame && s.retain:
+		return s, []Output{RetainInitial{}}
+	case in.Kind == AddedFrame:
+		if s.minimum == "" || Before(s.minimum, in.Version) {
+			s.minimum = in.Version
+		}
+		return s, []Output{EmitInitial{s.mode()}}
+	case in.Kind != MarkerFrame || !Usable(in.Version):
+		// There are no other initial events: it is a watch like any other.
+		return s.unsupported(errNoMarker)
+	}
+	if stale := s.stale(in.Version, true); stale != nil {
+		return stale, nil
+	}
+	var out []Output
+	if s.retain {
+		out = append(s.beginSnapshot(in.Version), EmitPage{s.mode()})
+	}
+	out = append(out, s.endSnapshot(in.Version))
+	s.brokenLists, s.silent = 0, false
+	next, synced := s.emitSynced()
+	return next, append(out, synced)
+}
+
+// unsupported reads a list instead, now and from now on.
+func (s Replaying) unsupported(cause error) (State, []Output) {
+	s.rules.Streamed = false
+	s.brokenLists++
+	if end := s.unrepeatable(cause); end != nil {
+		return end, nil
+	}
+	return Listing{Memory: s.Memory}, []Output{NoStreamedLists{cause}}
+}
+
+// fellSilent reads a list instead: either the marker will never come, or the server is slow.
+func (s Replaying) fellSilent() State {
+	if end := s.unrepeatable(errNoMarker); end != nil {
+		return end
+	}
+	s.brokenLists++
+	s.silent = true
+	return Listing{Memory: s.Memory}
+}
+
+func (s Replaying) closed(in Closed) (State, []Output) {
+	if in.Cause.Err == nil {
+		in.Cause.Err = errClosed
+	}
+	if in.Cause.unsupported() {
+		return s.unsupported(in.Cause.Err)
+	}
+	return s.brokeOff(in.Cause), nil
+}
+
+// brokeOff: a streaming list failed or broke off. If part of it was delivered, a list is
+// better, since its version is known before its objects are delivered.
+func (m Memory) brokeOff(f Failure) State {
+	m.brokenLists++
+	return m.restart(m.brokenLists < maxTries && m.minimum == "", f)
+}

@@ -1,0 +1,259 @@
+package protocol
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// Healthy is how long a connection must have lasted to count as a success. A
+	// server in trouble closes at once; one that is well ends watches after
+	// minutes, and an impatient proxy after seconds.
+	Healthy = 2 * time.Second
+	// maxTries is how often a page may fail before the list begins again, and how
+	// often a streaming list may break off before a paged one is tried.
+	maxTries = 3
+	// maxDuplicates pages in a row may hold nothing new before the next ones are
+	// requested more and more slowly. A kube-apiserver has no such pages. A proxy that
+	// filters objects may, and a server that repeats its pages for ever.
+	maxDuplicates = 3
+	// maxEmpty connections in a row may close soon and without a frame before the
+	// version counts as expired (kubernetes/kubernetes#104171, #137089).
+	maxEmpty = 3
+	// maxPoison connections in a row may end at the same version with an event that
+	// can't be read, before that is skipped.
+	maxPoison = 3
+	// maxBehind answers in a row that are older than what was delivered prove that the
+	// server has gone back in time. One may come from a replica that lags.
+	maxBehind = 2
+)
+
+var (
+	errInconsistent = errors.New("the pages of the list do not fit together: their resourceVersions differ, or a page came twice")
+	errDuplicate    = errors.New("page after page holds nothing new")
+	errClosed       = errors.New("the server closed the connection soon after it was opened")
+	errBehind       = errors.New("the server answered with an older resourceVersion than before")
+	errScope        = errors.New("another set of namespaces, or the cluster, was watched before")
+	errNoMarker     = errors.New("the server did not end its initial events with the bookmark that marks their end")
+)
+
+// ErrSilent is why a watch counts as dead that nothing has come from.
+var ErrSilent = errors.New("the watch fell silent")
+
+// Beginning is what is known when a sequence begins.
+type Beginning struct {
+	Version string // to resume at; empty: begin with a snapshot
+	Minimum string // the snapshot must not be older than this
+	Begun   bool   // an unknown part of a snapshot was delivered
+	Rewound bool   // the server has gone back in time, which was not emitted yet
+	// Moved: another scope was watched before, whose versions say nothing of this one.
+	// Nothing is missing up to From, which may be empty.
+	Moved bool
+	From  string
+}
+
+// Start is the first State of a sequence.
+func Start(r Rules, b Beginning) State {
+	m := Memory{rules: r, place: place{version: b.Version, minimum: b.Minimum, begun: b.Begun}}
+	if b.Rewound {
+		m.version, m.begun = cmp.Or(m.version, m.minimum), false
+		return m.relist(GapRewound, Failure{Err: errBehind})
+	}
+	if b.Moved {
+		gap := &Gap{GapScope, b.From}
+		if r.FailOnGap {
+			return Stopped{Gap: gap, Err: errScope}
+		}
+		m.begun, m.gap = false, gap
+		return m.relist(GapScope, Failure{Err: errScope})
+	}
+	if r.FailOnGap && m.begun {
+		return Stopped{Gap: &Gap{GapRestarted, m.minimum}}
+	}
+	if m.begun && !r.NoIndex {
+		m.begun, m.gap = false, &Gap{GapRestarted, m.minimum}
+	}
+	if m.version != "" || r.Quiet && r.NoIndex && !r.NoProbe {
+		return m.resume(true, false)
+	}
+	return m.snapshot(r.Streamed)
+}
+
+// Step takes a State to the next one. An Input that does not fit the State is a mistake
+// of the driver and ends the sequence with an error.
+func Step(s State, in Input) (State, []Output) {
+	switch s := s.(type) {
+	case Listing:
+		switch in := in.(type) {
+		case Page:
+			return s.page(in)
+		case Failed:
+			return s.failed(in.Failure), nil
+		}
+	case Connecting:
+		switch in := in.(type) {
+		case Opened:
+			return s.opened()
+		case Failed:
+			return s.failed(in.Failure)
+		}
+	case Replaying:
+		switch in := in.(type) {
+		case Frame:
+			return s.frame(in)
+		case Silent:
+			return s.fellSilent(), nil
+		case Closed:
+			return s.closed(in)
+		}
+	case Streaming:
+		switch in := in.(type) {
+		case Frame:
+			return s.frame(in)
+		case Silent:
+			return s.fellSilent()
+		case Closed:
+			return s.closed(in)
+		}
+	case Probing:
+		switch in := in.(type) {
+		case Page:
+			return s.page(in)
+		case Failed:
+			return s.failed(in.Failure), nil
+		}
+	case Waiting:
+		switch in := in.(type) {
+		case Elapsed:
+			return s.next, nil
+		case GaveUp:
+			return Stopped{Err: s.Cause.Err, GaveUp: in}, nil
+		}
+	case Stopped:
+		return s, nil
+	}
+	return Stopped{Err: fmt.Errorf("stream: no rule for %T while %T; please report this", in, s)}, nil
+}
+
+// resume opens a watch at version, after a probe of the server where that is possible.
+func (m Memory) resume(pendingSynced, stalled bool) State {
+	if m.rules.NoProbe {
+		return Connecting{Memory: m, pendingSynced: pendingSynced}
+	}
+	return Probing{Memory: m, pendingSynced: pendingSynced, stalled: stalled}
+}
+
+// snapshot reads everything that exists, from the initial events of a watch or as a list.
+func (m Memory) snapshot(streamed bool) State {
+	if streamed {
+		return Connecting{Memory: m, streamed: true}
+	}
+	return Listing{Memory: m}
+}
+
+// retry waits before s.
+func (m Memory) retry(f Failure, s State) State { return Waiting{m.failures, f, s} }
+
+// restart begins the snapshot again, after a wait.
+func (m Memory) restart(streamed bool, f Failure) State {
+	if end := m.unrepeatable(f.Err); end != nil {
+		return end
+	}
+	m.failures++
+	return m.retry(f, m.snapshot(streamed))
+}
+
+// unrepeatable is the end of a sequence with FailOnGap whose snapshot would have to begin
+// again, if part of it was delivered and without an index nobody knows which part.
+func (m Memory) unrepeatable(err error) State {
+	if m.rules.FailOnGap && m.rules.NoIndex && m.begun {
+		return Stopped{Gap: &Gap{GapRestarted, m.lastKnown()}, Err: err}
+	}
+	return nil
+}
+
+// lastKnown is the version that a gap begins at.
+func (m Memory) lastKnown() string { return cmp.Or(m.version, m.minimum) }
+
+// relist answers a gap with a new snapshot: at once the first time, later after a wait,
+// because a version that expires before it can be watched would otherwise be a loop of
+// lists. The snapshot is a list, whose version comes first, so that GAP can bear it.
+func (m Memory) relist(reason Reason, cause Failure) State {
+	switch {
+	case m.rules.Quiet: // nothing was delivered yet, so nothing is missing
+	case m.rules.FailOnGap:
+		return Stopped{Gap: &Gap{reason, m.lastKnown()}, Err: cause.Err}
+	case m.gap == nil:
+		m.gap = &Gap{reason, m.version}
+	}
+	if m.rules.Partial {
+		m.since = m.version
+	}
+	if reason == GapRewound {
+		m.forgetVersions()
+	}
+	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
+	m.relists++
+	if m.relists == 1 {
+		return Listing{Memory: m}
+	}
+	m.failures++
+	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
+}
+
+// isBehind says whether an answer at a version is older than what was delivered, so that it
+// must not be used, and whether that has been seen often enough to be sure.
+func (m *Memory) isBehind(version string) (behind, sure bool) {
+	if !Before(version, m.version) && !Before(version, m.minimum) {
+		m.behind = 0
+		return false, false
+	}
+	m.behind++
+	return true, m.behind >= maxBehind
+}
+
+// forgetVersions drops the versions that the server has gone back behind: it will use
+// them again.
+func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
+
+// beginSnapshot begins to deliver a snapshot at version to, if that is known.
+func (m *Memory) beginSnapshot(to string) []Output {
+	var out []Output
+	switch {
+	case m.gap != nil:
+		out = append(out, EmitGap{*m.gap, to, m.Incomplete() || m.Unclean()})
+	case m.rules.NoIndex && m.begun:
+		out = append(out, EmitGap{Gap{GapRestarted, m.lastKnown()}, to, true})
+	}
+	m.gap, m.begun = nil, false
+	if to != "" {
+		m.minimum = to
+	}
+	return append(out, BeginSnapshot{})
+}
+
+// mode says which objects of the snapshot are delivered.
+func (m *Memory) mode() Mode {
+	m.begun = m.begun || !m.rules.Quiet
+	return Mode{m.rules.Quiet, m.since}
+}
+
+// endSnapshot ends a snapshot: everything up to version has been delivered.
+func (m *Memory) endSnapshot(version string) Output {
+	out := EndSnapshot{m.rules.Quiet}
+	m.place = place{version: version, gap: m.gap}
+	m.rules.Partial, m.rules.Unclean = false, false
+	return out
+}
+
+// emitSynced: a snapshot has been delivered and the watch is open.
+func (m Memory) emitSynced() (State, Output) {
+	m.synced, m.current, m.rules.Quiet = true, true, false
+	out := EmitSynced{m.version}
+	if m.rules.UntilSynced {
+		return Stopped{}, out
+	}
+	return Streaming{Memory: m, frames: true}, out
+}

@@ -1,0 +1,65 @@
+package protocol
+
+import (
+	"errors"
+	"time"
+)
+
+// Shorthand for the tables of the protocol.
+
+var (
+	errTooOld      = failure("too old", Expired)
+	errNotYours    = failure("no", Forbidden)
+	errWho         = failure("who are you", Unauthorized)
+	errNotFound    = failure("not found", NotFound)
+	errBad         = failure("no such token", BadRequest)
+	errInvalid     = failure("invalid", Invalid)
+	errServer      = failure("boom", ServerError)
+	errBusy        = Failure{errors.New("later"), Transient, 7 * time.Second}
+	errRefused     = failure("connection refused", Transient)
+	errNonsense    = failure("no JSON", Unreadable)
+	errVersionless = failure("no version", Unusable)
+)
+
+func failure(text string, class Class) Failure { return Failure{Err: errors.New(text), Class: class} }
+
+type tweak func(*Memory)
+
+// at is the memory of a sequence that has told SYNCED and stands at rv.
+func at(rv string, tweaks ...tweak) Memory {
+	return first(append([]tweak{func(m *Memory) { m.version, m.synced, m.current = rv, true, true }}, tweaks...)...)
+}
+
+// first is the memory of a sequence that has not told SYNCED yet.
+func first(tweaks ...tweak) Memory {
+	var m Memory
+	for _, t := range tweaks {
+		t(&m)
+	}
+	return m
+}
+
+func rv(rv string) tweak      { return func(m *Memory) { m.version = rv } }
+func failures(n int) tweak    { return func(m *Memory) { m.failures = n } }
+func relists(n int) tweak     { return func(m *Memory) { m.relists = n } }
+func empties(n int) tweak     { return func(m *Memory) { m.empty = n } }
+func poisons(n int) tweak     { return func(m *Memory) { m.poison = n } }
+func behinds(n int) tweak     { return func(m *Memory) { m.behind = n } }
+func brokenLists(n int) tweak { return func(m *Memory) { m.brokenLists = n } }
+func since(rv string) tweak   { return func(m *Memory) { m.since = rv } }
+func minimum(rv string) tweak { return func(m *Memory) { m.minimum = rv } }
+func untilSynced(m *Memory)   { m.rules.UntilSynced = true }
+func untilClosed(m *Memory)   { m.rules.UntilClosed = true }
+func begun(m *Memory)         { m.begun = true }
+func failOnGap(m *Memory)     { m.rules.FailOnGap = true }
+func noIndex(m *Memory)       { m.rules.NoIndex = true }
+func partial(m *Memory)       { m.rules.Partial = true }
+func unclean(m *Memory)       { m.rules.Unclean = true }
+func quiet(m *Memory)         { m.rules.Quiet = true }
+func wantStreamed(m *Memory)  { m.rules.WantStreamed = true }
+func streamed(m *Memory)      { m.rules.Streamed = true }
+func noProbe(m *Memory)       { m.rules.NoProbe = true }
+func broken(m *Memory)        { m.current = false }
+func gapped(r Reason, from string) tweak {
+	return func(m *Memory) { m.gap, m.current = &Gap{r, from}, false }
+}

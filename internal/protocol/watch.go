@@ -1,0 +1,154 @@
+package protocol
+
+func (s Connecting) opened() (State, []Output) {
+	switch {
+	case s.streamed:
+		if s.version != "" || s.minimum != "" || s.gap != nil || s.begun {
+			return Replaying{s.Memory, true}, nil
+		}
+		out := s.beginSnapshot("")
+		return Replaying{s.Memory, false}, out
+	case s.pendingSynced:
+		next, synced := s.emitSynced()
+		if s, ok := next.(Streaming); ok {
+			s.frames = false
+			next = s
+		}
+		return next, []Output{synced}
+	}
+	return Streaming{Memory: s.Memory}, nil
+}
+
+func (s Connecting) failed(f Failure) (State, []Output) {
+	switch {
+	case s.streamed && f.unsupported():
+		return Replaying{Memory: s.Memory}.unsupported(f.Err)
+	case s.streamed && f.Class == BadRequest:
+		// The selector may be at fault, or the initial events. A list will show which.
+		s.brokenLists++
+		return Listing{Memory: s.Memory}, nil
+	case s.streamed && !s.synced && f.Refused():
+		return Stopped{Err: f.Err}, nil
+	case s.streamed:
+		return s.brokeOff(f), nil
+	case f.Class == Expired:
+		return s.relist(GapExpired, f), nil
+	case !s.synced && f.Refused():
+		return Stopped{Err: f.Err}, nil
+	}
+	s.failures++
+	if f.RetryAfter > 0 || f.Refused() {
+		return s.retry(f, s), nil
+	}
+	return s.retry(f, s.resume(s.pendingSynced, false)), nil
+}
+
+func (s Streaming) frame(in Frame) (State, []Output) {
+	s.frames, s.empty = true, 0
+	switch {
+	case !follows(in.Version, s.version):
+		// No watch can resume at that, so the version stays, and is stale.
+		if !in.Kind.isOfObject() {
+			return s, nil
+		}
+		s.unversioned = true
+		return s, []Output{EmitEvent{Partial: s.rules.Partial}}
+	case NotAfter(in.Version, s.version):
+		if !in.Kind.isOfObject() {
+			return s, nil
+		}
+		return s, []Output{EmitEvent{Replay: true, Partial: s.rules.Partial}}
+	}
+	s.version, s.poison = in.Version, 0
+	if in.Kind == SkippedFrame {
+		return s, nil
+	}
+	if in.Kind.isBookmark() {
+		return s, []Output{EmitBookmark{in.Version}}
+	}
+	return s, []Output{EmitEvent{Version: in.Version, Partial: s.rules.Partial}}
+}
+
+func (s Streaming) fellSilent() (State, []Output) {
+	if s.unversioned {
+		return s.relist(GapUnversioned, Failure{Err: ErrSilent}), nil
+	}
+	// It may have been healthy until then: forget the failures.
+	s.failures, s.relists, s.empty, s.poison = 0, 0, 0, 0
+	return s.resume(false, true), nil
+}
+
+func (s Streaming) closed(in Closed) (State, []Output) {
+	switch {
+	case in.After >= Healthy || in.Planned:
+		s.failures, s.relists, s.empty = 0, 0, 0
+	case s.frames:
+		// It delivered something, so the waits need not grow; but there must be some.
+		s.failures, s.relists = min(s.failures, 1), min(s.relists, 1)
+	}
+	cause := in.Cause
+	if cause.Err == nil && s.failures == 0 {
+		s.poison = 0 // the event that could not be read did not come again
+	}
+	switch {
+	case cause.Class == Expired:
+		return s.relist(GapExpired, cause), nil
+	case s.rules.UntilClosed:
+		return Stopped{Err: cause.Err}, nil
+	case s.unversioned:
+		return s.relist(GapUnversioned, cause), nil
+	case cause.Err == nil && in.Planned && s.frames:
+		return Connecting{Memory: s.Memory}, nil
+	case cause.Err == nil && (in.After >= Healthy || in.Planned):
+		return s.resume(false, false), nil
+	case cause.Err == nil:
+		cause.Err = errClosed
+		if !s.frames {
+			s.empty++
+		}
+		if s.empty >= maxEmpty {
+			return s.relist(GapExpired, cause), nil
+		}
+	case cause.poisonous():
+		s.poison++
+		if s.poison >= maxPoison {
+			return s.relist(GapPoison, cause), nil
+		}
+	}
+	s.failures++
+	if cause.RetryAfter > 0 {
+		return s.retry(cause, Connecting{Memory: s.Memory}), nil
+	}
+	return s.retry(cause, s.resume(false, false)), nil
+}
+
+func (s Probing) page(in Page) (State, []Output) {
+	if behind, sure := s.isBehind(in.Version); sure {
+		return s.relist(GapRewound, Failure{Err: errBehind}), nil
+	} else if behind {
+		return s.again(Failure{Err: errBehind}), nil
+	}
+	if s.version == "" {
+		s.endSnapshot(in.Version) // a start at now, without an index: the version is enough
+	}
+	return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}, nil
+}
+
+func (s Probing) failed(f Failure) State {
+	switch {
+	case s.version != "" && (f.mayNotList() || f.Class == Unusable):
+		// Lists are forbidden, or of no use here: let the watch decide.
+		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
+	case s.version != "" && f.Class == Expired && s.failures >= maxTries:
+		// The probe names no version, so a 410 proves nothing: it is retried first.
+		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
+	case !s.synced && f.Refused():
+		return Stopped{Err: f.Err}
+	}
+	return s.again(f)
+}
+
+func (s Probing) again(f Failure) State {
+	s.failures++
+	return s.retry(f, s)
+}

@@ -1,0 +1,170 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"strconv"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// torrent is the body of a watch that tells of pods for as long as it is read, as
+// fast as that goes: 1,000 of them in turn, 2.8 KB each.
+type torrent struct {
+	frames [][]byte
+	at     []int // where their resourceVersion is
+	rv     int
+	rest   []byte
+	most   int // bytes at once
+}
+
+func newTorrent() *torrent {
+	t := &torrent{rv: 10_000_000, most: 4 << 10}
+	for i := range 1000 {
+		f := decodetest.PodEvent(i)
+		t.frames = append(t.frames, f)
+		t.at = append(t.at, bytes.Index(f, []byte("10000000")))
+	}
+	return t
+}
+
+func (t *torrent) Close() error { return nil }
+
+func (t *torrent) Read(p []byte) (n int, err error) {
+	p = p[:min(len(p), t.most)]
+	for n < len(p) {
+		if len(t.rest) == 0 {
+			i := t.rv % len(t.frames)
+			t.rv++
+			strconv.AppendInt(t.frames[i][:t.at[i]], int64(t.rv), 10)
+			t.rest = t.frames[i]
+		}
+		m := copy(p[n:], t.rest)
+		t.rest = t.rest[m:]
+		n += m
+	}
+	return n, nil
+}
+
+// torrents is a server that has no objects, and whose watches are torrents.
+type torrents struct{}
+
+func (torrents) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") == "" {
+		return list("10000000", "")(r)
+	}
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(newTorrent())}, nil
+}
+
+// BenchmarkWatch is an event of a watch, without a network.
+func BenchmarkWatch(b *testing.B) {
+	pods := gvr.Resource{Kind: "Pod", Namespaced: true, Verbs: []string{"list", "watch"}}
+	pods.Version, pods.Resource = "v1", "pods"
+	for _, bm := range []struct {
+		name    string
+		of      *stream.ClientOptions // nil for client-go's client
+		options *stream.Options       // nil for a plain Watch
+	}{
+		{"dynamic", nil, nil},
+		{"dynamic-on-ours", &stream.ClientOptions{}, nil},
+		{"stream-on-stock", nil, &stream.Options{}},
+		{"stream", &stream.ClientOptions{}, &stream.Options{}},
+		{"stream-2workers", &stream.ClientOptions{DecodeWorkers: 2}, &stream.Options{}},
+		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{}},
+		{"stream-select-10%", &stream.ClientOptions{}, &stream.Options{Select: func(m stream.Meta) bool {
+			name := m.GetName()
+			return name[len(name)-1] == '7' && name[len(name)-2] < '8'
+		}}},
+		{"stream-select-none", &stream.ClientOptions{},
+			&stream.Options{Select: func(m stream.Meta) bool { return m.GetNamespace() == "" }}},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			client := variant{bm.name, bm.of}.client(b, torrents{})
+			if bm.options == nil {
+				w, err := client.Resource(pods.GroupVersionResource).Watch(b.Context(), metav1.ListOptions{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer w.Stop()
+				for range b.N {
+					<-w.ResultChan()
+				}
+				return
+			}
+			o := *bm.options
+			o.InitialList = stream.ListPaged
+			seen := 0
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			count := func() {
+				if seen++; seen == b.N {
+					cancel()
+				}
+			}
+			wants := o.Select
+			if wants != nil {
+				o.Select = func(m stream.Meta) bool { count(); return wants(m) }
+			}
+			s, err := stream.New(client, pods, &o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for ev, err := range s.Events(ctx) {
+				switch {
+				case err != nil && ctx.Err() == nil:
+					b.Fatal(err)
+				case ev.Type == stream.Synced:
+					b.ResetTimer()
+				case wants == nil:
+					count()
+				}
+			}
+		})
+	}
+}
+
+func mallocs(f func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int(after.Mallocs - before.Mallocs)
+}
+
+// TestUnwantedIsNotBuilt: with Options.Select an object that is not wanted costs
+// little, also the first time, and whatever DecodeWorkers says.
+func TestUnwantedIsNotBuilt(t *testing.T) {
+	for _, v := range variants() {
+		for _, tt := range []struct {
+			why          string
+			events, most int
+		}{{"each of them new", 900, 80}, {"most of them again", 9000, 8}} {
+			ctx, cancel := context.WithCancel(t.Context())
+			seen := 0
+			s := newStream(t, v.client(t, torrents{}), &stream.Options{Select: func(stream.Meta) bool {
+				if seen++; seen == tt.events {
+					cancel()
+				}
+				return false
+			}})
+			n := mallocs(func() {
+				for range s.Events(ctx) {
+				}
+			})
+			cancel()
+			if each := n / tt.events; each > tt.most {
+				t.Errorf("%s (%s): %d allocations for each, want at most %d", tt.why, v.name, each, tt.most)
+			}
+		}
+	}
+}

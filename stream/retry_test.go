@@ -1,0 +1,65 @@
+package stream
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
+
+// What an error of the server means, however it is wrapped.
+func TestFailure(t *testing.T) {
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	status := func(code int32, reason metav1.StatusReason) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason}}
+	}
+	for _, tt := range []struct {
+		err   error
+		class protocol.Class
+		after time.Duration
+		why   string
+	}{
+		{nil, protocol.Transient, 0, "nothing failed"},
+		{errors.New("connection refused"), protocol.Transient, 0, "no answer"},
+		{apierrors.NewResourceExpired("too old"), protocol.Expired, 0, "410 Expired, as in ERROR events"},
+		{status(410, metav1.StatusReasonGone), protocol.Expired, 0, "410 Gone, the other form"},
+		{status(410, ""), protocol.Expired, 0, "the code alone"},
+		{apierrors.NewBadRequest("no such token"), protocol.BadRequest, 0, "400"},
+		{apierrors.NewUnauthorized("who are you"), protocol.Unauthorized, 0, "401"},
+		{apierrors.NewForbidden(widgets, "", errors.New("no")), protocol.Forbidden, 0, "403"},
+		{apierrors.NewNotFound(widgets, ""), protocol.NotFound, 0, "404"},
+		{apierrors.NewMethodNotSupported(widgets, "watch"), protocol.NotAllowed, 0, "405"},
+		{apierrors.NewInvalid(schema.GroupKind{}, "", nil), protocol.Invalid, 0, "422, a feature gate that is off"},
+		{status(501, ""), protocol.NotImplemented, 0, "501"},
+		{apierrors.NewInternalError(errors.New("boom")), protocol.ServerError, 0, "500"},
+		{status(503, ""), protocol.ServerError, 0, "503"},
+		{apierrors.NewTooManyRequests("later", 7), protocol.Transient, 7 * time.Second, "429 with the wait in the Status"},
+		{apierrors.NewTooManyRequests("later", 1<<31-1), protocol.Transient, time.Hour, "68 years would be for ever"},
+		{&client.RetryAfterError{Err: status(503, ""), After: 9 * time.Second}, protocol.ServerError, 9 * time.Second, "503 with the wait in a header"},
+		{&client.RetryAfterError{Err: status(503, ""), After: time.Hour + 1}, protocol.ServerError, time.Hour, "the bound holds for headers as well"},
+		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},
+		{errNoVersion, protocol.Unusable, 0, "a list that can't be watched from"},
+		{errNameless, protocol.Unusable, 0, "a list of objects without names"},
+		{errNoList, protocol.Unusable, 0, "no list at all"},
+	} {
+		for _, err := range []error{tt.err, wrapped(tt.err)} {
+			got := failure(err)
+			if got.Err != err || got.Class != tt.class || got.RetryAfter != tt.after {
+				t.Errorf("%s: got %+v of %v", tt.why, got, err)
+			}
+		}
+	}
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &RequestError{Verb: "watch", Err: err}
+}
