@@ -9,30 +9,22 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func newTracker(t *testing.T, store checkpoint.Store) *checkpoint.Tracker {
-	t.Helper()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tracker
-}
-
-// TestLatestCheckpointIsBounded: what was merged away takes no memory, however
-// long the loop takes, and once all is acked all is behind.
+// TestLatestCheckpointIsBounded: coalesced events take no memory in the checkpoint, however long the loop body runs,
+// and once every event is acked, none waits.
 func TestLatestCheckpointIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
 		store := &checkpoint.Memory{}
-		tracker := newTracker(t, store)
+		tracker := scenario.NewTracker(t, store)
 		s := newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker})
-		m := newMux(t, &mux.Options{Overflow: mux.Latest}, s)
+		m := newMux(t, &mux.Options{Latest: true}, s)
 		var events []stream.Event
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -52,7 +44,7 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 				srv.Put(widgets(), "default", "b", "spec.n=1")
 				time.Sleep(time.Minute)
 				if st := s.Status().Checkpoint; st.Unacked > 5 {
-					t.Errorf("%d events wait for an ack, of which 2 have been told and 2 wait", st.Unacked)
+					t.Errorf("%d events wait for an ack; 2 are delivered and 2 queued", st.Unacked)
 				}
 				if st := m.Status().Sources[0]; st.Vanished < 900 || st.Coalesced < 490 {
 					t.Errorf("the status is %+v", st)
@@ -64,34 +56,36 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 			ev.Ack()
 		}
 		if st := s.Status().Checkpoint; st.Unacked != 0 {
-			t.Errorf("all is acked, and %d wait", st.Unacked)
+			t.Errorf("all events are acked, and %d wait", st.Unacked)
 		}
 		if err := tracker.Close(); err != nil {
 			t.Fatal(err)
 		}
-		p := position(t, store, widgets())
+		p := scenario.PositionIn(t, store, widgets())
 		for _, o := range p.Objects {
 			if o.ResourceVersion == "" {
-				t.Errorf("%s is kept as not acked", o.Name)
+				t.Errorf("%s is stored as not acked", o.Name)
 			}
 		}
 		if len(p.Objects) != 2 || p.ResourceVersions[""] != srv.ResourceVersion() {
-			t.Errorf("%d objects are kept, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions, srv.ResourceVersion())
+			t.Errorf("%d objects are stored, at %v, want 2 at %s", len(p.Objects), p.ResourceVersions,
+				srv.ResourceVersion())
 		}
 	})
 }
 
-// TestLatestAfterAKill: of an object that an earlier run may have delivered the end is
-// told, though ADDED and DELETED come again before the loop asks.
+// TestLatestAfterAKill: ADDED and DELETED do not cancel out for an object that an earlier run may have delivered.
 func TestLatestAfterAKill(t *testing.T) {
-	for _, store := range []checkpoint.Store{&checkpoint.Memory{}, positionsOnly{&checkpoint.Memory{}}} {
+	for _, store := range []checkpoint.Store{&checkpoint.Memory{},
+		scenario.PositionsOnly{Memory: &checkpoint.Memory{}}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			run := func(on func(stream.Event) (more bool)) {
 				m := newMux(t, nil)
-				tracker := newTracker(t, store)
+				tracker := scenario.NewTracker(t, store)
 				defer tracker.Close()
-				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}), &mux.SourceOptions{Overflow: mux.Latest})
+				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}),
+					&mux.SourceOptions{Latest: true})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for ev, err := range m.Events(ctx) {
@@ -105,7 +99,7 @@ func TestLatestAfterAKill(t *testing.T) {
 				if ev.Type == stream.Synced {
 					time.AfterFunc(10*time.Second, func() { srv.Put(widgets(), "one", "a") })
 				}
-				return ev.Object == nil // else it has been delivered, and is not acked
+				return ev.Object == nil // else the object is delivered, and not acked
 			})
 			deleted := false
 			run(func(ev stream.Event) bool {
@@ -117,7 +111,7 @@ func TestLatestAfterAKill(t *testing.T) {
 				return true
 			})
 			if !deleted {
-				t.Errorf("%T: the end of a, which was delivered, is not reported", store)
+				t.Errorf("%T: DELETED of a, which was delivered, is missing", store)
 			}
 		})
 	}

@@ -1,27 +1,27 @@
 // Package mux merges many watches into one sequence.
 //
-// A [Mux] has sources, each with a key: a *stream.Stream is one. Ranging over
-// [Mux.Events] watches them all; each event says which source it is of
-// (Event.Source). Sources can be added and removed at any time.
+// A [Mux] has sources, each with a key; a *stream.Stream is one. Each run over [Mux.Events] watches all of them.
+// Event.Source names the source of an event. Sources can be added and removed at any time. Package mux does not choose
+// what to watch: package follow, below it, keeps everything that a selection matches attached to a Mux.
 //
-// # What is promised
+// # Promises
 //
-//   - What a source tells is told in its order, and unless it was asked to be merged
-//     ([Latest]) all of it: what package stream promises of a Stream holds for the
-//     events of each source. A source that is tried again ([Retry]) goes on, if it is
-//     a Stream, where it was.
-//   - Sources take turns: from when an event of one begins to wait, each other one
-//     is told at most once before it, however much it has to tell.
-//   - After Remove has returned nothing of the source is told. (What the loop body is
-//     handling, or just about to be given, counts as told.)
-//   - One source that fails does not touch the others, unless Options.OnError says so,
-//     which without an OnError it does.
-//   - What waits is bounded: with [Block] by number and size, with [Latest] by the
-//     number of objects.
-//   - No goroutine is left when the loop has ended, however that was.
+//   - The events of a source keep their order, and all of them are delivered unless Latest is set. All that package
+//     stream promises holds for the events of each Stream. A Stream that is restarted after an error ([Retry]) resumes
+//     where it was.
+//   - Sources take turns: once an event waits, every other source delivers at most one event before it.
+//   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
+//   - A source that fails does not affect the others, unless Options.OnError says so; without OnError it ends the run.
+//   - What waits is bounded: by number and size, and with Latest by the number of objects.
+//   - No goroutine is left when the loop has ended.
 //
-// # What is not promised
+// # Not promised
 //
-// Any order between sources; and with Latest the states that an object went through
-// while the loop was busy, or that it ever was, if it came and went meanwhile.
+// There is no order between sources. With Latest, states that an object passed through while the loop was busy are not
+// delivered, nor is an object that came and went meanwhile.
+//
+// # Errors
+//
+// New and Add return an [*OptionsError]. A run ends with the cause of its context or with a [*SourceError], which may
+// wrap a [*PanicError].
 package mux

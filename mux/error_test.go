@@ -23,7 +23,7 @@ import (
 var errBroken = errors.New("broken")
 
 func panicking(key string) *scripted {
-	return &scripted{key: key, play: func(_ context.Context, put func(stream.Event) bool) error {
+	return &scripted{key: key, run: func(_ context.Context, put func(stream.Event) bool) error {
 		put(modified("x", "1"))
 		panic(errBroken)
 	}}
@@ -39,20 +39,29 @@ func TestOnError(t *testing.T) {
 		log     string
 		why     string
 	}{
-		{"nobody asks", ending("bad", errBroken, modified("x", "1")), nil, `the source "bad" has failed: broken`, []string{"bad", "good"}, "ends the sequence", "no failure goes unseen"},
-		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail }, `the source "bad" has failed: broken`, []string{"bad", "good"}, "ends the sequence", "as asked for"},
-		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" }, `the source "bad" has failed: broken`, []string{"bad", "good"}, "", "who says nothing does not want to go on"},
-		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "is dropped", "the others go on"},
-		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "", []string{"good"}, "oops", "the others go on, and it is reported"},
-		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "", []string{"good"}, "panicked: broken", "it takes nobody with it"},
-		{"a source that panics ends it", panicking("bad"), nil, `the source "bad" has failed: the source "bad" panicked: broken`, []string{"bad", "good"}, "", "by default"},
-		{"exchange", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision {
-			if !m.Remove("bad") || m.Add(telling("bad", modified("x", "2")), nil) != nil {
-				panic("it can't be exchanged")
+		{"no OnError", ending("bad", errBroken, modified("x", "1")), nil, `mux: source "bad" failed: broken`,
+			[]string{"bad", "good"}, "ending the run", "without OnError a failure ends the run"},
+		{"fail", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Fail },
+			`mux: source "bad" failed: broken`, []string{"bad", "good"}, "ending the run", "Fail ends the run"},
+		{"no decision", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return "" },
+			`mux: source "bad" failed: broken`, []string{"bad", "good"}, "", "an unknown decision is Fail"},
+		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "",
+			[]string{"good"}, "dropping it", "Drop affects no other source"},
+		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "",
+			[]string{"good"}, "oops", "a panic of OnError is logged and drops the source"},
+		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "",
+			[]string{"good"}, "panic: broken", "a panic affects no other source"},
+		{"a source that panics ends it", panicking("bad"), nil, `mux: source "bad" failed: panic: broken`,
+			[]string{"bad", "good"}, "", "without OnError a panic ends the run"},
+		{"replace", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision {
+			if !m.Remove("bad") || m.Add(emitting("bad", modified("x", "2")), nil) != nil {
+				panic("the source can't be replaced")
 			}
-			return mux.Retry // of what is no more
-		}, "", []string{"bad", "good"}, "", "another one of its key is another one"},
-		{"stop", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision { m.Stop(); return mux.Retry }, "", []string{"bad", "good"}, "", "Stop is heard in there"},
+			return mux.Retry // of a source that was removed
+		}, "", []string{"bad", "good"}, "", "the decision does not concern a new source with the key"},
+		{"stop", ending("bad", errBroken, modified("x", "1")),
+			func(m *mux.Mux) mux.Decision { m.Stop(); return mux.Retry }, "",
+			[]string{"bad", "good"}, "", "OnError may call Stop"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,16 +69,16 @@ func TestOnError(t *testing.T) {
 				var log bytes.Buffer
 				o := &mux.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 				var m *mux.Mux
-				asked, told := 0, 0
+				calls, delivered := 0, 0
 				if tt.onError != nil {
 					o.OnError = func(key string, err error) mux.Decision {
-						if asked++; key != "bad" || !errors.Is(err, errBroken) || told != 1 {
-							t.Errorf("asked of %s, %v, after %d events", key, err, told)
+						if calls++; key != "bad" || !errors.Is(err, errBroken) || delivered != 1 {
+							t.Errorf("OnError(%s, %v) after %d events", key, err, delivered)
 						}
 						return tt.onError(m)
 					}
 				}
-				m = newMux(t, o, tt.source, telling("good", synced()))
+				m = newMux(t, o, tt.source, emitting("good", synced()))
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTimeUp)
 				defer cancel()
 				var last error
@@ -78,7 +87,7 @@ func TestOnError(t *testing.T) {
 						last = err
 					}
 					if ev.Source == "bad" && ev.ResourceVersion == "1" {
-						told++
+						delivered++
 					}
 				}
 				got := ""
@@ -86,11 +95,11 @@ func TestOnError(t *testing.T) {
 					got = last.Error()
 					var failed *mux.SourceError
 					if !errors.As(last, &failed) || failed.Key != "bad" || !errors.Is(last, errBroken) {
-						t.Errorf("%s: it is a %T", tt.why, last)
+						t.Errorf("%s: the error is a %T", tt.why, last)
 					}
 				}
-				if got != tt.want || told != 1 || tt.onError != nil && asked != 1 {
-					t.Errorf("%s: it ended with %q, told %d, asked %d", tt.why, got, told, asked)
+				if got != tt.want || delivered != 1 || tt.onError != nil && calls != 1 {
+					t.Errorf("%s: it ended with %q after %d events and %d calls", tt.why, got, delivered, calls)
 				}
 				var left []string
 				for _, s := range m.Status().Sources {
@@ -107,12 +116,11 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// TestRetryGrows: the waits grow, are shown, and begin small again after a minute
-// that went well.
+// TestRetryGrows: the waits grow, are in the Status, and are short again after a healthy minute.
 func TestRetryGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun []time.Time
-		source := &scripted{key: "a", play: func(_ context.Context, put func(stream.Event) bool) error {
+		source := &scripted{key: "a", run: func(_ context.Context, put func(stream.Event) bool) error {
 			begun = append(begun, time.Now())
 			put(synced())
 			if len(begun) == 12 {
@@ -128,7 +136,7 @@ func TestRetryGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !m.AllSynced() {
-				t.Error("its SYNCED has been told")
+				t.Error("AllSynced is false though SYNCED was delivered")
 			}
 			if len(begun) == 16 {
 				break
@@ -136,7 +144,8 @@ func TestRetryGrows(t *testing.T) {
 			go func() {
 				synctest.Wait()
 				if s := m.Status().Sources[0]; s.State == stream.Backoff {
-					if s.Err != errBroken || s.NextTry.Before(time.Now()) || time.Until(s.NextTry) > 30*time.Second || m.AllSynced() {
+					if s.Err != errBroken || s.NextTry.Before(time.Now()) || time.Until(s.NextTry) > 30*time.Second ||
+						m.AllSynced() {
 						t.Errorf("the status is %+v", s)
 					}
 					mu.Lock()
@@ -172,58 +181,67 @@ func TestRetryGrows(t *testing.T) {
 	})
 }
 
-// TestRetryResumes: a Stream goes on where it was.
+// TestRetryResumes: a Stream, and a type that embeds one, resumes where it was.
 func TestRetryResumes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets())
-		for _, name := range []string{"a", "b", "c"} {
-			srv.Put(widgets(), "default", name)
-		}
-		s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, PagedLists: true})
-		var failures []error
-		var resume *checkpoint.Position
-		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
-			failures = append(failures, err)
-			if resume == nil {
-				p := s.Position()
-				resume = &p
-			}
-			return mux.Retry
-		}}, s)
-		go func() {
-			time.Sleep(time.Minute)
-			do(t, srv, "unauthorized")
-			do(t, srv, "close watches")
-			_, _ = srv.Delete(widgets(), "default", "a")
-			srv.Put(widgets(), "default", "b", "spec.n=1")
-			time.Sleep(time.Minute)
-			do(t, srv, "authorized")
-			time.Sleep(5 * time.Minute)
-			m.Drain()
-		}()
-		split := -1
-		rec := streamtest.Record(m.Events(anHour(t)), nil)
-		if rec.Err != nil || len(failures) == 0 || !errors.As(failures[0], new(*stream.GaveUpError)) {
-			t.Fatalf("it ended with %v after %v", rec.Err, failures)
-		}
-		for i, ev := range rec.Events {
-			if ev.Type == stream.Synced {
-				split = i + 1
-				break
-			}
-		}
-		h := srv.History(widgets(), nil)
-		if err := streamtest.Check(h, rec.Events[:split], nil); err != nil {
-			t.Error(err)
-		}
-		if err := streamtest.Check(h, rec.Events[split:], &streamtest.CheckOptions{From: resume, Settled: true}); err != nil {
-			t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(rec.Events), "\n"))
-		}
-	})
+	type embeds struct{ *stream.Stream }
+	for _, source := range []func(*stream.Stream) mux.Source{
+		func(s *stream.Stream) mux.Source { return s },
+		func(s *stream.Stream) mux.Source { return embeds{s} },
+	} {
+		synctest.Test(t, func(t *testing.T) { testRetryResumes(t, source) })
+	}
 }
 
-// TestRetryBeginsAnew: one that has told nothing begins as it was asked to.
-func TestRetryBeginsAnew(t *testing.T) {
+func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
+	srv := streamtest.NewServer(widgets())
+	for _, name := range []string{"a", "b", "c"} {
+		srv.Put(widgets(), "default", name)
+	}
+	s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, PagedLists: true})
+	var failures []error
+	var resume *checkpoint.Position
+	m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
+		failures = append(failures, err)
+		if resume == nil {
+			p := s.Position()
+			resume = &p
+		}
+		return mux.Retry
+	}}, source(s))
+	go func() {
+		time.Sleep(time.Minute)
+		do(t, srv, "unauthorized")
+		do(t, srv, "close watches")
+		_, _ = srv.Delete(widgets(), "default", "a")
+		srv.Put(widgets(), "default", "b", "spec.n=1")
+		time.Sleep(time.Minute)
+		do(t, srv, "authorized")
+		time.Sleep(5 * time.Minute)
+		m.Drain()
+	}()
+	split := -1
+	rec := streamtest.Record(m.Events(anHour(t)), nil)
+	if rec.Err != nil || len(failures) == 0 || !errors.As(failures[0], new(*stream.GaveUpError)) {
+		t.Fatalf("it ended with %v after %v", rec.Err, failures)
+	}
+	for i, ev := range rec.Events {
+		if ev.Type == stream.Synced {
+			split = i + 1
+			break
+		}
+	}
+	h := srv.History(widgets(), nil)
+	if err := streamtest.Check(h, rec.Events[:split], nil); err != nil {
+		t.Error(err)
+	}
+	if err := streamtest.Check(h, rec.Events[split:],
+		&streamtest.CheckOptions{From: resume, Settled: true}); err != nil {
+		t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(rec.Events), "\n"))
+	}
+}
+
+// TestRetryBeforeFirstEvent: a Stream that has delivered nothing starts as its Options say.
+func TestRetryBeforeFirstEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
@@ -237,7 +255,7 @@ func TestRetryBeginsAnew(t *testing.T) {
 		}}, s)
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil || ev.Type != stream.Synced {
-				t.Errorf("it was told %s, %v, want SYNCED only", streamtest.Text(ev), err)
+				t.Errorf("got %s, %v, want SYNCED only", streamtest.Text(ev), err)
 			}
 			time.AfterFunc(time.Minute, m.Stop)
 		}

@@ -1,62 +1,46 @@
 package mux
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
-var (
-	// ErrNoSource is returned by New and Add for a Source that is nil.
-	ErrNoSource = errors.New("mux: the Source is nil: give one, such as a *stream.Stream")
-	// ErrNoKey is returned by New and Add for a Source whose Key is empty.
-	ErrNoKey = errors.New("mux: the Source has an empty Key: give it one that tells it from the others")
-)
-
-// DuplicateKeyError says that there is a source with that key already.
-type DuplicateKeyError struct{ Key string }
-
-func (e *DuplicateKeyError) Error() string {
-	return fmt.Sprintf("mux: there is a source with the key %q already: remove it first, or give this one another key (SourceOptions.Key)", e.Key)
-}
-
-// OptionsError says that an option has a value it can't have.
+// OptionsError is returned by [New] and [Mux.Add] for an invalid option or source.
 type OptionsError struct {
-	Option string // the field of Options or of SourceOptions
-	Reason string // what would be right
+	Field   string // of Options or SourceOptions, or Source
+	Value   string // its value, as text
+	Problem string // what would be valid
 }
 
 func (e *OptionsError) Error() string {
-	return fmt.Sprintf("mux: bad Options.%s: %s", e.Option, e.Reason)
+	if e.Value == "" {
+		return fmt.Sprintf("mux: invalid %s: %s", e.Field, e.Problem)
+	}
+	return fmt.Sprintf("mux: invalid %s %q: %s", e.Field, e.Value, e.Problem)
 }
 
-// SourceError ends a sequence because a source has ended with an error.
+// SourceError ends a run because a source has failed.
 type SourceError struct {
 	Key string
 	Err error
 }
 
-func (e *SourceError) Error() string {
-	return fmt.Sprintf("the source %q has failed: %v", e.Key, e.Err)
-}
+func (e *SourceError) Error() string { return fmt.Sprintf("mux: source %q failed: %v", e.Key, e.Err) }
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// PanicError is the error of a source that panicked, as a Select or a Transform of
-// a Stream may.
+// PanicError is the error of a source that panicked, as a Select or a Transform of a Stream may.
 type PanicError struct {
-	Key   string // empty: it was what Follow does for all of them
+	Key   string // empty if package follow panicked outside any source
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
 
 func (e *PanicError) Error() string {
 	if e.Key == "" {
-		return fmt.Sprintf("what keeps the sources attached (Follow) panicked: %v", e.Value)
+		return fmt.Sprintf("mux: package follow panicked: %v", e.Value)
 	}
-	return fmt.Sprintf("the source %q panicked: %v", e.Key, e.Value)
+	return fmt.Sprintf("panic: %v", e.Value)
 }
 
-// Unwrap returns the value if it is an error.
+// Unwrap returns the value if that is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

@@ -10,12 +10,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// Two Streams as one sequence, until all that exists has been told.
-func ExampleMux() {
-	srv := streamtest.NewServer(robots, planets)
-	srv.Put(robots, "lab", "r2")
+// Two Streams are one sequence until both are SYNCED.
+func Example() {
+	srv := streamtest.NewServer(widgets(), gadgets())
+	srv.Put(widgets(), "lab", "a")
 	var sources []mux.Source
-	for _, r := range []gvr.Resource{robots, planets} {
+	for _, r := range []gvr.Resource{widgets(), gadgets()} {
 		s, err := stream.New(srv.Client(), r, &stream.Options{UntilSynced: true})
 		if err != nil {
 			fmt.Println(err)
@@ -37,8 +37,8 @@ func ExampleMux() {
 			fmt.Println(ev.Source, ev.Type, ev.Object.GetName())
 		}
 	}
-	fmt.Println(m.AllSynced())
+	fmt.Println("all synced:", m.AllSynced())
 	// Output:
-	// robots.example.com ADDED r2
-	// true
+	// widgets.example.com ADDED a
+	// all synced: true
 }

@@ -10,32 +10,33 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// TestFairness counts how many events of others are told between when a quiet
-// source tells one and when the loop is given it: one of each that has anything.
+// TestFairness counts the events of other sources between the moment when a quiet source has an event and its delivery:
+// at most one of each.
 func TestFairness(t *testing.T) {
-	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+	for _, latest := range []bool{false, true} {
 		for _, busy := range []int{1, 7, 63} {
 			synctest.Test(t, func(t *testing.T) {
 				quiet := make(chan struct{})
-				sources := []mux.Source{&scripted{key: "quiet", play: func(ctx context.Context, put func(stream.Event) bool) error {
-					for i := 0; ; i++ {
-						select {
-						case <-quiet:
-						case <-ctx.Done():
-							return nil
+				sources := []mux.Source{&scripted{key: "quiet",
+					run: func(ctx context.Context, put func(stream.Event) bool) error {
+						for i := 0; ; i++ {
+							select {
+							case <-quiet:
+							case <-ctx.Done():
+								return nil
+							}
+							put(modified("x", fmt.Sprint(i)))
 						}
-						put(modified("x", fmt.Sprint(i)))
-					}
-				}}}
-				for i := range busy { // they always have something
+					}}}
+				for i := range busy { // they always have events
 					var events []stream.Event
 					for n := range 1000 {
 						events = append(events, modified(fmt.Sprint("o", n), "1"))
 					}
-					sources = append(sources, telling(fmt.Sprint(i), events...))
+					sources = append(sources, emitting(fmt.Sprint(i), events...))
 				}
-				m := newMux(t, &mux.Options{Overflow: overflow}, sources...)
-				n, between, worst, heard := 0, -1, 0, 0
+				m := newMux(t, &mux.Options{Latest: latest}, sources...)
+				n, between, worst, delivered := 0, -1, 0, 0
 				turns := map[string]int{}
 				for ev, err := range m.Events(anHour(t)) {
 					if err != nil {
@@ -48,7 +49,7 @@ func TestFairness(t *testing.T) {
 					switch {
 					case ev.Source == "quiet":
 						worst, between = max(worst, between), -1
-						heard++
+						delivered++
 					case between >= 0:
 						between++
 					}
@@ -61,12 +62,13 @@ func TestFairness(t *testing.T) {
 						break
 					}
 				}
-				if worst > busy || heard < 10 {
-					t.Errorf("%s: %d of %d busy ones came before the quiet one, which was heard %d times", overflow, worst, busy, heard)
+				if worst > busy || delivered < 10 {
+					t.Errorf("latest=%t: %d of %d busy ones came before the quiet one, which delivered %d times",
+						latest, worst, busy, delivered)
 				}
 				for key, turns := range turns {
 					if key != "quiet" && (turns < 60 || turns > 81) {
-						t.Errorf("%s: of %d busy ones %s had %d turns of %d", overflow, busy, key, turns, 80)
+						t.Errorf("latest=%t: of %d busy ones %s had %d turns of %d", latest, busy, key, turns, 80)
 					}
 				}
 			})
@@ -74,15 +76,15 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// TestBlockIsBounded looks at what waits while the loop is busy.
+// TestBlockIsBounded: what waits while the loop is busy is bounded by number and size.
 func TestBlockIsBounded(t *testing.T) {
 	size := int64(0)
 	synctest.Test(t, func(t *testing.T) {
-		m := newMux(t, nil, telling("a", synced(), modified("x", "1")))
+		m := newMux(t, nil, emitting("a", synced(), modified("x", "1")))
 		for range m.Events(anHour(t)) {
 			synctest.Wait()
 			if size = m.Status().Bytes; size < 150 || size > 300 {
-				t.Errorf("an event of some 230 bytes is taken for %d", size)
+				t.Errorf("an event of about 230 bytes counts as %d", size)
 			}
 			break
 		}
@@ -90,15 +92,15 @@ func TestBlockIsBounded(t *testing.T) {
 	tests := []struct {
 		options mux.Options
 		own     mux.SourceOptions
-		want    int // that wait, of three sources, of each one more than fits
+		want    int // events that wait, of three sources, each with one more than fits
 		why     string
 	}{
-		{mux.Options{}, mux.SourceOptions{}, 3*100 + 3, "the default"},
-		{mux.Options{Events: 7}, mux.SourceOptions{}, 3*7 + 3, "as asked for"},
-		{mux.Options{Events: 7}, mux.SourceOptions{Events: 2}, 3*2 + 3, "by each itself"},
-		{mux.Options{Bytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "bytes of all together"},
-		{mux.Options{Bytes: 1}, mux.SourceOptions{}, 3 + 3, "one of each in any case"},
-		{mux.Options{Overflow: mux.Latest}, mux.SourceOptions{Overflow: mux.Block, Events: 5}, 3*5 + 3, "one source may be another way"},
+		{mux.Options{}, mux.SourceOptions{}, 3*100 + 3, "100 by default"},
+		{mux.Options{Events: 7}, mux.SourceOptions{}, 3*7 + 3, "Options.Events"},
+		{mux.Options{Events: 7}, mux.SourceOptions{Events: 2}, 3*2 + 3, "SourceOptions.Events"},
+		{mux.Options{Latest: true}, mux.SourceOptions{Block: true, Events: 5}, 3*5 + 3, "a source that blocks though others coalesce"},
+		{mux.Options{Bytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "Bytes of all sources together"},
+		{mux.Options{Bytes: 1}, mux.SourceOptions{}, 3 + 3, "one event of each source in any case"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,11 +115,12 @@ func TestBlockIsBounded(t *testing.T) {
 				}
 				each[ev.Source]++
 				if want := fmt.Sprint(each[ev.Source] - 1); ev.ResourceVersion != want {
-					t.Fatalf("%s: told %s of %s, want %s", tt.why, ev.ResourceVersion, ev.Source, want)
+					t.Fatalf("%s: got %s of %s, want %s", tt.why, ev.ResourceVersion, ev.Source, want)
 				}
 				synctest.Wait()
 				if n++; n == 1 {
-					if st := m.Status(); st.Queued > tt.want+1 || st.Queued < tt.want-1 { // one has been told; they are not all of one size
+					if st := m.Status(); st.Queued > tt.want+1 ||
+						st.Queued < tt.want-1 { // one has been delivered, and sizes differ
 						t.Errorf("%s: %d wait, want about %d", tt.why, st.Queued, tt.want)
 					}
 				}
@@ -125,8 +128,8 @@ func TestBlockIsBounded(t *testing.T) {
 					break
 				}
 			}
-			for key, told := range each {
-				if told < 100 {
+			for key, n := range each {
+				if n < 100 {
 					t.Errorf("%s: %s has starved: %v", tt.why, key, each)
 				}
 			}

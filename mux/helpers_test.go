@@ -18,7 +18,7 @@ import (
 
 var errTimeUp = errors.New("time is up")
 
-// anHour is long enough for everything, and short enough for what hangs.
+// anHour bounds a test, so that one that hangs ends.
 func anHour(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, errTimeUp)
 	t.Cleanup(cancel)
@@ -43,7 +43,6 @@ func newStream(t *testing.T, srv *streamtest.Server, r gvr.Resource, o *stream.O
 	return s
 }
 
-// add adds a source.
 func add(t *testing.T, m *mux.Mux, s mux.Source, o *mux.SourceOptions) {
 	t.Helper()
 	if err := m.Add(s, o); err != nil {
@@ -51,7 +50,7 @@ func add(t *testing.T, m *mux.Mux, s mux.Source, o *mux.SourceOptions) {
 	}
 }
 
-// do has a server do something.
+// do sends a command to a server.
 func do(t *testing.T, srv *streamtest.Server, what string) {
 	t.Helper()
 	if err := srv.Do(what); err != nil {
@@ -81,12 +80,11 @@ func modified(name, rv string) stream.Event {
 	return stream.Event{Type: stream.Modified, Object: object(name, "u-"+name, rv), ResourceVersion: rv}
 }
 
-// scripted is a source that does what the test says, in each range anew.
+// scripted is a source that does what the test says, in each run.
 type scripted struct {
 	key string
-	// play tells by put, which returns false when it is to end, and returns an error
-	// to end with.
-	play func(ctx context.Context, put func(stream.Event) bool) error
+	// run delivers events with put, which returns false when run has to end. Its error ends the source.
+	run func(ctx context.Context, put func(stream.Event) bool) error
 
 	mu   sync.Mutex
 	open bool
@@ -105,7 +103,7 @@ func (s *scripted) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 			s.open = false
 		}()
 		left := false
-		err := s.play(ctx, func(ev stream.Event) bool {
+		err := s.run(ctx, func(ev stream.Event) bool {
 			left = left || !yield(ev, nil)
 			return !left
 		})
@@ -121,9 +119,9 @@ func (s *scripted) isOpen() bool {
 	return s.open
 }
 
-// telling tells events and waits for its end.
-func telling(key string, events ...stream.Event) *scripted {
-	return &scripted{key: key, play: func(ctx context.Context, put func(stream.Event) bool) error {
+// emitting returns a source that delivers events and waits for its end.
+func emitting(key string, events ...stream.Event) *scripted {
+	return &scripted{key: key, run: func(ctx context.Context, put func(stream.Event) bool) error {
 		for _, ev := range events {
 			if !put(ev) {
 				return nil
@@ -134,9 +132,9 @@ func telling(key string, events ...stream.Event) *scripted {
 	}}
 }
 
-// ending tells events and ends with err, or without one.
+// ending returns a source that delivers events and ends with err, which may be nil.
 func ending(key string, err error, events ...stream.Event) *scripted {
-	return &scripted{key: key, play: func(_ context.Context, put func(stream.Event) bool) error {
+	return &scripted{key: key, run: func(_ context.Context, put func(stream.Event) bool) error {
 		for _, ev := range events {
 			if !put(ev) {
 				return nil

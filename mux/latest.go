@@ -8,25 +8,24 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// latestQueue keeps of each object what is needed to say how it is now. It is a list
-// in the order of delivery: the newest event of an object takes the place of the
-// oldest one that it stands for. Events on two sides of a GAP or SYNCED are not
-// coalesced.
+// latestQueue keeps what is needed to describe each object as it is now (Options.Latest). It is a list in the order of
+// delivery: the newest event of an object takes the place of the oldest one that it stands for. Events before and after
+// a GAP or SYNCED are not coalesced.
 type latestQueue struct {
 	line     list.List // of *node
 	waiting  load
-	synced   int                 // that wait
-	segments map[string]*segment // by Event.Namespace, each of which has GAPs of its own
+	synced   int                 // number of SYNCED in the line
+	segments map[string]*segment // by Event.Namespace, since each namespace has its own GAPs
 
 	coalesced, vanished *uint64
 }
 
-// segment is what waits of one Event.Namespace since its last GAP or SYNCED.
+// segment holds what waits of one Event.Namespace since its last GAP or SYNCED.
 type segment struct {
-	objects  map[objectID]*node // the last event of each
-	most     int                // of them, since the map was made
-	gaps     int                // that wait, with those of earlier segments
-	bookmark *node              // that waits; nil for none
+	objects  map[objectID]*node // the last event of each object
+	most     int                // the largest size of objects since the map was made
+	gaps     int                // number of GAPs in the line, those of earlier segments too
+	bookmark *node              // the BOOKMARK in the line, or nil
 }
 
 type objectID struct {
@@ -40,12 +39,12 @@ type node struct {
 	at *list.Element
 }
 
-// maxGaps of a namespace and maxSynced may wait. A source waits with one more, so that
-// however many there are, they take no more memory than a few times what exists.
+// maxGaps (for each namespace) and maxSynced bound the GAPs and SYNCEDs in the line, and so the memory to a few times
+// what exists. A source waits with one more.
 const maxGaps, maxSynced = 1, 2
 
-// mostKept is how many objects a map that is empty may have had.
-const mostKept = 1000
+// maxEmptyMap bounds the former size of an empty map that is kept: a map never shrinks.
+const maxEmptyMap = 1000
 
 func newLatestQueue(coalesced, vanished *uint64) *latestQueue {
 	return &latestQueue{segments: map[string]*segment{}, coalesced: coalesced, vanished: vanished}
@@ -53,7 +52,7 @@ func newLatestQueue(coalesced, vanished *uint64) *latestQueue {
 
 func (q *latestQueue) load() load { return q.waiting }
 
-// fits says whether ev may be pushed.
+// fits reports whether ev may be pushed.
 func (q *latestQueue) fits(ev *stream.Event) bool {
 	switch ev.Type {
 	case stream.Gap:
@@ -75,11 +74,11 @@ func (q *latestQueue) push(it item) {
 		q.append(n)
 		q.synced++
 		for _, s := range q.segments {
-			s.part()
+			s.startNext()
 		}
 	case stream.Gap:
 		q.append(n)
-		s.part()
+		s.startNext()
 		s.gaps++
 	case stream.Bookmark:
 		if s.bookmark != nil {
@@ -93,7 +92,7 @@ func (q *latestQueue) push(it item) {
 			n.id = objectID{types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID()}
 			q.coalesce(s, n)
 		} else {
-			q.append(n) // no Stream delivers that
+			q.append(n) // no Stream does that
 		}
 	}
 }
@@ -107,20 +106,21 @@ func (q *latestQueue) segment(namespace string) *segment {
 	return s
 }
 
-// part ends a segment.
-func (s *segment) part() { s.objects, s.most = map[objectID]*node{}, 0 }
+// startNext starts a segment after a GAP or SYNCED: earlier events are no longer coalesced.
+func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 
-// coalesce makes n part of the event of its object that waits, if there is one.
+// coalesce merges n with the event of its object in the line, if there is one.
 //
-//   - After DELETED an object begins again, with an event of its own.
-//   - ADDED and DELETED leave the line, unless the receiver may know the object.
-//   - Everything else becomes what it began with, as it is now, or DELETED.
+//   - An event after DELETED is appended.
+//   - ADDED then DELETED leave the line, unless the receiver may know the object.
+//   - Otherwise the event in the line gets the state of n and keeps its type, or becomes DELETED.
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
-	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted && !was.event.Mark.MayBeKnown()
+	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted &&
+		!was.event.Mark.MayBeKnown()
 	switch {
 	case was == nil, was.event.Type == stream.Deleted,
-		cancels && !was.event.Mark.Cancel(n.event.Mark), // a mark of an earlier range of the source takes nothing over
+		cancels && !was.event.Mark.Cancel(n.event.Mark), // the Mark belongs to an earlier run of the source
 		!cancels && !was.event.Mark.Coalesce(n.event.Mark):
 		s.objects[n.id] = n
 		s.most = max(s.most, len(s.objects))
@@ -142,13 +142,13 @@ func (q *latestQueue) coalesce(s *segment, n *node) {
 	*q.coalesced++
 }
 
-// append puts n at the end of the line.
+// append adds n to the end of the line.
 func (q *latestQueue) append(n *node) {
 	n.at = q.line.PushBack(n)
 	q.waiting.add(&n.item, 1)
 }
 
-// remove takes n out of the line.
+// remove removes n from the line.
 func (q *latestQueue) remove(n *node) {
 	q.line.Remove(n.at)
 	q.waiting.add(&n.item, -1)
@@ -170,8 +170,8 @@ func (q *latestQueue) pop() item {
 		s.bookmark = nil
 	case s.objects[n.id] == n:
 		delete(s.objects, n.id)
-		if len(s.objects) == 0 && s.most > mostKept {
-			s.part() // a map never gets smaller
+		if len(s.objects) == 0 && s.most > maxEmptyMap {
+			s.startNext()
 		}
 	}
 	return n.item

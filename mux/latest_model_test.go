@@ -16,16 +16,15 @@ import (
 
 const latestSeeds = seedtest.Default(1500) // with an index, and without one
 
-// TestLatestModel pushes what a Stream could deliver, of one or two namespaces, into a
-// latestQueue, and pops now and then. A receiver must know at each SYNCED, and in the
-// end, what the Stream had delivered by then, and at each BOOKMARK that or something
-// newer. Nothing may be ADDED that it knows, or end that it does not, and no event may
-// wait for more than those that were before it.
+// TestLatestModel pushes what a Stream could deliver, of one or two namespaces, into a latestQueue, and pops at random.
+// At each SYNCED and at the end the receiver knows what the Stream had delivered by then, at each BOOKMARK that or
+// something newer. An object that the receiver knows is never ADDED, one that it does not know never MODIFIED or
+// DELETED.
 func TestLatestModel(t *testing.T) {
 	for seed := range latestSeeds.All(t) {
 		for _, lossy := range []bool{false, true} {
 			m := newModel(seed, lossy)
-			if err := m.play(); err != nil {
+			if err := m.run(); err != nil {
 				t.Fatalf("seed %d, without an index: %v: %v\n%s", seed, lossy, err, strings.Join(m.log, "\n"))
 			}
 		}
@@ -38,25 +37,25 @@ type objectState struct{ uid, rv string }
 // known are objects by name.
 type known map[string]objectState
 
-// modelLane is a namespace.
-type modelLane struct {
+// modelNamespace is a namespace.
+type modelNamespace struct {
 	name   string
-	server known // what is there
-	told   known // what a receiver of everything knows
+	server known // what exists
+	pushed known // what a receiver of all events knows
 	synced bool
 	inGap  bool
 }
 
 type model struct {
 	*rand.Rand
-	queue     *latestQueue
-	lossy     bool // there is no index: a GAP begins from nothing
-	lanes     []*modelLane
-	rv, uid   int
-	pushed    []map[string]known // what was told by each push, by namespace
-	receiver  map[string]known
-	log       []string
-	discarded [2]uint64
+	queue      *latestQueue
+	lossy      bool // without an index: a GAP forgets everything
+	namespaces []*modelNamespace
+	rv, uid    int
+	pushed     []map[string]known // what had been pushed at each push, by namespace
+	receiver   map[string]known
+	log        []string
+	discarded  [2]uint64
 }
 
 func newModel(seed uint64, lossy bool) *model {
@@ -64,21 +63,21 @@ func newModel(seed uint64, lossy bool) *model {
 	m.queue = newLatestQueue(&m.discarded[0], &m.discarded[1])
 	for i := range 1 + m.IntN(2) {
 		name := fmt.Sprint(i)
-		m.lanes = append(m.lanes, &modelLane{name: name, server: known{}, told: known{}, synced: true})
+		m.namespaces = append(m.namespaces, &modelNamespace{name: name, server: known{}, pushed: known{}, synced: true})
 		m.receiver[name] = known{}
 	}
 	return m
 }
 
-func (m *model) play() error {
-	eager := m.IntN(6) // how often it is popped
+func (m *model) run() error {
+	eager := m.IntN(6) // how often the queue is popped
 	for range 60 {
 		for m.full() {
 			if err := m.pop(); err != nil {
 				return err
 			}
 		}
-		l := m.lanes[m.IntN(len(m.lanes))]
+		l := m.namespaces[m.IntN(len(m.namespaces))]
 		switch n := m.IntN(20); {
 		case l.inGap || n == 0:
 			m.gap(l)
@@ -98,29 +97,29 @@ func (m *model) play() error {
 			return err
 		}
 	}
-	for _, l := range m.lanes {
-		if got := m.receiver[l.name]; !maps.Equal(l.told, got) {
-			return fmt.Errorf("in the end the receiver knows %v in %s, want %v", got, l.name, l.told)
+	for _, l := range m.namespaces {
+		if got := m.receiver[l.name]; !maps.Equal(l.pushed, got) {
+			return fmt.Errorf("at the end the receiver knows %v in %s, want %v", got, l.name, l.pushed)
 		}
 	}
 	return nil
 }
 
-// push tells the queue; the Source of an event says which it is.
+// push pushes an event. Its Source is the number of the push.
 func (m *model) push(ev stream.Event) {
 	ev.Source = fmt.Sprint(len(m.pushed))
 	now := map[string]known{}
-	for _, l := range m.lanes {
-		now[l.name] = maps.Clone(l.told)
+	for _, l := range m.namespaces {
+		now[l.name] = maps.Clone(l.pushed)
 	}
 	m.pushed = append(m.pushed, now)
 	m.note("push", ev)
 	m.queue.push(item{event: ev, size: 1})
 }
 
-// full says whether a source would have to wait with a GAP, or with SYNCED.
+// full reports whether a GAP or a SYNCED would not fit.
 func (m *model) full() bool {
-	for _, l := range m.lanes {
+	for _, l := range m.namespaces {
 		if !m.queue.fits(&stream.Event{Type: stream.Gap, Namespace: l.name}) {
 			return true
 		}
@@ -139,16 +138,17 @@ func (m *model) note(what string, ev stream.Event) {
 	m.log = append(m.log, text+"@"+ev.ResourceVersion)
 }
 
-func (m *model) tell(l *modelLane, kind stream.Type, name string, v objectState) {
+// emit pushes an event of an object.
+func (m *model) emit(l *modelNamespace, kind stream.Type, name string, v objectState) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetName(name)
 	u.SetNamespace("n" + l.name)
 	u.SetUID(types.UID(v.uid))
 	u.SetResourceVersion(v.rv)
 	if kind == stream.Deleted {
-		delete(l.told, name)
+		delete(l.pushed, name)
 	} else {
-		l.told[name] = v
+		l.pushed[name] = v
 	}
 	m.push(stream.Event{Type: kind, Namespace: l.name, Object: u, ResourceVersion: v.rv})
 }
@@ -158,8 +158,8 @@ func (m *model) next() string {
 	return fmt.Sprint(m.rv)
 }
 
-// change changes something at the server, and tells it or does not.
-func (m *model) change(l *modelLane, tell bool) {
+// change changes an object at the server. With emit it pushes the event.
+func (m *model) change(l *modelNamespace, emit bool) {
 	name := fmt.Sprint("o", m.IntN(3))
 	was, ok := l.server[name]
 	kind, v := stream.Modified, objectState{was.uid, m.next()}
@@ -169,8 +169,8 @@ func (m *model) change(l *modelLane, tell bool) {
 		kind, v = stream.Added, objectState{fmt.Sprint("u", m.uid), v.rv}
 	case m.IntN(3) == 0:
 		kind = stream.Deleted
-	case m.IntN(4) == 0 && tell: // it leaves a selector and comes back
-		m.tell(l, stream.Deleted, name, v)
+	case m.IntN(4) == 0 && emit: // it leaves a selector and returns
+		m.emit(l, stream.Deleted, name, v)
 		kind, v = stream.Added, objectState{was.uid, m.next()}
 	}
 	if kind == stream.Deleted {
@@ -178,13 +178,13 @@ func (m *model) change(l *modelLane, tell bool) {
 	} else {
 		l.server[name] = v
 	}
-	if tell {
-		m.tell(l, kind, name, v)
+	if emit {
+		m.emit(l, kind, name, v)
 	}
 }
 
-// gap loses some changes, and tells a snapshot, which may break off.
-func (m *model) gap(l *modelLane) {
+// gap drops some changes and pushes the differences, not always all of them.
+func (m *model) gap(l *modelNamespace) {
 	reason := []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison}[m.IntN(3)]
 	if l.inGap {
 		reason = stream.GapRewound
@@ -196,9 +196,10 @@ func (m *model) gap(l *modelLane) {
 		m.change(l, false)
 	}
 	l.synced, l.inGap = false, true
-	m.push(stream.Event{Type: stream.Gap, Namespace: l.name, Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv), HistoryLost: m.lossy}})
+	m.push(stream.Event{Type: stream.Gap, Namespace: l.name,
+		Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv), HistoryLost: m.lossy}})
 	if m.lossy {
-		l.told = known{}
+		l.pushed = known{}
 	}
 	for i := range 3 {
 		if m.IntN(15) == 0 {
@@ -206,20 +207,20 @@ func (m *model) gap(l *modelLane) {
 		}
 		name := fmt.Sprint("o", i)
 		is, ok := l.server[name]
-		was, had := l.told[name]
+		was, had := l.pushed[name]
 		if had && was.uid != is.uid {
-			m.tell(l, stream.Deleted, name, was)
+			m.emit(l, stream.Deleted, name, was)
 			had = false
 		}
 		switch {
 		case ok && !had:
-			m.tell(l, stream.Added, name, is)
+			m.emit(l, stream.Added, name, is)
 		case ok && (was != is || reason == stream.GapRewound):
-			m.tell(l, stream.Modified, name, is)
+			m.emit(l, stream.Modified, name, is)
 		}
 	}
 	l.inGap, l.synced = false, true
-	for _, other := range m.lanes {
+	for _, other := range m.namespaces {
 		if !other.synced {
 			return
 		}
@@ -229,7 +230,7 @@ func (m *model) gap(l *modelLane) {
 
 func (m *model) pop() error {
 	ev := m.queue.pop().event
-	m.note("                told", ev)
+	m.note("                pop", ev)
 	var at int
 	if _, err := fmt.Sscan(ev.Source, &at); err != nil {
 		return err
@@ -250,7 +251,8 @@ func (m *model) pop() error {
 		return nil
 	case stream.Bookmark:
 		if name, ok := m.behind(knows, at, ev.Namespace); ok {
-			return fmt.Errorf("at BOOKMARK the receiver knows %v, and of %s what is older than %v", knows, name, m.pushed[at][ev.Namespace])
+			return fmt.Errorf("at BOOKMARK the receiver knows %v, with %s older than in %v", knows, name,
+				m.pushed[at][ev.Namespace])
 		}
 		return nil
 	}
@@ -271,7 +273,7 @@ func (m *model) pop() error {
 	return nil
 }
 
-// behind finds an object of which less is known than the Stream had delivered by a push.
+// behind returns an object of which the receiver knows less than had been pushed at a push.
 func (m *model) behind(knows known, at int, namespace string) (string, bool) {
 	for name, want := range m.pushed[at][namespace] {
 		fits := false

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// parse reads events: "+a(u1)@5" is ADDED, "~" MODIFIED, "-" DELETED, each perhaps
+// parse reads events: "+a(u1)@5" is ADDED, "~" MODIFIED, "-" DELETED, each optionally
 // with "!" (inferred) in front and " in NAMESPACE" at the end; "SYNCED@7",
 // "BOOKMARK@8" and "GAP expired 5..9 lost".
 func parse(t *testing.T, text string) stream.Event {
@@ -26,7 +26,8 @@ func parse(t *testing.T, text string) stream.Event {
 		fields := strings.Fields(rest)
 		from, to, _ := strings.Cut(fields[1], "..")
 		ev.Type = stream.Gap
-		ev.Gap = &stream.GapDetails{Reason: stream.GapReason(fields[0]), From: from, To: to, Duration: 1, HistoryLost: len(fields) > 2}
+		ev.Gap = &stream.GapDetails{Reason: stream.GapReason(fields[0]), From: from, To: to, Duration: 1,
+			HistoryLost: len(fields) > 2}
 		return ev
 	}
 	text, ev.Inferred = strings.CutPrefix(text, "!")
@@ -56,22 +57,22 @@ func parseAll(t *testing.T, text string) (events []stream.Event) {
 	return events
 }
 
-// whileBusy is what the loop is told of events that come while its body is busy
-// with another one.
-func whileBusy(t *testing.T, events []stream.Event) (told []stream.Event, st mux.SourceStatus) {
+// whileBusy returns what the loop receives of events that come while its body is busy with another one, and the status
+// before.
+func whileBusy(t *testing.T, events []stream.Event) (delivered []stream.Event, st mux.SourceStatus) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		isBusy := make(chan struct{})
-		source := &scripted{key: "a", play: func(ctx context.Context, put func(stream.Event) bool) error {
+		busy := make(chan struct{})
+		source := &scripted{key: "a", run: func(ctx context.Context, put func(stream.Event) bool) error {
 			put(synced())
-			<-isBusy
+			<-busy
 			for _, ev := range events {
 				put(ev)
 			}
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}}
-		m := newMux(t, &mux.Options{Overflow: mux.Latest}, source)
+		m := newMux(t, &mux.Options{Latest: true}, source)
 		first := true
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -79,16 +80,16 @@ func whileBusy(t *testing.T, events []stream.Event) (told []stream.Event, st mux
 			}
 			if first {
 				first = false
-				close(isBusy)
+				close(busy)
 				synctest.Wait()
 				st = m.Status().Sources[0]
 				m.Drain()
 				continue
 			}
-			told = append(told, ev)
+			delivered = append(delivered, ev)
 		}
 	})
-	return told, st
+	return delivered, st
 }
 
 func TestLatest(t *testing.T) {
@@ -98,41 +99,55 @@ func TestLatest(t *testing.T) {
 		why          string
 	}{
 		{"~a(u)@5; ~a(u)@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 2", 0, "only the newest state counts"},
-		{"~a(u)@5; ~b(v)@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; MODIFIED b(v)@6", 0, "it takes the place of the oldest"},
-		{"+a(u)@5; ~a(u)@6", "ADDED a(u)@6 coalesced 1", 0, "the receiver does not know it yet"},
-		{"+a(u)@5; -a(u)@6", "", 2, "and need not"},
-		{"+a(u)@5; ~a(u)@6; -a(u)@7", "", 3, "the same, after a change"},
-		{"~a(u)@5; -a(u)@6", "DELETED a(u)@6 coalesced 1", 0, "what it was before does not matter"},
-		{"-a(u)@5; +b(v)@6; +a(u)@7", "DELETED a(u)@5; ADDED b(v)@6; ADDED a(u)@7", 0, "it left a selector, and came back"},
-		{"-a(u)@5; +a(u)@7; ~a(u)@8", "DELETED a(u)@5; ADDED a(u)@8 coalesced 1", 0, "that is two events"},
-		{"-a(u)@5; +a(u)@7; -a(u)@8", "DELETED a(u)@5", 2, "of which the second one leaves"},
+		{"~a(u)@5; ~b(v)@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; MODIFIED b(v)@6", 0,
+			"the newest takes the place of the oldest"},
+		{"+a(u)@5; ~a(u)@6", "ADDED a(u)@6 coalesced 1", 0, "ADDED stays ADDED"},
+		{"+a(u)@5; -a(u)@6", "", 2, "ADDED and DELETED cancel out"},
+		{"+a(u)@5; ~a(u)@6; -a(u)@7", "", 3, "also with a change in between"},
+		{"~a(u)@5; -a(u)@6", "DELETED a(u)@6 coalesced 1", 0, "DELETED replaces MODIFIED"},
+		{"-a(u)@5; +b(v)@6; +a(u)@7", "DELETED a(u)@5; ADDED b(v)@6; ADDED a(u)@7", 0,
+			"after DELETED, ADDED is an event of its own"},
+		{"-a(u)@5; +a(u)@7; ~a(u)@8", "DELETED a(u)@5; ADDED a(u)@8 coalesced 1", 0, "two events, each coalesced"},
+		{"-a(u)@5; +a(u)@7; -a(u)@8", "DELETED a(u)@5", 2, "the second ADDED cancels out, the first DELETED stays"},
 		{"-a(u)@5; +a(u2)@7", "DELETED a(u)@5; ADDED a(u2)@7", 0, "two objects of one name"},
-		{"~a(u)@5; !-a(u)@5; +a(u2)@7; ~a(u2)@8", "DELETED a(u)@5 inferred coalesced 1; ADDED a(u2)@8 coalesced 1", 0, "likewise, where the end is inferred"},
+		{"~a(u)@5; !-a(u)@5; +a(u2)@7; ~a(u2)@8", "DELETED a(u)@5 inferred coalesced 1; ADDED a(u2)@8 coalesced 1", 0,
+			"also if DELETED is inferred"},
 		{"-a()@5; +a()@7", "DELETED a@5; ADDED a@7", 0, "client-go's fakes have no uids"},
-		{"~a(u)@5 in x; ~a(u)@6 in y; ~a(u)@7 in x", "MODIFIED x/a(u)@7 coalesced 1; MODIFIED y/a(u)@6", 0, "each namespace by itself"},
+		{"~a(u)@5 in x; ~a(u)@6 in y; ~a(u)@7 in x", "MODIFIED x/a(u)@7 coalesced 1; MODIFIED y/a(u)@6", 0,
+			"each namespace on its own"},
 
-		{"~a(u)@5; SYNCED@6; ~a(u)@7", "MODIFIED a(u)@5; SYNCED@6; MODIFIED a(u)@7", 0, "at SYNCED it must add up"},
+		{"~a(u)@5; SYNCED@6; ~a(u)@7", "MODIFIED a(u)@5; SYNCED@6; MODIFIED a(u)@7", 0,
+			"nothing is coalesced across SYNCED"},
 		{"~a(u)@5; GAP expired 5..9; !~a(u)@8; SYNCED@9; ~a(u)@10; ~a(u)@11",
-			"MODIFIED a(u)@5; GAP expired 5..9; MODIFIED a(u)@8 inferred; SYNCED@9; MODIFIED a(u)@11 coalesced 1", 0, "what precedes a GAP stays before it"},
-		{"+a(u)@5; GAP expired 5..9; !-a(u)@5; SYNCED@9", "ADDED a(u)@5; GAP expired 5..9; DELETED a(u)@5 inferred; SYNCED@9", 0, "likewise what comes and goes"},
-		{"~b(v)@4 in y; GAP expired 5..9 in x; ~b(v)@6 in y", "MODIFIED y/b(v)@6 coalesced 1; GAP expired 5..9 in x", 0, "the GAP of another namespace parts nothing"},
-		{"~a(u)@5 in x; SYNCED@; ~a(u)@6 in x", "MODIFIED x/a(u)@5; SYNCED; MODIFIED x/a(u)@6", 0, "SYNCED is for all of them"},
-		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@", "GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED", 0, "one GAP of each namespace may wait"},
+			"MODIFIED a(u)@5; GAP expired 5..9; MODIFIED a(u)@8 inferred; SYNCED@9; MODIFIED a(u)@11 coalesced 1", 0,
+			"nothing is coalesced across GAP"},
+		{"+a(u)@5; GAP expired 5..9; !-a(u)@5; SYNCED@9",
+			"ADDED a(u)@5; GAP expired 5..9; DELETED a(u)@5 inferred; SYNCED@9", 0, "nothing cancels out across GAP"},
+		{"~b(v)@4 in y; GAP expired 5..9 in x; ~b(v)@6 in y", "MODIFIED y/b(v)@6 coalesced 1; GAP expired 5..9 in x", 0,
+			"the GAP of another namespace does not matter"},
+		{"~a(u)@5 in x; SYNCED@; ~a(u)@6 in x", "MODIFIED x/a(u)@5; SYNCED; MODIFIED x/a(u)@6", 0,
+			"SYNCED is for all namespaces"},
+		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@",
+			"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED", 0, "one GAP of each namespace may wait"},
 
-		{"BOOKMARK@5; BOOKMARK@6; ~a(u)@7; BOOKMARK@8", "MODIFIED a(u)@7; BOOKMARK@8", 0, "only the last one counts"},
-		{"~a(u)@5; BOOKMARK@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; BOOKMARK@6", 0, "up to 6 everything has been delivered, and more"},
+		{"BOOKMARK@5; BOOKMARK@6; ~a(u)@7; BOOKMARK@8", "MODIFIED a(u)@7; BOOKMARK@8", 0,
+			"only the last BOOKMARK waits"},
+		{"~a(u)@5; BOOKMARK@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; BOOKMARK@6", 0,
+			"a BOOKMARK stays behind what it covers"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.events, func(t *testing.T) {
-			told, st := whileBusy(t, parseAll(t, tt.events))
+			delivered, st := whileBusy(t, parseAll(t, tt.events))
 			var got []string
-			var stood uint64
-			for _, ev := range told {
-				got = append(got, strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @", "BOOKMARK@").Replace(oracle.TextUID(ev)))
+			var coalesced uint64
+			for _, ev := range delivered {
+				got = append(got,
+					strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @",
+						"BOOKMARK@").Replace(oracle.TextUID(ev)))
 				if ev.Source != "a" {
 					t.Errorf("%s: its source is %q", streamtest.Text(ev), ev.Source)
 				}
-				stood += uint64(ev.Coalesced)
+				coalesced += uint64(ev.Coalesced)
 			}
 			want := strings.Split(tt.want, "; ")
 			if tt.want == "" {
@@ -141,18 +156,19 @@ func TestLatest(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
-			if st.Vanished != tt.vanished || st.Queued != len(told) {
-				t.Errorf("%s: vanished %d, queued %d, want %d, %d", tt.why, st.Vanished, st.Queued, tt.vanished, len(told))
+			if st.Vanished != tt.vanished || st.Queued != len(delivered) {
+				t.Errorf("%s: vanished %d, queued %d, want %d, %d", tt.why, st.Vanished, st.Queued, tt.vanished,
+					len(delivered))
 			}
-			if st.Vanished == 0 && st.Coalesced != stood {
-				t.Errorf("%s: %d coalesced, and %d stood for", tt.why, st.Coalesced, stood)
+			if st.Vanished == 0 && st.Coalesced != coalesced {
+				t.Errorf("%s: the status has %d coalesced, the events %d", tt.why, st.Coalesced, coalesced)
 			}
 		})
 	}
 }
 
-// TestLatestIsBounded: however much comes while the loop is busy, a few states of each
-// object wait, and then the source.
+// TestLatestIsBounded: however many events come while the loop is busy, a few states of each object wait; then the
+// source waits.
 func TestLatestIsBounded(t *testing.T) {
 	const objects = 10
 	var events []stream.Event
@@ -172,37 +188,37 @@ func TestLatestIsBounded(t *testing.T) {
 		}
 		events = append(events, parse(t, "BOOKMARK@1"))
 	}
-	told, st := whileBusy(t, events)
-	if most := 3*2*objects + 5; len(told) > most || st.Queued > most || st.Queued < 2*objects {
-		t.Errorf("%d events were told and %d queued, want at most %d", len(told), st.Queued, most)
+	delivered, st := whileBusy(t, events)
+	if most := 3*2*objects + 5; len(delivered) > most || st.Queued > most || st.Queued < 2*objects {
+		t.Errorf("%d events were delivered and %d queued, want at most %d", len(delivered), st.Queued, most)
 	}
 	if st.Bytes > 3*2*objects*400 || st.Bytes <= 0 {
-		t.Errorf("they have %d bytes", st.Bytes)
+		t.Errorf("the events that wait have %d bytes", st.Bytes)
 	}
 }
 
-// TestLatestWaits: a source waits with a second GAP, or a third SYNCED, until the loop
-// has come to the first.
+// TestLatestWaits: a source waits with a second GAP or a third SYNCED until the loop has received the first.
 func TestLatestWaits(t *testing.T) {
 	for _, tt := range []struct {
 		events string
-		queued int // with the one that the source waits with
+		queued int // with the blocked one
 		why    string
 	}{
 		{"GAP expired 5..9; SYNCED@9; ~a(u)@10; GAP poison 10..12; SYNCED@12", 4, "the second GAP waits"},
-		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@; GAP expired 9..12 in y; ~a(u)@13 in y", 4, "one of each namespace"},
+		{"GAP expired 5..9 in x; GAP expired 5..9 in y; SYNCED@; GAP expired 9..12 in y; ~a(u)@13 in y", 4,
+			"one GAP of each namespace fits"},
 		{"SYNCED@5; SYNCED@6; ~a(u)@6; SYNCED@7; ~a(u)@8", 4, "the third SYNCED waits"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			events := parseAll(t, tt.events)
-			source := &scripted{key: "a", play: func(ctx context.Context, put func(stream.Event) bool) error {
+			source := &scripted{key: "a", run: func(ctx context.Context, put func(stream.Event) bool) error {
 				put(synced())
 				for _, ev := range events {
 					put(ev)
 				}
 				return nil
 			}}
-			m := newMux(t, &mux.Options{Overflow: mux.Latest}, source)
+			m := newMux(t, &mux.Options{Latest: true}, source)
 			var got, want []string
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {
@@ -220,7 +236,7 @@ func TestLatestWaits(t *testing.T) {
 				want = append(want, streamtest.Text(ev))
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: nothing is left out (-want +got):\n%s", tt.why, diff)
+				t.Errorf("%s: all are delivered (-want +got):\n%s", tt.why, diff)
 			}
 		})
 	}

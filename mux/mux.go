@@ -8,61 +8,69 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// Mux merges sources into one sequence. Its methods may be called from any
-// goroutine, and from the loop body.
+// Mux merges sources into one sequence. Its methods may be called from any goroutine, and from the loop body.
 type Mux struct {
 	options Options
-	lists   *stream.Lists // of all sources, in all ranges
-	wake    chan struct{} // the loop is to look again; of capacity one
+	lists   *run.Lists                  // of all sources, in all runs
+	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes
+	wake    wait.Signal                 // wakes the loop
 
-	// run, if not nil, runs for as long as a range does, and may add and remove
-	// sources: a range with it does not end because they have. An error of it ends the
-	// range.
-	run func(ctx context.Context) error
-	// status, if not nil, may add to what Status returns.
-	status func(*Status)
+	mu      sync.Mutex
+	sources map[string]*source
+	leaving map[string]<-chan struct{} // closed when a source that was removed has ended
+	counts  counts
+	run     activeRun
+	waiting backlog
+}
 
-	mu       sync.Mutex
-	sources  map[string]*source
-	leaving  map[string]<-chan struct{} // closed when one that was removed has ended
-	unsynced int                        // of sources
-	over     int                        // sources that have ended by themselves
+// counts are numbers of sources.
+type counts struct {
+	unsynced int
+	ended    int // without an error
+}
 
-	// Of the range that runs.
-	cancel  context.CancelCauseFunc      // nil if none does
-	begin   func(*source, time.Duration) // starts telling after a while; nil if none runs, or it ends
-	running int                          // goroutines of sources
+// activeRun is the run over Events, if there is one.
+type activeRun struct {
+	cancel  context.CancelCauseFunc      // nil if there is none
+	start   func(*source, time.Duration) // starts a source after a delay; nil if there is no run, or it ends
+	workers int                          // goroutines of sources
 	ending  ending
-	fault   error         // of run
-	sleeps  bool          // the loop waits for wake
-	ready   ring[*source] // have something queued, in the order of their turns; or have been purged
-	bytes   int64         // that wait of those that block
+	err     error // of Mux.control
+	asleep  bool  // the loop waits for Mux.wake
+}
+
+// backlog is what waits for the loop.
+type backlog struct {
+	ready ring[*source] // sources with a queue, in the order of their turns; the queue may have been purged since
+	bytes int64         // of the sources that block
 }
 
 var errStopped = errors.New("stopped")
 
-// ending says how a range is to end.
+// ending says how a run ends.
 type ending int
 
 const (
-	going ending = iota
+	notEnding ending = iota
 	draining
 	stopping
 )
 
-// New returns a Mux of sources, and does nothing yet. It returns what Add does, and
-// an *OptionsError. opts may be nil, and is copied.
+// New returns a Mux of sources. It starts nothing. It returns an *OptionsError, as [Mux.Add] does. opts may be nil,
+// and is copied.
 func New(opts *Options, sources ...Source) (*Mux, error) {
 	o, err := opts.check()
 	if err != nil {
 		return nil, err
 	}
 	m := &Mux{
-		options: o, lists: stream.NewLists(o.Lists),
-		wake: make(chan struct{}, 1), sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
+		options: o, lists: run.NewLists(o.Lists), wake: wait.NewSignal(),
+		sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
 	}
 	for _, s := range sources {
 		if err := m.Add(s, nil); err != nil {
@@ -72,12 +80,18 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 	return m, nil
 }
 
-// Add adds a source. While a range runs it begins at once, unless the range is
-// about to end, and else with the next one. It returns a *DuplicateKeyError, an
-// *OptionsError, ErrNoSource or ErrNoKey. opts may be nil, and is copied.
+func init() {
+	friend.MuxControl = func(m *Mux, control func(context.Context) error) (*run.Lists, func(Source) bool) {
+		m.control = control
+		return m.lists, m.has
+	}
+}
+
+// Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns an
+// *OptionsError if s is nil, has no key, or has the key of another source. opts may be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return ErrNoSource
+		return &OptionsError{"Source", "nil", "must not be nil"}
 	}
 	o, err := opts.check(m.options)
 	if err != nil {
@@ -85,37 +99,37 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	}
 	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
 	if added.key == "" {
-		return ErrNoKey
+		return &OptionsError{"Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key"}
 	}
-	added.renew()
+	added.reset()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sources[added.key] != nil {
-		return &DuplicateKeyError{added.key}
+		return &OptionsError{"Key", added.key,
+			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key"}
 	}
 	m.sources[added.key] = added
-	m.unsynced++
-	if m.begin != nil {
-		m.begin(added, 0)
+	m.counts.unsynced++
+	if m.run.start != nil {
+		m.run.start(added, 0)
 	}
 	return nil
 }
 
-// Remove ends a source and waits until it has ended. What it has told and the loop
-// has not been given is forgotten: nothing of it comes once Remove has returned,
-// but for an event that the loop is being given at that moment. It returns false
-// if there is no such source. Its key can be added again; where another goroutine
-// is still waiting in Remove, the new source begins when the old one has ended.
-// Remove must not be called by what the source itself calls (a Stream's Select,
-// say): it would wait for itself.
+// Remove ends a source, waits until it has ended, and discards its events that wait: none is delivered after Remove has
+// returned, except one that the loop is receiving at that moment. It returns false if there is no such source.
+//
+// The key can be added again; if another goroutine still waits in Remove, the new source starts when the old one has
+// ended. Functions that the source itself calls (Select of a Stream, for example) must not call Remove for its key,
+// which would wait for them.
 func (m *Mux) Remove(key string) bool {
 	m.mu.Lock()
 	s := m.sources[key]
 	var done <-chan struct{}
 	if s == nil {
-		done = m.leaving[key] // another one is removing it
+		done = m.leaving[key] // another goroutine removes it
 	} else {
-		done = m.forget(s)
+		done = m.detach(s)
 	}
 	m.mu.Unlock()
 	if done != nil {
@@ -124,67 +138,66 @@ func (m *Mux) Remove(key string) bool {
 	return s != nil
 }
 
-// forget makes a source none of the Mux, and returns what is closed when it has
-// ended, if it has not. m.mu is held.
-func (m *Mux) forget(s *source) <-chan struct{} {
+// detach takes a source out of the Mux. It returns a channel that is closed when the source has ended, or nil if it
+// has. The caller holds m.mu.
+func (m *Mux) detach(s *source) <-chan struct{} {
 	delete(m.sources, s.key)
 	s.removed = true
-	if !s.synced {
-		m.unsynced--
+	if !s.progress.synced {
+		m.counts.unsynced--
 	}
-	if s.over {
-		m.over--
+	if s.progress.ended {
+		m.counts.ended--
 	}
 	m.purge(s)
-	m.notify() // there may be nothing left to wait for
-	if !s.live {
+	m.notify() // the run may have nothing left to wait for
+	if !s.worker.running {
 		return nil
 	}
-	m.leaving[s.key] = s.done
-	s.stop(errStopped)
-	return s.done
+	m.leaving[s.key] = s.worker.done
+	s.worker.stop(errStopped)
+	return s.worker.done
 }
 
-// Stop ends the range that is running, if there is one, at once: the loop ends as
-// soon as its body returns, without an error, and what waits is not told. It does
-// not wait for that, so the body may call it. Before a range has begun there is
-// nothing to stop.
+// Stop ends the active run, if there is one: the loop ends without an error as soon as its body returns, and events
+// that wait are discarded. Stop does not wait, so the body may call it.
 func (m *Mux) Stop() { m.end(stopping) }
 
-// Drain ends the sources of the range that is running, if there is one. The loop
-// is still given what waits, and then ends without an error: also where what waits
-// is that a source has failed. It does not wait for that, so the body may call it.
+// Drain ends the sources of the active run, if there is one. The loop receives the events that wait and then ends
+// without an error, even if a source has failed. Drain does not wait, so the body may call it.
 func (m *Mux) Drain() { m.end(draining) }
 
 func (m *Mux) end(how ending) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.cancel == nil || m.ending >= how {
+	if m.run.cancel == nil || m.run.ending >= how {
 		return
 	}
-	m.ending, m.begin = how, nil
+	m.run.ending, m.run.start = how, nil
 	if how == draining {
 		for _, s := range m.sources {
 			m.admit(s, true)
 		}
 	}
-	m.cancel(errStopped)
+	m.run.cancel(errStopped)
 	m.notify()
 }
 
-// AllSynced says whether every source has told SYNCED in this range (or the last
-// one), and no GAP since: what the loop was told, not what waits. It is true in
-// the loop body that is given the last SYNCED, and false without sources.
+// AllSynced reports whether the loop has received SYNCED from every source, and no GAP since, in this run or the
+// last one. Events that wait don't count. It is true in the loop body that receives the last SYNCED, and false without
+// sources.
 func (m *Mux) AllSynced() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.sources) > 0 && m.unsynced == 0
+	return m.allSynced()
 }
 
-// has says whether s is a source.
+func (m *Mux) allSynced() bool { return len(m.sources) > 0 && m.counts.unsynced == 0 }
+
+// has reports whether s is a source, under its own key.
 func (m *Mux) has(s Source) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.sources[s.Key()]
-	return of != nil && of.Source == s
+	found := m.sources[s.Key()]
+	return found != nil && found.Source == s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,73 +12,78 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
+// TestNewRefuses: New and Add name the field that is invalid.
 func TestNewRefuses(t *testing.T) {
-	a := telling("a")
+	a := emitting("a")
 	tests := []struct {
 		options *mux.Options
 		sources []mux.Source
-		want    error // of its type, if it is not one of the variables
+		want    string // the Field of an *OptionsError; empty for no error
 		why     string
 	}{
-		{nil, nil, nil, "sources may come later"},
-		{&mux.Options{Overflow: "both"}, nil, &mux.OptionsError{}, "no such overflow"},
-		{&mux.Options{Events: -1}, nil, &mux.OptionsError{}, "fewer than none"},
-		{&mux.Options{Bytes: -1}, nil, &mux.OptionsError{}, "fewer than none"},
-		{&mux.Options{Lists: -1}, nil, &mux.OptionsError{}, "fewer than none"},
-		{nil, []mux.Source{nil}, mux.ErrNoSource, "nobody is there"},
-		{nil, []mux.Source{(*stream.Stream)(nil)}, mux.ErrNoSource, "nor here"},
-		{nil, []mux.Source{telling("")}, mux.ErrNoKey, "it could not be told from another"},
-		{nil, []mux.Source{a, telling("a")}, &mux.DuplicateKeyError{}, "which of them?"},
+		{nil, nil, "", "sources may be added later"},
+		{&mux.Options{Events: -1}, nil, "Events", "a negative number"},
+		{&mux.Options{Bytes: -1}, nil, "Bytes", "a negative number"},
+		{&mux.Options{Lists: -1}, nil, "Lists", "a negative number"},
+		{nil, []mux.Source{nil}, "Source", "no source"},
+		{nil, []mux.Source{(*stream.Stream)(nil)}, "Source", "a nil pointer is no source"},
+		{nil, []mux.Source{emitting("")}, "Key", "a source without a key"},
+		{nil, []mux.Source{a, emitting("a")}, "Key", "two sources with one key"},
 	}
 	for _, tt := range tests {
 		_, err := mux.New(tt.options, tt.sources...)
-		if !errors.Is(err, tt.want) && reflect.TypeOf(err) != reflect.TypeOf(tt.want) {
-			t.Errorf("%s: %v, want %T", tt.why, err, tt.want)
+		var invalid *mux.OptionsError
+		if errors.As(err, &invalid) != (tt.want != "") || invalid != nil && invalid.Field != tt.want ||
+			invalid == nil && err != nil {
+			t.Errorf("%s: got %v, want an error of %q", tt.why, err, tt.want)
 		}
 	}
 	m := newMux(t, nil)
-	for _, o := range []mux.SourceOptions{{Overflow: "both"}, {Events: -1}} {
+	for _, o := range []mux.SourceOptions{{Events: -1}, {Latest: true, Block: true}} {
 		if err := m.Add(a, &o); !errors.As(err, new(*mux.OptionsError)) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	if m.AllSynced() || m.Remove("a") {
-		t.Error("there is no source")
+		t.Error("a Mux without sources is synced, or has a source to remove")
 	}
 }
 
-// TestEnds ends a range in every way there is. That no goroutine is left is seen by
-// the bubble.
+// TestEnds ends a run in every possible way. synctest checks that no goroutine is left.
 func TestEnds(t *testing.T) {
 	failed := errors.New("failed")
 	tests := []struct {
 		name        string
-		do          func(m *mux.Mux, cancel func(), n int) (leave bool) // in the body, at event n
+		do          func(m *mux.Mux, cancel func(), n int) (leave bool) // in the loop body, at event n
 		want        error
 		least, most int // events
 		why         string
 	}{
-		{"ctx", func(_ *mux.Mux, cancel func(), n int) bool { cancel(); return false }, errTimeUp, 1, 1, "at once, whatever waits"},
-		{"break", func(*mux.Mux, func(), int) bool { return true }, nil, 1, 1, "the caller has had enough"},
-		{"stop", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Stop(); return false }, nil, 1, 1, "what waits is not told"},
-		{"drain", func(m *mux.Mux, _ func(), _ int) bool { synctest.Wait(); m.Drain(); m.Drain(); return false }, nil, 22, 22, "what is being told, and of each two that wait and one that does not fit"},
+		{"ctx", func(_ *mux.Mux, cancel func(), n int) bool { cancel(); return false }, errTimeUp, 1, 1,
+			"the end of ctx ends the run at once"},
+		{"break", func(*mux.Mux, func(), int) bool { return true }, nil, 1, 1, "break ends the run"},
+		{"stop", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Stop(); return false }, nil, 1, 1,
+			"Stop discards what waits"},
+		{"drain", func(m *mux.Mux, _ func(), _ int) bool { synctest.Wait(); m.Drain(); m.Drain(); return false }, nil,
+			22, 22, "the event in the body, and of each source two that wait and one that does not fit"},
 		{"drain and stop", func(m *mux.Mux, _ func(), n int) bool {
-			synctest.Wait() // all have told what they may
+			synctest.Wait() // every queue is full
 			m.Drain()
 			if n == 3 {
 				m.Stop()
 			}
 			return false
-		}, nil, 3, 3, "Stop is the stronger word"},
-		{"stop and drain", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Drain(); return false }, nil, 1, 1, "in any order"},
+		}, nil, 3, 3, "Stop overrides Drain"},
+		{"stop and drain", func(m *mux.Mux, _ func(), _ int) bool { m.Stop(); m.Drain(); return false }, nil, 1, 1,
+			"also if Drain comes later"},
 		{"drain and ctx", func(m *mux.Mux, cancel func(), n int) bool {
-			synctest.Wait() // all have told what they may
+			synctest.Wait() // every queue is full
 			m.Drain()
 			if n == 3 {
 				cancel()
 			}
 			return false
-		}, errTimeUp, 3, 3, "who drains can be hurried"},
+		}, errTimeUp, 3, 3, "the end of ctx overrides Drain"},
 		{"remove all but one that ends", func(m *mux.Mux, _ func(), n int) bool {
 			if n == 1 {
 				synctest.Wait()
@@ -89,14 +93,14 @@ func TestEnds(t *testing.T) {
 				add(t, m, ending("short", nil, synced()), nil)
 			}
 			return false
-		}, nil, 2, 2, "all that are left have ended"},
+		}, nil, 2, 2, "the run ends when all sources that are left have ended"},
 		{"fail", func(m *mux.Mux, _ func(), n int) bool {
 			if n == 1 {
 				add(t, m, ending("short", failed), nil)
 				synctest.Wait()
 			}
 			return false
-		}, failed, 1, 100, "a failure is everybody's, by default"},
+		}, failed, 1, 100, "a failure ends the run by default"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,11 +112,11 @@ func TestEnds(t *testing.T) {
 					for j := range 100 {
 						events = append(events, modified("x", fmt.Sprint(j)))
 					}
-					all = append(all, telling(fmt.Sprint(i), events...))
+					all = append(all, emitting(fmt.Sprint(i), events...))
 					sources = append(sources, all[i])
 				}
 				m := newMux(t, &mux.Options{Events: 2}, sources...)
-				for range 3 { // it can be ranged over again
+				for range 3 { // a Mux may run again
 					ctx, cancel := context.WithCancelCause(t.Context())
 					n, last := 0, error(nil)
 					for _, err := range m.Events(ctx) {
@@ -126,11 +130,12 @@ func TestEnds(t *testing.T) {
 					}
 					for _, s := range all {
 						if s.isOpen() {
-							t.Errorf("the source %s is still told", s.key)
+							t.Errorf("the source %s is still open", s.key)
 						}
 					}
 					if !errors.Is(last, tt.want) || n < tt.least || n > tt.most {
-						t.Errorf("%s: it ended with %v after %d events, want %v after %d to %d", tt.why, last, n, tt.want, tt.least, tt.most)
+						t.Errorf("%s: it ended with %v after %d events, want %v after %d to %d", tt.why, last, n,
+							tt.want, tt.least, tt.most)
 					}
 					if st := m.Status(); st.Queued != 0 || st.Bytes != 0 {
 						t.Errorf("it ended, and the status is %+v", st)
@@ -148,7 +153,7 @@ func TestEnds(t *testing.T) {
 
 func TestPanicInBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := telling("a", modified("x", "1"), modified("x", "2"))
+		a := emitting("a", modified("x", "1"), modified("x", "2"))
 		m := newMux(t, nil, a)
 		func() {
 			defer func() {
@@ -161,21 +166,21 @@ func TestPanicInBody(t *testing.T) {
 			}
 		}()
 		if a.isOpen() {
-			t.Error("the source is still told")
+			t.Error("the source is still open")
 		}
 		for range m.Events(anHour(t)) {
-			break // it is not busy
+			break // the Mux is not busy
 		}
 	})
 }
 
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMux(t, nil, telling("a", synced()))
+		m := newMux(t, nil, emitting("a", synced()))
 		for range m.Events(anHour(t)) {
 			for _, err := range m.Events(anHour(t)) {
 				if !errors.Is(err, stream.ErrBusy) {
-					t.Errorf("a second range: %v", err)
+					t.Errorf("a second run at the same time: %v", err)
 				}
 			}
 			break
@@ -183,32 +188,33 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestAllSynced: it is what the loop has been told, of all that there are.
+// TestAllSynced: AllSynced counts the events that the loop has received, of all sources.
 func TestAllSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gap := stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: stream.GapExpired}}
-		m := newMux(t, nil, telling("a", synced(), gap, synced()))
-		for range 2 { // each range for itself
+		m := newMux(t, nil, emitting("a", synced(), gap, synced()))
+		for range 2 { // each run on its own
 			var got []bool
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				synctest.Wait() // what waits does not count
+				synctest.Wait() // events that wait do not count
 				got = append(got, m.AllSynced())
-				if st := m.Status(); st.AllSynced != m.AllSynced() || ev.Source == "a" && st.Sources[0].Synced != (ev.Type == stream.Synced) {
+				if st := m.Status(); st.AllSynced != m.AllSynced() || ev.Source == "a" &&
+					st.Sources[0].Synced != (ev.Type == stream.Synced) {
 					t.Errorf("the status is %+v", st)
 				}
 				switch len(got) {
 				case 3:
-					add(t, m, telling("b", modified("x", "1"), synced()), nil)
+					add(t, m, emitting("b", modified("x", "1"), synced()), nil)
 					if m.AllSynced() {
-						t.Error("there is one more")
+						t.Error("AllSynced is true with a new source")
 					}
 				case 4:
 					m.Remove("b")
 					if !m.AllSynced() {
-						t.Error("it does not count any more")
+						t.Error("AllSynced is false for a source that was removed")
 					}
 					m.Stop()
 				}

@@ -2,90 +2,76 @@ package mux
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 )
 
-// Options change a Mux. The zero value is the default.
+// Options configure a Mux. The zero value is the default.
 type Options struct {
-	// Overflow says what becomes of events that come faster than the loop takes them:
-	// Block (the default) or Latest. SourceOptions can say otherwise.
-	Overflow Overflow
-	// Events is how many may wait of each source with Block, besides the one that the
-	// source then waits with itself. Zero means 100.
+	// Events is the number of events of each source that may wait for the loop. A source with one more event waits
+	// until there is room for half of them; the server of a Stream notices, and may end the watch, which costs a GAP
+	// at worst. With Latest it has no effect. Zero means 100.
 	Events int
-	// Bytes is how much may wait of all sources together with Block, of events as JSON,
-	// more or less (in memory they take several times that). One event of each source
-	// may wait in any case. Zero means 64 MiB.
+	// Bytes is the total size of the events that may wait, measured roughly as JSON; in memory they take several times
+	// that. One event of each source may wait in any case. With Latest it has no effect. Zero means 64 MiB.
 	Bytes int64
-	// Lists is how many sources may read their snapshots at once. Zero means 16.
+	// Latest keeps only what is needed to describe each object as it is now, so that a source is read however slow
+	// the loop is. The newest event of an object takes the place in line of the oldest one that it stands for:
+	//
+	//   - ADDED stays ADDED, with the newest state.
+	//   - ADDED then DELETED cancel out.
+	//   - MODIFIED and the event after it become that event.
+	//   - DELETED stays; if the same object is ADDED again, that is a separate event.
+	//
+	// Objects with different uids are never coalesced. Event.Coalesced counts the other events that an event stands
+	// for. Events of one object keep their order; those of two objects may be delivered in another order than
+	// that of their resourceVersions.
+	//
+	// Nothing is coalesced across GAP and SYNCED, so at each SYNCED what was delivered still adds up to what exists.
+	// Of the BOOKMARKs only the last one waits. A source waits with a second GAP (of one namespace) or a third
+	// SYNCED, so at most four states of each object are in memory. Acking an event acks all that it stands for; until
+	// then the checkpoint does not pass its place in line.
+	Latest bool
+
+	// Lists is the number of sources that may read their snapshots at once. Zero means 16.
 	Lists int
-	// OnError decides what becomes of a source that has ended with an error, which is
-	// final for it: what time can heal never comes here. It is called by the goroutine
-	// that ranges, once what the source told before has been yielded, and may call the
-	// Mux's methods, Add and Remove among them. If it panics, the source is dropped
-	// and the Logger told. Nil means Fail.
+
+	// OnError decides about a source that has ended with an error. The error is final: a Stream handles temporary
+	// failures without it. The goroutine of the loop calls OnError after it has delivered the events of
+	// the source. OnError may call the methods of the Mux. If it panics, the panic is logged and the source dropped.
+	// Nil means Fail.
 	OnError func(key string, err error) Decision
-	// Logger is told of sources that fail and what becomes of them. Nil means that
-	// nothing is logged.
+	// Logger receives failures of sources and decisions about them. Nil disables logging.
 	Logger *slog.Logger
 }
 
-// SourceOptions are those of one source. The zero value is the default.
+// SourceOptions configure one source. The zero value is the default.
 type SourceOptions struct {
-	// Key tells the source from the others, instead of what its own Key says: two
-	// Streams that watch the same say the same. Empty means its own.
+	// Key replaces the source's own Key: two Streams of the same resource have the same one. Empty means its own.
 	Key string
-	// Overflow is Block or Latest. Empty means what Options say.
-	Overflow Overflow
-	// Events is as in Options. Zero means what they say.
+	// Events replaces Options.Events for this source. Zero means Options.Events.
 	Events int
+	// Latest coalesces the events of this source as Options.Latest does for all. Block delivers all of its events even
+	// if Options.Latest is set.
+	Latest, Block bool
 }
 
-// Overflow says what becomes of events that come faster than the loop takes them.
-type Overflow string
-
-const (
-	// Block makes a source wait once its share of the queue is full, until there is
-	// room for half of it. Its server notices, and may end the watch, which costs a GAP
-	// at worst.
-	Block Overflow = "block"
-	// Latest keeps for each object only what is needed to say how it is now, so that
-	// the source is read on whatever the loop does. The newest event of an object takes
-	// the place in line of the oldest one that it stands for:
-	//
-	//   - ADDED stays ADDED, with the newest state,
-	//   - ADDED and DELETED leave the line,
-	//   - MODIFIED and what follows it become that,
-	//   - DELETED stays; if the same object is ADDED again that is an event of its own.
-	//
-	// Objects with different uids are never coalesced. Event.Coalesced counts the other
-	// events that one stands for. So events of two objects may come in another order than
-	// that of their resourceVersions; those of one object do not.
-	//
-	// Nothing is coalesced across GAP and SYNCED, so that what was delivered still adds
-	// up to what existed at each SYNCED. Of BOOKMARKs only the last one waits. A source
-	// waits when a second GAP (of one namespace) or a third SYNCED would wait, so that at
-	// most four states of each object are in memory. An event is acked with all that it stands for, and a
-	// checkpoint does not get past its place in line before.
-	Latest Overflow = "latest"
-)
-
-// Decision says what becomes of a source that failed.
+// Decision says how a Mux handles a source that failed.
 type Decision string
 
 const (
-	// Fail ends the sequence with a *SourceError. It is the default, and what anything
-	// that is no Decision is taken for.
+	// Fail ends the run with a *SourceError. It is the default, and any unknown Decision means Fail.
 	Fail Decision = "fail"
-	// Drop removes the source. Nothing is told of what becomes of its objects. If none
-	// is left the sequence waits for Add; if all that are left have ended, it ends.
+	// Drop removes the source. The ends of its objects are not reported. If no source is left, the run waits for
+	// Add; if all that are left have ended, it ends.
 	Drop Decision = "drop"
-	// Retry begins the source again after a random wait that grows up to 30 s, as
-	// long as it does not do well for a minute: where it was, if it is a Stream that
-	// has told anything, and failed neither because of a gap (*stream.GapError) nor by a
-	// panic, or else anew: then ADDED is told again, and what is gone is not told. With a
-	// Checkpoint it is where that says, so that what has not been acked comes again. A
-	// Stream that goes on where it was tells SYNCED once it watches again.
+	// Retry starts the source again after a random wait that grows up to 30 s, and is short again once the source has
+	// run for a minute.
+	//
+	//  1. A Stream with a Checkpoint resumes from that: what has not been acked is delivered again.
+	//  2. A Stream that has delivered something resumes where it was, and delivers SYNCED when it watches again.
+	//  3. After a gap (*stream.GapError) or a panic, and for all other sources, it starts from the beginning: ADDED
+	//     is delivered again, and objects that ended meanwhile are not reported.
 	Retry Decision = "retry"
 )
 
@@ -101,7 +87,14 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	c.Overflow = cmp.Or(c.Overflow, Block)
+	for _, number := range []struct {
+		field string
+		value int64
+	}{{"Events", int64(c.Events)}, {"Bytes", c.Bytes}, {"Lists", int64(c.Lists)}} {
+		if err := checkNumber(number.field, number.value); err != nil {
+			return c, err
+		}
+	}
 	c.Events = cmp.Or(c.Events, defaultEvents)
 	c.Bytes = cmp.Or(c.Bytes, defaultBytes)
 	c.Lists = cmp.Or(c.Lists, defaultLists)
@@ -111,29 +104,29 @@ func (o *Options) check() (Options, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	switch {
-	case c.Bytes < 0:
-		return c, &OptionsError{"Bytes", "give a positive number, or zero for the default"}
-	case c.Lists < 0:
-		return c, &OptionsError{"Lists", "give a positive number, or zero for the default"}
-	}
-	_, err := (&SourceOptions{Overflow: c.Overflow, Events: c.Events}).check(c)
-	return c, err
+	return c, nil
 }
 
-// check returns a copy of o with what is empty taken from all.
+// check returns a copy of o with its defaults taken from all.
 func (o *SourceOptions) check(all Options) (SourceOptions, error) {
 	var c SourceOptions
 	if o != nil {
 		c = *o
 	}
-	c.Overflow = cmp.Or(c.Overflow, all.Overflow)
-	c.Events = cmp.Or(c.Events, all.Events)
-	switch {
-	case c.Overflow != Block && c.Overflow != Latest:
-		return c, &OptionsError{"Overflow", "it is none of the constants: give Block or Latest"}
-	case c.Events < 0:
-		return c, &OptionsError{"Events", "give a positive number, or zero for the default"}
+	if err := checkNumber("Events", int64(c.Events)); err != nil {
+		return c, err
 	}
+	c.Events = cmp.Or(c.Events, all.Events)
+	if c.Latest && c.Block {
+		return c, &OptionsError{"Latest and Block", "", "at most one must be set"}
+	}
+	c.Latest = !c.Block && (c.Latest || all.Latest)
 	return c, nil
+}
+
+func checkNumber(field string, n int64) error {
+	if n < 0 {
+		return &OptionsError{field, fmt.Sprint(n), "must be positive, or 0 for the default"}
+	}
+	return nil
 }

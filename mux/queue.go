@@ -1,12 +1,10 @@
 package mux
 
 import (
-	"context"
-
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// item is what waits in a queue: an event, or the end of its source.
+// item is an event, or the end of its source.
 type item struct {
 	event stream.Event
 	size  int64
@@ -14,17 +12,17 @@ type item struct {
 	err   error // of the end
 }
 
-// queue holds what a source has told and the loop has not been given.
+// queue holds the events of a source that wait for the loop.
 type queue interface {
 	push(item)
-	fits(*stream.Event) bool // it may be pushed, as far as the queue itself is concerned
-	pop() item               // there is one
+	fits(*stream.Event) bool // the queue itself has room
+	pop() item               // must not be called on an empty queue
 	load() load
 }
 
 // load is how much waits.
 type load struct {
-	items, events int   // the end of a source is an item, and no event
+	items, events int   // the end of a source counts as an item only
 	bytes         int64 // of the events
 }
 
@@ -37,9 +35,9 @@ func (l *load) add(it *item, sign int) {
 	}
 }
 
-// ring is first in, first out.
+// ring is a first-in, first-out queue.
 type ring[T any] struct {
-	items    []T // its capacity is used round and round
+	items    []T // of constant length until it is full
 	first, n int
 }
 
@@ -57,13 +55,13 @@ func (r *ring[T]) push(one T) {
 func (r *ring[T]) pop() T {
 	var none T
 	one := r.items[r.first]
-	r.items[r.first] = none // what has been told need not be kept
+	r.items[r.first] = none // release it
 	r.first = (r.first + 1) % len(r.items)
 	r.n--
 	return one
 }
 
-// blockQueue is a queue that keeps everything.
+// blockQueue keeps everything.
 type blockQueue struct {
 	ring[item]
 	waiting load
@@ -83,11 +81,10 @@ func (q *blockQueue) pop() item {
 func (q *blockQueue) fits(*stream.Event) bool { return true }
 func (q *blockQueue) load() load              { return q.waiting }
 
-// controlSize is what an event without an object counts for, and the rest of one
-// that has an object.
+// controlSize is the size of an event without its object.
 const controlSize = 100
 
-// sizeOf is how many bytes an event would take as JSON, more or less.
+// sizeOf returns the approximate size of an event as JSON.
 func sizeOf(ev *stream.Event) int64 {
 	size := int64(controlSize)
 	if ev.Object != nil {
@@ -96,9 +93,7 @@ func sizeOf(ev *stream.Event) int64 {
 	return size
 }
 
-// jsonSize is how many bytes v, as client-go decodes objects, would take as JSON, more or
-// less: strings are taken as they are, without what would be escaped. In memory it
-// takes several times that.
+// jsonSize returns the approximate size of v, as client-go decodes objects, as JSON without escapes.
 func jsonSize(v any) int64 {
 	switch v := v.(type) {
 	case string:
@@ -117,115 +112,4 @@ func jsonSize(v any) int64 {
 		return size
 	}
 	return 5 // a number, true, false or null
-}
-
-// put queues what a source tells, waiting for room if it blocks, and says whether
-// the source may go on.
-func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
-	ev.Source = s.key
-	it := item{event: ev, size: sizeOf(&ev)}
-	m.mu.Lock()
-	if ctx.Err() != nil { // removed, or the range ends
-		m.mu.Unlock()
-		return false
-	}
-	s.told = true
-	if m.fits(s, it, s.options.Events) {
-		m.queue(s, it)
-		m.mu.Unlock()
-		return true
-	}
-	parked := it // only this one is to be allocated
-	s.parked = &parked
-	m.mu.Unlock()
-	select {
-	case <-s.room:
-		return true
-	case <-ctx.Done():
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.parked == nil && !s.removed {
-		<-s.room // it was admitted meanwhile
-	}
-	s.parked = nil
-	return false
-}
-
-// fits says whether something of a source may be queued where, if it blocks, fewer
-// than most of its events wait. m.mu is held, as by all that follows.
-func (m *Mux) fits(s *source, it item, most int) bool {
-	waiting := s.queue.load().items
-	if waiting == 0 || s.options.Overflow == Latest {
-		return waiting == 0 || s.queue.fits(&it.event)
-	}
-	return waiting < most && m.bytes+it.size <= m.options.Bytes
-}
-
-// queue lets it be told when it is its turn.
-func (m *Mux) queue(s *source, it item) {
-	if s.options.Overflow == Block {
-		m.bytes += it.size
-	}
-	s.queue.push(it)
-	m.enqueue(s)
-	m.notify()
-}
-
-// enqueue gives a source a turn, if something of it waits.
-func (m *Mux) enqueue(s *source) {
-	if !s.waits && s.queue.load().items > 0 {
-		s.waits = true
-		m.ready.push(s)
-	}
-}
-
-// take returns what is told next, if anything is queued.
-func (m *Mux) take() (*source, item, bool) {
-	for m.ready.n > 0 {
-		s := m.ready.pop()
-		s.waits = false
-		if s.queue.load().items == 0 {
-			continue // it has been purged, or all of it has vanished
-		}
-		it := s.queue.pop()
-		if s.options.Overflow == Block {
-			m.bytes -= it.size
-		}
-		m.admit(s, false)
-		m.enqueue(s)
-		return s, it, true
-	}
-	return nil, item{}, false
-}
-
-// admit queues what a source waits with, if there is room for it or in any case.
-// There has to be room for half as much as there can be, so that not every event
-// costs a switch of goroutines. What does not fit yet is tried again when the source
-// has had a turn.
-func (m *Mux) admit(s *source, anyway bool) {
-	if s.parked == nil || !anyway && !m.fits(s, *s.parked, s.options.Events/2+1) {
-		return
-	}
-	it := *s.parked
-	s.parked = nil
-	m.queue(s, it)
-	s.room <- struct{}{}
-}
-
-// purge forgets what is queued of a source, and what it waits with.
-func (m *Mux) purge(s *source) {
-	if s.options.Overflow == Block {
-		m.bytes -= s.queue.load().bytes
-	}
-	s.parked = nil
-	s.queue = &blockQueue{}
-}
-
-// notify makes the loop look again.
-func (m *Mux) notify() {
-	if m.sleeps {
-		m.sleeps = false
-		signal(m.wake)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -19,67 +20,66 @@ import (
 
 const randomSeeds = seedtest.Default(150)
 
-// TestRandom adds, removes, stops, drains and begins again at random, under random
-// faults, and holds what each source told while it was in to every promise.
+// TestRandom adds and removes sources, stops, drains and runs again at random, under random faults, and checks what
+// each source delivered while it was in the Mux against every promise.
 //
 //	go test ./mux -run TestRandom -seed 4711
 func TestRandom(t *testing.T) {
 	randomSeeds.Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &play{player: newPlayer(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
+			p := &randomRun{Scenario: scenario.New(t, n, 1, resources, "one", "two"), lives: map[string]*life{}}
 			p.run()
 		})
 	})
 }
 
-// play is one seed.
-type play struct {
-	*player
-	m        *mux.Mux
-	overflow mux.Overflow
+// randomRun is one seed.
+type randomRun struct {
+	*scenario.Scenario
+	m      *mux.Mux
+	latest bool // of most sources
 
 	mu    sync.Mutex
-	lives map[string]*life // by key, those that are in
+	lives map[string]*life // of the sources in the Mux, by key
 	past  []*life
 }
 
-// life is what a source told in one range, from when it was added until it was
-// removed, or the range ended.
+// life is what a source delivered in one run, from Add to Remove or the end of the run.
 type life struct {
 	key     string
 	r       gvr.Resource
 	o       stream.Options
 	latest  bool
 	events  []stream.Event
-	settled bool               // it was in until all was quiet
+	settled bool               // the source was in the Mux until nothing changed any more
 	history streamtest.History // up to its end
 }
 
 var resources = []gvr.Resource{widgets(), gadgets(), resource("cogs", "Cog")}
 
-func (p *play) run() {
-	p.writes(p.Rand, 29)
-	p.faults(8, "500", "503", "slow 2s", "close", "reset", "410")
-	p.overflow = pick(p.Rand, mux.Block, mux.Latest)
-	decision := pick(p.Rand, mux.Drop, mux.Retry)
+func (p *randomRun) run() {
+	p.Writes(p.Rand, 29)
+	p.Faults(8, "500", "503", "slow 2s", "close", "reset", "410")
+	p.latest = p.Chance(50)
+	decision := scenario.Pick(p.Rand, mux.Drop, mux.Retry)
 	p.m = newMux(p.T, &mux.Options{
-		Overflow: p.overflow, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
+		Latest: p.latest, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), Lists: 1 + p.IntN(3),
 		OnError: func(string, error) mux.Decision { return decision },
 	})
 	for i := range 1 + p.IntN(4) {
 		p.add(p.Rand, fmt.Sprint("s", i))
 	}
 	for range 1 + p.IntN(3) {
-		p.onceOver()
+		p.runOnce()
 	}
 	for _, l := range p.past {
 		p.check(l)
 	}
 }
 
-// add adds a source and notes it before anything of it can be told.
-func (p *play) add(r *rand.Rand, key string) {
-	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.overflow == mux.Latest}
+// add adds a source and records it before it can deliver anything.
+func (p *randomRun) add(r *rand.Rand, key string) {
+	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.latest}
 	if r.IntN(3) == 0 {
 		l.o.PagedLists, l.o.PageSize = true, 2+r.IntN(5)
 	}
@@ -93,14 +93,11 @@ func (p *play) add(r *rand.Rand, key string) {
 		l.o.LabelSelector = "colour=red"
 	}
 	l.o.Bookmarks = r.IntN(2) == 0
-	s := newStream(p.T, p.srv, l.r, &l.o)
+	s := newStream(p.T, p.Server, l.r, &l.o)
 	o := &mux.SourceOptions{Key: key}
 	if r.IntN(4) == 0 {
 		l.latest = !l.latest
-		o.Overflow = mux.Block
-		if l.latest {
-			o.Overflow = mux.Latest
-		}
+		o.Latest, o.Block = l.latest, !l.latest
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,8 +110,8 @@ func (p *play) add(r *rand.Rand, key string) {
 	p.lives[key] = l
 }
 
-// remove removes a source, after which nothing of it may come.
-func (p *play) remove(key string) {
+// remove removes a source, after which it must deliver nothing.
+func (p *randomRun) remove(key string) {
 	p.mu.Lock()
 	l := p.lives[key]
 	p.mu.Unlock()
@@ -123,18 +120,18 @@ func (p *play) remove(key string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bury(l)
+	p.finish(l)
 	delete(p.lives, key)
 }
 
-// bury notes the end of a life.
-func (p *play) bury(l *life) {
-	l.history = p.srv.History(l.r, &stream.Options{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
+// finish records the end of a life.
+func (p *randomRun) finish(l *life) {
+	l.history = p.Server.History(l.r, &stream.Options{Namespaces: l.o.Namespaces, LabelSelector: l.o.LabelSelector})
 	p.past = append(p.past, l)
 }
 
-// onceOver is one range.
-func (p *play) onceOver() {
+// runOnce is one run.
+func (p *randomRun) runOnce() {
 	ctx, cancel := context.WithTimeoutCause(p.Context(), 4*time.Hour, errTimeUp)
 	defer cancel()
 	own := rand.New(rand.NewPCG(p.Uint64(), 2))
@@ -155,7 +152,7 @@ func (p *play) onceOver() {
 		p.mu.Lock()
 		l := p.lives[ev.Source]
 		if l == nil {
-			p.Errorf("after Remove of %q comes %s", ev.Source, streamtest.Text(ev))
+			p.Errorf("after Remove of %q, it delivers %s", ev.Source, streamtest.Text(ev))
 			p.mu.Unlock()
 			break
 		}
@@ -165,7 +162,7 @@ func (p *play) onceOver() {
 			time.Sleep(time.Duration(body.Int64N(int64(slow))))
 		}
 		if body.IntN(60) == 0 {
-			p.note("the body removes %s", ev.Source)
+			p.Note("the body removes %s", ev.Source)
 			p.remove(ev.Source)
 			p.add(body, ev.Source)
 		}
@@ -180,13 +177,13 @@ func (p *play) onceOver() {
 	}
 	for key, l := range p.lives {
 		l.settled = how == 0
-		p.bury(l)
+		p.finish(l)
 		p.lives[key] = &life{key: key, r: l.r, o: l.o, latest: l.latest}
 	}
 }
 
-// others is what other goroutines do meanwhile.
-func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
+// others does what other goroutines do during a run.
+func (p *randomRun) others(r *rand.Rand, how int, over chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
 		case <-time.After(d):
@@ -201,44 +198,43 @@ func (p *play) others(r *rand.Rand, how int, over chan struct{}) {
 		}
 		switch key := fmt.Sprint("s", r.IntN(5)); r.IntN(12) {
 		case 0, 1:
-			p.note("remove %s", key)
+			p.Note("remove %s", key)
 			p.remove(key)
 		case 2, 3:
-			p.note("add %s", key)
+			p.Note("add %s", key)
 			p.add(r, key)
 		case 4:
-			p.do(pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence",
+			p.Do(scenario.Pick(r, "compact", "restart", "widgets expire", "gadgets close watches", "widgets silence",
 				"bookmarks every 5s"))
 		case 5:
-			p.do("compact", "close watches")
+			p.Do("compact", "close watches")
 		default:
-			p.writes(r, 9)
+			p.Writes(r, 9)
 		}
 	}
-	p.do("heal")
+	p.Do("heal")
 	switch how {
 	case 0, 3:
-		sleep(15 * time.Minute) // all is told by then
+		sleep(15 * time.Minute) // everything is delivered by then
 		if how == 0 {
-			// Only what is told within the range counts, which the last event is.
-			p.note("drain when all is quiet")
+			p.Note("drain when nothing changes")
 		}
 		p.m.Drain()
 	case 1:
-		p.note("drain")
+		p.Note("drain")
 		p.m.Drain()
 	case 2:
-		p.note("stop")
+		p.Note("stop")
 		p.m.Stop()
 	}
 }
 
-func (p *play) check(l *life) {
+func (p *randomRun) check(l *life) {
 	err := streamtest.Check(l.history, l.events, &streamtest.CheckOptions{
 		Latest: l.latest, Settled: l.settled, NoIndex: l.o.NoIndex, Namespaces: l.o.Namespaces,
 	})
 	if err != nil {
 		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,
-			strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), historyText(l.history))
+			strings.Join(p.Log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), scenario.HistoryText(l.history))
 	}
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// many tells without end.
+// many returns a source that delivers events without end.
 func many(key string) *scripted {
-	return &scripted{key: key, play: func(_ context.Context, put func(stream.Event) bool) error {
+	return &scripted{key: key, run: func(_ context.Context, put func(stream.Event) bool) error {
 		for i := 0; put(modified("x", fmt.Sprint(i))); i++ {
 		}
 		return nil
 	}}
 }
 
-// TestRemoveInBody removes the source whose event is being handled, while it waits
-// for room.
+// TestRemoveInBody: the loop body may remove the source whose event it handles, even while that waits for room.
 func TestRemoveInBody(t *testing.T) {
-	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+	for _, latest := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := telling("a", modified("x", "1"), modified("y", "1"), modified("z", "1"), modified("w", "1")), telling("b", modified("x", "1"), modified("y", "2"))
-			m := newMux(t, &mux.Options{Events: 1, Overflow: overflow}, a, b)
+			a, b := emitting("a", modified("x", "1"), modified("y", "1"), modified("z", "1"),
+				modified("w", "1")), emitting("b", modified("x", "1"), modified("y", "2"))
+			m := newMux(t, &mux.Options{Events: 1, Latest: latest}, a, b)
 			removed, after := false, 0
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				if removed && ev.Source == "a" {
-					t.Fatal("it comes after Remove")
+					t.Fatal("an event after Remove")
 				}
 				if ev.Source == "a" {
 					synctest.Wait()
 					if !m.Remove("a") || m.Remove("a") || a.isOpen() {
-						t.Error("it is not removed")
+						t.Error("the source is not removed, or removed twice")
 					}
 					removed = true
 				}
@@ -57,9 +57,10 @@ func TestRemoveInBody(t *testing.T) {
 	}
 }
 
+// TestAddAgain: a key can be used again after Remove, during a run and between runs.
 func TestAddAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMux(t, nil, telling("a", modified("old", "1"), modified("old", "2")))
+		m := newMux(t, nil, emitting("a", modified("old", "1"), modified("old", "2")))
 		n := 0
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -68,20 +69,19 @@ func TestAddAgain(t *testing.T) {
 			switch n++; {
 			case n == 1:
 				synctest.Wait()
-				if err := m.Add(telling("a"), nil); err == nil {
-					t.Error("there is one already")
+				if err := m.Add(emitting("a"), nil); err == nil {
+					t.Error("a second source with the key was added")
 				}
 				m.Remove("a")
-				add(t, m, telling("a", modified("new", "1")), &mux.SourceOptions{Overflow: mux.Latest})
+				add(t, m, emitting("a", modified("new", "1")), &mux.SourceOptions{Latest: true})
 			case ev.Object.GetName() != "new":
-				t.Errorf("told %s", ev.Object.GetName())
+				t.Errorf("an event of %s", ev.Object.GetName())
 			default:
 				m.Stop()
 			}
 		}
-		// And between two ranges.
-		if !m.Remove("a") || m.Add(telling("b", synced()), nil) != nil {
-			t.Error("it can't be exchanged")
+		if !m.Remove("a") || m.Add(emitting("b", synced()), nil) != nil {
+			t.Error("the source can't be replaced between runs")
 		}
 		for ev := range m.Events(anHour(t)) {
 			if ev.Source != "b" {
@@ -92,22 +92,21 @@ func TestAddAgain(t *testing.T) {
 	})
 }
 
-// TestSuccessorWaits: while a source takes its time to end, another one of its key
-// waits, and so does who removes it a second time.
+// TestSuccessorWaits: while a source is ending, a new source with its key waits, and so does a second Remove.
 func TestSuccessorWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		open := 0
 		slow := func() *scripted {
-			return &scripted{key: "a", play: func(ctx context.Context, put func(stream.Event) bool) error {
+			return &scripted{key: "a", run: func(ctx context.Context, put func(stream.Event) bool) error {
 				mu.Lock()
 				if open++; open > 1 {
-					t.Error("two of one key")
+					t.Error("two sources with one key run")
 				}
 				mu.Unlock()
 				put(synced())
 				<-ctx.Done()
-				time.Sleep(time.Minute) // not soon
+				time.Sleep(time.Minute) // ending takes time
 				mu.Lock()
 				defer mu.Unlock()
 				open--

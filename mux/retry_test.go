@@ -20,8 +20,7 @@ import (
 
 func retrying(string, error) mux.Decision { return mux.Retry }
 
-// TestRetryAfterGap: where a Stream has failed because of a gap there is nothing to
-// go on from, so it begins anew.
+// TestRetryAfterGap: a Stream that failed because of a gap starts from the beginning.
 func TestRetryAfterGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
@@ -38,7 +37,7 @@ func TestRetryAfterGap(t *testing.T) {
 			do := func(what string) {
 				do(t, srv, what)
 			}
-			do("widgets silence") // so that nothing of this is told
+			do("widgets silence") // so that the changes are not delivered
 			for i := range 5 {
 				srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i))
 			}
@@ -56,14 +55,13 @@ func TestRetryAfterGap(t *testing.T) {
 	})
 }
 
-// TestRetryWhileTheLoopIsSlow: how long a source did well is not how long the loop
-// took for what it told.
+// TestRetryWhileTheLoopIsSlow: the time that the loop takes for a source's events does not make the source healthy.
 func TestRetryWhileTheLoopIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked time.Time
 		var longest time.Duration
 		tries := 0
-		source := &scripted{key: "a", play: func(_ context.Context, put func(stream.Event) bool) error {
+		source := &scripted{key: "a", run: func(_ context.Context, put func(stream.Event) bool) error {
 			if tries++; tries > 1 {
 				longest = max(longest, time.Since(asked))
 			}
@@ -74,7 +72,8 @@ func TestRetryWhileTheLoopIsSlow(t *testing.T) {
 			}
 			return errBroken
 		}}
-		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { asked = time.Now(); return mux.Retry }}, source)
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { asked = time.Now(); return mux.Retry }},
+			source)
 		for _, err := range m.Events(anHour(t)) {
 			if err != nil {
 				break
@@ -82,13 +81,13 @@ func TestRetryWhileTheLoopIsSlow(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if longest < 4*time.Second {
-			t.Errorf("it has failed at once %d times in a row, and waited for %v at most", tries, longest)
+			t.Errorf("the source failed at once %d times in a row, and waited for %v at most", tries, longest)
 		}
 	})
 }
 
-// TestRetryAfterAPanic: what was at hand when something panicked is not lost, since
-// the source begins anew.
+// TestRetryAfterAPanic: the event that was being handled in a panic is not lost, since the source starts from the
+// beginning.
 func TestRetryAfterAPanic(t *testing.T) {
 	tests := []struct {
 		name string
@@ -96,9 +95,11 @@ func TestRetryAfterAPanic(t *testing.T) {
 		want string                   // of b, in the end
 		why  string
 	}{
-		{"in a snapshot", nil, "ADDED default/b@3", "it has not been told"},
-		{"modified", func(srv *streamtest.Server) { srv.Put(widgets(), "default", "b", "spec.n=1") }, "ADDED default/b@5", "its new state comes"},
-		{"deleted", func(srv *streamtest.Server) { _, _ = srv.Delete(widgets(), "default", "b") }, "", "what is gone is not told of anew"},
+		{"in a snapshot", nil, "ADDED default/b@3", "the object was not delivered"},
+		{"modified", func(srv *streamtest.Server) { srv.Put(widgets(), "default", "b", "spec.n=1") },
+			"ADDED default/b@5", "its new state is delivered"},
+		{"deleted", func(srv *streamtest.Server) { _, _ = srv.Delete(widgets(), "default", "b") }, "",
+			"a deleted object is not delivered again"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,15 +142,15 @@ func TestRetryAfterAPanic(t *testing.T) {
 					}
 				}
 				if got != tt.want {
-					t.Errorf("%s: told %q anew, want %q\n%s", tt.why, got, tt.want, strings.Join(texts, "\n"))
+					t.Errorf("%s: got %q after the restart, want %q\n%s", tt.why, got, tt.want,
+						strings.Join(texts, "\n"))
 				}
 			})
 		})
 	}
 }
 
-// meddling is a log's Handler that does something as soon as there is something to
-// be logged of a source.
+// meddling is a log Handler that does something when a failure is about to be logged.
 type meddling struct {
 	slog.Handler
 	do func()
@@ -157,16 +158,15 @@ type meddling struct {
 
 func (h meddling) WithAttrs([]slog.Attr) slog.Handler { h.do(); return h }
 
-// TestFailureOfNoInterest: what fails while it is removed, or while the range is
-// stopped, fails unheard.
-func TestFailureOfNoInterest(t *testing.T) {
+// TestFailureWhileEnding: the failure of a source that is being removed, or while the run is being stopped, is ignored.
+func TestFailureWhileEnding(t *testing.T) {
 	tests := []struct {
 		name   string
 		within string
 		do     func(*mux.Mux)
 		why    string
 	}{
-		{"removed before OnError", "log", func(m *mux.Mux) { m.Remove("bad") }, "after Remove nothing comes of it"},
+		{"removed before OnError", "log", func(m *mux.Mux) { m.Remove("bad") }, "a failure after Remove is ignored"},
 		{"removed in OnError", "OnError", func(m *mux.Mux) { m.Remove("bad") }, "likewise"},
 		{"stopped in OnError", "OnError", (*mux.Mux).Stop, "Stop is without an error"},
 	}
@@ -183,7 +183,7 @@ func TestFailureOfNoInterest(t *testing.T) {
 				if tt.within == "log" {
 					o.Logger = slog.New(meddling{slog.DiscardHandler, func() { tt.do(m) }})
 				}
-				m = newMux(t, o, ending("bad", errBroken, synced()), telling("good", synced()))
+				m = newMux(t, o, ending("bad", errBroken, synced()), emitting("good", synced()))
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTimeUp)
 				defer cancel()
 				for _, err := range m.Events(ctx) {
@@ -196,10 +196,11 @@ func TestFailureOfNoInterest(t *testing.T) {
 	}
 }
 
-// TestDropLeavesNothing: who drops the only source can add another one.
+// TestDropLeavesNothing: after the only source is dropped, the run waits for another one.
 func TestDropLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }}, ending("bad", errBroken, synced()))
+		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+			ending("bad", errBroken, synced()))
 		time.AfterFunc(time.Minute, func() {
 			add(t, m, ending("bad", nil, modified("x", "1")), nil)
 		})
@@ -211,37 +212,38 @@ func TestDropLeavesNothing(t *testing.T) {
 			n++
 		}
 		if n != 2 {
-			t.Errorf("told %d events, want those of both", n)
+			t.Errorf("%d events, want those of both", n)
 		}
 	})
 }
 
-// TestKeyOfOnesOwn: two Streams of the same resource are two sources.
+// TestKeyOfOnesOwn: SourceOptions.Key makes two Streams of one resource two sources.
 func TestKeyOfOnesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
 		m := newMux(t, nil, newStream(t, srv, widgets(), nil))
 		second := newStream(t, srv, widgets(), &stream.Options{MetadataOnly: true})
-		var taken *mux.DuplicateKeyError
-		if err := m.Add(second, nil); !errors.As(err, &taken) || !strings.Contains(err.Error(), "SourceOptions.Key") {
-			t.Errorf("they have the same key: %v", err)
+		var taken *mux.OptionsError
+		if err := m.Add(second, nil); !errors.As(err, &taken) || taken.Field != "Key" ||
+			!strings.Contains(err.Error(), "SourceOptions.Key") {
+			t.Errorf("two Streams with the same key: %v", err)
 		}
 		add(t, m, second, &mux.SourceOptions{Key: "metadata"})
-		told := map[string]int{}
+		delivered := map[string]int{}
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told[ev.Source]++; m.AllSynced() {
+			if delivered[ev.Source]++; m.AllSynced() {
 				m.Stop()
 			}
 		}
-		if told["widgets.example.com"] != 2 || told["metadata"] != 2 {
-			t.Errorf("told of %v, want ADDED and SYNCED of each", told)
+		if delivered["widgets.example.com"] != 2 || delivered["metadata"] != 2 {
+			t.Errorf("delivered %v, want ADDED and SYNCED of each", delivered)
 		}
 		if !m.Remove("metadata") || m.Remove("metadata") {
-			t.Error("it is removed by its key")
+			t.Error("the source is not removed by its key, or twice")
 		}
 	})
 }

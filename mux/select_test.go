@@ -18,12 +18,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// flood answers each watch of widgets with events that are rendered beforehand, and
-// then stays silent.
+// flood answers each watch of widgets with prepared events, and then stays silent.
 type flood struct {
 	http.RoundTripper
 	frames []byte
@@ -33,7 +33,8 @@ func newFlood(next http.RoundTripper, events int) *flood {
 	f := &flood{RoundTripper: next}
 	for i := range events {
 		f.frames = fmt.Appendf(f.frames, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Widget",`+
-			`"metadata":{"name":"w%d","namespace":"one","uid":"00000000-0000-4000-8000-%012d","resourceVersion":"%d"},"spec":{%s"z":1}}}`+"\n",
+			`"metadata":{"name":"w%d","namespace":"one","uid":"00000000-0000-4000-8000-%012d","resourceVersion":"%d"},`+
+			`"spec":{%s"z":1}}}`+"\n",
 			i%100, i%100, 1000+i, strings.Repeat(`"key":{"a":[1,"two",{"three":4}]},`, 20))
 	}
 	return f
@@ -46,7 +47,8 @@ func (f *flood) RoundTrip(r *http.Request) (*http.Response, error) {
 	silence, end := io.Pipe()
 	context.AfterFunc(r.Context(), func() { end.CloseWithError(r.Context().Err()) })
 	return &http.Response{
-		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}},
 		Body: struct {
 			io.Reader
 			io.Closer
@@ -54,8 +56,8 @@ func (f *flood) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestSelectEverywhere: a Stream by itself, in a Mux and in Follow gives Select a view
-// of the metadata, and does not decode what Select rejects.
+// TestSelectEverywhere: alone, in a Mux and followed, a Stream gives Select a view of the metadata and does not decode
+// what Select rejects.
 func TestSelectEverywhere(t *testing.T) {
 	const events, from, most = 2000, 200, 5.0
 	type sequence = iter.Seq2[stream.Event, error]
@@ -68,15 +70,16 @@ func TestSelectEverywhere(t *testing.T) {
 			return newMux(t, nil, f.stream(t)).Events(ctx)
 		}},
 		{"Mux, Latest", func(t *testing.T, ctx context.Context, f *flooded) sequence {
-			return newMux(t, &mux.Options{Overflow: mux.Latest}, f.stream(t)).Events(ctx)
+			return newMux(t, &mux.Options{Latest: true}, f.stream(t)).Events(ctx)
 		}},
 		{"Follow", func(t *testing.T, ctx context.Context, f *flooded) sequence {
 			dc, err := discovery.NewClient(f.srv.Config())
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := &mux.FollowOptions{Stream: func(gvr.Resource) stream.Options { return f.options }}
-			m, err := mux.Follow(discovery.NewResolver(dc, nil), f.client, mux.Selection{Resources: []string{"widgets"}}, opts)
+			opts := &follow.Options{Stream: func(gvr.Resource) stream.Options { return f.options }}
+			m, err := follow.New(discovery.NewResolver(dc, nil), f.client,
+				follow.Selection{Resources: []string{"widgets"}}, opts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,19 @@
 package stream
 
-import "time"
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/run"
+)
 
 // SetRandom replaces the source of random times, so that a seed can be replayed.
 func (s *Stream) SetRandom(between func(least, most time.Duration) time.Duration) {
 	s.between = between
+}
+
+// EventsWith is Events with options for one run.
+func (s *Stream) EventsWith(ctx context.Context, o run.Options) iter.Seq2[Event, error] {
+	return s.eventsWith(ctx, o)
 }

@@ -113,7 +113,7 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 			if err := f.end(ctx, m); err != nil {
 				return err
 			}
-		case <-f.namespaces.changes():
+		case <-f.namespaces.Changed():
 			f.change(ctx)
 			if err := f.sync(); err != nil {
 				return err
@@ -278,12 +278,12 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 	case m.panics != nil:
 		return errLeft // loop panics
 	case was == leaving:
-		if slices.Contains(f.namespaces.get(), namespace) {
+		if slices.Contains(f.namespaces.Get(), namespace) {
 			f.start(ctx, namespace)
 		}
-	case f.namespaces != nil && f.namespaces.refused != nil && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
+	case f.namespaces.HandlesRefusal() && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
 		f.publish()
-		f.namespaces.refused(namespace, m.err)
+		f.namespaces.Refuse(namespace, m.err)
 	case m.err != nil:
 		return m.err
 	default:
@@ -296,7 +296,7 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 
 // change watches what is to be watched now.
 func (f *fanIn) change(ctx context.Context) {
-	wanted := f.namespaces.get()
+	wanted := f.namespaces.Get()
 	for n, m := range f.members {
 		if m.state == watched && !slices.Contains(wanted, n) {
 			m.state = leaving
@@ -327,53 +327,4 @@ func (f *fanIn) publish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lanes, f.parked = lanes, rest
-}
-
-// Namespaces are those that a range watches, and may change while it runs: a
-// namespace that is added is listed, compared with what is known of it, and watched;
-// one that is removed is no longer watched, and what is known of its objects is kept
-// until it is added again. The others' watches are not touched. Package mux uses it
-// for who may not watch the whole cluster.
-type Namespaces struct {
-	refused func(namespace string, err error)
-	changed chan struct{} // of capacity one
-
-	mu    sync.Mutex
-	names []string
-}
-
-// NewNamespaces returns a set of names. A range that begins without any watches the
-// whole cluster, which a later Set can't change. The server may refuse a namespace
-// before it has been listed: then refused is called, and the namespace counts as removed
-// until it is Set again. Without refused that ends the range.
-func NewNamespaces(names []string, refused func(namespace string, err error)) *Namespaces {
-	n := &Namespaces{refused: refused, changed: make(chan struct{}, 1)}
-	n.Set(names)
-	return n
-}
-
-// Set replaces the names. Empty ones are left out.
-func (n *Namespaces) Set(names []string) {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	n.mu.Lock()
-	n.names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
-	n.mu.Unlock()
-	select {
-	case n.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (n *Namespaces) get() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.names
-}
-
-// changes has one when there is something to get. It may be called on nil.
-func (n *Namespaces) changes() <-chan struct{} {
-	if n == nil {
-		return nil
-	}
-	return n.changed
 }

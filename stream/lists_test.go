@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -33,7 +34,7 @@ func TestLists(t *testing.T) {
 					srv.Put(widgets(), "one", fmt.Sprint(i))
 				}
 				noError(t, srv.Apply(tt.script))
-				lists := stream.NewLists(2)
+				lists := run.NewLists(2)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				var mu sync.Mutex
@@ -44,7 +45,7 @@ func TestLists(t *testing.T) {
 					s := streamOf(t, srv.Client(), widgets(), &stream.Options{PagedLists: tt.paged, PageSize: 4})
 					all.Go(func() {
 						told := 0
-						for ev, err := range s.EventsWith(ctx, stream.Range{Lists: lists}) {
+						for ev, err := range s.EventsWith(ctx, run.Options{Lists: lists}) {
 							if err != nil {
 								return
 							}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -23,7 +24,7 @@ type mover struct {
 	*testing.T
 	srv        *streamtest.Server
 	stream     *stream.Stream
-	namespaces *stream.Namespaces
+	namespaces *run.Namespaces
 	refused    []string
 	cancel     context.CancelFunc
 	events     chan stream.Event
@@ -46,15 +47,15 @@ func (m *mover) track(store checkpoint.Store, o stream.Options) *checkpoint.Trac
 
 // begin ranges in some namespaces, or across the cluster.
 func (m *mover) begin(from *checkpoint.Position, names ...string) {
-	m.namespaces = stream.NewNamespaces(names, func(namespace string, err error) {
+	m.namespaces = run.NewNamespaces(names, func(namespace string, err error) {
 		if !apierrors.IsForbidden(err) {
 			m.Errorf("%s is refused: %v", namespace, err)
 		}
 		m.refused = append(m.refused, namespace)
 	})
-	r := stream.Range{Namespaces: m.namespaces}
+	r := run.Options{Namespaces: m.namespaces}
 	if from != nil {
-		r.Start = func() stream.Start { return stream.From(*from) }
+		r.Start = func() *checkpoint.Position { return from }
 	}
 	ctx, cancel := context.WithCancel(m.Context())
 	m.cancel = cancel
@@ -268,7 +269,7 @@ func TestPositionOfResumedNamespaces(t *testing.T) {
 		p.Objects = append(p.Objects, checkpoint.Object{Namespace: "two", Name: fmt.Sprint("o", i), UID: uid, ResourceVersion: "1"})
 	}
 	s := streamOf(t, srv.Client(), widgets(), &stream.Options{Namespaces: []string{"one", "two"}})
-	r := stream.Range{Start: func() stream.Start { return stream.From(p) }}
+	r := run.Options{Start: func() *checkpoint.Position { return &p }}
 	for ev, err := range s.EventsWith(t.Context(), r) {
 		if err != nil {
 			t.Fatal(err)

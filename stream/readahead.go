@@ -73,7 +73,7 @@ func (l *lane) readPageAhead(ctx context.Context, next protocol.State, in protoc
 	if !ok {
 		return
 	}
-	if _, told := in.(protocol.Page); !told || !l.reader.Cancels() || l.lists != nil && l.reads.isOver() {
+	if _, told := in.(protocol.Page); !told || !l.reader.Cancels() || l.lists != nil && l.reads.IsOver() {
 		return
 	}
 	o, timeout := l.page(s.Token()), l.left(pageTimeout<<min(s.Failures(), maxDoublings))

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -150,12 +151,12 @@ func TestPageAheadInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams = 6
 		first := newPages(t, "ours", "page *: slow 4s", 0) // more than a turn takes
-		lists := stream.NewLists(1)
+		lists := run.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
 			s := newStream(t, clientOf(t, first.srv, "ours"), &stream.Options{PageSize: 1, UntilSynced: true})
 			all.Go(func() {
-				for _, err := range s.EventsWith(t.Context(), stream.Range{Lists: lists}) {
+				for _, err := range s.EventsWith(t.Context(), run.Options{Lists: lists}) {
 					if err != nil {
 						t.Error(err)
 					}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -25,7 +26,7 @@ func TestScopeBrokenOff(t *testing.T) {
 		m.put("one", "a", "spec.n=2")       // @4
 		m.srv.Delete(widgets(), "one", "a") // @5
 		m.put("one", "c", "spec.n=1")       // @6
-		r := stream.Range{Namespaces: stream.NewNamespaces([]string{"one"}, nil), Start: func() stream.Start { return stream.From(p) }}
+		r := run.Options{Namespaces: run.NewNamespaces([]string{"one"}, nil), Start: func() *checkpoint.Position { return &p }}
 		for ev := range m.stream.EventsWith(t.Context(), r) {
 			if ev.Type == stream.Deleted { // after GAP and c
 				p = m.stream.Position()
@@ -137,7 +138,7 @@ func TestOddNamespaces(t *testing.T) {
 		m.end()
 		m.do("forbid all in two")
 		var err error
-		for _, err = range m.stream.EventsWith(t.Context(), stream.Range{Namespaces: stream.NewNamespaces([]string{"two"}, nil)}) {
+		for _, err = range m.stream.EventsWith(t.Context(), run.Options{Namespaces: run.NewNamespaces([]string{"two"}, nil)}) {
 		}
 		if _, refused := err.(*stream.RequestError); !refused {
 			t.Errorf("refused, and nobody to be told: %v, want a *RequestError", err)

@@ -17,6 +17,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
 // Stream watches one resource, across the cluster or in some namespaces. Its
@@ -101,13 +103,13 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 // Retry-After header asks; after half a minute of that it is asked anew.) Stop, and the End
 // that was asked for, end the sequence without an error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
-	return s.EventsWith(ctx, Range{})
+	return s.eventsWith(ctx, run.Options{})
 }
 
 var errLeft = errors.New("the loop was left")
 
 // run is one range. It returns what is to be yielded as its last.
-func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool) error {
+func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	emit := func(ev Event) error {
@@ -124,19 +126,22 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 		return ErrBusy
 	}
 	defer s.end()
-	if r.Start != nil {
-		from = r.Start()
-		if err := s.options.checkStart(from, r.Namespaces != nil); err != nil {
+	if o.Start != nil {
+		from = Snapshot()
+		if p := o.Start(); p != nil {
+			from = From(*p)
+		}
+		if err := s.options.checkStart(from, o.Namespaces != nil); err != nil {
 			return err
 		}
 	}
-	session, from, err := s.checkpoint(ctx, from, r.Namespaces != nil)
+	session, from, err := s.checkpoint(ctx, from, o.Namespaces != nil)
 	if err != nil {
 		return err
 	}
 	defer session.End()
 	from.position.ResourceVersions = maps.Clone(from.position.ResourceVersions)
-	err = s.segment(ctx, &segment{Stream: s, emit: emit, lists: r.Lists, session: session, from: from, namespaces: r.Namespaces})
+	err = s.segment(ctx, &segment{Stream: s, emit: emit, lists: o.Lists, session: session, from: from, namespaces: o.Namespaces})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}
@@ -147,16 +152,16 @@ func (s *Stream) run(ctx context.Context, r Range, yield func(Event, error) bool
 type segment struct {
 	*Stream
 	emit       func(Event) error // an error ends the sequence
-	lists      *Lists            // bounds the snapshots that are read at once; nil without a bound
+	lists      *run.Lists        // bounds the snapshots that are read at once; nil without a bound
 	session    *acks.Session
 	from       Start
-	namespaces *Namespaces // that may change; nil for those of the options
+	namespaces *run.Namespaces // that may change; nil for those of the options
 }
 
 func (s *Stream) segment(ctx context.Context, g *segment) error {
 	namespaces := s.options.Namespaces
 	if g.namespaces != nil {
-		namespaces = g.namespaces.get()
+		namespaces = g.namespaces.Get()
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
@@ -230,29 +235,24 @@ func (s *Stream) end() {
 	s.cancel = nil
 }
 
-// Range says how one range over the events of a Stream differs from another. It
-// is for who runs many Streams, as package mux does.
-type Range struct {
-	// Start says where it begins. It is called once, at the beginning, so that nobody
-	// has to keep a position that has been entered. Nil means where Options.Start says;
-	// with a Checkpoint it is where that says in any case.
-	Start func() Start
-	// Lists bounds how many snapshots are read at once by those who share it. Nil
-	// means that nothing does.
-	Lists *Lists
-	// Namespaces are watched instead of those of the Options, and may change. The range
-	// may go on where another one was that watched other namespaces, or the cluster:
-	// what it has no resourceVersion for is compared with what is known (GapScope). Nil
-	// means those of the Options.
-	Namespaces *Namespaces
-}
-
-// EventsWith is Events with a Range.
-func (s *Stream) EventsWith(ctx context.Context, r Range) iter.Seq2[Event, error] {
+// eventsWith is Events with options for one run, for package mux.
+func (s *Stream) eventsWith(ctx context.Context, o run.Options) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := s.run(ctx, r, yield); err != nil {
+		if err := s.run(ctx, o, yield); err != nil {
 			yield(Event{}, err)
 		}
+	}
+}
+
+func init() {
+	// The method is promoted, so that this finds it in a type that embeds a *Stream, too.
+	friend.StreamEvents = func(source any) func(context.Context, run.Options) iter.Seq2[Event, error] {
+		if s, ok := source.(interface {
+			eventsWith(context.Context, run.Options) iter.Seq2[Event, error]
+		}); ok {
+			return s.eventsWith
+		}
+		return nil
 	}
 }
 

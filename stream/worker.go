@@ -11,6 +11,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
 // lane drives the protocol through one range for one namespace, or the cluster:
@@ -41,7 +42,7 @@ type delivery struct {
 
 // snapshot is one that is being read.
 type snapshot struct {
-	reads    *listTurn            // the turn to read it; nil without one
+	reads    *run.Turn            // the turn to read it; nil without one
 	items    []object             // of the page last read, or of initial events that are delivered together
 	how      protocol.Mode        // how those are delivered
 	furthest types.NamespacedName // the last name on the pages of the list so far
@@ -143,9 +144,9 @@ func (l *lane) loop(ctx context.Context, s protocol.State) (err error) {
 		if err := l.limitLists(ctx, s); err != nil {
 			return err
 		}
-		l.reads.await()
+		l.reads.Await()
 		in := l.act(ctx, s)
-		l.reads.come()
+		l.reads.Answered()
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever in says, it is due to that
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -133,7 +133,7 @@ func TestFollowCRDThatComesAndGoes(t *testing.T) {
 			t.Parallel()
 			d, cfg := &definitions{t, dynamic.NewForConfigOrDie(srv.Config())}, srv.Config()
 			crd := devserver.CRD{Group: unique("comes") + ".example.com", Kind: "Thing", Namespaced: true}
-			source, sel := sourceOf(crd), mux.Selection{Resources: []string{sourceOf(crd)}}
+			source, sel := sourceOf(crd), follow.Selection{Resources: []string{sourceOf(crd)}}
 			if by != "name" {
 				sel.Resources = []string{"*." + crd.Group}
 			}
@@ -155,7 +155,7 @@ func TestFollowCRDThatComesAndGoes(t *testing.T) {
 				at = i + 1
 				f.awaitEvent(source, "ADDED c", at, func(ev stream.Event) bool { return ev.Type == stream.Added && ev.Object.GetName() == "c" })
 				// Who polls may see nothing of a CRD that was gone for a moment.
-				if got := f.awaitState(source, mux.FollowWatching).Incarnation; got != incarnation && (kicked || got > incarnation) {
+				if got := f.awaitState(source, follow.Watching).Incarnation; got != incarnation && (kicked || got > incarnation) {
 					t.Errorf("it is incarnation %d, want %d", got, incarnation)
 				}
 				asked, gone := d.delete(crd)
@@ -167,7 +167,7 @@ func TestFollowCRDThatComesAndGoes(t *testing.T) {
 						last = ev
 					}
 				}
-				state := f.awaitState(source, mux.FollowGone)
+				state := f.awaitState(source, follow.Gone)
 				ended = append(ended, last.at.Sub(asked))
 				parked = append(parked, state.at.Sub(gone))
 				whole = append(whole, state.at.Sub(asked))
@@ -213,7 +213,7 @@ func TestFollowScopeThatChanges(t *testing.T) {
 	d := newDefinitions(t)
 	crd := devserver.CRD{Group: unique("scope") + ".example.com", Kind: "Thing", Namespaced: true}
 	source := sourceOf(crd)
-	f := followOn(t, shared.Config(), mux.Selection{Resources: []string{source}}, nil)
+	f := followOn(t, shared.Config(), follow.Selection{Resources: []string{source}}, nil)
 	at := 0
 	for _, namespaced := range []bool{true, false, true} {
 		crd.Namespaced = namespaced
@@ -233,7 +233,7 @@ func TestFollowScopeThatChanges(t *testing.T) {
 		f.awaitEvent(source, "ADDED one", at, func(ev stream.Event) bool { return ev.Type == stream.Added })
 		d.delete(crd)
 		f.awaitEvent(source, "DELETED one", at, func(ev stream.Event) bool { return ev.Type == stream.Deleted })
-		f.awaitState(source, mux.FollowGone)
+		f.awaitState(source, follow.Gone)
 		d.settle(crd)
 		at = len(f.of(source))
 	}
@@ -252,7 +252,7 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 	d := newDefinitions(t)
 	crd := devserver.CRD{Group: unique("again") + ".example.com", Kind: "Thing", Namespaced: true}
 	source := sourceOf(crd)
-	f := followOn(t, shared.Config(), mux.Selection{Resources: []string{source}}, nil)
+	f := followOn(t, shared.Config(), follow.Selection{Resources: []string{source}}, nil)
 	uids := map[string][]string{}
 	for range 3 {
 		d.create(crd)
@@ -267,7 +267,7 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 		d.settle(crd)
 	}
 	d.create(crd)
-	f.awaitState(source, mux.FollowWatching)
+	f.awaitState(source, follow.Watching)
 	f.await("the end of the last ones", func() bool {
 		n := 0
 		for _, ev := range f.events[source] {
@@ -307,7 +307,7 @@ func followPatternAtRandom(t *testing.T, seed uint64) {
 	const kinds = 5
 	d := newDefinitions(t)
 	group := unique("random") + ".example.com"
-	f := followOn(t, shared.Config(), mux.Selection{Resources: []string{"*." + group}}, nil)
+	f := followOn(t, shared.Config(), follow.Selection{Resources: []string{"*." + group}}, nil)
 	type wrote struct {
 		crd    devserver.CRD
 		writes []write

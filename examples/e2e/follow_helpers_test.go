@@ -14,6 +14,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,7 +26,7 @@ type told struct {
 
 // stood is how it stood with a resource, from when on.
 type stood struct {
-	mux.Followed
+	follow.ResourceStatus
 	at time.Time
 }
 
@@ -51,21 +52,21 @@ func newFollower(t *testing.T) *follower {
 }
 
 // followOn starts to follow on a server. opts may be nil.
-func followOn(t *testing.T, cfg *rest.Config, sel mux.Selection, opts *mux.FollowOptions) *follower {
+func followOn(t *testing.T, cfg *rest.Config, sel follow.Selection, opts *follow.Options) *follower {
 	t.Helper()
 	f := newFollower(t)
-	var o mux.FollowOptions
+	var o follow.Options
 	if opts != nil {
 		o = *opts
 	}
-	o.StatusChanged = func(s mux.Followed) {
+	o.StatusChanged = func(s follow.ResourceStatus) {
 		f.note(func() { f.states = append(f.states, stood{s, time.Now()}) })
 	}
 	f.rangeOver(newFollow(t, cfg, sel, o))
 	return f
 }
 
-func newFollow(t *testing.T, cfg *rest.Config, sel mux.Selection, o mux.FollowOptions) *mux.Mux {
+func newFollow(t *testing.T, cfg *rest.Config, sel follow.Selection, o follow.Options) *mux.Mux {
 	t.Helper()
 	dc, err := discovery.NewClient(cfg)
 	if err != nil {
@@ -75,11 +76,11 @@ func newFollow(t *testing.T, cfg *rest.Config, sel mux.Selection, o mux.FollowOp
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := mux.Follow(discovery.NewResolver(dc, nil), client, sel, &o)
+	m, err := follow.New(discovery.NewResolver(dc, nil), client, sel, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return m.Mux
 }
 
 // rangeOver begins, and ends when the test does.
@@ -194,7 +195,7 @@ func (f *follower) awaitTold(source string, writes []write) {
 }
 
 // awaitState waits until the last word about a resource is this state.
-func (f *follower) awaitState(source string, want mux.FollowState, namespaces ...string) stood {
+func (f *follower) awaitState(source string, want follow.State, namespaces ...string) stood {
 	f.t.Helper()
 	var found stood
 	f.await(fmt.Sprint(source, " ", want, " ", namespaces), func() bool {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -78,7 +78,7 @@ func switchRights(t *testing.T, crds bool) {
 	crd := devserver.CRD{Group: unique("rights") + ".example.com", Kind: "Thing", Namespaced: true}
 	all := []string{"a", "b", "c", "d"}
 	s := startWriting(t, srv, crd, all...)
-	f := followOn(t, srv.LimitedConfig(), mux.Selection{Resources: []string{s.source}, Candidates: all}, &mux.FollowOptions{
+	f := followOn(t, srv.LimitedConfig(), follow.Selection{Resources: []string{s.source}, Candidates: all}, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
 	f.awaitSynced(s.source, 0)
@@ -100,9 +100,9 @@ func switchRights(t *testing.T, crds bool) {
 		{"and back", true, nil},
 	} {
 		since := rights.set(step.cluster, step.namespaces...)
-		want := mux.FollowForbidden
+		want := follow.Forbidden
 		if step.cluster {
-			want = mux.FollowWatching
+			want = follow.Watching
 		}
 		var took time.Duration
 		if step.cluster || len(step.namespaces) > 0 {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -110,9 +110,9 @@ func TestFollowVersionSwitchedLive(t *testing.T) {
 func switchVersions(t *testing.T, srv *devserver.Server, cache bool, by string) {
 	crd := devserver.CRD{Group: unique("versions") + ".example.com", Kind: "Thing", Namespaced: true, Versions: []string{"v1", "v2"}}
 	s := startWriting(t, srv, crd, "a", "b", "c")
-	sel, begins := mux.Selection{Resources: []string{"*." + crd.Group}}, "v2"
+	sel, begins := follow.Selection{Resources: []string{"*." + crd.Group}}, "v2"
 	if by == "name" {
-		sel, begins = mux.Selection{Resources: []string{"things.v1." + crd.Group}}, "v1"
+		sel, begins = follow.Selection{Resources: []string{"things.v1." + crd.Group}}, "v1"
 	}
 	f := followOn(t, srv.Config(), sel, nil)
 	f.awaitSynced(s.source, 0)
@@ -144,7 +144,7 @@ func TestFollowSchemaThatChanges(t *testing.T) {
 	withAndWithoutCache(t, func(t *testing.T, srv *devserver.Server, cache bool) {
 		crd := devserver.CRD{Group: unique("schema") + ".example.com", Kind: "Thing", Namespaced: true}
 		s := startWriting(t, srv, crd, "a", "b", "c")
-		f := followOn(t, srv.Config(), mux.Selection{Resources: []string{s.source}}, nil)
+		f := followOn(t, srv.Config(), follow.Selection{Resources: []string{s.source}}, nil)
 		f.awaitSynced(s.source, 0)
 		s.writer.start(25)
 		s.awaitVersion(f, "v1")
@@ -158,7 +158,7 @@ func TestFollowSchemaThatChanges(t *testing.T) {
 		}
 		s.writer.await(17)
 		s.finish(cache, map[string]*follower{"it": f})
-		if got := f.awaitState(s.source, mux.FollowWatching).Incarnation; got != 1 {
+		if got := f.awaitState(s.source, follow.Watching).Incarnation; got != 1 {
 			t.Errorf("it is incarnation %d, want 1: it was served all the time", got)
 		}
 	})

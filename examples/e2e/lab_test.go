@@ -24,7 +24,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -192,7 +192,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	a, b, c, dd, e := all[0], all[1], all[2], all[3], l.name("e")
 	s := &started{definitions: d, crd: crd, source: sourceOf(crd)}
 	l.grant("things", "")
-	sel := mux.Selection{Resources: []string{"things." + crd.Group}}
+	sel := follow.Selection{Resources: []string{"things." + crd.Group}}
 	if !custom {
 		sel.Resources = []string{"configmaps"}
 	}
@@ -203,7 +203,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	}
 	time.Sleep(time.Second) // the server's RBAC takes a moment to know its roles
 	counted := &asked{number: map[string]int{}}
-	f := followOn(t, counted.wrap(limited), sel, &mux.FollowOptions{
+	f := followOn(t, counted.wrap(limited), sel, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
 	f.awaitSynced(s.source, 0)
@@ -211,7 +211,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	s.writer = newWriter(t, admin, crd, all...)
 	s.writer.start(50)
 	s.awaitVersion(f, "v1")
-	step := func(why string, want mux.FollowState, namespaces ...string) {
+	step := func(why string, want follow.State, namespaces ...string) {
 		t.Helper()
 		began := time.Now()
 		took := f.awaitState(s.source, want, namespaces...).at.Sub(began)
@@ -224,25 +224,25 @@ func labRights(t *testing.T, listed, custom bool) {
 	l.grant("things", a)
 	l.grant("things", b)
 	l.revoke("things", "")
-	step("two namespaces instead of the cluster", mux.FollowForbidden, a, b)
+	step("two namespaces instead of the cluster", follow.Forbidden, a, b)
 	l.grant("things", c)
-	step("one more", mux.FollowForbidden, a, b, c)
+	step("one more", follow.Forbidden, a, b, c)
 	l.revoke("things", a)
-	step("one less, while it is watched", mux.FollowForbidden, b, c)
+	step("one less, while it is watched", follow.Forbidden, b, c)
 	l.make(labNamespaces, "", e, map[string]any{})
 	l.grant("things", e)
-	step("a new namespace", mux.FollowForbidden, b, c, e)
+	step("a new namespace", follow.Forbidden, b, c, e)
 	inE := s.inNewNamespace(admin, e)
 	l.revoke("things", b)
 	l.revoke("things", c)
 	l.grant("things", dd)
-	step("other ones", mux.FollowForbidden, dd, e)
+	step("other ones", follow.Forbidden, dd, e)
 	l.grant("things", "")
-	step("the cluster again", mux.FollowWatching)
+	step("the cluster again", follow.Watching)
 	l.revoke("things", "")
-	step("and back", mux.FollowForbidden, dd, e)
+	step("and back", follow.Forbidden, dd, e)
 	l.grant("things", "")
-	step("and forth", mux.FollowWatching)
+	step("and forth", follow.Watching)
 	s.writer.stop()
 	writes := append(s.writer.written(), inE...)
 	f.awaitTold(s.source, writes)

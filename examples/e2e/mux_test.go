@@ -17,6 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -80,7 +81,7 @@ func TestTroubleOfOneTypeDoesNotTouchTheOthers(t *testing.T) {
 		types[kind] = startWriting(t, srv, devserver.CRD{Group: group, Kind: kind, Namespaced: true}, "a", "b")
 	}
 	tr := newTrouble()
-	f := followOn(t, tr.wrap(srv.LimitedConfig()), mux.Selection{Resources: []string{"*." + group}}, &mux.FollowOptions{
+	f := followOn(t, tr.wrap(srv.LimitedConfig()), follow.Selection{Resources: []string{"*." + group}}, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
 	for _, s := range types {
@@ -142,7 +143,7 @@ func TestHangingTypesDoNotKeepOthersFromStarting(t *testing.T) {
 	good := devserver.CRD{Group: group, Kind: "Good", Namespaced: true}
 	tr := newTrouble()
 	tr.set("hanging", hanging...)
-	f := followOn(t, tr.wrap(srv.Config()), mux.Selection{Resources: []string{"*." + group}}, &mux.FollowOptions{Mux: mux.Options{Lists: 2}})
+	f := followOn(t, tr.wrap(srv.Config()), follow.Selection{Resources: []string{"*." + group}}, &follow.Options{Mux: mux.Options{Lists: 2}})
 	time.Sleep(time.Second)
 	began := d.create(good)
 	_, synced := f.awaitSynced(sourceOf(good), 0)
@@ -252,7 +253,7 @@ var errSource = errors.New("a source failed")
 func rangeUntilSynced(t *testing.T, cfg *rest.Config, group string, options func(gvr.Resource) stream.Options, body func(*mux.Mux, context.CancelCauseFunc) bool) (err error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	m := newFollow(t, cfg, mux.Selection{Resources: []string{"*." + group}, Candidates: []string{"a", "b"}}, mux.FollowOptions{Stream: options})
+	m := newFollow(t, cfg, follow.Selection{Resources: []string{"*." + group}, Candidates: []string{"a", "b"}}, follow.Options{Stream: options})
 	defer func() {
 		if p := recover(); p != nil {
 			err = p.(error)

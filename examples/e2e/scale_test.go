@@ -25,6 +25,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -273,7 +274,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 	// The same through Follow: one source a CRD.
 	counted.reset()
 	began = time.Now()
-	f = followOn(t, counted.wrap(srv.cfg), mux.Selection{Resources: []string{"*.scale.example.com"}}, nil)
+	f = followOn(t, counted.wrap(srv.cfg), follow.Selection{Resources: []string{"*.scale.example.com"}}, nil)
 	f.await("all followed", func() bool { return len(f.events) == crds && f.mux.AllSynced() })
 	_, asked = counted.reset()
 	t.Logf("Follow: %d types SYNCED after %v, %s", crds, time.Since(began), asked)

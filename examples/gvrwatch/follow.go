@@ -10,6 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -37,7 +38,7 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	s.sayUnmatched(want, served, namespaces)
 	opts := s.streamOptions()
 	opts.Logger = slog.New(logHandler{w: s.streams.ErrOut, follows: true})
-	o := &mux.FollowOptions{
+	o := &follow.Options{
 		Stream:        func(gvr.Resource) stream.Options { return opts },
 		UntilSynced:   s.untilSynced,
 		StatusChanged: lines.changed,
@@ -45,7 +46,11 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	if m := s.muxOptions(); m != nil {
 		o.Mux = *m
 	}
-	return mux.Follow(s.srv.resolver, s.srv.client, s.selection(want, namespaces), o)
+	m, err := follow.New(s.srv.resolver, s.srv.client, s.selection(want, namespaces), o)
+	if err != nil {
+		return nil, err
+	}
+	return m.Mux, nil
 }
 
 // sayUnmatched says which patterns and categories select nothing, which may be as

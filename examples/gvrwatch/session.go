@@ -139,7 +139,7 @@ func (v versioned) Key() string { return v.key }
 // muxOptions have no Logger: what ends a source ends everything, and is said then.
 func (s *session) muxOptions() *mux.Options {
 	if s.latest {
-		return &mux.Options{Overflow: mux.Latest}
+		return &mux.Options{Latest: true}
 	}
 	return nil
 }

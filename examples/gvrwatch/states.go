@@ -12,7 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -33,8 +33,8 @@ type states struct {
 
 // state is how it stands with something, as it was said.
 type state struct {
-	mux.FollowState
-	said string // without the cause, which may be worded otherwise each time
+	state follow.State
+	said  string // without the cause, which may be worded otherwise each time
 }
 
 func newStates(w io.Writer, served []gvr.Resource, namespaces []string) *states {
@@ -47,26 +47,26 @@ func newStates(w io.Writer, served []gvr.Resource, namespaces []string) *states 
 
 // missing says why a name stands for nothing at the beginning.
 func (s *states) missing(ref gvr.Ref, err error) {
-	s.changed(mux.Followed{Ref: ref, State: mux.FollowUnserved, Cause: err})
+	s.changed(follow.ResourceStatus{Ref: ref, State: follow.Unserved, Cause: err})
 }
 
 // changed is for FollowOptions.StatusChanged.
-func (s *states) changed(f mux.Followed) {
+func (s *states) changed(f follow.ResourceStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A resource is the same in whatever version.
 	key, name := "resource "+f.Resource.GroupResource().String(), f.Resource.String()
-	if f.State == mux.FollowUnserved {
+	if f.State == follow.Unserved {
 		key, name = "name "+f.Ref.String(), f.Ref.String()
 	}
-	if f.State == mux.FollowStarting {
+	if f.State == follow.Starting {
 		return // what comes of it is said soon
 	}
 	before, known := s.last[key]
-	if known && f.State == mux.FollowUnserved && f.Cause == nil {
+	if known && f.State == follow.Unserved && f.Cause == nil {
 		return // more was said of it at the beginning
 	}
-	said, cause := s.text(f, before.FollowState)
+	said, cause := s.text(f, before.state)
 	now := state{f.State, said}
 	if before == now {
 		return
@@ -83,23 +83,23 @@ func (s *states) changed(f mux.Followed) {
 }
 
 // text is what there is to say of f, whose state was another one before, or none.
-func (s *states) text(f mux.Followed, before mux.FollowState) (said string, cause error) {
+func (s *states) text(f follow.ResourceStatus, before follow.State) (said string, cause error) {
 	switch f.State {
-	case mux.FollowUnserved:
+	case follow.Unserved:
 		return unserved(f.Cause)
-	case mux.FollowGone:
+	case follow.Gone:
 		return "gone: waiting", nil
-	case mux.FollowFailing:
+	case follow.Failing:
 		return "failing, to be tried again", reason(f.Cause)
-	case mux.FollowForbidden:
+	case follow.Forbidden:
 		return s.forbidden(f)
-	case mux.FollowWatching:
+	case follow.Watching:
 		switch {
-		case before == mux.FollowGone:
+		case before == follow.Gone:
 			return "served again: watching", nil
-		case before == mux.FollowForbidden:
+		case before == follow.Forbidden:
 			return "allowed: watching", nil
-		case before == mux.FollowFailing:
+		case before == follow.Failing:
 			return "failing no more: watching", nil
 		case before == "" && !s.started[f.Resource.GroupResource()]:
 			return "served now: watching", nil
@@ -131,7 +131,7 @@ func unserved(cause error) (said string, because error) {
 	return "not known whether it is served: waiting", cause
 }
 
-func (s *states) forbidden(f mux.Followed) (said string, cause error) {
+func (s *states) forbidden(f follow.ResourceStatus) (said string, cause error) {
 	where, wanted := "across the cluster", []string(nil)
 	if f.Resource.Namespaced && len(s.namespaces) > 0 {
 		where, wanted = "in the namespace "+strings.Join(s.namespaces, ", "), s.namespaces

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 )
 
 // wanted is what the command line says is to be watched.
@@ -23,7 +23,7 @@ type wanted struct {
 }
 
 // excluded are the patterns of what --all leaves out, for people.
-var excluded = strings.Join(mux.DefaultExclude(), ", ")
+var excluded = strings.Join(follow.DefaultExclude(), ", ")
 
 // check finds what is wrong with the command line alone.
 func (o *watchOptions) check(args []string) (wanted, error) {
@@ -106,8 +106,8 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 }
 
 // selection is what is to be followed, in these namespaces.
-func (o *watchOptions) selection(want wanted, namespaces []string) mux.Selection {
-	s := mux.Selection{
+func (o *watchOptions) selection(want wanted, namespaces []string) follow.Selection {
+	s := follow.Selection{
 		Resources: want.patterns[:len(want.patterns):len(want.patterns)], Categories: want.categories,
 		Exclude: o.exclude, Namespaces: namespaces, Candidates: o.candidates,
 	}
@@ -119,15 +119,15 @@ func (o *watchOptions) selection(want wanted, namespaces []string) mux.Selection
 
 // inFlags says what a Selection can't hold as the command line has it.
 func inFlags(err error) error {
-	var bad *mux.SelectionError
+	var bad *follow.OptionsError
 	if !errors.As(err, &bad) {
 		return err
 	}
 	switch bad.Field {
 	case "Resources":
-		return fmt.Errorf("%q is no pattern of resource types: %w", bad.Value, bad.Err)
+		return fmt.Errorf("%q is no pattern of resource types: %s", bad.Value, bad.Problem)
 	case "Categories":
-		return fmt.Errorf("--category=%s: %w", bad.Value, bad.Err)
+		return fmt.Errorf("--category=%s: %s", bad.Value, bad.Problem)
 	}
-	return fmt.Errorf("--%s=%s: %w", strings.ToLower(bad.Field), bad.Value, bad.Err)
+	return fmt.Errorf("--%s=%s: %s", strings.ToLower(bad.Field), bad.Value, bad.Problem)
 }

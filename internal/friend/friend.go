@@ -1,0 +1,14 @@
+// Package friend lets public packages of this module offer functions to its other packages without exporting them.
+// A public package assigns each function in an init function; a package that imports it asserts the variable
+// to its type once, in a package-level variable. The variables are of type any because package friend imports
+// nothing; each comment gives the type.
+package friend
+
+// StreamEvents is set by package stream: func(source any) func(context.Context, run.Options) iter.Seq2[stream.Event,
+// error]. It returns Events with options for one run, or nil if source neither is nor embeds a *stream.Stream.
+var StreamEvents any
+
+// MuxControl is set by package mux: func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool).
+// The function runs beside each run of the Mux, which then doesn't end because its sources have; an error of it ends
+// the run. MuxControl returns the Mux's bound on snapshots, and a function that reports whether a source is in the Mux.
+var MuxControl any

@@ -1,0 +1,19 @@
+// Package run holds what one run over the events of a stream.Stream is given beyond its Options.
+// Packages mux and mux/follow use it.
+package run
+
+import "github.com/gvrwatch/gvrwatch/checkpoint"
+
+// Options differ from one run to the next. The zero value changes nothing.
+type Options struct {
+	// Start replaces stream.Options.Start: the run resumes from the position, or reads a snapshot if that is nil.
+	// It is called once, at the beginning, so that the caller need not keep a position that the Stream has taken
+	// over. With a checkpoint the run begins where that says in any case.
+	Start func() *checkpoint.Position
+	// Lists bounds the number of snapshots read at once, for all runs that share it. Nil means no bound.
+	Lists *Lists
+	// Namespaces replaces stream.Options.Namespaces and may change during the run. The run may resume from a
+	// run that watched other namespaces, or the cluster: what it has no resourceVersion for is compared with
+	// what is known (stream.GapScope). Nil means the namespaces of the Options.
+	Namespaces *Namespaces
+}

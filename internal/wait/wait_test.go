@@ -1,0 +1,62 @@
+package wait_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/wait"
+)
+
+func TestDoubled(t *testing.T) {
+	tests := []struct {
+		attempt     int
+		first, most time.Duration
+		want        time.Duration
+		why         string
+	}{
+		{1, time.Second, time.Minute, time.Second, "the first attempt"},
+		{0, time.Second, time.Minute, time.Second, "attempts count from 1"},
+		{4, time.Second, time.Minute, 8 * time.Second, "doubled three times"},
+		{7, time.Second, time.Minute, time.Minute, "up to most"},
+		{1 << 40, time.Second, time.Minute, time.Minute, "without overflow"},
+	}
+	for _, tt := range tests {
+		if got := wait.Doubled(tt.attempt, tt.first, tt.most); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.why, got, tt.want)
+		}
+	}
+}
+
+// TestSleep: a sleep ends after its duration, at a signal, or with its context, whichever is first.
+func TestSleep(t *testing.T) {
+	tests := []struct {
+		signal, cancel, sleep time.Duration // zero for none
+		want                  bool
+		took                  time.Duration
+		why                   string
+	}{
+		{0, 0, time.Minute, true, time.Minute, "the duration ends it"},
+		{time.Second, 0, time.Minute, true, time.Second, "a signal ends it"},
+		{0, time.Second, time.Minute, false, time.Second, "the context ends it"},
+		{0, 0, 0, true, 0, "no duration"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			wake := wait.NewSignal()
+			if tt.signal > 0 {
+				time.AfterFunc(tt.signal, func() { wake.Send(); wake.Send() }) // the second Send does not block
+			}
+			if tt.cancel > 0 {
+				time.AfterFunc(tt.cancel, cancel)
+			}
+			began := time.Now()
+			if got := wait.Sleep(ctx, tt.sleep, wake); got != tt.want || time.Since(began) != tt.took {
+				t.Errorf("%s: got %v after %v, want %v after %v", tt.why, got, time.Since(began), tt.want, tt.took)
+			}
+		})
+	}
+}

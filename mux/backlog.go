@@ -1,0 +1,116 @@
+package mux
+
+import (
+	"context"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// put buffers an event of a source, and waits for room if it does not fit. It returns false if the worker has to end.
+func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
+	ev.Source = s.key
+	it := item{event: ev, size: sizeOf(&ev)}
+	m.mu.Lock()
+	if ctx.Err() != nil { // the source has been removed, or the run is ending
+		m.mu.Unlock()
+		return false
+	}
+	s.progress.delivered = true
+	if m.fits(s, it, s.options.Events) {
+		m.enqueue(s, it)
+		m.mu.Unlock()
+		return true
+	}
+	blocked := it // allocates, which the common case must not
+	s.buffer.blocked = &blocked
+	m.mu.Unlock()
+	select {
+	case <-s.buffer.room:
+		return true
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.buffer.blocked == nil && !s.removed {
+		<-s.buffer.room // the item was admitted meanwhile
+	}
+	s.buffer.blocked = nil
+	return false
+}
+
+// The caller of the following methods holds m.mu.
+
+// fits reports whether an item may be queued. A source that blocks may have fewer than most events in its queue.
+func (m *Mux) fits(s *source, it item, most int) bool {
+	waiting := s.buffer.load().items
+	if waiting == 0 || s.options.Latest {
+		return waiting == 0 || s.buffer.fits(&it.event)
+	}
+	return waiting < most && m.waiting.bytes+it.size <= m.options.Bytes
+}
+
+// enqueue adds an item to the queue of a source.
+func (m *Mux) enqueue(s *source, it item) {
+	if !s.options.Latest {
+		m.waiting.bytes += it.size
+	}
+	s.buffer.push(it)
+	m.schedule(s)
+	m.notify()
+}
+
+// schedule gives a source a turn, if its queue is not empty.
+func (m *Mux) schedule(s *source) {
+	if !s.buffer.scheduled && s.buffer.load().items > 0 {
+		s.buffer.scheduled = true
+		m.waiting.ready.push(s)
+	}
+}
+
+// take returns the next item, and false if there is none.
+func (m *Mux) take() (*source, item, bool) {
+	for m.waiting.ready.n > 0 {
+		s := m.waiting.ready.pop()
+		s.buffer.scheduled = false
+		if s.buffer.load().items == 0 {
+			continue // the queue has been purged, or its events have canceled out
+		}
+		it := s.buffer.pop()
+		if !s.options.Latest {
+			m.waiting.bytes -= it.size
+		}
+		m.admit(s, false)
+		m.schedule(s)
+		return s, it, true
+	}
+	return nil, item{}, false
+}
+
+// admit queues the blocked item of a source if half of the queue is free, so that not every event costs a switch of
+// goroutines, or in any case with force. It is called after each turn of the source.
+func (m *Mux) admit(s *source, force bool) {
+	if s.buffer.blocked == nil || !force && !m.fits(s, *s.buffer.blocked, s.options.Events/2+1) {
+		return
+	}
+	it := *s.buffer.blocked
+	s.buffer.blocked = nil
+	m.enqueue(s, it)
+	s.buffer.room <- struct{}{}
+}
+
+// purge discards the queue of a source and its blocked item.
+func (m *Mux) purge(s *source) {
+	if !s.options.Latest {
+		m.waiting.bytes -= s.buffer.load().bytes
+	}
+	s.buffer.blocked = nil
+	s.buffer.queue = &blockQueue{}
+}
+
+// notify wakes the loop.
+func (m *Mux) notify() {
+	if m.run.asleep {
+		m.run.asleep = false
+		m.wake.Send()
+	}
+}

@@ -1,0 +1,83 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// one is a source that delivers SYNCED and ends.
+type one string
+
+func (o one) Key() string { return string(o) }
+
+func (o one) Events(context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) { yield(stream.Event{Type: stream.Synced}, nil) }
+}
+
+// TestControl: the function beside a run adds and removes sources and can end the run with an error. The run goes on
+// without sources, and waits for the function.
+func TestControl(t *testing.T) {
+	failed := errors.New("failed")
+	tests := []struct {
+		end  func(*Mux)
+		rest func(ctx context.Context) error
+		want error
+		why  string
+	}{
+		{func(*Mux) {}, func(context.Context) error { return failed }, failed, "its error ends the run"},
+		{func(*Mux) {}, func(context.Context) error { panic(failed) }, failed, "its panic ends the run"},
+		{func(m *Mux) { m.Stop() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil,
+			"its error does not count once the run is stopped"},
+		{func(m *Mux) { m.Drain() }, func(ctx context.Context) error { <-ctx.Done(); return failed }, nil,
+			"its error does not count while the run drains"},
+		{func(m *Mux) { m.Stop() }, func(context.Context) error { time.Sleep(2 * time.Hour); return nil }, nil,
+			"its end does not end the run"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			over := false
+			m.control = func(ctx context.Context) error {
+				defer func() { over = true }()
+				for range 3 {
+					if err := m.Add(one("a"), nil); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Minute)
+					if !m.Remove("a") {
+						t.Error("the source was not in the Mux")
+					}
+				}
+				if err := m.Add(one("a"), nil); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				return tt.rest(ctx)
+			}
+			begun, n, last := time.Now(), 0, error(nil)
+			go func() {
+				time.Sleep(time.Hour)
+				tt.end(m)
+			}()
+			for _, err := range m.Events(t.Context()) {
+				if last = err; err == nil {
+					n++
+				}
+			}
+			if n != 4 || !errors.Is(last, tt.want) || !over || time.Since(begun) < 4*time.Minute {
+				t.Errorf("%s: %d events, ended with %v after %v; function ended: %v", tt.why, n, last,
+					time.Since(begun), over)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package follow
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+// checkTimeout bounds the wait for an answer.
+const checkTimeout = 3 * time.Second
+
+// accessChecker asks the server what may be watched: with the reviews of authorization.k8s.io if the server has them,
+// else by listing an object.
+type accessChecker struct {
+	client            dynamic.Interface
+	noAccess, noRules atomic.Bool // the server has no SelfSubjectAccessReview, or no SelfSubjectRulesReview
+}
+
+var (
+	reviews       = schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
+	accessReviews = reviews.WithResource("selfsubjectaccessreviews")
+	rulesReviews  = reviews.WithResource("selfsubjectrulesreviews")
+)
+
+// mayWatch reports whether a resource may be listed and watched in a namespace, or if that is empty across the cluster.
+func (a *accessChecker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if a.noAccess.Load() {
+		return a.try(ctx, r, namespace)
+	}
+	for _, verb := range []string{"list", "watch"} {
+		yes, err := a.access(ctx, r, namespace, verb)
+		if isUnserved(err) {
+			a.noAccess.Store(true)
+			return a.try(ctx, r, namespace)
+		}
+		if err != nil || !yes {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (a *accessChecker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
+	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview",
+		map[string]any{"resourceAttributes": map[string]any{
+			"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
+		}})
+	if err == nil && found.Allowed == nil { // client-go's fakes return the request
+		err = apierrors.NewMethodNotSupported(accessReviews.GroupResource(), "create")
+	}
+	return err == nil && *found.Allowed, err
+}
+
+// reviewStatus is the answer to a review of either kind. Fields that it lacks are nil.
+type reviewStatus struct {
+	Allowed       *bool `json:"allowed"`
+	Incomplete    *bool `json:"incomplete"`
+	ResourceRules rules `json:"resourceRules"`
+}
+
+func (a *accessChecker) review(
+	ctx context.Context, resource schema.GroupVersionResource, kind string, spec map[string]any,
+) (reviewStatus, error) {
+	var review struct {
+		Status reviewStatus `json:"status"`
+	}
+	created, err := a.client.Resource(resource).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": reviews.String(), "kind": kind, "spec": spec,
+	}}, metav1.CreateOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &review)
+	}
+	return review.Status, err
+}
+
+// try lists one object, which does not show whether the resource may be watched.
+func (a *accessChecker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rules say what is allowed in a namespace.
+type rules []rule
+
+type rule struct {
+	Verbs         []string `json:"verbs"`
+	Groups        []string `json:"apiGroups"`
+	Resources     []string `json:"resources"`
+	ResourceNames []string `json:"resourceNames"` // if set, it allows only these objects
+}
+
+// rules returns the rules of a namespace, and whether they are complete.
+func (a *accessChecker) rules(ctx context.Context, namespace string) (rules, bool) {
+	if a.noRules.Load() {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := a.review(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
+	if isUnserved(err) {
+		a.noRules.Store(true)
+	}
+	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete
+}
+
+// allow reports whether a resource may be listed and watched.
+func (rs rules) allow(r gvr.Resource) bool {
+	allowed := func(verb string) bool {
+		return slices.ContainsFunc(rs, func(one rule) bool {
+			return len(one.ResourceNames) == 0 &&
+				matches(one.Verbs, verb) && matches(one.Groups, r.Group) && matches(one.Resources, r.Resource)
+		})
+	}
+	return allowed("list") && allowed("watch")
+}
+
+func matches(list []string, one string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, one)
+}
+
+// isUnserved reports whether an error means that the server does not answer reviews of this kind.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}

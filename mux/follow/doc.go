@@ -1,0 +1,36 @@
+// Package follow keeps what a selection matches attached to a Mux: resources by name, all of a group
+// ("*.example.com"), or a category, as they come and go.
+//
+// Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
+// goes on, without repeating or losing an event, when
+//
+//   - it is deleted and served again ([Gone], then another incarnation): GAP, the differences, SYNCED,
+//   - it is served in another version: nothing that was delivered is delivered again,
+//   - the rights to watch it change ([Forbidden]): it is watched across the cluster if that is allowed, else in each
+//     namespace where it is.
+//
+// # Promises
+//
+//   - A resource is attached or detached within two seconds of the change, unless discovery lags behind.
+//   - Rights are checked every five seconds while they do not suffice, so new rights and new namespaces are noticed
+//     within 15 seconds. Checks that take more than half a second in all (many namespaces, a server without
+//     SelfSubjectRulesReview) are repeated less often.
+//   - A namespace that comes or goes affects its own watch only: its objects are listed and delivered, and SYNCED
+//     follows. Between the cluster and namespaces the sequence goes on with GAP (stream.GapScope), the differences,
+//     and SYNCED. With stream.Fail that GAP is an error.
+//   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is; what is known
+//     of them is compared when they can be seen again.
+//   - A resource that the server refuses does not affect the others: its [State] says so, and it is retried. Errors
+//     that only the program can solve (a checkpoint of another cluster) go to mux.Options.OnError.
+//   - With stream.Options.Checkpoint each resource has its own checkpoint, under its group and resource.
+//
+// # Not promised
+//
+// States between a GAP and the SYNCED after it are not delivered. A right that is taken away is noticed when the server
+// refuses a watch; open watches go on. With a checkpoint, events not acked within five seconds are delivered again when
+// the resource changes its version or its namespaces.
+//
+// # Errors
+//
+// [New] returns an [*OptionsError], for the selection too, or a *mux.OptionsError. Runs end as those of a mux.Mux.
+package follow

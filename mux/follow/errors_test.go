@@ -1,0 +1,318 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestFinal: errors that the stream.Options ask for, and invalid options, go to OnError.
+func TestFinal(t *testing.T) {
+	var gap *stream.GapError
+	var gaveUp *stream.GaveUpError
+	var options *follow.OptionsError
+	tests := []struct {
+		name    string
+		options stream.Options
+		do      func(*follower)
+		is      func(error) bool
+		why     string
+	}{
+		{"gives up", stream.Options{GiveUpAfter: 10 * time.Second}, func(f *follower) {
+			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
+			f.do("robots close watches")
+		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter applies"},
+		{"expired", stream.Options{FailOnGap: true}, func(f *follower) {
+			f.do("410 as status", "robots silence")
+			f.srv.Put(robots, "one", "a", "spec.n=2")
+			f.srv.Put(robots, "one", "a", "spec.n=3")
+			f.do("compact", "robots close watches")
+		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired applies"},
+		{"without an index", stream.Options{NoIndex: true}, nil,
+			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.NoIndex" },
+			"the error names the option"},
+		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil,
+			func(err error) bool { return errors.As(err, &options) }, "Selection.Namespaces replaces it"},
+		{"with an end", stream.Options{UntilSynced: true}, nil,
+			func(err error) bool { return errors.As(err, &options) }, "a followed resource has no end"},
+		{"after a version", stream.Options{Start: stream.After("1")}, nil,
+			func(err error) bool { return errors.As(err, &options) }, "a version belongs to one resource"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(robots, planets)
+				srv.Put(robots, "one", "a", "spec.n=1")
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}},
+					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f.start(t.Context())
+				if tt.do != nil {
+					time.Sleep(time.Minute)
+					tt.do(f)
+				}
+				var failed *mux.SourceError
+				if err := f.end(tt.why); !errors.As(err, &failed) || failed.Key != "robots.example.com" || !tt.is(err) {
+					t.Errorf("%s: the run ended with %v", tt.why, err)
+				}
+			})
+		})
+	}
+}
+
+// TestPanics: a panic of StatusChanged ends nothing.
+func TestPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
+			&follow.Options{StatusChanged: func(follow.ResourceStatus) { panic("a mistake") }})
+		f.start(t.Context())
+		f.after(time.Minute, "the resource is watched", "robots.example.com SYNCED @1")
+		f.do("robots forbid all", "robots close watches")
+		time.Sleep(time.Minute)
+		f.do("robots allow")
+		srv.Put(robots, "one", "a")
+		f.after(time.Minute, "and still is", "robots.example.com ADDED one/a@2")
+		if err := f.stop(); err != nil {
+			t.Errorf("the run ended with %v", err)
+		}
+	})
+}
+
+// TestBadTrace: a panic in the Trace of a Stream is an error of that source.
+func TestBadTrace(t *testing.T) {
+	for _, state := range []stream.State{stream.Listing, stream.Streaming, stream.Forbidden} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(robots, planets)
+			var failures []error
+			f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
+				Mux: mux.Options{OnError: func(_ string, err error) mux.Decision {
+					failures = append(failures, err)
+					return mux.Drop
+				}},
+				Stream: func(r gvr.Resource) stream.Options {
+					if r.Resource != "robots" {
+						return stream.Options{}
+					}
+					return stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+						if s.State == state {
+							panic("a mistake")
+						}
+					}}}
+				},
+			})
+			f.start(t.Context())
+			time.Sleep(time.Minute)
+			f.do("robots forbid all", "robots close watches")
+			time.Sleep(time.Minute)
+			f.stop()
+			var panicked *mux.PanicError
+			if len(failures) != 1 || !errors.As(failures[0], &panicked) {
+				t.Errorf("in %s: failures %v, want one PanicError", state, failures)
+			}
+			if got := f.take(); !slices.Contains(got, "planets.space.io SYNCED @1") {
+				t.Errorf("delivered %q, want SYNCED of the other source", got)
+			}
+		})
+	}
+}
+
+// ownSource is a source with the key of a resource.
+type ownSource struct{}
+
+func (ownSource) Key() string { return "robots.example.com" }
+
+func (ownSource) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		if yield(stream.Event{Type: stream.Bookmark, ResourceVersion: "1"}, nil) {
+			<-ctx.Done()
+			yield(stream.Event{}, context.Cause(ctx))
+		}
+	}
+}
+
+// TestKeyTaken: a source of the caller keeps its key.
+func TestKeyTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
+		if err := f.m.Add(ownSource{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if got := f.take(); !slices.Contains(got, "robots.example.com BOOKMARK @1") {
+			t.Errorf("delivered %q, without the event of the caller's source", got)
+		}
+		srv.Serve(robots)
+		srv.Put(robots, "one", "a")
+		f.after(10*time.Minute, "the resource is not attached")
+		var taken *mux.OptionsError
+		if is := f.status("robots.example.com"); is.State != follow.Dropped || !errors.As(is.Cause, &taken) ||
+			taken.Field != "Key" {
+			t.Errorf("the state is %s: %v", is.State, is.Cause)
+		}
+		if err := f.stop(); err != nil {
+			t.Errorf("the run ended with %v", err)
+		}
+	})
+}
+
+// TestDiscoveryDown: Status.Discovery says that discovery fails, for patterns too.
+func TestDiscoveryDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
+		f.do("unauthorized")
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if f.m.Status().Discovery == nil {
+			t.Error("Status.Discovery is nil, though every request is refused")
+		}
+		f.do("authorized")
+		f.after(time.Minute, "discovery is repeated", "robots.example.com SYNCED @1")
+		f.do("discovery down example.com")
+		time.Sleep(time.Minute)
+		if err := f.m.Status().Discovery; err == nil || !strings.Contains(err.Error(), "example.com") {
+			t.Errorf("Status.Discovery is %v, want the group that does not answer", err)
+		}
+		f.do("discovery up example.com")
+		time.Sleep(time.Minute)
+		if err := f.m.Status().Discovery; err != nil {
+			t.Errorf("Status.Discovery is still %v", err)
+		}
+		// A watch that is refused later is a state of the source, not of the resource.
+		f.do("unauthorized", "robots close watches")
+		time.Sleep(time.Minute)
+		st := f.m.Status()
+		if st.Resources[0].State != follow.Watching || st.Sources[0].State != stream.Unauthorized {
+			t.Errorf("the state is %s, and that of the source %s", st.Resources[0].State, st.Sources[0].State)
+		}
+		f.stop()
+	})
+}
+
+// TestRetriesAreSpread: resources that failed together are not retried together, nor too often.
+func TestRetriesAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
+		f.apply("robots initial *: 405\nrovers initial *: 405\nrobots list *: 405\nrovers list *: 405")
+		f.start(t.Context())
+		time.Sleep(time.Hour)
+		f.stop()
+		at := map[string][]time.Duration{}
+		for _, q := range srv.Requests() {
+			if q.Verb != "discovery" {
+				at[q.Resource] = append(at[q.Resource], q.At.Sub(f.began).Round(time.Second))
+			}
+		}
+		a, b := at["robots.v1.example.com"], at["rovers.v1.example.com"]
+		if slices.Equal(a, b) || len(a) < 30 || len(a) > 200 {
+			t.Errorf("in an hour the requests are at %v and %v", a, b)
+		}
+	})
+}
+
+// TestGoneRediscovers: a resource that is gone, though discovery lists it, costs few discovery requests.
+func TestGoneRediscovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, planets,
+			kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
+		f.apply("robots initial *: 404\nrobots list *: 404")
+		f.start(t.Context())
+		time.Sleep(10 * time.Minute)
+		if n := f.discoveries(10 * time.Minute); n > 100 {
+			t.Errorf("%d discoveries in ten minutes", n)
+		}
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("the state is %s", got)
+		}
+		f.stop()
+	})
+}
+
+// discoveries counts the discoveries in some time. Each is at least two requests.
+func (f *follower) discoveries(d time.Duration) (n int) {
+	before := len(f.srv.Requests())
+	time.Sleep(d)
+	for _, q := range f.srv.Requests()[before:] {
+		if q.Verb == "discovery" {
+			n++
+		}
+	}
+	return n / 2
+}
+
+// TestTypeWatcher: while CustomResourceDefinitions can be watched, discovery polls rarely, else often.
+func TestTypeWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if n := f.discoveries(5 * time.Minute); n > 50 {
+			t.Errorf("%d discoveries in five minutes with a watch", n)
+		}
+		f.do("customresourcedefinitions forbid all", "customresourcedefinitions close watches")
+		time.Sleep(time.Minute)
+		if n := f.discoveries(5 * time.Minute); n < 200 {
+			t.Errorf("%d discoveries in five minutes without a watch, want more than 200", n)
+		}
+		f.do("customresourcedefinitions allow")
+		time.Sleep(3 * time.Minute)
+		if n := f.discoveries(5 * time.Minute); n > 50 {
+			t.Errorf("%d discoveries in five minutes with a watch again", n)
+		}
+		f.stop()
+	})
+}
+
+// TestDeletedWhileTheLoopIsSlow: DELETED of all objects of a removed type is delivered, however slow the loop is.
+func TestDeletedWhileTheLoopIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		var want []string
+		for i := range 6 {
+			name := string(rune('a' + i))
+			srv.Put(robots, "one", name)
+			want = append(want, "robots.example.com DELETED one/"+name)
+		}
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
+			&follow.Options{Mux: mux.Options{Events: 1}})
+		slow := time.Now().Add(30 * time.Second)
+		f.handle = func(stream.Event) {
+			if time.Now().After(slow) {
+				time.Sleep(10 * time.Second)
+			}
+		}
+		f.start(t.Context())
+		time.Sleep(31 * time.Second)
+		f.take()
+		f.do("robots delete crd")
+		time.Sleep(5 * time.Minute)
+		var got []string
+		for _, line := range f.take() {
+			got = append(got, line[:strings.LastIndex(line, "@")])
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("delivered %q, want %q", got, want)
+		}
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("the state is %s", got)
+		}
+		f.stop()
+	})
+}

@@ -1,0 +1,237 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Mux is a [mux.Mux] that attaches and detaches what a [Selection] matches during each run. Unlike another Mux it does
+// not end when its sources have ended.
+//
+// Add adds more sources. Remove detaches a resource until the next run. AllSynced counts all that is attached, so a
+// resource that may not be watched keeps it false (see [Mux.Status] and Options.UntilSynced).
+type Mux struct {
+	*mux.Mux
+	follower *follower
+}
+
+// follower attaches and detaches resources.
+type follower struct {
+	config
+	sources   sources
+	rights    *rights
+	attaching sync.Mutex // serializes attach
+
+	mu       sync.Mutex
+	followed map[schema.GroupResource]*followed
+	names    []*name
+	found    discovered
+}
+
+// config is what New is given.
+type config struct {
+	resolver  *discovery.Resolver
+	client    dynamic.Interface
+	selection selection
+	options   Options
+}
+
+// sources is the mux.Mux, and what only this package may use of it.
+type sources struct {
+	*mux.Mux
+	lists *run.Lists
+	has   func(mux.Source) bool
+}
+
+// discovered is what discovery has reported in this run.
+type discovered struct {
+	complete    bool                          // what is served at the beginning is known
+	unavailable map[schema.GroupVersion]error // APIs that do not answer; the zero GroupVersion is the server
+}
+
+// control runs a function beside each run of a Mux.
+var control = friend.MuxControl.(func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool))
+
+// New returns a Mux that follows sel. It sends no request. It returns an *OptionsError or a *mux.OptionsError. opts may
+// be nil, and is copied. Make c with stream.NewClient.
+func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
+	f := &follower{followed: map[schema.GroupResource]*followed{}}
+	f.found.unavailable = map[schema.GroupVersion]error{}
+	f.resolver, f.client = r, c
+	if opts != nil {
+		f.options = *opts
+	}
+	var err error
+	if f.selection, err = sel.check(); err != nil {
+		return nil, err
+	}
+	if len(f.selection.refs)+len(f.selection.patterns)+len(f.selection.categories) == 0 {
+		return nil, &OptionsError{"Resources", "",
+			"must name a resource or hold a pattern such as *, unless there are Categories"}
+	}
+	for _, ref := range f.selection.refs {
+		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
+	}
+	f.rights = newRights(&accessChecker{client: c}, f.selection.candidates, f.checkSynced)
+	if f.sources.Mux, err = mux.New(&f.options.Mux); err != nil {
+		return nil, err
+	}
+	f.sources.lists, f.sources.has = control(f.sources.Mux, f.run)
+	return &Mux{f.sources.Mux, f}, nil
+}
+
+// run follows the selection during one run of the Mux.
+func (f *follower) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	defer f.reset()
+	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client)
+	watches := len(f.selection.namespaces) == 0 && !fake
+	f.rights.reset(watches)
+	f.mu.Lock()
+	clear(f.found.unavailable)
+	f.mu.Unlock()
+	types := newTypeWatcher(f.resolver, f.client)
+	running.Go(func() { types.run(ctx) })
+	running.Go(func() { f.rights.run(ctx) })
+	if watches {
+		w := &nameWatcher{
+			resource: namespaces, client: f.client, changed: f.rights.setNamespaces, retry: 8 * time.Second,
+		}
+		running.Go(func() { f.rights.watchNamespaces(ctx, w) })
+	}
+	running.Go(func() { f.poll(ctx) })
+	for c, err := range f.resolver.Changes(ctx, &discovery.ChangesOptions{Poll: types.pollInterval}) {
+		if err != nil {
+			return err
+		}
+		f.handle(ctx, c)
+	}
+	return nil
+}
+
+// poll checks what nothing reports: names that could not be resolved, versions that are served again, and whether
+// everything is synced.
+func (f *follower) poll(ctx context.Context) {
+	var synced <-chan time.Time
+	if f.options.UntilSynced {
+		ticker := time.NewTicker(pollInterval)
+		defer ticker.Stop()
+		synced = ticker.C
+	}
+	names, versions := time.NewTicker(time.Second), time.NewTicker(10*time.Second)
+	defer names.Stop()
+	defer versions.Stop()
+	for {
+		select {
+		case <-synced:
+			f.checkSynced()
+		case <-names.C:
+			f.retryNames(ctx)
+		case <-versions.C:
+			f.restoreVersions(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reset forgets what is served.
+func (f *follower) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.found.complete = false
+	for _, s := range f.followed {
+		s.reset()
+	}
+}
+
+// handle handles a change of what is served.
+func (f *follower) handle(ctx context.Context, c discovery.Change) {
+	switch c.Type {
+	case discovery.Added, discovery.Changed:
+		f.attach(ctx, c.Resource)
+	case discovery.Removed:
+		if s := f.find(c.Resource); s != nil {
+			s.remove(nil)
+		}
+	case discovery.Unknown, discovery.Known:
+		f.setAvailability(c)
+		f.setCauses(c)
+	case discovery.Synced:
+		f.complete()
+	}
+}
+
+// complete records that what is served at the beginning is known.
+func (f *follower) complete() {
+	f.mu.Lock()
+	f.found.complete = true
+	all := slices.Collect(maps.Values(f.followed))
+	f.mu.Unlock()
+	for _, s := range all {
+		s.complete()
+	}
+	for _, n := range f.names {
+		if status, ok := f.unbound(n); ok {
+			f.options.report(status)
+		}
+	}
+}
+
+func (f *follower) find(r gvr.Resource) *followed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.followed[r.GroupResource()]
+}
+
+// attach attaches a resource that is served, if it is selected.
+func (f *follower) attach(ctx context.Context, r gvr.Resource) {
+	f.attaching.Lock()
+	defer f.attaching.Unlock()
+	s := f.find(r)
+	r, isNamed := f.bind(ctx, r)
+	selected := isNamed || f.selection.selects(r)
+	switch {
+	case s == nil && !selected:
+		return
+	case s != nil && !r.ClusterWatch():
+		s.remove(&stream.NotWatchableError{Resource: r})
+		return
+	case s != nil && !selected:
+		s.remove(errors.New("the resource has changed, and no pattern or category selects it any more"))
+		return
+	}
+	f.mu.Lock()
+	initial := !f.found.complete
+	f.mu.Unlock()
+	if s == nil {
+		s = newFollowed(f, r, initial)
+		f.mu.Lock()
+		f.followed[r.GroupResource()] = s
+		f.mu.Unlock()
+	} else if !s.serve(r, initial) {
+		return
+	}
+	// From the second run on s is a source already, unless another source has its key.
+	if err := f.sources.Add(s, nil); err != nil && !f.sources.has(s) {
+		s.setState(Dropped, err)
+	}
+}

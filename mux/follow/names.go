@@ -1,0 +1,137 @@
+package follow
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// name is a name in Selection.Resources. Once it is bound to a resource it stays so.
+type name struct {
+	ref    gvr.Ref
+	retry  bool // it could not be resolved when a resource was added that it may stand for
+	bound  bool
+	of     schema.GroupResource // that it is bound to
+	status ResourceStatus       // until it is bound
+}
+
+// bind binds the names that stand for r, and reports whether there are any. It returns r in the version that was named,
+// if that is served.
+func (f *follower) bind(ctx context.Context, r gvr.Resource) (gvr.Resource, bool) {
+	isNamed := false
+	for _, n := range f.names {
+		if n.bound && n.of != r.GroupResource() || !mayName(n.ref, r) {
+			continue
+		}
+		res, err := r, error(nil)
+		if n.ref.Version != "" || n.ref.Group == "" || n.ref.Name != r.Resource { // else the name is unambiguous
+			res, err = f.resolver.Resolve(ctx, n.ref)
+		}
+		if err == nil && !res.ClusterWatch() {
+			err = &stream.NotWatchableError{Resource: res}
+		}
+		switch {
+		case err == nil && res.GroupResource() == r.GroupResource():
+			f.mu.Lock()
+			n.bound, n.of = true, r.GroupResource()
+			f.mu.Unlock()
+			if !isNamed { // the first of several names decides the version
+				r = res
+			}
+			isNamed = true
+		case n.bound: // the version that was named is no longer served
+			isNamed = true
+		case err != nil:
+			f.mu.Lock()
+			n.retry = true
+			f.mu.Unlock()
+			f.setCause(n, err)
+		}
+	}
+	return r, isNamed
+}
+
+// retryNames resolves names again that could not be resolved when a resource was added that they may stand for: no
+// change reports that they can be.
+func (f *follower) retryNames(ctx context.Context) {
+	for _, n := range f.names {
+		f.mu.Lock()
+		retry := n.retry && !n.bound
+		f.mu.Unlock()
+		if !retry {
+			continue
+		}
+		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
+			f.attach(ctx, res)
+		}
+	}
+}
+
+// restoreVersions returns to versions that were named and are served again.
+func (f *follower) restoreVersions(ctx context.Context) {
+	seen := map[schema.GroupResource]bool{}
+	for _, n := range f.names {
+		f.mu.Lock()
+		bound, of := n.bound, n.of
+		s := f.followed[of]
+		f.mu.Unlock()
+		if !bound || seen[of] {
+			continue // the first of several names decides the version
+		}
+		seen[of] = true
+		if n.ref.Version == "" || s == nil || !s.isServed() || s.getStatus().Resource.Version == n.ref.Version {
+			continue
+		}
+		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
+			s.serve(res, false)
+		}
+	}
+}
+
+// unbound returns the status of a name, and false if it is bound.
+func (f *follower) unbound(n *name) (ResourceStatus, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n.status, !n.bound
+}
+
+// otherVersion returns how a resource is served whose version is not. (Discovery reports no change when a version that
+// was named, and is not the preferred one, is no longer served.)
+func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resource {
+	if same, err := f.resolver.Resolve(ctx, r.Ref()); err == nil {
+		return same
+	}
+	other, err := f.resolver.Resolve(ctx, gvr.Ref{Group: r.Group, Name: r.Resource})
+	if err != nil || other.GroupResource() != r.GroupResource() || !other.ClusterWatch() {
+		return r
+	}
+	return other
+}
+
+// setCauses sets the cause of the names that an API may serve whose availability has changed.
+func (f *follower) setCauses(c discovery.Change) {
+	for _, n := range f.names {
+		anyGroup := n.ref.Group == "" && n.ref.Version == ""
+		concerned := c.IsServer() || anyGroup || n.ref.Group == c.Resource.Group
+		if _, ok := f.unbound(n); ok && concerned {
+			f.setCause(n, c.Err)
+		}
+	}
+}
+
+// setCause sets why a name is not bound.
+func (f *follower) setCause(n *name, err error) {
+	f.mu.Lock()
+	old := n.status.Cause
+	same := old == nil && err == nil || old != nil && err != nil && old.Error() == err.Error()
+	n.status.Cause = err
+	status := n.status
+	f.mu.Unlock()
+	if !same {
+		f.options.report(status)
+	}
+}

@@ -1,0 +1,80 @@
+package follow
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Options configure a Mux of this package. The zero value is the default.
+type Options struct {
+	// Mux configures the mux.Mux.
+	Mux mux.Options
+	// Stream returns the options for a resource; it may be called by several goroutines at once. Namespaces, UntilSynced,
+	// UntilClosed and NoIndex must be zero, and Start must be zero or Now, which counts for resources served at the
+	// beginning; otherwise the source fails with an *OptionsError. Nil means the zero Options.
+	Stream func(gvr.Resource) stream.Options
+	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not
+	// wait for APIs that do not answer (Status.Discovery), for resources that are Gone or Failing, nor longer than
+	// about a minute for rights that can't be checked.
+	UntilSynced bool
+	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
+	// once. It must return quickly and must not call the Mux. A panic is logged (Mux.Logger). Nil disables it.
+	StatusChanged func(ResourceStatus)
+}
+
+// OptionsError is returned by [New] and [Selection.Selects], and is the error of a source for which Options.Stream
+// returns invalid options.
+type OptionsError struct {
+	Field   string // of Selection, or for example Stream.Start
+	Value   string // its value, as text
+	Problem string // what would be valid
+}
+
+func (e *OptionsError) Error() string {
+	return fmt.Sprintf("follow: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+}
+
+// report calls StatusChanged.
+func (o *Options) report(s ResourceStatus) {
+	if o.StatusChanged == nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil && o.Mux.Logger != nil {
+			o.Mux.Logger.Error("Options.StatusChanged panicked",
+				"resource", s.Resource.String(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	o.StatusChanged(s)
+}
+
+// streamOptions returns the options for r.
+func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
+	if o.Stream != nil {
+		so = o.Stream(r)
+	}
+	if so.Logger == nil {
+		so.Logger = o.Mux.Logger
+	}
+	switch {
+	case len(so.Namespaces) > 0:
+		err = &OptionsError{"Stream.Namespaces", strings.Join(so.Namespaces, ","),
+			"must be empty: set Selection.Namespaces"}
+	case so.UntilSynced:
+		err = &OptionsError{"Stream.UntilSynced", "true", "must be false: set Options.UntilSynced"}
+	case so.UntilClosed:
+		err = &OptionsError{"Stream.UntilClosed", "true", "must be false: a followed resource goes on in another watch"}
+	case so.NoIndex:
+		err = &OptionsError{"Stream.NoIndex", "true",
+			"must be false: resuming in another version or namespace takes an index"}
+	case !so.Start.IsSnapshot() && !so.Start.IsNow():
+		err = &OptionsError{"Stream.Start", "After or From",
+			"must be Snapshot or Now: other versions and positions belong to one resource"}
+	}
+	return so, err
+}

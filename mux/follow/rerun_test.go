@@ -1,0 +1,154 @@
+package follow_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestSecondRun: a second run starts from the beginning, whatever happened in the first one.
+func TestSecondRun(t *testing.T) {
+	tests := []struct {
+		name    string
+		options stream.Options
+		during  func(*follower) // the first run
+		first   follow.State    // of robots, at the end of it
+		between func(*follower)
+		state   follow.State // of robots, in the second run
+		in      []string
+		want    []string // of robots, in the second run
+		why     string
+	}{
+		{"as it was", stream.Options{}, nil, follow.Watching, nil, follow.Watching, nil,
+			[]string{"ADDED one/a@3", "SYNCED @4"}, "everything is delivered again"},
+		{"forbidden", stream.Options{}, func(f *follower) { f.do("robots forbid all", "robots close watches") },
+			follow.Forbidden, nil,
+			follow.Forbidden, nil, nil, "the second run finds out that the resource is forbidden"},
+		{"forbidden, and allowed in between", stream.Options{},
+			func(f *follower) { f.do("robots forbid all", "robots close watches") }, follow.Forbidden,
+			func(f *follower) { f.do("robots allow") }, follow.Watching, nil, []string{"ADDED one/a@3",
+				"SYNCED @4"}, "a refusal in the first run does not count"},
+		{"in a namespace, and then in another", stream.Options{}, func(f *follower) {
+			f.do("robots forbid all", "robots allow all in two", "robots close watches")
+		}, follow.Forbidden, func(f *follower) { f.do("robots forbid all in two", "robots allow all in one") },
+			follow.Forbidden, []string{"one"}, []string{"ADDED one/a@3",
+				"SYNCED @4 in one"}, "rights of the first run do not count"},
+		{"removed in between", stream.Options{}, nil, follow.Watching, func(f *follower) { f.srv.Unserve(robots) },
+			follow.Gone, nil, nil, "a type that is not served is not watched"},
+		{"gone, and back", stream.Options{}, func(f *follower) { f.do("robots delete crd") }, follow.Gone,
+			func(f *follower) { f.do("robots create crd") },
+			follow.Watching, nil, []string{"SYNCED @7"}, "a type that was gone is watched from the beginning"},
+		{"removed by the caller", stream.Options{}, func(f *follower) { f.m.Remove("robots.example.com") },
+			follow.Dropped, nil,
+			follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next run"},
+		{"failed", stream.Options{FailOnGap: true}, func(f *follower) {
+			f.srv.Put(robots, "one", "b")
+			f.srv.Put(robots, "one", "b", "spec.n=2")
+			time.Sleep(time.Minute)
+			f.do("rewind 2 restart")
+			time.Sleep(time.Hour)
+		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
+			[]string{"ADDED one/a@3", "SYNCED @4"}, "the position of a failed run is not resumed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+				srv.Put(spaces, "", "one")
+				srv.Put(robots, "one", "a")
+				srv.Put(spaces, "", "two")
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}},
+					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+				f.start(t.Context())
+				f.after(time.Minute, "the first run", "robots.example.com ADDED one/a@3",
+					"robots.example.com SYNCED @4")
+				if tt.during != nil {
+					tt.during(f)
+					time.Sleep(time.Minute)
+				}
+				if got := f.status("robots.example.com").State; got != tt.first {
+					t.Errorf("%s: in the first run the state is %s, want %s", tt.why, got, tt.first)
+				}
+				f.m.Stop()
+				var failed *mux.SourceError
+				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap) {
+					t.Errorf("the first run ended with %v", err)
+				}
+				f.take()
+				if tt.between != nil {
+					tt.between(f)
+				}
+				f.start(t.Context())
+				time.Sleep(10 * time.Minute)
+				is := f.status("robots.example.com")
+				if is.State != tt.state || !slices.Equal(is.Namespaces, tt.in) {
+					t.Errorf("%s: the state is %s in %q, want %s in %q", tt.why, is.State, is.Namespaces, tt.state,
+						tt.in)
+				}
+				var want []string
+				for _, line := range tt.want {
+					want = append(want, "robots.example.com "+line)
+				}
+				if diff := cmp.Diff(want, f.take()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestRemoveHolds: a resource that the caller has removed is not attached again in the same run.
+func TestRemoveHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
+		f.start(t.Context())
+		f.after(time.Minute, "attached", "robots.example.com SYNCED @1")
+		if !f.m.Remove("robots.example.com") {
+			t.Error("the resource was no source")
+		}
+		short := robots
+		short.ShortNames = []string{"rb"}
+		srv.Serve(short)
+		srv.Put(robots, "one", "a")
+		f.after(10*time.Minute, "a change of its names does not attach it")
+		if got := f.state("robots.example.com"); got != "Dropped" {
+			t.Errorf("the state is %s, want Dropped", got)
+		}
+		f.stop()
+	})
+}
+
+// TestUnackedWithPositionsOnly: events that were not acked are delivered again when the version changes, even if the
+// Store is still empty.
+func TestUnackedWithPositionsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		srv.Put(robots, "one", "a")
+		tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: &checkpoint.Memory{}})
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{
+			Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
+		})
+		f.start(t.Context())
+		f.after(time.Minute, "nothing is acked", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		srv.Serve(robotsV2)
+		srv.Unserve(robots)
+		f.after(time.Minute, "so the object is delivered again", "robots.example.com GAP restarted ..2 history lost",
+			"robots.example.com ADDED one/a@2 inferred", "robots.example.com SYNCED @2")
+		f.stop()
+		_ = tracker.Close()
+	})
+}

@@ -1,0 +1,218 @@
+package follow
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
+)
+
+// A server may allow a watch in a review and refuse the watch itself. Then the review is distrusted for minDistrust,
+// twice as long after each further refusal, up to maxDistrust.
+const minDistrust, maxDistrust = 4 * time.Second, 2 * time.Minute
+
+// rights knows where resources may be watched that may not be watched everywhere.
+type rights struct {
+	checker *accessChecker
+	checked func()        // is called after each round of checks
+	wake    wait.Signal   // starts a round
+	needed  chan struct{} // closed when a watch is refused
+
+	mu         sync.Mutex
+	existing   existing
+	candidates []string // namespaces to check if the existing ones can't be listed
+	denied     map[schema.GroupResource]*denial
+	rounds     rounds
+}
+
+// existing are the namespaces of the cluster.
+type existing struct {
+	names []string // sorted; nil if they can't be listed
+	known bool     // whether they can be listed is known
+}
+
+// denial is what is known of a resource that may not be watched where it is wanted.
+type denial struct {
+	resource gvr.Resource
+	wanted   []string           // namespaces; none for the cluster
+	access   map[string]*access // by namespace, "" for the cluster; a missing one is not allowed
+	since    int                // rounds.begun, at the last refusal
+	resolved bool               // a round since then has answered everything, or several could not
+	changed  bool               // the active round has changed something
+	notify   func()
+}
+
+// access is whether a namespace, or the cluster, may be watched.
+type access struct {
+	allowed       bool
+	refusals      int // in a row
+	distrustUntil time.Time
+}
+
+func (d *denial) at(namespace string) *access {
+	a := d.access[namespace]
+	if a == nil {
+		a = &access{}
+		d.access[namespace] = a
+	}
+	return a
+}
+
+func (d *denial) allows(namespace string) bool {
+	a := d.access[namespace]
+	return a != nil && a.allowed
+}
+
+func newRights(c *accessChecker, candidates []string, checked func()) *rights {
+	return &rights{
+		checker: c, checked: checked, wake: wait.NewSignal(), needed: make(chan struct{}),
+		candidates: candidates, denied: map[schema.GroupResource]*denial{},
+	}
+}
+
+// deny records that the server has refused a watch in a namespace, or if that is empty across the cluster. wanted are
+// the namespaces to watch, none for the cluster. notify is called when the rights to the resource have changed.
+func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notify func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[res.GroupResource()]
+	if d == nil {
+		d = &denial{wanted: wanted, access: map[string]*access{}}
+		for _, n := range wanted {
+			d.at(n).allowed = true // until a check says otherwise
+		}
+		r.denied[res.GroupResource()] = d
+	}
+	select {
+	case <-r.needed:
+	default:
+		close(r.needed)
+	}
+	d.resource, d.notify, d.resolved, d.since = res, notify, false, r.rounds.begun
+	a := d.at(namespace)
+	a.refusals++
+	a.allowed, a.distrustUntil = false, time.Now().Add(wait.Doubled(a.refusals, minDistrust, maxDistrust))
+	r.wake.Send()
+}
+
+// reset forgets everything. If the namespaces are not watched, it is known that they can't be listed.
+func (r *rights) reset(watches bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.denied)
+	r.existing, r.needed = existing{known: !watches}, make(chan struct{})
+}
+
+// forget forgets a resource that is not followed, or may be watched where it is wanted.
+func (r *rights) forget(gr schema.GroupResource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.denied, gr)
+}
+
+// allowed returns whether a resource may be watched everywhere where it is wanted, and if not, in which namespaces.
+func (r *rights) allowed(gr schema.GroupResource) (everywhere bool, namespaces []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[gr]
+	if d == nil || d.allows("") {
+		return true, nil
+	}
+	for n, a := range d.access {
+		if a.allowed {
+			namespaces = append(namespaces, n)
+		}
+	}
+	slices.Sort(namespaces)
+	if len(d.wanted) > 0 && len(namespaces) == len(d.wanted) {
+		return true, nil
+	}
+	return false, namespaces
+}
+
+// pending reports whether a resource has been refused and no round of checks has ended since: the refusal in one
+// namespace may be one in all of them.
+func (r *rights) pending(gr schema.GroupResource) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[gr]
+	return d != nil && r.rounds.ended <= d.since
+}
+
+// unresolved reports whether a resource has been refused, and neither where it may be watched is known nor that this
+// can't be found out.
+func (r *rights) unresolved(gr schema.GroupResource) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[gr]
+	return d != nil && !d.resolved
+}
+
+// hasDenied reports whether any resource may not be watched where it is wanted.
+func (r *rights) hasDenied() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.denied) > 0
+}
+
+// watchNamespaces watches which namespaces exist, from the first refusal on.
+func (r *rights) watchNamespaces(ctx context.Context, w *nameWatcher) {
+	r.mu.Lock()
+	needed := r.needed
+	r.mu.Unlock()
+	select {
+	case <-needed:
+		w.run(ctx)
+	case <-ctx.Done():
+	}
+}
+
+// setNamespaces records which namespaces exist, or with nil that they can't be listed.
+func (r *rights) setNamespaces(names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.existing.known || !slices.Equal(r.existing.names, names) || (r.existing.names == nil) != (names == nil) {
+		r.existing = existing{names: names, known: true}
+		r.wake.Send()
+	}
+}
+
+// exists reports whether a namespace exists. It returns true if that is not known.
+func (r *rights) exists(namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.existing.names == nil || slices.Contains(r.existing.names, namespace)
+}
+
+// record records the answer to a check.
+func (r *rights) record(gr schema.GroupResource, namespace string, allowed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.denied[gr]
+	if d == nil || allowed && d.access[namespace] != nil && time.Now().Before(d.access[namespace].distrustUntil) {
+		return
+	}
+	d.changed = d.changed || d.allows(namespace) != allowed
+	if allowed {
+		d.at(namespace).allowed = true
+	} else {
+		delete(d.access, namespace) // the check agrees with the refusal
+	}
+}
+
+// removeDeleted removes namespaces that no longer exist. The caller holds r.mu.
+func (r *rights) removeDeleted(d *denial) {
+	if r.existing.names == nil || len(d.wanted) > 0 {
+		return
+	}
+	for n, a := range d.access {
+		if a.allowed && n != "" && !slices.Contains(r.existing.names, n) {
+			a.allowed, d.changed = false, true
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package follow_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// inNamespaces follows robots, one in each namespace, that may be watched in these namespaces only.
+func inNamespaces(t *testing.T, opts *follow.Options, names ...string) *follower {
+	srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+	f := newFollower(t, srv, follow.Selection{Resources: []string{"robots", "rovers"}}, opts)
+	f.do("robots forbid all")
+	for _, n := range names {
+		srv.Put(spaces, "", n)
+		srv.Put(robots, n, "a")
+		f.do("robots allow all in " + n)
+	}
+	return f
+}
+
+// within waits until a condition holds, and fails if that takes too long.
+func (f *follower) within(d time.Duration, why string, holds func() bool) {
+	f.Helper()
+	began := time.Now()
+	for !holds() {
+		if time.Since(began) > d {
+			f.Errorf("after %v: %s\n%+v", d, why, f.m.Status().Resources)
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (f *follower) watchedIn(names ...string) func() bool {
+	return func() bool { return slices.Equal(f.status("robots.example.com").Namespaces, names) }
+}
+
+// TestNamespacesThatGo: a deleted namespace is watched until DELETED of all its objects has been delivered.
+func TestNamespacesThatGo(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*follower) // of namespace two
+		want   []string
+		why    string
+	}{
+		{"empty", func(f *follower) {
+			_, _ = f.srv.Delete(robots, "two", "a")
+			time.Sleep(time.Second)
+			_, _ = f.srv.Delete(spaces, "", "two")
+		}, []string{"DELETED two/a"}, "an empty namespace is not waited for"},
+		{"before its objects", func(f *follower) {
+			_, _ = f.srv.Delete(spaces, "", "two")
+			time.Sleep(time.Minute)
+			if !f.watchedIn("one", "two")() {
+				f.Errorf("the namespaces are %q, and two still has an object",
+					f.status("robots.example.com").Namespaces)
+			}
+			_, _ = f.srv.Delete(robots, "two", "a")
+		}, []string{"DELETED two/a"}, "DELETED of its objects is waited for"},
+		{"with the right to watch it", func(f *follower) {
+			f.do("robots forbid all in two", "robots close watches")
+			_, _ = f.srv.Delete(spaces, "", "two")
+			_, _ = f.srv.Delete(robots, "two", "a")
+		}, nil, "a namespace that may not be watched is not waited for"},
+		{"before the right to watch it", func(f *follower) {
+			_, _ = f.srv.Delete(spaces, "", "two")
+			time.Sleep(time.Minute)
+			f.do("robots forbid all in two", "robots close watches")
+		}, nil, "also if the namespace is deleted first"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := inNamespaces(t, nil, "one", "two")
+				f.start(t.Context())
+				f.within(15*time.Second, "the resource is watched where that is allowed", f.watchedIn("one", "two"))
+				time.Sleep(10 * time.Second)
+				f.take()
+				tt.change(f)
+				f.within(20*time.Second, tt.why, f.watchedIn("one"))
+				time.Sleep(time.Minute)
+				var got []string
+				for _, line := range f.take() {
+					got = append(got, strings.TrimPrefix(line[:strings.LastIndex(line, "@")], "robots.example.com "))
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%s: delivered %q, want %q", tt.why, got, tt.want)
+				}
+				f.srv.Put(robots, "one", "a", "spec.n=1")
+				time.Sleep(time.Second)
+				if got := f.take(); len(got) != 1 {
+					t.Errorf("%s: delivered %q of the other namespace, want one event", tt.why, got)
+				}
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestBusyWhileANamespaceGoes: a deleted namespace is watched until the loop has received DELETED of its objects.
+func TestBusyWhileANamespaceGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inNamespaces(t, &follow.Options{Mux: mux.Options{Events: 1}}, "one", "two")
+		slow := time.Now().Add(30 * time.Second)
+		f.handle = func(stream.Event) {
+			if time.Now().After(slow) {
+				time.Sleep(30 * time.Second)
+			}
+		}
+		f.start(t.Context())
+		time.Sleep(31 * time.Second)
+		for i := range 6 {
+			f.srv.Put(robots, "two", "a", fmt.Sprint("spec.n=", i))
+		}
+		_, _ = f.srv.Delete(robots, "two", "a")
+		_, _ = f.srv.Delete(spaces, "", "two")
+		time.Sleep(time.Minute)
+		if !f.watchedIn("one", "two")() {
+			t.Error("the namespace is no longer watched before DELETED is delivered")
+		}
+		f.within(10*time.Minute, "DELETED has been delivered", f.watchedIn("one"))
+		time.Sleep(3 * time.Minute) // the loop receives what the Mux holds
+		if got := f.take(); !strings.Contains(got[len(got)-1], "DELETED two/a") {
+			t.Errorf("delivered %q, without DELETED", got)
+		}
+		f.stop()
+	})
+}
+
+// TestRightsToNamespaces: candidates are checked while the namespaces can't be listed, and all namespaces while they
+// can.
+func TestRightsToNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, spaces)
+		for _, n := range []string{"one", "two", "three"} {
+			srv.Put(spaces, "", n)
+			srv.Put(robots, n, "a")
+		}
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}},
+			nil)
+		f.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
+		f.start(t.Context())
+		f.within(15*time.Second, "one candidate is allowed", f.watchedIn("one"))
+		time.Sleep(4 * time.Minute)
+		f.do("namespaces allow")
+		f.within(15*time.Second, "all existing namespaces are checked", f.watchedIn("one", "two"))
+		f.do("namespaces forbid all", "namespaces close watches")
+		time.Sleep(10 * time.Minute)
+		f.do("robots allow all in three")
+		f.within(15*time.Second, "candidates are checked again",
+			func() bool { return slices.Contains(f.status("robots.example.com").Namespaces, "three") })
+		f.stop()
+	})
+}
+
+// TestChosenNamespaces: of Selection.Namespaces those are watched that may be; once all may, the state is Watching.
+func TestChosenNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+		for _, n := range []string{"one", "two", "three"} {
+			srv.Put(robots, n, "a")
+		}
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Namespaces: []string{"two", "one"}},
+			nil)
+		f.do("robots forbid all in two")
+		f.start(t.Context())
+		f.within(15*time.Second, "only one may be watched", f.watchedIn("one"))
+		time.Sleep(time.Second)
+		if got := f.state("robots.example.com"); got != "Forbidden" {
+			t.Errorf("the state is %s, though two may not be watched", got)
+		}
+		f.do("robots allow all in two")
+		f.within(15*time.Second, "both may be watched", f.watchedIn("one", "two"))
+		time.Sleep(time.Second)
+		if got := f.state("robots.example.com"); got != "Watching" {
+			t.Errorf("the state is %s, though everything is watched", got)
+		}
+		want := []string{"robots.example.com ADDED one/a@2", "robots.example.com SYNCED",
+			"robots.example.com ADDED two/a@3", "robots.example.com SYNCED"}
+		f.after(time.Minute, "each object is delivered once", want...)
+		f.stop()
+	})
+}
+
+// TestNow: Start: Now counts for resources served at the beginning, even if they may not be watched at once.
+func TestNow(t *testing.T) {
+	now := &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
+	for _, where := range []string{"across the cluster", "in a namespace"} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := inNamespaces(t, now, "one", "two")
+				want := "robots.example.com SYNCED @5"
+				if f.do("robots forbid all in two"); where == "across the cluster" {
+					f.do("robots forbid all in one", "namespaces forbid all") // in no namespace either
+				} else {
+					want += " in one"
+				}
+				f.start(t.Context())
+				time.Sleep(time.Minute)
+				if where == "across the cluster" {
+					f.do("robots allow")
+				}
+				f.after(time.Minute, "objects that existed are not ADDED", want)
+				f.srv.Put(robots, "one", "b")
+				f.after(time.Second, "new objects are ADDED", "robots.example.com ADDED one/b@6")
+				f.srv.Serve(rovers)
+				f.srv.Put(rovers, "one", "a")
+				f.after(10*time.Second, "all objects of a type served later are ADDED",
+					"rovers.example.com ADDED one/a@7", "rovers.example.com SYNCED @7")
+				f.stop()
+			})
+		})
+	}
+}
+
+// TestAcksBetweenRuns: when the namespaces change, events acked within five seconds are not delivered again, others
+// are.
+func TestAcksBetweenRuns(t *testing.T) {
+	for _, tt := range []struct {
+		takes time.Duration
+		again bool
+		why   string
+	}{
+		{2 * time.Second, false, "acks are waited for"},
+		{time.Hour, true, "for five seconds"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tracker := scenario.NewTracker(t, &checkpoint.Memory{})
+			defer tracker.Close()
+			f := inNamespaces(t, &follow.Options{
+				Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
+			}, "one", "two")
+			f.do("robots forbid all in two")
+			f.handle = func(ev stream.Event) {
+				if ev.Object != nil && ev.Object.GetName() == "late" {
+					time.AfterFunc(tt.takes, ev.Ack)
+					return
+				}
+				ev.Ack()
+			}
+			f.start(t.Context())
+			f.within(15*time.Second, "the resource is watched where that is allowed", f.watchedIn("one"))
+			time.Sleep(10 * time.Second)
+			f.take()
+			for i := range 60 { // until the next run has begun
+				f.srv.Put(robots, "one", "late", fmt.Sprint("spec.n=", i))
+				time.Sleep(250 * time.Millisecond)
+				if i == 4 {
+					f.do("robots allow")
+				}
+			}
+			time.Sleep(time.Minute)
+			f.stop()
+			delivered := strings.Join(f.take(), "\n")
+			if again := strings.Count(delivered, "ADDED one/late") > 1; again != tt.again {
+				t.Errorf("%s: delivered again is %v", tt.why, again)
+			}
+			if !strings.Contains(delivered, "ADDED two/a@5") {
+				t.Errorf("the cluster was not watched: %v", delivered)
+			}
+		})
+	}
+}
+
+// TestRequests: namespaces that are added together cost at most two lists and two watches each.
+func TestRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("n%03d", i))
+		}
+		f := inNamespaces(t, nil, names...)
+		f.apply("selfsubjectrulesreviews write *: slow 20ms\nselfsubjectaccessreviews write *: slow 20ms\n")
+		requests := func() (lists, watches int) {
+			for _, q := range f.srv.Requests() {
+				if q.Resource == "robots.v1.example.com" {
+					switch q.Verb {
+					case "list":
+						lists++
+					case "watch":
+						watches++
+					}
+				}
+			}
+			return lists, watches
+		}
+		f.start(t.Context())
+		f.within(15*time.Second, "all namespaces are watched", f.watchedIn(names...))
+		time.Sleep(10 * time.Second)
+		lists, watches := requests()
+		if lists > 2*n || watches > 2*n {
+			t.Errorf("%d lists and %d watches for %d namespaces, to begin with", lists, watches, n)
+		}
+		f.stop()
+	})
+}
+
+// TestManyChecks: without rules reviews, everything that is denied is checked in turn, and a new right is noticed in
+// time.
+func TestManyChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const types, namespaces = 12, 60
+		srv := streamtest.NewServer(spaces, streamtest.Reviews()[0]) // without rules
+		for i := range namespaces {
+			srv.Put(spaces, "", fmt.Sprint("n", i))
+		}
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
+		for i := range types {
+			r := kindOf(fmt.Sprintf("things%02dxs", i), "example.com", "v1", true)
+			srv.Serve(r)
+			f.do(r.Resource + " forbid all")
+		}
+		f.apply("selfsubjectaccessreviews write *: slow 5ms\n")
+		f.start(t.Context())
+		time.Sleep(30 * time.Second)
+		before := len(srv.Requests())
+		time.Sleep(30 * time.Second)
+		if n := len(srv.Requests()) - before; n > 6000 {
+			t.Errorf("%d requests in 30 s without changes", n)
+		}
+		f.do("things00xs allow all in n7")
+		f.within(time.Minute, "a new right is noticed",
+			func() bool { return slices.Equal(f.status("things00xs.example.com").Namespaces, []string{"n7"}) })
+		f.stop()
+	})
+}

@@ -1,0 +1,166 @@
+package follow
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+)
+
+// State is that of a followed resource.
+type State string
+
+const (
+	// Unserved: a name does not stand for a resource yet. If Cause is set, discovery may be the reason.
+	Unserved State = "Unserved"
+	// Starting: the resource is served, and its first SYNCED has not been delivered.
+	Starting State = "Starting"
+	// Watching: SYNCED has been delivered, and the resource is watched wherever it is wanted.
+	// mux.SourceStatus describes the watch.
+	Watching State = "Watching"
+	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. Rights are checked every few
+	// seconds.
+	Forbidden State = "Forbidden"
+	// Gone: the resource is no longer served, or not as something to watch (Cause).
+	Gone State = "Gone"
+	// Failing: the server refuses for another reason (Cause). It is retried within five minutes.
+	Failing State = "Failing"
+	// Dropped: the resource is no source of the Mux, because of Remove, mux.Options.OnError, or another source with its
+	// key (Cause). It is attached again in the next run.
+	Dropped State = "Dropped"
+)
+
+// ResourceStatus describes one resource that is followed, or a name that does not stand for one yet.
+type ResourceStatus struct {
+	// Ref is the name in Selection.Resources. It is zero if a pattern or a category selects the resource.
+	Ref gvr.Ref
+	// Resource is zero if State is Unserved.
+	Resource gvr.Resource
+	State    State
+	Since    time.Time // when State began
+	// Namespaces are those that are watched. None means the whole cluster.
+	Namespaces []string
+	// Incarnation counts how often the resource has been served: it grows when a resource is deleted and served again.
+	Incarnation int
+	// Cause is the error that led to State. It is nil if nothing is wrong.
+	Cause error
+}
+
+// Status describes a Mux and what it follows.
+type Status struct {
+	mux.Status
+	// Resources are sorted by resource and name.
+	Resources []ResourceStatus
+	// Discovery is why what is served is not known, or only in part. It is nil if it is known.
+	Discovery error
+}
+
+// Status returns what the Mux is doing at this moment, in time proportional to the number of sources.
+func (m *Mux) Status() Status {
+	st := Status{Status: m.Mux.Status()}
+	m.follower.addStatus(&st)
+	return st
+}
+
+// setState sets a state. If the state stays the same, a nil cause keeps the old cause.
+func (s *followed) setState(state State, cause error) {
+	s.mu.Lock()
+	old := s.status
+	if state != old.State {
+		s.status.State, s.status.Since, s.status.Cause = state, time.Now(), cause
+	} else if cause != nil {
+		s.status.Cause = cause
+	}
+	now := s.status
+	now.Namespaces = slices.Clone(now.Namespaces)
+	changed := now.State != old.State || !slices.Equal(now.Namespaces, s.reported)
+	s.reported = now.Namespaces
+	s.mu.Unlock()
+	if changed {
+		s.follower.options.report(now)
+	}
+}
+
+// getStatus returns a copy.
+func (s *followed) getStatus() ResourceStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	status.Namespaces = slices.Clone(status.Namespaces)
+	return status
+}
+
+// setAvailability records whether an API answers.
+func (f *follower) setAvailability(c discovery.Change) {
+	if !c.IsAPI() && !c.IsServer() {
+		return // the status of its watch describes it
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gv := c.Resource.GroupVersion()
+	if c.Type == discovery.Known {
+		delete(f.found.unavailable, gv)
+		return
+	}
+	f.found.unavailable[gv] = c.Err
+	if f.options.Mux.Logger != nil {
+		f.options.Mux.Logger.Warn("discovery failed", "api", gv.String(), "error", c.Err)
+	}
+}
+
+// checkSynced drains the Mux if UntilSynced is set and nothing is left to wait for.
+func (f *follower) checkSynced() {
+	if !f.options.UntilSynced {
+		return
+	}
+	f.mu.Lock()
+	complete, all := f.found.complete, slices.Collect(maps.Values(f.followed))
+	f.mu.Unlock()
+	waits := func(s *followed) bool { return !s.isSettled() && f.sources.has(s) }
+	if complete && !slices.ContainsFunc(all, waits) {
+		f.sources.Drain()
+	}
+}
+
+// addStatus adds what is followed.
+func (f *follower) addStatus(st *Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	byText := func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) }
+	for _, gv := range slices.SortedFunc(maps.Keys(f.found.unavailable), byText) {
+		err := f.found.unavailable[gv]
+		if !gv.Empty() {
+			err = fmt.Errorf("%s: %w", gv, err)
+		}
+		st.Discovery = errors.Join(st.Discovery, err)
+	}
+	for _, n := range f.names {
+		if !n.bound {
+			st.Resources = append(st.Resources, n.status)
+		}
+	}
+	for _, s := range f.followed {
+		one := s.getStatus()
+		if !f.sources.has(s) && one.State != Gone {
+			one.State = Dropped
+		}
+		for _, n := range f.names {
+			if n.bound && n.of == one.Resource.GroupResource() {
+				one.Ref = n.ref
+			}
+		}
+		st.Resources = append(st.Resources, one)
+	}
+	slices.SortFunc(st.Resources, func(a, b ResourceStatus) int {
+		return cmp.Or(cmp.Compare(a.Resource.GroupResource().String(), b.Resource.GroupResource().String()),
+			cmp.Compare(a.Ref.String(), b.Ref.String()))
+	})
+}

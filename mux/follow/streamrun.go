@@ -1,0 +1,187 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+const (
+	// quietTime is how long a resource that is no longer served must have delivered nothing before its watch is ended,
+	// if the server does not end it: DELETED of its objects may still come.
+	quietTime = time.Second
+	// ackTimeout is how long a run that has ended waits for acks. What is not acked is delivered again.
+	ackTimeout = 5 * time.Second
+	// goneDelay is the wait before a resource is retried that is gone though discovery says that it is served.
+	goneDelay = 500 * time.Millisecond
+	// pollInterval is how often values are checked whose changes nothing reports.
+	pollInterval = 50 * time.Millisecond
+)
+
+// streamRun is one run of a Stream for a followed resource.
+type streamRun struct {
+	followed    *followed
+	resource    gvr.Resource
+	namespaces  *run.Namespaces
+	clusterWide bool // namespaces is empty
+	options     stream.Options
+	stream      *stream.Stream
+	states      chan stream.Status // Forbidden or Gone
+	// delivered is when the loop returned from the last event, in ns; zero while it handles one.
+	delivered atomic.Int64
+}
+
+// errRunOver ends a run.
+var errRunOver = errors.New("something else is to be watched")
+
+func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) {
+	o, err := s.follower.options.streamOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	sr := &streamRun{
+		followed: s, resource: r, clusterWide: len(namespaces) == 0, options: o, states: make(chan stream.Status, 1),
+	}
+	sr.namespaces = run.NewNamespaces(namespaces, func(namespace string, err error) {
+		s.forbidden(r, namespace, err)
+		s.changed.Send()
+	})
+	sr.options.Namespaces = s.follower.selection.scope(r)
+	if s.follower.options.UntilSynced && o.Checkpoint != nil && !s.cursor.synced {
+		// SYNCED has to follow the changes since the checkpoint, not precede them.
+		sr.options.UntilSynced = true
+	}
+	sr.options.Trace = sr.trace()
+	sr.stream, err = stream.New(s.follower.client, r, &sr.options)
+	if err != nil {
+		return nil, err
+	}
+	sr.delivered.Store(time.Now().UnixNano())
+	s.mu.Lock()
+	s.run.stream = sr.stream
+	s.status.Namespaces = namespaces
+	s.mu.Unlock()
+	return sr, nil
+}
+
+// trace adds to the Trace of the options.
+func (sr *streamRun) trace() *stream.Trace {
+	trace := stream.Trace{}
+	if sr.options.Trace != nil {
+		trace = *sr.options.Trace
+	}
+	changed := trace.StatusChanged
+	trace.StatusChanged = func(st stream.Status) {
+		if changed != nil {
+			changed(st)
+		}
+		if st.State != stream.Forbidden && st.State != stream.Gone {
+			return
+		}
+		select {
+		case sr.states <- st:
+		default: // one of them is enough to end the run
+		}
+	}
+	return &trace
+}
+
+// deliver yields an event.
+func (sr *streamRun) deliver(ev stream.Event, yield func(stream.Event, error) bool) bool {
+	sr.delivered.Store(0)
+	defer func() { sr.delivered.Store(time.Now().UnixNano()) }()
+	return yield(ev, nil)
+}
+
+// supervise ends the run when something else is to be watched. (Stop would be lost before the run has begun.)
+func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc) {
+	s := sr.followed
+	defer func() {
+		if p := recover(); p != nil { // in a function of the options
+			end(&mux.PanicError{Key: s.key, Value: p, Stack: debug.Stack()})
+		}
+	}()
+	var tick <-chan time.Time // time alone may end the wait for DELETED events (staying)
+	if !sr.clusterWide {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		restart := false
+		select {
+		case <-tick:
+		case <-s.changed:
+		case st := <-sr.states:
+			restart = sr.handleState(ctx, st)
+		case <-ctx.Done():
+			return
+		}
+		r, namespaces, ok := s.wanted()
+		same := ok && r.String() == sr.resource.String() && r.Namespaced == sr.resource.Namespaced &&
+			sr.clusterWide == (len(namespaces) == 0)
+		switch {
+		case s.isServed() && !restart && s.follower.rights.pending(r.GroupResource()):
+			continue // a change will follow
+		case !s.isServed():
+			if !sr.awaitEnd(ctx) {
+				s.changed.Send() // it is served again, perhaps in another way
+				continue
+			}
+		case same && !restart:
+			s.move(sr, namespaces)
+			continue
+		}
+		s.changed.Send()
+		end(errRunOver)
+		return
+	}
+}
+
+// handleState handles states in which the Stream would retry slowly. It reports whether the run has to be restarted
+// even if the same is to be watched.
+func (sr *streamRun) handleState(ctx context.Context, st stream.Status) (restart bool) {
+	if st.State == stream.Forbidden {
+		sr.followed.forbidden(sr.resource, st.Namespace, st.Cause)
+		return false
+	}
+	// The resource has been deleted, or deleted and created, which discovery may miss.
+	sr.followed.rediscover(ctx, true)
+	wait.Sleep(ctx, goneDelay, sr.followed.changed)
+	return true
+}
+
+// awaitEnd waits until nothing more can come of a resource that is not served. It returns false if it is served again.
+func (sr *streamRun) awaitEnd(ctx context.Context) bool {
+	pollUntil(ctx, func() bool {
+		delivered := sr.delivered.Load()
+		quiet := delivered != 0 && time.Since(time.Unix(0, delivered)) > quietTime
+		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.isServed()
+	})
+	return !sr.followed.isServed()
+}
+
+// awaitAcks waits up to ackTimeout until all events are acked, and reports whether they are.
+func (sr *streamRun) awaitAcks(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	return pollUntil(ctx, func() bool { return sr.stream.Status().Checkpoint.Unacked == 0 })
+}
+
+// pollUntil waits until a condition holds. It returns false if ctx ends first.
+func pollUntil(ctx context.Context, condition func() bool) bool {
+	for !condition() {
+		if !wait.Sleep(ctx, pollInterval, nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+package follow_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestUntilSynced: the run ends when every resource is SYNCED or has nothing left to wait for, and not before.
+func TestUntilSynced(t *testing.T) {
+	dropped := follow.Options{
+		Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+		Stream: func(r gvr.Resource) stream.Options {
+			if r.Resource == "robots" {
+				return stream.Options{Namespaces: []string{"x"}} // which is invalid
+			}
+			return stream.Options{}
+		},
+	}
+	planetsAlone := []string{"planets.space.io SYNCED @3"}
+	inOne := []string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3 in one"}
+	tests := []struct {
+		name    string
+		reviews bool
+		names   []string
+		sel     follow.Selection // without Resources
+		options follow.Options
+		script  string
+		do      []string
+		during  func(*follower)
+		want    []string
+		why     string
+	}{
+		{"failing last", false, []string{"robots"}, follow.Selection{}, follow.Options{},
+			"robots list *: 405\nrobots initial *: 405", nil, nil,
+			nil, "a resource that is refused is not waited for"},
+		{"gone last", false, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
+			"robots list *: 503\nrobots initial *: 503", nil,
+			func(f *follower) { time.Sleep(20 * time.Second); f.srv.Unserve(robots) }, planetsAlone,
+			"a resource that is no longer served is not waited for"},
+		{"not served", false, []string{"robots", "planets", "unserved.example.com"}, follow.Selection{},
+			follow.Options{}, "", nil, nil,
+			[]string{"planets.space.io SYNCED @3", "robots.example.com ADDED one/a@3",
+				"robots.example.com SYNCED @3"}, "a name that is not served is not waited for"},
+		{"dropped", false, []string{"robots", "planets"}, follow.Selection{}, dropped, "", nil, nil, planetsAlone,
+			"a dropped resource is not waited for"},
+		{"removed", false, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
+			"robots list *: 503\nrobots initial *: 503", nil,
+			func(f *follower) { time.Sleep(20 * time.Second); f.m.Remove("robots.example.com") }, planetsAlone,
+			"a removed resource is not waited for"},
+		{"namespaces come late", true, []string{"robots"}, follow.Selection{}, follow.Options{},
+			"namespaces initial 1: slow 500ms\nnamespaces list 1: slow 500ms",
+			[]string{"robots forbid all",
+				"robots allow all in one"}, nil, inOne, "the list of namespaces is waited for"},
+		{"reviews fail", true, []string{"robots"}, follow.Selection{Candidates: []string{"one"}}, follow.Options{},
+			"selfsubjectaccessreviews write 1-8: 500\nselfsubjectrulesreviews write 1-8: 500",
+			[]string{"robots forbid all", "robots allow all in one"}, nil, inOne, "a review that failed is repeated"},
+		{"allowed nowhere", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "",
+			[]string{"robots forbid all"}, nil, planetsAlone,
+			"a resource that may be watched nowhere is not waited for"},
+		{"an API is down", false, []string{"*.example.com", "planets"}, follow.Selection{}, follow.Options{}, "",
+			[]string{"discovery down example.com"}, nil,
+			planetsAlone, "an API that does not answer is not waited for"},
+		{"slow StatusChanged", false, []string{"robots", "planets"}, follow.Selection{},
+			follow.Options{StatusChanged: func(s follow.ResourceStatus) {
+				if s.State == follow.Watching && s.Resource.Resource == "robots" {
+					time.Sleep(time.Second)
+				}
+			}}, "planets initial 1: slow 300ms", nil, nil,
+			[]string{"planets.space.io SYNCED @3", "robots.example.com ADDED one/a@3",
+				"robots.example.com SYNCED @3"}, "the run does not end before every SYNCED is delivered"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				served := []gvr.Resource{robots, planets, spaces}
+				if tt.reviews {
+					served = append(served, streamtest.Reviews()...)
+				}
+				srv := streamtest.NewServer(served...)
+				srv.Put(spaces, "", "one")
+				srv.Put(robots, "one", "a", "spec.n=1")
+				tt.sel.Resources, tt.options.UntilSynced = tt.names, true
+				f := newFollower(t, srv, tt.sel, &tt.options)
+				f.apply(tt.script)
+				f.do(tt.do...)
+				for _, again := range []string{"", "; in the next run"} {
+					if tt.during != nil && again != "" {
+						break // the server, or the Mux, has changed
+					}
+					f.start(t.Context())
+					if tt.during != nil {
+						tt.during(f)
+					}
+					if err := f.end(tt.why + again); err != nil {
+						t.Errorf("%s: the run ended with %v", tt.why+again, err)
+					}
+					got := f.take()
+					slices.Sort(got)
+					if diff := cmp.Diff(tt.want, got); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", tt.why+again, diff)
+					}
+				}
+			})
+		})
+	}
+}

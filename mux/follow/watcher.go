@@ -1,0 +1,131 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// What is watched to notice changes. A server may lack these resources, and the user may not be allowed to watch them.
+var (
+	definitions = watchable("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
+	apiServices = watchable("apiregistration.k8s.io", "apiservices", "APIService")
+	namespaces  = watchable("", "namespaces", "Namespace")
+)
+
+func watchable(group, plural, kind string) gvr.Resource {
+	return gvr.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
+		Kind:                 kind, Verbs: []string{"list", "watch"},
+	}
+}
+
+// nameWatcher watches the names of the objects of a resource.
+type nameWatcher struct {
+	resource gvr.Resource
+	client   dynamic.Interface
+	options  stream.Options
+	retry    time.Duration        // after which it is retried if it is not served or not allowed
+	changed  func(names []string) // receives the names, sorted, or nil when they are not known
+
+	works atomic.Bool // it is watching
+}
+
+// run watches until ctx ends.
+func (w *nameWatcher) run(ctx context.Context) {
+	for more := true; more; more = wait.Sleep(ctx, wait.Between(w.retry/2, w.retry), nil) {
+		w.watch(ctx)
+		w.works.Store(false)
+	}
+}
+
+var errUnwatchable = errors.New("the resource can't be watched any more")
+
+// watch watches until that fails or is forbidden.
+func (w *nameWatcher) watch(ctx context.Context) {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := w.options
+	o.MetadataOnly = true
+	o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
+		switch s.State {
+		case stream.Unauthorized, stream.Forbidden, stream.Gone:
+			cancel(errUnwatchable)
+		}
+	}}
+	s, err := stream.New(w.client, w.resource, &o)
+	if err != nil {
+		return
+	}
+	names, synced := map[string]bool{}, false
+	for ev, err := range s.Events(inner) {
+		if err != nil {
+			if ctx.Err() == nil {
+				w.changed(nil)
+			}
+			return
+		}
+		switch ev.Type {
+		case stream.Added, stream.Modified:
+			names[ev.Object.GetName()] = true
+		case stream.Deleted:
+			delete(names, ev.Object.GetName())
+		case stream.Synced:
+			synced = true
+			w.works.Store(true)
+		}
+		if synced {
+			w.changed(slices.Sorted(maps.Keys(names)))
+		}
+	}
+}
+
+// Discovery polls every watchedPoll while the typeWatcher works, else every alonePoll. With aggregated discovery a poll
+// without changes costs one 304 answer (discovery.NewClient).
+const watchedPoll, alonePoll = 30 * time.Second, 1200 * time.Millisecond
+
+// typeWatcher makes a Resolver refresh whenever a CustomResourceDefinition or an APIService changes, if the server
+// has them and they may be watched.
+type typeWatcher struct{ definitions, services *nameWatcher }
+
+func newTypeWatcher(r *discovery.Resolver, c dynamic.Interface) *typeWatcher {
+	watch := func(of gvr.Resource) *nameWatcher {
+		return &nameWatcher{
+			resource: of, client: c, options: stream.Options{Start: stream.Now()}, retry: 2 * time.Minute,
+			changed: func([]string) { r.Refresh() },
+		}
+	}
+	return &typeWatcher{definitions: watch(definitions), services: watch(apiServices)}
+}
+
+// run watches until ctx ends. It does nothing on client-go's dynamic fake, which panics for unregistered resources.
+func (t *typeWatcher) run(ctx context.Context) {
+	if watchlist.DoesClientNotSupportWatchListSemantics(t.definitions.client) {
+		return
+	}
+	var running sync.WaitGroup
+	running.Go(func() { t.services.run(ctx) })
+	t.definitions.run(ctx)
+	running.Wait()
+}
+
+// pollInterval is discovery.ChangesOptions.Poll.
+func (t *typeWatcher) pollInterval() time.Duration {
+	if t.definitions.works.Load() {
+		return watchedPoll
+	}
+	return alonePoll
+}
