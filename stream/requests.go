@@ -168,10 +168,10 @@ func (l *lane) connect(ctx context.Context, s protocol.Connecting) protocol.Inpu
 func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) protocol.Input {
 	ctx, cancel := context.WithCancelCause(ctx)
 	noAnswer := time.AfterFunc(l.left(timeout), func() { cancel(errNoAnswer) })
-	w, err := l.reader.Watch(ctx, o, l.hints())
+	watch, err := l.reader.Watch(ctx, o, l.hints())
 	if !noAnswer.Stop() {
-		if w != nil {
-			w.Close()
+		if watch != nil {
+			watch.Close()
 		}
 		err = context.Cause(ctx)
 	}
@@ -180,7 +180,7 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 		return protocol.Failed{Failure: failure(l.requestError("watch", err))}
 	}
 	l.conn = &connection{
-		worker: l, watch: w, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: l.namespace},
+		worker: l, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: l.namespace},
 	}
 	return protocol.Opened{}
 }
