@@ -93,7 +93,7 @@ func (r *Resolver) await(ctx context.Context, n uint64, immediately bool, opts *
 		case s.run != nil:
 			r.run(ctx, s.run)
 		default:
-			wait(ctx, s.updated, s.due)
+			waitUntil(ctx, s.updated, s.due)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (r *Resolver) nextStep(n uint64, immediately bool, interval time.Duration) 
 	return step{run: r.polls.start()}
 }
 
-func wait(ctx context.Context, updated <-chan struct{}, due time.Time) {
+func waitUntil(ctx context.Context, updated <-chan struct{}, due time.Time) {
 	if !due.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, due)

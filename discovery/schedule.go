@@ -1,9 +1,10 @@
 package discovery
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 const (
@@ -91,8 +92,7 @@ func (s *schedule) next(interval time.Duration) time.Time {
 // ("full jitter"), so that the clients of a recovering server do not all return
 // at once.
 func backoff(failures int) time.Duration {
-	bound := min(time.Second<<min(failures-1, 10), maxBackoff)
-	return max(minInterval, rand.N(bound))
+	return max(minInterval, wait.Between(0, wait.Doubled(failures, time.Second, maxBackoff)))
 }
 
 func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }

@@ -30,22 +30,3 @@ func TestBackoff(t *testing.T) {
 		}
 	}
 }
-
-func TestBetween(t *testing.T) {
-	const least, most = time.Second, 3 * time.Second
-	lowest, highest := most, least
-	for range 1000 {
-		d := between(least, most)
-		if d < least || d > most {
-			t.Fatalf("%v is not between %v and %v", d, least, most)
-		}
-		lowest, highest = min(lowest, d), max(highest, d)
-	}
-	// All 1000 in three quarters: one chance in 10^124.
-	if lowest > least+(most-least)/4 || highest < most-(most-least)/4 {
-		t.Errorf("1000 times between %v and %v: not spread out", lowest, highest)
-	}
-	if d := between(least, least); d != least {
-		t.Errorf("between %v and %v: %v", least, least, d)
-	}
-}

@@ -64,72 +64,72 @@ func (s *Stream) identity() checkpoint.Identity {
 }
 
 // mark is that of the next event.
-func (l *lane) mark() *acks.Mark {
-	if l.progress == nil {
+func (w *worker) mark() *acks.Mark {
+	if w.progress == nil {
 		return nil
 	}
-	return l.progress.Mark(l.report.point())
+	return w.progress.Mark(w.report.point())
 }
 
 // pass keeps what no event tells.
-func (l *lane) pass() {
-	if l.progress != nil {
-		l.progress.Pass(l.report.point())
+func (w *worker) pass() {
+	if w.progress != nil {
+		w.progress.Pass(w.report.point())
 	}
 }
 
 // writesAhead says whether the checkpoint is to know of new objects before they
 // are told.
-func (l *lane) writesAhead() bool {
-	return l.progress != nil && l.index != nil && l.progress.WritesAhead()
+func (w *worker) writesAhead() bool {
+	return w.progress != nil && w.index != nil && w.progress.WritesAhead()
 }
 
 // aheadOf does so for the objects of a snapshot.
-func (l *lane) aheadOf(ctx context.Context, items []object, how protocol.Mode) error {
-	if !l.writesAhead() {
+func (w *worker) writeAhead(ctx context.Context, items []object, how protocol.Mode) error {
+	if !w.writesAhead() {
 		return nil
 	}
 	var fresh []checkpoint.Object
 	for _, o := range items {
-		if !l.isUnsaid(o, how) && l.isFresh(o) {
-			fresh = append(fresh, known(o.Entry))
+		if !w.isOnlyEntered(o, how) && w.isNew(o) {
+			fresh = append(fresh, objectOf(o.Entry))
 		}
 	}
-	return l.progress.WriteAhead(ctx, fresh)
+	return w.progress.WriteAhead(ctx, fresh)
 }
 
 // aheadOfFrame does so for an event of the watch, and if it is new for all that
 // have come after it.
-func (l *lane) aheadOfFrame(ctx context.Context, t told, how protocol.EmitEvent) error {
-	if !l.writesAhead() || t.kind == Deleted || how.Replay || !l.isFresh(t.object) {
+func (w *worker) writeAheadOfEvent(ctx context.Context, t objectEvent, how protocol.EmitEvent) error {
+	if !w.writesAhead() || t.kind == Deleted || how.Replay || !w.isNew(t.object) {
 		return nil
 	}
 	unversioned := func(e index.Entry) checkpoint.Object {
 		e.Version = ""
-		return known(e)
+		return objectOf(e)
 	}
 	fresh := []checkpoint.Object{unversioned(t.Entry)}
-	if !l.progress.IsWrittenAhead(fresh[0]) {
+	if !w.progress.IsWrittenAhead(fresh[0]) {
 		first := map[checkpoint.Object]bool{fresh[0]: true}
-		for _, o := range l.conn.come() {
+		for _, o := range w.conn.peekObjects() {
 			// A replay of one that is not known is not delivered.
-			replay := protocol.NotAfter(o.Version, how.Version) && !l.index.Has(o.Entry)
-			if k := unversioned(o.Entry); !replay && !first[k] && l.isFresh(o) {
+			replay := protocol.NotAfter(o.Version, how.Version) && !w.index.Has(o.Entry)
+			if k := unversioned(o.Entry); !replay && !first[k] && w.isNew(o) {
 				first[k] = true
 				fresh = append(fresh, k)
 			}
 		}
 	}
-	return l.progress.WriteAhead(ctx, fresh)
+	return w.progress.WriteAhead(ctx, fresh)
 }
 
 // isFresh says whether there is no entry of an object that is to be delivered.
-func (l *lane) isFresh(o object) bool { return !l.index.Has(o.Entry) && l.selects(o) }
+func (w *worker) isNew(o object) bool { return !w.index.Has(o.Entry) && w.selects(o) }
 
 // withdraw takes the position back where the server has gone back in time, before
 // anybody is told: who goes on from it must not miss that, even if the server is
 // past it again by then. So must namespaces that are not watched now, or can't be.
-func (l *lane) withdraw(ctx context.Context, next protocol.State, outputs []protocol.Output) error {
+func (w *worker) markRewound(ctx context.Context, next protocol.State, outputs []protocol.Output) error {
 	m, _ := next.Recall()
 	rewound := m.Rewound()
 	for _, o := range outputs {
@@ -142,18 +142,18 @@ func (l *lane) withdraw(ctx context.Context, next protocol.State, outputs []prot
 	if !rewound {
 		return nil
 	}
-	l.mu.Lock()
-	all := slices.Concat(l.lanes, l.parked)
-	l.mu.Unlock()
+	w.mu.Lock()
+	all := slices.Concat(w.workers, w.parked)
+	w.mu.Unlock()
 	var others []*acks.Progress
 	for _, one := range all {
-		if one == l || one.report.get().State != Streaming {
+		if one == w || one.report.get().State != Streaming {
 			one.report.update(func(r *report) { r.rewound = true })
 			others = append(others, one.progress)
 		}
 	}
-	if l.progress == nil {
+	if w.progress == nil {
 		return nil
 	}
-	return l.progress.Rewound(ctx, others...)
+	return w.progress.Rewound(ctx, others...)
 }

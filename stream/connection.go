@@ -25,17 +25,17 @@ var (
 
 // connection is a watch that the server has accepted.
 type connection struct {
-	worker   *lane
+	worker   *worker
 	watch    client.Watch
 	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
 	lifetime time.Duration // that the server was asked for
 
 	arrived arrived // and not received
-	passed  passed  // by the filter
+	skipped skipped // by the filter
 	silence silence
-	told    told     // by the frame last received
-	end     WatchEnd // so far
+	last    objectEvent // by the frame last received
+	end     WatchEnd    // so far
 }
 
 // arrived are events that were read from a watch ahead of the one being received.
@@ -61,15 +61,15 @@ func (s *silence) after(timeout time.Duration) <-chan time.Time {
 }
 
 // told is what a frame tells of an object.
-type told struct {
+type objectEvent struct {
 	object
 	kind Type
 }
 
 // take returns what was received last, once: nothing keeps it after that.
-func (c *connection) take() told {
-	t := c.told
-	c.told = told{}
+func (c *connection) takeLast() objectEvent {
+	t := c.last
+	c.last = objectEvent{}
 	return t
 }
 
@@ -104,7 +104,7 @@ func (c *connection) poll() protocol.Input {
 	if !ok {
 		ev, ok, over = c.watch.Next()
 	}
-	if in, events := c.passed.take(); in != nil {
+	if in, events := c.skipped.take(); in != nil {
 		c.end.Frames += events
 		if ok { // it came after them
 			c.arrived.events = slices.Insert(c.arrived.events, 0, ev)
@@ -113,14 +113,14 @@ func (c *connection) poll() protocol.Input {
 	}
 	switch {
 	case ok:
-		return c.received(ev)
+		return c.handle(ev)
 	case over:
 		return c.closed(nil)
 	}
 	return nil
 }
 
-func (c *connection) received(ev client.Event) protocol.Input {
+func (c *connection) handle(ev client.Event) protocol.Input {
 	in, err := c.read(ev)
 	if err != nil {
 		return c.closed(err) // whatever comes after an error is not to be trusted
@@ -164,7 +164,7 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 		return nil, err
 	}
 	o.verdict = ev.Verdict
-	c.told = told{o, Type(ev.Type)}
+	c.last = objectEvent{o, Type(ev.Type)}
 	f := protocol.Frame{Kind: protocol.ChangedFrame}
 	if ev.Type == watch.Added {
 		f.Kind = protocol.AddedFrame

@@ -18,9 +18,9 @@ import (
 // has been told or is being told, whichever lane it is of. Once f has begun, what
 // it enters into the index is told, even if ctx ends meanwhile. Position depends
 // on both.
-func (l *lane) inTurn(ctx context.Context, f func() error) error {
-	if l.turn != nil {
-		return l.turn(ctx, f)
+func (w *worker) inTurn(ctx context.Context, f func() error) error {
+	if w.turn != nil {
+		return w.turn(ctx, f)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -30,38 +30,38 @@ func (l *lane) inTurn(ctx context.Context, f func() error) error {
 
 // tellInTurn tells an output in a turn of its own, and those that are of several
 // objects object by object.
-func (l *lane) tellInTurn(ctx context.Context, out protocol.Output) error {
+func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 	switch o := out.(type) {
 	case protocol.EmitPage:
-		return l.tellItems(ctx, o.Mode)
+		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitInitial:
-		l.items, l.how = append(l.items, l.conn.take().object), o.Mode
-		if l.writesAhead() && len(l.items) < l.options.PageSize {
+		w.items, w.mode = append(w.items, w.conn.takeLast().object), o.Mode
+		if w.writesAhead() && len(w.items) < w.options.PageSize {
 			return nil // they are written ahead together
 		}
-		return l.tellItems(ctx, o.Mode)
+		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitEvent:
-		if err := l.aheadOfFrame(ctx, l.conn.told, o); err != nil { // while others have their turns
+		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil { // while others have their turns
 			return err
 		}
 	case protocol.EndSnapshot:
-		if err := l.tellItems(ctx, l.how); err != nil { // initial events that still wait
+		if err := w.deliverItems(ctx, w.mode); err != nil { // initial events that still wait
 			return err
 		}
 	}
-	return l.inTurn(ctx, func() error { return l.tell(ctx, out) })
+	return w.inTurn(ctx, func() error { return w.handleOutput(ctx, out) })
 }
 
 // tellItems tells the objects of a snapshot that are there.
-func (l *lane) tellItems(ctx context.Context, how protocol.Mode) error {
-	items := l.items
-	l.items = nil
-	if err := l.aheadOf(ctx, items, how); err != nil {
+func (w *worker) deliverItems(ctx context.Context, how protocol.Mode) error {
+	items := w.items
+	w.items = nil
+	if err := w.writeAhead(ctx, items, how); err != nil {
 		return err
 	}
 	for i, item := range items {
 		items[i] = object{} // what has been told need not be kept
-		err := l.inTurn(ctx, func() error { return l.tellListed(ctx, item, how) })
+		err := w.inTurn(ctx, func() error { return w.deliverListed(ctx, item, how) })
 		if err != nil {
 			return err
 		}
@@ -70,117 +70,117 @@ func (l *lane) tellItems(ctx context.Context, how protocol.Mode) error {
 }
 
 // tell does what an output of the protocol says.
-func (l *lane) tell(ctx context.Context, o protocol.Output) error {
+func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 	switch o := o.(type) {
 	case protocol.EmitGap:
-		if o.Reason == protocol.GapRewound && l.index != nil {
-			l.index.Distrust()
+		if o.Reason == protocol.GapRewound && w.index != nil {
+			w.index.Distrust()
 		}
-		l.snapped = true
-		return l.delivery.emit(l.event(Gap, &GapDetails{
-			Reason: GapReason(o.Reason), From: o.From, To: o.To, HistoryLost: o.HistoryLost, Duration: time.Since(l.knewAt),
+		w.infers = true
+		return w.delivery.emit(w.newEvent(Gap, &GapDetails{
+			Reason: GapReason(o.Reason), From: o.From, To: o.To, HistoryLost: o.HistoryLost, Duration: time.Since(w.upToDateAt),
 		}))
 	case protocol.BeginSnapshot:
 		// From here to the end of the snapshot, what is known fits no version.
-		l.report.resourceVersion("")
-		l.furthest = types.NamespacedName{}
-		l.pass()
-		if l.index != nil {
-			l.index.BeginList()
+		w.report.resourceVersion("")
+		w.lastName = types.NamespacedName{}
+		w.pass()
+		if w.index != nil {
+			w.index.BeginList()
 		}
 	case protocol.RetainInitial:
-		l.items = append(l.items, l.conn.take().object)
+		w.items = append(w.items, w.conn.takeLast().object)
 	case protocol.EndSnapshot:
-		l.snapped = true
+		w.infers = true
 		switch {
-		case l.index == nil:
+		case w.index == nil:
 		case o.Quiet:
-			for range l.index.EndList() {
+			for range w.index.EndList() {
 			}
 		default:
-			return l.tellChanges(ctx, l.index.EndList(), nil, true)
+			return w.deliverChanges(ctx, w.index.EndList(), nil, true)
 		}
 	case protocol.EmitSynced:
-		l.options.Logger.DebugContext(ctx, "synced", "resource", l.resource.String(), "namespace", l.namespace, "resourceVersion", o.Version)
-		l.knewAt = time.Now()
-		l.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
-		return l.tellVersion(ctx, Synced, o.Version)
+		w.options.Logger.DebugContext(ctx, "synced", "resource", w.resource.String(), "namespace", w.namespace, "resourceVersion", o.Version)
+		w.upToDateAt = time.Now()
+		w.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
+		return w.emitVersion(ctx, Synced, o.Version)
 	case protocol.EmitEvent:
-		return l.tellFrame(ctx, l.conn.take(), o)
+		return w.deliverEvent(ctx, w.conn.takeLast(), o)
 	case protocol.EmitBookmark:
-		if l.options.Bookmarks {
-			return l.tellVersion(ctx, Bookmark, o.Version)
+		if w.options.Bookmarks {
+			return w.emitVersion(ctx, Bookmark, o.Version)
 		}
 	case protocol.NoStreamedLists:
-		l.noStreamedLists.Store(true)
-		l.options.Logger.DebugContext(ctx, "no streaming lists here: reading pages from now on",
-			"resource", l.resource.String(), "namespace", l.namespace, "cause", o.Cause)
+		w.noStreamedLists.Store(true)
+		w.options.Logger.DebugContext(ctx, "no streaming lists here: reading pages from now on",
+			"resource", w.resource.String(), "namespace", w.namespace, "cause", o.Cause)
 	}
 	return nil
 }
 
 // tellListed tells an object of a snapshot.
-func (l *lane) tellListed(ctx context.Context, o object, how protocol.Mode) error {
-	defer l.pass()
-	if l.index == nil {
-		if how.Quiet || !l.selects(o) {
+func (w *worker) deliverListed(ctx context.Context, o object, how protocol.Mode) error {
+	defer w.pass()
+	if w.index == nil {
+		if how.Quiet || !w.selects(o) {
 			return nil
 		}
-		return l.tellObject(ctx, Added, o.Unstructured, false)
+		return w.emitObject(ctx, Added, o.Unstructured, false)
 	}
-	unsaid, from := l.isUnsaid(o, how), index.Listed
-	if l.index.Saw(o.NamespacedName) {
+	unsaid, from := w.isOnlyEntered(o, how), index.Listed
+	if w.index.Saw(o.NamespacedName) {
 		from = index.Replayed // the server repeats itself
 	}
-	changes := l.index.Put(o.Entry, l.selects(o), from)
+	changes := w.index.Put(o.Entry, w.selects(o), from)
 	if unsaid {
 		for range changes { // they are only to be known
 		}
 		return nil
 	}
-	return l.tellChanges(ctx, changes, o.Unstructured, true)
+	return w.deliverChanges(ctx, changes, o.Unstructured, true)
 }
 
 // isUnsaid says whether an object of a snapshot is only to be known.
-func (l *lane) isUnsaid(o object, how protocol.Mode) bool {
-	return how.Quiet || how.Since != "" && protocol.NotAfter(o.Version, how.Since) && !l.index.Has(o.Entry)
+func (w *worker) isOnlyEntered(o object, how protocol.Mode) bool {
+	return how.Quiet || how.Since != "" && protocol.NotAfter(o.Version, how.Since) && !w.index.Has(o.Entry)
 }
 
 // tellFrame tells an event of the watch.
-func (l *lane) tellFrame(ctx context.Context, t told, how protocol.EmitEvent) error {
+func (w *worker) deliverEvent(ctx context.Context, t objectEvent, how protocol.EmitEvent) error {
 	o := t.object
-	l.moves = how.Version
-	defer func() { l.moves = "" }()
+	w.movesTo = how.Version
+	defer func() { w.movesTo = "" }()
 	switch {
-	case l.index == nil && (how.Replay || !l.selects(o)):
+	case w.index == nil && (how.Replay || !w.selects(o)):
 		return nil
-	case l.index == nil:
-		return l.tellObject(ctx, t.kind, o.Unstructured, false)
-	case how.Partial && !how.Replay && !l.index.Has(o.Entry):
-		return l.tellChanges(ctx, l.believe(t), o.Unstructured, false)
+	case w.index == nil:
+		return w.emitObject(ctx, t.kind, o.Unstructured, false)
+	case how.Partial && !how.Replay && !w.index.Has(o.Entry):
+		return w.deliverChanges(ctx, w.unknownChange(t), o.Unstructured, false)
 	}
 	from := index.Happened
 	if how.Replay {
 		from = index.Replayed
 	}
 	if t.kind == Deleted { // two calls, each with one iterator, take three allocations less
-		return l.tellChanges(ctx, l.index.Remove(o.Entry, from), o.Unstructured, false)
+		return w.deliverChanges(ctx, w.index.Remove(o.Entry, from), o.Unstructured, false)
 	}
-	return l.tellChanges(ctx, l.index.Put(o.Entry, l.selects(o), from), o.Unstructured, false)
+	return w.deliverChanges(ctx, w.index.Put(o.Entry, w.selects(o), from), o.Unstructured, false)
 }
 
 // believe is what an event means of an object that nothing is known of. Whether one
 // that is selected was selected before is not known either: then it is ADDED.
-func (l *lane) believe(t told) iter.Seq[index.Change] {
+func (w *worker) unknownChange(t objectEvent) iter.Seq[index.Change] {
 	return func(yield func(index.Change) bool) {
-		if !l.selects(t.object) {
+		if !w.selects(t.object) {
 			return
 		}
 		kind := t.kind
 		if kind != Deleted {
-			for range l.index.Put(t.Entry, true, index.Happened) {
+			for range w.index.Put(t.Entry, true, index.Happened) {
 			}
-			if l.options.Select != nil {
+			if w.options.Select != nil {
 				kind = Added
 			}
 		}
@@ -188,32 +188,32 @@ func (l *lane) believe(t told) iter.Seq[index.Change] {
 	}
 }
 
-func (l *lane) selects(o object) bool {
+func (w *worker) selects(o object) bool {
 	if o.verdict != client.Unasked {
 		return o.verdict == client.Selected
 	}
-	return (l.matches == nil || l.matches(o.Unstructured)) && (l.options.Select == nil || l.options.Select(o))
+	return (w.matches == nil || w.matches(o.Unstructured)) && (w.options.Select == nil || w.options.Select(o))
 }
 
 // tellChanges emits changes; o is the object of those that have no identity.
-func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[index.Change], o *unstructured.Unstructured, listed bool) error {
+func (w *worker) deliverChanges(ctx context.Context, changes iter.Seq[index.Change], o *unstructured.Unstructured, listed bool) error {
 	for c := range changes {
 		object, isInferred := o, false
 		switch {
 		case c.Gone != nil:
-			object, isInferred = inferred(c.Gone, l.resource), true
+			object, isInferred = inferred(c.Gone, w.resource), true
 		case c.Left != nil && listed:
 			// When it left is not known, nor in which version: as if it were gone.
-			object, isInferred = inferred(c.Left, l.resource), true
+			object, isInferred = inferred(c.Left, w.resource), true
 		case listed:
 			// What a first snapshot has is no inference, but that something has changed
 			// since another one is.
-			isInferred = l.snapped || c.Kind != watch.Added
+			isInferred = w.infers || c.Kind != watch.Added
 		}
-		if c.Pending && l.progress != nil {
-			l.progress.MayBeKnown()
+		if c.Pending && w.progress != nil {
+			w.progress.MayBeKnown()
 		}
-		if err := l.tellObject(ctx, Type(c.Kind), object, isInferred); err != nil {
+		if err := w.emitObject(ctx, Type(c.Kind), object, isInferred); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -223,27 +223,27 @@ func (l *lane) tellChanges(ctx context.Context, changes iter.Seq[index.Change], 
 	return nil
 }
 
-func (l *lane) tellObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
-	if l.moves != "" && !isInferred { // an inferred end of another one comes before the event itself
-		l.report.resourceVersion(l.moves)
+func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
+	if w.movesTo != "" && !isInferred { // an inferred end of another one comes before the event itself
+		w.report.resourceVersion(w.movesTo)
 	}
-	if kind == Added && l.progress != nil && l.report.lacks() {
-		l.progress.MayBeKnown()
+	if kind == Added && w.progress != nil && w.report.isUnclean() {
+		w.progress.MayBeKnown()
 	}
-	ev := l.event(kind, nil)
+	ev := w.newEvent(kind, nil)
 	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), isInferred
-	return l.delivery.emit(ev)
+	return w.delivery.emit(ev)
 }
 
 // tellVersion tells that everything up to rv has been told.
-func (l *lane) tellVersion(ctx context.Context, kind Type, rv string) error {
-	l.report.resourceVersion(rv)
-	ev := l.event(kind, nil)
+func (w *worker) emitVersion(ctx context.Context, kind Type, rv string) error {
+	w.report.resourceVersion(rv)
+	ev := w.newEvent(kind, nil)
 	ev.ResourceVersion = rv
-	return l.delivery.emit(ev)
+	return w.delivery.emit(ev)
 }
 
 // event returns one that is to be emitted next.
-func (l *lane) event(kind Type, gap *GapDetails) Event {
-	return Event{Type: kind, Resource: l.resource, Namespace: l.namespace, Gap: gap, Mark: l.mark()}
+func (w *worker) newEvent(kind Type, gap *GapDetails) Event {
+	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, Mark: w.mark()}
 }

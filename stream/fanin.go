@@ -15,19 +15,19 @@ import (
 // ranging goroutine gives to one at a time and sees to its end. So all the fields are
 // of that goroutine.
 type fanIn struct {
-	*segment
-	members map[string]*member // by namespace, those that are not watched any more too
-	running sync.WaitGroup
-	turns   chan turn
-	ends    chan *member
-	started int  // members that have been watched
-	over    bool // AtFirstClose: one has ended
-	due     bool // SYNCED is to follow what was delivered, once all are
+	*activeRun
+	members       map[string]*member // by namespace, those that are not watched any more too
+	running       sync.WaitGroup
+	turns         chan turn
+	ends          chan *member
+	started       int  // members that have been watched
+	over          bool // AtFirstClose: one has ended
+	pendingSynced bool // SYNCED is to follow what was delivered, once all are
 }
 
 // member is a namespace.
 type member struct {
-	lane   *lane
+	worker *worker
 	cancel context.CancelCauseFunc
 	state  memberState
 	synced bool
@@ -55,20 +55,20 @@ type turn struct {
 // enter parks a member for each namespace of the position that the range goes on from.
 func (f *fanIn) enter() {
 	p := &f.from.position
-	enter := func(namespace string) *lane {
+	enter := func(namespace string) *worker {
 		m := f.members[namespace]
 		if m == nil {
-			m = &member{state: parked, lane: f.newLane(namespace, nil)}
+			m = &member{state: parked, worker: f.newWorker(namespace, nil)}
 			rv, begun := p.ResourceVersions[namespace]
-			m.lane.report.begun, m.lane.report.rewound = begun, p.Rewound
-			m.lane.report.reached(rv, p.Partial, p.Unclean)
+			m.worker.report.begun, m.worker.report.rewound = begun, p.Rewound
+			m.worker.report.setPosition(rv, p.Partial, p.Unclean)
 			f.members[namespace] = m
 		}
-		return m.lane
+		return m.worker
 	}
 	for _, o := range p.Objects {
 		if o.Namespace != "" {
-			enter(o.Namespace).know(o)
+			enter(o.Namespace).enterObject(o)
 		}
 	}
 	for n := range p.ResourceVersions {
@@ -159,14 +159,14 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 		f.members[namespace] = m
 	}
 	events, results := make(chan Event), make(chan error)
-	l := f.newLane(namespace, func(ev Event) error {
+	w := f.newWorker(namespace, func(ev Event) error {
 		events <- ev // serve listens until the turn is over
 		return <-results
 	})
 	if m.cancel == nil {
 		f.started++
 	}
-	l.turn = func(ctx context.Context, deliver func() error) error {
+	w.turn = func(ctx context.Context, deliver func() error) error {
 		t := turn{member: m, events: events, results: results, over: make(chan struct{})}
 		select {
 		case f.turns <- t:
@@ -179,10 +179,10 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			return context.Cause(ctx)
 		}
 	}
-	first := l.begin(f.startOf(l, m.lane)) // before a Position can be asked for
+	first := w.begin(f.startOf(w, m.worker)) // before a Position can be asked for
 	all := ctx
 	ctx, m.cancel = context.WithCancelCause(ctx)
-	m.lane, m.state, m.synced, m.err = l, watched, false, nil
+	m.worker, m.state, m.synced, m.err = w, watched, false, nil
 	f.publish()
 	f.running.Go(func() {
 		m.panics = "the goroutine of a lane was ended"
@@ -195,20 +195,20 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			case <-all.Done():
 			}
 		}()
-		m.err = l.loop(ctx, first)
+		m.err = w.loop(ctx, first)
 		m.panics = nil
 	})
 }
 
 // startOf is where a lane begins: where the last one of its namespace was, or if
 // there was none where the range does.
-func (f *fanIn) startOf(l, last *lane) Start {
+func (f *fanIn) startOf(w, last *worker) Start {
 	if last == nil {
 		return f.from
 	}
 	p := last.report.position()
-	if l.index != nil {
-		l.index, l.snapped, l.report.index = last.index, last.snapped, last.index
+	if w.index != nil {
+		w.index, w.infers, w.report.index = last.index, last.infers, last.index
 	}
 	if rv, ok := f.from.position.ResourceVersions[""]; ok {
 		p.ResourceVersions[""] = rv
@@ -248,23 +248,23 @@ func (f *fanIn) handle(ev Event, t turn) (err error) {
 func (f *fanIn) passes(m *member, ev *Event) bool {
 	m.synced = ev.Type == Synced || m.synced && ev.Type != Gap
 	if ev.Type != Synced {
-		f.due = f.due || !m.synced
+		f.pendingSynced = f.pendingSynced || !m.synced
 		return true
 	}
 	if f.started > 1 {
 		ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
 	}
-	f.due = !f.isSynced()
-	return !f.due
+	f.pendingSynced = !f.isSynced()
+	return !f.pendingSynced
 }
 
 // sync delivers the SYNCED that was held back for namespaces that are no longer
 // watched.
 func (f *fanIn) sync() error {
-	if !f.due || !f.isSynced() {
+	if !f.pendingSynced || !f.isSynced() {
 		return nil
 	}
-	f.due = false
+	f.pendingSynced = false
 	return f.emit(Event{Type: Synced, Resource: f.resource})
 }
 
@@ -272,7 +272,7 @@ func (f *fanIn) sync() error {
 func (f *fanIn) end(ctx context.Context, m *member) error {
 	was := m.state
 	m.state = parked
-	namespace := m.lane.namespace
+	namespace := m.worker.namespace
 	var refused *RequestError
 	switch {
 	case m.panics != nil:
@@ -313,18 +313,18 @@ func (f *fanIn) change(ctx context.Context) {
 
 // publish lets Status and Position see the lanes.
 func (f *fanIn) publish() {
-	var lanes, rest []*lane
+	var lanes, rest []*worker
 	for _, m := range f.members {
 		switch {
-		case m.lane == nil:
+		case m.worker == nil:
 		case m.state == parked:
-			rest = append(rest, m.lane)
+			rest = append(rest, m.worker)
 		default:
-			lanes = append(lanes, m.lane)
+			lanes = append(lanes, m.worker)
 		}
 	}
-	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.namespace, b.namespace) })
+	slices.SortFunc(lanes, func(a, b *worker) int { return cmp.Compare(a.namespace, b.namespace) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lanes, f.parked = lanes, rest
+	f.workers, f.parked = lanes, rest
 }

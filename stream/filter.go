@@ -10,20 +10,20 @@ import (
 
 // filter asks Options.Select about the metadata of an event before its object is
 // decoded. A rejected object is decoded only if its end may have to be reported.
-func (l *lane) filter() client.Filter {
-	if l.options.Select == nil {
+func (w *worker) filter() client.Filter {
+	if w.options.Select == nil {
 		return nil
 	}
 	return func(s *decode.Sight) client.Choice {
-		selected := l.options.Select(s)
+		selected := w.options.Select(s)
 		namespace, name, version := s.Identity()
 		switch {
 		case selected:
 			return client.DecodeSelected
 		// What came before it may not be in the index yet.
-		case s.Broken(), l.conn.arrived.reading, l.index.HasName(namespace, name):
+		case s.Broken(), w.conn.arrived.reading, w.index.HasName(namespace, name):
 			return client.DecodeRejected
-		case l.conn.passed.by(version):
+		case w.conn.skipped.by(version):
 			return client.Skip
 		}
 		return client.IdentityOnly
@@ -32,14 +32,14 @@ func (l *lane) filter() client.Filter {
 
 // passed is how far a watch has got by events that report nothing, and which the state
 // has not heard of yet.
-type passed struct {
+type skipped struct {
 	on      bool // nobody has to know of each of them
 	version uint64
 	events  int
 }
 
 // from begins to pass events by, after a version, or ends that.
-func (p *passed) from(rv string, on bool) {
+func (p *skipped) from(rv string, on bool) {
 	if p.events > 0 {
 		return
 	}
@@ -49,7 +49,7 @@ func (p *passed) from(rv string, on bool) {
 }
 
 // by passes an event by, if it is newer than what came before.
-func (p *passed) by(rv []byte) bool {
+func (p *skipped) by(rv []byte) bool {
 	if !p.on {
 		return false
 	}
@@ -64,7 +64,7 @@ func (p *passed) by(rv []byte) bool {
 
 // take returns what the state is to hear of it, or nil, and how many events that
 // stands for.
-func (p *passed) take() (in protocol.Input, events int) {
+func (p *skipped) take() (in protocol.Input, events int) {
 	if p.events == 0 {
 		return nil, 0
 	}

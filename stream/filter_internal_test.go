@@ -20,7 +20,7 @@ func TestPassed(t *testing.T) {
 		{"versions that are no plain numbers", "5", true, "7a 07 -7 18446744073709551616 +18446744073709551615"},
 		{"after one that is none", "no number", true, "6"},
 	} {
-		var p passed
+		var p skipped
 		p.from(tt.from, tt.on)
 		want, events := protocol.Input(nil), 0
 		for _, rv := range strings.Fields(tt.versions) {

@@ -9,7 +9,7 @@ import (
 // limitLists takes a turn for the time in which a snapshot is read and told: the
 // pages that wait to be told are what takes memory. While it waits to be tried
 // again after a failure, others have their turn.
-func (l *lane) limitLists(ctx context.Context, s protocol.State) error {
+func (w *worker) limitLists(ctx context.Context, s protocol.State) error {
 	reads := false
 	switch s := s.(type) {
 	case protocol.Listing, protocol.Replaying:
@@ -18,18 +18,18 @@ func (l *lane) limitLists(ctx context.Context, s protocol.State) error {
 		reads = s.Streamed()
 	}
 	if !reads {
-		l.stopListing()
+		w.stopListing()
 		return nil
 	}
-	if _, ok := s.(protocol.Replaying); ok || l.lists == nil || !l.reads.IsOver() {
+	if _, ok := s.(protocol.Replaying); ok || w.lists == nil || !w.listTurn.IsOver() {
 		return nil // it has begun, and a turn that is over does not stop it
 	}
 	var err error
-	l.reads, err = l.lists.Take(ctx)
+	w.listTurn, err = w.lists.Take(ctx)
 	return err
 }
 
-func (l *lane) stopListing() {
-	l.reads.End()
-	l.reads = nil
+func (w *worker) stopListing() {
+	w.listTurn.End()
+	w.listTurn = nil
 }

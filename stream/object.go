@@ -32,16 +32,16 @@ func received(o *unstructured.Unstructured) object {
 	if id := identify(o); id.Version != "" {
 		return object{Unstructured: o, Entry: id}
 	}
-	return faked(o)
+	return receivedFromFake(o)
 }
 
 // faked takes an object from client-go's fakes. They leave resourceVersions as
 // they find them, usually empty, so that only the content tells one version from
 // the next, and hand out objects that they keep.
-func faked(o *unstructured.Unstructured) object {
+func receivedFromFake(o *unstructured.Unstructured) object {
 	id := identify(o)
 	id.Version = hash(o)
-	return object{Unstructured: ownCopy(o), Entry: id}
+	return object{Unstructured: copyJSON(o), Entry: id}
 }
 
 // identify reads at once what each has a method for that reads metadata anew.
@@ -68,7 +68,7 @@ func hash(o *unstructured.Unstructured) string {
 
 // ownCopy copies through JSON: DeepCopy panics at what a server can't have sent,
 // but a test writes easily, such as an int.
-func ownCopy(o *unstructured.Unstructured) *unstructured.Unstructured {
+func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	b, err := json.Marshal(o.Object)
 	if err != nil {
 		return o
@@ -107,7 +107,7 @@ func inferred(e *index.Entry, r gvr.Resource) *unstructured.Unstructured {
 }
 
 // known is an entry of the index as a Position holds it.
-func known(e index.Entry) checkpoint.Object {
+func objectOf(e index.Entry) checkpoint.Object {
 	return checkpoint.Object{Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.Version}
 }
 

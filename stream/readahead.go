@@ -24,11 +24,11 @@ func (c *connection) next() (client.Event, bool) {
 }
 
 // legible are the types of events that can be read.
-var legible = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
+var readable = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
 
 // come returns the objects of ADDED and MODIFIED that have come and have not been
 // received, up to what can't be read: what follows that will not be told.
-func (c *connection) come() []object {
+func (c *connection) peekObjects() []object {
 	c.arrived.reading = true
 	defer func() { c.arrived.reading = false }()
 	for len(c.arrived.events) < client.Buffer {
@@ -41,7 +41,7 @@ func (c *connection) come() []object {
 	var objects []object
 	for _, ev := range c.arrived.events {
 		u, _ := ev.Object.(*unstructured.Unstructured)
-		if u == nil || !slices.Contains(legible, ev.Type) {
+		if u == nil || !slices.Contains(readable, ev.Type) {
 			break
 		}
 		if ev.Type == watch.Bookmark {
@@ -68,18 +68,18 @@ type pageAhead struct {
 
 // readPageAhead asks for the page that is to follow. Only NewClient's clients are
 // asked: they end what their context ends, and need little memory for it.
-func (l *lane) readPageAhead(ctx context.Context, next protocol.State, in protocol.Input) {
+func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in protocol.Input) {
 	s, ok := next.(protocol.Listing)
 	if !ok {
 		return
 	}
-	if _, told := in.(protocol.Page); !told || !l.reader.Cancels() || l.lists != nil && l.reads.IsOver() {
+	if _, told := in.(protocol.Page); !told || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
 		return
 	}
-	o, timeout := l.page(s.Token()), l.left(pageTimeout<<min(s.Failures(), maxDoublings))
+	o, timeout := w.page(s.Token()), w.capTimeout(pageTimeout<<min(s.Failures(), maxDoublings))
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := &pageAhead{s.Token(), cancel, make(chan answer, 1)}
-	l.nextPage = ahead
+	w.nextPage = ahead
 	go func() {
 		a := answer{panicked: "the goroutine that reads a page ahead was ended"}
 		defer func() {
@@ -88,19 +88,19 @@ func (l *lane) readPageAhead(ctx context.Context, next protocol.State, in protoc
 			}
 			ahead.done <- a
 		}()
-		a = l.askPage(ctx, o, timeout)
+		a = w.requestPage(ctx, o, timeout)
 	}()
 }
 
 // tookAhead returns what came of the page, if it is the one that was read ahead. What
 // the request panicked with (a transport does) it panics with.
-func (l *lane) tookAhead(token string) (answer, bool) {
-	ahead := l.nextPage
+func (w *worker) takePageAhead(token string) (answer, bool) {
+	ahead := w.nextPage
 	if ahead == nil || ahead.token != token {
-		l.dropAhead()
+		w.dropPageAhead()
 		return answer{}, false
 	}
-	l.nextPage = nil
+	w.nextPage = nil
 	defer ahead.cancel()
 	a := <-ahead.done
 	if a.panicked != nil {
@@ -110,23 +110,23 @@ func (l *lane) tookAhead(token string) (answer, bool) {
 }
 
 // dropAhead ends what nobody wants any more.
-func (l *lane) dropAhead() {
-	if l.nextPage == nil {
+func (w *worker) dropPageAhead() {
+	if w.nextPage == nil {
 		return
 	}
-	l.nextPage.cancel()
+	w.nextPage.cancel()
 	select {
-	case a := <-l.nextPage.done:
+	case a := <-w.nextPage.done:
 		if a.panicked != nil {
-			l.nextPage = nil
+			w.nextPage = nil
 			panic(a.panicked)
 		}
 		r, in := Request{Verb: "list", Continued: true, Duration: a.took}, protocol.Input(protocol.Failed{Failure: failure(a.err)})
 		if a.err == nil {
 			r.Objects, in = len(a.list.Items), protocol.Page{}
 		}
-		l.requestDone(r, in)
+		w.requestDone(r, in)
 	case <-time.After(client.ClosingTime):
 	}
-	l.nextPage = nil
+	w.nextPage = nil
 }

@@ -26,8 +26,8 @@ const (
 	probeTimeout = 15 * time.Second
 	// markerPatience is how long a streaming list may be silent, snapshotPatience
 	// how long it may be waited for in all, before it is taken for one without an end.
-	markerPatience   = 10 * time.Second
-	snapshotPatience = 5 * time.Minute
+	markerTimeout   = 10 * time.Second
+	streamedTimeout = 5 * time.Minute
 )
 
 var (
@@ -38,32 +38,32 @@ var (
 )
 
 // list reads the page that token stands for.
-func (l *lane) list(ctx context.Context, token string, failures int) protocol.Input {
-	a, ok := l.tookAhead(token)
+func (w *worker) list(ctx context.Context, token string, failures int) protocol.Input {
+	a, ok := w.takePageAhead(token)
 	if !ok {
-		a = l.askPage(ctx, l.page(token), l.left(pageTimeout<<min(failures, maxDoublings)))
+		a = w.requestPage(ctx, w.page(token), w.capTimeout(pageTimeout<<min(failures, maxDoublings)))
 	}
 	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
 	if a.err == nil {
-		in = l.takePage(a.list, token != "")
+		in = w.takePage(a.list, token != "")
 	}
-	l.requestDone(Request{Verb: "list", Continued: token != "", Objects: len(l.items), Duration: a.took}, in)
+	w.requestDone(Request{Verb: "list", Continued: token != "", Objects: len(w.items), Duration: a.took}, in)
 	return in
 }
 
 // page is the page that token stands for.
-func (l *lane) page(token string) metav1.ListOptions {
-	return metav1.ListOptions{Limit: int64(l.options.PageSize), Continue: token}
+func (w *worker) page(token string) metav1.ListOptions {
+	return metav1.ListOptions{Limit: int64(w.options.PageSize), Continue: token}
 }
 
 // probe reads one object, and throws it away.
-func (l *lane) probe(ctx context.Context) protocol.Input {
-	a := l.askPage(ctx, metav1.ListOptions{Limit: 1}, l.left(probeTimeout))
+func (w *worker) probe(ctx context.Context) protocol.Input {
+	a := w.requestPage(ctx, metav1.ListOptions{Limit: 1}, w.capTimeout(probeTimeout))
 	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
 	if a.err == nil {
 		in = protocol.Page{Version: a.list.GetResourceVersion()}
 	}
-	l.requestDone(Request{Verb: "probe", Duration: a.took}, in)
+	w.requestDone(Request{Verb: "probe", Duration: a.took}, in)
 	return in
 }
 
@@ -78,58 +78,58 @@ type answer struct {
 
 // askPage lists. It gives no resourceVersion: only the newest state is sure not
 // to be older than what has been told. It changes nothing of the lane.
-func (l *lane) askPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration) answer {
+func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration) answer {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
-	o.LabelSelector, o.FieldSelector = l.options.LabelSelector, l.options.FieldSelector
-	l.options.Logger.DebugContext(ctx, "listing", "resource", l.resource.String(), "namespace", l.namespace, "limit", o.Limit, "continue", o.Continue != "")
-	list, err := l.reader.List(ctx, o, l.hints())
+	o.LabelSelector, o.FieldSelector = w.options.LabelSelector, w.options.FieldSelector
+	w.options.Logger.DebugContext(ctx, "listing", "resource", w.resource.String(), "namespace", w.namespace, "limit", o.Limit, "continue", o.Continue != "")
+	list, err := w.reader.List(ctx, o, w.hints())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err != nil:
-	case list == nil || l.isNoList(list.GetKind()):
+	case list == nil || w.isNoList(list.GetKind()):
 		err = errNoList
 	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
 	}
 	if err != nil {
-		err = l.requestError("list", err)
+		err = w.requestError("list", err)
 	}
 	return answer{list: list, err: err, took: time.Since(began)}
 }
 
 // takePage keeps the objects of a page until they are told.
-func (l *lane) takePage(list *unstructured.UnstructuredList, continued bool) protocol.Input {
-	l.items = make([]object, len(list.Items))
+func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) protocol.Input {
+	w.items = make([]object, len(list.Items))
 	for i := range list.Items {
 		// A new Unstructured: a pointer into Items would keep all of the page alive.
-		o, err := l.accept(&unstructured.Unstructured{Object: list.Items[i].Object})
+		o, err := w.accept(&unstructured.Unstructured{Object: list.Items[i].Object})
 		if err != nil {
-			l.items = nil
-			return protocol.Failed{Failure: failure(l.requestError("list", err))}
+			w.items = nil
+			return protocol.Failed{Failure: failure(w.requestError("list", err))}
 		}
-		l.items[i] = o
+		w.items[i] = o
 	}
-	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: l.allSeen() && continued}
+	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: w.allSeen() && continued}
 }
 
 // isNoList says whether an answer of this kind is not a list of objects, though
 // client-go makes an empty one of it: everything would be taken for deleted. (What
 // the kind of a list is called is up to the CRD: spec.names.listKind.)
-func (l *lane) isNoList(kind string) bool {
-	return !l.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", l.resource.Kind}, kind)
+func (w *worker) isNoList(kind string) bool {
+	return !w.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", w.resource.Kind}, kind)
 }
 
 // allSeen says whether the list that was begun has had everything on this page. Of what
 // is in no index nothing is known but that servers list in the order of names.
-func (l *lane) allSeen() bool {
+func (w *worker) allSeen() bool {
 	all := true
-	for _, o := range l.items {
-		if n, last := o.NamespacedName, l.furthest; cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
-			l.furthest, all = n, false
-		} else if l.index != nil && l.selects(o) && !l.index.Saw(n) {
+	for _, o := range w.items {
+		if n, last := o.NamespacedName, w.lastName; cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
+			w.lastName, all = n, false
+		} else if w.index != nil && w.selects(o) && !w.index.Saw(n) {
 			all = false
 		}
 	}
@@ -137,38 +137,38 @@ func (l *lane) allSeen() bool {
 }
 
 // connect opens a watch.
-func (l *lane) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
-	lifetime := l.options.Timeout
+func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
+	lifetime := w.options.Timeout
 	if lifetime == 0 {
-		lifetime = l.between(minWatch, maxWatch)
+		lifetime = w.between(minWatch, maxWatch)
 	}
 	lifetime = lifetime.Truncate(time.Second)
 	seconds := int64(lifetime / time.Second)
 	o := metav1.ListOptions{
-		LabelSelector:       l.options.LabelSelector,
-		FieldSelector:       l.options.FieldSelector,
+		LabelSelector:       w.options.LabelSelector,
+		FieldSelector:       w.options.FieldSelector,
 		ResourceVersion:     s.Version(),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
 	}
 	if s.Streamed() {
-		l.items = nil // that another one has left
+		w.items = nil // that another one has left
 		all := true
 		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
 	}
-	l.options.Logger.DebugContext(ctx, "watching", "resource", l.resource.String(), "namespace", l.namespace,
+	w.options.Logger.DebugContext(ctx, "watching", "resource", w.resource.String(), "namespace", w.namespace,
 		"resourceVersion", o.ResourceVersion, "initialEvents", s.Streamed(), "lifetime", lifetime)
 	began := time.Now()
-	in := l.open(ctx, o, lifetime, openTimeout<<min(s.Failures(), maxDoublings))
-	l.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.Streamed(),
+	in := w.open(ctx, o, lifetime, openTimeout<<min(s.Failures(), maxDoublings))
+	w.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.Streamed(),
 		Duration: time.Since(began)}, in)
 	return in
 }
 
-func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) protocol.Input {
+func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) protocol.Input {
 	ctx, cancel := context.WithCancelCause(ctx)
-	noAnswer := time.AfterFunc(l.left(timeout), func() { cancel(errNoAnswer) })
-	watch, err := l.reader.Watch(ctx, o, l.hints())
+	noAnswer := time.AfterFunc(w.capTimeout(timeout), func() { cancel(errNoAnswer) })
+	watch, err := w.reader.Watch(ctx, o, w.hints())
 	if !noAnswer.Stop() {
 		if watch != nil {
 			watch.Close()
@@ -177,24 +177,24 @@ func (l *lane) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout
 	}
 	if err != nil {
 		cancel(nil)
-		return protocol.Failed{Failure: failure(l.requestError("watch", err))}
+		return protocol.Failed{Failure: failure(w.requestError("watch", err))}
 	}
-	l.conn = &connection{
-		worker: l, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: l.namespace},
+	w.conn = &connection{
+		worker: w, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: w.namespace},
 	}
 	return protocol.Opened{}
 }
 
 // hints are what the worker wants of its client.
-func (l *lane) hints() client.Hints {
-	return client.Hints{MetadataOnly: l.options.MetadataOnly, Filter: l.filter(), Buffered: l.writesAhead()}
+func (w *worker) hints() client.Hints {
+	return client.Hints{MetadataOnly: w.options.MetadataOnly, Filter: w.filter(), Buffered: w.writesAhead()}
 }
 
 // accept takes an object in, if it can be told from others.
 func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
 	take := received
 	if s.fake {
-		take = faked
+		take = receivedFromFake
 	}
 	taken := take(o)
 	if taken.Name == "" || s.resource.Namespaced && taken.Namespace == "" && !s.fake {
@@ -206,15 +206,15 @@ func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
 	return taken, nil
 }
 
-func (l *lane) requestError(verb string, err error) error {
-	return &RequestError{Verb: verb, Resource: l.resource, Namespace: l.namespace, Err: err}
+func (w *worker) requestError(verb string, err error) error {
+	return &RequestError{Verb: verb, Resource: w.resource, Namespace: w.namespace, Err: err}
 }
 
-func (l *lane) requestDone(r Request, in protocol.Input) {
-	r.Namespace = l.namespace
+func (w *worker) requestDone(r Request, in protocol.Input) {
+	r.Namespace = w.namespace
 	if in, ok := in.(protocol.Failed); ok {
 		r.Err = in.Err
-		l.failing += r.Duration
+		w.failedFor += r.Duration
 	}
-	trace(l.options.Trace.RequestDone, r)
+	trace(w.options.Trace.RequestDone, r)
 }

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -10,14 +9,15 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // left shortens the time for a request to what GiveUpAfter leaves.
-func (l *lane) left(timeout time.Duration) time.Duration {
-	if l.options.GiveUpAfter == 0 {
+func (w *worker) capTimeout(timeout time.Duration) time.Duration {
+	if w.options.GiveUpAfter == 0 {
 		return timeout
 	}
-	return max(min(timeout, l.options.GiveUpAfter-l.failing), time.Second)
+	return max(min(timeout, w.options.GiveUpAfter-w.failedFor), time.Second)
 }
 
 const (
@@ -40,18 +40,13 @@ func backoff(n int) (least, most time.Duration) {
 	if n <= 1 {
 		return 0, firstBackoff
 	}
-	return 0, min(nextBackoff<<min(n-2, 10), maxBackoff)
+	return 0, wait.Doubled(n-1, nextBackoff, maxBackoff)
 }
 
 // refusedBackoff bounds the wait after attempt n was refused.
 func refusedBackoff(n int) (least, most time.Duration) {
-	most = min(slowBackoff<<min(max(n-1, 0), 10), maxSlowBackoff)
+	most = wait.Doubled(n, slowBackoff, maxSlowBackoff)
 	return most / 2, most
-}
-
-// between is a random time.
-func between(least, most time.Duration) time.Duration {
-	return least + rand.N(most-least+1)
 }
 
 // failure says what an error means to the protocol. It looks at types and codes, never

@@ -62,25 +62,25 @@ var worst = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalle
 // Status returns what the Stream is doing at this moment.
 func (s *Stream) Status() Status {
 	s.mu.Lock()
-	lanes, session := s.lanes, s.session
+	workers, session := s.workers, s.session
 	s.mu.Unlock()
-	all := statusOf(lanes)
+	all := statusOf(workers)
 	if session != nil {
 		all.Checkpoint = session.Status()
 	}
 	return all
 }
 
-func statusOf(lanes []*lane) Status {
-	if len(lanes) == 0 {
+func statusOf(workers []*worker) Status {
+	if len(workers) == 0 {
 		return Status{State: Idle}
 	}
-	if len(lanes) == 1 {
-		return lanes[0].report.get()
+	if len(workers) == 1 {
+		return workers[0].report.get()
 	}
 	all := Status{State: Stopped}
-	for i, l := range lanes {
-		one := l.report.get()
+	for i, w := range workers {
+		one := w.report.get()
 		objects, synced := all.Objects+one.Objects, one.Synced && (i == 0 || all.Synced)
 		rank, highest := slices.Index(worst, one.State), slices.Index(worst, all.State)
 		each := append(all.Namespaces, one)
@@ -103,16 +103,16 @@ func (s *Stream) Position() checkpoint.Position {
 	defer s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: s.rest.Partial, Unclean: s.rest.Unclean}
 	maps.Copy(p.ResourceVersions, s.rest.ResourceVersions)
-	for _, l := range slices.Concat(s.lanes, s.parked) {
-		one := l.report.position()
-		if l.namespace == "" && len(one.ResourceVersions) > 0 {
+	for _, w := range slices.Concat(s.workers, s.parked) {
+		one := w.report.position()
+		if w.namespace == "" && len(one.ResourceVersions) > 0 {
 			clear(p.ResourceVersions)
 		}
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
 		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
-		if l.index != nil {
-			for i := range l.index.All() {
-				p.Objects = append(p.Objects, known(i))
+		if w.index != nil {
+			for i := range w.index.All() {
+				p.Objects = append(p.Objects, objectOf(i))
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func (r *report) resourceVersion(rv string) {
 }
 
 // reached reports that as well, and what the index lacks.
-func (r *report) reached(rv string, partial, unclean bool) {
+func (r *report) setPosition(rv string, partial, unclean bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.ResourceVersion, r.partial, r.unclean = rv, partial, unclean
@@ -211,7 +211,7 @@ func (r *report) reached(rv string, partial, unclean bool) {
 
 // lacks says whether an earlier run may have delivered objects that neither the index nor
 // the position knows.
-func (r *report) lacks() bool {
+func (r *report) isUnclean() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.unclean

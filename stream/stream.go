@@ -19,6 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // Stream watches one resource, across the cluster or in some namespaces. Its
@@ -41,8 +42,8 @@ type Stream struct {
 // current is the range that is running or ran last.
 type current struct {
 	cancel  context.CancelCauseFunc // nil if it has ended
-	lanes   []*lane
-	parked  []*lane             // of namespaces that it does not watch now, and knows of
+	workers []*worker
+	parked  []*worker           // of namespaces that it does not watch now, and knows of
 	rest    checkpoint.Position // that it began at, but for those: of any other namespaces there may be
 	session *acks.Session       // nil without a checkpoint
 }
@@ -68,7 +69,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 		resource: r,
 		options:  o,
 		fake:     client.IsFake(c),
-		between:  between,
+		between:  wait.Between,
 	}
 	if s.fake {
 		s.matches = o.matcher()
@@ -141,7 +142,7 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	}
 	defer session.End()
 	from.position.ResourceVersions = maps.Clone(from.position.ResourceVersions)
-	err = s.segment(ctx, &segment{Stream: s, emit: emit, lists: o.Lists, session: session, from: from, namespaces: o.Namespaces})
+	err = s.runWorkers(ctx, &activeRun{Stream: s, emit: emit, lists: o.Lists, session: session, from: from, namespaces: o.Namespaces})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}
@@ -149,7 +150,7 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 }
 
 // segment is one range, as its lanes share it.
-type segment struct {
+type activeRun struct {
 	*Stream
 	emit       func(Event) error // an error ends the sequence
 	lists      *run.Lists        // bounds the snapshots that are read at once; nil without a bound
@@ -158,22 +159,22 @@ type segment struct {
 	namespaces *run.Namespaces // that may change; nil for those of the options
 }
 
-func (s *Stream) segment(ctx context.Context, g *segment) error {
+func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
 	namespaces := s.options.Namespaces
-	if g.namespaces != nil {
-		namespaces = g.namespaces.Get()
+	if r.namespaces != nil {
+		namespaces = r.namespaces.Get()
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
-	if len(namespaces) == 1 && (g.namespaces == nil || namespaces[0] == "") {
-		l := g.newLane(namespaces[0], g.emit)
-		first := l.begin(g.from) // before a Position can be asked for
-		s.publish([]*lane{l}, checkpoint.Position{ResourceVersions: g.from.position.ResourceVersions})
-		return l.loop(ctx, first)
+	if len(namespaces) == 1 && (r.namespaces == nil || namespaces[0] == "") {
+		w := r.newWorker(namespaces[0], r.emit)
+		first := w.begin(r.from) // before a Position can be asked for
+		s.publish([]*worker{w}, checkpoint.Position{ResourceVersions: r.from.position.ResourceVersions})
+		return w.loop(ctx, first)
 	}
 	s.publish(nil, checkpoint.Position{})
-	all := &fanIn{segment: g, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
+	all := &fanIn{activeRun: r, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
 	all.enter()
 	return all.loop(ctx, namespaces)
 }
@@ -223,10 +224,10 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 }
 
 // publish lets Status and Position see the lanes of a range that begins.
-func (s *Stream) publish(lanes []*lane, rest checkpoint.Position) {
+func (s *Stream) publish(lanes []*worker, rest checkpoint.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lanes, s.parked, s.rest = lanes, nil, rest
+	s.workers, s.parked, s.rest = lanes, nil, rest
 }
 
 func (s *Stream) end() {

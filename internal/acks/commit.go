@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // due schedules a commit: after the interval, or at once if enough events have been acked.
@@ -212,8 +212,8 @@ func (e *engine) failed(acked int, err error) outcome {
 		e.final.Store(true)
 		return e.last
 	}
-	wait := min(min(e.options.Interval, maxBackoff)<<min(e.last.attempts, 10), maxBackoff)
-	e.last.nextTry = time.Now().Add(wait/2 + rand.N(wait/2+1))
+	bound := wait.Doubled(e.last.attempts+1, min(e.options.Interval, maxBackoff), maxBackoff)
+	e.last.nextTry = time.Now().Add(wait.Between(bound/2, bound))
 	if !e.schedule.committing && e.schedule.timer == nil {
 		e.after(time.Until(e.last.nextTry))
 	}

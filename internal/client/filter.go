@@ -43,7 +43,7 @@ func (f *frames) pick(data []byte) (ev Event, n int, ok bool) {
 	case IdentityOnly:
 		ev.Object = &unstructured.Unstructured{Object: sight.Sketch()}
 	case Skip:
-		f.passed = true
+		f.skipped = true
 	}
 	return ev, n, true
 }

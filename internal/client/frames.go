@@ -22,14 +22,14 @@ type frames struct {
 	pipe    *pipe
 	workers *workers // nil if there is to be one
 
-	dec    *decode.Decoder // while there is something to decode
-	events []watch.Event   // that are decoded
-	filter Filter          // nil where every object is decoded
-	data   []byte          // that is not
-	taken  []byte          // what data is the rest of, if it is to be used again
-	passed bool            // something was skipped since next was called
-	scan                   // of the frame that data begins with
-	ending                 // there is nothing more than data
+	dec     *decode.Decoder // while there is something to decode
+	events  []watch.Event   // that are decoded
+	filter  Filter          // nil where every object is decoded
+	data    []byte          // that is not
+	taken   []byte          // what data is the rest of, if it is to be used again
+	skipped bool            // something was skipped since next was called
+	scan                    // of the frame that data begins with
+	ending                  // there is nothing more than data
 }
 
 // scan is how far a frame has been searched for its end.
@@ -63,7 +63,7 @@ func (f *frames) ready() <-chan struct{} {
 // next returns the next event, if it has come; over says that none will. It returns
 // from time to time if all that has come was passed by.
 func (f *frames) next() (ev Event, ok, over bool) {
-	for f.passed = false; !f.passed || len(f.data) > 0; {
+	for f.skipped = false; !f.skipped || len(f.data) > 0; {
 		if len(f.events) > 0 {
 			ev := Event{Event: f.events[0]}
 			f.events[0] = watch.Event{} // nothing keeps what is delivered

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // listBody is the body of a list. It is decoded when client-go begins to read it, which
@@ -58,7 +59,7 @@ func dropRoom(data []byte) {
 
 // coming is a list that is being read.
 type coming struct {
-	more chan struct{} // has one when more has come
+	more wait.Signal // has one when more has come
 
 	mu       sync.Mutex
 	data     []byte // that has come
@@ -68,7 +69,7 @@ type coming struct {
 
 // readList begins to read a list. What is small has been read when it returns.
 func readList(r io.Reader) *coming {
-	c := &coming{more: make(chan struct{}, 1)}
+	c := &coming{more: wait.NewSignal()}
 	if room, ok := rooms.Get().(*[]byte); ok {
 		c.data = *room
 	}
@@ -92,7 +93,7 @@ func (c *coming) readAll(r io.Reader) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.panicked = p
-		wake(c.more)
+		c.more.Send()
 	}()
 	for c.read(r) {
 	}
@@ -110,7 +111,7 @@ func (c *coming) read(r io.Reader) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.data, c.err = data[:len(data)+n], err
-	wake(c.more)
+	c.more.Send()
 	return err == nil
 }
 

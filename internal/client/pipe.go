@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 const (
@@ -32,12 +33,12 @@ type pipe struct {
 	stopped  bool   // by the receiver
 	ending          // of what is read
 
-	room  chan struct{} // has one when something was taken
-	ready chan struct{} // has one when there may be something to take
+	room  wait.Signal // has one when something was taken
+	ready wait.Signal // has one when there may be something to take
 }
 
 func newPipe() *pipe {
-	return &pipe{room: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
+	return &pipe{room: wait.NewSignal(), ready: wait.NewSignal()}
 }
 
 // bigBuffers are for watches whose small ones were full.
@@ -105,7 +106,7 @@ func (p *pipe) add(read []byte) {
 	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
 		p.ends(len(p.data) - len(read) + i + 1)
 	}
-	wake(p.ready)
+	p.ready.Send()
 }
 
 // ends notes the end of a frame.
@@ -152,7 +153,7 @@ func (p *pipe) finish(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over, p.err = true, err
-	wake(p.ready)
+	p.ready.Send()
 }
 
 // take returns the frames that have come, and takes spare for those to come. over
@@ -215,9 +216,9 @@ func (p *pipe) offer() (n int, over bool, err error) {
 
 // taken tells whom it concerns that something was taken.
 func (p *pipe) taken() {
-	wake(p.room)
+	p.room.Send()
 	if p.complete > p.begin || p.over {
-		wake(p.ready) // there is more, or others are to see that there is not
+		p.ready.Send() // there is more, or others are to see that there is not
 	}
 }
 
@@ -226,14 +227,6 @@ func (p *pipe) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	wake(p.room)
-	wake(p.ready)
-}
-
-// wake makes sure that there is something in a channel that has room for one.
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	p.room.Send()
+	p.ready.Send()
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // workers decode the events of a watch in several goroutines, and keep their order.
@@ -12,7 +14,7 @@ import (
 type workers struct {
 	from  *decoders
 	pipe  *pipe
-	ready chan struct{} // has one when there may be something to take
+	ready wait.Signal // has one when there may be something to take
 
 	working sync.WaitGroup
 
@@ -40,7 +42,7 @@ const batchSize = 16 << 10
 var batchBuffers = sync.Pool{New: func() any { b := make([]byte, 0, batchSize); return &b }}
 
 func newWorkers(from *decoders, p *pipe, n int) *workers {
-	w := &workers{from: from, pipe: p, ready: make(chan struct{}, 1), most: 2 * n}
+	w := &workers{from: from, pipe: p, ready: wait.NewSignal(), most: 2 * n}
 	w.room = sync.NewCond(&w.mu)
 	for range n {
 		w.working.Go(w.work)
@@ -62,7 +64,7 @@ func (w *workers) work() {
 		w.mu.Lock()
 		b.done = true
 		w.mu.Unlock()
-		wake(w.ready)
+		w.ready.Send()
 	}
 }
 
@@ -91,7 +93,7 @@ func (w *workers) begin() (b *batch, over bool) {
 		w.room.Wait()
 	}
 	if w.over {
-		wake(w.pipe.ready) // the others shall see it too
+		w.pipe.ready.Send() // the others shall see it too
 		return nil, true
 	}
 	buffer := batchBuffers.Get().(*[]byte)
@@ -104,7 +106,7 @@ func (w *workers) begin() (b *batch, over bool) {
 	w.batches = append(w.batches, b)
 	if over {
 		w.over = true
-		wake(w.pipe.ready)
+		w.pipe.ready.Send()
 		w.room.Broadcast()
 	}
 	return b, false
@@ -137,6 +139,6 @@ func (w *workers) stop() {
 	w.over = true
 	w.room.Broadcast()
 	w.mu.Unlock()
-	wake(w.pipe.ready)
+	w.pipe.ready.Send()
 	w.working.Wait()
 }

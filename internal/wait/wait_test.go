@@ -60,3 +60,23 @@ func TestSleep(t *testing.T) {
 		})
 	}
 }
+
+// TestBetween: durations spread over the whole range.
+func TestBetween(t *testing.T) {
+	const least, most = time.Second, 3 * time.Second
+	lowest, highest := most, least
+	for range 1000 {
+		d := wait.Between(least, most)
+		if d < least || d > most {
+			t.Fatalf("%v is not between %v and %v", d, least, most)
+		}
+		lowest, highest = min(lowest, d), max(highest, d)
+	}
+	// All 1000 in three quarters of the range: one chance in 10^124.
+	if lowest > least+(most-least)/4 || highest < most-(most-least)/4 {
+		t.Errorf("1000 durations between %v and %v are not spread out", lowest, highest)
+	}
+	if d := wait.Between(least, least); d != least {
+		t.Errorf("between %v and %v: got %v", least, least, d)
+	}
+}
