@@ -1,0 +1,205 @@
+package doctest
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// documents returns all Markdown files of the repository.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 3 {
+		t.Fatalf("found only %q", files)
+	}
+	return files
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// fragment is a Go fragment of a document.
+type fragment struct {
+	file string
+	line int // of its first line
+	text string
+}
+
+var fence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+func fragments(t *testing.T, file string) []fragment {
+	t.Helper()
+	var all []fragment
+	text := read(t, file)
+	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
+		all = append(all, fragment{file, 1 + strings.Count(text[:at[2]], "\n"), text[at[2]:at[3]]})
+	}
+	return all
+}
+
+// imports are the packages that a fragment without an import declaration may use.
+var imports = map[string]string{
+	"checkpoint":  "github.com/gvrwatch/gvrwatch/checkpoint",
+	"configmap":   "github.com/gvrwatch/gvrwatch/checkpoint/configmap",
+	"context":     "context",
+	"discovery":   "github.com/gvrwatch/gvrwatch/discovery",
+	"dynamic":     "k8s.io/client-go/dynamic",
+	"dynamicfake": "k8s.io/client-go/dynamic/fake",
+	"errors":      "errors",
+	"file":        "github.com/gvrwatch/gvrwatch/checkpoint/file",
+	"fmt":         "fmt",
+	"follow":      "github.com/gvrwatch/gvrwatch/mux/follow",
+	"gvr":         "github.com/gvrwatch/gvrwatch/gvr",
+	"log":         "log",
+	"mux":         "github.com/gvrwatch/gvrwatch/mux",
+	"rest":        "k8s.io/client-go/rest",
+	"runtime":     "k8s.io/apimachinery/pkg/runtime",
+	"stream":      "github.com/gvrwatch/gvrwatch/stream",
+	"streamtest":  "github.com/gvrwatch/gvrwatch/stream/streamtest",
+	"testing":     "testing",
+}
+
+// given is what statements may use without declaring it.
+const given = `func _(ctx context.Context, cfg *rest.Config, client dynamic.Interface, resource gvr.Resource,
+	resolver *discovery.Resolver, handle func(stream.Event) error) (err error) {
+`
+
+// source returns the fragment as a Go file. Errors are reported at the lines of the document.
+func (f fragment) source() string {
+	line := func(n int) string { return fmt.Sprintf("//line %s:%d\n", filepath.Base(f.file), n) }
+	parses := func(text string) bool {
+		_, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+		return err == nil
+	}
+	text := line(f.line) + f.text
+	switch {
+	case parses(text):
+		return text
+	case parses("package p\n" + text):
+	default:
+		text = given + text + "return err\n}\n"
+	}
+	header := "package p\n"
+	for name, path := range imports {
+		if !strings.Contains(text, "\nimport ") && regexp.MustCompile(`\b`+name+`\.`).MatchString(text) {
+			header += fmt.Sprintf("import %s %q\n", name, path)
+		}
+	}
+	return header + text
+}
+
+// TestFragmentsCompile: each Go fragment is a file, declarations, or statements that may use what is given, and has no
+// error of syntax or type.
+func TestFragmentsCompile(t *testing.T) {
+	var all []fragment
+	for _, file := range documents(t) {
+		all = append(all, fragments(t, file)...)
+	}
+	if len(all) == 0 {
+		t.Error("found no fragments")
+	}
+	for _, err := range check(t, all) {
+		t.Error(err)
+	}
+}
+
+// TestBadFragmentsAreFound: what is wrong with a fragment is reported at its line in the document.
+func TestBadFragmentsAreFound(t *testing.T) {
+	bad := []struct{ text, want, why string }{
+		{"var o = stream.Options{NoSuchOption: true}\n", "x.md:7: unknown field NoSuchOption", "a declaration"},
+		{"s, err := stream.New(client, resource, nil)\n", "x.md:7: declared and not used: s", "statements"},
+		{"x := := 1\n", "x.md:7: expected operand", "no Go"},
+		{"package main\n\nfunc main() { run() }\n", "x.md:9: undefined: run", "a whole file"},
+		{"package main\n\nimport \"fmt\"\n", "x.md:9: \"fmt\" imported and not used", "an import"},
+		{"package main\n\nimport _ \"example.com/no\"\n", "example.com/no", "an import of nothing"},
+	}
+	for _, tt := range bad {
+		got := fmt.Sprint(check(t, []fragment{{"x.md", 7, tt.text}}))
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %s, want %s", tt.why, got, tt.want)
+		}
+	}
+}
+
+// check parses and type-checks fragments, each as a package.
+func check(t *testing.T, all []fragment) (errs []error) {
+	t.Helper()
+	set, paths := token.NewFileSet(), map[string]bool{}
+	var files []*ast.File
+	for i, f := range all {
+		file, err := parser.ParseFile(set, fmt.Sprint("fragment", i, ".go"), f.source(), parser.SkipObjectResolution)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, one := range file.Imports {
+			path, _ := strconv.Unquote(one.Path.Value)
+			paths[path] = true
+		}
+		files = append(files, file)
+	}
+	compiled := exports(t, slices.Sorted(maps.Keys(paths)))
+	config := types.Config{
+		Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) {
+			if compiled[path] == "" {
+				return nil, errors.New("no such package")
+			}
+			return os.Open(compiled[path])
+		}),
+		Error: func(err error) { errs = append(errs, err) },
+	}
+	for _, file := range files {
+		_, _ = config.Check("p", set, []*ast.File{file}, nil) // Error has received the errors
+	}
+	return errs
+}
+
+// exports returns the files that the compiler has written for packages and what they import.
+func exports(t *testing.T, paths []string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	if len(paths) == 0 {
+		return files
+	}
+	list := exec.CommandContext(t.Context(), "go",
+		append([]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "--"}, paths...)...)
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[path] = file
+	}
+	return files
+}
