@@ -1,0 +1,85 @@
+package doctest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var link = regexp.MustCompile(`\]\(([^)#: ]+)[)#]`)
+
+// TestLinksExist: relative links lead to a file or folder.
+func TestLinksExist(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, found := range link.FindAllStringSubmatch(read(t, file), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
+				t.Errorf("%s: %v", filepath.Base(file), err)
+			}
+		}
+	}
+}
+
+var goFile = regexp.MustCompile("`((?:[a-z0-9]+/)+[a-z_]+\\.go)`")
+
+// TestNamedFilesExist: a Go file that a document names by its path, as in `stream/worker.go`, is there.
+func TestNamedFilesExist(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, found := range goFile.FindAllStringSubmatch(read(t, file), -1) {
+			if _, err := os.Stat(filepath.Join(root, found[1])); err != nil {
+				t.Errorf("%s: %v", filepath.Base(file), err)
+			}
+		}
+	}
+}
+
+var testName = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w*)`")
+
+// TestNamedTestsExist: a test that a document names, as in `stream.TestFaults`, is in the package.
+func TestNamedTestsExist(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, found := range testName.FindAllStringSubmatch(read(t, file), -1) {
+			if dir := found[1]; !strings.Contains(tests(t, dir), "\nfunc "+found[2]+"(") {
+				t.Errorf("%s: package %s has no %s", filepath.Base(file), dir, found[2])
+			}
+		}
+	}
+}
+
+// tests returns the text of a package's test files.
+func tests(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		all.WriteString(read(t, file))
+	}
+	return all.String()
+}
+
+// promise matches the heading of a package, or the wording of a promise.
+var promise = regexp.MustCompile(`(?m)^## Package (\S+)$|^(> .*\n)+`)
+
+// TestPromisesAreInPackageDocs: doc.go has each promise of docs/promises.md, word for word.
+func TestPromisesAreInPackageDocs(t *testing.T) {
+	plain := strings.NewReplacer("[", "", "]", "", "`", "", "// ", " ", "//\n", "\n", "\n> ", " ", "*", "")
+	words := func(text string) string { return strings.Join(strings.Fields(plain.Replace("\n"+text)), " ") }
+	dir, doc, found := "", "", 0
+	for _, part := range promise.FindAllStringSubmatch(read(t, filepath.Join(root, "docs/promises.md")), -1) {
+		if part[1] != "" {
+			dir, doc = part[1], words(read(t, filepath.Join(root, part[1], "doc.go")))
+			continue
+		}
+		found++
+		if want := words(part[0]); !strings.Contains(doc, want) {
+			t.Errorf("%s/doc.go does not say: %s", dir, want)
+		}
+	}
+	if found < 13 {
+		t.Errorf("found %d promises", found)
+	}
+}
