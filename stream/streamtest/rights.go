@@ -43,7 +43,7 @@ func (s *Server) permitted(q *query) error {
 		if q.Namespace != "" {
 			where = fmt.Sprintf("in the namespace %q", q.Namespace)
 		}
-		why := fmt.Errorf(`User "streamtest" cannot %s resource %q in API group %q %s`, q.Verb, q.plural, q.group, where)
+		why := fmt.Errorf(`user "streamtest" cannot %s resource %q in API group %q %s`, q.Verb, q.plural, q.group, where)
 		return apierrors.NewForbidden(gr, q.Name, why)
 	}
 	switch {
