@@ -25,7 +25,7 @@ func TestClusterOf(t *testing.T) {
 		why   string
 	}{
 		{200, kubeSystem, "1-2-3", nil, "the uid of kube-system identifies the cluster"},
-		{403, fmt.Sprintf(failure, "Forbidden", 403), "", nil, "a client that may not read kube-system uses the address"},
+		{403, fmt.Sprintf(failure, "Forbidden", 403), "", nil, "without the right to read it, the address is used"},
 		{404, fmt.Sprintf(failure, "NotFound", 404), "", nil, "a server without namespaces has an address, too"},
 		{401, fmt.Sprintf(failure, "Unauthorized", 401), "", apierrors.IsUnauthorized,
 			"wrong credentials would fail every later request"},
@@ -54,8 +54,11 @@ func TestClusterOf(t *testing.T) {
 		}
 	}
 	for why, cfg := range map[string]*rest.Config{
-		"the host is not a URL":      {Host: "://"},
-		"the CA file is missing":     {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}},
+		"the host is not a URL": {Host: "://"},
+		"the CA file is missing": {
+			Host:            "https://localhost",
+			TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"},
+		},
 		"the server does not answer": {Host: "http://127.0.0.1:1"},
 	} {
 		if c, err := stream.ClusterOf(t.Context(), cfg); err == nil {
