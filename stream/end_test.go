@@ -52,7 +52,7 @@ func TestGiveUpAfter(t *testing.T) {
 		{"the second page expires", []exchange{{"", secondPage(status(410, metav1.StatusReasonExpired))}},
 			time.Minute, 63 * time.Second, nil, "the first page is not progress"},
 		{"the second page breaks", []exchange{{"", secondPage(refuse)}},
-			time.Minute, 63 * time.Second, nil, "the first page is not progress, even if the second one is retried first"},
+			time.Minute, 63 * time.Second, nil, "the first page is not progress, even if the second is retried first"},
 		{"each page fails once", failingPages(8, 25*time.Second), time.Minute, 63 * time.Second, nil,
 			"only a complete snapshot is progress"},
 		{"silent between two failures", []exchange{
