@@ -61,7 +61,7 @@ type programRun struct {
 	tracker   checkpoint.Options
 	unacked   string   // the event that is not acked, if any
 	want      []string // events
-	stored    string   // in the end, as storedText has it
+	stored    string   // what storedText returns after the run
 	why       string
 }
 
@@ -171,7 +171,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			stored: "at  a@2 b?",
 			why:    "the deletion of the old object comes first",
 		}}},
-		{"an unacked object comes from the watch again", []programRun{unackedB, {
+		{"the watch sends an unacked object again", []programRun{unackedB, {
 			exchanges: []exchange{{"watch 5", watch("ADDED b@6", "DELETED b@7", "open")}},
 			want:      []string{"SYNCED 5", "ADDED b@6", "DELETED b@7"},
 			stored:    "at 7 a@2",

@@ -59,7 +59,7 @@ func TestClusterOf(t *testing.T) {
 			Host:            "https://localhost",
 			TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"},
 		},
-		"the server does not answer": {Host: "http://127.0.0.1:1"},
+		"connections are refused": {Host: "http://127.0.0.1:1"},
 	} {
 		if c, err := stream.ClusterOf(t.Context(), cfg); err == nil {
 			t.Errorf("%s: got %+v, want an error", why, c)

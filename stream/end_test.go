@@ -129,7 +129,7 @@ func failingPages(n int, d time.Duration) []exchange {
 	return append(all, exchange{"watch 5", watch("open")})
 }
 
-// TestShortWatchesAreHealthy: watches that close at their Timeout, without an event, reset GiveUpAfter.
+// TestShortWatchesAreHealthy: a watch that closes at its Timeout, even without an event, ends a series of failures.
 func TestShortWatchesAreHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
@@ -208,7 +208,7 @@ func TestAcked(t *testing.T) {
 		t.Errorf("Acked yields the events and the error of its sequence (-want +got):\n%s", diff)
 	}
 	for range stream.Acked(sequence(nil, stream.Event{}, stream.Event{})) {
-		break // must end the inner sequence as well, or this panics
+		break // must end the inner sequence too, which panics otherwise
 	}
 }
 

@@ -121,7 +121,7 @@ func TestFakeWatchCloses(t *testing.T) {
 		lists := 0
 		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if lists++; lists == 2 {
-				// All changes are made before the retry.
+				// The retry comes after all changes below.
 				return true, nil, errors.New("not yet")
 			}
 			return false, nil, nil

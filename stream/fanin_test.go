@@ -137,7 +137,7 @@ func TestSeveralNamespacesEnd(t *testing.T) {
 				if tt.options.UntilSynced && !slices.Equal(kinds, want) {
 					t.Errorf("%s: got %v", tt.why, kinds)
 				}
-				// The synctest bubble fails if a goroutine is left.
+				// The synctest bubble fails if a goroutine is left running.
 			})
 		})
 	}

@@ -21,7 +21,11 @@ import (
 // always the same: two objects at first, then one is created (at 11 s), one modified (at 21 s), one deleted (at 31 s).
 func TestFaults(t *testing.T) {
 	plain := []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "ADDED ns/c@4", "MODIFIED ns/a@6", "DELETED ns/b@7"}
-	const afterOneFrame = "at 5s: close watches\nwatch 1 after 1 frames: " // followed by a fault
+	const (
+		afterOneFrame = "at 5s: close watches\nwatch 1 after 1 frames: " // followed by a fault
+		again         = "the same version is requested again"
+		replaced      = "a GAP replaces the event, and later ones are delivered"
+	)
 	gap := func(lines ...string) []string {
 		return append([]string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3"}, lines...)
 	}
@@ -56,7 +60,7 @@ func TestFaults(t *testing.T) {
 			"client-go waits, then requests the same version; no new list"},
 		{"429 with Retry-After in the Status", "at 5s: close watches\nwatch 1: 429 in status 8s",
 			stream.Options{}, plain, 4,
-			"likewise, but the Stream waits"},
+			"the Stream waits, then requests the same version; no new list"},
 		{"500, 503, 504, refused", "at 5s: close watches\n" +
 			"watch 1: 500\nwatch 2: 503\nwatch 3: 504\nwatch 4: refuse\nwatch 5: 503 plain", stream.Options{}, plain, 0,
 			"the watch resumes from the same version"},
@@ -69,30 +73,29 @@ func TestFaults(t *testing.T) {
 		{"no answer to the watch", "at 5s: close watches\nwatch 1: hang", stream.Options{}, plain, 0,
 			"the watch is retried"},
 
-		{"garbage", afterOneFrame + "garbage", stream.Options{}, plain, 0, "the same version is requested again"},
-		{"unknown type", afterOneFrame + "unknown type", stream.Options{}, plain, 0, "likewise"},
-		{"no kind", afterOneFrame + "no kind", stream.Options{}, plain, 0, "likewise"},
-		{"no name", afterOneFrame + "no name", stream.Options{}, plain, 0, "likewise"},
-		{"1e400", afterOneFrame + "1e400", stream.Options{}, plain, 0, "likewise"},
-		{"invalid UTF-8", afterOneFrame + "invalid utf-8", stream.Options{}, plain, 0, "likewise"},
-		{"frame over the limit", afterOneFrame + "huge frame", stream.Options{}, plain, 0, "likewise"},
-		{"event without version", afterOneFrame + "no version", stream.Options{}, plain, 0, "likewise"},
-		{"garbage for ever", "change 6: garbage", stream.Options{}, poisoned(), 0,
-			"the event is skipped, and later ones are delivered"},
-		{"unknown type for ever", "change 6: unknown type", stream.Options{}, poisoned(), 0, "likewise"},
-		{"no kind for ever", "change 6: no kind", stream.Options{}, poisoned(), 0, "likewise"},
-		{"1e400 for ever", "change 6: 1e400", stream.Options{}, poisoned(), 0, "likewise"},
-		{"invalid UTF-8 for ever", "change 6: invalid utf-8", stream.Options{}, poisoned(), 0, "likewise"},
-		{"frame over the limit for ever", "change 6: huge frame", stream.Options{}, poisoned(), 0, "likewise"},
-		{"event without version for ever", "change 6: no version", stream.Options{}, poisoned(), 0, "likewise"},
+		{"garbage", afterOneFrame + "garbage", stream.Options{}, plain, 0, again},
+		{"unknown type", afterOneFrame + "unknown type", stream.Options{}, plain, 0, again},
+		{"no kind", afterOneFrame + "no kind", stream.Options{}, plain, 0, again},
+		{"no name", afterOneFrame + "no name", stream.Options{}, plain, 0, again},
+		{"1e400", afterOneFrame + "1e400", stream.Options{}, plain, 0, again},
+		{"invalid UTF-8", afterOneFrame + "invalid utf-8", stream.Options{}, plain, 0, again},
+		{"frame over the limit", afterOneFrame + "huge frame", stream.Options{}, plain, 0, again},
+		{"event without version", afterOneFrame + "no version", stream.Options{}, plain, 0, again},
+		{"garbage for ever", "change 6: garbage", stream.Options{}, poisoned(), 0, replaced},
+		{"unknown type for ever", "change 6: unknown type", stream.Options{}, poisoned(), 0, replaced},
+		{"no kind for ever", "change 6: no kind", stream.Options{}, poisoned(), 0, replaced},
+		{"1e400 for ever", "change 6: 1e400", stream.Options{}, poisoned(), 0, replaced},
+		{"invalid UTF-8 for ever", "change 6: invalid utf-8", stream.Options{}, poisoned(), 0, replaced},
+		{"frame over the limit for ever", "change 6: huge frame", stream.Options{}, poisoned(), 0, replaced},
+		{"event without version for ever", "change 6: no version", stream.Options{}, poisoned(), 0, replaced},
 
 		{"frames after an ERROR", afterOneFrame + "frames after error", stream.Options{}, plain, 0,
 			"the first ERROR ends the watch; later frames are discarded, and come again"},
 		{"ERROR without a Status", afterOneFrame + "error not status", stream.Options{}, plain, 0,
 			"it ends the watch like any other ERROR"},
-		{"reset", afterOneFrame + "reset", stream.Options{}, plain, 0, "the same version is requested again"},
+		{"reset", afterOneFrame + "reset", stream.Options{}, plain, 0, again},
 		{"reset inside a frame", afterOneFrame + "reset inside frame", stream.Options{}, plain, 0,
-			"likewise; half a frame is discarded"},
+			"half a frame is discarded, and the same version is requested again"},
 		{"half-open", "at 5s: silence", stream.Options{IdleTimeout: 30 * time.Second}, plain, 0,
 			"a dead connection is detected within IdleTimeout"},
 		{"slow frames", "any *: slow 2s", stream.Options{}, plain, 0, "the events come late, but are the same"},
@@ -102,7 +105,7 @@ func TestFaults(t *testing.T) {
 		{"streaming lists ignored", "initial *: ignore initial", stream.Options{}, plain, 3,
 			"without the annotated bookmark, the Stream falls back to paged lists"},
 		{"marker never sent", "initial *: no marker", stream.Options{}, plain, 3,
-			"likewise, where client-go's reflector waits for ever"},
+			"the Stream falls back to paged lists, where client-go's reflector waits for ever"},
 		{"marker without annotation", "initial *: plain marker", stream.Options{}, plain, 3,
 			"a bookmark without the annotation is not the marker"},
 		{"streaming list breaks", "initial 1-3 after 1 frames: reset", stream.Options{}, plain, 0,
@@ -118,7 +121,7 @@ func TestFaults(t *testing.T) {
 		{"token expired", "at 15s: unauthorized\nat 15s: close watches\nat 40s: authorized", stream.Options{}, plain, 0,
 			"Unauthorized is a state, not the end of the run"},
 		{"rights lost", "at 15s: forbid all\nat 15s: close watches\nat 40s: allow", stream.Options{}, plain, 0,
-			"likewise; no object is reported as deleted"},
+			"Forbidden is a state, not the end of the run, and deletes nothing"},
 		{"only the right to watch", "at 0s: forbid list\nat 15s: expire", stream.Options{},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
 			"a streaming list finds the differences"},
@@ -163,7 +166,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// poisoned are the events if change 6 can never be decoded.
+// poisoned returns the events of a server whose change 6 can never be decoded.
 func poisoned() []string {
 	return []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "ADDED ns/c@4",
 		"GAP poison 4..6", "MODIFIED ns/a@6 inferred", "SYNCED @6", "DELETED ns/b@7"}

@@ -142,7 +142,7 @@ func TestTransform(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED @1", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
-			"likewise, even if nothing is left of the object"},
+			"the index is unchanged even if Transform clears the object"},
 	})
 }
 
