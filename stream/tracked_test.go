@@ -210,7 +210,7 @@ func TestPanicAcksNothing(t *testing.T) {
 				}
 				run()
 				noError(t, tracker.Flush(t.Context()))
-				if got := kept(t, store); got != "at 5 a@2" {
+				if got := storedText(t, store); got != "at 5 a@2" {
 					t.Errorf("what is kept is %s", got)
 				}
 				leave = nil
