@@ -73,7 +73,7 @@ func TestSelect(t *testing.T) {
 		rv := m.GetResourceVersion()
 		return strings.ContainsAny(rv[len(rv)-1:], "13579")
 	}
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"comes and goes", stream.Options{Select: odd},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
@@ -110,7 +110,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestTransform(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"rename", stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},

@@ -44,7 +44,7 @@ func TestProbesBeforeResuming(t *testing.T) {
 }
 
 // That a server has no streaming lists is asked once, not by every range.
-func TestStreamedListsAreNotAskedForAgain(t *testing.T) {
+func TestMissingStreamedListsAreRemembered(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer answer
@@ -75,7 +75,7 @@ func TestStreamedListsAreNotAskedForAgain(t *testing.T) {
 
 // What was refused once all was well is asked for slowly, but often enough that
 // rights which come back are noticed within a quarter of a minute.
-func TestRefusedRequestsAreRepeatedSlowly(t *testing.T) {
+func TestRefusedRequestsAreRetriedSlowly(t *testing.T) {
 	for _, refusal := range []answer{
 		status(401, metav1.StatusReasonUnauthorized), status(403, metav1.StatusReasonForbidden), status(404, metav1.StatusReasonNotFound),
 	} {

@@ -13,9 +13,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestScopeBrokenOff: once a namespace has begun to deliver what is different since the
+// TestScopeChangeInterrupted: once a namespace has begun to deliver what is different since the
 // cluster was watched, the cluster can't go on at its version.
-func TestScopeBrokenOff(t *testing.T) {
+func TestScopeChangeInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
@@ -39,9 +39,9 @@ func TestScopeBrokenOff(t *testing.T) {
 	})
 }
 
-// TestNowBesideARefusedNamespace: what is acked of one is kept, though the other one
+// TestStartNowBesideForbiddenNamespace: what is acked of one is kept, though the other one
 // never begins.
-func TestNowBesideARefusedNamespace(t *testing.T) {
+func TestStartNowBesideForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
 		m.do("forbid all in two")
@@ -65,10 +65,10 @@ func TestNowBesideARefusedNamespace(t *testing.T) {
 	})
 }
 
-// TestRewoundWhileParked: a namespace that is not watched while another one finds that
+// TestRewoundWhileNotWatched: a namespace that is not watched while another one finds that
 // the server has gone back in time is compared when it is watched again, though the
 // server has passed its version by then.
-func TestRewoundWhileParked(t *testing.T) {
+func TestRewoundWhileNotWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
 		tracker := m.track(store, stream.Options{})
@@ -95,9 +95,9 @@ func TestRewoundWhileParked(t *testing.T) {
 	})
 }
 
-// TestWhenSyncedRefused: SYNCED comes though a namespace is refused after the others
+// TestUntilSyncedBesideForbiddenNamespace: SYNCED comes though a namespace is refused after the others
 // have ended.
-func TestWhenSyncedRefused(t *testing.T) {
+func TestUntilSyncedBesideForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, &stream.Options{UntilSynced: true})
 		m.put("one", "a", "spec.n=1")
@@ -126,8 +126,8 @@ func TestRewoundBelowTheCluster(t *testing.T) {
 	})
 }
 
-// TestOddNamespaces: each is watched once, and the cluster beside none.
-func TestOddNamespaces(t *testing.T) {
+// TestDuplicateNamespaces: each is watched once, and the cluster beside none.
+func TestDuplicateNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1")

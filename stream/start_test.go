@@ -26,7 +26,7 @@ type conversation struct {
 	why     string
 }
 
-func hold(t *testing.T, conversations []conversation) {
+func testConversations(t *testing.T, conversations []conversation) {
 	for _, tt := range conversations {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,9 +61,9 @@ func sorted(objects []checkpoint.Object) []checkpoint.Object {
 	return slices.SortedFunc(slices.Values(objects), func(a, b checkpoint.Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
-func TestStarts(t *testing.T) {
+func TestStart(t *testing.T) {
 	expired := watch("ERROR 410 Expired")
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"now", stream.Options{Start: stream.Now()},
 			[]exchange{
 				{"list", list("5", "p", "a@2")},
@@ -170,7 +170,7 @@ func TestStarts(t *testing.T) {
 	})
 }
 
-func TestOnExpired(t *testing.T) {
+func TestFailOnGap(t *testing.T) {
 	tests := []struct {
 		answer answer
 		reason stream.GapReason
@@ -204,7 +204,7 @@ func TestOnExpired(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"when synced", stream.Options{UntilSynced: true},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
@@ -224,7 +224,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-func TestStartAgain(t *testing.T) {
+func TestSetResourceVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")},

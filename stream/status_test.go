@@ -105,7 +105,7 @@ func statusText(s stream.Status) string {
 	return text
 }
 
-func TestStatusIsTold(t *testing.T) {
+func TestStatusChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", refuse}, {"list", refuse}, {"list", list("5", "", "a@2")},

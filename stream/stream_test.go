@@ -21,7 +21,7 @@ import (
 )
 
 func TestConversations(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"continue token expired", stream.Options{},
 			[]exchange{
 				{"list", list("5", "p2", "a@2", "b@3")},
@@ -199,7 +199,7 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-func TestSilence(t *testing.T) {
+func TestBookmarksResetIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 39s", "BOOKMARK @6", "wait 39s", "BOOKMARK @7", "wait 39s", "ADDED a@8", "open")}}}
 		record(t, newStream(t, sc.client(), &stream.Options{IdleTimeout: 40 * time.Second}), 150*time.Second)
@@ -237,10 +237,10 @@ func TestNoHotLoop(t *testing.T) {
 		"every watch is empty":                     {{"list", list("5", "")}, {"", watch()}},
 		"every version is expired":                 {{"", either(list("5", "", object), status(410, metav1.StatusReasonExpired))}},
 		"every watch says expired":                 {{"", either(list("5", "", object), watch("ERROR 410 Expired"))}},
-		"every watch says one thing, then expired": {{"", either(list("5", "", object), sayMore("ERROR 410 Expired"))}},
-		"pages in a circle":                        {{"", circle()}},
-		"every watch says one thing":               {{"", either(list("5", "", object), sayMore())}},
-		"every list is of other versions":          {{"", otherVersions()}},
+		"every watch says one thing, then expired": {{"", either(list("5", "", object), nextEvent("ERROR 410 Expired"))}},
+		"pages in a circle":                        {{"", tokenCycle()}},
+		"every watch says one thing":               {{"", either(list("5", "", object), nextEvent())}},
+		"every list is of other versions":          {{"", newVersions()}},
 		"every page is the same":                   {{"", list("5", "again")}},
 		"every watch is garbage":                   {{"", either(list("5", ""), watch("raw }{", "open"))}},
 	}
@@ -281,7 +281,7 @@ func either(list, watch answer) answer {
 	}
 }
 
-func sayMore(after ...string) answer {
+func nextEvent(after ...string) answer {
 	rv := 5
 	return func(r *http.Request) (*http.Response, error) {
 		rv++
@@ -289,7 +289,7 @@ func sayMore(after ...string) answer {
 	}
 }
 
-func circle() answer {
+func tokenCycle() answer {
 	next := map[string]string{"": "x", "x": "y", "y": "z", "z": "x"}
 	return func(r *http.Request) (*http.Response, error) {
 		return list("5", next[r.URL.Query().Get("continue")])(r)
@@ -305,7 +305,7 @@ func samePages() answer {
 	}
 }
 
-func otherVersions() answer {
+func newVersions() answer {
 	rv := 5
 	return func(r *http.Request) (*http.Response, error) {
 		rv++
@@ -356,7 +356,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestStopWhileTelling(t *testing.T) {
+func TestStopInLoopBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@1", "b@2", "c@3")},
@@ -397,7 +397,7 @@ func TestContext(t *testing.T) {
 	})
 }
 
-func TestLeavingTheLoop(t *testing.T) {
+func TestLeaveLoop(t *testing.T) {
 	conversation := func() []exchange {
 		return []exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED a@6", "ADDED b@7", "open")}}
 	}
@@ -433,7 +433,7 @@ func TestLeavingTheLoop(t *testing.T) {
 	}
 }
 
-func TestRangeAgainAfterTheLastError(t *testing.T) {
+func TestRunAgainAfterFinalError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := exchange{"list", status(403, metav1.StatusReasonForbidden)}
 		s := newStream(t, (&script{t: t, exchanges: []exchange{forbidden, forbidden}}).client(), nil)
@@ -447,7 +447,7 @@ func TestRangeAgainAfterTheLastError(t *testing.T) {
 	})
 }
 
-func TestOneRangeAtATime(t *testing.T) {
+func TestOneRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}}}).client(), nil)
 		for range s.Events(anHour(t)) {

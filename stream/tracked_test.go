@@ -23,7 +23,7 @@ var errFull = errors.New("no space left on device")
 
 func (fullStore) Commit(context.Context, []checkpoint.Delta) error { return errFull }
 
-func TestWatchesOnWhileCommitsFail(t *testing.T) {
+func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, fullStore{&checkpoint.Memory{}}, checkpoint.Options{})
 		sc := &script{t: t, exchanges: []exchange{
@@ -53,7 +53,7 @@ func TestWatchesOnWhileCommitsFail(t *testing.T) {
 	})
 }
 
-func TestCheckpointRefuses(t *testing.T) {
+func TestCheckpointMismatch(t *testing.T) {
 	kept := stream.Options{LabelSelector: "b=c,a=b"}
 	fields := stream.Options{FieldSelector: "metadata.name=a,spec.n!=1", CheckpointKey: "fields"}
 	tests := []struct {
@@ -179,9 +179,9 @@ func TestBrokenPosition(t *testing.T) {
 	}
 }
 
-// TestPanicAcksNothing leaves the loop in all ways in which the event at hand has
+// TestLeavingAcksNothing leaves the loop in all ways in which the event at hand has
 // not been handled, and goes on with it.
-func TestPanicAcksNothing(t *testing.T) {
+func TestLeavingAcksNothing(t *testing.T) {
 	ways := map[string]func(){"panic": func() { panic("at the disco") }, "break": nil}
 	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestPanicAcksNothing(t *testing.T) {
 	}
 }
 
-func TestGoesOnInSeveralNamespaces(t *testing.T) {
+func TestResumeInSeveralNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		for _, ns := range []string{"one", "two"} {
