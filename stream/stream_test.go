@@ -30,7 +30,8 @@ func TestConversations(t *testing.T) {
 				{"list", list("9", "", "a@8", "c@4")},
 				{"watch 9", watch("open")},
 			},
-			[]string{"ADDED a@2", "ADDED b@3", "MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
+			[]string{"ADDED a@2", "ADDED b@3",
+				"MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
 			"the list restarts; the differences to the pages already delivered follow"},
 		{"resume at the last bookmark", stream.Options{},
 			[]exchange{
@@ -209,8 +210,8 @@ func TestFinalErrors(t *testing.T) {
 			}
 			var re *stream.RequestError
 			if events != 1 || !errors.As(last, &re) || !tt.is(last) {
-				t.Fatalf("%s: %d events, the last with %v; want one *RequestError that the predicate recognises", tt.why, events,
-					last)
+				t.Fatalf("%s: %d events, the last with %v; want one *RequestError that the predicate recognises",
+					tt.why, events, last)
 			}
 			if re.Verb != tt.verb || re.Resource.String() != "widgets.v1.example.com" || re.Namespace != "default" {
 				t.Errorf("the error does not say what failed: %+v", re)
@@ -256,16 +257,17 @@ func TestSlowPage(t *testing.T) {
 
 // TestNoHotLoop: whatever a server answers, it receives at most 5 requests a second over any 10 s.
 func TestNoHotLoop(t *testing.T) {
-	object := "a@6"
+	expired := status(410, metav1.StatusReasonExpired)
+	listed := list("5", "", "a@6")
 	tests := map[string][]exchange{
 		"every list fails":                           {{"", status(500, metav1.StatusReasonInternalError)}},
 		"every request is refused":                   {{"", refuse}},
 		"every watch is empty":                       {{"list", list("5", "")}, {"", watch()}},
-		"every version is expired":                   {{"", either(list("5", "", object), status(410, metav1.StatusReasonExpired))}},
-		"every watch is expired":                     {{"", either(list("5", "", object), watch("ERROR 410 Expired"))}},
-		"every watch has one event, then is expired": {{"", either(list("5", "", object), nextEvent("ERROR 410 Expired"))}},
+		"every version is expired":                   {{"", either(listed, expired)}},
+		"every watch is expired":                     {{"", either(listed, watch("ERROR 410 Expired"))}},
+		"every watch has one event, then is expired": {{"", either(listed, nextEvent("ERROR 410 Expired"))}},
 		"continue tokens in a cycle":                 {{"", tokenCycle()}},
-		"every watch has one event":                  {{"", either(list("5", "", object), nextEvent())}},
+		"every watch has one event":                  {{"", either(listed, nextEvent())}},
 		"every page is of another version":           {{"", newVersions()}},
 		"every page is the same":                     {{"", list("5", "again")}},
 		"every watch is garbage":                     {{"", either(list("5", ""), watch("raw }{", "open"))}},
