@@ -83,7 +83,7 @@ func TestSelect(t *testing.T) {
 		rv := m.GetResourceVersion()
 		return strings.ContainsAny(rv[len(rv)-1:], "13579")
 	}
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"objects enter and leave the selection", stream.Options{Select: odd},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
@@ -123,7 +123,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestTransform(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"rename", stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
