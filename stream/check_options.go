@@ -110,9 +110,9 @@ func (o *Options) contradiction() error {
 
 // checkStart returns what is wrong with a start. With moves, the run may continue where
 // another one was that watched other namespaces.
-func (o *Options) checkStart(start Start, moves bool) error {
+func (o *Options) checkStart(start Start, mayMove bool) error {
 	p := start.position
-	resumes := !moves && len(p.ResourceVersions) == len(o.Namespaces) &&
+	resumes := !mayMove && len(p.ResourceVersions) == len(o.Namespaces) &&
 		!slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), "")
 	switch {
 	case start.kind == startAfter && !protocol.Usable(start.version):
@@ -120,11 +120,11 @@ func (o *Options) checkStart(start Start, moves bool) error {
 	case o.UntilSynced && (start.kind == startNow || start.kind == startAfter || resumes):
 		return &OptionsError{"Start and UntilSynced", "", "a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
 	}
-	return o.checkPosition(p, moves)
+	return o.checkPosition(p, mayMove)
 }
 
 // checkPosition returns what is wrong with a position to continue from.
-func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
+func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
 	if o.NoIndex && len(p.Objects) > 0 {
 		return &OptionsError{"Start and NoIndex", "", "the position was taken with an index: must not be combined"}
 	}
@@ -132,12 +132,12 @@ func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 		if rv != "" && !protocol.Usable(rv) {
 			return &OptionsError{"Start", rv, "the position must have a resourceVersion that a watch can begin at"}
 		}
-		if !moves && !slices.Contains(o.Namespaces, n) {
+		if !mayMove && !slices.Contains(o.Namespaces, n) {
 			return &OptionsError{"Start and Namespaces", n, "the position must be of the same namespaces"}
 		}
 	}
 	for _, k := range p.Objects {
-		if !moves && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
+		if !mayMove && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
 			return &OptionsError{"Start and Namespaces", k.Namespace + "/" + k.Name, "the objects of the position must be in the same namespaces"}
 		}
 		if k.Name == "" {

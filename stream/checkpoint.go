@@ -17,7 +17,7 @@ import (
 
 // checkpoint begins a session with the Tracker, if there is one, and returns where
 // the range begins.
-func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*acks.Session, Start, error) {
+func (s *Stream) checkpoint(ctx context.Context, from Start, mayMove bool) (*acks.Session, Start, error) {
 	if s.options.Checkpoint == nil {
 		return nil, from, nil
 	}
@@ -30,7 +30,7 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*acks.
 		// Where the end is SYNCED, what is wanted is how things are now; and client-go's
 		// fakes remember nothing of what was deleted.
 		from.snapshot = s.options.UntilSynced || s.fake
-		if err := s.options.checkPosition(*p, moves); err != nil {
+		if err := s.options.checkPosition(*p, mayMove); err != nil {
 			session.End()
 			return nil, from, fmt.Errorf("stream: the checkpoint %q: %w", s.options.CheckpointKey, err)
 		}
@@ -64,7 +64,7 @@ func (s *Stream) identity() checkpoint.Identity {
 }
 
 // mark is that of the next event.
-func (w *worker) mark() *acks.Mark {
+func (w *worker) nextMark() *acks.Mark {
 	if w.progress == nil {
 		return nil
 	}
@@ -85,13 +85,13 @@ func (w *worker) writesAhead() bool {
 }
 
 // aheadOf does so for the objects of a snapshot.
-func (w *worker) writeAhead(ctx context.Context, items []object, how protocol.Mode) error {
+func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.Mode) error {
 	if !w.writesAhead() {
 		return nil
 	}
 	var fresh []checkpoint.Object
 	for _, o := range items {
-		if !w.isOnlyEntered(o, how) && w.isNew(o) {
+		if !w.isOnlyEntered(o, mode) && w.isNew(o) {
 			fresh = append(fresh, objectOf(o.Entry))
 		}
 	}
@@ -100,20 +100,20 @@ func (w *worker) writeAhead(ctx context.Context, items []object, how protocol.Mo
 
 // aheadOfFrame does so for an event of the watch, and if it is new for all that
 // have come after it.
-func (w *worker) writeAheadOfEvent(ctx context.Context, t objectEvent, how protocol.EmitEvent) error {
-	if !w.writesAhead() || t.kind == Deleted || how.Replay || !w.isNew(t.object) {
+func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
+	if !w.writesAhead() || ev.kind == Deleted || out.Replay || !w.isNew(ev.object) {
 		return nil
 	}
 	unversioned := func(e index.Entry) checkpoint.Object {
 		e.Version = ""
 		return objectOf(e)
 	}
-	fresh := []checkpoint.Object{unversioned(t.Entry)}
+	fresh := []checkpoint.Object{unversioned(ev.Entry)}
 	if !w.progress.IsWrittenAhead(fresh[0]) {
 		first := map[checkpoint.Object]bool{fresh[0]: true}
 		for _, o := range w.conn.peekObjects() {
 			// A replay of one that is not known is not delivered.
-			replay := protocol.NotAfter(o.Version, how.Version) && !w.index.Has(o.Entry)
+			replay := protocol.NotAfter(o.Version, out.Version) && !w.index.Has(o.Entry)
 			if k := unversioned(o.Entry); !replay && !first[k] && w.isNew(o) {
 				first[k] = true
 				fresh = append(fresh, k)

@@ -68,9 +68,9 @@ type objectEvent struct {
 
 // take returns what was received last, once: nothing keeps it after that.
 func (c *connection) takeLast() objectEvent {
-	t := c.last
+	last := c.last
 	c.last = objectEvent{}
-	return t
+	return last
 }
 
 // receive waits for the next frame, for the end, or until nothing has arrived for

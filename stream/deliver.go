@@ -53,15 +53,15 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 }
 
 // tellItems tells the objects of a snapshot that are there.
-func (w *worker) deliverItems(ctx context.Context, how protocol.Mode) error {
+func (w *worker) deliverItems(ctx context.Context, mode protocol.Mode) error {
 	items := w.items
 	w.items = nil
-	if err := w.writeAhead(ctx, items, how); err != nil {
+	if err := w.writeAhead(ctx, items, mode); err != nil {
 		return err
 	}
 	for i, item := range items {
 		items[i] = object{} // what has been told need not be kept
-		err := w.inTurn(ctx, func() error { return w.deliverListed(ctx, item, how) })
+		err := w.inTurn(ctx, func() error { return w.deliverListed(ctx, item, mode) })
 		if err != nil {
 			return err
 		}
@@ -120,20 +120,20 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 }
 
 // tellListed tells an object of a snapshot.
-func (w *worker) deliverListed(ctx context.Context, o object, how protocol.Mode) error {
+func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode) error {
 	defer w.pass()
 	if w.index == nil {
-		if how.Quiet || !w.selects(o) {
+		if mode.Quiet || !w.selects(o) {
 			return nil
 		}
 		return w.emitObject(ctx, Added, o.Unstructured, false)
 	}
-	unsaid, from := w.isOnlyEntered(o, how), index.Listed
+	onlyEntered, from := w.isOnlyEntered(o, mode), index.Listed
 	if w.index.Saw(o.NamespacedName) {
 		from = index.Replayed // the server repeats itself
 	}
 	changes := w.index.Put(o.Entry, w.selects(o), from)
-	if unsaid {
+	if onlyEntered {
 		for range changes { // they are only to be known
 		}
 		return nil
@@ -142,28 +142,28 @@ func (w *worker) deliverListed(ctx context.Context, o object, how protocol.Mode)
 }
 
 // isUnsaid says whether an object of a snapshot is only to be known.
-func (w *worker) isOnlyEntered(o object, how protocol.Mode) bool {
-	return how.Quiet || how.Since != "" && protocol.NotAfter(o.Version, how.Since) && !w.index.Has(o.Entry)
+func (w *worker) isOnlyEntered(o object, mode protocol.Mode) bool {
+	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.Version, mode.Since) && !w.index.Has(o.Entry)
 }
 
 // tellFrame tells an event of the watch.
-func (w *worker) deliverEvent(ctx context.Context, t objectEvent, how protocol.EmitEvent) error {
-	o := t.object
-	w.movesTo = how.Version
+func (w *worker) deliverEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
+	o := ev.object
+	w.movesTo = out.Version
 	defer func() { w.movesTo = "" }()
 	switch {
-	case w.index == nil && (how.Replay || !w.selects(o)):
+	case w.index == nil && (out.Replay || !w.selects(o)):
 		return nil
 	case w.index == nil:
-		return w.emitObject(ctx, t.kind, o.Unstructured, false)
-	case how.Partial && !how.Replay && !w.index.Has(o.Entry):
-		return w.deliverChanges(ctx, w.unknownChange(t), o.Unstructured, false)
+		return w.emitObject(ctx, ev.kind, o.Unstructured, false)
+	case out.Partial && !out.Replay && !w.index.Has(o.Entry):
+		return w.deliverChanges(ctx, w.unknownChange(ev), o.Unstructured, false)
 	}
 	from := index.Happened
-	if how.Replay {
+	if out.Replay {
 		from = index.Replayed
 	}
-	if t.kind == Deleted { // two calls, each with one iterator, take three allocations less
+	if ev.kind == Deleted { // two calls, each with one iterator, take three allocations less
 		return w.deliverChanges(ctx, w.index.Remove(o.Entry, from), o.Unstructured, false)
 	}
 	return w.deliverChanges(ctx, w.index.Put(o.Entry, w.selects(o), from), o.Unstructured, false)
@@ -171,14 +171,14 @@ func (w *worker) deliverEvent(ctx context.Context, t objectEvent, how protocol.E
 
 // believe is what an event means of an object that nothing is known of. Whether one
 // that is selected was selected before is not known either: then it is ADDED.
-func (w *worker) unknownChange(t objectEvent) iter.Seq[index.Change] {
+func (w *worker) unknownChange(ev objectEvent) iter.Seq[index.Change] {
 	return func(yield func(index.Change) bool) {
-		if !w.selects(t.object) {
+		if !w.selects(ev.object) {
 			return
 		}
-		kind := t.kind
+		kind := ev.kind
 		if kind != Deleted {
-			for range w.index.Put(t.Entry, true, index.Happened) {
+			for range w.index.Put(ev.Entry, true, index.Happened) {
 			}
 			if w.options.Select != nil {
 				kind = Added
@@ -245,5 +245,5 @@ func (w *worker) emitVersion(ctx context.Context, kind Type, rv string) error {
 
 // event returns one that is to be emitted next.
 func (w *worker) newEvent(kind Type, gap *GapDetails) Event {
-	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, Mark: w.mark()}
+	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, Mark: w.nextMark()}
 }

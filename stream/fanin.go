@@ -180,7 +180,7 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 		}
 	}
 	first := w.begin(f.startOf(w, m.worker)) // before a Position can be asked for
-	all := ctx
+	runCtx := ctx
 	ctx, m.cancel = context.WithCancelCause(ctx)
 	m.worker, m.state, m.synced, m.err = w, watched, false, nil
 	f.publish()
@@ -192,7 +192,7 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			}
 			select {
 			case f.ends <- m:
-			case <-all.Done():
+			case <-runCtx.Done():
 			}
 		}()
 		m.err = w.loop(ctx, first)
@@ -223,7 +223,7 @@ func (f *fanIn) serve(t turn) (err error) {
 	for {
 		select {
 		case ev := <-t.events:
-			if f.passes(t.member, &ev) {
+			if f.admit(t.member, &ev) {
 				err = f.handle(ev, t)
 			} else {
 				ev.Ack() // nobody will see it
@@ -245,7 +245,7 @@ func (f *fanIn) handle(ev Event, t turn) (err error) {
 }
 
 // passes says whether ev is delivered. The SYNCED of all is one.
-func (f *fanIn) passes(m *member, ev *Event) bool {
+func (f *fanIn) admit(m *member, ev *Event) bool {
 	m.synced = ev.Type == Synced || m.synced && ev.Type != Gap
 	if ev.Type != Synced {
 		f.pendingSynced = f.pendingSynced || !m.synced
@@ -270,14 +270,14 @@ func (f *fanIn) sync() error {
 
 // end notes that the goroutine of a member has ended. An error ends the range.
 func (f *fanIn) end(ctx context.Context, m *member) error {
-	was := m.state
+	before := m.state
 	m.state = parked
 	namespace := m.worker.namespace
 	var refused *RequestError
 	switch {
 	case m.panics != nil:
 		return errLeft // loop panics
-	case was == leaving:
+	case before == leaving:
 		if slices.Contains(f.namespaces.Get(), namespace) {
 			f.start(ctx, namespace)
 		}
@@ -313,18 +313,18 @@ func (f *fanIn) change(ctx context.Context) {
 
 // publish lets Status and Position see the lanes.
 func (f *fanIn) publish() {
-	var lanes, rest []*worker
+	var active, idle []*worker
 	for _, m := range f.members {
 		switch {
 		case m.worker == nil:
 		case m.state == parked:
-			rest = append(rest, m.worker)
+			idle = append(idle, m.worker)
 		default:
-			lanes = append(lanes, m.worker)
+			active = append(active, m.worker)
 		}
 	}
-	slices.SortFunc(lanes, func(a, b *worker) int { return cmp.Compare(a.namespace, b.namespace) })
+	slices.SortFunc(active, func(a, b *worker) int { return cmp.Compare(a.namespace, b.namespace) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.workers, f.parked = lanes, rest
+	f.workers, f.parked = active, idle
 }

@@ -23,7 +23,7 @@ func (w *worker) filter() client.Filter {
 		// What came before it may not be in the index yet.
 		case s.Broken(), w.conn.arrived.reading, w.index.HasName(namespace, name):
 			return client.DecodeRejected
-		case w.conn.skipped.by(version):
+		case w.conn.skipped.skip(version):
 			return client.Skip
 		}
 		return client.IdentityOnly
@@ -39,37 +39,37 @@ type skipped struct {
 }
 
 // from begins to pass events by, after a version, or ends that.
-func (p *skipped) from(rv string, on bool) {
-	if p.events > 0 {
+func (s *skipped) start(rv string, on bool) {
+	if s.events > 0 {
 		return
 	}
-	if p.on = on; on {
-		p.version, p.on = plainNumber(rv)
+	if s.on = on; on {
+		s.version, s.on = plainNumber(rv)
 	}
 }
 
 // by passes an event by, if it is newer than what came before.
-func (p *skipped) by(rv []byte) bool {
-	if !p.on {
+func (s *skipped) skip(rv []byte) bool {
+	if !s.on {
 		return false
 	}
 	version, ok := plainNumber(string(rv))
-	if !ok || version <= p.version {
+	if !ok || version <= s.version {
 		return false
 	}
-	p.version = version
-	p.events++
+	s.version = version
+	s.events++
 	return true
 }
 
 // take returns what the state is to hear of it, or nil, and how many events that
 // stands for.
-func (p *skipped) take() (in protocol.Input, events int) {
-	if p.events == 0 {
+func (s *skipped) take() (in protocol.Input, events int) {
+	if s.events == 0 {
 		return nil, 0
 	}
-	events, p.events = p.events, 0
-	return protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(p.version, 10)}, events
+	events, s.events = s.events, 0
+	return protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(s.version, 10)}, events
 }
 
 // plainNumber reads a version that is a decimal number without leading zeros.

@@ -21,18 +21,18 @@ func TestPassed(t *testing.T) {
 		{"after one that is none", "no number", true, "6"},
 	} {
 		var p skipped
-		p.from(tt.from, tt.on)
+		p.start(tt.from, tt.on)
 		want, events := protocol.Input(nil), 0
 		for _, rv := range strings.Fields(tt.versions) {
 			version, passes := strings.CutPrefix(rv, "+")
-			if got := p.by([]byte(version)); got != passes {
+			if got := p.skip([]byte(version)); got != passes {
 				t.Errorf("%s: %s is passed by: %v, want %v", tt.why, version, got, passes)
 			}
 			if passes {
 				want, events = protocol.Frame{Kind: protocol.SkippedFrame, Version: version}, events+1
 			}
 		}
-		p.from("3", true)
+		p.start("3", true)
 		if in, n := p.take(); in != want || n != events {
 			t.Errorf("%s: the state hears %v of %d events, want %v of %d", tt.why, in, n, want, events)
 		}

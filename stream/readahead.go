@@ -73,7 +73,7 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	if !ok {
 		return
 	}
-	if _, told := in.(protocol.Page); !told || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
+	if _, isPage := in.(protocol.Page); !isPage || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
 		return
 	}
 	o, timeout := w.page(s.Token()), w.capTimeout(pageTimeout<<min(s.Failures(), maxDoublings))

@@ -140,7 +140,7 @@ func (w *worker) allSeen() bool {
 func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
 	lifetime := w.options.Timeout
 	if lifetime == 0 {
-		lifetime = w.between(minWatch, maxWatch)
+		lifetime = w.jitter(minWatch, maxWatch)
 	}
 	lifetime = lifetime.Truncate(time.Second)
 	seconds := int64(lifetime / time.Second)
@@ -192,18 +192,18 @@ func (w *worker) hints() client.Hints {
 
 // accept takes an object in, if it can be told from others.
 func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
-	take := received
+	convert := received
 	if s.fake {
-		take = receivedFromFake
+		convert = receivedFromFake
 	}
-	taken := take(o)
-	if taken.Name == "" || s.resource.Namespaced && taken.Namespace == "" && !s.fake {
+	accepted := convert(o)
+	if accepted.Name == "" || s.resource.Namespaced && accepted.Namespace == "" && !s.fake {
 		return object{}, errNameless
 	}
 	if s.options.MetadataOnly {
-		taken.Unstructured = metadataOf(taken.Unstructured, s.resource)
+		accepted.Unstructured = metadataOf(accepted.Unstructured, s.resource)
 	}
-	return taken, nil
+	return accepted, nil
 }
 
 func (w *worker) requestError(verb string, err error) error {

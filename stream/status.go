@@ -57,7 +57,7 @@ type Status struct {
 }
 
 // worst says which of two states wants more attention, by their order here.
-var worst = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalled, Gone, Unauthorized, Forbidden}
+var bySeverity = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalled, Gone, Unauthorized, Forbidden}
 
 // Status returns what the Stream is doing at this moment.
 func (s *Stream) Status() Status {
@@ -82,7 +82,7 @@ func statusOf(workers []*worker) Status {
 	for i, w := range workers {
 		one := w.report.get()
 		objects, synced := all.Objects+one.Objects, one.Synced && (i == 0 || all.Synced)
-		rank, highest := slices.Index(worst, one.State), slices.Index(worst, all.State)
+		rank, highest := slices.Index(bySeverity, one.State), slices.Index(bySeverity, all.State)
 		each := append(all.Namespaces, one)
 		if rank > highest || i == 0 {
 			all = one

@@ -30,7 +30,7 @@ type Stream struct {
 	options  Options
 	fake     bool                                  // the client is client-go's dynamic fake
 	matches  func(*unstructured.Unstructured) bool // the selectors, where the server does not heed them
-	between  func(least, most time.Duration) time.Duration
+	jitter   func(least, most time.Duration) time.Duration
 
 	noStreamedLists atomic.Bool // the server has none
 
@@ -69,7 +69,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 		resource: r,
 		options:  o,
 		fake:     client.IsFake(c),
-		between:  wait.Between,
+		jitter:   wait.Between,
 	}
 	if s.fake {
 		s.matches = o.matcher()
@@ -174,9 +174,9 @@ func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
 		return w.loop(ctx, first)
 	}
 	s.publish(nil, checkpoint.Position{})
-	all := &fanIn{activeRun: r, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
-	all.enter()
-	return all.loop(ctx, namespaces)
+	f := &fanIn{activeRun: r, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
+	f.enter()
+	return f.loop(ctx, namespaces)
 }
 
 // Stop ends the range over Events that is running, if there is one, at once:
@@ -224,10 +224,10 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 }
 
 // publish lets Status and Position see the lanes of a range that begins.
-func (s *Stream) publish(lanes []*worker, rest checkpoint.Position) {
+func (s *Stream) publish(workers []*worker, rest checkpoint.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.workers, s.parked, s.rest = lanes, nil, rest
+	s.workers, s.parked, s.rest = workers, nil, rest
 }
 
 func (s *Stream) end() {

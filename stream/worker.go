@@ -110,8 +110,8 @@ func (w *worker) enterPosition(from Start) protocol.Beginning {
 	if b.Version, b.Moved = p.At(w.namespace); from.snapshot {
 		b.Version = ""
 	}
-	_, here := p.ResourceVersions[w.namespace] // else it was never watched, unless nothing is kept of any
-	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (here || len(p.ResourceVersions) == 0))
+	_, watchedBefore := p.ResourceVersions[w.namespace] // else it was never watched, unless nothing is kept of any
+	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (watchedBefore || len(p.ResourceVersions) == 0))
 	atLeast := func(rv string) {
 		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) && (b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
 			b.Minimum = rv
@@ -210,7 +210,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 		}
 		return w.conn.receive(ctx, markerTimeout)
 	case protocol.Streaming:
-		w.conn.skipped.from(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
+		w.conn.skipped.start(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
 		return w.conn.receive(ctx, w.options.IdleTimeout)
 	case protocol.Probing:
 		return w.probe(ctx)
@@ -244,9 +244,9 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	if s.Cause.Refused() {
 		bounds = refusedBackoff
 	}
-	d, patience := max(w.between(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
-	if patience > 0 {
-		d = min(d, max(patience-w.failedFor, 0))
+	d, limit := max(w.jitter(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
+	if limit > 0 {
+		d = min(d, max(limit-w.failedFor, 0))
 	}
 	began := time.Now()
 	w.report.waiting(w.options.Trace, s, began.Add(d))
@@ -259,7 +259,7 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	if w.failedFor += time.Since(began); patience > 0 && w.failedFor >= patience {
+	if w.failedFor += time.Since(began); limit > 0 && w.failedFor >= limit {
 		return protocol.GaveUp{After: w.failedFor}
 	}
 	return protocol.Elapsed{}
