@@ -193,7 +193,7 @@ func (s *Stream) SetResourceVersion(rv string) error {
 	if rv != "" {
 		if s.options.Checkpoint != nil {
 			return &OptionsError{"SetResourceVersion and Checkpoint", "",
-				"a checkpoint says where the run continues: must not be combined"}
+				"the checkpoint decides where the run resumes: must not be combined"}
 		}
 		if err := s.options.checkStart(After(rv), false); err != nil {
 			return err
