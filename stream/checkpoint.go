@@ -96,8 +96,8 @@ func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.M
 	return w.progress.WriteAhead(ctx, fresh)
 }
 
-// writeAheadOfEvent writes the object of a watch event to the checkpoint if it is new. If that requires a commit, the new
-// objects of later events that have already arrived share it.
+// writeAheadOfEvent writes the object of a watch event to the checkpoint if it is new. If that requires a commit, the
+// new objects of later events that have already arrived share it.
 func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
 	if !w.writesAhead() || ev.kind == Deleted || out.Replay || !w.isNew(ev.object) {
 		return nil

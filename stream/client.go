@@ -12,11 +12,11 @@ import (
 
 // ClientOptions configure how a client of [NewClient] reads lists and watches. The zero value is the default.
 type ClientOptions struct {
-	// DropManagedFields leaves metadata.managedFields out of the objects of lists and watches. They are often a third of
-	// an object. Dropped fields are not checked for valid JSON.
+	// DropManagedFields leaves metadata.managedFields out of the objects of lists and watches. They are often a third
+	// of an object. Dropped fields are not checked for valid JSON.
 	DropManagedFields bool
-	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order of
-	// the events. Zero means 1: the goroutine of the Stream, or one that belongs to a plain Watch.
+	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
+	// of the events. Zero means 1: the goroutine of the Stream, or one that belongs to a plain Watch.
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
 	// decodes up to twice as many pieces of 16 KiB (or one event, if larger) ahead; as objects these take five to eight
@@ -39,8 +39,8 @@ const maxDecodeWorkers = 64
 //     [ClientOptions] for more).
 //   - It decodes a list while it arrives. client-go reads, logs and measures (rest_client_response_size_bytes) a short
 //     placeholder instead.
-//   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's other
-//     strings in memory.
+//   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
+//     other strings in memory.
 //
 // For a Stream the client also requests metadata only ([Options.MetadataOnly]), reads the next page of a list while the
 // Stream delivers one, and returns Retry-After to the Stream, which waits and shows that in its Status.

@@ -44,7 +44,7 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return c, nil
 	case err != nil:
-		return c, fmt.Errorf("stream: cannot read the uid of namespace kube-system, which identifies the cluster: %w", err)
+		return c, fmt.Errorf("stream: cannot identify the cluster by the uid of namespace kube-system: %w", err)
 	}
 	c.UID = string(namespace.GetUID())
 	return c, nil

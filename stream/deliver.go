@@ -16,7 +16,8 @@ import (
 
 // inTurn runs f while no other worker is in its turn. Stream.Position relies on two rules:
 //
-//   - While the loop body runs, the indexes of all workers have only objects that were delivered or are being delivered.
+//   - While the loop body runs, the indexes of all workers have only objects that were delivered or are being
+//     delivered.
 //   - Once f has begun, all that it enters into the index is delivered, even if ctx ends meanwhile.
 func (w *worker) inTurn(ctx context.Context, f func() error) error {
 	if w.turn != nil {

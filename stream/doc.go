@@ -11,23 +11,24 @@
 // Each promise holds for one Stream and one run, which is one loop over [Stream.Events], unless it says otherwise.
 //
 //   - Ordered: the live events of a watch are delivered in the order of their resourceVersions.
-//   - Unique: no uid, resourceVersion and type is delivered twice, except after a GAP with HistoryLost or GapRewound, and
-//     with [Options.NoIndex]. Across restarts, delivery is at least once from the last ack.
+//   - Unique: no uid, resourceVersion and type is delivered twice, except after a GAP with HistoryLost or GapRewound,
+//     and with [Options.NoIndex]. Across restarts, delivery is at least once from the last ack.
 //   - Reliable: between two SYNCED nothing is missing.
 //   - Never silent: where events are lost, the Stream emits GAP, then only differences, then SYNCED.
 //   - Every removal is reported, by uid. If another object of the same name replaces one, DELETED of the old object
 //     precedes ADDED of the new one.
-//   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no DELETED.
+//   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no
+//     DELETED.
 //   - Resumable: [From] resumes where [Stream.Position] was called, even past the server's history.
 //   - Acknowledged: a checkpoint never passes an event that was not acked.
 //   - Never back in time: the Stream reads nothing at resourceVersion 0. If a server answers with a version lower than
 //     one already delivered, and repeats that, it has gone back in time: GAP, then everything again.
 //   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
 //   - Durable: a checkpoint is old or new, never torn. A corrupt, foreign or locked one is refused with a typed error.
-//   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks. With a client
-//     of [NewClient] no server can cause more than about five requests per second for long. (Other clients may repeat
-//     requests on their own: client-go does so ten times at once after "Retry-After: 0".) The index takes about 70 bytes
-//     per object, for its name, uid and resourceVersion. No goroutine is left when the loop has ended.
+//   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks. With a
+//     client of [NewClient] no server can cause more than about five requests per second for long. (Other clients may
+//     repeat requests on their own: client-go does so ten times at once after "Retry-After: 0".) The index takes about
+//     70 bytes per object, for its name, uid and resourceVersion. No goroutine is left when the loop has ended.
 //   - Classified: [Stream.Status] returns the current state and, if something failed, the cause and the next try.
 //
 // # Not promised
@@ -39,9 +40,9 @@
 //   - Detection of every server that went back in time. Once the server's versions have caught up, nothing shows it, so
 //     the Stream probes after each unplanned end of a watch and after IdleTimeout. A caller that may not list cannot
 //     probe. After a restart, only a server that is behind the last commit is detected.
-//   - Anything if versions are not what Kubernetes documents: each change and each deletion has a higher resourceVersion
-//     than all changes before it. Versions that are not numbers are trusted to arrive in order, and never show that a
-//     server has gone back in time.
+//   - Anything if versions are not what Kubernetes documents: each change and each deletion has a higher
+//     resourceVersion than all changes before it. Versions that are not numbers are trusted to arrive in order, and
+//     never show that a server has gone back in time.
 //
 // An unreadable event is requested three times and then skipped; a GAP (GapPoison) marks the place. An unreadable list
 // is retried until it can be read.
@@ -49,8 +50,8 @@
 // # Restarts
 //
 // With Options.Checkpoint and a Store in package checkpoint, [Event.Ack] marks an event as handled. The next run, in
-// this process or a later one, resumes from the acks: at least once, even after a kill, and even if the server no longer
-// knows what happened since. Then it emits GAP and the differences from what was acked.
+// this process or a later one, resumes from the acks: at least once, even after a kill, and even if the server no
+// longer knows what happened since. Then it emits GAP and the differences from what was acked.
 //
 //	store, err := file.Open("positions.db")
 //	cluster, err := stream.ClusterOf(ctx, config)
@@ -63,10 +64,10 @@
 //
 // The Store gets an entry for each new object before the object is delivered, so that its removal is reported even if
 // the program is killed before the ack. ADDED therefore waits for a commit; all objects of a page share one, and so do
-// up to 100 events that a watch has sent meanwhile. The entry has no resourceVersion until the object is acked. The next
-// run delivers such an object as ADDED if it exists, and otherwise as an inferred DELETED without a resourceVersion,
-// possibly for an object that was never delivered. [checkpoint.Options.NoWriteAhead] avoids the wait, and documents what
-// that costs.
+// up to 100 events that a watch has sent meanwhile. The entry has no resourceVersion until the object is acked. The
+// next run delivers such an object as ADDED if it exists, and otherwise as an inferred DELETED without a
+// resourceVersion, possibly for an object that was never delivered. [checkpoint.Options.NoWriteAhead] avoids the wait,
+// and documents what that costs.
 //
 // # Many resources
 //

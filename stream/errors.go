@@ -54,8 +54,8 @@ func (e *RequestError) Error() string {
 
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// GapError ends a run with [Options.FailOnGap]. If Reason is [GapExpired], the predicates IsResourceExpired or IsGone of
-// k8s.io/apimachinery/pkg/api/errors may return true for it.
+// GapError ends a run with [Options.FailOnGap]. If Reason is [GapExpired], the predicates IsResourceExpired or IsGone
+// of k8s.io/apimachinery/pkg/api/errors may return true for it.
 type GapError struct {
 	Reason GapReason
 	From   string // resourceVersion up to which everything was delivered; may be empty

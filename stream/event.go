@@ -53,8 +53,8 @@ type Event struct {
 	Source string
 	// Coalesced is the number of other events of the object that this one stands for, with mux.Options.Latest.
 	Coalesced int
-	// Mark is for Ack and package mux. It is nil without [Options.Checkpoint], and in a SYNCED that is emitted because a
-	// namespace is no longer watched (package mux/follow). Tests that compare events with go-cmp ignore it:
+	// Mark is for Ack and package mux. It is nil without [Options.Checkpoint], and in a SYNCED that is emitted because
+	// a namespace is no longer watched (package mux/follow). Tests that compare events with go-cmp ignore it:
 	// cmpopts.IgnoreFields(stream.Event{}, "Mark").
 	Mark *acks.Mark `json:"-"`
 }

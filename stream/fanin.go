@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// fanIn merges the workers of several namespaces into the loop's goroutine. Each worker has a goroutine, and changes the
-// index and delivers events only in its turn. The loop's goroutine grants one turn at a time and waits for its end, so all
-// fields belong to the loop's goroutine.
+// fanIn merges the workers of several namespaces into the loop's goroutine. Each worker has a goroutine, and changes
+// the index and delivers events only in its turn. The loop's goroutine grants one turn at a time and waits for its end,
+// so all fields belong to the loop's goroutine.
 type fanIn struct {
 	*activeRun
 	members       map[string]*member // by namespace; also those that are no longer watched
@@ -83,8 +83,8 @@ func (f *fanIn) enter() {
 	}
 }
 
-// loop runs all workers until all have ended, or one with an error, and returns that error. If a worker panics, in Select
-// for example, so does loop.
+// loop runs all workers until all have ended, or one with an error, and returns that error. If a worker panics, in
+// Select for example, so does loop.
 func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
@@ -124,8 +124,8 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// isOver reports whether the run is complete: every member has ended, or with UntilClosed one has and the snapshots of the
-// others have been delivered.
+// isOver reports whether the run is complete: every member has ended, or with UntilClosed one has and the snapshots of
+// the others have been delivered.
 func (f *fanIn) isOver() bool {
 	if f.over && f.isSynced() {
 		return true

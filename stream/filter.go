@@ -37,8 +37,9 @@ type skipped struct {
 	events  int
 }
 
-// start allows events after rv to be skipped, or forbids it. It has no effect while skipped events wait for take.
-func (s *skipped) start(rv string, on bool) {
+// allow permits skipping events after rv, or with on false forbids it. It has no effect while skipped events wait for
+// take.
+func (s *skipped) allow(rv string, on bool) {
 	if s.events > 0 {
 		return
 	}

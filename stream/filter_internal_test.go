@@ -21,7 +21,7 @@ func TestPassed(t *testing.T) {
 		{"after one that is none", "no number", true, "6"},
 	} {
 		var p skipped
-		p.start(tt.from, tt.on)
+		p.allow(tt.from, tt.on)
 		want, events := protocol.Input(nil), 0
 		for _, rv := range strings.Fields(tt.versions) {
 			version, passes := strings.CutPrefix(rv, "+")
@@ -32,7 +32,7 @@ func TestPassed(t *testing.T) {
 				want, events = protocol.Frame{Kind: protocol.SkippedFrame, Version: version}, events+1
 			}
 		}
-		p.start("3", true)
+		p.allow("3", true)
 		if in, n := p.take(); in != want || n != events {
 			t.Errorf("%s: the state hears %v of %d events, want %v of %d", tt.why, in, n, want, events)
 		}

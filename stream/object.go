@@ -35,8 +35,8 @@ func received(o *unstructured.Unstructured) object {
 	return receivedFromFake(o)
 }
 
-// receivedFromFake returns an object from client-go's fake. The fake does not set resourceVersions, so a hash of the content
-// identifies the state; and it returns the objects that it stores, so they are copied.
+// receivedFromFake returns an object from client-go's fake. The fake does not set resourceVersions, so a hash of the
+// content identifies the state; and it returns the objects that it stores, so they are copied.
 func receivedFromFake(o *unstructured.Unstructured) object {
 	id := identify(o)
 	id.Version = hash(o)
@@ -65,7 +65,8 @@ func hash(o *unstructured.Unstructured) string {
 	return noVersion + strconv.FormatUint(h.Sum64(), 36)
 }
 
-// copyJSON copies an object through JSON: DeepCopy panics on types that a server never sends but tests use, such as int.
+// copyJSON copies an object through JSON: DeepCopy panics on types that a server never sends but tests use, such as
+// int.
 func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	b, err := json.Marshal(o.Object)
 	if err != nil {
@@ -78,8 +79,8 @@ func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// metadataOf returns apiVersion, kind and metadata of an object. A PartialObjectMetadata gets apiVersion and kind of the
-// resource.
+// metadataOf returns apiVersion, kind and metadata of an object. A PartialObjectMetadata gets apiVersion and kind of
+// the resource.
 func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
 	m := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
 	if o.GetKind() == "PartialObjectMetadata" && r.Kind != "" {

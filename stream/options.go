@@ -17,8 +17,8 @@ import (
 type Options struct {
 	// What to watch.
 
-	// Namespaces to watch, each with a list and a watch of its own. Empty means the whole cluster, with one list and one
-	// watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one namespace
+	// Namespaces to watch, each with a list and a watch of its own. Empty means the whole cluster, with one list and
+	// one watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one namespace
 	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced.
 	Namespaces []string
 	// LabelSelector in the syntax of kubectl -l. Empty selects every object.
@@ -31,9 +31,9 @@ type Options struct {
 	// InvolvedObject selects the events (v1 or events.k8s.io) about an object; empty fields match anything. It is
 	// combined with FieldSelector.
 	InvolvedObject *corev1.ObjectReference
-	// Select reports whether to select an object, after the server's selectors and in the same way: an object that stops
-	// matching is DELETED, one that starts matching is ADDED. The result must depend on the argument alone, which is
-	// valid until Select returns. With several namespaces it is called from several goroutines at once.
+	// Select reports whether to select an object, after the server's selectors and in the same way: an object that
+	// stops matching is DELETED, one that starts matching is ADDED. The result must depend on the argument alone, which
+	// is valid until Select returns. With several namespaces it is called from several goroutines at once.
 	//
 	// With a client of [NewClient] it is called before the object of a watch is decoded, so that rejected objects cost
 	// little; DecodeWorkers is then 1, and errors in the rest of a rejected object are not detected. Nil selects every
@@ -85,11 +85,11 @@ type Options struct {
 	// events of the watch (a streaming list, KEP-3157), which costs the server far less memory, or in pages if the
 	// server has no streaming lists; the snapshot after a gap is read in pages unless lists are forbidden.
 	PagedLists bool
-	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and, with
-	// a client of [NewClient], those of the next page too, so large objects need small pages.
+	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
+	// with a client of [NewClient], those of the next page too, so large objects need small pages.
 	PageSize int
-	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in whole seconds. Zero means a random
-	// time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.
+	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in whole seconds. Zero means a
+	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.
 	Timeout time.Duration
 	// IdleTimeout is how long a watch may be silent before it counts as dead and is replaced. Zero means 90 seconds (a
 	// kube-apiserver sends a bookmark every minute); otherwise at least 1 second.
@@ -184,7 +184,7 @@ func Now() Start { return Start{kind: startNow} }
 // [From] avoids these losses.
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
-// From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows them,
-// with GAP and the differences. A position from within a snapshot resumes with the rest of the snapshot or, with
+// From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
+// them, with GAP and the differences. A position from within a snapshot resumes with the rest of the snapshot or, with
 // [Options.NoIndex], with GAP ([GapRestarted]) and everything again.
 func From(p checkpoint.Position) Start { return Start{kind: startFrom, position: p} }

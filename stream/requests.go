@@ -112,7 +112,9 @@ func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) p
 		}
 		w.items[i] = o
 	}
-	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: w.allSeen() && continued}
+	return protocol.Page{
+		Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: w.allSeen() && continued,
+	}
 }
 
 // isNoList reports whether an answer of this kind is not a list of objects. client-go turns it into an empty list, and
@@ -121,8 +123,8 @@ func (w *worker) isNoList(kind string) bool {
 	return !w.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", w.resource.Kind}, kind)
 }
 
-// allSeen reports whether the pages before this one had all of its objects. For objects that the index does not have, it
-// relies on servers that list in the order of names.
+// allSeen reports whether the pages before this one had all of its objects. For objects that the index does not have,
+// it relies on servers that list in the order of names.
 func (w *worker) allSeen() bool {
 	all := true
 	for _, o := range w.items {
@@ -154,7 +156,8 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 	if s.Streamed() {
 		w.items = nil // left by an earlier attempt
 		all := true
-		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
+		o.ResourceVersion, o.SendInitialEvents = "", &all
+		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	w.options.Logger.DebugContext(ctx, "watching", "resource", w.resource.String(), "namespace", w.namespace,
 		"resourceVersion", o.ResourceVersion, "initialEvents", s.Streamed(), "lifetime", lifetime)
@@ -180,7 +183,8 @@ func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeo
 		return protocol.Failed{Failure: failure(w.requestError("watch", err))}
 	}
 	w.conn = &connection{
-		worker: w, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: w.namespace},
+		worker: w, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime,
+		end: WatchEnd{Namespace: w.namespace},
 	}
 	return protocol.Opened{}
 }

@@ -31,8 +31,8 @@ const (
 	maxSlowBackoff = 15 * time.Second
 )
 
-// backoff returns the bounds of the random wait before retry n, from 1. The upper bound doubles ("full jitter"), so that
-// the clients of a restarted server do not return all at once.
+// backoff returns the bounds of the random wait before retry n, from 1. The upper bound doubles ("full jitter"), so
+// that the clients of a restarted server do not return all at once.
 func backoff(n int) (least, most time.Duration) {
 	if n <= 1 {
 		return 0, firstBackoff

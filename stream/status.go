@@ -28,7 +28,8 @@ const (
 	Stopped      State = "Stopped"      // the last run has ended
 )
 
-// Status describes what a Stream is doing, since when and why.
+// Status describes what a Stream is doing, since when and why. It has 11 fields because it is a flat
+// report for logs and dashboards.
 type Status struct {
 	State State
 	// Namespace is the namespace that the Status is about, or empty for the whole cluster.
@@ -96,7 +97,8 @@ func statusOf(workers []*worker) Status {
 // event that the body is handling, or between runs, where it is the end of the last run. It takes time and memory in
 // proportion to the number of objects that exist.
 //
-// A Position taken before the first SYNCED of a run that began at [Now] is of no use: a run from it delivers everything.
+// A Position taken before the first SYNCED of a run that began at [Now] is of no use: a run from it delivers
+// everything.
 func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()

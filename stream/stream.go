@@ -52,8 +52,8 @@ var errStopped = errors.New("stopped")
 // New returns a Stream of r, a resource that package discovery returned. It makes no request. opts is copied and may be
 // nil.
 //
-// Create c with [NewClient], or from a rest.Config without a Timeout, which would end every watch. The Stream would open
-// another one each time, for two requests; but after a Timeout under two seconds it also waits, as for a server in
+// Create c with [NewClient], or from a rest.Config without a Timeout, which would end every watch. The Stream would
+// open another one each time, for two requests; but after a Timeout under two seconds it also waits, as for a server in
 // trouble, and emits GAPs.
 //
 // New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
@@ -93,12 +93,13 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //     if the server ends the watch with an error.
 //   - A [*GapError], with [Options.FailOnGap].
 //   - A [*GaveUpError], after [Options.GiveUpAfter].
-//   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or an
-//     error of the Store such as a [*checkpoint.CorruptError].
+//   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or
+//     an error of the Store such as a [*checkpoint.CorruptError].
 //
 // The Stream retries all other failures, after at most 30 s, or when the server asks it to, within an hour. (Clients
-// other than those of [NewClient] wait for Retry-After themselves, until the Stream's timeout: 30 s for a watch, 2 minutes
-// for a list page.) A run that [Stream.Stop], [Options.UntilSynced] or [Options.UntilClosed] ends yields no error.
+// other than those of [NewClient] wait for Retry-After themselves, until the Stream's timeout: 30 s for a watch, 2
+// minutes for a list page.) A run that [Stream.Stop], [Options.UntilSynced] or [Options.UntilClosed] ends yields no
+// error.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return s.eventsWith(ctx, run.Options{})
 }
@@ -177,8 +178,8 @@ func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
 	return f.loop(ctx, namespaces)
 }
 
-// Stop ends the current run, if there is one: the loop ends as soon as its body returns. Stop does not wait for that, so
-// the body may call it. It has no effect on a run that has not begun: to end that for certain, cancel its context.
+// Stop ends the current run, if there is one: the loop ends as soon as its body returns. Stop does not wait for that,
+// so the body may call it. It has no effect on a run that has not begun: to end that for certain, cancel its context.
 func (s *Stream) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,8 +188,8 @@ func (s *Stream) Stop() {
 	}
 }
 
-// SetResourceVersion makes later runs begin [After] rv instead of at [Options.Start]. An empty rv restores Options.Start.
-// It returns an [*OptionsError] if the Options do not allow that start, or the Stream has a Checkpoint.
+// SetResourceVersion makes later runs begin [After] rv instead of at [Options.Start]. An empty rv restores
+// Options.Start. It returns an [*OptionsError] if the Options do not allow that start, or the Stream has a Checkpoint.
 func (s *Stream) SetResourceVersion(rv string) error {
 	if rv != "" {
 		if s.options.Checkpoint != nil {
@@ -252,9 +253,9 @@ func init() {
 	}
 }
 
-// Key returns the name of the Stream in a Mux: the [Options.CheckpointKey] if there is one. Otherwise it is the resource
-// and its group ("deployments.apps"), then the namespaces ("deployments.apps in a,b") and the selectors
-// ("pods where app=web"), if there are any.
+// Key returns the name of the Stream in a Mux: the [Options.CheckpointKey] if there is one. Otherwise it is the
+// resource and its group ("deployments.apps"), then the namespaces ("deployments.apps in a,b") and the selectors ("pods
+// where app=web"), if there are any.
 func (s *Stream) Key() string {
 	if s.options.CheckpointKey != "" {
 		return s.options.CheckpointKey

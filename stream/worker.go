@@ -109,10 +109,11 @@ func (w *worker) enterPosition(from Start) protocol.Beginning {
 		b.Version = ""
 	}
 	_, watchedBefore := p.ResourceVersions[w.namespace]
-	// Without any version in the position, every namespace may have been watched.
+	// A position without entries does not say which namespaces were watched.
 	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (watchedBefore || len(p.ResourceVersions) == 0))
 	atLeast := func(rv string) {
-		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) && (b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
+		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) &&
+			(b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
 			b.Minimum = rv
 		}
 	}
@@ -208,7 +209,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 		}
 		return w.conn.receive(ctx, markerTimeout)
 	case protocol.Streaming:
-		w.conn.skipped.start(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
+		w.conn.skipped.allow(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
 		return w.conn.receive(ctx, w.options.IdleTimeout)
 	case protocol.Probing:
 		return w.probe(ctx)
