@@ -35,8 +35,8 @@ const maxDecodeWorkers = 64
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
 //   - It requests JSON without compression. client-go handles an answer in any other content type, and keeps its
 //     managedFields.
-//   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes up to 16 events ahead (see
-//     [ClientOptions] for more).
+//   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes up to 16 events ahead,
+//     or more with [ClientOptions.DecodeWorkers].
 //   - It decodes a list while it arrives. client-go reads, logs and measures (rest_client_response_size_bytes) a short
 //     placeholder instead.
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's

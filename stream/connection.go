@@ -39,7 +39,7 @@ type connection struct {
 // arrived are events that were read from a watch ahead of the one being received.
 type arrived struct {
 	events  []client.Event
-	reading bool // events are being read from the watch into events
+	reading bool // peekObjects is reading from the watch
 }
 
 // silence measures how long a watch has received nothing.

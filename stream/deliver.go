@@ -41,7 +41,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 		}
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitEvent:
-		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil { // outside inTurn: other workers need not wait
+		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil { // not in a turn: others need not wait
 			return err
 		}
 	case protocol.EndSnapshot:
@@ -227,7 +227,7 @@ func (w *worker) deliverChanges(
 }
 
 func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
-	if w.movesTo != "" && !isInferred { // an inferred DELETED comes before the event that moves the sequence
+	if w.movesTo != "" && !isInferred { // an inferred DELETED precedes the event that does so
 		w.report.resourceVersion(w.movesTo)
 	}
 	if kind == Added && w.progress != nil && w.report.isUnclean() {

@@ -23,7 +23,7 @@ func (e *NotWatchableError) Error() string {
 
 // OptionsError reports an option with an invalid value, or options that contradict each other.
 type OptionsError struct {
-	Field   string // of Options, such as "Name", "Start and Name" or "ClientOptions.DecodeWorkers"
+	Field   string // of Options, such as "Name", "Start and Checkpoint" or "ClientOptions.DecodeWorkers"
 	Value   string // the invalid value; may be empty
 	Problem string // what the value must be
 }

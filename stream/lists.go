@@ -21,7 +21,7 @@ func (w *worker) limitLists(ctx context.Context, s protocol.State) error {
 		return nil
 	}
 	if _, ok := s.(protocol.Replaying); ok || w.lists == nil || !w.listTurn.IsOver() {
-		return nil // a snapshot that has begun goes on without a turn
+		return nil // a snapshot in progress continues, even if its turn is over
 	}
 	var err error
 	w.listTurn, err = w.lists.Take(ctx)

@@ -73,7 +73,7 @@ type Options struct {
 	// different keys.
 	CheckpointKey string
 	// NoIndex keeps no index of the delivered objects (70 bytes each). Then every GAP has HistoryLost: everything that
-	// exists follows as ADDED again, and deletions during the gap are not reported. Replayed events are recognised by
+	// exists follows as ADDED again, and deletions during the gap are not reported. Replayed events are recognized by
 	// resourceVersion alone, so initial events that the server repeats are delivered twice.
 	NoIndex bool
 	// FailOnGap ends a run with a [*GapError] where it would otherwise deliver GAP.

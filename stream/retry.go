@@ -21,12 +21,12 @@ func (w *worker) capTimeout(timeout time.Duration) time.Duration {
 }
 
 const (
-	// The first retry comes soon, because most failures are a restarting server or a broken connection. If a server
-	// sends an event and closes every watch, the second wait, 0.8 s on average, repeats between two requests each.
+	// The first retry comes soon, because most failures are a restarting server or a broken connection. A server
+	// that sends an event and closes every watch gets a probe and a watch after each nextBackoff, 0.8 s on average.
 	firstBackoff = 200 * time.Millisecond
 	nextBackoff  = 1600 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	// Refused requests are retried more slowly, but so that restored permissions are noticed within 15 seconds.
+	// Refused requests are retried more slowly, but often enough to notice restored permissions within 15 seconds.
 	slowBackoff    = 2 * time.Second
 	maxSlowBackoff = 15 * time.Second
 )

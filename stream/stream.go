@@ -53,8 +53,8 @@ var errStopped = errors.New("stopped")
 // nil.
 //
 // Create c with [NewClient], or from a rest.Config without a Timeout, which would end every watch. The Stream would
-// open another one each time, for two requests; but after a Timeout under two seconds it also waits, as for a server in
-// trouble, and emits GAPs.
+// resume after two requests each time. A Timeout under two seconds looks like a failing server, and causes waits and
+// GAPs.
 //
 // New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
@@ -83,7 +83,7 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //
 // All work runs in the loop's goroutine. While the loop body runs, the Stream reads nothing (with a Checkpoint, at most
 // 200 events), and the server waits. If several namespaces are watched, each has a goroutine, which waits in the same
-// way. Leaving the loop, by break, return or panic, ends the watch and waits for these goroutines.
+// way. Leaving the loop, by break, return or panic, ends the watch and waits for all goroutines.
 //
 // An error is final and the last value that a run yields:
 //
@@ -96,10 +96,11 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or
 //     an error of the Store such as a [*checkpoint.CorruptError].
 //
-// The Stream retries all other failures, after at most 30 s, or when the server asks it to, within an hour. (Clients
-// other than those of [NewClient] wait for Retry-After themselves, until the Stream's timeout: 30 s for a watch, 2
-// minutes for a list page.) A run that [Stream.Stop], [Options.UntilSynced] or [Options.UntilClosed] ends yields no
-// error.
+// The Stream retries all other failures, after a wait of at most 30 s, or at most an hour if the server asks for it
+// with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until the Stream's
+// timeout: 30 s for a watch, 2 minutes for a list page.)
+//
+// [Stream.Stop], [Options.UntilSynced] and [Options.UntilClosed] end a run without an error, except as above.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return s.eventsWith(ctx, run.Options{})
 }
@@ -179,7 +180,8 @@ func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
 }
 
 // Stop ends the current run, if there is one: the loop ends as soon as its body returns. Stop does not wait for that,
-// so the body may call it. It has no effect on a run that has not begun: to end that for certain, cancel its context.
+// so the body may call it. Stop has no effect on a run that has not begun: if another goroutine starts the run, cancel
+// its context instead.
 func (s *Stream) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +244,7 @@ func (s *Stream) eventsWith(ctx context.Context, o run.Options) iter.Seq2[Event,
 }
 
 func init() {
-	// An interface, not *Stream, so that this also finds the promoted method of a type that embeds a *Stream.
+	// Asserting an interface instead of *Stream also finds the promoted method of a type that embeds a *Stream.
 	friend.StreamEvents = func(source any) func(context.Context, run.Options) iter.Seq2[Event, error] {
 		if s, ok := source.(interface {
 			eventsWith(context.Context, run.Options) iter.Seq2[Event, error]

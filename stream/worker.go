@@ -32,7 +32,7 @@ type worker struct {
 // delivery is how a worker's events reach the caller.
 type delivery struct {
 	emit    func(Event) error                         // an error ends the run
-	turn    func(context.Context, func() error) error // runs f in a turn; nil if there is one worker
+	turn    func(context.Context, func() error) error // runs a function in a turn; nil for a lone worker
 	movesTo string                                    // the version of the sequence after the current event
 	// infers: a snapshot has been delivered, or GAP, so differences in the next snapshot are inferred.
 	infers bool
