@@ -1,49 +1,60 @@
-// Package stream watches one resource and tells what happens to its objects as
-// one unbroken sequence of events, whatever happens to the connection.
+// Package stream watches one resource and delivers what happens to its objects as one sequence of events. The sequence
+// survives closed connections, expired versions and restarts of the server.
 //
-// A Stream reads a snapshot, opens a watch, says SYNCED, and goes on with what the
-// watch tells. When the watch ends it opens another at the last resourceVersion it
-// saw. When what happened since then can't be told any more, it says GAP, reads
-// another snapshot, tells only the differences to what it told before (deletions
-// among them), and says SYNCED again.
+// A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
+// it opens another one at the last resourceVersion. If the server no longer knows what happened since then, the Stream
+// emits GAP, reads another snapshot, delivers only the differences from what it delivered before, including deletions,
+// and emits SYNCED again.
 //
-// # What is promised
+// # Promises
 //
-// Per Stream and per range over Events; package streamtest has each of these as
-// a function that recorded sequences are held to.
+// Each promise is about one run of one Stream (a loop over [Stream.Events]), unless it says otherwise.
 //
-//   - Ordered: live events come in the order of their resourceVersions.
-//   - Unique: no object is told twice at the same version.
-//   - Reliable: between two SYNCED nothing is missing.
-//   - Never silent: where something can't be told, GAP comes first, then only
-//     differences, then SYNCED.
-//   - Every removal is told, by uid. An object that another one of its name has
-//     replaced is told as DELETED before the other is told as ADDED.
-//   - Failure is never deletion: errors of the server, refused rights, and lists
-//     that break off or do not fit together tell no DELETED.
-//   - Resumable: From goes on where Position was taken, also past the server's
-//     history; with Options.Checkpoint, where the program had acked (see below).
+//   - Ordered: the live events of a watch are delivered in the order of their resourceVersions.
+//   - Unique: no two events have the same uid, resourceVersion and type, except after a GAP with HistoryLost or
+//     GapRewound, and with [Options.NoIndex]. Across restarts, delivery is at least once from the last ack.
+//   - Reliable: between two SYNCED no event is missing, unless a GAP reports the loss.
+//   - Never silent: where events are lost, the Stream emits GAP, then only differences, then SYNCED. If it does not
+//     know enough to find all differences, the GAP has HistoryLost: see [GapDetails].
+//   - Every removal is reported, by uid. If another object of the same name replaces one, DELETED of the old object
+//     precedes ADDED of the new one.
+//   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no
+//     DELETED.
+//   - Resumable: [From] resumes where [Stream.Position] was called, even past the server's history.
 //   - Acknowledged: a checkpoint never passes an event that was not acked.
-//   - Durable: what is kept is the outcome of one commit, or an error.
-//   - Never back in time: nothing is read at resourceVersion 0; a server whose
-//     versions are lower than what was told is asked again, and if it insists it has
-//     gone back in time, which is a GAP, and everything is told again.
-//   - Bounded blindness: a connection that has died without being closed is noticed
-//     within Options.IdleTimeout.
-//   - Bounded effort: failures are tried again after random waits that grow up to
-//     30 s, or as the server asks; no server can make it ask for more than about five
-//     things a second for long, unless the client is not of NewClient and repeats
-//     requests by itself (client-go does, ten times at once after "Retry-After: 0"). Of each object only its name, uid and resourceVersion
-//     are kept, in some 70 bytes.
-//   - Classified: Status says at any time what it is doing and, if something is
-//     wrong, what, and when it is tried again.
+//   - Never back in time: the Stream reads nothing at resourceVersion 0. If the server's version is lower than one that
+//     was delivered, and still is at the next request, the server has gone back in time: the Stream emits GAP, then
+//     everything again.
+//   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
+//   - Durable: a checkpoint is old or new, never torn. A corrupt, foreign or locked one is refused with a typed error.
+//   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks. With a
+//     client of [NewClient] no server can cause more than about five requests per second for long. (Other clients may
+//     repeat requests on their own: client-go does so ten times at once after "Retry-After: 0".) The index takes about
+//     70 bytes per object, for its name, uid and resourceVersion. No goroutine is left when the loop has ended.
+//   - Classified: [Stream.Status] returns the current state and, if something failed, the cause and the next try.
+//
+// # Not promised
+//
+//   - Every state of an object across a GAP: only the last one is delivered.
+//   - An order between two Streams or two namespaces, or a maximum delay.
+//   - Exactly once across runs. Without [Options.Start] or [Options.Checkpoint] each run begins with everything that
+//     exists, as ADDED. While a Store cannot be written, it misses what is delivered: see [checkpoint.Status].
+//   - Detection of every server that went back in time. Once the server's versions have caught up, nothing shows it, so
+//     the Stream probes after each unplanned end of a watch and after IdleTimeout. A caller that may not list cannot
+//     probe. After a restart, only a server that is behind the last commit is detected.
+//
+// All promises assume what Kubernetes documents: each change and each deletion has a higher resourceVersion than all
+// changes before it. Versions that are not numbers are trusted to arrive in order, and never show that a server has
+// gone back in time.
+//
+// An unreadable event is requested three times and then skipped; a GAP (GapPoison) marks the place. An unreadable list
+// is retried until it can be read.
 //
 // # Restarts
 //
-// With Options.Checkpoint and a Store in package checkpoint, Event.Ack says what has
-// been handled, and the next range, of this program or of the next one, goes on from
-// there: at least once, also after a kill, and also if the server no longer knows
-// what happened since. Then GAP comes, and what is different from what was acked.
+// With Options.Checkpoint and a Store in package checkpoint, [Event.Ack] marks an event as handled. The next run, in
+// this process or a later one, resumes from the acks: at least once, even after a kill, and even if the server no
+// longer knows what happened since. Then it emits GAP and the differences from what was acked.
 //
 //	store, err := file.Open("positions.db")
 //	cluster, err := stream.ClusterOf(ctx, config)
@@ -54,44 +65,26 @@
 //	}
 //	err = tracker.Close()
 //
-// A new object gets an entry in the Store before it is delivered, so that its end is
-// reported even if nobody had the time to ack it. So ADDED waits for a commit: those of
-// a page for one, and those that a watch has sent meanwhile (up to 100) for one. The
-// entry has no resourceVersion until the object is acked: the next run delivers the
-// object as ADDED if it exists, and else an inferred DELETED without a resourceVersion,
-// which may be of an object that was never delivered. See
-// checkpoint.Options.NoWriteAhead, and what it costs.
+// The Store gets an entry for each new object before the object is delivered, so that its removal is reported even if
+// the program is killed before the ack. ADDED therefore waits for a commit; all objects of a page share one, and so do
+// up to 100 events that a watch has sent meanwhile. The entry has no resourceVersion until the object is acked. The
+// next run delivers such an object as ADDED if it exists, and otherwise as an inferred DELETED without a
+// resourceVersion, possibly for an object that was never delivered. [checkpoint.Options.NoWriteAhead] avoids the wait,
+// and documents what that costs.
 //
-// # What is not promised
+// # Many resources
 //
-// Every state an object went through across a GAP (only its last), any order
-// between two Streams or two namespaces, a maximum delay, and exactly-once over
-// two ranges: unless Options.Start or a Checkpoint says otherwise each range begins
-// with everything that exists, as ADDED. While a Store can't be written, what is told
-// is not known to it: see checkpoint.Status. That a server has gone back in time is
-// not noticed after a restart if it is not before what was committed.
-//
-// All of this takes resourceVersions for what Kubernetes says they are: every
-// change of a resource has a higher one than the changes before it, and so has
-// every deletion, or the object's last one. Versions that are no numbers are
-// trusted to come in order, and can't show that a server has gone back in time.
-// Nor can numbers, once the server has passed them again: it must be asked in
-// between, which is after every end of a watch that was not planned, and after
-// IdleTimeout; and only who may list can ask.
-//
-// An event that can't be read is asked for three times, and then gone around with
-// a GAP. A list that can't be read is tried again for as long as it takes.
-//
-// # Many of them
-//
-// Package mux merges Streams into one sequence, and follows what is served. Range
-// is what it asks of them: where to begin, how many snapshots at a time, and which
-// namespaces to watch while those change. Between the cluster and namespaces a range
-// goes on from the index alone: GAP (GapScope), the differences, SYNCED.
+// Package mux merges Streams into one sequence. Package mux/follow adds and removes them as the server's resources and
+// the caller's permissions change.
 //
 // # Clients
 //
-// It runs on any dynamic.Interface. NewClient makes one from a rest.Config.
-// client-go's dynamic fake, which neither versions its objects nor remembers
-// deletions, is recognised and allowed for, unless it is wrapped in another type.
+// A Stream accepts any dynamic.Interface; [NewClient] returns one made for watching. The Stream recognizes client-go's
+// dynamic fake, unless it is wrapped in another type, and copes with its lack of resourceVersions and history.
+//
+// # Errors
+//
+// [New] returns a [*NotWatchableError] or an [*OptionsError]. A run ends with at most one error, which [Stream.Events]
+// lists: a [*RequestError], a [*GapError], a [*GaveUpError], [ErrBusy], an error of the checkpoint, or the cause of its
+// context. The Stream retries all other failures.
 package stream

@@ -10,7 +10,7 @@ import (
 
 // SetRandom replaces the source of random waits, so that a test can replay a seed.
 func (s *Stream) SetRandom(between func(least, most time.Duration) time.Duration) {
-	s.between = between
+	s.jitter = between
 }
 
 // EventsWith is Events with options for one run.

@@ -22,18 +22,18 @@ func TestSkipped(t *testing.T) {
 		{"the start version is not a number", "no number", true, "6"},
 	} {
 		var p skipped
-		p.from(tt.from, tt.on)
+		p.allow(tt.from, tt.on)
 		want, events := protocol.Input(nil), 0
 		for _, rv := range strings.Fields(tt.versions) {
 			version, skips := strings.CutPrefix(rv, "+")
-			if got := p.by([]byte(version)); got != skips {
+			if got := p.skip([]byte(version)); got != skips {
 				t.Errorf("%s: %s is skipped: %v, want %v", tt.why, version, got, skips)
 			}
 			if skips {
 				want, events = protocol.Frame{Kind: protocol.SkippedFrame, Version: version}, events+1
 			}
 		}
-		p.from("3", true)
+		p.allow("3", true)
 		if in, n := p.take(); in != want || n != events {
 			t.Errorf("%s: take returns %v, %d, want %v, %d", tt.why, in, n, want, events)
 		}
