@@ -16,18 +16,17 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// torrent is the body of a watch that tells of pods for as long as it is read, as
-// fast as that goes: 1,000 of them in turn, 2.8 KB each.
-type torrent struct {
+// endlessBody is the body of a watch that sends events as fast as they are read: of 1,000 pods in turn, 2.8 KB each.
+type endlessBody struct {
 	frames [][]byte
-	at     []int // where their resourceVersion is
+	at     []int // the offset of the resourceVersion in each frame
 	rv     int
-	rest   []byte
-	most   int // bytes at once
+	rest   []byte // of the current frame
+	most   int    // bytes that one Read returns
 }
 
-func newTorrent() *torrent {
-	t := &torrent{rv: 10_000_000, most: 4 << 10}
+func newEndlessBody() *endlessBody {
+	t := &endlessBody{rv: 10_000_000, most: 4 << 10}
 	for i := range 1000 {
 		f := decodetest.PodEvent(i)
 		t.frames = append(t.frames, f)
@@ -36,9 +35,9 @@ func newTorrent() *torrent {
 	return t
 }
 
-func (t *torrent) Close() error { return nil }
+func (t *endlessBody) Close() error { return nil }
 
-func (t *torrent) Read(p []byte) (n int, err error) {
+func (t *endlessBody) Read(p []byte) (n int, err error) {
 	p = p[:min(len(p), t.most)]
 	for n < len(p) {
 		if len(t.rest) == 0 {
@@ -54,25 +53,25 @@ func (t *torrent) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// torrents is a server that has no objects, and whose watches are torrents.
-type torrents struct{}
+// endlessServer is a server with empty lists and endless watches.
+type endlessServer struct{}
 
-func (torrents) RoundTrip(r *http.Request) (*http.Response, error) {
+func (endlessServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return list("10000000", "")(r)
 	}
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(newTorrent())}, nil
+		Body: io.NopCloser(newEndlessBody())}, nil
 }
 
-// BenchmarkWatch is an event of a watch, without a network.
+// BenchmarkWatch measures one event of a watch, without a network.
 func BenchmarkWatch(b *testing.B) {
 	pods := gvr.Resource{Kind: "Pod", Namespaced: true, Verbs: []string{"list", "watch"}}
 	pods.Version, pods.Resource = "v1", "pods"
 	for _, bm := range []struct {
 		name    string
-		of      *stream.ClientOptions // nil for client-go's client
-		options *stream.Options       // nil for a plain Watch
+		client  *stream.ClientOptions // nil for client-go's client
+		options *stream.Options       // nil for the client's Watch, without a Stream
 	}{
 		{"dynamic", nil, nil},
 		{"dynamic-on-ours", &stream.ClientOptions{}, nil},
@@ -89,7 +88,7 @@ func BenchmarkWatch(b *testing.B) {
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
-			client := variant{bm.name, bm.of}.client(b, torrents{})
+			client := variant{bm.name, bm.client}.client(b, endlessServer{})
 			if bm.options == nil {
 				w, err := client.Resource(pods.GroupVersionResource).Watch(b.Context(), metav1.ListOptions{})
 				if err != nil {
@@ -111,9 +110,9 @@ func BenchmarkWatch(b *testing.B) {
 					cancel()
 				}
 			}
-			wants := o.Select
-			if wants != nil {
-				o.Select = func(m stream.Meta) bool { count(); return wants(m) }
+			selected := o.Select
+			if selected != nil {
+				o.Select = func(m stream.Meta) bool { count(); return selected(m) }
 			}
 			s, err := stream.New(client, pods, &o)
 			if err != nil {
@@ -125,7 +124,7 @@ func BenchmarkWatch(b *testing.B) {
 					b.Fatal(err)
 				case ev.Type == stream.Synced:
 					b.ResetTimer()
-				case wants == nil:
+				case selected == nil:
 					count()
 				}
 			}
@@ -141,17 +140,17 @@ func mallocs(f func()) int {
 	return int(after.Mallocs - before.Mallocs)
 }
 
-// TestUnwantedIsNotBuilt: with Options.Select an object that is not wanted costs
-// little, also the first time, and whatever DecodeWorkers says.
-func TestUnwantedIsNotBuilt(t *testing.T) {
+// TestRejectedObjectsAreNotDecoded: an object that Options.Select rejects costs few allocations, even the first time,
+// with any number of DecodeWorkers.
+func TestRejectedObjectsAreNotDecoded(t *testing.T) {
 	for _, v := range variants() {
 		for _, tt := range []struct {
 			why          string
 			events, most int
-		}{{"each of them new", 900, 80}, {"most of them again", 9000, 8}} {
+		}{{"each object is new", 900, 80}, {"most objects were seen before", 9000, 8}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			seen := 0
-			s := newStream(t, v.client(t, torrents{}), &stream.Options{Select: func(stream.Meta) bool {
+			s := newStream(t, v.client(t, endlessServer{}), &stream.Options{Select: func(stream.Meta) bool {
 				if seen++; seen == tt.events {
 					cancel()
 				}
@@ -163,7 +162,7 @@ func TestUnwantedIsNotBuilt(t *testing.T) {
 			})
 			cancel()
 			if each := n / tt.events; each > tt.most {
-				t.Errorf("%s (%s): %d allocations for each, want at most %d", tt.why, v.name, each, tt.most)
+				t.Errorf("%s (%s): %d allocations for each event, want at most %d", tt.why, v.name, each, tt.most)
 			}
 		}
 	}

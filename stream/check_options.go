@@ -23,8 +23,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// check returns a copy of o with defaults filled in and a complete field selector, or
-// the error that New returns for r.
+// check returns a copy of o with its defaults and the complete field selector filled in, or the error that New returns.
 func (o *Options) check(r gvr.Resource) (Options, error) {
 	var c Options
 	if o != nil {
@@ -72,7 +71,8 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 	}
 	for _, n := range o.Namespaces {
 		if n == "" {
-			return &OptionsError{"Namespaces", strings.Join(o.Namespaces, ","), "an empty name means the whole cluster: must be alone or left out"}
+			return &OptionsError{"Namespaces", strings.Join(o.Namespaces, ","),
+				"an empty name means the whole cluster: must be alone or left out"}
 		}
 		if !r.Namespaced {
 			return &OptionsError{"Namespaces", n, fmt.Sprintf("must be empty, because %s is cluster-scoped", r)}
@@ -85,7 +85,7 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 	return nil
 }
 
-// contradiction returns what can't be combined, or is out of range.
+// contradiction returns an error about a value that is out of range, or options that exclude each other.
 func (o *Options) contradiction() error {
 	switch {
 	case o.Timeout < 0, o.Timeout > 0 && o.Timeout < time.Second:
@@ -101,30 +101,33 @@ func (o *Options) contradiction() error {
 	case o.Checkpoint == nil && o.CheckpointKey != "":
 		return &OptionsError{"CheckpointKey", o.CheckpointKey, "requires Checkpoint"}
 	case o.Checkpoint != nil && o.Start.kind == startFrom:
-		return &OptionsError{"Start and Checkpoint", "", "a checkpoint says where the run continues: must not be combined with From"}
+		return &OptionsError{"Start and Checkpoint", "",
+			"the checkpoint decides where the run resumes: must not be combined with From"}
 	case o.Select != nil && o.NoIndex:
-		return &OptionsError{"Select and NoIndex", "", "only an index knows which objects no longer match: must not be combined"}
+		return &OptionsError{"Select and NoIndex", "",
+			"only an index knows which objects no longer match: must not be combined"}
 	}
 	return o.checkStart(o.Start, false)
 }
 
-// checkStart returns what is wrong with a start. With moves, the run may continue where
-// another one was that watched other namespaces.
-func (o *Options) checkStart(start Start, moves bool) error {
+// checkStart returns an error if a run cannot begin at start. With mayMove, the run may resume from one that watched
+// other namespaces.
+func (o *Options) checkStart(start Start, mayMove bool) error {
 	p := start.position
-	resumes := !moves && len(p.ResourceVersions) == len(o.Namespaces) &&
+	resumes := !mayMove && len(p.ResourceVersions) == len(o.Namespaces) &&
 		!slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), "")
 	switch {
 	case start.kind == startAfter && !protocol.Usable(start.version):
 		return &OptionsError{"Start", start.version, `After must have a resourceVersion; "0" would mean any`}
 	case o.UntilSynced && (start.kind == startNow || start.kind == startAfter || resumes):
-		return &OptionsError{"Start and UntilSynced", "", "a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
+		return &OptionsError{"Start and UntilSynced", "",
+			"a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
 	}
-	return o.checkPosition(p, moves)
+	return o.checkPosition(p, mayMove)
 }
 
-// checkPosition returns what is wrong with a position to continue from.
-func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
+// checkPosition returns an error if a run cannot resume from p.
+func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
 	if o.NoIndex && len(p.Objects) > 0 {
 		return &OptionsError{"Start and NoIndex", "", "the position was taken with an index: must not be combined"}
 	}
@@ -132,13 +135,14 @@ func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 		if rv != "" && !protocol.Usable(rv) {
 			return &OptionsError{"Start", rv, "the position must have a resourceVersion that a watch can begin at"}
 		}
-		if !moves && !slices.Contains(o.Namespaces, n) {
+		if !mayMove && !slices.Contains(o.Namespaces, n) {
 			return &OptionsError{"Start and Namespaces", n, "the position must be of the same namespaces"}
 		}
 	}
 	for _, k := range p.Objects {
-		if !moves && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
-			return &OptionsError{"Start and Namespaces", k.Namespace + "/" + k.Name, "the objects of the position must be in the same namespaces"}
+		if !mayMove && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
+			return &OptionsError{"Start and Namespaces", k.Namespace + "/" + k.Name,
+				"the objects of the position must be in the same namespaces"}
 		}
 		if k.Name == "" {
 			return &OptionsError{"Start", "", "the objects of the position must have names"}
@@ -147,7 +151,7 @@ func (o *Options) checkPosition(p checkpoint.Position, moves bool) error {
 	return nil
 }
 
-// fieldSelector is FieldSelector AND Name AND InvolvedObject.
+// fieldSelector returns a selector that combines FieldSelector, Name and InvolvedObject.
 func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	given, err := fields.ParseSelector(o.FieldSelector)
 	if err != nil {
@@ -156,7 +160,7 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	terms := fields.Set{}
 	if o.Name != "" {
 		if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
-			return "", &OptionsError{"Name", o.Name, strings.Join(reasons, ", ")}
+			return "", &OptionsError{"Name", o.Name, "must be the name of an object: " + strings.Join(reasons, ", ")}
 		}
 		terms["metadata.name"] = o.Name
 	}
@@ -165,7 +169,7 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 		if !ok || r.Resource != "events" {
 			return "", &OptionsError{"InvolvedObject", "", fmt.Sprintf("must be nil, because %s is not events", r)}
 		}
-		values, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(ref) // of those that are not empty
+		values, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(ref) // without empty fields
 		for field, value := range values {
 			terms[prefix+field] = fmt.Sprint(value)
 		}
@@ -186,12 +190,11 @@ func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
 	return fields.AndSelectors(all...).String(), nil
 }
 
-// involvedFields begin the fields of an event that name what it is about, by the group
-// of the events. (The server of events.k8s.io calls them "regarding" in selectors as well.)
+// involvedFields maps the API group of events to the prefix of the fields that name the object an event is about. (In
+// events.k8s.io the prefix is "regarding" in selectors, too.)
 var involvedFields = map[string]string{"": "involvedObject.", "events.k8s.io": "regarding."}
 
-// matcher does what a server does with the selectors, for client-go's fakes,
-// whose watches do not heed them.
+// matcher returns a function that applies the selectors, because the watches of client-go's fake ignore them.
 func (o *Options) matcher() func(*unstructured.Unstructured) bool {
 	byLabel, _ := labels.Parse(o.LabelSelector) // both have been checked
 	byField, _ := fields.ParseSelector(o.FieldSelector)

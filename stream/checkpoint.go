@@ -15,9 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// checkpoint begins a session with the Tracker, if there is one, and returns where
-// the range begins.
-func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*acks.Session, Start, error) {
+// checkpoint begins a session with the Tracker, if there is one, and returns where the run begins.
+func (s *Stream) checkpoint(ctx context.Context, from Start, mayMove bool) (*acks.Session, Start, error) {
 	if s.options.Checkpoint == nil {
 		return nil, from, nil
 	}
@@ -27,14 +26,14 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, moves bool) (*acks.
 	}
 	if p := session.Position(); p != nil {
 		from = From(*p)
-		// Where the end is SYNCED, what is wanted is how things are now; and client-go's
-		// fakes remember nothing of what was deleted.
+		// A run that ends at SYNCED reports the current state, which needs a snapshot. So does client-go's fake, which
+		// keeps no history.
 		from.snapshot = s.options.UntilSynced || s.fake
-		if err := s.options.checkPosition(*p, moves); err != nil {
+		if err := s.options.checkPosition(*p, mayMove); err != nil {
 			session.End()
-			return nil, from, fmt.Errorf("stream: the checkpoint %q: %w", s.options.CheckpointKey, err)
+			return nil, from, fmt.Errorf("stream: cannot resume from checkpoint %q: %w", s.options.CheckpointKey, err)
 		}
-	} else if from.kind == startFrom { // of which nothing was acked
+	} else if from.kind == startFrom { // nothing of the earlier run was acked
 		from = s.options.Start
 	}
 	s.mu.Lock()
@@ -48,7 +47,7 @@ func (s *Stream) identity() checkpoint.Identity {
 		Group: s.resource.Group, Resource: s.resource.Resource, StorageVersionHash: s.resource.StorageVersionHash,
 		Objects: !s.options.NoIndex,
 	}
-	// However they are written. (Both have been checked.)
+	// Parse the selectors, so that equal ones have equal identities. New has checked them.
 	byLabel, _ := labels.Parse(s.options.LabelSelector)
 	byField, _ := fields.ParseSelector(s.options.FieldSelector)
 	var terms []string
@@ -63,59 +62,58 @@ func (s *Stream) identity() checkpoint.Identity {
 	return id
 }
 
-// mark is that of the next event.
-func (w *worker) mark() *acks.Mark {
+// nextMark returns the mark of the next event, or nil without a checkpoint.
+func (w *worker) nextMark() *acks.Mark {
 	if w.progress == nil {
 		return nil
 	}
 	return w.progress.Mark(w.report.point())
 }
 
-// pass keeps what no event tells.
+// pass records a change of the position or the index that comes without an event.
 func (w *worker) pass() {
 	if w.progress != nil {
 		w.progress.Pass(w.report.point())
 	}
 }
 
-// writesAhead says whether the checkpoint is to know of new objects before they
-// are told.
+// writesAhead reports whether new objects are written to the checkpoint before they are delivered.
 func (w *worker) writesAhead() bool {
 	return w.progress != nil && w.index != nil && w.progress.WritesAhead()
 }
 
-// aheadOf does so for the objects of a snapshot.
-func (w *worker) writeAhead(ctx context.Context, items []object, how protocol.Mode) error {
+// writeAhead writes the new objects of a page to the checkpoint.
+func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.Mode) error {
 	if !w.writesAhead() {
 		return nil
 	}
 	var fresh []checkpoint.Object
 	for _, o := range items {
-		if !w.isOnlyEntered(o, how) && w.isNew(o) {
+		if !w.isOnlyEntered(o, mode) && w.isNew(o) {
 			fresh = append(fresh, objectOf(o.Entry))
 		}
 	}
 	return w.progress.WriteAhead(ctx, fresh)
 }
 
-// aheadOfFrame does so for an event of the watch, and if it is new for all that
-// have come after it.
-func (w *worker) writeAheadOfEvent(ctx context.Context, t objectEvent, how protocol.EmitEvent) error {
-	if !w.writesAhead() || t.kind == Deleted || how.Replay || !w.isNew(t.object) {
+// writeAheadOfEvent writes the object of a watch event to the checkpoint if it is new. If that requires a commit, the
+// new objects of later events that have already arrived share it.
+func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
+	if !w.writesAhead() || ev.kind == Deleted || out.Replay || !w.isNew(ev.object) {
 		return nil
 	}
 	unversioned := func(e index.Entry) checkpoint.Object {
 		e.Version = ""
 		return objectOf(e)
 	}
-	fresh := []checkpoint.Object{unversioned(t.Entry)}
+	fresh := []checkpoint.Object{unversioned(ev.Entry)}
 	if !w.progress.IsWrittenAhead(fresh[0]) {
-		first := map[checkpoint.Object]bool{fresh[0]: true}
+		seen := map[checkpoint.Object]bool{fresh[0]: true}
 		for _, o := range w.conn.peekObjects() {
-			// A replay of one that is not known is not delivered.
-			replay := protocol.NotAfter(o.Version, how.Version) && !w.index.Has(o.Entry)
-			if k := unversioned(o.Entry); !replay && !first[k] && w.isNew(o) {
-				first[k] = true
+			// A replay of an unknown object is not delivered.
+			replay := protocol.NotAfter(o.Version, out.Version) && !w.index.Has(o.Entry)
+			if k := unversioned(o.Entry); !replay && !seen[k] && w.isNew(o) {
+				seen[k] = true
 				fresh = append(fresh, k)
 			}
 		}
@@ -123,12 +121,12 @@ func (w *worker) writeAheadOfEvent(ctx context.Context, t objectEvent, how proto
 	return w.progress.WriteAhead(ctx, fresh)
 }
 
-// isFresh says whether there is no entry of an object that is to be delivered.
+// isNew reports whether an object will be delivered and has no entry yet.
 func (w *worker) isNew(o object) bool { return !w.index.Has(o.Entry) && w.selects(o) }
 
-// withdraw takes the position back where the server has gone back in time, before
-// anybody is told: who goes on from it must not miss that, even if the server is
-// past it again by then. So must namespaces that are not watched now, or can't be.
+// markRewound marks the position as rewound if the server has gone back in time, before GAP is delivered. A run that
+// resumes from the position must report the rewind even if the server's versions have caught up by then. The same holds
+// for namespaces that are not watched now, or whose watch is not open.
 func (w *worker) markRewound(ctx context.Context, next protocol.State, outputs []protocol.Output) error {
 	m, _ := next.Recall()
 	rewound := m.Rewound()
@@ -136,7 +134,7 @@ func (w *worker) markRewound(ctx context.Context, next protocol.State, outputs [
 		gap, ok := o.(protocol.EmitGap)
 		rewound = rewound || ok && gap.Reason == protocol.GapRewound
 	}
-	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // FailOnGap: true
+	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // FailOnGap
 		rewound = rewound || end.Gap.Reason == protocol.GapRewound
 	}
 	if !rewound {

@@ -18,8 +18,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// kept is what is in a store of the widgets, as text.
-func kept(t *testing.T, store checkpoint.Store) string {
+// storedText writes the stored position of the widgets: "at VERSION" and its objects, with "?" for an object that was
+// never acked.
+func storedText(t *testing.T, store checkpoint.Store) string {
 	t.Helper()
 	c, err := store.Load(t.Context(), "widgets.example.com")
 	if err != nil {
@@ -53,261 +54,377 @@ func newTracker(t *testing.T, store checkpoint.Store, o checkpoint.Options) *che
 	return tracker
 }
 
-// life is one run of a program that acks all but what leave names.
-type life struct {
+// programRun is one run of a program that acks every event but one.
+type programRun struct {
 	exchanges []exchange
 	options   stream.Options
 	tracker   checkpoint.Options
-	leave     string
-	told      []string
-	kept      string
+	unacked   string   // the event that is not acked, if any
+	want      []string // events
+	stored    string   // what storedText returns after the run
 	why       string
 }
 
-func TestGoesOn(t *testing.T) {
-	first := life{
+func TestResumesFromCheckpoint(t *testing.T) {
+	first := programRun{
 		exchanges: []exchange{{"list", list("5", "", "a@2", "b@3")}, {"watch 5", watch("MODIFIED a@6", "open")}},
-		told:      []string{"ADDED a@2", "ADDED b@3", "SYNCED 5", "MODIFIED a@6"},
-		kept:      "at 6 a@6 b@3",
-		why:       "it begins with what there is",
+		want:      []string{"ADDED a@2", "ADDED b@3", "SYNCED 5", "MODIFIED a@6"},
+		stored:    "at 6 a@6 b@3",
+		why:       "without a checkpoint, the run starts with a snapshot",
 	}
-	gone := life{
+	unackedB := programRun{
 		exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")}},
-		leave:     "ADDED b@6",
-		told:      []string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
-		kept:      "at 5 a@2 b?",
-		why:       "b may be known, though nobody said so",
+		unacked:   "ADDED b@6",
+		want:      []string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
+		stored:    "at 5 a@2 b?",
+		why:       "b was delivered, and not acked",
 	}
 	tests := []struct {
-		name  string
-		lives []life
+		name string
+		runs []programRun
 	}{
-		{"where it was left", []life{first, {
+		{"resume at the stored version", []programRun{first, {
 			exchanges: []exchange{{"watch 6", watch("DELETED a@7", "open")}},
-			told:      []string{"SYNCED 6", "DELETED a@7"}, kept: "at 7 b@3",
-			why: "nothing comes again, and the index is what it was",
+			want:      []string{"SYNCED 6", "DELETED a@7"},
+			stored:    "at 7 b@3",
+			why:       "nothing is delivered again, and the index is restored",
 		}}},
-		{"past the history", []life{first, {
-			exchanges: []exchange{{"watch 6", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "b@8", "c@9")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 6 to 9", "MODIFIED b@8 inferred", "ADDED c@9 inferred", "DELETED a@6 inferred", "SYNCED 9"}, kept: "at 9 b@8 c@9",
-			why: "only what is different, the end of a too",
+		{"resume at an expired version", []programRun{first, {
+			exchanges: []exchange{
+				{"watch 6", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "b@8", "c@9")},
+				{"watch 9", watch("open")},
+			},
+			want: []string{"GAP expired from 6 to 9", "MODIFIED b@8 inferred", "ADDED c@9 inferred",
+				"DELETED a@6 inferred", "SYNCED 9"},
+			stored: "at 9 b@8 c@9",
+			why:    "only the differences are delivered, the deletion of a among them",
 		}}},
-		{"where nothing happens", []life{first, {
+		{"bookmarks move the position", []programRun{first, {
 			options:   stream.Options{Bookmarks: true},
 			exchanges: []exchange{{"watch 6", watch("BOOKMARK @20", "open")}},
-			told:      []string{"SYNCED 6", "BOOKMARK 20"}, kept: "at 20 a@6 b@3",
-			why: "a bookmark moves it",
+			want:      []string{"SYNCED 6", "BOOKMARK 20"},
+			stored:    "at 20 a@6 b@3",
+			why:       "a bookmark that is delivered",
 		}, {
 			exchanges: []exchange{{"watch 20", watch("BOOKMARK @30", "open")}},
-			told:      []string{"SYNCED 20"}, kept: "at 30 a@6 b@3",
-			why: "one that is not told as well",
+			want:      []string{"SYNCED 20"},
+			stored:    "at 30 a@6 b@3",
+			why:       "a bookmark that is not delivered",
 		}}},
-		{"behind an event that was not acked", []life{{
-			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "MODIFIED a@7", "BOOKMARK @8", "open")}},
-			leave:     "MODIFIED a@6",
-			told:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6", "MODIFIED a@7"}, kept: "at 5 a@2",
-			why: "nothing after it counts",
+		{"an event is not acked", []programRun{{
+			exchanges: []exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@7", "BOOKMARK @8", "open")},
+			},
+			unacked: "MODIFIED a@6",
+			want:    []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6", "MODIFIED a@7"},
+			stored:  "at 5 a@2",
+			why:     "the position stays before it, whatever is acked after it",
 		}, {
 			exchanges: []exchange{{"watch 5", watch("MODIFIED a@6", "MODIFIED a@7", "open")}},
-			told:      []string{"SYNCED 5", "MODIFIED a@6", "MODIFIED a@7"}, kept: "at 7 a@7",
-			why: "it comes again, and what followed it",
+			want:      []string{"SYNCED 5", "MODIFIED a@6", "MODIFIED a@7"},
+			stored:    "at 7 a@7",
+			why:       "it is delivered again, and so are the events after it",
 		}}},
-		{"within a snapshot", []life{{
+		{"stopped within a snapshot", []programRun{{
 			exchanges: []exchange{{"list", list("5", "p", "a@2", "b@3", "c@4")}, {"list continue=p", hang}},
-			leave:     "ADDED b@3",
-			told:      []string{"ADDED a@2", "ADDED b@3", "ADDED c@4"}, kept: "at  a@2 b? c@4",
-			why: "c counts, though b does not",
+			unacked:   "ADDED b@3",
+			want:      []string{"ADDED a@2", "ADDED b@3", "ADDED c@4"},
+			stored:    "at  a@2 b? c@4",
+			why:       "c is stored as acked, though b is not acked",
 		}, {
 			exchanges: []exchange{{"list", list("9", "", "b@3", "c@4", "d@8")}, {"watch 9", watch("open")}},
-			told:      []string{"ADDED b@3", "ADDED d@8", "DELETED a@2 inferred", "SYNCED 9"}, kept: "at 9 b@3 c@4 d@8",
-			why: "the rest, and what is gone",
+			want:      []string{"ADDED b@3", "ADDED d@8", "DELETED a@2 inferred", "SYNCED 9"},
+			stored:    "at 9 b@3 c@4 d@8",
+			why:       "the objects that were not acked are delivered, and the deletions since",
 		}}},
-		{"an object that was told, not acked, and is gone", []life{gone, {
-			exchanges: []exchange{{"watch 5", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 5 to 9", "DELETED b@ inferred", "SYNCED 9"}, kept: "at 9 a@2",
-			why: "its end is told",
+		{"an unacked object is gone after a gap", []programRun{unackedB, {
+			exchanges: []exchange{
+				{"watch 5", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@2")},
+				{"watch 9", watch("open")},
+			},
+			want:   []string{"GAP expired from 5 to 9", "DELETED b@ inferred", "SYNCED 9"},
+			stored: "at 9 a@2",
+			why:    "its deletion is reported",
 		}}},
-		{"... and is there", []life{gone, {
-			exchanges: []exchange{{"watch 5", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "a@2", "b@6")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 5 to 9", "ADDED b@6 inferred", "SYNCED 9"}, kept: "at 9 a@2 b@6",
-			why: "it comes again",
+		{"an unacked object exists after a gap", []programRun{unackedB, {
+			exchanges: []exchange{
+				{"watch 5", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@2", "b@6")},
+				{"watch 9", watch("open")},
+			},
+			want:   []string{"GAP expired from 5 to 9", "ADDED b@6 inferred", "SYNCED 9"},
+			stored: "at 9 a@2 b@6",
+			why:    "it is delivered again",
 		}}},
-		{"... and is another one", []life{gone, {
-			exchanges: []exchange{{"watch 5", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "a@2", "b/other@8")}, {"watch 9", watch("open")}},
-			leave:     "ADDED b/other@8",
-			told:      []string{"GAP expired from 5 to 9", "DELETED b@ inferred", "ADDED b/other@8 inferred", "SYNCED 9"}, kept: "at  a@2 b?",
-			why: "the end of the first comes first",
+		{"an unacked object is replaced during a gap", []programRun{unackedB, {
+			exchanges: []exchange{
+				{"watch 5", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@2", "b/other@8")},
+				{"watch 9", watch("open")},
+			},
+			unacked: "ADDED b/other@8",
+			want: []string{"GAP expired from 5 to 9", "DELETED b@ inferred", "ADDED b/other@8 inferred",
+				"SYNCED 9"},
+			stored: "at  a@2 b?",
+			why:    "the deletion of the old object comes first",
 		}}},
-		{"... and comes from the watch", []life{gone, {
+		{"the watch sends an unacked object again", []programRun{unackedB, {
 			exchanges: []exchange{{"watch 5", watch("ADDED b@6", "DELETED b@7", "open")}},
-			told:      []string{"SYNCED 5", "ADDED b@6", "DELETED b@7"}, kept: "at 7 a@2",
-			why: "as if it had never been told",
+			want:      []string{"SYNCED 5", "ADDED b@6", "DELETED b@7"},
+			stored:    "at 7 a@2",
+			why:       "it is delivered as if for the first time",
 		}}},
-		{"told before the store knows", []life{{
-			exchanges: gone.exchanges, leave: gone.leave, told: gone.told, kept: "at 5 a@2", tracker: checkpoint.Options{NoWriteAhead: true},
-			why: "nothing is written ahead",
+		{"without write-ahead", []programRun{{
+			exchanges: unackedB.exchanges,
+			unacked:   unackedB.unacked,
+			want:      unackedB.want,
+			tracker:   checkpoint.Options{NoWriteAhead: true},
+			stored:    "at 5 a@2",
+			why:       "b is delivered before it is stored",
 		}, {
-			exchanges: []exchange{{"watch 5", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 5 to 9 history lost", "SYNCED 9"}, kept: "at 9 a@2", tracker: checkpoint.Options{NoWriteAhead: true},
-			why: "whose end is not told can't be known, and it says so",
+			exchanges: []exchange{
+				{"watch 5", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@2")},
+				{"watch 9", watch("open")},
+			},
+			tracker: checkpoint.Options{NoWriteAhead: true},
+			want:    []string{"GAP expired from 5 to 9 history lost", "SYNCED 9"},
+			stored:  "at 9 a@2",
+			why:     "the store does not know b, so the GAP must say that deletions may be missing",
 		}, {
-			exchanges: []exchange{{"watch 9", status(410, metav1.StatusReasonExpired)}, {"list", list("12", "")}, {"watch 12", watch("open")}},
-			told:      []string{"GAP expired from 9 to 12", "DELETED a@2 inferred", "SYNCED 12"}, kept: "at 12",
-			why: "the run before ended well, with everything acked",
+			exchanges: []exchange{
+				{"watch 9", status(410, metav1.StatusReasonExpired)},
+				{"list", list("12", "")},
+				{"watch 12", watch("open")},
+			},
+			want:   []string{"GAP expired from 9 to 12", "DELETED a@2 inferred", "SYNCED 12"},
+			stored: "at 12",
+			why:    "the run before ended in order with every event acked, so no history is lost",
 		}}},
-		{"within a snapshot, told before the store knows", []life{{
+		{"without write-ahead, stopped within a snapshot", []programRun{{
 			exchanges: []exchange{{"list", list("5", "p", "a@2", "b@3")}, {"list continue=p", hang}},
-			leave:     "ADDED b@3", tracker: checkpoint.Options{NoWriteAhead: true},
-			told: []string{"ADDED a@2", "ADDED b@3"}, kept: "at  a@2",
-			why: "b may have been handled",
+			unacked:   "ADDED b@3",
+			tracker:   checkpoint.Options{NoWriteAhead: true},
+			want:      []string{"ADDED a@2", "ADDED b@3"},
+			stored:    "at  a@2",
+			why:       "b may have been handled, but is not stored",
 		}, {
 			exchanges: []exchange{{"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP restarted from 2 to 9 history lost", "SYNCED 9"}, kept: "at 9 a@2",
-			why: "if b was told and is gone nobody says so but this",
+			want:      []string{"GAP restarted from 2 to 9 history lost", "SYNCED 9"},
+			stored:    "at 9 a@2",
+			why:       "the store does not know b, so the GAP must say that deletions may be missing",
 		}}},
-		{"the server has gone back in time", []life{first, {
-			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2", "b@3")}, {"watch 4", watch("open")}},
-			told:      []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 4"}, kept: "at 4 a@2 b@3",
-			why: "b as well: what else was told of times that are no more is not known",
+		{"the server was rewound", []programRun{first, {
+			exchanges: []exchange{
+				{"probe", list("4", "")},
+				{"probe", list("4", "")},
+				{"list", list("4", "", "a@2", "b@3")},
+				{"watch 4", watch("open")},
+			},
+			want:   []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 4"},
+			stored: "at 4 a@2 b@3",
+			why:    "b is delivered too: it is unknown which of the delivered states were undone",
 		}}},
-		{"it has, and nobody has acked that", []life{first, {
-			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2", "b@3")}, {"watch 4", watch("open")}},
-			leave:     "GAP rewound from 6 to 4",
-			told:      []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 4"}, kept: "rewound, at 6 a@6 b@3",
-			why: "nothing has moved, but there is no going on from there",
+		{"the server was rewound, and the GAP is not acked", []programRun{first, {
+			exchanges: []exchange{
+				{"probe", list("4", "")},
+				{"probe", list("4", "")},
+				{"list", list("4", "", "a@2", "b@3")},
+				{"watch 4", watch("open")},
+			},
+			unacked: "GAP rewound from 6 to 4",
+			want:    []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 4"},
+			stored:  "rewound, at 6 a@6 b@3",
+			why:     "the position stays, marked as rewound, so that no run resumes from it",
 		}, {
-			exchanges: []exchange{{"list", list("20", "", "a@2", "c@18")}, {"watch 20", watch("MODIFIED c@21", "open")}},
-			told:      []string{"GAP rewound from 6 to 20", "MODIFIED a@2 inferred", "ADDED c@18 inferred", "DELETED b@3 inferred", "SYNCED 20", "MODIFIED c@21"}, kept: "at 21 a@2 c@21",
-			why: "though the server is past the version again",
+			exchanges: []exchange{
+				{"list", list("20", "", "a@2", "c@18")},
+				{"watch 20", watch("MODIFIED c@21", "open")},
+			},
+			want: []string{"GAP rewound from 6 to 20", "MODIFIED a@2 inferred", "ADDED c@18 inferred",
+				"DELETED b@3 inferred", "SYNCED 20", "MODIFIED c@21"},
+			stored: "at 21 a@2 c@21",
+			why:    "the mark counts even after the server has passed that version again",
 		}}},
-		{"it has, and it was not told to the end", []life{first, {
-			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "p", "a@2")}, {"list continue=p", hang}},
-			told:      []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred"}, kept: "rewound, at  a@2 b@3",
-			why: "b may be of times that are no more",
+		{"the server was rewound, and the run stops before SYNCED", []programRun{first, {
+			exchanges: []exchange{
+				{"probe", list("4", "")},
+				{"probe", list("4", "")},
+				{"list", list("4", "p", "a@2")},
+				{"list continue=p", hang},
+			},
+			want:   []string{"GAP rewound from 6 to 4", "MODIFIED a@2 inferred"},
+			stored: "rewound, at  a@2 b@3",
+			why:    "the stored state of b may have been undone",
 		}, {
 			exchanges: []exchange{{"list", list("20", "", "a@2", "b@3")}, {"watch 20", watch("open")}},
-			told:      []string{"GAP rewound from 3 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 20"}, kept: "at 20 a@2 b@3",
-			why: "so it is told all over",
+			want: []string{"GAP rewound from 3 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred",
+				"SYNCED 20"},
+			stored: "at 20 a@2 b@3",
+			why:    "all objects are delivered again",
 		}}},
-		{"it has, and that is the end", []life{first, {
+		{"the server was rewound, with FailOnGap", []programRun{first, {
 			options:   stream.Options{FailOnGap: true},
 			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}},
-			told:      []string{"error: cannot know what happened since resourceVersion 6 (rewound): the server answered with an older resourceVersion than before"}, kept: "rewound, at 6 a@6 b@3",
-			why: "somebody wants to know",
+			want: []string{"error: cannot know what happened since resourceVersion 6 (rewound): " +
+				"the server answered with an older resourceVersion than before"},
+			stored: "rewound, at 6 a@6 b@3",
+			why:    "the run fails, and the position is marked as rewound",
 		}, {
 			exchanges: []exchange{{"list", list("20", "", "a@2", "b@3")}, {"watch 20", watch("open")}},
-			told:      []string{"GAP rewound from 6 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred", "SYNCED 20"}, kept: "at 20 a@2 b@3",
-			why: "the next one is told",
+			want: []string{"GAP rewound from 6 to 20", "MODIFIED a@2 inferred", "MODIFIED b@3 inferred",
+				"SYNCED 20"},
+			stored: "at 20 a@2 b@3",
+			why:    "the next run delivers the GAP",
 		}}},
-		{"it has, without an index", []life{{
-			options:   stream.Options{NoIndex: true},
-			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch()}, {"probe", list("4", "")}, {"probe", list("4", "")}, {"list", list("4", "", "a@2")}, {"watch 4", watch("open")}},
-			leave:     "GAP rewound from 5 to 4 history lost",
-			told:      []string{"ADDED a@2", "SYNCED 5", "GAP rewound from 5 to 4 history lost", "ADDED a@2", "SYNCED 4"}, kept: "rewound, at 5",
-			why: "likewise",
+		{"the server was rewound, without an index", []programRun{{
+			options: stream.Options{NoIndex: true},
+			exchanges: []exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch()},
+				{"probe", list("4", "")},
+				{"probe", list("4", "")},
+				{"list", list("4", "", "a@2")},
+				{"watch 4", watch("open")},
+			},
+			unacked: "GAP rewound from 5 to 4 history lost",
+			want:    []string{"ADDED a@2", "SYNCED 5", "GAP rewound from 5 to 4 history lost", "ADDED a@2", "SYNCED 4"},
+			stored:  "rewound, at 5",
+			why:     "the position is marked as rewound",
 		}, {
 			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP rewound from 5 to 9 history lost", "ADDED a@2", "SYNCED 9"}, kept: "at 9",
-			why: "likewise",
+			want:      []string{"GAP rewound from 5 to 9 history lost", "ADDED a@2", "SYNCED 9"},
+			stored:    "at 9",
+			why:       "the next run delivers the GAP again",
 		}}},
-		{"now", []life{{
+		{"start now", []programRun{{
 			options:   stream.Options{Start: stream.Now()},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", hang}},
-			told:      nil, kept: "nothing",
-			why: "it has not begun",
+			want:      nil,
+			stored:    "nothing",
+			why:       "nothing is stored before the watch opens",
 		}, {
 			options:   stream.Options{Start: stream.Now()},
 			exchanges: []exchange{{"list", list("6", "", "a@2", "b@6")}, {"watch 6", watch("open")}},
-			told:      []string{"SYNCED 6"}, kept: "at 6 a@2 b@6",
-			why: "and begins now",
+			want:      []string{"SYNCED 6"},
+			stored:    "at 6 a@2 b@6",
+			why:       "the position is that of the first list whose watch opens",
 		}, {
-			options:   stream.Options{Start: stream.Now()},
-			exchanges: []exchange{{"watch 6", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 6 to 9", "DELETED a@2 inferred", "DELETED b@6 inferred", "SYNCED 9"}, kept: "at 9",
-			why: "now was then",
+			options: stream.Options{Start: stream.Now()},
+			exchanges: []exchange{
+				{"watch 6", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "")},
+				{"watch 9", watch("open")},
+			},
+			want:   []string{"GAP expired from 6 to 9", "DELETED a@2 inferred", "DELETED b@6 inferred", "SYNCED 9"},
+			stored: "at 9",
+			why:    "a stored position has precedence over Now",
 		}}},
-		{"after a version", []life{{
+		{"start after a version", []programRun{{
 			options:   stream.Options{Start: stream.After("5")},
 			exchanges: []exchange{{"watch 5", watch("MODIFIED a@6", "open")}},
-			told:      []string{"SYNCED 5", "MODIFIED a@6"}, kept: "at 6 a@6",
-			why: "it begins there",
+			want:      []string{"SYNCED 5", "MODIFIED a@6"},
+			stored:    "at 6 a@6",
+			why:       "without a checkpoint, the run starts at that version",
 		}, {
-			options:   stream.Options{Start: stream.After("5")},
-			exchanges: []exchange{{"watch 6", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "b@3")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 6 to 9 history lost", "DELETED a@6 inferred", "SYNCED 9"}, kept: "at 9 b@3",
-			why: "what there was before 5 is still not known",
+			options: stream.Options{Start: stream.After("5")},
+			exchanges: []exchange{
+				{"watch 6", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "b@3")},
+				{"watch 9", watch("open")},
+			},
+			want:   []string{"GAP expired from 6 to 9 history lost", "DELETED a@6 inferred", "SYNCED 9"},
+			stored: "at 9 b@3",
+			why:    "which objects existed at 5 is still unknown",
 		}}},
-		{"after a version, the end of what was there before", []life{{
+		{"start after a version, and an unknown object is deleted", []programRun{{
 			options:   stream.Options{Start: stream.After("5")},
 			exchanges: []exchange{{"watch 5", watch("DELETED c@7", "open")}},
-			told:      []string{"SYNCED 5", "DELETED c@7"}, kept: "at 7",
-			why: "an end is nothing to be written ahead: it would be told once more",
+			want:      []string{"SYNCED 5", "DELETED c@7"},
+			stored:    "at 7",
+			why:       "a deleted object is not written ahead, or a later run would report its deletion again",
 		}}},
-		{"what the watch says once more", []life{{
-			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@3", "MODIFIED a@6", "open")}},
-			told:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"}, kept: "at 6 a@6",
-			why: "b is not told, so its end must not be",
+		{"the watch replays an old event", []programRun{{
+			exchanges: []exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("ADDED b@3", "MODIFIED a@6", "open")},
+			},
+			want:   []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"},
+			stored: "at 6 a@6",
+			why:    "b is not delivered, so no later run may report its deletion",
 		}}},
-		{"without an index", []life{{
+		{"without an index", []programRun{{
 			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}},
-			told:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"}, kept: "at 6",
-			why: "the position is all there is",
+			want:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"},
+			stored:    "at 6",
+			why:       "only the position is stored",
 		}, {
-			options:   stream.Options{NoIndex: true},
-			exchanges: []exchange{{"watch 6", status(410, metav1.StatusReasonExpired)}, {"list", list("9", "", "a@6")}, {"watch 9", watch("open")}},
-			told:      []string{"GAP expired from 6 to 9 history lost", "ADDED a@6", "SYNCED 9"}, kept: "at 9",
-			why: "so all comes again",
+			options: stream.Options{NoIndex: true},
+			exchanges: []exchange{
+				{"watch 6", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@6")},
+				{"watch 9", watch("open")},
+			},
+			want:   []string{"GAP expired from 6 to 9 history lost", "ADDED a@6", "SYNCED 9"},
+			stored: "at 9",
+			why:    "after a gap, all objects are delivered again",
 		}}},
-		{"until it is synced", []life{first, {
+		{"UntilSynced", []programRun{first, {
 			options:   stream.Options{UntilSynced: true},
 			exchanges: []exchange{{"list", list("9", "", "b@8")}, {"watch 9", watch("open")}},
-			told:      []string{"MODIFIED b@8 inferred", "DELETED a@6 inferred", "SYNCED 9"}, kept: "at 9 b@8",
-			why: "what is different now, and the end",
+			want:      []string{"MODIFIED b@8 inferred", "DELETED a@6 inferred", "SYNCED 9"},
+			stored:    "at 9 b@8",
+			why:       "the differences are delivered, then the run ends",
 		}}},
-		{"what is not wanted", []life{{
+		{"Select", []programRun{{
 			options:   stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }},
 			exchanges: []exchange{{"list", list("5", "", "a@2", "b@3")}, {"watch 5", watch("MODIFIED b@6", "open")}},
-			told:      []string{"ADDED a@2", "SYNCED 5"}, kept: "at 6 a@2",
-			why: "it moves the position, though nobody acks it",
+			want:      []string{"ADDED a@2", "SYNCED 5"},
+			stored:    "at 6 a@2",
+			why:       "rejected events move the position without an ack",
 		}, {
 			options:   stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }},
 			exchanges: []exchange{{"watch 6", watch("DELETED b@7", "open")}},
-			told:      []string{"SYNCED 6"}, kept: "at 7 a@2",
-			why: "of what is not wanted nothing is known, and its end is no event",
+			want:      []string{"SYNCED 6"},
+			stored:    "at 7 a@2",
+			why:       "a rejected object is not stored, and its deletion is not reported",
 		}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &checkpoint.Memory{}
-				for i, l := range tt.lives {
-					sc := &script{t: t, exchanges: l.exchanges}
-					o, tracker := l.options, newTracker(t, store, l.tracker)
+				for i, r := range tt.runs {
+					sc := &script{t: t, exchanges: r.exchanges}
+					o, tracker := r.options, newTracker(t, store, r.tracker)
 					o.Checkpoint = tracker
 					s := newStream(t, sc.client(), &o)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errTimeUp)
-					var told []string
+					var got []string
 					for ev, err := range s.Events(ctx) {
 						if err != nil {
 							if !errors.Is(err, errTimeUp) {
-								told = append(told, "error: "+err.Error())
+								got = append(got, "error: "+err.Error())
 							}
 							break
 						}
-						told = append(told, text(ev))
-						if text(ev) != strings.TrimSuffix(l.leave, " inferred") && text(ev) != l.leave+" inferred" {
+						got = append(got, text(ev))
+						if text(ev) != strings.TrimSuffix(r.unacked, " inferred") && text(ev) != r.unacked+" inferred" {
 							ev.Ack()
 						}
 					}
 					cancel()
 					noError(t, tracker.Close())
-					if diff := cmp.Diff(l.told, told); diff != "" {
-						t.Errorf("run %d: %s (-want +got):\n%s", i, l.why, diff)
+					if diff := cmp.Diff(r.want, got); diff != "" {
+						t.Errorf("events of run %d: %s (-want +got):\n%s", i, r.why, diff)
 					}
-					if diff := cmp.Diff(l.kept, kept(t, store)); diff != "" {
-						t.Errorf("what is kept of run %d: %s (-want +got):\n%s", i, l.why, diff)
+					if diff := cmp.Diff(r.stored, storedText(t, store)); diff != "" {
+						t.Errorf("position after run %d: %s (-want +got):\n%s", i, r.why, diff)
 					}
 				}
 			})
@@ -326,7 +443,7 @@ func (s *countingStore) Commit(ctx context.Context, deltas []checkpoint.Delta) e
 	return s.Store.Commit(ctx, deltas)
 }
 
-// TestNewObjectsAreWrittenAhead looks into the store while an event is handled.
+// TestNewObjectsAreWrittenAhead: a new object is in the store before its event is delivered.
 func TestNewObjectsAreWrittenAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &countingStore{Store: &checkpoint.Memory{}}
@@ -340,13 +457,13 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, fmt.Sprintf("%s: %s, %d commits", text(ev), kept(t, store), store.commits))
+			got = append(got, fmt.Sprintf("%s: %s, %d commits", text(ev), storedText(t, store), store.commits))
 			if ev.ResourceVersion == "7" {
 				break
 			}
 		}
 		want := []string{
-			"ADDED a@2: at  a? b?, 1 commits", // those of a snapshot come together
+			"ADDED a@2: at  a? b?, 1 commits", // new objects of a snapshot are committed together
 			"ADDED b@3: at  a? b?, 1 commits",
 			"SYNCED 5: at  a? b?, 1 commits",
 			"ADDED c@6: at  a? b? c?, 2 commits",
@@ -359,23 +476,23 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 	})
 }
 
-func TestFakeGoesOn(t *testing.T) {
+func TestFakeResumesFromCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClient(widget("default", "a", "red"), widget("default", "b", "red"))
 		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
 		store := &checkpoint.Memory{}
-		run := func() (told []string) {
+		run := func() (got []string) {
 			tracker := newTracker(t, store, checkpoint.Options{})
 			s := newStream(t, c, &stream.Options{Checkpoint: tracker})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for ev, err := range stream.Acked(s.Events(ctx)) {
 				if err == nil {
-					told = append(told, text(ev))
+					got = append(got, text(ev))
 				}
 			}
 			noError(t, tracker.Close())
-			return told
+			return got
 		}
 		if diff := cmp.Diff([]string{"ADDED a@", "ADDED b@", "SYNCED 3"}, run()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -383,15 +500,15 @@ func TestFakeGoesOn(t *testing.T) {
 		must(t)(nil, w.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 		must(t)(w.Update(t.Context(), widget("default", "b", "blue"), metav1.UpdateOptions{}))
 		if diff := cmp.Diff([]string{"MODIFIED b@ inferred", "DELETED a@ inferred", "SYNCED 4"}, run()); diff != "" {
-			t.Errorf("what happened while nobody watched (-want +got):\n%s", diff)
+			t.Errorf("changes between two runs (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestReadAhead lets events come while the one before them is handled.
-func TestReadAhead(t *testing.T) {
+// TestWriteAheadIsBatched: new objects that arrive while the loop body runs are written ahead together.
+func TestWriteAheadIsBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 150 // more than are read ahead
+		const n = 150 // more events than a Stream reads ahead
 		store := &countingStore{Store: &checkpoint.Memory{}}
 		tracker := newTracker(t, store, checkpoint.Options{Interval: time.Hour})
 		frames := []string{}
@@ -402,21 +519,21 @@ func TestReadAhead(t *testing.T) {
 			{"list", list("5", "")}, {"watch 5", watch(append(frames, "open")...)},
 		}}
 		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
-		told := 0
+		added := 0
 		for ev, err := range s.Events(anHour(t)) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
 			if ev.Type == stream.Added {
-				told++
+				added++
 			}
-			if told == n-1 { // with one that has come, and is not told
+			if added == n-1 { // the last event has arrived, and is not delivered
 				break
 			}
 		}
 		if store.commits > 4 {
-			t.Errorf("%d new objects were written ahead in %d commits", n, store.commits)
+			t.Errorf("%d new objects were written ahead in %d commits, want at most 4", n, store.commits)
 		}
 		noError(t, tracker.Close())
 	})

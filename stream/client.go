@@ -10,48 +10,43 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 )
 
-// ClientOptions say how a client of NewClient reads lists and watches. The zero
-// value is the default.
+// ClientOptions configure how a client of [NewClient] reads lists and watches. The zero value is the default.
 type ClientOptions struct {
-	// DropManagedFields leaves metadata.managedFields out of the objects of lists and
-	// watches. They are often a third of an object, and nobody is asked to look at them:
-	// whether they are right JSON is not checked then.
+	// DropManagedFields leaves metadata.managedFields out of the objects of lists and watches. They are often a third
+	// of an object. Dropped fields are not checked for valid JSON.
 	DropManagedFields bool
-	// DecodeWorkers is how many goroutines decode the events of one watch, whose order
-	// they keep. Zero means 1: the goroutine of the Stream, or one that a plain Watch has
-	// for that. More pay where one watch is so busy that one core does not keep up with
-	// it. Each watch then has that many goroutines, and up to twice as many pieces of
-	// 16 KiB, or of one event, decoded ahead: as objects they take five to eight times as
-	// much memory. With Options.Select it is always 1.
+	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
+	// of the events. Zero means 1: the goroutine of the Stream, or one that belongs to a plain Watch.
+	//
+	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
+	// decodes up to twice as many pieces of 16 KiB (or one event, if larger) ahead; as objects these take five to eight
+	// times as much memory. With [Options.Select] it is always 1.
 	DecodeWorkers int
 }
 
-// maxDecodeWorkers is more than a machine has cores to spare.
 const maxDecodeWorkers = 64
 
-// NewClient returns a dynamic client that suits watching. cfg is copied; its Timeout
-// applies to everything but watches, each of which it would end. opts may be nil.
+// NewClient returns client-go's dynamic client with faster lists and watches. cfg is copied; its Timeout applies to all
+// requests except watches. opts may be nil. NewClient returns an [*OptionsError], or an error of client-go.
 //
-// It is client-go's own (requests, credentials, rate limits, retries, warnings and
-// errors), except that it decodes the JSON of lists and watches in one pass instead of
-// several, with the same objects as a result. What differs from the JSON of a
-// kube-apiserver it leaves to client-go's decoder, whose result, or error, it then
-// returns. It asks for lists and watches in JSON and not compressed. What comes
-// in another content type is client-go's, managedFields included. A watch is read up to
-// 256 KiB ahead of who receives its events, or one event, and up to 16 of those are decoded
-// ahead, or what DecodeWorkers says. A list is decoded while it comes; client-go reads, logs and
-// measures (rest_client_response_size_bytes) a short note in its place.
+// Requests, credentials, rate limits, retries, warnings and errors are those of client-go. Lists and watches differ:
 //
-// Strings that many objects have are shared by them; a string that is kept of an
-// object keeps up to 4 KiB of that object's other strings in memory.
+//   - The client decodes their JSON in one pass instead of several, into the same objects. It passes JSON that differs
+//     from a kube-apiserver's to client-go's decoder, and returns its result or error.
+//   - It requests JSON without compression. client-go handles an answer in any other content type, and keeps its
+//     managedFields.
+//   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes up to 16 events ahead,
+//     or more with [ClientOptions.DecodeWorkers].
+//   - It decodes a list while it arrives. client-go reads, logs and measures (rest_client_response_size_bytes) a short
+//     placeholder instead.
+//   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
+//     other strings in memory.
 //
-// For a Stream it also asks for metadata alone (Options.MetadataOnly), leaves the
-// waits that a Retry-After header asks for to the Stream, which shows them in its
-// Status, and reads the next page of a list while the Stream delivers one.
+// For a Stream the client also requests metadata only ([Options.MetadataOnly]), reads the next page of a list while the
+// Stream delivers one, and returns Retry-After to the Stream, which waits and shows that in its Status.
 //
-// The README says how fast it is. Where a program does little but decode, Go's garbage
-// collector takes most of the rest: a program with a small heap gains a lot from a
-// higher GOGC (400, with GOMEMLIMIT as a bound).
+// The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
+// small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
 	var o ClientOptions
 	if opts != nil {
@@ -61,5 +56,7 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 		return nil, &OptionsError{"ClientOptions.DecodeWorkers", strconv.Itoa(o.DecodeWorkers),
 			fmt.Sprintf("must be from 0 to %d", maxDecodeWorkers)}
 	}
-	return client.New(cfg, client.Options{DropManagedFields: o.DropManagedFields, DecodeWorkers: max(o.DecodeWorkers, 1)})
+	return client.New(cfg, client.Options{
+		DropManagedFields: o.DropManagedFields, DecodeWorkers: max(o.DecodeWorkers, 1),
+	})
 }

@@ -26,44 +26,43 @@ import (
 
 const selectSeeds = seedtest.Default(20)
 
-// TestSelectsTheSame has a Stream watch what a server makes up, on client-go's dynamic
-// client and on one of NewClient, and compares all there is to see of it: the events
-// with their objects, Status and Position, requests, frames, errors, and what a
-// checkpoint has in the end. The server says what no API server would: only the two
-// have to agree on it.
+// TestSelectDeliversTheSameAtRandom runs a Stream twice against a randomServer, on client-go's dynamic client and on
+// one of NewClient. Both runs must agree on everything that can be observed: events with their objects, Status and
+// Position, requests, frames, errors, and the stored checkpoint. The server's answers need not be those of an API
+// server.
 //
-//	go test ./stream -run TestSelectsTheSame -seed 4711 -v
-func TestSelectsTheSame(t *testing.T) {
+//	go test ./stream -run TestSelectDeliversTheSameAtRandom -seed 4711 -v
+func TestSelectDeliversTheSameAtRandom(t *testing.T) {
 	selectSeeds.Run(t, func(t *testing.T, seed uint64) {
 		runTwins(t, func() *twin { return newTwin(seed) }, variants()[seed%4], time.Duration(20+seed%60)*time.Second)
 	})
 }
 
-// twin is one of two runs of the same, on two clients.
+// twin is one of two runs that differ in their client only.
 type twin struct {
 	http.RoundTripper
-	o     stream.Options
-	store checkpoint.Store // nil without a checkpoint
-	how   string           // it was chosen, for the reader
-	seen  map[string][]string
+	o        stream.Options
+	store    checkpoint.Store    // nil without a checkpoint
+	settings string              // for messages
+	seen     map[string][]string // observations by kind
 }
 
-// runTwins compares what becomes of twins on client-go's client and on v, and returns
-// what the latter has seen.
+// runTwins runs one twin on client-go's client and one on v, compares what they observed, and returns what the latter
+// did.
 func runTwins(t *testing.T, twin func() *twin, v variant, d time.Duration) string {
 	t.Helper()
 	var seen [2]map[string][]string
-	how := ""
+	settings := ""
 	for i, v := range []variant{stock, v} {
 		synctest.Test(t, func(t *testing.T) {
 			w := twin()
 			w.seen = map[string][]string{}
-			w.run(t, v, d+1) // nothing else happens at that moment
-			seen[i], how = w.seen, w.how
+			w.run(t, v, d+1) // 1 ns later, so that nothing else happens at the moment it ends
+			seen[i], settings = w.seen, w.settings
 		})
 	}
 	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
-		t.Errorf("%s (-client-go +%s):\n%.5000s", how, v.name, diff)
+		t.Errorf("%s (-client-go +%s):\n%.5000s", settings, v.name, diff)
 	}
 	return fmt.Sprint(seen[1])
 }
@@ -75,12 +74,11 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 	w.o.Trace = &stream.Trace{
 		WatchClosed: func(e stream.WatchEnd) { w.note("watches", "%d %v", e.Frames, e.Err) },
 		RequestDone: func(r stream.Request) {
-			w.note("requests", "%s %s %d %v", r.Verb, r.ResourceVersion, r.Objects,
-				r.Err)
+			w.note("requests", "%s %s %d %v", r.Verb, r.ResourceVersion, r.Objects, r.Err)
 		},
 		FrameReceived: w.o.Trace.FrameReceived,
 	}
-	w.o.Transform = func(u *unstructured.Unstructured) { // which some of the clients don't have
+	w.o.Transform = func(u *unstructured.Unstructured) { // some clients drop managedFields
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 	}
 	s := streamOf(t, v.client(t, w), widgets(), &w.o)
@@ -105,7 +103,7 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 	if c, err := w.store.Load(t.Context(), "widgets.example.com"); err != nil {
 		t.Fatal(err)
 	} else if c != nil {
-		w.note("kept", "%s", positionText(c.Position))
+		w.note("stored", "%s", positionText(c.Position))
 	}
 }
 
@@ -120,7 +118,7 @@ var selects = map[string]func(stream.Meta) bool{
 	"annotations": func(m stream.Meta) bool { return m.GetAnnotations()["c"] == "red" },
 	"uid":         func(m stream.Meta) bool { return strings.HasSuffix(string(m.GetUID()), "1") },
 	"version":     func(m stream.Meta) bool { return strings.HasSuffix(m.GetResourceVersion(), "3") },
-	"all of it": func(m stream.Meta) bool {
+	"all fields": func(m stream.Meta) bool {
 		return m.GetLabels()["c"] == "red" && len(m.GetAnnotations()) > 0 && m.GetCreationTimestamp().Unix() > 0 &&
 			m.GetGeneration() > 0 && m.GetDeletionTimestamp() == nil && len(m.GetFinalizers()) > 0 &&
 			len(m.GetOwnerReferences()) > 0
@@ -147,21 +145,22 @@ func newTwin(seed uint64) *twin {
 		w.o.Start = stream.After("90")
 	case start < 70 && !w.o.NoIndex:
 		w.o.Start = stream.From(checkpoint.Position{ResourceVersions: map[string]string{"": "90"},
-			Objects: []checkpoint.Object{{Namespace: "one", Name: "a", UID: types.UID(uid(1, 0)),
-				ResourceVersion: "80"}}})
+			Objects: []checkpoint.Object{
+				{Namespace: "one", Name: "a", UID: types.UID(uid(1, 0)), ResourceVersion: "80"},
+			}})
 	}
 	w.o.MetadataOnly, w.o.Bookmarks = chance(15), chance(30)
 	if chance(10) {
 		w.o.FailOnGap = true
 	}
 	w.o.IdleTimeout, w.o.Timeout = time.Duration(5+r.IntN(20))*time.Second, 40*time.Second
-	w.how = fmt.Sprintf("seed %d, Select: %s, checkpoint: %v, %+v", seed, name, w.store != nil, w.o)
+	w.settings = fmt.Sprintf("seed %d, Select: %s, checkpoint: %v, %+v", seed, name, w.store != nil, w.o)
 	w.o.Select = selects[name]
 	w.o.Trace = &stream.Trace{}
 	if chance(20) {
 		w.o.Trace.FrameReceived = func(f stream.Frame) { w.note("frames", "%s %s", f.Type, f.ResourceVersion) }
 	}
-	w.RoundTripper = &world{seed: seed, rv: 100, objects: map[string]thingy{}}
+	w.RoundTripper = &randomServer{seed: seed, rv: 100, objects: map[string]randomObject{}}
 	return w
 }
 
@@ -176,8 +175,7 @@ func contentOf(u *unstructured.Unstructured) string {
 	return string(b)
 }
 
-// positionText leaves out entries without a version: which they are depends on what has
-// come by then.
+// positionText leaves out objects without a version: they depend on how much has arrived.
 func positionText(p checkpoint.Position) string {
 	var objects []string
 	for _, o := range p.Objects {
@@ -190,31 +188,29 @@ func positionText(p checkpoint.Position) string {
 	return fmt.Sprintf("%+v %s", p, objects)
 }
 
-// world is what the server makes up.
-type world struct {
+// randomServer answers at random. Its answers depend only on its seed and the requests so far.
+type randomServer struct {
 	mu         sync.Mutex
-	*rand.Rand // of this request
+	*rand.Rand // for the current request
 	seed       uint64
-	asked      uint64
+	requests   uint64
 	rv         int
-	objects    map[string]thingy
+	objects    map[string]randomObject
 }
 
-// RoundTrip makes up an answer, which depends on nothing but the seed and what was
-// asked before.
-func (g *world) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g *randomServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	asked := describe(r)
-	g.asked++
-	g.Rand = rand.New(rand.NewPCG(g.seed, g.asked))
+	request := describe(r)
+	g.requests++
+	g.Rand = rand.New(rand.NewPCG(g.seed, g.requests))
 	fails := g.IntN(100)
 	switch {
-	case !strings.HasPrefix(asked, "watch") && fails < 5:
+	case !strings.HasPrefix(request, "watch") && fails < 5:
 		return respondJSON(500, failure(500, "InternalError", 0))
-	case asked == "probe":
+	case request == "probe":
 		return g.list()
-	case !strings.HasPrefix(asked, "watch"):
+	case !strings.HasPrefix(request, "watch"):
 		for range g.IntN(4) {
 			g.change()
 		}
@@ -223,32 +219,34 @@ func (g *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		code := []int32{410, 500, 503}[fails%3]
 		return respondJSON(int(code), failure(code, "Expired", 0))
 	}
-	return watch(g.words(asked == "watch initial")...)(r)
+	return watch(g.frames(request == "watch initial")...)(r)
 }
 
-// thingy is an object.
-type thingy struct {
+type randomObject struct {
 	name, uid, rv, colour string
 	generation            int
 }
 
-func uid(n, life int) string { return fmt.Sprintf("6f7b6c1e-0000-4000-8000-%06d%06d", n, life) }
+// uid returns the uid of the nth object in one of its incarnations.
+func uid(n, incarnation int) string {
+	return fmt.Sprintf("6f7b6c1e-0000-4000-8000-%06d%06d", n, incarnation)
+}
 
-func (g *world) list(names ...string) (*http.Response, error) {
+func (g *randomServer) list(names ...string) (*http.Response, error) {
 	items := []any{}
 	for _, name := range names {
 		items = append(items, json.RawMessage(g.json(g.objects[name])))
 	}
 	rv := g.rv
 	if g.IntN(100) < 4 {
-		rv -= 50 // it has gone back in time
+		rv -= 50 // a rewound server
 	}
 	return respondJSON(200, map[string]any{"apiVersion": "example.com/v1", "kind": "WidgetList", "items": items,
 		"metadata": map[string]any{"resourceVersion": strconv.Itoa(rv)}})
 }
 
-// change changes something, and returns the event.
-func (g *world) change() string {
+// change changes one object and returns its event.
+func (g *randomServer) change() string {
 	g.rv += 1 + g.IntN(3)
 	n := g.IntN(6)
 	name := string(rune('a' + n))
@@ -256,13 +254,13 @@ func (g *world) change() string {
 	o, kind := was, "MODIFIED"
 	switch {
 	case !known:
-		o, kind = thingy{name: name, uid: uid(n+1, g.rv)}, "ADDED"
+		o, kind = randomObject{name: name, uid: uid(n+1, g.rv)}, "ADDED"
 		if g.IntN(8) == 0 {
-			o.uid = fmt.Sprint("uid-", g.rv) // no UUID
+			o.uid = fmt.Sprint("uid-", g.rv) // not a UUID
 		}
 	case g.IntN(4) == 0:
 		kind = "DELETED"
-	case g.IntN(12) == 0: // another one has the name, and nobody said so
+	case g.IntN(12) == 0: // replaced by another object, without events for it
 		o.uid = uid(n+1, g.rv)
 	}
 	o.rv = strconv.Itoa(g.rv)
@@ -274,22 +272,22 @@ func (g *world) change() string {
 	if kind == "DELETED" {
 		delete(g.objects, name)
 		if g.IntN(3) == 0 {
-			o.rv = was.rv // as some servers do
+			o.rv = was.rv // some servers give a deletion no version of its own
 		}
 	}
 	return event(kind, g.json(o))
 }
 
-// json is the object, with its fields in the order of Go structs, or of names.
-func (g *world) json(o thingy) string {
+// json returns o as JSON, with its metadata in the order of Go's struct fields, or sorted by name.
+func (g *randomServer) json(o randomObject) string {
 	namespace := []string{"one", "two"}[o.name[0]%2]
 	meta := []string{
 		fmt.Sprintf(`"name":%q,"namespace":%q,"uid":%q,"resourceVersion":%q`, o.name, namespace, o.uid, o.rv),
 		fmt.Sprintf(`"generation":%d`, o.generation), `"creationTimestamp":"2020-01-02T03:04:05Z"`,
-		`"labels":{"c":"` + o.colour + `","é":"\u00e9"}`, `"annotations":{"c":"` + o.colour +
-			`","j":"{\"x\":[\"}}\"]}"}`,
-		`"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"1"}]`, `"finalizers":["c/` + o.colour +
-			`"]`,
+		`"labels":{"c":"` + o.colour + `","é":"\u00e9"}`,
+		`"annotations":{"c":"` + o.colour + `","j":"{\"x\":[\"}}\"]}"}`,
+		`"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"1"}]`,
+		`"finalizers":["c/` + o.colour + `"]`,
 		`"managedFields":[{"manager":"m","fieldsV1":{"f:metadata":{"f:labels":{}}}}]`}
 	if o.generation%3 == 2 {
 		meta = append(meta, `"deletionTimestamp":"2020-01-02T03:04:06Z"`)
@@ -311,13 +309,13 @@ func bookmark(rv int, more string) string {
 var oddVersions = []string{"007", "0", "x9", "18446744073709551615", "18446744073709551616", "9223372036854775808",
 	"-5", "1e3", " 7", ""}
 
-func (g *world) frame() string {
+func (g *randomServer) frame() string {
 	kind := []string{"ADDED", "MODIFIED", "DELETED"}[g.IntN(3)]
 	switch n := g.IntN(100); {
 	case n < 5:
 		g.rv++
 		return bookmark(g.rv, "")
-	case n < 11 && len(g.objects) > 0: // a replay, or what is out of order
+	case n < 11 && len(g.objects) > 0: // a replayed event, or one out of order
 		o := g.objects[slices.Min(slices.Collect(maps.Keys(g.objects)))]
 		if o.rv = strconv.Itoa(g.rv - g.IntN(8)); n == 10 && g.IntN(10) == 0 {
 			o.rv, o.colour = oddVersions[g.IntN(len(oddVersions))], "red"
@@ -326,16 +324,16 @@ func (g *world) frame() string {
 	}
 	ev := g.change()
 	switch g.IntN(10) {
-	case 0: // on two lines
+	case 0: // one event on two lines
 		return strings.Replace(ev, `},"status"`, "}\n,\"status\"", 1)
-	case 1: // the next one on the same
+	case 1: // the next event on the same line
 		return strings.TrimSuffix(ev, "\n")
 	}
 	return ev
 }
 
-// words are what a watch sends, as the script has it.
-func (g *world) words(initial bool) (words []string) {
+// frames returns what a watch sends, in the notation of script.
+func (g *randomServer) frames(initial bool) (frames []string) {
 	if initial {
 		var b strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(g.objects)) {
@@ -344,11 +342,11 @@ func (g *world) words(initial bool) (words []string) {
 		if g.IntN(10) > 0 {
 			b.WriteString(bookmark(g.rv, `,"annotations":{"k8s.io/initial-events-end":"true"}`))
 		}
-		words = append(words, "raw "+b.String())
+		frames = append(frames, "raw "+b.String())
 	}
 	for range g.IntN(12) {
 		if g.IntN(3) > 0 {
-			words = append(words, fmt.Sprint("wait ", 1+g.IntN(4000), "ms"))
+			frames = append(frames, fmt.Sprint("wait ", 1+g.IntN(4000), "ms"))
 		}
 		var b strings.Builder
 		for range 1 + g.IntN(6)*g.IntN(12) {
@@ -357,13 +355,13 @@ func (g *world) words(initial bool) (words []string) {
 		text, at := b.String(), 0
 		if g.IntN(8) == 0 { // cut anywhere
 			at = g.IntN(len(text))
-			words = append(words, "raw "+text[:at], "wait 1s")
+			frames = append(frames, "raw "+text[:at], "wait 1s")
 		}
-		words = append(words, "raw "+text[at:])
+		frames = append(frames, "raw "+text[at:])
 	}
 	ends := []string{"ERROR 410 Expired", "raw this is no JSON\n", "raw " + g.frame()[:40], "open", "reset"}
 	if n := g.IntN(8); n < len(ends) {
-		words = append(words, ends[n])
+		frames = append(frames, ends[n])
 	}
-	return words
+	return frames
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// widgetEvent is a frame as a server writes it; the uid goes by the name.
+// widgetEvent returns a frame as a server writes it. The uid follows from the first letter of name.
 func widgetEvent(kind, name, rv, labels string) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"example.com/v1","kind":"Widget",`+
 		`"metadata":{"name":%q,"namespace":"default","uid":"6f7b6c1e-0000-4000-8000-0000000000%02x",`+
@@ -25,8 +25,8 @@ const red, blue = `"c":"red"`, `"c":"blue"`
 
 func isRed(m stream.Meta) bool { return m.GetLabels()["c"] == "red" }
 
-// events are so many of an object that is not wanted, from a version on.
-func events(n, from int) string {
+// rejectedEvents returns n events of one object that isRed rejects, with ascending versions.
+func rejectedEvents(n, from int) string {
 	var b strings.Builder
 	for rv := range n {
 		b.WriteString(widgetEvent("MODIFIED", "h", fmt.Sprint(from+rv), blue))
@@ -34,10 +34,10 @@ func events(n, from int) string {
 	return b.String()
 }
 
-// TestSelectAsStock: what a Stream delivers is the same on client-go's client, where
-// Select is asked about objects, and on ours, where it is asked about metadata.
-func TestSelectAsStock(t *testing.T) {
-	turned := func(rv int) string { // the labels come last
+// TestSelectDeliversTheSameOnAllClients: a Stream delivers the same on client-go's client, where Select sees decoded
+// objects, and on one of NewClient, where Select sees metadata before the object is decoded.
+func TestSelectDeliversTheSameOnAllClients(t *testing.T) {
+	labelsLast := func(rv int) string {
 		ev := widgetEvent("MODIFIED", "a", fmt.Sprint(rv), red)
 		return strings.Replace(ev, `"labels"`, `"managedFields":[{"manager":"m"}],"labels"`, 1)
 	}
@@ -47,74 +47,75 @@ func TestSelectAsStock(t *testing.T) {
 		sent      []string
 		more      []exchange
 	}{
-		{"an object that was read ahead of the index ends with all that it had", "DELETED b/",
+		{"an object that is read before the index has it, and then rejected", "DELETED b/",
 			[]string{widgetEvent("ADDED", "a", "6", red) +
 				widgetEvent("ADDED", "b", "7", red) + widgetEvent("MODIFIED", "b", "8", blue)}, nil},
-		{"repeated labels, of which the metadata view knows nothing", "ADDED a/",
+		{"duplicate label keys, which the metadata view can't show", "ADDED a/",
 			[]string{widgetEvent("ADDED", "a", "6", blue+","+red)}, nil},
-		{"repeated labels of what was passed by", "ADDED h/",
-			[]string{events(1, 6), widgetEvent("MODIFIED", "h", "7", blue+","+red)}, nil},
-		{"versions of the past, and one that is none", "ADDED c/",
-			[]string{events(1, 6), widgetEvent("ADDED", "a", "7", red), widgetEvent("ADDED", "b", "07", red),
+		{"duplicate label keys of an object whose events were skipped", "ADDED h/",
+			[]string{rejectedEvents(1, 6), widgetEvent("MODIFIED", "h", "7", blue+","+red)}, nil},
+		{"older versions, and one with a leading zero", "ADDED c/",
+			[]string{rejectedEvents(1, 6), widgetEvent("ADDED", "a", "7", red), widgetEvent("ADDED", "b", "07", red),
 				widgetEvent("ADDED", "c", "20", red), widgetEvent("MODIFIED", "h", "15", blue)}, nil},
-		{"two on a line", "ADDED r/", []string{events(40, 6) + strings.TrimSuffix(events(1, 50), "\n") + late}, nil},
-		{"one on two lines", "ADDED r/", []string{events(40, 6) +
-			strings.Replace(events(1, 50), `{"n":1}}}`, `{"n":{"a":1}}`+"\n"+`,"status":{}}}`, 1) + late}, nil},
-		{"one on two lines that come one after the other", "ADDED r/",
-			[]string{events(40, 6) + strings.Replace(events(1, 50), `,"spec"`, "\n", 1)[:150],
-				events(1, 50)[150:] + late}, nil},
-		{"fields in another order, now and then", "MODIFIED a/6f7b6c1e-0000-4000-8000-000000000061@47",
-			[]string{turned(6) + strings.ReplaceAll(events(40, 7), blue, red) + turned(47)}, nil},
-		{"watches that end", "ADDED r/", []string{events(3, 6)},
-			[]exchange{{"watch 8", watch("raw "+events(1, 9), "wait 1s")}, {"watch 9", watch("raw "+late, "open")}}},
-		{"silence, which counts from the last event that came", "GAP expired from 3000 to 4000",
-			[]string{events(2990, 6), events(1, 3000)}, []exchange{
+		{"two events on one line", "ADDED r/",
+			[]string{rejectedEvents(40, 6) + strings.TrimSuffix(rejectedEvents(1, 50), "\n") + late}, nil},
+		{"one event on two lines", "ADDED r/", []string{rejectedEvents(40, 6) +
+			strings.Replace(rejectedEvents(1, 50), `{"n":1}}}`, `{"n":{"a":1}}`+"\n"+`,"status":{}}}`, 1) + late}, nil},
+		{"one event on two lines, which arrive separately", "ADDED r/",
+			[]string{rejectedEvents(40, 6) + strings.Replace(rejectedEvents(1, 50), `,"spec"`, "\n", 1)[:150],
+				rejectedEvents(1, 50)[150:] + late}, nil},
+		{"some events have their fields in another order", "MODIFIED a/6f7b6c1e-0000-4000-8000-000000000061@47",
+			[]string{labelsLast(6) + strings.ReplaceAll(rejectedEvents(40, 7), blue, red) + labelsLast(47)}, nil},
+		{"watches close after skipped events", "ADDED r/", []string{rejectedEvents(3, 6)}, []exchange{
+			{"watch 8", watch("raw "+rejectedEvents(1, 9), "wait 1s")}, {"watch 9", watch("raw "+late, "open")}}},
+		{"IdleTimeout counts from the last event, skipped or not", "GAP expired from 3000 to 4000",
+			[]string{rejectedEvents(2990, 6), rejectedEvents(1, 3000)}, []exchange{
 				{"watch 3000", watch("ERROR 410 Expired")}, {"list", list("4000", "")}, {"watch 4000", watch("open")}}},
 	} {
-		for _, checked := range []bool{false, true} {
+		for _, checkpointed := range []bool{false, true} {
 			got := runTwins(t, func() *twin {
-				var words []string
+				var frames []string
 				for _, text := range tt.sent {
-					words = append(words, "raw "+text, "wait 2s")
+					frames = append(frames, "raw "+text, "wait 2s")
 				}
 				if tt.more == nil || len(tt.sent) > 1 {
-					words = append(words, "open")
+					frames = append(frames, "open")
 				}
-				w := &twin{how: tt.why, o: stream.Options{Select: isRed, PagedLists: true, IdleTimeout: 10 * time.Second,
-					Trace: &stream.Trace{}}}
-				w.RoundTripper = &script{t: t, exchanges: append([]exchange{{"list", list("5", "")},
-					{"watch 5", watch(words...)}},
-					tt.more...)}
-				if checked {
+				w := &twin{settings: tt.why, o: stream.Options{
+					Select: isRed, PagedLists: true, IdleTimeout: 10 * time.Second, Trace: &stream.Trace{},
+				}}
+				exchanges := []exchange{{"list", list("5", "")}, {"watch 5", watch(frames...)}}
+				w.RoundTripper = &script{t: t, exchanges: append(exchanges, tt.more...)}
+				if checkpointed {
 					w.store = &checkpoint.Memory{}
 				}
 				return w
 			}, variants()[0], 29*time.Second)
 			if !strings.Contains(got, tt.want) {
-				t.Errorf("%s (checkpoint: %v): want %s, got %.1000s", tt.why, checked, tt.want, got)
+				t.Errorf("%s (checkpoint: %v): want %s, got %.1000s", tt.why, checkpointed, tt.want, got)
 			}
 		}
 	}
 }
 
-// TestSelectKeepsMeta: who does so against the rules sees nothing there.
-func TestSelectKeepsMeta(t *testing.T) {
+// TestMetaIsEmptyAfterSelect: a Meta that Select retains, against its contract, shows no metadata of any object.
+func TestMetaIsEmptyAfterSelect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var kept []stream.Meta
+		var retained []stream.Meta
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")},
 			{"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", red)+widgetEvent("ADDED", "b", "7", red), "open")}}}
-		o := stream.Options{Select: func(m stream.Meta) bool { kept = append(kept, m); return isRed(m) }}
+		o := stream.Options{Select: func(m stream.Meta) bool { retained = append(retained, m); return isRed(m) }}
 		record(t, newStream(t, variants()[0].client(t, sc), &o), 20*time.Second)
-		for i, m := range kept {
+		for i, m := range retained {
 			if m.GetName() != "" {
-				t.Errorf("%d: what was kept against the rules shows %q (its Decoder is in the pool,"+
-					" or another watch's)", i, m.GetName())
+				t.Errorf("%d: a retained Meta shows the name %q", i, m.GetName())
 			}
 		}
 	})
 }
 
-// endless sends unwanted events without an end.
+// endless answers a watch with rejected events until the client closes it: all of one object if known, each of a new
+// one otherwise.
 func endless(known bool) answer {
 	return func(r *http.Request) (*http.Response, error) {
 		if describe(r) == "list" {
@@ -136,11 +137,11 @@ func endless(known bool) answer {
 	}
 }
 
-// TestSelectInFlood: a flood of what is not wanted ends when it is to, also by a panic
-// in Select, which the loop passes on.
-func TestSelectInFlood(t *testing.T) {
+// TestEndlessRejectedEvents: Stop ends a run even while the watch sends nothing but rejected events, and a panic in
+// Select reaches the caller.
+func TestEndlessRejectedEvents(t *testing.T) {
 	for n := range 16 {
-		known, checked, several, how := n&1 > 0, n&2 > 0, n&4 > 0, []string{"stop", "panic"}[n>>3]
+		known, checkpointed, several, how := n&1 > 0, n&2 > 0, n&4 > 0, []string{"stop", "panic"}[n>>3]
 		var asked atomic.Int64
 		var s *stream.Stream
 		o := stream.Options{PagedLists: true, Select: func(m stream.Meta) bool {
@@ -155,7 +156,7 @@ func TestSelectInFlood(t *testing.T) {
 		if several {
 			o.Namespaces = []string{"default", "two"}
 		}
-		if checked {
+		if checkpointed {
 			o.Checkpoint = newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
 			defer o.Checkpoint.Close()
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// clientKinds are the clients that a Stream may have, and keeps its promises on.
-var clientKinds = []string{"client-go", "ours", "ours with workers"}
+// clientKinds are the clients on which a Stream must keep its promises.
+var clientKinds = []string{"client-go", "NewClient", "NewClient with workers"}
 
 func clientOf(t testing.TB, srv *streamtest.Server, kind string) dynamic.Interface {
 	t.Helper()
@@ -21,7 +21,7 @@ func clientOf(t testing.TB, srv *streamtest.Server, kind string) dynamic.Interfa
 	switch kind {
 	case "client-go":
 		return srv.Client()
-	case "ours with workers":
+	case "NewClient with workers":
 		o.DecodeWorkers = 3
 	}
 	c, err := stream.NewClient(srv.Config(), &o)
@@ -31,15 +31,15 @@ func clientOf(t testing.TB, srv *streamtest.Server, kind string) dynamic.Interfa
 	return c
 }
 
-// variant is a client that is compared with others.
+// variant is a client that tests compare with another one.
 type variant struct {
 	name string
-	opts *stream.ClientOptions // nil for client-go's
+	opts *stream.ClientOptions // nil for client-go's client
 }
 
 var stock = variant{name: "client-go"}
 
-// variants are clients of NewClient.
+// variants returns clients that NewClient makes.
 func variants() []variant {
 	return []variant{
 		{"plain", &stream.ClientOptions{}},
@@ -68,20 +68,20 @@ func TestClientOptions(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
 		options *stream.ClientOptions
-		right   bool
+		valid   bool
 	}{
-		{"none", nil, true},
+		{"no options", nil, true},
 		{"the zero value", &stream.ClientOptions{}, true},
-		{"fewer than none", &stream.ClientOptions{DecodeWorkers: -1}, false},
-		{"as many as there may be", &stream.ClientOptions{DecodeWorkers: 64, DropManagedFields: true}, true},
-		{"more than that", &stream.ClientOptions{DecodeWorkers: 65}, false},
+		{"a negative number of workers", &stream.ClientOptions{DecodeWorkers: -1}, false},
+		{"the maximum of workers", &stream.ClientOptions{DecodeWorkers: 64, DropManagedFields: true}, true},
+		{"one worker over the maximum", &stream.ClientOptions{DecodeWorkers: 65}, false},
 	} {
 		c, err := stream.NewClient(&rest.Config{Host: "http://server"}, tt.options)
-		var wrong *stream.OptionsError
+		var invalid *stream.OptionsError
 		switch {
-		case tt.right && (err != nil || c == nil):
+		case tt.valid && (err != nil || c == nil):
 			t.Errorf("%s: %v", tt.why, err)
-		case !tt.right && (!errors.As(err, &wrong) || wrong.Field != "ClientOptions.DecodeWorkers"):
+		case !tt.valid && (!errors.As(err, &invalid) || invalid.Field != "ClientOptions.DecodeWorkers"):
 			t.Errorf("%s: want an OptionsError about DecodeWorkers, got %v", tt.why, err)
 		}
 	}

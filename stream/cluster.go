@@ -16,20 +16,18 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// ClusterOf finds out which cluster cfg leads to, for checkpoint.Options. It is
-// known by the uid of its namespace kube-system, which no other cluster has; who
-// may not read that (403), or finds none (404), knows it by its URL and the
-// certificates that it is trusted by, which may change. Any other answer is an
-// error.
+// ClusterOf identifies the cluster of cfg, for [checkpoint.Options]. The identity is the unique uid of the namespace
+// kube-system, and the URL and CA certificates in cfg. If the caller may not read the namespace (403), or it does not
+// exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error.
 func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
 	var c checkpoint.Cluster
 	url, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return c, fmt.Errorf("stream: the cluster's URL: %w", err)
+		return c, fmt.Errorf("stream: cannot determine the URL of the cluster: %w", err)
 	}
 	cfg = rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(cfg); err != nil {
-		return c, fmt.Errorf("stream: the cluster's certificates: %w", err)
+		return c, fmt.Errorf("stream: cannot read the certificates of the cluster: %w", err)
 	}
 	c.Address = url.Scheme + "://" + url.Host + url.Path
 	if len(cfg.CAData) > 0 {
@@ -38,7 +36,7 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
-		return c, fmt.Errorf("stream: %w", err)
+		return c, fmt.Errorf("stream: cannot create a client: %w", err)
 	}
 	namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
@@ -46,7 +44,7 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return c, nil
 	case err != nil:
-		return c, fmt.Errorf("stream: the uid of the namespace kube-system, by which the cluster is known: %w", err)
+		return c, fmt.Errorf("stream: cannot identify the cluster by the uid of namespace kube-system: %w", err)
 	}
 	c.UID = string(namespace.GetUID())
 	return c, nil

@@ -24,16 +24,18 @@ func TestClusterOf(t *testing.T) {
 		fails func(error) bool
 		why   string
 	}{
-		{200, kubeSystem, "1-2-3", nil, "its uid is what no other cluster has"},
-		{403, fmt.Sprintf(failure, "Forbidden", 403), "", nil, "who may not read it has the address"},
-		{404, fmt.Sprintf(failure, "NotFound", 404), "", nil, "a server without namespaces has one, too"},
-		{401, fmt.Sprintf(failure, "Unauthorized", 401), "", apierrors.IsUnauthorized, "with wrong credentials nothing else would work"},
-		{500, fmt.Sprintf(failure, "InternalError", 500), "", apierrors.IsInternalError, "a server in trouble must not become another cluster"},
+		{200, kubeSystem, "1-2-3", nil, "the uid of kube-system identifies the cluster"},
+		{403, fmt.Sprintf(failure, "Forbidden", 403), "", nil, "without the right to read it, the address is used"},
+		{404, fmt.Sprintf(failure, "NotFound", 404), "", nil, "a server without namespaces has an address, too"},
+		{401, fmt.Sprintf(failure, "Unauthorized", 401), "", apierrors.IsUnauthorized,
+			"wrong credentials would fail every later request"},
+		{500, fmt.Sprintf(failure, "InternalError", 500), "", apierrors.IsInternalError,
+			"a failing server must not be taken for another cluster"},
 	}
 	for _, tt := range tests {
 		srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/behind/api/v1/namespaces/kube-system" {
-				t.Errorf("a request for %s", r.URL)
+				t.Errorf("unexpected request for %s", r.URL)
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(tt.code)
@@ -45,18 +47,22 @@ func TestClusterOf(t *testing.T) {
 		srv.Close()
 		switch {
 		case tt.fails != nil && (err == nil || !tt.fails(err)):
-			t.Errorf("%s: %v, %v", tt.why, c, err)
-		case tt.fails == nil && (err != nil || c.UID != tt.uid || !strings.HasPrefix(c.Address, srv.URL+"/behind") || !strings.Contains(c.Address, " sha256:")):
-			t.Errorf("%s: %+v, %v", tt.why, c, err)
+			t.Errorf("%s: got %v, %v", tt.why, c, err)
+		case tt.fails == nil && (err != nil || c.UID != tt.uid ||
+			!strings.HasPrefix(c.Address, srv.URL+"/behind") || !strings.Contains(c.Address, " sha256:")):
+			t.Errorf("%s: got %+v, %v", tt.why, c, err)
 		}
 	}
 	for why, cfg := range map[string]*rest.Config{
-		"no URL":          {Host: "://"},
-		"no such CA":      {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}},
-		"nobody is there": {Host: "http://127.0.0.1:1"},
+		"the host is not a URL": {Host: "://"},
+		"the CA file is missing": {
+			Host:            "https://localhost",
+			TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"},
+		},
+		"connections are refused": {Host: "http://127.0.0.1:1"},
 	} {
 		if c, err := stream.ClusterOf(t.Context(), cfg); err == nil {
-			t.Errorf("%s: %+v", why, c)
+			t.Errorf("%s: got %+v, want an error", why, c)
 		}
 	}
 }

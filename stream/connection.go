@@ -18,10 +18,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-var (
-	// errUnreadable is wrapped by what is wrong with a frame.
-	errUnreadable = errors.New("the server sent an event that can't be read")
-)
+// errUnreadable is wrapped by the error about an unreadable event.
+var errUnreadable = errors.New("the server sent an unreadable event")
 
 // connection is a watch that the server has accepted.
 type connection struct {
@@ -29,28 +27,28 @@ type connection struct {
 	watch    client.Watch
 	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
-	lifetime time.Duration // that the server was asked for
+	lifetime time.Duration // requested from the server
 
-	arrived arrived // and not received
-	skipped skipped // by the filter
+	arrived arrived // events that were not received yet
+	skipped skipped // events that the filter skipped
 	silence silence
-	last    objectEvent // by the frame last received
-	end     WatchEnd    // so far
+	last    objectEvent // the event last received
+	end     WatchEnd    // filled in until the watch ends
 }
 
 // arrived are events that were read from a watch ahead of the one being received.
 type arrived struct {
 	events  []client.Event
-	reading bool // what the watch has now is for events
+	reading bool // peekObjects is reading from the watch
 }
 
-// silence measures how long nothing has arrived.
+// silence measures how long a watch has received nothing.
 type silence struct {
 	timer *time.Timer
 	total time.Duration
 }
 
-// after returns what receives once nothing has arrived for as long as timeout.
+// after restarts the timer and returns its channel.
 func (s *silence) after(timeout time.Duration) <-chan time.Time {
 	if s.timer == nil {
 		s.timer = time.NewTimer(timeout)
@@ -60,26 +58,25 @@ func (s *silence) after(timeout time.Duration) <-chan time.Time {
 	return s.timer.C
 }
 
-// told is what a frame tells of an object.
+// objectEvent is an event of the watch about an object.
 type objectEvent struct {
 	object
 	kind Type
 }
 
-// take returns what was received last, once: nothing keeps it after that.
+// takeLast returns the last event and forgets it, so that its memory can be freed.
 func (c *connection) takeLast() objectEvent {
-	t := c.last
+	last := c.last
 	c.last = objectEvent{}
-	return t
+	return last
 }
 
-// receive waits for the next frame, for the end, or until nothing has arrived for
-// as long as timeout.
+// receive waits for the next frame or the end of the watch. If neither arrives within timeout, it returns Silent.
 func (c *connection) receive(ctx context.Context, timeout time.Duration) protocol.Input {
-	if in := c.poll(); in != nil { // without a timer, while events keep arriving
+	if in := c.poll(); in != nil { // a busy watch needs no timer
 		return in
 	}
-	var silent <-chan time.Time // never, on client-go's fake: its silence means nothing
+	var silent <-chan time.Time // nil for client-go's fake, which may be silent for ever
 	if !c.worker.fake {
 		silent = c.silence.after(timeout)
 	}
@@ -87,7 +84,7 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 	defer func() { c.silence.total += time.Since(began) }()
 	for c.watch.Wait(ctx, silent) {
 		if ctx.Err() != nil {
-			return protocol.Silent{} // the driver looks at ctx first
+			return protocol.Silent{} // ignored: loop checks ctx first
 		}
 		if in := c.poll(); in != nil {
 			return in
@@ -106,7 +103,7 @@ func (c *connection) poll() protocol.Input {
 	}
 	if in, events := c.skipped.take(); in != nil {
 		c.end.Frames += events
-		if ok { // it came after them
+		if ok { // ev came after the skipped events
 			c.arrived.events = slices.Insert(c.arrived.events, 0, ev)
 		}
 		return in
@@ -123,7 +120,7 @@ func (c *connection) poll() protocol.Input {
 func (c *connection) handle(ev client.Event) protocol.Input {
 	in, err := c.read(ev)
 	if err != nil {
-		return c.closed(err) // whatever comes after an error is not to be trusted
+		return c.closed(err) // events after an error cannot be trusted
 	}
 	return in
 }
@@ -134,7 +131,7 @@ func (c *connection) closed(err error) protocol.Input {
 	}
 	c.end.Err = err
 	open := time.Since(c.opened)
-	// Servers end watches on their own clock, so a moment early is no surprise.
+	// The server's clock may end a watch a moment early.
 	planned := open >= c.lifetime-min(time.Second, c.lifetime/10)
 	return protocol.Closed{After: open, Planned: planned, Cause: failure(err)}
 }
@@ -145,11 +142,12 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 	case watch.Error:
 		return nil, errorOf(ev.Object)
 	default:
-		return nil, fmt.Errorf("%w: it has the unknown type %q", errUnreadable, ev.Type)
+		return nil, fmt.Errorf("%w: unknown type %q", errUnreadable, ev.Type)
 	}
 	u, _ := ev.Object.(*unstructured.Unstructured)
 	if u == nil {
-		return nil, fmt.Errorf("%w: the client made a %T of it, not an *unstructured.Unstructured", errUnreadable, ev.Object)
+		return nil, fmt.Errorf("%w: the client decoded a %T: must be an *unstructured.Unstructured",
+			errUnreadable, ev.Object)
 	}
 	if ev.Type == watch.Bookmark {
 		c.count(ev.Type, u.GetResourceVersion())
@@ -176,7 +174,7 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 	return f, nil
 }
 
-// object takes an object in, if something can be made of it.
+// object converts the object of an event, or returns an error if it cannot be used.
 func (c *connection) object(u *unstructured.Unstructured) (object, error) {
 	o, err := c.worker.accept(u)
 	if err != nil {
@@ -187,20 +185,21 @@ func (c *connection) object(u *unstructured.Unstructured) (object, error) {
 		rv = u.GetResourceVersion()
 	}
 	if !protocol.Usable(rv) && !c.worker.fake {
-		return o, fmt.Errorf("%w: its object has the resourceVersion %q", errUnreadable, rv)
+		return o, fmt.Errorf("%w: invalid resourceVersion %q of its object", errUnreadable, rv)
 	}
 	return o, nil
 }
 
 func (c *connection) count(kind watch.EventType, rv string) {
 	c.end.Frames++
-	trace(c.worker.options.Trace.FrameReceived, Frame{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
+	trace(c.worker.options.Trace.FrameReceived,
+		Frame{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
 }
 
-// errorOf is what an ERROR event says.
+// errorOf returns the error in an ERROR event.
 func errorOf(o runtime.Object) error {
 	if v := reflect.ValueOf(o); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return errors.New("the server sent an ERROR event that says nothing")
+		return errors.New("the server sent an ERROR event without a Status")
 	}
 	return apierrors.FromObject(o)
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// inTurn does f while no other lane does: what is known when the loop body runs
-// has been told or is being told, whichever lane it is of. Once f has begun, what
-// it enters into the index is told, even if ctx ends meanwhile. Position depends
-// on both.
+// inTurn runs f while no other worker is in its turn. Stream.Position relies on two rules:
+//
+//   - While the loop body runs, the indexes of all workers have only objects that were delivered or are being
+//     delivered.
+//   - Once f has begun, all that it enters into the index is delivered, even if ctx ends meanwhile.
 func (w *worker) inTurn(ctx context.Context, f func() error) error {
 	if w.turn != nil {
 		return w.turn(ctx, f)
@@ -28,8 +29,7 @@ func (w *worker) inTurn(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// tellInTurn tells an output in a turn of its own, and those that are of several
-// objects object by object.
+// deliverOutput carries out an output in a turn of its own, or object by object if it is about several.
 func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 	switch o := out.(type) {
 	case protocol.EmitPage:
@@ -37,31 +37,31 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 	case protocol.EmitInitial:
 		w.items, w.mode = append(w.items, w.conn.takeLast().object), o.Mode
 		if w.writesAhead() && len(w.items) < w.options.PageSize {
-			return nil // they are written ahead together
+			return nil // the objects of a page are written ahead together
 		}
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitEvent:
-		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil { // while others have their turns
+		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil { // not in a turn: others need not wait
 			return err
 		}
 	case protocol.EndSnapshot:
-		if err := w.deliverItems(ctx, w.mode); err != nil { // initial events that still wait
+		if err := w.deliverItems(ctx, w.mode); err != nil { // the last initial events
 			return err
 		}
 	}
 	return w.inTurn(ctx, func() error { return w.handleOutput(ctx, out) })
 }
 
-// tellItems tells the objects of a snapshot that are there.
-func (w *worker) deliverItems(ctx context.Context, how protocol.Mode) error {
+// deliverItems delivers the objects of a snapshot that were read and not delivered yet.
+func (w *worker) deliverItems(ctx context.Context, mode protocol.Mode) error {
 	items := w.items
 	w.items = nil
-	if err := w.writeAhead(ctx, items, how); err != nil {
+	if err := w.writeAhead(ctx, items, mode); err != nil {
 		return err
 	}
 	for i, item := range items {
-		items[i] = object{} // what has been told need not be kept
-		err := w.inTurn(ctx, func() error { return w.deliverListed(ctx, item, how) })
+		items[i] = object{} // so that its memory can be freed
+		err := w.inTurn(ctx, func() error { return w.deliverListed(ctx, item, mode) })
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (w *worker) deliverItems(ctx context.Context, how protocol.Mode) error {
 	return nil
 }
 
-// tell does what an output of the protocol says.
+// handleOutput carries out an output of the protocol.
 func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 	switch o := o.(type) {
 	case protocol.EmitGap:
@@ -78,10 +78,11 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		}
 		w.infers = true
 		return w.delivery.emit(w.newEvent(Gap, &GapDetails{
-			Reason: GapReason(o.Reason), From: o.From, To: o.To, HistoryLost: o.HistoryLost, Duration: time.Since(w.upToDateAt),
+			Reason: GapReason(o.Reason), From: o.From, To: o.To, HistoryLost: o.HistoryLost,
+			Duration: time.Since(w.upToDateAt),
 		}))
 	case protocol.BeginSnapshot:
-		// From here to the end of the snapshot, what is known fits no version.
+		// Until the snapshot ends, the index does not match any version.
 		w.report.resourceVersion("")
 		w.lastName = types.NamespacedName{}
 		w.pass()
@@ -101,7 +102,8 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 			return w.deliverChanges(ctx, w.index.EndList(), nil, true)
 		}
 	case protocol.EmitSynced:
-		w.options.Logger.DebugContext(ctx, "synced", "resource", w.resource.String(), "namespace", w.namespace, "resourceVersion", o.Version)
+		w.options.Logger.DebugContext(ctx, "synced",
+			"resource", w.resource.String(), "namespace", w.namespace, "resourceVersion", o.Version)
 		w.upToDateAt = time.Now()
 		w.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
 		return w.emitVersion(ctx, Synced, o.Version)
@@ -113,72 +115,72 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		}
 	case protocol.NoStreamedLists:
 		w.noStreamedLists.Store(true)
-		w.options.Logger.DebugContext(ctx, "no streaming lists here: reading pages from now on",
+		w.options.Logger.DebugContext(ctx, "the server has no streaming lists: reading pages from now on",
 			"resource", w.resource.String(), "namespace", w.namespace, "cause", o.Cause)
 	}
 	return nil
 }
 
-// tellListed tells an object of a snapshot.
-func (w *worker) deliverListed(ctx context.Context, o object, how protocol.Mode) error {
+// deliverListed delivers an object of a snapshot, if it is new or changed.
+func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode) error {
 	defer w.pass()
 	if w.index == nil {
-		if how.Quiet || !w.selects(o) {
+		if mode.Quiet || !w.selects(o) {
 			return nil
 		}
 		return w.emitObject(ctx, Added, o.Unstructured, false)
 	}
-	unsaid, from := w.isOnlyEntered(o, how), index.Listed
+	onlyEntered, from := w.isOnlyEntered(o, mode), index.Listed
 	if w.index.Saw(o.NamespacedName) {
-		from = index.Replayed // the server repeats itself
+		from = index.Replayed // the server sent the object twice
 	}
 	changes := w.index.Put(o.Entry, w.selects(o), from)
-	if unsaid {
-		for range changes { // they are only to be known
+	if onlyEntered {
+		for range changes { // enter them, without delivery
 		}
 		return nil
 	}
 	return w.deliverChanges(ctx, changes, o.Unstructured, true)
 }
 
-// isUnsaid says whether an object of a snapshot is only to be known.
-func (w *worker) isOnlyEntered(o object, how protocol.Mode) bool {
-	return how.Quiet || how.Since != "" && protocol.NotAfter(o.Version, how.Since) && !w.index.Has(o.Entry)
+// isOnlyEntered reports whether an object of a snapshot is entered into the index without being delivered.
+func (w *worker) isOnlyEntered(o object, mode protocol.Mode) bool {
+	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.Version, mode.Since) && !w.index.Has(o.Entry)
 }
 
-// tellFrame tells an event of the watch.
-func (w *worker) deliverEvent(ctx context.Context, t objectEvent, how protocol.EmitEvent) error {
-	o := t.object
-	w.movesTo = how.Version
+// deliverEvent delivers an event of the watch.
+func (w *worker) deliverEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
+	o := ev.object
+	w.movesTo = out.Version
 	defer func() { w.movesTo = "" }()
 	switch {
-	case w.index == nil && (how.Replay || !w.selects(o)):
+	case w.index == nil && (out.Replay || !w.selects(o)):
 		return nil
 	case w.index == nil:
-		return w.emitObject(ctx, t.kind, o.Unstructured, false)
-	case how.Partial && !how.Replay && !w.index.Has(o.Entry):
-		return w.deliverChanges(ctx, w.unknownChange(t), o.Unstructured, false)
+		return w.emitObject(ctx, ev.kind, o.Unstructured, false)
+	case out.Partial && !out.Replay && !w.index.Has(o.Entry):
+		return w.deliverChanges(ctx, w.unknownChange(ev), o.Unstructured, false)
 	}
 	from := index.Happened
-	if how.Replay {
+	if out.Replay {
 		from = index.Replayed
 	}
-	if t.kind == Deleted { // two calls, each with one iterator, take three allocations less
+	if ev.kind == Deleted { // a shared call of deliverChanges would cost three more allocations
 		return w.deliverChanges(ctx, w.index.Remove(o.Entry, from), o.Unstructured, false)
 	}
 	return w.deliverChanges(ctx, w.index.Put(o.Entry, w.selects(o), from), o.Unstructured, false)
 }
 
-// believe is what an event means of an object that nothing is known of. Whether one
-// that is selected was selected before is not known either: then it is ADDED.
-func (w *worker) unknownChange(t objectEvent) iter.Seq[index.Change] {
+// unknownChange returns the change of an object that is not in the index, but may have existed before the start. With a
+// Select the object may not have been selected before, so it is ADDED.
+func (w *worker) unknownChange(ev objectEvent) iter.Seq[index.Change] {
 	return func(yield func(index.Change) bool) {
-		if !w.selects(t.object) {
+		if !w.selects(ev.object) {
 			return
 		}
-		kind := t.kind
+		kind := ev.kind
 		if kind != Deleted {
-			for range w.index.Put(t.Entry, true, index.Happened) {
+			for range w.index.Put(ev.Entry, true, index.Happened) {
 			}
 			if w.options.Select != nil {
 				kind = Added
@@ -195,19 +197,20 @@ func (w *worker) selects(o object) bool {
 	return (w.matches == nil || w.matches(o.Unstructured)) && (w.options.Select == nil || w.options.Select(o))
 }
 
-// tellChanges emits changes; o is the object of those that have no identity.
-func (w *worker) deliverChanges(ctx context.Context, changes iter.Seq[index.Change], o *unstructured.Unstructured, listed bool) error {
+// deliverChanges emits changes. Those that are not inferred have the object o.
+func (w *worker) deliverChanges(
+	ctx context.Context, changes iter.Seq[index.Change], o *unstructured.Unstructured, listed bool,
+) error {
 	for c := range changes {
 		object, isInferred := o, false
 		switch {
 		case c.Gone != nil:
 			object, isInferred = inferred(c.Gone, w.resource), true
 		case c.Left != nil && listed:
-			// When it left is not known, nor in which version: as if it were gone.
+			// It is unknown when, and at which version, the object stopped matching: as if it were gone.
 			object, isInferred = inferred(c.Left, w.resource), true
 		case listed:
-			// What a first snapshot has is no inference, but that something has changed
-			// since another one is.
+			// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
 			isInferred = w.infers || c.Kind != watch.Added
 		}
 		if c.Pending && w.progress != nil {
@@ -217,14 +220,14 @@ func (w *worker) deliverChanges(ctx context.Context, changes iter.Seq[index.Chan
 			return err
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // before the next one is entered
+			return context.Cause(ctx) // before the next change enters the index
 		}
 	}
 	return nil
 }
 
 func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
-	if w.movesTo != "" && !isInferred { // an inferred end of another one comes before the event itself
+	if w.movesTo != "" && !isInferred { // an inferred DELETED precedes the event that does so
 		w.report.resourceVersion(w.movesTo)
 	}
 	if kind == Added && w.progress != nil && w.report.isUnclean() {
@@ -235,7 +238,7 @@ func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unst
 	return w.delivery.emit(ev)
 }
 
-// tellVersion tells that everything up to rv has been told.
+// emitVersion emits SYNCED or BOOKMARK: everything up to rv has been delivered.
 func (w *worker) emitVersion(ctx context.Context, kind Type, rv string) error {
 	w.report.resourceVersion(rv)
 	ev := w.newEvent(kind, nil)
@@ -243,7 +246,7 @@ func (w *worker) emitVersion(ctx context.Context, kind Type, rv string) error {
 	return w.delivery.emit(ev)
 }
 
-// event returns one that is to be emitted next.
+// newEvent returns the next event to emit.
 func (w *worker) newEvent(kind Type, gap *GapDetails) Event {
-	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, Mark: w.mark()}
+	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, Mark: w.nextMark()}
 }

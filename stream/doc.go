@@ -3,26 +3,28 @@
 //
 // A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
 // it opens another one at the last resourceVersion. If the server no longer knows what happened since then, the Stream
-// emits GAP, reads another snapshot, delivers only the differences from what it delivered before, deletions among them,
+// emits GAP, reads another snapshot, delivers only the differences from what it delivered before, including deletions,
 // and emits SYNCED again.
 //
 // # Promises
 //
-// Each promise holds for one Stream and one run, which is one loop over [Stream.Events], unless it says otherwise.
+// Each promise is about one run of one Stream (a loop over [Stream.Events]), unless it says otherwise.
 //
 //   - Ordered: the live events of a watch are delivered in the order of their resourceVersions.
-//   - Unique: no uid, resourceVersion and type is delivered twice, except after a GAP with HistoryLost or GapRewound,
-//     and with [Options.NoIndex]. Across restarts, delivery is at least once from the last ack.
-//   - Reliable: between two SYNCED nothing is missing.
-//   - Never silent: where events are lost, the Stream emits GAP, then only differences, then SYNCED.
+//   - Unique: no two events have the same uid, resourceVersion and type, except after a GAP with HistoryLost or
+//     GapRewound, and with [Options.NoIndex]. Across restarts, delivery is at least once from the last ack.
+//   - Reliable: between two SYNCED no event is missing, unless a GAP reports the loss.
+//   - Never silent: where events are lost, the Stream emits GAP, then only differences, then SYNCED. If it does not
+//     know enough to find all differences, the GAP has HistoryLost: see [GapDetails].
 //   - Every removal is reported, by uid. If another object of the same name replaces one, DELETED of the old object
 //     precedes ADDED of the new one.
 //   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no
 //     DELETED.
 //   - Resumable: [From] resumes where [Stream.Position] was called, even past the server's history.
 //   - Acknowledged: a checkpoint never passes an event that was not acked.
-//   - Never back in time: the Stream reads nothing at resourceVersion 0. If a server answers with a version lower than
-//     one already delivered, and repeats that, it has gone back in time: GAP, then everything again.
+//   - Never back in time: the Stream reads nothing at resourceVersion 0. If the server's version is lower than one that
+//     was delivered, and still is at the next request, the server has gone back in time: the Stream emits GAP, then
+//     everything again.
 //   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
 //   - Durable: a checkpoint is old or new, never torn. A corrupt, foreign or locked one is refused with a typed error.
 //   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks. With a
@@ -40,9 +42,10 @@
 //   - Detection of every server that went back in time. Once the server's versions have caught up, nothing shows it, so
 //     the Stream probes after each unplanned end of a watch and after IdleTimeout. A caller that may not list cannot
 //     probe. After a restart, only a server that is behind the last commit is detected.
-//   - Anything if versions are not what Kubernetes documents: each change and each deletion has a higher
-//     resourceVersion than all changes before it. Versions that are not numbers are trusted to arrive in order, and
-//     never show that a server has gone back in time.
+//
+// All promises assume what Kubernetes documents: each change and each deletion has a higher resourceVersion than all
+// changes before it. Versions that are not numbers are trusted to arrive in order, and never show that a server has
+// gone back in time.
 //
 // An unreadable event is requested three times and then skipped; a GAP (GapPoison) marks the place. An unreadable list
 // is retried until it can be read.
@@ -76,7 +79,7 @@
 //
 // # Clients
 //
-// A Stream accepts any dynamic.Interface; [NewClient] returns one made for watching. The Stream recognises client-go's
+// A Stream accepts any dynamic.Interface; [NewClient] returns one made for watching. The Stream recognizes client-go's
 // dynamic fake, unless it is wrapped in another type, and copes with its lack of resourceVersions and history.
 //
 // # Errors

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,43 +19,57 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestGiveUp(t *testing.T) {
+func TestGiveUpAfter(t *testing.T) {
 	forbidden := exchange{"watch 5", status(403, metav1.StatusReasonForbidden)}
+	secondPage := func(answer answer) answer { // lists whose first page always works
+		return func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Has("continue") {
+				return answer(r)
+			}
+			return list("5", "more", "a@2")(r)
+		}
+	}
 	tests := []struct {
 		name        string
 		script      []exchange
-		least, most time.Duration    // until it gives up; zero: it does not
+		least, most time.Duration    // until the run gives up; zero if it must not
 		is          func(error) bool // of the last error; nil for any
 		why         string
 	}{
-		{"never reached", []exchange{{"", refuse}}, 60 * time.Second, 60 * time.Second, nil, "not reached for a minute"},
-		{"refused later", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden},
-			65 * time.Second, 66 * time.Second, apierrors.IsForbidden, "later refusals are states, for so long"},
-		{"asked to wait for longer", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s", "ERROR 429 TooManyRequests 3600")}},
-			65 * time.Second, 65 * time.Second, nil, "there is no use in waiting for what will not be waited for"},
-		{"no answers", []exchange{{"", hang}}, time.Minute, 63 * time.Second, nil, "a request that takes two minutes is not waited for"},
-		{"lists work, watches are expired", []exchange{{"", either(list("5", ""), watch("ERROR 410 Expired"))}}, time.Minute, 63 * time.Second, nil, "one gap after the other is no progress"},
-		{"the second page fails", []exchange{{"", func(r *http.Request) (*http.Response, error) {
-			if r.URL.Query().Has("continue") {
-				return status(410, metav1.StatusReasonExpired)(r)
-			}
-			return list("5", "more", "a@2")(r)
-		}}}, time.Minute, 63 * time.Second, nil, "no more is the first page"},
-		{"the second page breaks", []exchange{{"", func(r *http.Request) (*http.Response, error) {
-			if r.URL.Query().Has("continue") {
-				return refuse(r)
-			}
-			return list("5", "more", "a@2")(r)
-		}}}, time.Minute, 63 * time.Second, nil, "no more is it if that is tried again first"},
-		{"each page fails once", failingPages(8, 25*time.Second), time.Minute, 63 * time.Second, nil, "a snapshot does well once it has come to its end"},
-		{"well but silent in between", []exchange{{"list", list("5", "")}, {"watch 5", refuse}, {"watch 5", watch("wait 3h")}, {"watch 5", refuse}, {"watch 5", watch("open")}},
-			0, 0, nil, "an hour of silence is no failure"},
-		{"on and off", append(onAndOff(80), exchange{"watch 85", watch("open")}), 0, 0, nil, "it works now and then"},
+		{"never reached", []exchange{{"", refuse}}, 60 * time.Second, 60 * time.Second, nil,
+			"the server is unreachable from the start"},
+		{"forbidden later", slices.Concat(
+			[]exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}},
+			slices.Repeat([]exchange{forbidden}, 13),
+		), 65 * time.Second, 66 * time.Second, apierrors.IsForbidden, "a run that was healthy retries until then"},
+		{"Retry-After of an hour", []exchange{
+			{"list", list("5", "")}, {"watch 5", watch("wait 5s", "ERROR 429 TooManyRequests 3600")},
+		}, 65 * time.Second, 65 * time.Second, nil, "a longer Retry-After does not extend the limit"},
+		{"no answers", []exchange{{"", hang}}, time.Minute, 63 * time.Second, nil,
+			"the limit shortens the timeout of a list, which is two minutes"},
+		{"lists work, watches are expired", []exchange{{"", either(list("5", ""), watch("ERROR 410 Expired"))}},
+			time.Minute, 63 * time.Second, nil, "a series of gaps is not progress"},
+		{"the second page expires", []exchange{{"", secondPage(status(410, metav1.StatusReasonExpired))}},
+			time.Minute, 63 * time.Second, nil, "the first page is not progress"},
+		{"the second page breaks", []exchange{{"", secondPage(refuse)}},
+			time.Minute, 63 * time.Second, nil, "the first page is not progress, even if the second is retried first"},
+		{"each page fails once", failingPages(8, 25*time.Second), time.Minute, 63 * time.Second, nil,
+			"only a complete snapshot is progress"},
+		{"silent between two failures", []exchange{
+			{"list", list("5", "")},
+			{"watch 5", refuse},
+			{"watch 5", watch("wait 3h")},
+			{"watch 5", refuse},
+			{"watch 5", watch("open")},
+		}, 0, 0, nil, "an hour of silence is not a failure"},
+		{"three failures before each event", append(failingWatches(80), exchange{"watch 85", watch("open")}), 0, 0, nil,
+			"each event is progress"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &stream.Options{GiveUpAfter: time.Minute, IdleTimeout: 2 * time.Hour, Timeout: time.Hour})
+				o := &stream.Options{GiveUpAfter: time.Minute, IdleTimeout: 2 * time.Hour, Timeout: time.Hour}
+				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), o)
 				began := time.Now()
 				stop := time.AfterFunc(90*time.Minute, s.Stop)
 				defer stop.Stop()
@@ -72,25 +87,29 @@ func TestGiveUp(t *testing.T) {
 				if !errors.As(last, &gaveUp) || tt.is != nil && !tt.is(last) {
 					t.Fatalf("%s: got %v, want a *GaveUpError", tt.why, last)
 				}
-				if d := time.Since(began); d < tt.least || d > tt.most || gaveUp.After < time.Minute || gaveUp.After > 63*time.Second {
-					t.Errorf("%s: it gave up after %v (%v), want %v to %v", tt.why, d, gaveUp.After, tt.least, tt.most)
+				if d := time.Since(began); d < tt.least || d > tt.most {
+					t.Errorf("%s: the run gave up after %v, want %v to %v", tt.why, d, tt.least, tt.most)
+				}
+				if gaveUp.After < time.Minute || gaveUp.After > 63*time.Second {
+					t.Errorf("%s: After is %v, want 1m to 1m3s", tt.why, gaveUp.After)
 				}
 			})
 		})
 	}
 }
 
-// onAndOff fails for a while, says one thing, and fails again.
-func onAndOff(n int) []exchange {
+// failingWatches is a list and n watches, each of which fails three times and then sends one event.
+func failingWatches(n int) []exchange {
 	all := []exchange{{"list", list("5", "")}}
 	for i := range n {
 		rv := 5 + i
-		all = append(all, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), refuse}, exchange{watchAt(rv), watch(addedAt(rv + 1))})
+		all = append(all, slices.Repeat([]exchange{{watchAt(rv), refuse}}, 3)...)
+		all = append(all, exchange{watchAt(rv), watch(addedAt(rv + 1))})
 	}
 	return all
 }
 
-// failingPages is a list each of whose pages fails for a while, and then comes.
+// failingPages is a list of n pages, each of which fails once after d.
 func failingPages(n int, d time.Duration) []exchange {
 	request, all := "list", []exchange(nil)
 	for i := range n {
@@ -110,8 +129,8 @@ func failingPages(n int, d time.Duration) []exchange {
 	return append(all, exchange{"watch 5", watch("open")})
 }
 
-// TestWellForASecond: watches that end as planned, without an event, are well.
-func TestWellForASecond(t *testing.T) {
+// TestShortWatchesAreHealthy: a watch that closes at its Timeout, even without an event, ends a series of failures.
+func TestShortWatchesAreHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		s := streamOf(t, srv.Client(), widgets(), &stream.Options{Timeout: time.Second, GiveUpAfter: 10 * time.Second})
@@ -148,7 +167,8 @@ func sequence(err error, events ...stream.Event) iter.Seq2[stream.Event, error] 
 
 func TestUntil(t *testing.T) {
 	broken := errors.New("broken")
-	one, two, three := stream.Event{ResourceVersion: "1"}, stream.Event{ResourceVersion: "2"}, stream.Event{ResourceVersion: "3"}
+	at := func(rv string) stream.Event { return stream.Event{ResourceVersion: rv} }
+	one, two, three := at("1"), at("2"), at("3")
 	isTwo := func(ev stream.Event) (bool, error) { return ev.ResourceVersion == "2", nil }
 	tests := []struct {
 		seq  iter.Seq2[stream.Event, error]
@@ -157,11 +177,12 @@ func TestUntil(t *testing.T) {
 		err  error
 		why  string
 	}{
-		{sequence(broken, one, two, three), isTwo, "2", nil, "met: what comes after it does not matter"},
-		{sequence(nil, one, three), isTwo, "", stream.ErrUnmet, "the sequence has ended"},
-		{sequence(broken, one), isTwo, "", broken, "the sequence has failed"},
-		{sequence(nil, one, two), func(stream.Event) (bool, error) { return false, broken }, "1", broken, "the condition has failed, at that event"},
-		{sequence(nil), isTwo, "", stream.ErrUnmet, "nothing at all"},
+		{sequence(broken, one, two, three), isTwo, "2", nil, "events after the condition is met do not matter"},
+		{sequence(nil, one, three), isTwo, "", stream.ErrUnmet, "the sequence ends first"},
+		{sequence(broken, one), isTwo, "", broken, "the sequence fails first"},
+		{sequence(nil, one, two), func(stream.Event) (bool, error) { return false, broken }, "1", broken,
+			"the condition fails at an event"},
+		{sequence(nil), isTwo, "", stream.ErrUnmet, "an empty sequence"},
 	}
 	for _, tt := range tests {
 		got, err := stream.Until(tt.seq, tt.cond)
@@ -174,8 +195,9 @@ func TestUntil(t *testing.T) {
 func TestAcked(t *testing.T) {
 	broken := errors.New("broken")
 	var got []string
-	for ev, err := range stream.Acked(sequence(broken, stream.Event{ResourceVersion: "1"}, stream.Event{ResourceVersion: "2"})) {
-		ev.Ack() // once more does no harm
+	events := sequence(broken, stream.Event{ResourceVersion: "1"}, stream.Event{ResourceVersion: "2"})
+	for ev, err := range stream.Acked(events) {
+		ev.Ack() // Acked calls Ack a second time, which does no harm
 		if err != nil {
 			got = append(got, err.Error())
 			continue
@@ -183,20 +205,21 @@ func TestAcked(t *testing.T) {
 		got = append(got, ev.ResourceVersion)
 	}
 	if diff := cmp.Diff([]string{"1", "2", "broken"}, got); diff != "" {
-		t.Errorf("it tells what the sequence tells (-want +got):\n%s", diff)
+		t.Errorf("Acked yields the events and the error of its sequence (-want +got):\n%s", diff)
 	}
 	for range stream.Acked(sequence(nil, stream.Event{}, stream.Event{})) {
-		break // leaves the sequence as well, or this would panic
+		break // must end the inner sequence too, which panics otherwise
 	}
 }
 
-func TestStatusAfterTheEndThatWasWanted(t *testing.T) {
+func TestStatusAfterUntilSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
 		s := newStream(t, sc.client(), &stream.Options{UntilSynced: true})
 		record(t, s, time.Minute)
-		if got := s.Status(); got.State != stream.Stopped || !got.Synced || got.ResourceVersion != "5" || got.Cause != nil {
-			t.Errorf("got %+v, want Stopped, synced at 5, for no bad reason", got)
+		got := s.Status()
+		if got.State != stream.Stopped || !got.Synced || got.ResourceVersion != "5" || got.Cause != nil {
+			t.Errorf("got %+v, want Stopped, synced at 5, without a Cause", got)
 		}
 	})
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// ErrBusy is yielded by a second run of a Stream while the first one lasts.
+// ErrBusy is yielded by a loop over [Stream.Events] while another loop over the same Stream is running.
 var ErrBusy = errors.New("the Stream is already running: must have one loop over Events at a time")
 
-// NotWatchableError reports a resource that the server does not let be listed and watched.
+// NotWatchableError reports a resource that does not have the verbs list and watch.
 type NotWatchableError struct{ Resource gvr.Resource }
 
 func (e *NotWatchableError) Error() string {
@@ -23,9 +23,9 @@ func (e *NotWatchableError) Error() string {
 
 // OptionsError reports an option with an invalid value, or options that contradict each other.
 type OptionsError struct {
-	Field   string // of Options, "A and B", or "ClientOptions.A"
-	Value   string // empty if there is none to show
-	Problem string // what must be so
+	Field   string // of Options, such as "Name", "Start and Checkpoint" or "ClientOptions.DecodeWorkers"
+	Value   string // the invalid value; may be empty
+	Problem string // what the value must be
 }
 
 func (e *OptionsError) Error() string {
@@ -35,7 +35,7 @@ func (e *OptionsError) Error() string {
 	return fmt.Sprintf("stream: invalid %s %q: %s", e.Field, e.Value, e.Problem)
 }
 
-// RequestError reports a request that failed for good. The predicates of
+// RequestError reports a failed request that is not retried, or in [Status.Cause] one that is. The predicates of
 // k8s.io/apimachinery/pkg/api/errors, such as IsForbidden, work on it.
 type RequestError struct {
 	Verb      string // "list" or "watch"
@@ -54,12 +54,12 @@ func (e *RequestError) Error() string {
 
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// GapError ends a run with [Options.FailOnGap]. If Reason is GapExpired,
-// IsResourceExpired or IsGone of k8s.io/apimachinery/pkg/api/errors may be true of it.
+// GapError ends a run with [Options.FailOnGap]. If Reason is [GapExpired], the predicates IsResourceExpired or IsGone
+// of k8s.io/apimachinery/pkg/api/errors may return true for it.
 type GapError struct {
 	Reason GapReason
 	From   string // resourceVersion up to which everything was delivered; may be empty
-	Err    error  // of the server, if there was one
+	Err    error  // the server's error; may be nil
 }
 
 func (e *GapError) Error() string {
@@ -78,9 +78,8 @@ func (e *GapError) Unwrap() error { return e.Err }
 
 var tooOld = regexp.MustCompile(`too old resource version: \d+ \((\d+)\)`)
 
-// Oldest returns the oldest resourceVersion that the server can watch from, or "" if the
-// error does not say. A kube-apiserver's watch cache puts it into a message; this package
-// does not act on it.
+// Oldest returns the oldest resourceVersion that the server can watch from, or "" if the error does not contain it. The
+// watch cache of a kube-apiserver puts it into the message. The Stream does not use it.
 func (e *GapError) Oldest() string {
 	var status apierrors.APIStatus
 	if !errors.As(e.Err, &status) {

@@ -11,25 +11,22 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// Type says what an Event tells. ADDED, MODIFIED and DELETED are those of the
-// Kubernetes watch, from the point of view of this sequence: ADDED is an object
-// it has not told of before, or not since it told DELETED.
+// Type is the type of an [Event]. ADDED, MODIFIED and DELETED are those of the Kubernetes watch, relative to this
+// sequence: ADDED is an object that was not delivered before, or not since its DELETED.
 type Type string
 
 const (
 	Added    Type = "ADDED"
 	Modified Type = "MODIFIED"
-	// Deleted is an object that no longer exists, or no longer matches the
-	// selectors or Options.Select.
+	// Deleted is an object that no longer exists, or no longer matches the selectors or [Options.Select].
 	Deleted Type = "DELETED"
-	// Bookmark says that everything up to ResourceVersion has been told. It is only
-	// told if Options.Bookmarks is set.
+	// Bookmark reports that everything up to ResourceVersion has been delivered. It requires [Options.Bookmarks].
 	Bookmark Type = "BOOKMARK"
-	// Synced follows a snapshot, once a watch is open: everything that existed at
-	// ResourceVersion has been told, and what changes from there on will be.
+	// Synced follows a snapshot, once a watch is open: everything that existed at ResourceVersion has been delivered,
+	// and later changes will be.
 	Synced Type = "SYNCED"
-	// Gap says that it can't be told what happened since Gap.From. Only the
-	// differences to what was told before follow, then SYNCED.
+	// Gap reports that events since Gap.From are lost. Only the differences from what was delivered before follow, then
+	// SYNCED.
 	Gap Type = "GAP"
 )
 
@@ -37,97 +34,85 @@ const (
 type Event struct {
 	Type     Type
 	Resource gvr.Resource
-	// Namespace is the one that the list or the watch was confined to: one of
-	// Options.Namespaces, or empty where the whole cluster is watched. It is empty
-	// for SYNCED, which is for all of them.
+	// Namespace is the namespace of the list or watch that the event comes from: one of [Options.Namespaces], or empty
+	// if the whole cluster is watched. It is empty for the SYNCED of several namespaces.
 	Namespace string
-	// Object is nil for BOOKMARK, SYNCED and GAP. It is the receiver's own to keep
-	// and change.
+	// Object is nil for BOOKMARK, SYNCED and GAP. The receiver may keep and change it.
 	Object *unstructured.Unstructured
-	// ResourceVersion is the object's; for SYNCED that of the snapshot, for BOOKMARK
-	// the server's. It is empty for GAP, for a SYNCED of several namespaces, and
-	// where the server gave none (client-go's fakes).
+	// ResourceVersion is that of the object, of the snapshot for SYNCED, and of the server's bookmark for BOOKMARK. It
+	// is empty for GAP, for the SYNCED of several namespaces, and if the server sent none (client-go's fakes).
 	ResourceVersion string
-	// Inferred says that it was found by comparing with what was told before, not
-	// told by an event of the server: what differs in a snapshot after a GAP, or the
-	// end of an object that another one of the same name has replaced. The Object
-	// of an inferred DELETED holds only apiVersion, kind, and of its metadata
-	// namespace, name, uid and the last resourceVersion that was known (with a
-	// checkpoint none, if no event of the object was acked).
+	// Inferred means that the event comes from a comparison with what was delivered before, not from an event of the
+	// server: a difference in a snapshot after a GAP, or the removal of an object that another one of the same name has
+	// replaced. The Object of an inferred DELETED has only apiVersion, kind, namespace, name, uid and the last known
+	// resourceVersion (none if a checkpoint has an entry for the object, but no ack).
 	Inferred bool
-	// Gap is nil but for GAP.
+	// Gap is set only when Type is Gap.
 	Gap *GapDetails
-	// Source is the key of its source, where several are merged (package mux).
+	// Source is the key of the event's source in a Mux.
 	Source string
-	// Coalesced is how many events of the object it stands for besides itself, where a
-	// Mux keeps only the latest (mux.Latest).
+	// Coalesced is the number of other events of the object that this one stands for, with mux.Options.Latest.
 	Coalesced int
-	// Mark is for Ack and package mux. It is nil without Options.Checkpoint, and in a SYNCED
-	// that comes because a namespace is no longer watched (mux.Follow). Tests that compare
-	// events with go-cmp ignore it: cmpopts.IgnoreFields(stream.Event{}, "Mark").
+	// Mark is for Ack and package mux. It is nil without [Options.Checkpoint], and in a SYNCED that is emitted because
+	// a namespace is no longer watched (package mux/follow). Tests that compare events with go-cmp ignore it:
+	// cmpopts.IgnoreFields(stream.Event{}, "Mark").
 	Mark *acks.Mark `json:"-"`
 }
 
-// GapDetails says why, from where and for how long it is not known what happened.
+// GapDetails describes a loss of events: why, since when and for how long.
 type GapDetails struct {
 	Reason GapReason
-	// From is the resourceVersion up to which everything has been told, empty if there
-	// is none, To that of the snapshot whose differences follow. The SYNCED that follows
-	// may have a newer one, if that snapshot broke off and another one was read.
+	// From is the resourceVersion up to which everything was delivered, or empty if there is none. To is that of the
+	// snapshot whose differences follow. If that snapshot breaks off and another one is read, SYNCED has a newer one.
 	From, To string
-	// Duration is for how long it is not known what happened: since the last event,
-	// bookmark or SYNCED, or the end of a watch that had been open for a while.
+	// Duration is the time since the Stream last was up to date: at the last event, bookmark or SYNCED, or when a
+	// healthy watch ended.
 	Duration time.Duration
-	// HistoryLost says that what was told before can't be compared with, so that
-	// more than the states in between is lost. With NoIndex everything follows as
-	// ADDED once more, and objects that are gone are not told. After a start at a
-	// version (After), objects that were never told may be gone without a word.
+	// HistoryLost means that the snapshot cannot be fully compared with what was delivered before, so that more is lost
+	// than the states in between. With [Options.NoIndex] everything follows as ADDED again, and removals are not
+	// reported. After a start [After] a version, removals of objects that were never delivered are not reported.
 	HistoryLost bool
 }
 
-// GapReason is why it can't be told what happened since a resourceVersion.
+// GapReason is the reason for a GAP.
 type GapReason string
 
 const (
-	// GapExpired: the server answered 410, or kept closing watches at that
-	// version without a word (kubernetes/kubernetes#104171, #137089).
+	// GapExpired: the server answered 410, or kept closing watches at that version without a frame
+	// (kubernetes/kubernetes#104171, #137089).
 	GapExpired GapReason = "expired"
-	// GapRewound: the server's versions are lower than what was told: it has gone
-	// back in time, as when its etcd was restored from a backup. What it has at a
-	// version may not be what it had then, so that everything that exists follows, as
-	// MODIFIED where it was known.
+	// GapRewound: the server has gone back in time, as when its etcd is restored from a backup: its versions are lower
+	// than those delivered. The same version may now mean another state, so everything that exists follows, known
+	// objects as MODIFIED.
 	GapRewound GapReason = "rewound"
-	// GapPoison: the server sent what can't be read, at the same version again and
-	// again.
+	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped.
 	GapPoison GapReason = "poison"
-	// GapUnversioned: the watch ended and its events bore no resourceVersion to go
-	// on from, as those of client-go's fakes, or one that can't follow the last.
+	// GapUnversioned: the watch ended, and its events had no resourceVersion to resume from (client-go's fakes), or one
+	// that cannot follow the previous one.
 	GapUnversioned GapReason = "unversioned"
-	// GapRestarted: a snapshot broke off and began again, or an earlier run was killed
-	// before it had acked its first one, and what was delivered of it is not known: with
-	// NoIndex, and with a checkpoint to which objects are not written ahead.
+	// GapRestarted: a snapshot broke off and began again, or an earlier run was killed before it had acked its first
+	// snapshot, and it is unknown which part was delivered. This happens with [Options.NoIndex], and with a checkpoint
+	// whose Store gets no entries ahead of delivery.
 	GapRestarted GapReason = "restarted"
-	// GapScope: the resource was watched in other namespaces, or across the cluster,
-	// before (mux.Follow, where rights change). What is different follows; the states in
-	// between are lost.
+	// GapScope: the resource was watched in other namespaces, or across the cluster, before (package mux/follow, when
+	// permissions change). The differences follow.
 	GapScope GapReason = "scope"
 )
 
-// Ack says that the event has been handled. It may be called in any order, from
-// any goroutine, and more than once: events of all types are to be acked. Without
-// Options.Checkpoint it does nothing.
+// Ack marks the event as handled. Events of all types must be acked, in any order, from any goroutine; acking one again
+// has no effect. Without [Options.Checkpoint] Ack does nothing.
 func (e Event) Ack() { e.Mark.Ack() }
 
-// ErrUnmet is returned by Until when the sequence ended, without an error,
-// before the condition held.
-var ErrUnmet = errors.New("the sequence ended before the condition held")
+// ErrUnmet is returned by [Until] if the sequence ends without an error before the condition is met.
+var ErrUnmet = errors.New("the sequence ended before the condition was met")
 
-// Until ranges over seq until cond returns true, and returns the event for which
-// it did. An error of cond or of seq ends it. The sequence begins with what
-// exists, so there is no need to look first; and at SYNCED cond knows that what
-// it has not seen does not exist:
+// Until calls cond with each event of seq until it returns true, and returns that event. It returns the first error of
+// cond or seq, or [ErrUnmet].
 //
-//	// until the object is deleted, or was not there in the first place
+// The sequence begins with everything that exists, so the caller need not get the object first. At SYNCED, objects that
+// cond has not received do not exist:
+//
+//	// Wait until the object is deleted, or does not exist in the first place.
 //	found := false
 //	_, err := stream.Until(s.Events(ctx), func(ev stream.Event) (bool, error) {
 //		switch ev.Type {
@@ -151,8 +136,8 @@ func Until(seq iter.Seq2[Event, error], cond func(Event) (bool, error)) (Event, 
 	return Event{}, ErrUnmet
 }
 
-// Acked calls Ack on each event once the loop body is done with it: not if the
-// body leaves the loop with it, by break, return or panic.
+// Acked acks each event when the loop body ends. It does not ack an event at which the body leaves the loop, by break,
+// return or panic.
 func Acked(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for ev, err := range seq {

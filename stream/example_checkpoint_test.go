@@ -12,8 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// A program that is started again is told what it has not handled yet, and what
-// was deleted in between.
+// A restarted program receives the events that it has not acked yet, and the deletions since its last run.
 func Example_checkpoint() {
 	srv := streamtest.NewServer(widgets()) // usually a cluster
 	srv.Put(widgets(), "default", "a")
@@ -58,7 +57,7 @@ func Example_checkpoint() {
 	if _, err := srv.Delete(widgets(), "default", "a"); err != nil {
 		fmt.Println(err)
 	}
-	srv.Compact("") // it forgets that this ever happened
+	srv.Compact("") // the deletion is no longer in the server's history
 	fmt.Println("again")
 	if err := program(); err != nil {
 		fmt.Println(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// A program's own test, on client-go's dynamic fake.
+// A Stream on client-go's dynamic fake, as in a program's own test.
 func ExampleStream_Events() {
 	widgets := gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
@@ -50,7 +50,7 @@ func ExampleStream_Events() {
 			fmt.Println(ev.Type, ev.Object.GetName())
 			return
 		case stream.Synced:
-			fmt.Println("that is all there was")
+			fmt.Println(ev.Type)
 			api := client.Resource(widgets.GroupVersionResource).Namespace("default")
 			_, _ = api.Create(ctx, named("second"), metav1.CreateOptions{})
 			_ = api.Delete(ctx, "first", metav1.DeleteOptions{})
@@ -58,12 +58,12 @@ func ExampleStream_Events() {
 	}
 	// Output:
 	// ADDED first
-	// that is all there was
+	// SYNCED
 	// ADDED second
 	// DELETED first
 }
 
-// Wait for an object to have a label, whether it has it already or gets it later.
+// Until waits until an object has a label. The object may already have it.
 func ExampleUntil() {
 	srv := streamtest.NewServer(widgets())
 	defer srv.Close()
@@ -76,18 +76,18 @@ func ExampleUntil() {
 	}
 	ev, err := stream.Until(s.Events(context.Background()), func(ev stream.Event) (bool, error) {
 		if ev.Type == stream.Synced {
-			fmt.Println("not yet; somebody opens it")
+			fmt.Println("not yet: open it")
 			srv.Put(widgets(), "default", "door", "labels.state=open")
 		}
 		return ev.Object != nil && ev.Object.GetLabels()["state"] == "open", nil
 	})
 	fmt.Println(ev.Type, ev.Object.GetLabels()["state"], err)
 	// Output:
-	// not yet; somebody opens it
+	// not yet: open it
 	// MODIFIED open <nil>
 }
 
-// Stop in the middle, and go on where it was left.
+// A second Stream continues where the first one stopped.
 func ExampleFrom() {
 	srv := streamtest.NewServer(widgets())
 	defer srv.Close()
@@ -109,7 +109,7 @@ func ExampleFrom() {
 	}
 	position := first.Position()
 
-	// Meanwhile one of those that were told goes.
+	// Meanwhile, an object that the first Stream delivered is deleted.
 	_, _ = srv.Delete(widgets(), "default", "a")
 
 	second, err := stream.New(srv.Client(), widgets(), &stream.Options{Start: stream.From(position), UntilSynced: true})

@@ -8,9 +8,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
-// SetRandom replaces the source of random times, so that a seed can be replayed.
+// SetRandom replaces the source of random waits, so that a test can replay a seed.
 func (s *Stream) SetRandom(between func(least, most time.Duration) time.Duration) {
-	s.between = between
+	s.jitter = between
 }
 
 // EventsWith is Events with options for one run.

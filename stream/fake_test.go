@@ -40,7 +40,7 @@ func widget(namespace, name, colour string) *unstructured.Unstructured {
 	return o
 }
 
-// onSynced ranges over s until the time is up, calling f after the nth SYNCED.
+// onSynced returns the events of s within a minute, and calls f in another goroutine after the nth SYNCED.
 func onSynced(t *testing.T, s *stream.Stream, n int, f func()) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -60,7 +60,7 @@ func onSynced(t *testing.T, s *stream.Stream, n int, f func()) []string {
 	return got
 }
 
-// must drops the result of a client's call, which here can't fail.
+// must returns a function that drops the result of a client's call, which must not fail.
 func must(t *testing.T) func(*unstructured.Unstructured, error) {
 	return func(_ *unstructured.Unstructured, err error) {
 		t.Helper()
@@ -70,7 +70,7 @@ func must(t *testing.T) func(*unstructured.Unstructured, error) {
 	}
 }
 
-func TestFake(t *testing.T) {
+func TestFakeClient(t *testing.T) {
 	tests := []struct {
 		rv   string
 		uid  types.UID
@@ -106,21 +106,22 @@ func TestFake(t *testing.T) {
 }
 
 func TestFakeWatchCloses(t *testing.T) {
-	// The fake's events have no versions, so there is no going on from them: the
-	// differences must come from a list, compared by content.
+	// The fake's events have no versions, so no watch can resume after them: the Stream must compare a list by content
+	// to find the differences.
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClient(widget("default", "a", "red"), widget("default", "b", "red"), widget("default", "c", "red"))
 		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
 		var open apiwatch.Interface
 		c.PrependWatchReactor("widgets", func(action clienttesting.Action) (bool, apiwatch.Interface, error) {
 			var err error
-			open, err = c.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+			options := action.(clienttesting.WatchActionImpl).ListOptions
+			open, err = c.Tracker().Watch(action.GetResource(), action.GetNamespace(), options)
 			return true, open, err
 		})
 		lists := 0
 		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if lists++; lists == 2 {
-				// The wait that follows ends when all the changes have been made.
+				// The retry comes after all changes below.
 				return true, nil, errors.New("not yet")
 			}
 			return false, nil, nil
@@ -142,15 +143,15 @@ func TestFakeWatchCloses(t *testing.T) {
 }
 
 func TestFakeKeepsItsObjects(t *testing.T) {
-	// The fake hands out its own objects when it replays: changing an event's
-	// object must not change what it stores.
+	// The fake delivers its own objects when it replays them. Callers may change an event's object, but not the
+	// fake's.
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClient()
 		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
 		once := true
 		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if once {
-				once = false // between the list and the watch: it will be replayed
+				once = false // created between the list and the watch, so the fake replays it
 				go func() { must(t)(w.Create(t.Context(), widget("default", "a", "red"), metav1.CreateOptions{})) }()
 			}
 			return false, nil, nil
@@ -167,12 +168,12 @@ func TestFakeKeepsItsObjects(t *testing.T) {
 		}
 		got, err := w.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(got.Items) != 1 || got.Items[0].GetName() != "a" {
-			t.Errorf("the fake now holds %+v, %v", got, err)
+			t.Errorf("the fake now lists %+v, %v", got, err)
 		}
 	})
 }
 
-// slowWatch lets others go first before each watch.
+// slowWatch delays each watch until every other goroutine waits.
 type slowWatch struct{ dynamic.Interface }
 
 func (s slowWatch) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
@@ -184,19 +185,19 @@ type slowResource struct {
 }
 
 func (s slowResource) Watch(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-	time.Sleep(time.Second) // in the bubble: when all others wait
+	time.Sleep(time.Second) // in a synctest bubble, it ends once all others wait
 	return s.NamespaceableResourceInterface.Watch(ctx, o)
 }
 
-// watchWith has the fake answer every watch with what f returns.
+// watchWith returns a Stream on a fake that answers every watch with f.
 func watchWith(t *testing.T, f func() apiwatch.Interface) *stream.Stream {
 	c := fakeClient(widget("default", "a", "red"))
 	c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) { return true, f(), nil })
 	return newStream(t, c, nil)
 }
 
-func TestOddDoubles(t *testing.T) {
-	say := func(events ...apiwatch.Event) func() apiwatch.Interface {
+func TestUnusualTestDoubles(t *testing.T) {
+	sends := func(events ...apiwatch.Event) func() apiwatch.Interface {
 		return func() apiwatch.Interface {
 			f := apiwatch.NewFakeWithChanSize(len(events), false)
 			for _, ev := range events {
@@ -215,16 +216,25 @@ func TestOddDoubles(t *testing.T) {
 		want  []string
 		why   string
 	}{
-		{"an int", say(apiwatch.Event{Type: apiwatch.Modified, Object: withInt}), []string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "DeepCopy panics at it"},
-		{"not a number", say(apiwatch.Event{Type: apiwatch.Modified, Object: withNaN}), []string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "JSON has no word for it"},
-		{"no watch", func() apiwatch.Interface { return nil }, []string{"ADDED a@"}, "neither a watch nor an error"},
-		{"an empty watch", apiwatch.NewEmptyWatch, []string{"ADDED a@", "SYNCED 2"}, "a double's way of saying nothing"},
-		{"ERROR of nothing", say(apiwatch.Event{Type: apiwatch.Error}), []string{"ADDED a@", "SYNCED 2"}, "no object"},
-		{"ERROR of nil", say(apiwatch.Event{Type: apiwatch.Error, Object: (*metav1.Status)(nil)}), []string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
-		{"ADDED of nil", say(apiwatch.Event{Type: apiwatch.Added, Object: (*unstructured.Unstructured)(nil)}), []string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
-		{"unknown event type", say(apiwatch.Event{Type: "RENAMED", Object: withInt}), []string{"ADDED a@", "SYNCED 2"},
-			"client-go refuses it, a double need not"},
-		{"another type", say(apiwatch.Event{Type: apiwatch.Added, Object: &metav1.PartialObjectMetadata{}}), []string{"ADDED a@", "SYNCED 2"}, "not what a dynamic client sends"},
+		{"an int", sends(apiwatch.Event{Type: apiwatch.Modified, Object: withInt}),
+			[]string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "DeepCopy panics on an int"},
+		{"not a number", sends(apiwatch.Event{Type: apiwatch.Modified, Object: withNaN}),
+			[]string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "JSON can't encode NaN"},
+		{"no watch", func() apiwatch.Interface { return nil },
+			[]string{"ADDED a@"}, "Watch returns nil without an error"},
+		{"an empty watch", apiwatch.NewEmptyWatch,
+			[]string{"ADDED a@", "SYNCED 2"}, "test doubles without events return it"},
+		{"ERROR without an object", sends(apiwatch.Event{Type: apiwatch.Error}),
+			[]string{"ADDED a@", "SYNCED 2"}, "an untyped nil"},
+		{"ERROR with a nil Status", sends(apiwatch.Event{Type: apiwatch.Error, Object: (*metav1.Status)(nil)}),
+			[]string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
+		{"ADDED with a nil object",
+			sends(apiwatch.Event{Type: apiwatch.Added, Object: (*unstructured.Unstructured)(nil)}),
+			[]string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
+		{"unknown event type", sends(apiwatch.Event{Type: "RENAMED", Object: withInt}),
+			[]string{"ADDED a@", "SYNCED 2"}, "client-go refuses it, a test double may not"},
+		{"another object type", sends(apiwatch.Event{Type: apiwatch.Added, Object: &metav1.PartialObjectMetadata{}}),
+			[]string{"ADDED a@", "SYNCED 2"}, "dynamic clients deliver Unstructured only"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,7 +248,7 @@ func TestOddDoubles(t *testing.T) {
 	}
 }
 
-func TestEndWaitsForTheWatch(t *testing.T) {
+func TestEventsReturnsAfterTheWatchEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowToEnd{result: make(chan apiwatch.Event)}
 		for ev := range watchWith(t, func() apiwatch.Interface { return w }).Events(t.Context()) {
@@ -247,14 +257,13 @@ func TestEndWaitsForTheWatch(t *testing.T) {
 			}
 		}
 		if !w.ended.Load() {
-			t.Error("the range was left before the watch's goroutine had ended")
+			t.Error("the loop ended before the watch's goroutine")
 		}
 	})
 }
 
 func TestLateWatchIsStopped(t *testing.T) {
-	// A client that does not honour its context may return a watch that nobody
-	// waits for any more.
+	// A client that ignores its context may return a watch after the request has timed out.
 	synctest.Test(t, func(t *testing.T) {
 		late := &slowToEnd{result: make(chan apiwatch.Event)}
 		first := true
@@ -268,12 +277,12 @@ func TestLateWatchIsStopped(t *testing.T) {
 		})
 		record(t, s, 2*time.Hour)
 		if !late.ended.Load() {
-			t.Error("it was left running")
+			t.Error("the late watch was not stopped")
 		}
 	})
 }
 
-// slowToEnd takes half a second to end after Stop.
+// slowToEnd is a watch that ends half a second after Stop.
 type slowToEnd struct {
 	result chan apiwatch.Event
 	once   sync.Once
@@ -292,7 +301,8 @@ func (s *slowToEnd) Stop() {
 }
 
 func TestWatchThatNeverCloses(t *testing.T) {
-	// A double that breaks watch.Interface's promise must not hold up the end.
+	// A watch that does not close its channel after Stop violates the contract of watch.Interface. It must not delay
+	// the end of the loop.
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		never := func() apiwatch.Interface { return apiwatch.NewProxyWatcher(make(chan apiwatch.Event)) }
@@ -302,23 +312,31 @@ func TestWatchThatNeverCloses(t *testing.T) {
 			}
 		}
 		if d := time.Since(began); d > 2*time.Second {
-			t.Errorf("it took %v to leave", d)
+			t.Errorf("the loop took %v to end", d)
 		}
 	})
 }
 
-// client-go's fake heeds no selectors in watches, so a program's test would be
-// told what the program never is.
+// client-go's fake ignores selectors in watches. The Stream must apply them, or a program's test would receive events
+// that the program never does.
 func TestFakeSelectors(t *testing.T) {
 	tests := []struct {
 		o    stream.Options
 		want []string
 		why  string
 	}{
-		{stream.Options{LabelSelector: "colour=red"}, []string{"ADDED a@", "SYNCED", "DELETED a@", "ADDED b@", "ADDED c@"}, "by label, and by change of label"},
-		{stream.Options{Name: "b"}, []string{"ADDED b@", "SYNCED", "MODIFIED b@", "DELETED b@"}, "by name"},
-		{stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"}, []string{"SYNCED", "ADDED b@", "ADDED c@"}, "by field"},
-		{stream.Options{LabelSelector: "colour=red", NoIndex: true}, []string{"ADDED a@", "SYNCED", "MODIFIED b@", "ADDED c@"}, "without an index, each event by itself"},
+		{stream.Options{LabelSelector: "colour=red"},
+			[]string{"ADDED a@", "SYNCED", "DELETED a@", "ADDED b@", "ADDED c@"},
+			"a changed label makes an object come or go"},
+		{stream.Options{Name: "b"},
+			[]string{"ADDED b@", "SYNCED", "MODIFIED b@", "DELETED b@"},
+			"Name selects one object"},
+		{stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"},
+			[]string{"SYNCED", "ADDED b@", "ADDED c@"},
+			"FieldSelector works for any field"},
+		{stream.Options{LabelSelector: "colour=red", NoIndex: true},
+			[]string{"ADDED a@", "SYNCED", "MODIFIED b@", "ADDED c@"},
+			"without an index, events keep their type, and objects that no longer match are not reported"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

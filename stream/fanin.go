@@ -10,49 +10,48 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// fanIn merges the lanes of several namespaces into the ranging goroutine. Each
-// lane has a goroutine; what it changes and delivers it does in its turn, which the
-// ranging goroutine gives to one at a time and sees to its end. So all the fields are
-// of that goroutine.
+// fanIn merges the workers of several namespaces into the loop's goroutine. Each worker has a goroutine, and changes
+// the index and delivers events only in its turn. The loop's goroutine grants one turn at a time and waits for its end,
+// so all fields belong to the loop's goroutine.
 type fanIn struct {
 	*activeRun
-	members       map[string]*member // by namespace, those that are not watched any more too
+	members       map[string]*member // by namespace; also those that are no longer watched
 	running       sync.WaitGroup
 	turns         chan turn
 	ends          chan *member
-	started       int  // members that have been watched
-	over          bool // AtFirstClose: one has ended
-	pendingSynced bool // SYNCED is to follow what was delivered, once all are
+	started       int  // number of namespaces that have been watched so far
+	over          bool // UntilClosed: a member has ended
+	pendingSynced bool // SYNCED must be emitted when all members are synced
 }
 
-// member is a namespace.
+// member is a namespace that is or was watched.
 type member struct {
 	worker *worker
 	cancel context.CancelCauseFunc
 	state  memberState
 	synced bool
-	err    error // that its goroutine ended with
-	panics any
+	err    error // the result of its goroutine
+	panics any   // the value that its goroutine panicked with
 }
 
 type memberState int
 
 const (
 	watched memberState = iota
-	leaving             // no longer wanted, and its goroutine has not ended yet
+	leaving             // no longer wanted; its goroutine has not ended yet
 	parked              // no longer watched
-	ended               // as the options say
+	ended               // at the end that the options set
 )
 
-// turn is a member's, from when it is accepted until over is closed.
+// turn is the turn of a member. It lasts from its receipt by loop until over is closed.
 type turn struct {
 	member  *member
 	events  chan Event
-	results chan error // of each event
+	results chan error // one for each event
 	over    chan struct{}
 }
 
-// enter parks a member for each namespace of the position that the range goes on from.
+// enter adds a parked member for each namespace of the position that the run resumes from.
 func (f *fanIn) enter() {
 	p := &f.from.position
 	enter := func(namespace string) *worker {
@@ -84,14 +83,14 @@ func (f *fanIn) enter() {
 	}
 }
 
-// loop runs all lanes until all have ended, or one with an error, and returns
-// that. What a lane panics with (a Select does) it panics with.
+// loop runs all workers until all have ended, or one with an error, and returns that error. If a worker panics, in
+// Select for example, so does loop.
 func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
-		cancel(errLeft) // if not the caller's ctx, it is the loop that ends them
+		cancel(errLeft) // no effect if the caller's ctx has ended
 		f.running.Wait()
-		for _, m := range f.members { // also of those that nobody listened to any more
+		for _, m := range f.members { // also those that ended after the last receive from ends
 			if m.panics != nil {
 				panic(m.panics)
 			}
@@ -101,7 +100,7 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 		f.start(ctx, n)
 	}
 	if f.from.kind != startFrom {
-		f.from = Snapshot() // for namespaces that come later
+		f.from = Snapshot() // for namespaces added later
 	}
 	for !f.isOver() {
 		select {
@@ -125,8 +124,8 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// isOver says whether nothing more is to come: every member has ended, or with
-// AtFirstClose one has, and the snapshots of the others have been delivered.
+// isOver reports whether the run is complete: every member has ended, or with UntilClosed one has and the snapshots of
+// the others have been delivered.
 func (f *fanIn) isOver() bool {
 	if f.over && f.isSynced() {
 		return true
@@ -139,8 +138,7 @@ func (f *fanIn) isOver() bool {
 	return f.namespaces == nil || (f.options.UntilSynced || f.options.UntilClosed)
 }
 
-// isSynced says whether something is watched, or has ended as the options say, and all
-// that is watched is SYNCED.
+// isSynced reports whether all watched members are synced, and at least one is, or was when it ended.
 func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
 		if m.state == watched && !m.synced {
@@ -151,7 +149,7 @@ func (f *fanIn) isSynced() (synced bool) {
 	return synced
 }
 
-// start watches a namespace, from where it was when it was watched last.
+// start watches a namespace, from where its last worker stopped.
 func (f *fanIn) start(ctx context.Context, namespace string) {
 	m := f.members[namespace]
 	if m == nil {
@@ -179,20 +177,20 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			return context.Cause(ctx)
 		}
 	}
-	first := w.begin(f.startOf(w, m.worker)) // before a Position can be asked for
-	all := ctx
+	first := w.begin(f.startOf(w, m.worker)) // before publish, which lets Position see w
+	runCtx := ctx
 	ctx, m.cancel = context.WithCancelCause(ctx)
 	m.worker, m.state, m.synced, m.err = w, watched, false, nil
 	f.publish()
 	f.running.Go(func() {
-		m.panics = "the goroutine of a lane was ended"
+		m.panics = "a worker's goroutine called runtime.Goexit"
 		defer func() {
 			if p := recover(); p != nil {
 				m.panics = p
 			}
 			select {
 			case f.ends <- m:
-			case <-all.Done():
+			case <-runCtx.Done():
 			}
 		}()
 		m.err = w.loop(ctx, first)
@@ -200,8 +198,8 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 	})
 }
 
-// startOf is where a lane begins: where the last one of its namespace was, or if
-// there was none where the range does.
+// startOf returns where w begins: where the last worker of its namespace stopped or, if there was none, where the run
+// begins.
 func (f *fanIn) startOf(w, last *worker) Start {
 	if last == nil {
 		return f.from
@@ -218,15 +216,15 @@ func (f *fanIn) startOf(w, last *worker) Start {
 	return from
 }
 
-// serve emits what a lane delivers in its turn.
+// serve emits the events of a worker's turn.
 func (f *fanIn) serve(t turn) (err error) {
 	for {
 		select {
 		case ev := <-t.events:
-			if f.passes(t.member, &ev) {
+			if f.admit(t.member, &ev) {
 				err = f.handle(ev, t)
 			} else {
-				ev.Ack() // nobody will see it
+				ev.Ack() // it is not delivered
 				t.results <- nil
 			}
 		case <-t.over:
@@ -235,8 +233,7 @@ func (f *fanIn) serve(t turn) (err error) {
 	}
 }
 
-// handle emits ev and lets its lane know, also if the loop body panics: the lane must
-// not wait for ever.
+// handle emits ev and sends the result to the worker, even if the loop body panics: the worker must not wait for ever.
 func (f *fanIn) handle(ev Event, t turn) (err error) {
 	err = errLeft
 	defer func() { t.results <- err }()
@@ -244,22 +241,21 @@ func (f *fanIn) handle(ev Event, t turn) (err error) {
 	return err
 }
 
-// passes says whether ev is delivered. The SYNCED of all is one.
-func (f *fanIn) passes(m *member, ev *Event) bool {
+// admit reports whether ev is delivered. The SYNCED of all members are merged into one.
+func (f *fanIn) admit(m *member, ev *Event) bool {
 	m.synced = ev.Type == Synced || m.synced && ev.Type != Gap
 	if ev.Type != Synced {
 		f.pendingSynced = f.pendingSynced || !m.synced
 		return true
 	}
 	if f.started > 1 {
-		ev.Namespace, ev.ResourceVersion = "", "" // their snapshots have versions of their own
+		ev.Namespace, ev.ResourceVersion = "", "" // each snapshot has its own version
 	}
 	f.pendingSynced = !f.isSynced()
 	return !f.pendingSynced
 }
 
-// sync delivers the SYNCED that was held back for namespaces that are no longer
-// watched.
+// sync emits a pending SYNCED if the namespaces that it waited for are no longer watched.
 func (f *fanIn) sync() error {
 	if !f.pendingSynced || !f.isSynced() {
 		return nil
@@ -268,16 +264,16 @@ func (f *fanIn) sync() error {
 	return f.emit(Event{Type: Synced, Resource: f.resource})
 }
 
-// end notes that the goroutine of a member has ended. An error ends the range.
+// end handles the end of a member's goroutine. An error ends the run.
 func (f *fanIn) end(ctx context.Context, m *member) error {
-	was := m.state
+	before := m.state
 	m.state = parked
 	namespace := m.worker.namespace
 	var refused *RequestError
 	switch {
 	case m.panics != nil:
 		return errLeft // loop panics
-	case was == leaving:
+	case before == leaving:
 		if slices.Contains(f.namespaces.Get(), namespace) {
 			f.start(ctx, namespace)
 		}
@@ -294,7 +290,7 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 	return f.sync()
 }
 
-// change watches what is to be watched now.
+// change starts and stops members after the namespaces have changed.
 func (f *fanIn) change(ctx context.Context) {
 	wanted := f.namespaces.Get()
 	for n, m := range f.members {
@@ -311,20 +307,20 @@ func (f *fanIn) change(ctx context.Context) {
 	f.publish()
 }
 
-// publish lets Status and Position see the lanes.
+// publish lets Status and Position see the workers.
 func (f *fanIn) publish() {
-	var lanes, rest []*worker
+	var active, idle []*worker
 	for _, m := range f.members {
 		switch {
 		case m.worker == nil:
 		case m.state == parked:
-			rest = append(rest, m.worker)
+			idle = append(idle, m.worker)
 		default:
-			lanes = append(lanes, m.worker)
+			active = append(active, m.worker)
 		}
 	}
-	slices.SortFunc(lanes, func(a, b *worker) int { return cmp.Compare(a.namespace, b.namespace) })
+	slices.SortFunc(active, func(a, b *worker) int { return cmp.Compare(a.namespace, b.namespace) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.workers, f.parked = lanes, rest
+	f.workers, f.parked = active, idle
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// namespaces is a server whose namespaces each have a script of their own.
+// namespaces is a server with one script for each namespace.
 type namespaces map[string]*script
 
 func (n namespaces) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -73,44 +73,49 @@ func TestSeveralNamespaces(t *testing.T) {
 			"two ADDED d@8 true",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("SYNCED is for all, GAP for one (-want +got):\n%s", diff)
+			t.Errorf("GAP is about one namespace, SYNCED about all (-want +got):\n%s", diff)
 		}
 		var each []string
 		for _, one := range s.Status().Namespaces {
 			each = append(each, fmt.Sprintf("%s %s %s %d", one.Namespace, one.State, one.ResourceVersion, one.Objects))
 		}
 		if diff := cmp.Diff([]string{"one Stopped 21 0", "two Stopped 8 2"}, each); diff != "" {
-			t.Errorf("each has a Status (-want +got):\n%s", diff)
+			t.Errorf("each namespace has a Status (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(map[string]string{"one": "21", "two": "8"}, s.Position().ResourceVersions); diff != "" {
-			t.Errorf("and a position (-want +got):\n%s", diff)
+			t.Errorf("each namespace has a position (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestSeveralNamespacesEnd(t *testing.T) {
-	quietly := func() *script {
-		return &script{exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}, {"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
+	quiet := func() *script {
+		return &script{exchanges: []exchange{
+			{"list", list("5", "", "a@2")},
+			{"watch 5", watch("open")},
+			{"list", list("5", "", "a@2")},
+			{"watch 5", watch("open")},
+		}}
 	}
 	tests := []struct {
 		name    string
 		two     []exchange
 		options stream.Options
-		leave   func(*stream.Stream, stream.Event)
+		body    func(*stream.Stream, stream.Event)
 		want    string // in the error
 		why     string
 	}{
-		{"refused in one", []exchange{{"list", status(403, metav1.StatusReasonForbidden)}}, stream.Options{}, nil,
-			`in namespace "two"`, "the error says where"},
-		{"stopped", quietly().exchanges, stream.Options{}, func(s *stream.Stream, _ stream.Event) { s.Stop() },
-			"", "from within the loop"},
-		{"when synced", quietly().exchanges, stream.Options{UntilSynced: true}, nil,
-			"", "when all are"},
+		{"forbidden in one", []exchange{{"list", status(403, metav1.StatusReasonForbidden)}}, stream.Options{}, nil,
+			`in namespace "two"`, "the error names the namespace"},
+		{"stopped", quiet().exchanges, stream.Options{}, func(s *stream.Stream, _ stream.Event) { s.Stop() },
+			"", "Stop within the loop body ends the run without an error"},
+		{"UntilSynced", quiet().exchanges, stream.Options{UntilSynced: true}, nil,
+			"", "the run ends once all namespaces are synced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := namespaces{"one": quietly(), "two": {exchanges: tt.two}}
+				n := namespaces{"one": quiet(), "two": {exchanges: tt.two}}
 				for _, sc := range n {
 					sc.t = t
 				}
@@ -121,17 +126,18 @@ func TestSeveralNamespacesEnd(t *testing.T) {
 				for ev, err := range s.Events(anHour(t)) {
 					last = err
 					kinds = append(kinds, ev.Type)
-					if tt.leave != nil {
-						tt.leave(s, ev)
+					if tt.body != nil {
+						tt.body(s, ev)
 					}
 				}
 				if got := fmt.Sprint(last); tt.want == "" != (last == nil) || !strings.Contains(got, tt.want) {
 					t.Errorf("%s: got %v", tt.why, last)
 				}
-				if tt.name == "when synced" && !slices.Equal(kinds, []stream.Type{stream.Added, stream.Added, stream.Synced}) {
+				want := []stream.Type{stream.Added, stream.Added, stream.Synced}
+				if tt.options.UntilSynced && !slices.Equal(kinds, want) {
 					t.Errorf("%s: got %v", tt.why, kinds)
 				}
-				// The bubble fails if a goroutine is left.
+				// The synctest bubble fails if a goroutine is left running.
 			})
 		})
 	}
@@ -150,23 +156,26 @@ func TestSeveralNamespacesPanic(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := namespaces{}
 				for _, ns := range []string{"one", "two", "three"} {
-					n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2", "b@3")}, {"watch 5", watch("open")}}}
+					n[ns] = &script{t: t, exchanges: []exchange{
+						{"list", list("5", "", "a@2", "b@3")},
+						{"watch 5", watch("open")},
+					}}
 				}
 				o := &stream.Options{Namespaces: []string{"one", "two", "three"}}
 				body := prepare(o)
 				s := newStream(t, n.client(), o)
 				defer func() {
 					if p := recover(); p != "mine" {
-						t.Errorf("recovered %v: the panic was lost", p)
+						t.Errorf("recovered %v, want the panic %s", p, name)
 					}
 					if name == "in Select" {
-						return // it would panic again
+						return // the next run would panic again
 					}
 					ended, end := context.WithCancel(t.Context())
 					end()
 					for _, err := range s.Events(ended) {
 						if !errors.Is(err, context.Canceled) {
-							t.Errorf("got %v: it has not let go", err)
+							t.Errorf("the next run: got %v, want context.Canceled", err)
 						}
 					}
 				}()
@@ -178,8 +187,8 @@ func TestSeveralNamespacesPanic(t *testing.T) {
 	}
 }
 
-func TestSeveralNamespacesPanicTooLate(t *testing.T) {
-	// A lane that panics when the loop has been left is heard of all the same.
+func TestSeveralNamespacesPanicAfterTheLoop(t *testing.T) {
+	// A worker that panics after the loop body has left the loop still makes the loop panic.
 	synctest.Test(t, func(t *testing.T) {
 		n := namespaces{}
 		for _, ns := range []string{"one", "two"} {
@@ -190,7 +199,7 @@ func TestSeveralNamespacesPanicTooLate(t *testing.T) {
 		}})
 		defer func() {
 			if p := recover(); p != "mine" {
-				t.Errorf("recovered %v", p)
+				t.Errorf("recovered %v, want the worker's panic", p)
 			}
 		}()
 		for ev := range s.Events(anHour(t)) {
@@ -201,15 +210,21 @@ func TestSeveralNamespacesPanicTooLate(t *testing.T) {
 	})
 }
 
-func TestAtFirstCloseOfSeveral(t *testing.T) {
+func TestUntilClosedOfSeveralNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := namespaces{
-			"one": {t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1s", "ADDED b@6", "wait 5s")}}},
-			"two": {t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 10s", "ADDED c@7", "open")}}},
+			"one": {t: t, exchanges: []exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("wait 1s", "ADDED b@6", "wait 5s")},
+			}},
+			"two": {t: t, exchanges: []exchange{
+				{"list", list("5", "")},
+				{"watch 5", watch("wait 10s", "ADDED c@7", "open")},
+			}},
 		}
 		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, UntilClosed: true})
 		if diff := cmp.Diff([]string{"ADDED a@2", "SYNCED ", "ADDED b@6"}, record(t, s, time.Minute)); diff != "" {
-			t.Errorf("with the first of them all end: one of them can't be left unwatched (-want +got):\n%s", diff)
+			t.Errorf("the first watch that closes ends the run for all namespaces (-want +got):\n%s", diff)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +240,7 @@ func TestAtFirstCloseOfSeveral(t *testing.T) {
 		}
 		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, UntilClosed: true})
 		if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "SYNCED "}, record(t, s, time.Minute)); diff != "" {
-			t.Errorf("half a snapshot is none (-want +got):\n%s", diff)
+			t.Errorf("the run ends only after SYNCED (-want +got):\n%s", diff)
 		}
 	})
 }

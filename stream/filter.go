@@ -8,8 +8,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// filter asks Options.Select about the metadata of an event before its object is
-// decoded. A rejected object is decoded only if its end may have to be reported.
+// filter returns a function that calls Options.Select with the metadata of an event before the object is decoded. A
+// rejected object is decoded only if a DELETED may have to be reported for it.
 func (w *worker) filter() client.Filter {
 	if w.options.Select == nil {
 		return nil
@@ -20,59 +20,58 @@ func (w *worker) filter() client.Filter {
 		switch {
 		case selected:
 			return client.DecodeSelected
-		// What came before it may not be in the index yet.
+		// Earlier events that have arrived may not be in the index yet.
 		case s.Broken(), w.conn.arrived.reading, w.index.HasName(namespace, name):
 			return client.DecodeRejected
-		case w.conn.skipped.by(version):
+		case w.conn.skipped.skip(version):
 			return client.Skip
 		}
 		return client.IdentityOnly
 	}
 }
 
-// passed is how far a watch has got by events that report nothing, and which the state
-// has not heard of yet.
+// skipped counts rejected events that were not decoded and that the protocol does not know yet.
 type skipped struct {
-	on      bool // nobody has to know of each of them
-	version uint64
+	on      bool   // events may be skipped
+	version uint64 // of the last event
 	events  int
 }
 
-// from begins to pass events by, after a version, or ends that.
-func (p *skipped) from(rv string, on bool) {
-	if p.events > 0 {
+// allow permits skipping events after rv, or with on false forbids it. It has no effect while skipped events wait for
+// take.
+func (s *skipped) allow(rv string, on bool) {
+	if s.events > 0 {
 		return
 	}
-	if p.on = on; on {
-		p.version, p.on = plainNumber(rv)
+	if s.on = on; on {
+		s.version, s.on = plainNumber(rv)
 	}
 }
 
-// by passes an event by, if it is newer than what came before.
-func (p *skipped) by(rv []byte) bool {
-	if !p.on {
+// skip counts an event as skipped and returns true, if it is newer than all events before it.
+func (s *skipped) skip(rv []byte) bool {
+	if !s.on {
 		return false
 	}
 	version, ok := plainNumber(string(rv))
-	if !ok || version <= p.version {
+	if !ok || version <= s.version {
 		return false
 	}
-	p.version = version
-	p.events++
+	s.version = version
+	s.events++
 	return true
 }
 
-// take returns what the state is to hear of it, or nil, and how many events that
-// stands for.
-func (p *skipped) take() (in protocol.Input, events int) {
-	if p.events == 0 {
+// take returns the input that stands for the skipped events, or nil, and their number.
+func (s *skipped) take() (in protocol.Input, events int) {
+	if s.events == 0 {
 		return nil, 0
 	}
-	events, p.events = p.events, 0
-	return protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(p.version, 10)}, events
+	events, s.events = s.events, 0
+	return protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(s.version, 10)}, events
 }
 
-// plainNumber reads a version that is a decimal number without leading zeros.
+// plainNumber parses a version that is a decimal number without leading zeros.
 func plainNumber(version string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(version, 10, 64)
 	return n, err == nil && (version[0] != '0' || version == "0")

@@ -7,37 +7,38 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// TestPassed: events are passed by that are newer than what came before, where nobody
-// has to hear of each; what was passed by is reported before that begins anew.
-func TestPassed(t *testing.T) {
+// TestSkipped: an event is skipped if it is newer than all before it. take reports the skipped events once, even if
+// skipping was restarted in between.
+func TestSkipped(t *testing.T) {
 	for _, tt := range []struct {
 		why, from string
 		on        bool
-		versions  string // one after the other, with + before those that are passed by
+		versions  string // in order of arrival, with + before those that are skipped
 	}{
-		{"in order", "5", true, "+6 +9 9 7 5 +10"},
-		{"not here", "5", false, "6"},
-		{"versions that are no plain numbers", "5", true, "7a 07 -7 18446744073709551616 +18446744073709551615"},
-		{"after one that is none", "no number", true, "6"},
+		{"only newer events are skipped", "5", true, "+6 +9 9 7 5 +10"},
+		{"skipping is off", "5", false, "6"},
+		{"only versions that are plain numbers are skipped", "5", true,
+			"7a 07 -7 18446744073709551616 +18446744073709551615"},
+		{"the start version is not a number", "no number", true, "6"},
 	} {
 		var p skipped
-		p.from(tt.from, tt.on)
+		p.allow(tt.from, tt.on)
 		want, events := protocol.Input(nil), 0
 		for _, rv := range strings.Fields(tt.versions) {
-			version, passes := strings.CutPrefix(rv, "+")
-			if got := p.by([]byte(version)); got != passes {
-				t.Errorf("%s: %s is passed by: %v, want %v", tt.why, version, got, passes)
+			version, skips := strings.CutPrefix(rv, "+")
+			if got := p.skip([]byte(version)); got != skips {
+				t.Errorf("%s: %s is skipped: %v, want %v", tt.why, version, got, skips)
 			}
-			if passes {
+			if skips {
 				want, events = protocol.Frame{Kind: protocol.SkippedFrame, Version: version}, events+1
 			}
 		}
-		p.from("3", true)
+		p.allow("3", true)
 		if in, n := p.take(); in != want || n != events {
-			t.Errorf("%s: the state hears %v of %d events, want %v of %d", tt.why, in, n, want, events)
+			t.Errorf("%s: take returns %v, %d, want %v, %d", tt.why, in, n, want, events)
 		}
 		if in, _ := p.take(); in != nil {
-			t.Errorf("%s: and again %v", tt.why, in)
+			t.Errorf("%s: a second take returns %v", tt.why, in)
 		}
 	}
 }

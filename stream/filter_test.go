@@ -30,18 +30,24 @@ func TestOptionsReachTheServer(t *testing.T) {
 		want string
 		why  string
 	}{
-		{widgets(), stream.Options{FieldSelector: "spec.size=1"}, "spec.size=1", "as given"},
-		{widgets(), stream.Options{Name: "a"}, "metadata.name=a", "one object"},
-		{widgets(), stream.Options{Name: "a", FieldSelector: "spec.size!=1"}, "spec.size!=1,metadata.name=a", "both"},
-		{widgets(), stream.Options{Name: "a", FieldSelector: "metadata.name=a"}, "metadata.name=a,metadata.name=a", "the same twice is no contradiction"},
-		{widgets(), stream.Options{Name: "a,b=c"}, `metadata.name=a\,b\=c`, "a name can't become a selector"},
-		{events(""), stream.Options{InvolvedObject: pod, FieldSelector: "type=Warning"}, "type=Warning,involvedObject.kind=Pod,involvedObject.name=web,involvedObject.uid=u1", "events of the core group"},
-		{events("events.k8s.io"), stream.Options{InvolvedObject: pod, Name: "e"}, "metadata.name=e,regarding.kind=Pod,regarding.name=web,regarding.uid=u1", "events of their own group have another word for it"},
+		{widgets(), stream.Options{FieldSelector: "spec.size=1"}, "spec.size=1", "a selector is sent as given"},
+		{widgets(), stream.Options{Name: "a"}, "metadata.name=a", "a name becomes a field selector"},
+		{widgets(), stream.Options{Name: "a", FieldSelector: "spec.size!=1"},
+			"spec.size!=1,metadata.name=a", "a name and a selector are joined"},
+		{widgets(), stream.Options{Name: "a", FieldSelector: "metadata.name=a"},
+			"metadata.name=a,metadata.name=a", "a name may be given twice"},
+		{widgets(), stream.Options{Name: "a,b=c"}, `metadata.name=a\,b\=c`, "special characters in a name are escaped"},
+		{events(""), stream.Options{InvolvedObject: pod, FieldSelector: "type=Warning"},
+			"type=Warning,involvedObject.kind=Pod,involvedObject.name=web,involvedObject.uid=u1",
+			"core events have involvedObject"},
+		{events("events.k8s.io"), stream.Options{InvolvedObject: pod, Name: "e"},
+			"metadata.name=e,regarding.kind=Pod,regarding.name=web,regarding.uid=u1",
+			"events of events.k8s.io have regarding"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			var got []string
-			see := func(then answer) answer {
+			checked := func(then answer) answer {
 				return func(r *http.Request) (*http.Response, error) {
 					q := r.URL.Query()
 					got = append(got, q.Get("fieldSelector"))
@@ -52,35 +58,40 @@ func TestOptionsReachTheServer(t *testing.T) {
 					return then(r)
 				}
 			}
-			sc := &script{t: t, exchanges: []exchange{{"list", see(list("5", ""))}, {"watch 5", see(watch("wait 3s"))}, {"probe", see(list("5", ""))}, {"watch 5", see(watch("open"))}}}
+			sc := &script{t: t, exchanges: []exchange{
+				{"list", checked(list("5", ""))},
+				{"watch 5", checked(watch("wait 3s"))},
+				{"probe", checked(list("5", ""))},
+				{"watch 5", checked(watch("open"))},
+			}}
 			tt.o.PagedLists, tt.o.Namespaces, tt.o.LabelSelector = true, []string{"team"}, "a=b,!c"
 			s, err := stream.New(sc.client(), tt.r, &tt.o)
 			if err != nil {
 				t.Fatalf("%s: %v", tt.why, err)
 			}
-			tt.o.Namespaces[0], tt.o.LabelSelector = "changed", "later" // the options were copied
+			tt.o.Namespaces[0], tt.o.LabelSelector = "changed", "later" // New has copied the options
 			record(t, s, 10*time.Second)
 			if diff := cmp.Diff([]string{tt.want, tt.want, tt.want, tt.want}, got); diff != "" {
-				t.Errorf("%s: in the list, the watch, the probe and the next watch (-want +got):\n%s", tt.why, diff)
+				t.Errorf("%s: list, watch, probe and next watch (-want +got):\n%s", tt.why, diff)
 			}
 		})
 	}
 }
 
 func TestSelect(t *testing.T) {
-	// Objects are selected by version: those whose version is odd.
-	odd := func(m stream.Meta) bool {
+	odd := func(m stream.Meta) bool { // selects objects whose version is odd
 		rv := m.GetResourceVersion()
 		return strings.ContainsAny(rv[len(rv)-1:], "13579")
 	}
-	hold(t, []conversation{
-		{"comes and goes", stream.Options{Select: odd},
+	testConversations(t, []conversation{
+		{"objects enter and leave the selection", stream.Options{Select: odd},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
-				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@8", "MODIFIED a@9", "MODIFIED b@11", "DELETED a@12", "ADDED c@14", "DELETED c@15", "DELETED b@16", "open")},
+				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@8", "MODIFIED a@9", "MODIFIED b@11", "DELETED a@12",
+					"ADDED c@14", "DELETED c@15", "DELETED b@16", "open")},
 			},
 			[]string{"ADDED a@1", "SYNCED 5", "DELETED a@6", "ADDED a@9", "ADDED b@11", "DELETED a@12", "DELETED b@16"},
-			"as with a selector: leaving is DELETED, entering is ADDED; the end of what was never told is not"},
+			"entering is ADDED, leaving is DELETED; c was never delivered, so its deletion is not reported"},
 		{"across a gap", stream.Options{Select: odd},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2", "c@3", "d@4", "e@5")},
@@ -90,7 +101,7 @@ func TestSelect(t *testing.T) {
 			},
 			[]string{"ADDED a@1", "ADDED c@3", "ADDED e@5", "SYNCED 5", "GAP expired from 5 to 20",
 				"DELETED a@1 inferred", "ADDED b@7 inferred", "MODIFIED c@9 inferred", "SYNCED 20"},
-			"the differences of what is selected; d was never told, so its end is not"},
+			"only selected objects are compared; d was never delivered, so its deletion is not reported"},
 		{"another incarnation", stream.Options{Select: odd},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
@@ -98,19 +109,21 @@ func TestSelect(t *testing.T) {
 				{"list", list("20", "", "a/other@8", "b/other@9")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@1", "SYNCED 5", "GAP expired from 5 to 20", "DELETED a@1 inferred", "ADDED b/other@9 inferred", "SYNCED 20"},
-			"each by itself"},
+			[]string{"ADDED a@1", "SYNCED 5", "GAP expired from 5 to 20", "DELETED a@1 inferred",
+				"ADDED b/other@9 inferred", "SYNCED 20"},
+			"the new object is selected or rejected by its own metadata"},
 		{"after a version", stream.Options{Select: odd, Start: stream.After("5")},
 			[]exchange{
-				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@7", "MODIFIED b@9", "DELETED c@10", "DELETED d@11", "MODIFIED b@12", "open")},
+				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@7", "MODIFIED b@9", "DELETED c@10", "DELETED d@11",
+					"MODIFIED b@12", "open")},
 			},
 			[]string{"SYNCED 5", "ADDED a@7", "ADDED b@9", "DELETED d@11", "DELETED b@12"},
-			"of what was not known, nobody knows whether it was selected before"},
+			"whether an unknown object was selected before is unknown, so its first event decides"},
 	})
 }
 
 func TestTransform(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"rename", stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
@@ -118,9 +131,10 @@ func TestTransform(t *testing.T) {
 				{"list", list("20", "", "a@6")},
 				{"watch 20", watch("DELETED a@21", "open")},
 			},
-			[]string{"ADDED the-a/uid-a@1", "ADDED the-b/uid-b@2", "SYNCED 5", "MODIFIED the-a/uid-a@6", "GAP expired from 6 to 20", "DELETED the-b/uid-b@2 inferred", "SYNCED 20", "DELETED the-a/uid-a@21"},
-			"what is delivered is changed, not what is known"},
-		{"forget", stream.Options{Transform: func(o *unstructured.Unstructured) { clear(o.Object) }},
+			[]string{"ADDED the-a/uid-a@1", "ADDED the-b/uid-b@2", "SYNCED 5", "MODIFIED the-a/uid-a@6",
+				"GAP expired from 6 to 20", "DELETED the-b/uid-b@2 inferred", "SYNCED 20", "DELETED the-a/uid-a@21"},
+			"Transform changes what is delivered, not the index"},
+		{"clear", stream.Options{Transform: func(o *unstructured.Unstructured) { clear(o.Object) }},
 			[]exchange{
 				{"list", list("5", "", "a@1")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -128,7 +142,7 @@ func TestTransform(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED @1", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
-			"even if nothing is left of it"},
+			"the index is unchanged even if Transform clears the object"},
 	})
 }
 
@@ -144,41 +158,47 @@ func TestMetadataOnly(t *testing.T) {
 		return o
 	}
 	tests := []struct {
-		name   string
-		object func(string) map[string]any
-		own    bool
-		why    string
+		name      string
+		object    func(string) map[string]any
+		newClient bool
+		why       string
 	}{
-		{"asked for", small, true, "NewClient asks for no more than metadata"},
-		{"not understood", full, true, "a server that sends all of it"},
-		{"any client", full, false, "client-go's own can't ask"},
+		{"NewClient", small, true, "the client requests metadata only"},
+		{"whole objects", full, true, "the Stream reduces the objects of a server that sends all of them"},
+		{"client-go", full, false, "the Stream reduces the objects of a client that can't request metadata only"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				accepts := 0
-				see := func(then answer) answer {
+				requests := 0 // for metadata only
+				counted := func(then answer) answer {
 					return func(r *http.Request) (*http.Response, error) {
 						want := "as=PartialObjectMetadataList;"
 						if r.URL.Query().Has("watch") {
 							want = "as=PartialObjectMetadata;"
 						}
-						if accept := r.Header.Get("Accept"); strings.HasPrefix(accept, "application/json;"+want) && strings.HasSuffix(accept, ",application/json") {
-							accepts++
+						accept := r.Header.Get("Accept")
+						if strings.HasPrefix(accept, "application/json;"+want) &&
+							strings.HasSuffix(accept, ",application/json") {
+							requests++
 						}
 						return then(r)
 					}
 				}
 				sc := &script{t: t, exchanges: []exchange{
-					{"list", see(func(*http.Request) (*http.Response, error) {
-						return respondJSON(200, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": "5"}, "items": []any{tt.object("1")}})
+					{"list", counted(func(*http.Request) (*http.Response, error) {
+						return respondJSON(200, map[string]any{
+							"apiVersion": "v1", "kind": "List",
+							"metadata": map[string]any{"resourceVersion": "5"}, "items": []any{tt.object("1")},
+						})
 					})},
-					{"watch 5", see(func(r *http.Request) (*http.Response, error) { return watchObject("MODIFIED", tt.object("6"))(r) })},
+					{"watch 5", counted(watchObject("MODIFIED", tt.object("6")))},
 				}}
 				client := sc.client()
-				if tt.own {
+				if tt.newClient {
+					cfg := &rest.Config{Host: "http://server", Transport: sc, QPS: -1, Timeout: time.Second}
 					var err error
-					if client, err = stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1, Timeout: time.Second}, nil); err != nil {
+					if client, err = stream.NewClient(cfg, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -198,8 +218,8 @@ func TestMetadataOnly(t *testing.T) {
 						break
 					}
 				}
-				if (accepts == 2) != tt.own {
-					t.Errorf("%s: %d requests asked for metadata only", tt.why, accepts)
+				if (requests == 2) != tt.newClient {
+					t.Errorf("%s: %d requests for metadata only", tt.why, requests)
 				}
 			})
 		})

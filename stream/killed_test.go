@@ -22,36 +22,39 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestRandomKills plays programs that are killed again and again while they watch
-// random histories under random faults, ack in random order and commit now and
-// then. Each run is held to every promise, and what was acked over all runs must
-// come to what the server has in the end.
+// TestRandomKills runs programs that watch random histories under random faults, ack in random order, commit from
+// time to time, and are killed and started again. It checks each run against every promise. In the end the events
+// acked over all runs must add up to the objects on the server.
 //
 //	go test ./stream -run TestRandomKills -seed 4711 -v
 func TestRandomKills(t *testing.T) {
 	(historySeeds / 4).Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &killedPlay{play: newPlay(t, rand.New(rand.NewPCG(n, 7))), store: &checkpoint.Memory{}, handled: map[types.UID]string{}}
+			p := &killedProgram{
+				randomRun: newRandomRun(t, rand.New(rand.NewPCG(n, 7))),
+				store:     &checkpoint.Memory{},
+				handled:   map[types.UID]string{},
+			}
 			p.run()
 		})
 	})
 }
 
-// killedPlay is a program that runs several times.
-type killedPlay struct {
-	*play
-	now       bool
+// killedProgram runs several times.
+type killedProgram struct {
+	*randomRun
+	now       bool // starts at stream.Now
 	positions bool // the Store keeps no objects
 
 	unwritten bool // a commit failed
-	lost      bool // it was told that history is lost
-	rewound   bool // while it did not run
+	lost      bool // a GAP reported lost history
+	rewound   bool // the server went back in time between two runs
 	store     *checkpoint.Memory
-	handled   map[types.UID]string // the versions of what exists, for who handled what was acked
+	handled   map[types.UID]string // resourceVersions of the objects that exist according to the acked events
 	log       []string
 }
 
-func (p *killedPlay) run() {
+func (p *killedProgram) run() {
 	for range p.IntN(30) {
 		p.write()
 	}
@@ -61,15 +64,15 @@ func (p *killedPlay) run() {
 		p.options.Start = stream.Now()
 	}
 	p.positions = p.chance(15)
-	p.lost = p.positions && p.options.Select != nil // which may be left without a word
+	p.lost = p.positions && p.options.Select != nil // an object may leave the selection unreported
 	if p.options.NoIndex || p.now {
-		p.handled = nil // what there was, or what is gone, need not be told
+		p.handled = nil // objects that existed before, or deletions, need not be delivered
 	}
 	for range 1 + p.IntN(5) {
-		scripts := p.script // what of it has not come to pass may yet
+		scripts := p.script // may still contain faults to come
 		p.faults()
 		p.script = scripts + p.script
-		p.once(false)
+		p.runOnce(false)
 		for range p.IntN(3) {
 			p.writes()
 			if p.chance(40) {
@@ -77,14 +80,14 @@ func (p *killedPlay) run() {
 			}
 		}
 	}
-	if back := p.behind(); back > 0 && p.chance(30) {
+	if back := p.rewindDistance(); back > 0 && p.chance(30) {
 		p.rewound = true
-		p.do("heal") // a run that is refused would see nothing of it
+		p.do("heal") // a run that the server refuses would not see the rewind
 		p.do(fmt.Sprint("rewind ", back+p.IntN(3)))
 	}
-	for !p.once(true) && !p.Failed() { // refused: somebody starts it again
+	for !p.runOnce(true) && !p.Failed() { // the server refused it: start again
 		if len(p.srv.History(p.r, &p.scope).Rewinds) > 0 {
-			return // which it may not have been there to see
+			return // perhaps no run has seen the rewind
 		}
 		p.do("heal")
 	}
@@ -100,15 +103,15 @@ func (p *killedPlay) run() {
 	}
 	for uid, rv := range exist {
 		if p.handled[uid] != rv {
-			p.Errorf("%s is at %s, and was handled at %q", uid, rv, p.handled[uid])
+			p.Errorf("%s is at %s, the last event handled is at %q", uid, rv, p.handled[uid])
 		}
 	}
 	for uid, rv := range p.handled {
 		if p.unwritten || p.lost {
-			break // what was told while nothing could be written ahead may be lost
+			break // deletions of objects that could not be written ahead may be lost
 		}
 		if _, ok := exist[uid]; !ok {
-			p.Errorf("%s is gone, and was handled last at %s", uid, rv)
+			p.Errorf("%s is deleted, the last event handled is at %s", uid, rv)
 		}
 	}
 	if p.Failed() {
@@ -122,8 +125,8 @@ func (k *killable) isKilled() bool {
 	return k.killed
 }
 
-// behind is how far the server has to go back to be before what was committed.
-func (p *killedPlay) behind() int {
+// rewindDistance returns how many versions the server must go back to be behind the checkpoint.
+func (p *killedProgram) rewindDistance() int {
 	saved, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
 		p.Fatal(err)
@@ -134,14 +137,14 @@ func (p *killedPlay) behind() int {
 	now, back := number(p, p.srv.ResourceVersion()), 0
 	for _, rv := range saved.Position.ResourceVersions {
 		if rv == "" || rv == "1" {
-			return 0 // within a snapshot; and no server is at 0
+			return 0 // inside a snapshot, or the server would be at version 0
 		}
 		back = max(back, now-number(p, rv)+1)
 	}
 	return back
 }
 
-func number(p *killedPlay, rv string) int {
+func number(p *killedProgram, rv string) int {
 	n, err := strconv.Atoi(rv)
 	if err != nil {
 		p.Fatal(err)
@@ -154,7 +157,7 @@ type killable struct {
 	checkpoint.Store
 	mu     sync.Mutex
 	killed bool
-	fails  *rand.Rand // sometimes; nil for never
+	fails  *rand.Rand // decides which commits fail; nil for none
 	failed atomic.Bool
 }
 
@@ -177,14 +180,14 @@ func (k *killable) kill() {
 	k.killed = true
 }
 
-// once is one run, until it is killed, or if it is the last until all is quiet. It
-// says whether the server let it.
-func (p *killedPlay) once(last bool) bool {
+// runOnce runs the program until it is killed, or, if last, until nothing changes any more. It returns false if the
+// server refused the last run.
+func (p *killedProgram) runOnce(last bool) bool {
 	before, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
 		p.Fatal(err)
 	}
-	earlier := len(p.srv.Requests()) // of other runs
+	earlier := len(p.srv.Requests()) // by the runs before
 	others := rand.New(rand.NewPCG(p.Uint64(), 9))
 	noWriteAhead := p.chance(20) || p.positions
 	k := &killable{Store: p.store}
@@ -197,7 +200,8 @@ func (p *killedPlay) once(last bool) bool {
 	}
 	defer func() { p.unwritten = p.unwritten || k.failed.Load() }()
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "test"}, Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),
+		Cluster:  checkpoint.Cluster{UID: "test"},
+		Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),
 		NoWriteAhead: noWriteAhead,
 	})
 	if err != nil {
@@ -219,7 +223,7 @@ func (p *killedPlay) once(last bool) bool {
 	lifetime := p.IntN(20)
 	writer.Go(func() {
 		if p.rewound {
-			time.Sleep(5 * time.Minute) // for a look, before the old version is passed once more
+			time.Sleep(5 * time.Minute) // for a probe, before the server passes its old version again
 		}
 		switch {
 		case last:
@@ -244,13 +248,13 @@ func (p *killedPlay) once(last bool) bool {
 			if err != errTimeUp {
 				check.Settled = false
 				if refused := (*stream.RequestError)(nil); !errors.As(err, &refused) || synced(events) {
-					p.Errorf("it ended with %v", err)
+					p.Errorf("the run ended with %v", err)
 				}
 			}
 			break
 		}
 		if k.isKilled() {
-			break // who is dead is told nothing
+			break // a killed program receives nothing
 		}
 		p.lost = p.lost || ev.Type == stream.Gap && ev.Gap.HistoryLost
 		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() && !noWriteAhead {
@@ -270,13 +274,13 @@ func (p *killedPlay) once(last bool) bool {
 	}
 	writer.Wait()
 	if last && len(pool) == 0 && k.fails == nil && synced(events) && p.handled != nil {
-		p.mustBeSettled(tracker)
+		p.mustHaveNoPending(tracker)
 		if p.Failed() {
 			p.Logf("%s\n---\n%s", strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(events), "\n"))
 		}
 	}
 	k.kill()
-	_ = tracker.Close() // nothing comes of it any more
+	_ = tracker.Close() // commits nothing: the store is killed
 	after, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
 		p.Fatal(err)
@@ -291,34 +295,37 @@ func (p *killedPlay) once(last bool) bool {
 	}
 	p.log = append(p.log, fmt.Sprintf("--- killed with %+v", after))
 	h := p.srv.History(p.r, &p.scope)
-	err = errors.Join(streamtest.Check(h, events, &check), oracle.CheckRequests(h.Requests[earlier:]), p.checkSaved(before, after, events, acked, check))
+	err = errors.Join(
+		streamtest.Check(h, events, &check),
+		oracle.CheckRequests(h.Requests[earlier:]),
+		p.checkSaved(before, after, events, acked, check),
+	)
 	if err != nil {
-		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts, before,
-			strings.Join(p.log, "\n"), historyText(h))
+		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ndelivered:\n%s\n\nhistory:\n%s",
+			err, p.options, p.script, p.acts, before, strings.Join(p.log, "\n"), historyText(h))
 	}
 	return check.Settled == last
 }
 
-// positionsOnly is a Store that keeps no objects, as that of a ConfigMap.
+// positionsOnly is a Store that keeps no objects, like the one in checkpoint/configmap.
 type positionsOnly struct{ checkpoint.Store }
 
 func (positionsOnly) PositionsOnly() {}
 
-// mustBeWrittenAhead checks that the store knows of an object before it is told as
-// ADDED.
-func (p *killedPlay) mustBeWrittenAhead(ev stream.Event) {
+// mustBeWrittenAhead checks that the store has an entry for an object before the object is delivered as ADDED.
+func (p *killedProgram) mustBeWrittenAhead(ev stream.Event) {
 	saved, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
 		p.Fatal(err)
 	}
-	if saved == nil || !slices.ContainsFunc(saved.Position.Objects, func(o checkpoint.Object) bool { return o.UID == ev.Object.GetUID() }) {
-		p.Errorf("the store does not know of %s, which is told", streamtest.Text(ev))
+	same := func(o checkpoint.Object) bool { return o.UID == ev.Object.GetUID() }
+	if saved == nil || !slices.ContainsFunc(saved.Position.Objects, same) {
+		p.Errorf("the store has no entry for %s, which is delivered", streamtest.Text(ev))
 	}
 }
 
-// mustBeSettled checks that nothing is left of what was written ahead, since
-// everything has been acked.
-func (p *killedPlay) mustBeSettled(tracker *checkpoint.Tracker) {
+// mustHaveNoPending checks that no entry is pending once every event has been acked.
+func (p *killedProgram) mustHaveNoPending(tracker *checkpoint.Tracker) {
 	noError(p.T, tracker.Flush(p.Context()))
 	saved, err := p.store.Load(p.Context(), "widgets.example.com")
 	if err != nil {
@@ -326,13 +333,15 @@ func (p *killedPlay) mustBeSettled(tracker *checkpoint.Tracker) {
 	}
 	for _, o := range saved.Position.Objects {
 		if o.ResourceVersion == "" {
-			p.Errorf("everything is acked, and %+v is still written ahead", o)
+			p.Errorf("everything is acked, but %+v is still pending", o)
 		}
 	}
 }
 
-// checkSaved holds what is in the store against what was told and acked.
-func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]bool, opts streamtest.CheckOptions) error {
+// checkSaved compares the checkpoint with the events that were delivered and acked.
+func (p *killedProgram) checkSaved(
+	before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]bool, opts streamtest.CheckOptions,
+) error {
 	run := oracle.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
 	run.Options.From = nil
 	if p.positions {
@@ -347,8 +356,8 @@ func (p *killedPlay) checkSaved(before, after *checkpoint.Checkpoint, events []s
 	return oracle.CheckCheckpoint(run)
 }
 
-// handle does with an acked event what a relay would.
-func (p *killedPlay) handle(ev stream.Event) {
+// handle applies an acked event, as a relay would.
+func (p *killedProgram) handle(ev stream.Event) {
 	switch {
 	case p.handled == nil:
 	case ev.Type == stream.Added, ev.Type == stream.Modified:

@@ -6,9 +6,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// limitLists takes a turn for the time in which a snapshot is read and told: the
-// pages that wait to be told are what takes memory. While it waits to be tried
-// again after a failure, others have their turn.
+// limitLists takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for delivery.
+// It gives the turn up before any other state, such as the wait after a failure.
 func (w *worker) limitLists(ctx context.Context, s protocol.State) error {
 	reads := false
 	switch s := s.(type) {
@@ -22,7 +21,7 @@ func (w *worker) limitLists(ctx context.Context, s protocol.State) error {
 		return nil
 	}
 	if _, ok := s.(protocol.Replaying); ok || w.lists == nil || !w.listTurn.IsOver() {
-		return nil // it has begun, and a turn that is over does not stop it
+		return nil // a snapshot in progress continues, even if its turn is over
 	}
 	var err error
 	w.listTurn, err = w.lists.Take(ctx)

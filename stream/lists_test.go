@@ -13,18 +13,24 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
+// TestLists: with Lists, at most two Streams read their snapshots at a time, and a request without an answer delays no
+// other Stream.
 func TestLists(t *testing.T) {
 	tests := []struct {
 		name   string
 		paged  bool
 		script string
-		most   time.Duration // until all are synced
+		most   time.Duration // until 16 Streams are synced
 		why    string
 	}{
-		{"pages", true, "page *: slow 1s\nlist *: slow 1s\n", 30 * time.Second, "each reads three pages of a second, two at a time"},
-		{"streamed", false, "initial *: slow 100ms\n", 10 * time.Second, "each has ten frames of a tenth of a second"},
-		{"four hang", true, "list 1-4: hang\n", 10 * time.Second, "nobody waits for those that are not answered"},
-		{"four hang without initial events", false, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second, "nor for those"},
+		{"pages", true, "page *: slow 1s\nlist *: slow 1s\n", 30 * time.Second,
+			"two Streams at a time each read three pages of one second"},
+		{"streamed", false, "initial *: slow 100ms\n", 10 * time.Second,
+			"each Stream reads ten frames of a tenth of a second"},
+		{"four hang", true, "list 1-4: hang\n", 10 * time.Second,
+			"the other Streams do not wait for four lists that hang"},
+		{"four hang without initial events", false, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second,
+			"the other Streams do not wait for four streamed lists that hang"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -44,17 +50,17 @@ func TestLists(t *testing.T) {
 				for range 20 {
 					s := streamOf(t, srv.Client(), widgets(), &stream.Options{PagedLists: tt.paged, PageSize: 4})
 					all.Go(func() {
-						told := 0
+						delivered := 0
 						for ev, err := range s.EventsWith(ctx, run.Options{Lists: lists}) {
 							if err != nil {
 								return
 							}
 							mu.Lock()
-							if told++; told == 1 {
+							if delivered++; delivered == 1 {
 								open++
 							}
 							most = max(most, open)
-							if told == 10 {
+							if delivered == 10 {
 								open--
 							}
 							if ev.Type == stream.Synced {
@@ -67,13 +73,13 @@ func TestLists(t *testing.T) {
 				time.Sleep(30 * time.Minute)
 				mu.Lock()
 				if len(synced) != 20 {
-					t.Errorf("%d of 20 are synced", len(synced))
+					t.Errorf("%d of 20 Streams are synced", len(synced))
 				}
 				if n := len(synced) - 5; n > 0 && synced[n] > tt.most {
-					t.Errorf("%s: 16 of 20 are synced after %v, want %v", tt.why, synced[n], tt.most)
+					t.Errorf("%s: 16 of 20 Streams are synced after %v, want %v", tt.why, synced[n], tt.most)
 				}
 				if most > 2 {
-					t.Errorf("%d told their snapshots at the same time, want 2", most)
+					t.Errorf("%d Streams delivered their snapshots at the same time, want 2", most)
 				}
 				mu.Unlock()
 				cancel()

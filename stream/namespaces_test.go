@@ -19,7 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// mover is a range whose namespaces change.
+// mover runs a Stream whose namespaces change.
 type mover struct {
 	*testing.T
 	srv        *streamtest.Server
@@ -45,11 +45,11 @@ func (m *mover) track(store checkpoint.Store, o stream.Options) *checkpoint.Trac
 	return o.Checkpoint
 }
 
-// begin ranges in some namespaces, or across the cluster.
+// begin starts a run in some namespaces, or across the cluster, from a position or from the Stream's Start.
 func (m *mover) begin(from *checkpoint.Position, names ...string) {
 	m.namespaces = run.NewNamespaces(names, func(namespace string, err error) {
 		if !apierrors.IsForbidden(err) {
-			m.Errorf("%s is refused: %v", namespace, err)
+			m.Errorf("namespace %s failed: %v, want Forbidden", namespace, err)
 		}
 		m.refused = append(m.refused, namespace)
 	})
@@ -73,6 +73,7 @@ func (m *mover) begin(from *checkpoint.Position, names ...string) {
 	}()
 }
 
+// end ends the run and returns the position it reached.
 func (m *mover) end() *checkpoint.Position {
 	m.cancel()
 	for range m.events {
@@ -81,7 +82,7 @@ func (m *mover) end() *checkpoint.Position {
 	return &p
 }
 
-// expect compares what has come within a few seconds.
+// expect waits five seconds and compares the events that have come, in sorted order.
 func (m *mover) expect(why string, want ...string) {
 	m.Helper()
 	time.Sleep(5 * time.Second)
@@ -120,32 +121,33 @@ func (m *mover) put(namespace, name, field string) {
 	m.srv.Put(widgets(), namespace, name, field)
 }
 
-// TestNamespacesChange: a namespace that comes or goes touches its own watch only.
+// TestNamespacesChange: adding or removing a namespace changes only the watch of that namespace.
 func TestNamespacesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
 		m.put("two", "b", "spec.n=1")
 		m.begin(nil, "one")
-		m.expect("one of two", "ADDED one/a@2", "SYNCED @3 in one")
+		m.expect("a run delivers only its namespaces", "ADDED one/a@2", "SYNCED @3 in one")
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("the other one comes", "ADDED two/b@3", "SYNCED")
+		m.expect("a new namespace delivers its objects and SYNCED", "ADDED two/b@3", "SYNCED")
 		m.put("one", "a", "spec.n=2")
 		m.put("two", "b", "spec.n=2")
-		m.expect("both are watched", "MODIFIED one/a@4", "MODIFIED two/b@5")
+		m.expect("a run delivers changes in all its namespaces", "MODIFIED one/a@4", "MODIFIED two/b@5")
 		m.namespaces.Set([]string{"one"})
-		m.expect("what is not watched is not gone")
+		m.expect("removing a namespace delivers no DELETED")
 		m.put("two", "b", "spec.n=3")
-		m.expect("nor reported")
+		m.expect("changes in a removed namespace are not delivered")
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("it goes on where it was", "MODIFIED two/b@6", "SYNCED")
+		m.expect("a namespace that was removed resumes at its version", "MODIFIED two/b@6", "SYNCED")
 		m.namespaces.Set([]string{"one"})
-		m.expect("gone again")
+		m.expect("removing it again delivers nothing")
 		m.srv.Delete(widgets(), "two", "b")
 		m.put("two", "c", "spec.n=1")
 		m.do("compact")
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("past the history", "GAP expired 6..8 in two", "ADDED two/c@8 inferred", "DELETED two/b@6 inferred", "SYNCED", "SYNCED")
+		m.expect("a namespace whose version has expired gets a GAP and the differences",
+			"GAP expired 6..8 in two", "ADDED two/c@8 inferred", "DELETED two/b@6 inferred", "SYNCED", "SYNCED")
 		if n := m.watchesIn("one"); n != 1 {
 			t.Errorf("namespace one was watched %d times, want once", n)
 		}
@@ -153,29 +155,28 @@ func TestNamespacesChange(t *testing.T) {
 	})
 }
 
-// TestNamespaceRefused: what may not be watched does not end the others.
-func TestNamespaceRefused(t *testing.T) {
+// TestForbiddenNamespace: a forbidden namespace does not end the watches of the others.
+func TestForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1")
 		m.put("two", "b", "spec.n=1")
 		m.do("forbid all in two")
 		m.begin(nil, "one", "two")
-		m.expect("SYNCED does not wait for it", "ADDED one/a@2", "SYNCED")
+		m.expect("SYNCED does not wait for a forbidden namespace", "ADDED one/a@2", "SYNCED")
 		if diff := cmp.Diff([]string{"two"}, m.refused); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("the forbidden namespaces (-want +got):\n%s", diff)
 		}
 		m.do("allow all in two")
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("it is tried again", "ADDED two/b@3", "SYNCED")
+		m.expect("Set retries a namespace that was forbidden", "ADDED two/b@3", "SYNCED")
 		if m.end(); m.err == nil {
-			t.Error("it ended without the cause of its ctx")
+			t.Error("the run ended without the cause of its ctx")
 		}
 	})
 }
 
-// TestScopeChanges: between the cluster and namespaces the next range begins from what
-// is known.
+// TestScopeChanges: a run that changes from the cluster to namespaces, or back, resumes from the known objects.
 func TestScopeChanges(t *testing.T) {
 	for _, tracked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,16 +195,17 @@ func TestScopeChanges(t *testing.T) {
 				m.put(n, "a", "spec.n=1") // @2, @3, @4
 			}
 			m.begin(nil)
-			m.expect("the cluster", "ADDED one/a@2", "ADDED two/a@3", "ADDED three/a@4", "SYNCED @4")
+			m.expect("the cluster is listed", "ADDED one/a@2", "ADDED two/a@3", "ADDED three/a@4", "SYNCED @4")
 			p := m.end()
 			m.put("one", "a", "spec.n=2") // @5
 			m.srv.Delete(widgets(), "two", "a")
 			m.begin(from(p), "one", "two")
-			m.expect("two namespaces", "GAP scope 4..6 in one", "MODIFIED one/a@5 inferred",
+			m.expect("each namespace gets a GAP and its differences to the cluster",
+				"GAP scope 4..6 in one", "MODIFIED one/a@5 inferred",
 				"GAP scope 4..6 in two", "DELETED two/a@3 inferred", "SYNCED")
 			m.srv.Delete(widgets(), "three", "a")
 			m.put("two", "b", "spec.n=1") // @8
-			m.expect("the third one is not seen", "ADDED two/b@8")
+			m.expect("other namespaces are not watched", "ADDED two/b@8")
 			p = m.end()
 			if tracked {
 				noError(t, tracker.Flush(t.Context()))
@@ -214,13 +216,14 @@ func TestScopeChanges(t *testing.T) {
 				p.Objects = c.Position.Objects
 			}
 			if !slices.ContainsFunc(p.Objects, func(o checkpoint.Object) bool { return o.Namespace == "three" }) {
-				t.Errorf("tracked %v: what can't be seen is forgotten: %+v", tracked, p.Objects)
+				t.Errorf("tracked %v: the objects of a namespace that is not watched are lost: %+v", tracked, p.Objects)
 			}
 			m.begin(from(p))
-			m.expect("the cluster again: what was not seen is compared", "GAP scope 4..8", "DELETED three/a@4 inferred", "SYNCED @8")
+			m.expect("the cluster is compared with the known objects of all namespaces",
+				"GAP scope 4..8", "DELETED three/a@4 inferred", "SYNCED @8")
 			p = m.end()
 			m.begin(from(p))
-			m.expect("and goes on", "SYNCED @8")
+			m.expect("the next run resumes without a GAP", "SYNCED @8")
 			m.end()
 			if tracked {
 				noError(t, tracker.Close())
@@ -229,36 +232,38 @@ func TestScopeChanges(t *testing.T) {
 	}
 }
 
-// TestScopeOfNothing: where all objects were deleted something may have been created
-// and deleted since, too.
-func TestScopeOfNothing(t *testing.T) {
+// TestScopeOfEmptyNamespace: a namespace without known objects gets a GAP, too: objects may have been created and
+// deleted in it.
+func TestScopeOfEmptyNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
 		m.put("two", "b", "spec.n=1")
 		m.begin(nil)
-		m.expect("the cluster", "ADDED one/a@2", "ADDED two/b@3", "SYNCED @3")
+		m.expect("the cluster is listed", "ADDED one/a@2", "ADDED two/b@3", "SYNCED @3")
 		m.srv.Delete(widgets(), "two", "b")
-		m.expect("two is empty", "DELETED two/b@4")
+		m.expect("namespace two becomes empty", "DELETED two/b@4")
 		p := m.end()
 		m.begin(p, "one")
-		m.expect("without it", "GAP scope 4..4 in one", "SYNCED @4 in one")
+		m.expect("a run without namespace two", "GAP scope 4..4 in one", "SYNCED @4 in one")
 		m.put("two", "c", "spec.n=1")
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("it comes", "GAP scope 4..5 in two", "ADDED two/c@5 inferred", "SYNCED")
+		m.expect("adding the empty namespace reports a GAP",
+			"GAP scope 4..5 in two", "ADDED two/c@5 inferred", "SYNCED")
 		m.srv.Delete(widgets(), "one", "a")
 		m.srv.Delete(widgets(), "two", "c")
-		m.expect("all is empty", "DELETED one/a@6", "DELETED two/c@7")
+		m.expect("both namespaces become empty", "DELETED one/a@6", "DELETED two/c@7")
 		p = m.end()
 		m.put("two", "d", "spec.n=1")
 		m.begin(p)
-		m.expect("the cluster again", "GAP scope 4..8", "ADDED two/d@8 inferred", "SYNCED @8")
+		m.expect("a cluster without known objects reports a GAP",
+			"GAP scope 4..8", "ADDED two/d@8 inferred", "SYNCED @8")
 		m.end()
 	})
 }
 
-// TestPositionOfResumedNamespaces: what a range goes on from is in every Position, also
-// before all its namespaces have begun.
+// TestPositionOfResumedNamespaces: every Position contains the one that the run resumed from, even before all
+// namespaces have started.
 func TestPositionOfResumedNamespaces(t *testing.T) {
 	const objects = 20_000
 	srv := streamtest.NewServer(widgets())
@@ -266,7 +271,8 @@ func TestPositionOfResumedNamespaces(t *testing.T) {
 	p := checkpoint.Position{ResourceVersions: map[string]string{"one": "1", "two": "1"}, Unclean: true}
 	for i := range objects {
 		uid := types.UID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i))
-		p.Objects = append(p.Objects, checkpoint.Object{Namespace: "two", Name: fmt.Sprint("o", i), UID: uid, ResourceVersion: "1"})
+		p.Objects = append(p.Objects,
+			checkpoint.Object{Namespace: "two", Name: fmt.Sprint("o", i), UID: uid, ResourceVersion: "1"})
 	}
 	s := streamOf(t, srv.Client(), widgets(), &stream.Options{Namespaces: []string{"one", "two"}})
 	r := run.Options{Start: func() *checkpoint.Position { return &p }}
@@ -275,15 +281,16 @@ func TestPositionOfResumedNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if q := s.Position(); len(q.Objects) < objects || q.ResourceVersions["two"] != "1" {
-			t.Errorf("at %s: %d objects, at %v", streamtest.Text(ev), len(q.Objects), q.ResourceVersions)
+			t.Errorf("at %s the position has %d objects and versions %v", streamtest.Text(ev), len(q.Objects),
+				q.ResourceVersions)
 		}
 		break
 	}
 }
 
-// TestRestOfPosition: what a position knows of namespaces that are not watched, or have
-// not answered, is in every later one.
-func TestRestOfPosition(t *testing.T) {
+// TestPositionRetainsUnwatched: a Position retains the versions and flags of namespaces that the run does not watch, or
+// that have not answered.
+func TestPositionRetainsUnwatched(t *testing.T) {
 	known := []checkpoint.Object{{Namespace: "two", Name: "b", UID: "2", ResourceVersion: "3"}}
 	both := map[string]string{"one": "3", "two": "3"}
 	for _, tt := range []struct {
@@ -293,20 +300,30 @@ func TestRestOfPosition(t *testing.T) {
 		want         checkpoint.Position
 		why          string
 	}{
-		{"rewound, not watched", "", checkpoint.Position{ResourceVersions: both, Objects: known, Rewound: true}, []string{"one"},
-			checkpoint.Position{ResourceVersions: both, Rewound: true}, "two is still to be compared"},
+		{"rewound, not watched", "",
+			checkpoint.Position{ResourceVersions: both, Objects: known, Rewound: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: both, Rewound: true},
+			"namespace two must still be compared"},
 		{"rewound, without an answer", "list * in two: hang",
 			checkpoint.Position{ResourceVersions: both, Objects: known, Rewound: true}, []string{"one", "two"},
-			checkpoint.Position{ResourceVersions: both, Rewound: true}, "two is still to be compared"},
-		{"unclean", "", checkpoint.Position{ResourceVersions: map[string]string{"": "3"}, Unclean: true}, []string{"one"},
-			checkpoint.Position{ResourceVersions: map[string]string{"": "3", "one": "3"}, Unclean: true}, "more may have been delivered anywhere"},
-		{"partial", "", checkpoint.Position{ResourceVersions: map[string]string{"": "3"}, Partial: true}, []string{"one"},
-			checkpoint.Position{ResourceVersions: map[string]string{"": "3", "one": "3"}, Partial: true}, "there may be other objects anywhere"},
-		{"cluster again, without an answer", "list *: 503\ninitial *: 503", checkpoint.Position{ResourceVersions: map[string]string{"": "2", "one": "3"}}, nil,
-			checkpoint.Position{ResourceVersions: map[string]string{"": "2", "one": "3"}}, "the GAP is still to be told"},
-		{"cluster, without an answer", "list * in one: 503\ninitial * in one: 503",
+			checkpoint.Position{ResourceVersions: both, Rewound: true},
+			"namespace two must still be compared"},
+		{"unclean", "",
+			checkpoint.Position{ResourceVersions: map[string]string{"": "3"}, Unclean: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: map[string]string{"": "3", "one": "3"}, Unclean: true},
+			"other objects may have been delivered in any namespace"},
+		{"partial", "",
+			checkpoint.Position{ResourceVersions: map[string]string{"": "3"}, Partial: true}, []string{"one"},
+			checkpoint.Position{ResourceVersions: map[string]string{"": "3", "one": "3"}, Partial: true},
+			"other objects may exist in any namespace"},
+		{"namespace to cluster, without an answer", "list *: 503\ninitial *: 503",
+			checkpoint.Position{ResourceVersions: map[string]string{"": "2", "one": "3"}}, nil,
+			checkpoint.Position{ResourceVersions: map[string]string{"": "2", "one": "3"}},
+			"the GAP is still pending"},
+		{"cluster to namespace, without an answer", "list * in one: 503\ninitial * in one: 503",
 			checkpoint.Position{ResourceVersions: map[string]string{"": "2"}, Rewound: true}, []string{"one"},
-			checkpoint.Position{ResourceVersions: map[string]string{"": "2"}, Rewound: true}, "nothing has come since"},
+			checkpoint.Position{ResourceVersions: map[string]string{"": "2"}, Rewound: true},
+			"no event has been delivered since"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -326,34 +343,33 @@ func TestRestOfPosition(t *testing.T) {
 	}
 }
 
-// TestGapThenGone: a SYNCED follows a GAP also if its namespace is taken out.
-func TestGapThenGone(t *testing.T) {
-	for synced, left := range map[string][]string{"SYNCED": {"one"}, "": nil} {
+// TestGapThenNamespaceRemoved: SYNCED follows a GAP even if the namespace of the GAP is removed.
+func TestGapThenNamespaceRemoved(t *testing.T) {
+	for synced, rest := range map[string][]string{"SYNCED": {"one"}, "": nil} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMover(t, nil)
 			m.put("one", "a", "spec.n=1")
 			m.put("two", "b", "spec.n=1")
 			m.begin(nil, "one", "two")
-			m.expect("both", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
+			m.expect("both namespaces are listed", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
 			m.apply("watch 2-* in two: 503")
 			m.put("two", "b", "spec.n=2")
-			m.put("one", "a", "spec.n=2") // which is not expired
+			m.put("one", "a", "spec.n=2") // so that the version of one does not expire
 			m.do("compact")
 			m.do("close watches")
 			time.Sleep(30 * time.Second)
 			for len(m.events) > 0 {
 				<-m.events
 			}
-			m.namespaces.Set(left)
-			m.expect("if something is watched", strings.Fields(synced)...)
+			m.namespaces.Set(rest)
+			m.expect("SYNCED comes if a namespace is left", strings.Fields(synced)...)
 			m.end()
 		})
 	}
 }
 
-// TestParkedNamespaces: what is known of a namespace when its watch ends holds when it
-// begins again.
-func TestParkedNamespaces(t *testing.T) {
+// TestNamespaceWatchedAgain: a namespace that is removed and added again resumes from its state when it was removed.
+func TestNamespaceWatchedAgain(t *testing.T) {
 	change := func(m *mover) {
 		for i := range 5 {
 			m.put("one", "a", fmt.Sprint("spec.n=", 2+i)) // @4 to @8
@@ -366,21 +382,25 @@ func TestParkedNamespaces(t *testing.T) {
 	}
 	rewind := func(m *mover) {
 		noError(m.T, m.srv.Apply("list * in two: 503"))
-		m.do("rewind 1 restart") // b never was
+		m.do("rewind 1 restart") // undoes two/b
 		time.Sleep(20 * time.Second)
 	}
 	for _, tt := range []struct {
-		name            string
-		unclean         bool
-		watched, parked func(*mover)
-		want            []string
-		why             string
+		name             string
+		unclean          bool
+		watched, removed func(*mover) // run before and after namespace two is removed
+		want             []string
+		why              string
 	}{
-		{"changes elsewhere", false, nil, change, []string{"SYNCED"}, "it goes on where it was"},
-		{"expired", false, nil, expire, []string{"SYNCED", "GAP expired 3..8 in two", "SYNCED"}, "all of its objects are known"},
-		{"unclean", true, nil, expire, []string{"SYNCED", "GAP expired 3..8 history lost in two", "SYNCED"}, "more may have been delivered"},
-		{"back in time", false, rewind, change, []string{"GAP rewound 3..7 in two", "DELETED two/b@3 inferred", "SYNCED"},
-			"the server is past its version again by now"},
+		{"changes in another namespace", false, nil, change, []string{"SYNCED"},
+			"the namespace resumes at its version"},
+		{"expired", false, nil, expire, []string{"SYNCED", "GAP expired 3..8 in two", "SYNCED"},
+			"no history is lost: all objects of the namespace are known"},
+		{"unclean", true, nil, expire, []string{"SYNCED", "GAP expired 3..8 history lost in two", "SYNCED"},
+			"history is lost: other objects may have been delivered"},
+		{"back in time", false, rewind, change,
+			[]string{"GAP rewound 3..7 in two", "DELETED two/b@3 inferred", "SYNCED"},
+			"the rewind is reported even if the server has passed the namespace's version again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -388,18 +408,18 @@ func TestParkedNamespaces(t *testing.T) {
 				m.put("one", "a", "spec.n=1")
 				m.put("two", "b", "spec.n=1")
 				m.begin(nil, "one", "two")
-				m.expect("both", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
+				m.expect("both namespaces are listed", "ADDED one/a@2", "ADDED two/b@3", "SYNCED")
 				p := m.end()
 				p.Unclean = tt.unclean
 				m.begin(p, "one", "two")
-				m.expect("resumed", "SYNCED")
+				m.expect("both namespaces resume", "SYNCED")
 				if tt.watched != nil {
 					tt.watched(m)
 				}
 				m.namespaces.Set([]string{"one"})
 				time.Sleep(time.Second)
 				m.do("heal")
-				tt.parked(m)
+				tt.removed(m)
 				time.Sleep(time.Minute)
 				for len(m.events) > 0 {
 					<-m.events

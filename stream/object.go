@@ -17,17 +17,17 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/index"
 )
 
-// object is one as it was received, with what tells its versions apart.
+// object is a received object with its index entry, whose Version identifies the object's state.
 type object struct {
 	*unstructured.Unstructured
 	index.Entry
-	verdict client.Verdict // of Options.Select, if it was asked before the object was decoded
+	verdict client.Verdict // of Options.Select, if it was called before the object was decoded
 }
 
-// noVersion begins a version that is no resourceVersion but a hash.
+// noVersion is the prefix of a Version that is a hash instead of a resourceVersion.
 const noVersion = "#"
 
-// received takes an object from a server's answer.
+// received returns an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
 	if id := identify(o); id.Version != "" {
 		return object{Unstructured: o, Entry: id}
@@ -35,16 +35,15 @@ func received(o *unstructured.Unstructured) object {
 	return receivedFromFake(o)
 }
 
-// faked takes an object from client-go's fakes. They leave resourceVersions as
-// they find them, usually empty, so that only the content tells one version from
-// the next, and hand out objects that they keep.
+// receivedFromFake returns an object from client-go's fake. The fake does not set resourceVersions, so a hash of the
+// content identifies the state; and it returns the objects that it stores, so they are copied.
 func receivedFromFake(o *unstructured.Unstructured) object {
 	id := identify(o)
 	id.Version = hash(o)
 	return object{Unstructured: copyJSON(o), Entry: id}
 }
 
-// identify reads at once what each has a method for that reads metadata anew.
+// identify reads the metadata once; the methods of Unstructured would do so for each field.
 func identify(o *unstructured.Unstructured) index.Entry {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	text := func(key string) string {
@@ -55,19 +54,19 @@ func identify(o *unstructured.Unstructured) index.Entry {
 	return index.Entry{NamespacedName: name, UID: types.UID(text("uid")), Version: text("resourceVersion")}
 }
 
-// unversioned says that the version is not one of a server.
+// unversioned reports whether the Version is a hash.
 func (o object) unversioned() bool { return strings.HasPrefix(o.Version, noVersion) }
 
 func hash(o *unstructured.Unstructured) string {
 	h := fnv.New64a()
 	if err := json.NewEncoder(h).Encode(o.Object); err != nil {
-		fmt.Fprint(h, o.Object) // what JSON has no number for: a fake's NaN
+		fmt.Fprint(h, o.Object) // not valid in JSON, such as a NaN in a fake
 	}
 	return noVersion + strconv.FormatUint(h.Sum64(), 36)
 }
 
-// ownCopy copies through JSON: DeepCopy panics at what a server can't have sent,
-// but a test writes easily, such as an int.
+// copyJSON copies an object through JSON: DeepCopy panics on types that a server never sends but tests use, such as
+// int.
 func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	b, err := json.Marshal(o.Object)
 	if err != nil {
@@ -80,8 +79,8 @@ func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// metadataOf keeps apiVersion, kind and metadata of an object. One that the
-// server sent as PartialObjectMetadata gets those of its own kind back.
+// metadataOf returns apiVersion, kind and metadata of an object. A PartialObjectMetadata gets apiVersion and kind of
+// the resource.
 func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
 	m := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
 	if o.GetKind() == "PartialObjectMetadata" && r.Kind != "" {
@@ -93,7 +92,7 @@ func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unst
 	return m
 }
 
-// inferred is the object of a DELETED that no event of the server reported.
+// inferred returns the object of an inferred DELETED.
 func inferred(e *index.Entry, r gvr.Resource) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(r.GroupVersionKind())
@@ -106,12 +105,12 @@ func inferred(e *index.Entry, r gvr.Resource) *unstructured.Unstructured {
 	return o
 }
 
-// known is an entry of the index as a Position holds it.
+// objectOf converts an index entry to an object of a Position.
 func objectOf(e index.Entry) checkpoint.Object {
 	return checkpoint.Object{Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.Version}
 }
 
-// entryOf is the reverse of known.
+// entryOf is the reverse of objectOf.
 func entryOf(o checkpoint.Object) index.Entry {
 	return index.Entry{NamespacedName: o.NamespacedName(), UID: o.UID, Version: o.ResourceVersion}
 }

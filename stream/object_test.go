@@ -12,7 +12,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/index"
 )
 
-func TestHashTellsVersionsApart(t *testing.T) {
+// TestHash: equal content has equal hashes, different content has different ones.
+func TestHash(t *testing.T) {
 	with := func(size any, ratio float64) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"size": size, "ratio": ratio}}
 	}
@@ -22,9 +23,9 @@ func TestHashTellsVersionsApart(t *testing.T) {
 		why  string
 	}{
 		{with(1, 2), with(1, 2), true, "the same content"},
-		{with(1, 2), with(2, 2), false, "another content"},
-		{with(1, math.NaN()), with(1, math.NaN()), true, "also where JSON has no word for it"},
-		{with(1, math.NaN()), with(2, math.NaN()), false, "also where JSON has no word for it"},
+		{with(1, 2), with(2, 2), false, "different content"},
+		{with(1, math.NaN()), with(1, math.NaN()), true, "the same content that JSON can't express"},
+		{with(1, math.NaN()), with(2, math.NaN()), false, "different content that JSON can't express"},
 	}
 	for _, tt := range tests {
 		if same := hash(tt.a) == hash(tt.b); same != tt.same {
@@ -33,6 +34,7 @@ func TestHashTellsVersionsApart(t *testing.T) {
 	}
 }
 
+// TestInferredObject: an inferred object has what the index knows of it, and nothing else.
 func TestInferredObject(t *testing.T) {
 	r := gvr.Resource{Kind: "Widget"}
 	r.Group, r.Version = "example.com", "v1"
@@ -42,9 +44,10 @@ func TestInferredObject(t *testing.T) {
 		why   string
 	}{
 		{index.Entry{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a"}, UID: "u-1", Version: "5"},
-			map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"}, "all that is known"},
+			map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"},
+			"an entry has names, uid and resourceVersion"},
 		{index.Entry{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "b"}, Version: noVersion + "hash"},
-			map[string]any{"namespace": "ns", "name": "b"}, "a hash is no resourceVersion"},
+			map[string]any{"namespace": "ns", "name": "b"}, "a content hash is not delivered as a resourceVersion"},
 	} {
 		want := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": tt.want}
 		if diff := cmp.Diff(want, inferred(&tt.entry, r).Object); diff != "" {

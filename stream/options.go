@@ -13,45 +13,42 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// Options configure a Stream. The zero value is the default. It has 22 fields because
-// each stands for one decision of the caller.
+// Options configure a Stream. The zero value is the default. There are 22 fields because each is a decision of its own.
 type Options struct {
 	// What to watch.
 
-	// Namespaces to watch, each with a list and a watch of its own. Empty means the
-	// whole cluster, with one list and one watch. With several, events are ordered within
-	// each namespace, GAP and BOOKMARK concern one ([Event.Namespace]), and SYNCED comes
-	// once all of them are.
+	// Namespaces to watch, each with a list and a watch of its own. Empty means the whole cluster, with one list and
+	// one watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one namespace
+	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced.
 	Namespaces []string
 	// LabelSelector in the syntax of kubectl -l. Empty selects every object.
 	LabelSelector string
-	// FieldSelector in the syntax of kubectl --field-selector. Only the server knows which
-	// fields a resource supports. Empty selects every object.
+	// FieldSelector in the syntax of kubectl --field-selector. Only the server knows which fields a resource supports.
+	// Empty selects every object.
 	FieldSelector string
 	// Name selects one object. It is combined with FieldSelector.
 	Name string
-	// InvolvedObject selects the events (v1 or events.k8s.io) about an object; empty
-	// fields match anything. It is combined with FieldSelector.
+	// InvolvedObject selects the events (v1 or events.k8s.io) about an object; empty fields match anything. It is
+	// combined with FieldSelector.
 	InvolvedObject *corev1.ObjectReference
-	// Select selects the objects it returns true for, after the server's selectors and
-	// in the same way: an object that stops matching is DELETED, one that starts matching is
-	// ADDED. The result must depend on the argument alone. Several namespaces call it from
-	// several goroutines at once. The argument is valid until Select returns. A
-	// client of NewClient calls it before the object of a watch is decoded, so that
-	// rejected objects cost little; DecodeWorkers is then 1, and whatever is wrong with the
-	// rest of a rejected object goes unnoticed. Nil selects every object.
+	// Select reports whether to select an object, after the server's selectors and in the same way: an object that
+	// stops matching is DELETED, one that starts matching is ADDED. The result must depend on the argument alone, which
+	// is valid until Select returns. With several namespaces it is called from several goroutines at once.
+	//
+	// With a client of [NewClient] it is called before the object of a watch is decoded, so that rejected objects cost
+	// little; DecodeWorkers is then 1, and errors in the rest of a rejected object are not detected. Nil selects every
+	// object.
 	Select func(Meta) bool
 
 	// What is delivered.
 
-	// Transform may change an object just before it is delivered, for example to redact
-	// a field. The object of an inferred DELETED has little more than a name. Nil means
-	// no change.
+	// Transform may change an object just before it is delivered, for example to redact a field. The object of an
+	// inferred DELETED has little more than a name. Nil means no change.
 	Transform func(*unstructured.Unstructured)
-	// MetadataOnly delivers apiVersion, kind and metadata only. With a client of NewClient
-	// the server sends no more than that (PartialObjectMetadata).
+	// MetadataOnly delivers apiVersion, kind and metadata only. With a client of [NewClient] the server sends no more
+	// than that (PartialObjectMetadata).
 	MetadataOnly bool
-	// Bookmarks delivers BOOKMARK events. The server is asked for them in any case.
+	// Bookmarks delivers BOOKMARK events. The Stream requests them from the server in any case.
 	Bookmarks bool
 
 	// Where a run begins and ends.
@@ -60,60 +57,52 @@ type Options struct {
 	Start Start
 	// UntilSynced ends a run after its first SYNCED.
 	UntilSynced bool
-	// UntilClosed ends a run when the server ends a watch (the first of several) after
-	// SYNCED. If the server ended it with an error, the run yields that; but a 410 is a
-	// gap and does not end the run.
+	// UntilClosed ends a run when the server ends a watch (the first of several) after SYNCED. If the server ends it
+	// with an error, the run yields that; but a 410 is a gap and does not end the run.
 	UntilClosed bool
 
 	// What is remembered.
 
-	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of
-	// this or a later process continues from there; Start is only for the first. With
-	// UntilSynced, a run that continues delivers what differs from what was acked, then
-	// SYNCED. Select must be the same each time; another Select needs another
-	// CheckpointKey. Nil means no checkpoint.
+	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process resumes
+	// from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what differs from
+	// what was acked, then SYNCED. Select must be the same each time; another Select needs another CheckpointKey. Nil
+	// means no checkpoint.
 	Checkpoint *checkpoint.Tracker
-	// CheckpointKey is the key of the checkpoint: 1 to 200 letters, digits, '-', '_' or
-	// '.'. Empty means the resource and its group ("deployments.apps"), whatever the version. Two
-	// Streams of one resource with the same Tracker need different keys.
+	// CheckpointKey is the key of the checkpoint: 1 to 200 letters, digits, '-', '_' or '.'. Empty means the resource
+	// and its group ("deployments.apps"), whatever the version. Two Streams of one resource with the same Tracker need
+	// different keys.
 	CheckpointKey string
-	// NoIndex keeps no index of the delivered objects (70 bytes each). Then every GAP has
-	// HistoryLost: all that exists follows as ADDED again, and deletions during
-	// the gap are not reported. Replayed events are recognised by resourceVersion alone, so
-	// initial events that the server repeats are delivered twice.
+	// NoIndex keeps no index of the delivered objects (70 bytes each). Then every GAP has HistoryLost: everything that
+	// exists follows as ADDED again, and deletions during the gap are not reported. Replayed events are recognized by
+	// resourceVersion alone, so initial events that the server repeats are delivered twice.
 	NoIndex bool
-	// FailOnGap ends a run with a *GapError where it would otherwise deliver GAP.
+	// FailOnGap ends a run with a [*GapError] where it would otherwise deliver GAP.
 	FailOnGap bool
 
-	// How the server is asked.
+	// How the Stream makes its requests.
 
-	// PagedLists reads each snapshot in pages of PageSize objects. By default the first
-	// snapshot is read as initial events of the watch (a streaming list, KEP-3157), which
-	// costs the server far less memory, and in pages from servers without streaming
-	// lists; the snapshot after a gap is read in pages unless lists are forbidden.
+	// PagedLists reads each snapshot in pages of PageSize objects. By default the first snapshot is read as initial
+	// events of the watch (a streaming list, KEP-3157), which costs the server far less memory, or in pages if the
+	// server has no streaming lists; the snapshot after a gap is read in pages unless lists are forbidden.
 	PagedLists bool
-	// PageSize is how many objects a page holds. Zero means 500. All objects of a page
-	// are in memory at once and, with a client of NewClient, those of the next page
-	// too, so large objects call for small pages.
+	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
+	// with a client of [NewClient], those of the next page too, so large objects need small pages.
 	PageSize int
-	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in
-	// whole seconds. Zero means a random time from 5 to 10 minutes, so that many
-	// watches do not end at once.
+	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in whole seconds. Zero means a
+	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.
 	Timeout time.Duration
-	// IdleTimeout is how long a watch may be silent before it counts as dead and is
-	// replaced. Zero means 90 seconds (a kube-apiserver sends a bookmark every minute);
-	// otherwise at least 1 second.
+	// IdleTimeout is how long a watch may be silent before it counts as dead and is replaced. Zero means 90 seconds (a
+	// kube-apiserver sends a bookmark every minute); otherwise at least 1 second.
 	IdleTimeout time.Duration
-	// GiveUpAfter limits the time spent on failed requests, and on the waits between them,
-	// since a watch last was healthy. After that the run ends with a *GaveUpError. Zero means no limit.
+	// GiveUpAfter limits the time spent on failed requests, and on the waits between them, since a watch last was
+	// healthy. After that the run ends with a [*GaveUpError]. Zero means no limit.
 	GiveUpAfter time.Duration
 
-	// Who is informed.
+	// What the Stream reports.
 
 	// Trace receives callbacks. Nil disables it.
 	Trace *Trace
-	// Logger logs failures and retries (Warn), recoveries (Info), and every request
-	// (Debug). Nil disables logging.
+	// Logger receives failures and retries (Warn), recoveries (Info), and every request (Debug). Nil disables logging.
 	Logger *slog.Logger
 }
 
@@ -138,7 +127,7 @@ const (
 	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
 )
 
-// rules are what the protocol has to know of o, for a run that begins at from.
+// rules returns the rules of the protocol for a run that begins at from.
 func (o *Options) rules(from Start, fake, noStreamedLists bool) protocol.Rules {
 	streamed := !o.PagedLists && !fake
 	return protocol.Rules{
@@ -160,7 +149,7 @@ type Start struct {
 	kind     startKind
 	version  string
 	position checkpoint.Position
-	snapshot bool // ... but with a snapshot in any case
+	snapshot bool // read a snapshot even if the position has a version
 }
 
 type startKind int
@@ -181,19 +170,21 @@ func (s Start) IsSnapshot() bool { return s.kind == startSnapshot }
 // IsNow reports whether s is [Now].
 func (s Start) IsNow() bool { return s.kind == startNow }
 
-// Now begins with SYNCED. Existing objects are read, so that later changes and deletions
-// can be reported, but they are not delivered.
+// Now begins with SYNCED. Existing objects are read, so that later changes and deletions can be reported, but they are
+// not delivered.
 func Now() Start { return Start{kind: startNow} }
 
-// After begins with SYNCED, then what happened after a resourceVersion. Nothing is known
-// of objects that have not changed since: their MODIFIED and DELETED are delivered as the
-// server sends them, deletions during a gap are not reported (the GAP has HistoryLost), and
-// neither is an object that stops matching [Options.Select] with its first change.
-// [From] avoids that loss.
+// After begins with SYNCED, then the changes after a resourceVersion. The Stream does not know the objects that existed
+// at that version:
+//
+//   - Their MODIFIED and DELETED are delivered as the server sends them.
+//   - Their deletion during a gap is not reported (the GAP has HistoryLost).
+//   - If their first change makes them stop matching [Options.Select], that is not reported.
+//
+// [From] avoids these losses.
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
-// From continues where p was taken ([Stream.Position]): with what happened since or, if the
-// server no longer knows that, with GAP and the differences. A position from within a
-// snapshot continues with the rest of the snapshot; with [Options.NoIndex] that is
-// a GAP (GapRestarted) and everything again.
+// From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
+// them, with GAP and the differences. A position from within a snapshot resumes with the rest of the snapshot or, with
+// [Options.NoIndex], with GAP ([GapRestarted]) and everything again.
 func From(p checkpoint.Position) Start { return Start{kind: startFrom, position: p} }

@@ -11,17 +11,16 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// The objects of a streaming list come in no order, with versions of their own:
-// a position taken among them must not be at any of these, or what has not come
-// yet would be lost to one who goes on from there.
-func TestPositionWithinStreamedList(t *testing.T) {
+// TestPositionInStreamedList: a position taken inside a streaming list has no resourceVersion. The objects come in no
+// order, with old versions: a run that resumed at one of these would miss the objects still to come.
+func TestPositionInStreamedList(t *testing.T) {
 	tests := []struct {
 		start stream.Start
 		want  []string
 		why   string
 	}{
-		{stream.Snapshot(), []string{"ADDED a@9", "ADDED b@2"}, "told in part"},
-		{stream.Now(), nil, "known in part, and nothing told"},
+		{stream.Snapshot(), []string{"ADDED a@9", "ADDED b@2"}, "part of the list is delivered"},
+		{stream.Now(), nil, "part of the list is known, nothing is delivered"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -36,21 +35,20 @@ func TestPositionWithinStreamedList(t *testing.T) {
 				}
 				got = append(got, text(ev))
 				if rv := s.Position().ResourceVersions; rv[""] != "" {
-					t.Errorf("%s: at %s the position is %v, want none yet", tt.why, text(ev), rv)
+					t.Errorf("%s: at %s the position has versions %v, want none", tt.why, text(ev), rv)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
 			if rv := s.Position().ResourceVersions; rv[""] != "" {
-				t.Errorf("%s: left there, the position is %v, want none", tt.why, rv)
+				t.Errorf("%s: after the run the position has versions %v, want none", tt.why, rv)
 			}
 		})
 	}
 }
 
-// What a position holds while its version is moved, or does not move: going on
-// from any of these must neither lose nor repeat more than the event at hand.
+// TestPositionMoves: a run that resumes from the position at an event repeats at most this event and loses nothing.
 func TestPositionMoves(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -77,7 +75,7 @@ func TestPositionMoves(t *testing.T) {
 				"DELETED c@4 inferred: at  a@2 b@19 d@18",
 				"SYNCED 20: at 20 a@2 b@19 d@18",
 			},
-			"what is known fits neither the old version nor the new one"},
+			"inside a gap, the known objects fit neither the old version nor the new one"},
 		{"live, after two pages",
 			[]exchange{
 				{"list", list("5", "p", "a@2")}, {"list continue=p", list("5", "", "c@4")},
@@ -90,7 +88,7 @@ func TestPositionMoves(t *testing.T) {
 				"DELETED a@6: at 6 c@4",
 				"MODIFIED c@7: at 7 c@7",
 			},
-			"what has been delivered, with the event that is being handled"},
+			"the position includes the event in the loop body"},
 		{"at a successor",
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -102,7 +100,7 @@ func TestPositionMoves(t *testing.T) {
 				"DELETED a@2 inferred: at 5",
 				"ADDED a/other@6: at 6 a@6",
 			},
-			"6 has not been told before the second of the two"},
+			"version 6 is delivered only with the second of its two events"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,17 +128,19 @@ func TestPositionMoves(t *testing.T) {
 	}
 }
 
-// While the event of one namespace is handled, the position must not be past one
-// of another namespace that has come, but has not been told.
+// TestPositionOfSeveralNamespaces: while the loop body handles an event of one namespace, the position is not past an
+// event of another namespace that has arrived but is not delivered.
 func TestPositionOfSeveralNamespaces(t *testing.T) {
 	tests := []struct {
 		name    string
 		options stream.Options
 		why     string
 	}{
-		{"indexed", stream.Options{}, "the lanes take turns"},
-		{"without an index", stream.Options{NoIndex: true}, "they must here, too: the version is all that is known"},
-		{"after a version", stream.Options{Start: stream.After("5")}, "and where nothing is known of the object"},
+		{"indexed", stream.Options{}, "the workers take turns"},
+		{"without an index", stream.Options{NoIndex: true},
+			"the workers take turns although only the version is known"},
+		{"after a version", stream.Options{Start: stream.After("5")},
+			"the workers take turns although the object is unknown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestPositionOfSeveralNamespaces(t *testing.T) {
 				s := newStream(t, n.client(), &tt.options)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				told := 0
+				delivered := 0
 				for ev, err := range s.Events(ctx) {
 					if err != nil {
 						break
@@ -164,44 +164,48 @@ func TestPositionOfSeveralNamespaces(t *testing.T) {
 					if ev.Type == stream.Synced {
 						continue
 					}
-					time.Sleep(time.Second) // the other one has come by now
-					told++
+					time.Sleep(time.Second) // meanwhile the other namespace's event arrives
+					delivered++
 					p := s.Position()
 					want := map[string]string{"one": "6", "two": "6"}
-					if told == 1 {
+					if delivered == 1 {
 						want = map[string]string{"one": "5", "two": "5"}
 						want[ev.Namespace] = "6"
 					}
 					if diff := cmp.Diff(want, p.ResourceVersions); diff != "" {
-						t.Errorf("%s: at event %d (-want +got):\n%s", tt.why, told, diff)
+						t.Errorf("%s: at event %d (-want +got):\n%s", tt.why, delivered, diff)
 					}
-					if !tt.options.NoIndex && len(p.Objects) != told {
-						t.Errorf("%s: at event %d there are %d objects", tt.why, told, len(p.Objects))
+					if !tt.options.NoIndex && len(p.Objects) != delivered {
+						t.Errorf("%s: at event %d the position has %d objects", tt.why, delivered, len(p.Objects))
 					}
 				}
-				if told != 2 {
-					t.Errorf("%s: %d events, want 2", tt.why, told)
+				if delivered != 2 {
+					t.Errorf("%s: %d events, want 2", tt.why, delivered)
 				}
 			})
 		})
 	}
 }
 
-// A position taken before the server has answered is the one that was begun at.
-func TestPositionAtTheStart(t *testing.T) {
-	for name, start := range map[string]stream.Start{"after": stream.After("5"), "from": position("5", knownAs("a", "2"))} {
+// TestPositionBeforeFirstAnswer: before the server answers, the position is at the version of Start.
+func TestPositionBeforeFirstAnswer(t *testing.T) {
+	for name, start := range map[string]stream.Start{
+		"after": stream.After("5"),
+		"from":  position("5", knownAs("a", "2")),
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStream(t, (&script{t: t, exchanges: []exchange{{"probe", hang}}}).client(), &stream.Options{Start: start})
+			sc := &script{t: t, exchanges: []exchange{{"probe", hang}}}
+			s := newStream(t, sc.client(), &stream.Options{Start: start})
 			record(t, s, time.Second)
 			if rv := s.Position().ResourceVersions[""]; rv != "5" {
-				t.Errorf("%s: left before anything came, the position is at %q, want 5", name, rv)
+				t.Errorf("%s: the position is at %q, want 5", name, rv)
 			}
 		})
 	}
 }
 
-// A position says whether there may be objects that it does not know, so that one
-// who goes on from it believes the server about these.
+// TestPartialPositions: Position.Partial is set when objects may exist that the position does not list. A run that
+// resumes from it then delivers the deletion of an unknown object.
 func TestPartialPositions(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -210,11 +214,18 @@ func TestPartialPositions(t *testing.T) {
 		want    bool
 		why     string
 	}{
-		{"snapshot", stream.Options{}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, false, "everything was told"},
-		{"after a version", stream.Options{Start: stream.After("5")}, []exchange{{"watch 5", watch("open")}}, true, "what existed is not known"},
+		{"snapshot", stream.Options{}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, false,
+			"every object has been delivered"},
+		{"after a version", stream.Options{Start: stream.After("5")}, []exchange{{"watch 5", watch("open")}}, true,
+			"the objects that existed before are unknown"},
 		{"after a version, and a gap", stream.Options{Start: stream.After("5")},
-			[]exchange{{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")}}, false, "the snapshot has shown what exists"},
-		{"no index", stream.Options{NoIndex: true}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, true, "nothing is known"},
+			[]exchange{
+				{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")},
+			}, false,
+			"the list after the GAP has shown which objects exist"},
+		{"no index", stream.Options{NoIndex: true},
+			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, true,
+			"without an index every object is unknown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -223,14 +234,17 @@ func TestPartialPositions(t *testing.T) {
 				record(t, s, time.Minute)
 				p := s.Position()
 				if p.Partial != tt.want {
-					t.Errorf("%s: Partial is %v", tt.why, p.Partial)
+					t.Errorf("%s: Partial is %v, want %v", tt.why, p.Partial, tt.want)
 				}
-				// Going on from it, the end of an object that was never told.
-				next := &script{t: t, exchanges: []exchange{{"watch " + p.ResourceVersions[""], watch("DELETED z@20", "open")}}}
+				// The run that resumes from p receives the deletion of an object that was never delivered.
+				next := &script{t: t, exchanges: []exchange{
+					{"watch " + p.ResourceVersions[""], watch("DELETED z@20", "open")},
+				}}
 				o := stream.Options{Start: stream.From(p), NoIndex: tt.options.NoIndex}
-				told := len(record(t, newStream(t, next.client(), &o), time.Minute)) > 1
-				if told != tt.want {
-					t.Errorf("%s: the end of an unknown object was told: %v", tt.why, told)
+				delivered := len(record(t, newStream(t, next.client(), &o), time.Minute)) > 1
+				if delivered != tt.want {
+					t.Errorf("%s: the deletion of an unknown object was delivered: %v, want %v", tt.why, delivered,
+						tt.want)
 				}
 			})
 		})

@@ -24,25 +24,25 @@ import (
 
 const historySeeds = seedtest.Default(200)
 
-// TestRandomHistories plays random histories under random faults to Streams with
-// random options, and holds what they tell to every promise.
+// TestRandomHistories runs Streams with random options over random histories under random faults, and checks what they
+// deliver against every promise.
 //
 //	go test ./stream -run TestRandomHistories -seed 4711 -v
 func TestRandomHistories(t *testing.T) {
 	historySeeds.Run(t, func(t *testing.T, n uint64) {
-		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(n, 1))).run() })
+		synctest.Test(t, func(t *testing.T) { newRandomRun(t, rand.New(rand.NewPCG(n, 1))).run() })
 	})
 }
 
 func FuzzHistories(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) {
-		synctest.Test(t, func(t *testing.T) { newPlay(t, rand.New(rand.NewPCG(a, b))).run() })
+		synctest.Test(t, func(t *testing.T) { newRandomRun(t, rand.New(rand.NewPCG(a, b))).run() })
 	})
 }
 
-// play is one random run.
-type play struct {
+// randomRun is one run with random options, changes and faults.
+type randomRun struct {
 	*testing.T
 	*rand.Rand
 	srv     *streamtest.Server
@@ -50,21 +50,21 @@ type play struct {
 	options stream.Options
 	check   streamtest.CheckOptions
 	scope   stream.Options
-	script  string   // of faults
-	acts    []string // what the writer did besides writing
+	script  string   // the server's faults
+	acts    []string // what the writer did to the server, other than writes
 }
 
-func newPlay(t *testing.T, r *rand.Rand) *play {
-	p := &play{T: t, Rand: r, r: widgets()}
+func newRandomRun(t *testing.T, r *rand.Rand) *randomRun {
+	p := &randomRun{T: t, Rand: r, r: widgets()}
 	p.srv = streamtest.NewServer(p.r)
 	return p
 }
 
-func (p *play) chance(percent int) bool { return p.IntN(100) < percent }
+func (p *randomRun) chance(percent int) bool { return p.IntN(100) < percent }
 
-func (p *play) pick(of ...string) string { return of[p.IntN(len(of))] }
+func (p *randomRun) pick(of ...string) string { return of[p.IntN(len(of))] }
 
-func (p *play) run() {
+func (p *randomRun) run() {
 	for range p.IntN(30) {
 		p.write()
 	}
@@ -80,22 +80,22 @@ func (p *play) run() {
 	case p.chance(15):
 		p.options.Start, p.check.Now = stream.Now(), true
 	case p.chance(20):
-		// An earlier run, under no faults, left somewhere.
-		if pos, ok := p.earlier(); ok {
+		// Resume an earlier run, without faults, from a random event.
+		if pos, ok := p.earlierPosition(); ok {
 			p.options.Start, p.check.From = stream.From(pos), &pos
 		}
 	}
 	p.writes()
 	p.faults()
-	rec := p.record(true)
+	rec := p.record()
 	if rec.Err != nil && !errors.Is(rec.Err, errTimeUp) {
-		// A refusal before the first SYNCED is final. Nothing is owed after that.
+		// A refusal before the first SYNCED is final: the events need not be complete.
 		var refused *stream.RequestError
 		var gap *stream.GapError
 		switch {
 		case p.options.FailOnGap && errors.As(rec.Err, &gap):
 		case !errors.As(rec.Err, &refused), synced(rec.Events):
-			p.Errorf("it ended with %v", rec.Err)
+			p.Errorf("the run ended with %v", rec.Err)
 		}
 		p.check.Settled = false
 	}
@@ -106,8 +106,8 @@ func (p *play) run() {
 		oracle.CheckStatuses(rec.Statuses),
 	)
 	if err != nil {
-		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\n\ntold:\n%s\n\nhistory:\n%s", err, p.options, p.script, p.acts,
-			strings.Join(streamtest.Texts(rec.Events), "\n"), historyText(h))
+		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\n\ndelivered:\n%s\n\nhistory:\n%s", err, p.options, p.script,
+			p.acts, strings.Join(streamtest.Texts(rec.Events), "\n"), historyText(h))
 	}
 }
 
@@ -123,16 +123,18 @@ func synced(events []stream.Event) bool {
 func historyText(h streamtest.History) string {
 	var b strings.Builder
 	for _, c := range h.Changes {
-		fmt.Fprintf(&b, "%s %s/%s@%s epoch %d at %s\n", c.Type, c.Object.GetNamespace(), c.Object.GetName(), c.ResourceVersion, c.Epoch, c.At.Format("15:04:05.000"))
+		fmt.Fprintf(&b, "%s %s/%s@%s epoch %d at %s\n", c.Type, c.Object.GetNamespace(), c.Object.GetName(),
+			c.ResourceVersion, c.Epoch, c.At.Format("15:04:05.000"))
 	}
 	for _, r := range h.Requests {
-		fmt.Fprintf(&b, "%s %s %s rv=%q limit=%d initial=%v continue=%q: %d\n", r.At.Format("15:04:05.000"), r.Verb, r.Namespace, r.ResourceVersion, r.Limit, r.SendInitialEvents, r.Continue, r.Code)
+		fmt.Fprintf(&b, "%s %s %s rv=%q limit=%d initial=%v continue=%q: %d\n", r.At.Format("15:04:05.000"), r.Verb,
+			r.Namespace, r.ResourceVersion, r.Limit, r.SendInitialEvents, r.Continue, r.Code)
 	}
 	return b.String()
 }
 
-// choose chooses options.
-func (p *play) choose() {
+// choose sets random options.
+func (p *randomRun) choose() {
 	o := &p.options
 	switch p.IntN(4) {
 	case 0:
@@ -158,7 +160,7 @@ func (p *play) choose() {
 	}
 	o.PageSize = 1 + p.IntN(8)
 	if o.PageSize == 1 {
-		o.PageSize = 2 // 1 is a probe, to the script
+		o.PageSize = 2 // the scripted server takes a list with limit 1 for a probe
 	}
 	o.Bookmarks = p.chance(30)
 	if p.chance(5) {
@@ -181,30 +183,31 @@ func (p *play) choose() {
 	p.check.Settled = true
 }
 
-// write changes something.
-func (p *play) write() {
+// write puts or deletes a random object.
+func (p *randomRun) write() {
 	ns, name := p.pick("one", "two", "two"), p.pick("a", "b", "c", "d", "e", "f", "g", "h")
 	if p.chance(30) {
 		if _, err := p.srv.Delete(p.r, ns, name); err == nil && p.chance(50) {
-			p.put(ns, name) // at once again, as another one
+			p.put(ns, name) // a successor with another uid
 		}
 		return
 	}
 	p.put(ns, name)
 }
 
-func (p *play) put(ns, name string) {
-	p.srv.Put(p.r, ns, name, "labels.colour="+p.pick("red", "blue"), fmt.Sprint("labels.size=", p.IntN(3)), fmt.Sprint("spec.n=", p.IntN(100)))
+func (p *randomRun) put(ns, name string) {
+	p.srv.Put(p.r, ns, name, "labels.colour="+p.pick("red", "blue"), fmt.Sprint("labels.size=", p.IntN(3)),
+		fmt.Sprint("spec.n=", p.IntN(100)))
 }
 
-func (p *play) writes() {
+func (p *randomRun) writes() {
 	for range p.IntN(6) {
 		p.write()
 	}
 }
 
-// faults gives the server a script.
-func (p *play) faults() {
+// faults gives the server a script of random faults.
+func (p *randomRun) faults() {
 	var lines []string
 	for range p.IntN(7) {
 		lines = append(lines, p.fault())
@@ -213,26 +216,33 @@ func (p *play) faults() {
 	noError(p.T, p.srv.Apply(p.script))
 }
 
-func (p *play) fault() string {
+func (p *randomRun) fault() string {
 	nth := p.pick("1", "2", "1-3", "2-4", fmt.Sprint(1+p.IntN(8)))
 	switch p.IntN(9) {
 	case 0:
 		return p.pick("list", "page", "probe", "watch", "initial", "any") + " " + nth + ": " +
-			p.pick("500", "503", "504", "429 retry-after 3s", "429 in status 2s", "503 plain", "refuse", "hang", "reset", "garbage", "close", "slow 2s", "410", "410 Gone")
+			p.pick("500", "503", "504", "429 retry-after 3s", "429 in status 2s", "503 plain", "refuse", "hang",
+				"reset", "garbage", "close", "slow 2s", "410", "410 Gone")
 	case 1:
-		return "initial " + nth + ": " + p.pick("no marker", "plain marker", "ignore initial", "422", "400", "501")
+		return "initial " + nth + ": " +
+			p.pick("no marker", "plain marker", "ignore initial", "422", "400", "501")
 	case 2:
 		return "watch " + nth + p.pick("", " after 1 frames", " after 2 frames", " after 3s") + ": " +
-			p.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame", "error not status", "frames after error")
+			p.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame", "error not status",
+				"frames after error")
 	case 3:
-		if !p.check.NoIndex && p.chance(20) { // without an index, initial events that repeat themselves can't be recognised
+		// Without an index a Stream can't recognise initial events that the server repeats.
+		if !p.check.NoIndex && p.chance(20) {
 			return "initial " + nth + " after 2 frames: replay 3"
 		}
 		return p.pick("watch ", "initial ") + nth + p.pick(" after 1 frames", " after 2 frames") + ": " +
-			p.pick("reset inside frame", "garbage", "unknown type", "invalid utf-8", "no kind", "no name", "no version", "1e400")
+			p.pick("reset inside frame", "garbage", "unknown type", "invalid utf-8", "no kind", "no name", "no version",
+				"1e400")
 	case 4:
 		rev := 30 + p.IntN(60)
-		return fmt.Sprintf("change %d: ", rev) + p.pick("garbage", "unknown type", "invalid utf-8", "no kind", "no name", "1e400", "error frame", "reset inside frame")
+		return fmt.Sprintf("change %d: ", rev) +
+			p.pick("garbage", "unknown type", "invalid utf-8", "no kind", "no name", "1e400", "error frame",
+				"reset inside frame")
 	case 5:
 		return p.pick("list ", "page ", "probe ") + nth + ": stale " + p.pick("1", "2", "5")
 	case 6:
@@ -240,13 +250,14 @@ func (p *play) fault() string {
 	case 7:
 		return "list " + nth + ": " + p.pick("no version", "404", "403", "401")
 	default:
-		// Who may not list can't see that the server has gone back in time.
-		return p.pick("watch "+nth+": 403", "watch "+nth+": 401", "watch "+nth+": 404", "probe "+nth+": 401", "probe "+nth+": 404")
+		// No 403 for probes: without the right to list, a Stream can't detect that the server has gone back in time.
+		return p.pick("watch "+nth+": 403", "watch "+nth+": 401", "watch "+nth+": 404",
+			"probe "+nth+": 401", "probe "+nth+": 404")
 	}
 }
 
-// act does something to the server while it is watched.
-func (p *play) act() {
+// act does something random to the server while the Stream runs.
+func (p *randomRun) act() {
 	what := p.pick("compact", "compact", "restart", "widgets expire", "widgets close watches", "widgets silence",
 		"410 as status", "410 as close", "410 in stream", "bookmarks never", "bookmarks every 5s",
 		"forbid all", "forbid list", "unauthorized", "rewind 3", "rewind 2 restart", "widgets delete crd")
@@ -262,21 +273,23 @@ func (p *play) act() {
 		p.sleep(20)
 		p.do("widgets create crd")
 	case strings.HasPrefix(what, "rewind"):
-		// Time for a probe, or for a page that hangs three times (2, 4 and 8 minutes),
-		// before the old version is passed once more: then nobody can notice.
+		// Leave time for a probe, or for a page that hangs three times (2, 4 and 8 minutes): once the server has passed
+		// its old version again, the rewind is undetectable.
 		time.Sleep(20 * time.Minute)
 	}
 }
 
-func (p *play) do(what string) {
+func (p *randomRun) do(what string) {
 	p.acts = append(p.acts, time.Now().Format("15:04:05.000 ")+what)
 	noError(p.T, p.srv.Do(what))
 }
 
-func (p *play) sleep(seconds int) { time.Sleep(time.Duration(p.IntN(seconds*1000)) * time.Millisecond) }
+func (p *randomRun) sleep(seconds int) {
+	time.Sleep(time.Duration(p.IntN(seconds*1000)) * time.Millisecond)
+}
 
-// live is the time in which things happen.
-func (p *play) live() {
+// live writes and acts at random times, then heals the server and waits until the Stream has caught up.
+func (p *randomRun) live() {
 	for range 5 + p.IntN(40) {
 		p.sleep(p.pickInt(1, 1, 5, 20, 60))
 		if p.chance(15) {
@@ -286,18 +299,18 @@ func (p *play) live() {
 		}
 	}
 	p.do("heal")
-	quiet := 6 * time.Minute // longer than any wait
+	quiet := 6 * time.Minute // longer than any wait of a Stream
 	if strings.Contains(p.script, "hang") {
-		quiet = 25 * time.Minute // three pages that hang take 14
+		quiet = 25 * time.Minute // three pages that hang take 14 minutes
 	}
 	time.Sleep(quiet)
 }
 
-func (p *play) pickInt(of ...int) int { return of[p.IntN(len(of))] }
+func (p *randomRun) pickInt(of ...int) int { return of[p.IntN(len(of))] }
 
-// replayable makes the waits of a Stream depend on nothing but the seed. (What
-// happens at the same instant still happens in any order.)
-func (p *play) replayable(s *stream.Stream) {
+// replayable makes the waits of a Stream depend on the seed only. What happens at the same instant still happens in
+// any order.
+func (p *randomRun) replayable(s *stream.Stream) {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(p.Uint64(), 2))
 	s.SetRandom(func(least, most time.Duration) time.Duration {
@@ -307,9 +320,8 @@ func (p *play) replayable(s *stream.Stream) {
 	})
 }
 
-// record records a Stream with these options until all is quiet, in a loop whose
-// body sometimes takes its time.
-func (p *play) record(lively bool) streamtest.Recording {
+// record records a Stream while live changes the server. Some runs have a slow loop body.
+func (p *randomRun) record() streamtest.Recording {
 	var mu sync.Mutex
 	var statuses []stream.Status
 	o := p.options
@@ -324,9 +336,7 @@ func (p *play) record(lively bool) streamtest.Recording {
 	ctx, cancel := context.WithCancelCause(p.Context())
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		if lively {
-			p.live()
-		}
+		p.live()
 		cancel(errTimeUp)
 	})
 	rec := streamtest.Record(s.Events(ctx), func(stream.Event) bool {
@@ -340,8 +350,8 @@ func (p *play) record(lively bool) streamtest.Recording {
 	return rec
 }
 
-// earlier returns a position that a run left somewhere.
-func (p *play) earlier() (pos checkpoint.Position, ok bool) {
+// earlierPosition returns the position at a random event of a run.
+func (p *randomRun) earlierPosition() (pos checkpoint.Position, ok bool) {
 	o := p.options
 	s := streamOf(p.T, p.client(), p.r, &o)
 	p.replayable(s)
@@ -349,7 +359,7 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	defer cancel()
 	stop := p.IntN(20)
 	var writer sync.WaitGroup
-	other := *p // how often it draws depends on when it is stopped
+	other := *p // has its own Rand: how often it draws depends on when it stops
 	other.Rand = rand.New(rand.NewPCG(p.Uint64(), 3))
 	writer.Go(func() {
 		for ctx.Err() == nil {
@@ -371,6 +381,6 @@ func (p *play) earlier() (pos checkpoint.Position, ok bool) {
 	return pos, ok
 }
 
-func (p *play) client() dynamic.Interface {
+func (p *randomRun) client() dynamic.Interface {
 	return clientOf(p.T, p.srv, clientKinds[p.IntN(len(clientKinds))])
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// next returns an event that has come.
+// next returns the first event that peekObjects has read, if any.
 func (c *connection) next() (client.Event, bool) {
 	if len(c.arrived.events) == 0 {
 		return client.Event{}, false
 	}
 	ev := c.arrived.events[0]
-	c.arrived.events[0] = client.Event{} // what has been told need not be kept
+	c.arrived.events[0] = client.Event{} // so that its memory can be freed
 	c.arrived.events = c.arrived.events[1:]
 	return ev, true
 }
 
-// legible are the types of events that can be read.
+// readable are the types of events that may carry an object.
 var readable = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
 
-// come returns the objects of ADDED and MODIFIED that have come and have not been
-// received, up to what can't be read: what follows that will not be told.
+// peekObjects returns the objects of the ADDED and MODIFIED that have arrived and were not received yet. It stops at an
+// unreadable event, because the watch ends there.
 func (c *connection) peekObjects() []object {
 	c.arrived.reading = true
 	defer func() { c.arrived.reading = false }()
@@ -59,21 +59,21 @@ func (c *connection) peekObjects() []object {
 	return objects
 }
 
-// pageAhead is a page that is read while the one before it is told.
+// pageAhead is a page that is read while the page before it is delivered.
 type pageAhead struct {
 	token  string
 	cancel context.CancelFunc
-	done   chan answer // has the answer once it has come
+	done   chan answer // receives the answer
 }
 
-// readPageAhead asks for the page that is to follow. Only NewClient's clients are
-// asked: they end what their context ends, and need little memory for it.
+// readPageAhead requests the next page. It does so only with clients of NewClient, which end a request with its context
+// and need little memory for a page.
 func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in protocol.Input) {
 	s, ok := next.(protocol.Listing)
 	if !ok {
 		return
 	}
-	if _, told := in.(protocol.Page); !told || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
+	if _, isPage := in.(protocol.Page); !isPage || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
 		return
 	}
 	o, timeout := w.page(s.Token()), w.capTimeout(pageTimeout<<min(s.Failures(), maxDoublings))
@@ -81,7 +81,7 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	ahead := &pageAhead{s.Token(), cancel, make(chan answer, 1)}
 	w.nextPage = ahead
 	go func() {
-		a := answer{panicked: "the goroutine that reads a page ahead was ended"}
+		a := answer{panicked: "the goroutine that reads a page ahead called runtime.Goexit"}
 		defer func() {
 			if p := recover(); p != nil {
 				a.panicked = p
@@ -92,8 +92,8 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	}()
 }
 
-// tookAhead returns what came of the page, if it is the one that was read ahead. What
-// the request panicked with (a transport does) it panics with.
+// takePageAhead returns the answer for a page if that page was read ahead. If the request panicked, in a transport for
+// example, so does takePageAhead.
 func (w *worker) takePageAhead(token string) (answer, bool) {
 	ahead := w.nextPage
 	if ahead == nil || ahead.token != token {
@@ -109,7 +109,7 @@ func (w *worker) takePageAhead(token string) (answer, bool) {
 	return a, true
 }
 
-// dropAhead ends what nobody wants any more.
+// dropPageAhead cancels the request for a page that is no longer needed.
 func (w *worker) dropPageAhead() {
 	if w.nextPage == nil {
 		return
@@ -121,7 +121,8 @@ func (w *worker) dropPageAhead() {
 			w.nextPage = nil
 			panic(a.panicked)
 		}
-		r, in := Request{Verb: "list", Continued: true, Duration: a.took}, protocol.Input(protocol.Failed{Failure: failure(a.err)})
+		r := Request{Verb: "list", Continued: true, Duration: a.took}
+		in := protocol.Input(protocol.Failed{Failure: failure(a.err)})
 		if a.err == nil {
 			r.Objects, in = len(a.list.Items), protocol.Page{}
 		}

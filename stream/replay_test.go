@@ -10,23 +10,24 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
+// TestReplays: events that a server repeats are delivered once.
 func TestReplays(t *testing.T) {
-	hold(t, []conversation{
-		{"of one that came back", stream.Options{LabelSelector: "in=yes"},
+	testConversations(t, []conversation{
+		{"of an object that came back", stream.Options{LabelSelector: "in=yes"},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("DELETED a@6", "ADDED a@7")},
 				{"watch 7", watch("DELETED a@6", "ADDED a@7", "MODIFIED a@8", "open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "DELETED a@6", "ADDED a@7", "MODIFIED a@8"},
-			"it left the selector at 6 and was back at 7: the replay must not remove it"},
-		{"of the list's past", stream.Options{},
+			"a replay of the deletion at 6 does not remove the object that came back at 7"},
+		{"of changes before the list", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@4")},
 				{"watch 5", watch("DELETED a@3", "MODIFIED a@6", "open")},
 			},
 			[]string{"ADDED a@4", "SYNCED 5", "MODIFIED a@6"},
-			"the list has it, at a later version"},
+			"a deletion older than the listed object is ignored"},
 		{"without an index", stream.Options{NoIndex: true},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -34,39 +35,43 @@ func TestReplays(t *testing.T) {
 				{"watch 7", watch("ADDED b@6", "DELETED a@7", "MODIFIED b@8", "open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "DELETED a@7", "MODIFIED b@8"},
-			"the versions alone say that it has been told"},
-		{"initial events that repeat themselves", stream.Options{},
+			"the resourceVersion alone shows that an event has been delivered"},
+		{"of initial events", stream.Options{},
 			[]exchange{{"watch initial",
 				watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
 			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "SYNCED 6"},
-			"never back in time; what is newer is told"},
+			"repeated initial events are delivered only if they are newer"},
 	})
 }
 
+// TestBookmarks: with Bookmarks, those that advance the version are delivered. All bookmarks advance the version to
+// resume at.
 func TestBookmarks(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"wanted", stream.Options{Bookmarks: true},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
-				{"watch 5", watch("BOOKMARK @8", "ADDED b@9", "BOOKMARK @9", "BOOKMARK @7", "BOOKMARK @0", "BOOKMARK @12")},
+				{"watch 5", watch("BOOKMARK @8", "ADDED b@9", "BOOKMARK @9", "BOOKMARK @7", "BOOKMARK @0",
+					"BOOKMARK @12")},
 				{"watch 12", watch("open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "BOOKMARK 8", "ADDED b@9", "BOOKMARK 12"},
-			"those that say something new"},
+			"bookmarks that do not advance the version are not delivered"},
 		{"not wanted", stream.Options{},
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("BOOKMARK @8")}, {"watch 8", watch("open")}},
 			[]string{"SYNCED 5"},
-			"heeded all the same"},
+			"the watch resumes at a bookmark that is not delivered"},
 	})
 }
 
-// A fake is not probed, so its list is where a start at now begins.
-func TestFakeFromNow(t *testing.T) {
+// TestFakeStartNow: with client-go's fake, which is not probed, a run from now starts at the version of a list.
+func TestFakeStartNow(t *testing.T) {
 	for _, noIndex := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStream(t, fakeClient(widget("default", "a", "red")), &stream.Options{Start: stream.Now(), NoIndex: noIndex})
+			c := fakeClient(widget("default", "a", "red"))
+			s := newStream(t, c, &stream.Options{Start: stream.Now(), NoIndex: noIndex})
 			if diff := cmp.Diff([]string{"SYNCED 2"}, record(t, s, time.Second)); diff != "" {
-				t.Errorf("NoIndex %v: what exists is not delivered (-want +got):\n%s", noIndex, diff)
+				t.Errorf("NoIndex %v: existing objects are not delivered (-want +got):\n%s", noIndex, diff)
 			}
 		})
 	}

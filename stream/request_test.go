@@ -14,8 +14,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// How a watch is taken up again: at once where it ended as planned, after a look
-// at the server where it did not.
+// TestProbesBeforeResuming: a watch that ended as planned is resumed at once, any other one after a probe.
 func TestProbesBeforeResuming(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -23,10 +22,14 @@ func TestProbesBeforeResuming(t *testing.T) {
 		want  []string
 		why   string
 	}{
-		{"on time", watch("ADDED a@6", "wait 300s"), []string{"list", "watch 5", "watch 6"}, "as asked for"},
-		{"a moment early", watch("ADDED a@6", "wait 299500ms"), []string{"list", "watch 5", "watch 6"}, "servers have clocks of their own"},
-		{"early", watch("ADDED a@6", "wait 200s"), []string{"list", "watch 5", "probe", "watch 6"}, "a restart, perhaps of a server that has gone back in time"},
-		{"on time, but it said nothing", watch("wait 300s"), []string{"list", "watch 5", "probe", "watch 5"}, "a watch in the future of its server is silent"},
+		{"on time", watch("ADDED a@6", "wait 300s"), []string{"list", "watch 5", "watch 6"},
+			"the watch ended at its timeout"},
+		{"a moment early", watch("ADDED a@6", "wait 299500ms"), []string{"list", "watch 5", "watch 6"},
+			"the server's clock may differ slightly"},
+		{"early", watch("ADDED a@6", "wait 200s"), []string{"list", "watch 5", "probe", "watch 6"},
+			"the server may have restarted and gone back in time"},
+		{"on time, without an event", watch("wait 300s"), []string{"list", "watch 5", "probe", "watch 5"},
+			"a watch at a version ahead of the server is silent"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -34,7 +37,8 @@ func TestProbesBeforeResuming(t *testing.T) {
 				sc := &script{t: t, exchanges: []exchange{
 					{"list", list("5", "")}, {"watch 5", tt.watch}, {tt.want[len(tt.want)-1], watch("open")},
 				}}
-				record(t, newStream(t, sc.client(), &stream.Options{Timeout: 5 * time.Minute, IdleTimeout: 10 * time.Minute}), 302*time.Second)
+				o := &stream.Options{Timeout: 5 * time.Minute, IdleTimeout: 10 * time.Minute}
+				record(t, newStream(t, sc.client(), o), 302*time.Second)
 				if diff := cmp.Diff(tt.want, sc.requests); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
@@ -43,16 +47,17 @@ func TestProbesBeforeResuming(t *testing.T) {
 	}
 }
 
-// That a server has no streaming lists is asked once, not by every range.
-func TestStreamedListsAreNotAskedForAgain(t *testing.T) {
+// TestMissingStreamedListsAreRemembered: on a server without streaming lists, a Stream tries them once, not in every
+// run.
+func TestMissingStreamedListsAreRemembered(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer answer
 		why    string
 	}{
-		{"refused", status(422, metav1.StatusReasonInvalid), "as a kube-apiserver without them does"},
-		{"not understood", watch("ADDED a@2", "BOOKMARK @5", "open"), "the bookmark is not the one that ends them"},
-		{"no end", watch("ADDED a@2", "open"), "it would be waited for each time"},
+		{"refused", status(422, metav1.StatusReasonInvalid), "a kube-apiserver without streaming lists answers 422"},
+		{"not understood", watch("ADDED a@2", "BOOKMARK @5", "open"), "the bookmark is not the marker of the end"},
+		{"no end", watch("ADDED a@2", "open"), "each run would wait for the marker"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,7 +70,8 @@ func TestStreamedListsAreNotAskedForAgain(t *testing.T) {
 				for range 2 {
 					record(t, s, 30*time.Second)
 				}
-				if diff := cmp.Diff([]string{"watch initial", "list", "watch 5", "list", "watch 6"}, sc.requests); diff != "" {
+				want := []string{"watch initial", "list", "watch 5", "list", "watch 6"}
+				if diff := cmp.Diff(want, sc.requests); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
 			})
@@ -73,52 +79,58 @@ func TestStreamedListsAreNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// What was refused once all was well is asked for slowly, but often enough that
-// rights which come back are noticed within a quarter of a minute.
-func TestRefusedRequestsAreRepeatedSlowly(t *testing.T) {
+// TestRefusedRequestsAreRetriedSlowly: after the first SYNCED, refused requests are retried every 1 to 15 seconds, so
+// that a Stream notices within 15 seconds that its rights are back.
+func TestRefusedRequestsAreRetriedSlowly(t *testing.T) {
 	for _, refusal := range []answer{
-		status(401, metav1.StatusReasonUnauthorized), status(403, metav1.StatusReasonForbidden), status(404, metav1.StatusReasonNotFound),
+		status(401, metav1.StatusReasonUnauthorized),
+		status(403, metav1.StatusReasonForbidden),
+		status(404, metav1.StatusReasonNotFound),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}, {"", refusal}}}
+			sc := &script{t: t, exchanges: []exchange{
+				{"list", list("5", "")}, {"watch 5", watch("wait 5s")}, {"", refusal},
+			}}
 			record(t, newStream(t, sc.client(), nil), 5*time.Minute)
 			refused := sc.times[3:] // after the list, the watch and the first probe
 			for i := 1; i < len(refused); i++ {
 				if d := refused[i].Sub(refused[i-1]); d < time.Second || d > 15*time.Second {
-					t.Errorf("request %d came %v after the one before it, want 1 s to 15 s", i, d)
+					t.Errorf("request %d came %v after the previous one, want 1s to 15s", i, d)
 				}
 			}
 			if len(refused) < 5*60/15 {
-				t.Errorf("%d requests in five minutes: it has given up", len(refused))
+				t.Errorf("%d requests in five minutes: the Stream has given up", len(refused))
 			}
 		})
 	}
 }
 
-// Many Streams that began at once must not come back at once.
+// TestWatchesEndAtRandomTimes: watches that start together do not end together.
 func TestWatchesEndAtRandomTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"", either(list("5", ""), watch("wait 3s"))}}}
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "")}, {"", either(list("5", ""), watch("wait 3s"))},
+		}}
 		record(t, newStream(t, sc.client(), nil), 2*time.Minute)
 		slices.Sort(sc.lifetimes)
 		if n := len(sc.lifetimes); n < 30 || sc.lifetimes[n-1]-sc.lifetimes[0] < time.Minute {
-			t.Errorf("%d watches were to last %v: that is not between 5 and 10 minutes at random", n, sc.lifetimes)
+			t.Errorf("%d watches requested %v, want random times between 5 and 10 minutes", n, sc.lifetimes)
 		}
 	})
 }
 
-// What a server asks for in a header is honoured in full, seen in Status, and not
-// left to client-go, which would ask again at once after a zero.
+// TestRetryAfterHeader: a Stream waits for the whole time of a Retry-After header. The client does not leave the header
+// to client-go, which would retry at once after a zero.
 func TestRetryAfterHeader(t *testing.T) {
 	tests := []struct {
 		header      string
 		least, most time.Duration // until the next request
 		why         string
 	}{
-		{"300", 300 * time.Second, 300 * time.Second, "longer than the opening of a watch may take"},
-		{"0", 0, 2 * time.Second, "no time at all: the usual waits"},
-		{"-5", 0, 2 * time.Second, "nonsense: the usual waits"},
-		{"Fri, 31 Dec 1999 23:59:59 GMT", 0, 2 * time.Second, "a date: the usual waits"},
+		{"300", 300 * time.Second, 300 * time.Second, "a wait longer than the timeout for opening a watch"},
+		{"0", 0, 2 * time.Second, "zero seconds: the usual waits"},
+		{"-5", 0, 2 * time.Second, "an invalid value: the usual waits"},
+		{"Fri, 31 Dec 1999 23:59:59 GMT", 0, 2 * time.Second, "a date, which is not supported: the usual waits"},
 	}
 	for _, verb := range []string{"list", "watch 5"} {
 		for _, tt := range tests {
@@ -129,11 +141,13 @@ func TestRetryAfterHeader(t *testing.T) {
 						resp.Header.Set("Retry-After", tt.header)
 						return resp, err
 					}
-					sc := &script{t: t, exchanges: []exchange{{verb, busy}, {"list", list("5", "")}, {"watch 5", watch("open")}}}
-					asked := 0
+					sc := &script{t: t, exchanges: []exchange{
+						{verb, busy}, {"list", list("5", "")}, {"watch 5", watch("open")},
+					}}
+					failed := 0 // index of the request that fails
 					if verb != "list" {
 						sc.exchanges = []exchange{{"list", list("5", "")}, {verb, busy}, {verb, watch("open")}}
-						asked = 1
+						failed = 1
 					}
 					client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc, QPS: -1}, nil)
 					if err != nil {
@@ -143,8 +157,8 @@ func TestRetryAfterHeader(t *testing.T) {
 					if diff := cmp.Diff([]string{"SYNCED 5"}, record(t, s, 310*time.Second)); diff != "" {
 						t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 					}
-					if d := sc.times[asked+1].Sub(sc.times[asked]); d < tt.least || d > tt.most {
-						t.Errorf("%s: asked again after %v, want %v to %v", tt.why, d, tt.least, tt.most)
+					if d := sc.times[failed+1].Sub(sc.times[failed]); d < tt.least || d > tt.most {
+						t.Errorf("%s: retried after %v, want %v to %v", tt.why, d, tt.least, tt.most)
 					}
 				})
 			})

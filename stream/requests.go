@@ -15,29 +15,28 @@ import (
 )
 
 const (
-	// pageTimeout ends a list page that gets no answer. A kube-apiserver gives up on
-	// requests after one minute itself. Repeated failures double it, up to 16
-	// minutes, for pages that take longer.
+	// pageTimeout ends a request for a list page without an answer. A kube-apiserver ends requests itself after one
+	// minute. Repeated failures double the timeout, up to 16 minutes, for pages that take longer.
 	pageTimeout  = 2 * time.Minute
 	maxDoublings = 3
-	// openTimeout ends the opening of a watch that gets no answer. The server only
-	// has to accept it; it may have to queue for that (priority and fairness).
+	// openTimeout ends the opening of a watch without an answer. The server only has to accept the watch, but may queue
+	// it first (priority and fairness).
 	openTimeout  = 30 * time.Second
 	probeTimeout = 15 * time.Second
-	// markerPatience is how long a streaming list may be silent, snapshotPatience
-	// how long it may be waited for in all, before it is taken for one without an end.
+	// markerTimeout limits how long a streaming list may be silent at a time, streamedTimeout how long in all. After
+	// that the Stream assumes that the bookmark at its end will never arrive.
 	markerTimeout   = 10 * time.Second
 	streamedTimeout = 5 * time.Minute
 )
 
 var (
 	errNoAnswer  = errors.New("the server did not answer in time")
-	errNoVersion = errors.New("the server's list has no resourceVersion, so it can't be watched from")
-	errNameless  = errors.New("the server sent an object that lacks its name, or its namespace")
-	errNoList    = errors.New("the server answered a list with something else")
+	errNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
+	errNameless  = errors.New("the server sent an object that lacks its name or namespace")
+	errNoList    = errors.New("the server answered a list request with something else")
 )
 
-// list reads the page that token stands for.
+// list reads the page of a token.
 func (w *worker) list(ctx context.Context, token string, failures int) protocol.Input {
 	a, ok := w.takePageAhead(token)
 	if !ok {
@@ -51,12 +50,12 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 	return in
 }
 
-// page is the page that token stands for.
+// page returns the options to request the page of a token.
 func (w *worker) page(token string) metav1.ListOptions {
 	return metav1.ListOptions{Limit: int64(w.options.PageSize), Continue: token}
 }
 
-// probe reads one object, and throws it away.
+// probe lists one object, for the resourceVersion of the list.
 func (w *worker) probe(ctx context.Context) protocol.Input {
 	a := w.requestPage(ctx, metav1.ListOptions{Limit: 1}, w.capTimeout(probeTimeout))
 	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
@@ -67,23 +66,24 @@ func (w *worker) probe(ctx context.Context) protocol.Input {
 	return in
 }
 
-// answer is what came of a request for a page.
+// answer is the result of a request for a page.
 type answer struct {
 	list *unstructured.UnstructuredList
-	err  error // why there is none
+	err  error
 	took time.Duration
 
-	panicked any // of one that was read ahead
+	panicked any // the value that the request for a page ahead panicked with
 }
 
-// askPage lists. It gives no resourceVersion: only the newest state is sure not
-// to be older than what has been told. It changes nothing of the lane.
+// requestPage requests a list without a resourceVersion: only the newest state is certain not to be older than what was
+// delivered. It does not change the worker, because readPageAhead calls it from another goroutine.
 func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration) answer {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = w.options.LabelSelector, w.options.FieldSelector
-	w.options.Logger.DebugContext(ctx, "listing", "resource", w.resource.String(), "namespace", w.namespace, "limit", o.Limit, "continue", o.Continue != "")
+	w.options.Logger.DebugContext(ctx, "listing",
+		"resource", w.resource.String(), "namespace", w.namespace, "limit", o.Limit, "continue", o.Continue != "")
 	list, err := w.reader.List(ctx, o, w.hints())
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -100,11 +100,11 @@ func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout 
 	return answer{list: list, err: err, took: time.Since(began)}
 }
 
-// takePage keeps the objects of a page until they are told.
+// takePage keeps the objects of a page in w.items until they are delivered.
 func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) protocol.Input {
 	w.items = make([]object, len(list.Items))
 	for i := range list.Items {
-		// A new Unstructured: a pointer into Items would keep all of the page alive.
+		// A new Unstructured: a pointer into Items would keep the whole page in memory.
 		o, err := w.accept(&unstructured.Unstructured{Object: list.Items[i].Object})
 		if err != nil {
 			w.items = nil
@@ -112,22 +112,24 @@ func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) p
 		}
 		w.items[i] = o
 	}
-	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: w.allSeen() && continued}
+	return protocol.Page{
+		Version: list.GetResourceVersion(), Token: list.GetContinue(), Duplicate: w.allSeen() && continued,
+	}
 }
 
-// isNoList says whether an answer of this kind is not a list of objects, though
-// client-go makes an empty one of it: everything would be taken for deleted. (What
-// the kind of a list is called is up to the CRD: spec.names.listKind.)
+// isNoList reports whether an answer of this kind is not a list of objects. client-go turns it into an empty list, and
+// every object would seem deleted. (The kind of a real list can have any name: spec.names.listKind of the CRD.)
 func (w *worker) isNoList(kind string) bool {
 	return !w.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", w.resource.Kind}, kind)
 }
 
-// allSeen says whether the list that was begun has had everything on this page. Of what
-// is in no index nothing is known but that servers list in the order of names.
+// allSeen reports whether the pages before this one had all of its objects. For objects that the index does not have,
+// it relies on servers that list in the order of names.
 func (w *worker) allSeen() bool {
 	all := true
 	for _, o := range w.items {
-		if n, last := o.NamespacedName, w.lastName; cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
+		n, last := o.NamespacedName, w.lastName
+		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
 			w.lastName, all = n, false
 		} else if w.index != nil && w.selects(o) && !w.index.Saw(n) {
 			all = false
@@ -140,7 +142,7 @@ func (w *worker) allSeen() bool {
 func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
 	lifetime := w.options.Timeout
 	if lifetime == 0 {
-		lifetime = w.between(minWatch, maxWatch)
+		lifetime = w.jitter(minWatch, maxWatch)
 	}
 	lifetime = lifetime.Truncate(time.Second)
 	seconds := int64(lifetime / time.Second)
@@ -152,9 +154,10 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 		TimeoutSeconds:      &seconds,
 	}
 	if s.Streamed() {
-		w.items = nil // that another one has left
+		w.items = nil // left by an earlier attempt
 		all := true
-		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
+		o.ResourceVersion, o.SendInitialEvents = "", &all
+		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	w.options.Logger.DebugContext(ctx, "watching", "resource", w.resource.String(), "namespace", w.namespace,
 		"resourceVersion", o.ResourceVersion, "initialEvents", s.Streamed(), "lifetime", lifetime)
@@ -180,30 +183,31 @@ func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeo
 		return protocol.Failed{Failure: failure(w.requestError("watch", err))}
 	}
 	w.conn = &connection{
-		worker: w, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime, end: WatchEnd{Namespace: w.namespace},
+		worker: w, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime,
+		end: WatchEnd{Namespace: w.namespace},
 	}
 	return protocol.Opened{}
 }
 
-// hints are what the worker wants of its client.
+// hints returns what the worker requests from its client.
 func (w *worker) hints() client.Hints {
 	return client.Hints{MetadataOnly: w.options.MetadataOnly, Filter: w.filter(), Buffered: w.writesAhead()}
 }
 
-// accept takes an object in, if it can be told from others.
+// accept converts an object, or returns an error if it has no name or namespace.
 func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
-	take := received
+	convert := received
 	if s.fake {
-		take = receivedFromFake
+		convert = receivedFromFake
 	}
-	taken := take(o)
-	if taken.Name == "" || s.resource.Namespaced && taken.Namespace == "" && !s.fake {
+	accepted := convert(o)
+	if accepted.Name == "" || s.resource.Namespaced && accepted.Namespace == "" && !s.fake {
 		return object{}, errNameless
 	}
 	if s.options.MetadataOnly {
-		taken.Unstructured = metadataOf(taken.Unstructured, s.resource)
+		accepted.Unstructured = metadataOf(accepted.Unstructured, s.resource)
 	}
-	return taken, nil
+	return accepted, nil
 }
 
 func (w *worker) requestError(verb string, err error) error {

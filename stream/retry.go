@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// left shortens the time for a request to what GiveUpAfter leaves.
+// capTimeout limits the timeout of a request to the time that GiveUpAfter leaves, but to at least 1 s.
 func (w *worker) capTimeout(timeout time.Duration) time.Duration {
 	if w.options.GiveUpAfter == 0 {
 		return timeout
@@ -21,21 +21,18 @@ func (w *worker) capTimeout(timeout time.Duration) time.Duration {
 }
 
 const (
-	// The first attempt comes soon: most failures are a server that restarts or a
-	// connection that broke. A server that sends an event and closes, every time, is
-	// asked two things after the second wait, over and over: 0.8 s on average.
+	// The first retry comes soon, because most failures are a restarting server or a broken connection. A server
+	// that sends an event and closes every watch gets a probe and a watch after each nextBackoff, 0.8 s on average.
 	firstBackoff = 200 * time.Millisecond
 	nextBackoff  = 1600 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	// What was refused is asked for again more slowly, but so that rights that come
-	// back are noticed within a quarter of a minute.
+	// Refused requests are retried more slowly, but often enough to notice restored permissions within 15 seconds.
 	slowBackoff    = 2 * time.Second
 	maxSlowBackoff = 15 * time.Second
 )
 
-// backoff bounds the wait before attempt n, 1 being the first repetition: a
-// random time up to a bound that doubles ("full jitter"), so that the clients of a
-// server that comes back do not come back together.
+// backoff returns the bounds of the random wait before retry n, from 1. The upper bound doubles ("full jitter"), so
+// that the clients of a restarted server do not return all at once.
 func backoff(n int) (least, most time.Duration) {
 	if n <= 1 {
 		return 0, firstBackoff
@@ -43,14 +40,13 @@ func backoff(n int) (least, most time.Duration) {
 	return 0, wait.Doubled(n-1, nextBackoff, maxBackoff)
 }
 
-// refusedBackoff bounds the wait after attempt n was refused.
+// refusedBackoff returns the bounds of the random wait after attempt n was refused.
 func refusedBackoff(n int) (least, most time.Duration) {
 	most = wait.Doubled(n, slowBackoff, maxSlowBackoff)
 	return most / 2, most
 }
 
-// failure says what an error means to the protocol. It looks at types and codes, never
-// at a message.
+// failure classifies an error for the protocol, by types and codes, never by messages.
 func failure(err error) protocol.Failure {
 	f := protocol.Failure{Err: err}
 	if err == nil {
@@ -98,7 +94,7 @@ func statusCode(err error) int32 {
 	return status.Status().Code
 }
 
-// retryAfter is how long the server asks to wait, in a header or in a Status.
+// retryAfter returns how long the server asks to wait, in a header or in a Status.
 func retryAfter(err error) time.Duration {
 	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
 		return min(paced.After, protocol.MaxRetryAfter)

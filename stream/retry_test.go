@@ -13,7 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// What an error of the server means, however it is wrapped.
+// TestFailure: failure classifies an error of the server, wrapped or not.
 func TestFailure(t *testing.T) {
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	status := func(code int32, reason metav1.StatusReason) error {
@@ -25,7 +25,7 @@ func TestFailure(t *testing.T) {
 		after time.Duration
 		why   string
 	}{
-		{nil, protocol.Transient, 0, "nothing failed"},
+		{nil, protocol.Transient, 0, "no error"},
 		{errors.New("connection refused"), protocol.Transient, 0, "no answer"},
 		{apierrors.NewResourceExpired("too old"), protocol.Expired, 0, "410 Expired, as in ERROR events"},
 		{status(410, metav1.StatusReasonGone), protocol.Expired, 0, "410 Gone, the other form"},
@@ -39,19 +39,22 @@ func TestFailure(t *testing.T) {
 		{status(501, ""), protocol.NotImplemented, 0, "501"},
 		{apierrors.NewInternalError(errors.New("boom")), protocol.ServerError, 0, "500"},
 		{status(503, ""), protocol.ServerError, 0, "503"},
-		{apierrors.NewTooManyRequests("later", 7), protocol.Transient, 7 * time.Second, "429 with the wait in the Status"},
-		{apierrors.NewTooManyRequests("later", 1<<31-1), protocol.Transient, time.Hour, "68 years would be for ever"},
-		{&client.RetryAfterError{Err: status(503, ""), After: 9 * time.Second}, protocol.ServerError, 9 * time.Second, "503 with the wait in a header"},
-		{&client.RetryAfterError{Err: status(503, ""), After: time.Hour + 1}, protocol.ServerError, time.Hour, "the bound holds for headers as well"},
+		{apierrors.NewTooManyRequests("later", 7), protocol.Transient, 7 * time.Second,
+			"429 with the wait in the Status"},
+		{apierrors.NewTooManyRequests("later", 1<<31-1), protocol.Transient, time.Hour, "68 years are cut to an hour"},
+		{&client.RetryAfterError{Err: status(503, ""), After: 9 * time.Second}, protocol.ServerError, 9 * time.Second,
+			"503 with the wait in a header"},
+		{&client.RetryAfterError{Err: status(503, ""), After: time.Hour + 1}, protocol.ServerError, time.Hour,
+			"a wait in a header is cut to an hour, too"},
 		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},
-		{errNoVersion, protocol.Unusable, 0, "a list that can't be watched from"},
+		{errNoVersion, protocol.Unusable, 0, "a list without a resourceVersion to watch from"},
 		{errNameless, protocol.Unusable, 0, "a list of objects without names"},
-		{errNoList, protocol.Unusable, 0, "no list at all"},
+		{errNoList, protocol.Unusable, 0, "an object that is not a list"},
 	} {
 		for _, err := range []error{tt.err, wrapped(tt.err)} {
 			got := failure(err)
 			if got.Err != err || got.Class != tt.class || got.RetryAfter != tt.after {
-				t.Errorf("%s: got %+v of %v", tt.why, got, err)
+				t.Errorf("%s: got %+v for %v", tt.why, got, err)
 			}
 		}
 	}

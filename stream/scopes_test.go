@@ -13,20 +13,23 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestScopeBrokenOff: once a namespace has begun to deliver what is different since the
-// cluster was watched, the cluster can't go on at its version.
-func TestScopeBrokenOff(t *testing.T) {
+// TestScopeChangeInterrupted: once a namespace has delivered some of its differences to the cluster, a run of the
+// cluster can't resume at the cluster's version. It reports a GAP.
+func TestScopeChangeInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
 		m.put("one", "b", "spec.n=1") // @3
 		m.begin(nil)
-		m.expect("the cluster", "ADDED one/a@2", "ADDED one/b@3", "SYNCED @3")
+		m.expect("the cluster is listed", "ADDED one/a@2", "ADDED one/b@3", "SYNCED @3")
 		p := *m.end()
 		m.put("one", "a", "spec.n=2")       // @4
 		m.srv.Delete(widgets(), "one", "a") // @5
 		m.put("one", "c", "spec.n=1")       // @6
-		r := run.Options{Namespaces: run.NewNamespaces([]string{"one"}, nil), Start: func() *checkpoint.Position { return &p }}
+		r := run.Options{
+			Namespaces: run.NewNamespaces([]string{"one"}, nil),
+			Start:      func() *checkpoint.Position { return &p },
+		}
 		for ev := range m.stream.EventsWith(t.Context(), r) {
 			if ev.Type == stream.Deleted { // after GAP and c
 				p = m.stream.Position()
@@ -34,14 +37,14 @@ func TestScopeBrokenOff(t *testing.T) {
 			}
 		}
 		m.begin(&p)
-		m.expect("the cluster again", "GAP scope 3..6", "SYNCED @6")
+		m.expect("the cluster reports a GAP", "GAP scope 3..6", "SYNCED @6")
 		m.end()
 	})
 }
 
-// TestNowBesideARefusedNamespace: what is acked of one is kept, though the other one
-// never begins.
-func TestNowBesideARefusedNamespace(t *testing.T) {
+// TestStartNowBesideForbiddenNamespace: the acked events of a namespace are committed even if another namespace never
+// starts.
+func TestStartNowBesideForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
 		m.do("forbid all in two")
@@ -56,7 +59,7 @@ func TestNowBesideARefusedNamespace(t *testing.T) {
 			m.begin(nil, "one", "two")
 			time.Sleep(time.Minute)
 			run.change()
-			m.expect("a run", run.want...)
+			m.expect("the run resumes after the acked events", run.want...)
 			time.Sleep(time.Minute)
 			m.end()
 			noError(t, tracker.Close())
@@ -65,39 +68,39 @@ func TestNowBesideARefusedNamespace(t *testing.T) {
 	})
 }
 
-// TestRewoundWhileParked: a namespace that is not watched while another one finds that
-// the server has gone back in time is compared when it is watched again, though the
-// server has passed its version by then.
-func TestRewoundWhileParked(t *testing.T) {
+// TestRewoundWhileNotWatched: a namespace that is not watched while the server goes back in time is compared when it is
+// watched again, even if the server has passed the namespace's version by then.
+func TestRewoundWhileNotWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
 		tracker := m.track(store, stream.Options{})
 		m.put("two", "y", "spec.n=1") // @2
-		m.put("one", "a", "spec.n=1") // @3, which is undone
+		m.put("one", "a", "spec.n=1") // @3, which the rewind undoes
 		m.begin(nil, "one", "two")
-		m.expect("both", "ADDED two/y@2", "ADDED one/a@3", "SYNCED")
+		m.expect("both namespaces are listed", "ADDED two/y@2", "ADDED one/a@3", "SYNCED")
 		m.namespaces.Set([]string{"two"})
 		time.Sleep(time.Second)
 		m.do("rewind 1 restart")
 		time.Sleep(20 * time.Second)
-		m.expect("one of them", "GAP rewound 3..2 in two", "MODIFIED two/y@2 inferred", "SYNCED")
+		m.expect("the watched namespace reports the rewind",
+			"GAP rewound 3..2 in two", "MODIFIED two/y@2 inferred", "SYNCED")
 		m.put("two", "y", "spec.n=2") // @3
 		m.put("two", "y", "spec.n=3")
-		m.expect("it goes on", "MODIFIED two/y@3", "MODIFIED two/y@4")
+		m.expect("the server passes the old version", "MODIFIED two/y@3", "MODIFIED two/y@4")
 		noError(t, tracker.Flush(t.Context()))
 		if c, err := store.Load(t.Context(), "widgets.example.com"); err != nil || !c.Position.Rewound {
-			t.Errorf("another run would not be told: %+v, %v", c, err)
+			t.Errorf("the checkpoint does not say that the server has gone back in time: %+v, %v", c, err)
 		}
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("the other one", "GAP rewound 3..4 in one", "DELETED one/a@3 inferred", "SYNCED")
+		m.expect("the other namespace is compared", "GAP rewound 3..4 in one", "DELETED one/a@3 inferred", "SYNCED")
 		m.end()
 		_ = tracker.Close()
 	})
 }
 
-// TestWhenSyncedRefused: SYNCED comes though a namespace is refused after the others
-// have ended.
-func TestWhenSyncedRefused(t *testing.T) {
+// TestUntilSyncedBesideForbiddenNamespace: SYNCED comes even if a namespace becomes forbidden after the workers of the
+// others have ended.
+func TestUntilSyncedBesideForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, &stream.Options{UntilSynced: true})
 		m.put("one", "a", "spec.n=1")
@@ -107,56 +110,65 @@ func TestWhenSyncedRefused(t *testing.T) {
 		m.do("heal")
 		m.do("forbid all in two")
 		time.Sleep(time.Minute)
-		m.expect("one of them", "ADDED one/a@2", "SYNCED")
+		m.expect("SYNCED does not wait for the forbidden namespace", "ADDED one/a@2", "SYNCED")
 	})
 }
 
-// TestRewoundBelowTheCluster: a namespace goes on at its own version, though the cluster
-// was watched at a higher one before the server went back in time.
+// TestRewoundBelowTheCluster: a namespace resumes at its own version, even if the position has a higher version of the
+// cluster, from before the server went back in time.
 func TestRewoundBelowTheCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
-		m.put("one", "b", "spec.n=1") // @3, which is undone
-		p := &checkpoint.Position{ResourceVersions: map[string]string{"": "9", "one": "2"}, Objects: []checkpoint.Object{
-			{Namespace: "one", Name: "a", UID: "00000000-0000-4000-8000-000000000001", ResourceVersion: "2"}}}
+		m.put("one", "b", "spec.n=1") // @3, after the namespace's version
+		p := &checkpoint.Position{
+			ResourceVersions: map[string]string{"": "9", "one": "2"},
+			Objects: []checkpoint.Object{
+				{Namespace: "one", Name: "a", UID: "00000000-0000-4000-8000-000000000001", ResourceVersion: "2"},
+			},
+		}
 		m.begin(p, "one")
-		m.expect("it goes on", "SYNCED @2 in one", "ADDED one/b@3")
+		m.expect("the namespace resumes at its version", "SYNCED @2 in one", "ADDED one/b@3")
 		m.end()
 	})
 }
 
-// TestOddNamespaces: each is watched once, and the cluster beside none.
-func TestOddNamespaces(t *testing.T) {
+// TestDuplicateNamespaces: a namespace named twice is watched once, and the cluster is not watched beside it.
+func TestDuplicateNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1")
 		m.begin(nil, "one", "one")
-		m.expect("twice", "ADDED one/a@2", "SYNCED @2 in one")
+		m.expect("a namespace named twice is watched once", "ADDED one/a@2", "SYNCED @2 in one")
 		m.namespaces.Set([]string{"one", "", "one"})
-		m.expect("nothing new")
+		m.expect("no other watch starts for a duplicate or the cluster")
 		m.end()
 		m.do("forbid all in two")
 		var err error
-		for _, err = range m.stream.EventsWith(t.Context(), run.Options{Namespaces: run.NewNamespaces([]string{"two"}, nil)}) {
+		o := run.Options{Namespaces: run.NewNamespaces([]string{"two"}, nil)}
+		for _, err = range m.stream.EventsWith(t.Context(), o) {
 		}
 		if _, refused := err.(*stream.RequestError); !refused {
-			t.Errorf("refused, and nobody to be told: %v, want a *RequestError", err)
+			t.Errorf("a forbidden namespace without a callback: %v, want a *RequestError", err)
 		}
 	})
 }
 
-// TestPositionsOnly: a Store without objects does not make a range believe that it knows
-// of all.
+// TestPositionsOnly: with a Store that keeps no objects, a run does not assume that it knows all objects.
 func TestPositionsOnly(t *testing.T) {
 	for _, tt := range []struct {
 		kill, compact bool
 		want          []string
 		why           string
 	}{
-		{false, false, []string{"SYNCED 2", "DELETED a/00000000-0000-4000-8000-000000000001@3"}, "the same process, before what was acked is committed"},
-		{false, true, []string{"SYNCED 2", "GAP expired from 2 to 4 history lost", "ADDED b/00000000-0000-4000-8000-000000000002@4 inferred", "SYNCED 4"}, "likewise, and the history is gone"},
-		{true, false, []string{"GAP restarted from  to 3 history lost", "SYNCED 3"}, "killed before the first commit of an ack"},
+		{false, false, []string{"SYNCED 2", "DELETED a/00000000-0000-4000-8000-000000000001@3"},
+			"a second run in the same process resumes after the acked events, before they are committed"},
+		{false, true, []string{
+			"SYNCED 2", "GAP expired from 2 to 4 history lost",
+			"ADDED b/00000000-0000-4000-8000-000000000002@4 inferred", "SYNCED 4",
+		}, "when its version has expired, such a run reports lost history"},
+		{true, false, []string{"GAP restarted from  to 3 history lost", "SYNCED 3"},
+			"a run after a kill before the first commit of an ack reports lost history"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())

@@ -22,19 +22,20 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// script is the server's side of a conversation, under client-go's real HTTP
-// client but without a network, so that it can be held in a synctest bubble.
+// script is the server's side of a conversation. It is a transport for client-go's real HTTP client that needs no
+// network, so it works in a synctest bubble.
 type script struct {
 	t *testing.T
 
 	mu        sync.Mutex
 	exchanges []exchange
-	requests  []string // all of them, as exchange.request
+	requests  []string // all requests so far, written as in exchange.request
 	times     []time.Time
-	lifetimes []time.Duration // that the watches asked for
+	lifetimes []time.Duration // the timeouts that the watches requested
 }
 
-// exchange is a request that must come next, and its answer.
+// exchange is the request that must come next, and its answer. An empty request stands for any request. The last
+// exchange of a script, if its request is empty, answers all requests that follow.
 type exchange struct {
 	request string // "list", "list continue=a", "probe", "watch 5", "watch initial"
 	answer  answer
@@ -50,7 +51,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	next := exchange{got, hang}
 	switch {
 	case got == "probe" && (len(s.exchanges) == 0 || s.exchanges[0].request != "" && s.exchanges[0].request != got):
-		// Most conversations are about something else: all is well.
+		// Most conversations are not about probes: answer with a version ahead of all others.
 		next.answer = list("1000000", "")
 	case len(s.exchanges) > 0:
 		next = s.exchanges[0]
@@ -67,12 +68,12 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return next.answer(r)
 }
 
-// check holds every request to what none may do without.
+// check checks the parameters that every request must have.
 func (s *script) check(r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("watch") == "" {
 		if q.Has("resourceVersion") || q.Get("limit") != "500" && q.Get("limit") != "1" {
-			s.t.Errorf("a list must ask for the newest state, in pages: %s", r.URL)
+			s.t.Errorf("a list must request the newest state, in pages: %s", r.URL)
 		}
 		return
 	}
@@ -81,11 +82,11 @@ func (s *script) check(r *http.Request) {
 	s.lifetimes = append(s.lifetimes, time.Duration(seconds)*time.Second)
 	s.mu.Unlock()
 	if seconds != 3600 && (seconds < 300 || seconds > 600) || q.Get("allowWatchBookmarks") != "true" {
-		s.t.Errorf("a watch must ask for bookmarks and end between 5 and 10 minutes: %s", r.URL)
+		s.t.Errorf("a watch must request bookmarks and a timeout between 5 and 10 minutes: %s", r.URL)
 	}
 	initial := q.Get("sendInitialEvents") == "true" && q.Get("resourceVersionMatch") == "NotOlderThan"
 	if rv := q.Get("resourceVersion"); rv == "0" || (rv == "") != initial {
-		s.t.Errorf("a watch must begin at a version, or with all there is: %s", r.URL)
+		s.t.Errorf("a watch must start at a version or request initial events: %s", r.URL)
 	}
 }
 
@@ -121,7 +122,7 @@ func respondJSON(code int, v any) (*http.Response, error) {
 	return respond(code, io.NopCloser(bytes.NewReader(b)))
 }
 
-// hang answers nothing until the client gives up.
+// hang does not answer until the client gives up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, context.Cause(r.Context())
@@ -171,9 +172,16 @@ func failure(code int32, reason metav1.StatusReason, retryAfter int32) metav1.St
 	return s
 }
 
-// watch answers with frames written "ADDED name@version", "BOOKMARK @version",
-// "MARKER @version" (the bookmark that ends initial events), "ERROR 410 Expired" or raw bytes, then ends; "wait 5s" lets time pass, "open"
-// keeps the connection open until the client closes it.
+// watch answers with frames and closes the connection. Frames are written
+//
+//	ADDED name@version     or MODIFIED, DELETED
+//	BOOKMARK @version
+//	MARKER @version        the bookmark that ends initial events
+//	ERROR 410 Expired      optionally with retryAfterSeconds
+//	raw BYTES
+//	wait 5s                lets time pass
+//	open                   keeps the connection open until the client closes it
+//	reset                  breaks the connection
 func watch(frames ...string) answer {
 	return func(r *http.Request) (*http.Response, error) {
 		pr, pw := io.Pipe()
@@ -189,7 +197,7 @@ func watch(frames ...string) answer {
 	}
 }
 
-// watchEvent is written in the order of an API server.
+// watchEvent is a frame, with its fields in the order of an API server.
 type watchEvent struct {
 	Type   string `json:"type"`
 	Object any    `json:"object"`
@@ -260,8 +268,7 @@ func widgets() gvr.Resource {
 	return r
 }
 
-// newStream returns a Stream that reads paged lists: most conversations are about
-// what follows the snapshot.
+// newStream returns a Stream that reads paged lists. Most conversations are about what follows the snapshot.
 func newStream(t *testing.T, c dynamic.Interface, o *stream.Options) *stream.Stream {
 	t.Helper()
 	if o == nil {
@@ -271,7 +278,6 @@ func newStream(t *testing.T, c dynamic.Interface, o *stream.Options) *stream.Str
 	return streamOf(t, c, widgets(), o)
 }
 
-// streamOf returns a Stream.
 func streamOf(t *testing.T, c dynamic.Interface, r gvr.Resource, o *stream.Options) *stream.Stream {
 	t.Helper()
 	s, err := stream.New(c, r, o)
@@ -281,7 +287,7 @@ func streamOf(t *testing.T, c dynamic.Interface, r gvr.Resource, o *stream.Optio
 	return s
 }
 
-// text writes an event as the frames of the script are written.
+// text returns an event as the frames of a script are written.
 func text(ev stream.Event) string {
 	var s string
 	switch ev.Type {
@@ -309,7 +315,7 @@ func text(ev stream.Event) string {
 
 var errTimeUp = errors.New("time is up")
 
-// record ranges over s for a time and returns what it told, an error last.
+// record runs s for a time and returns the events as text, and the error that ended the run, if any.
 func record(t *testing.T, s *stream.Stream, d time.Duration) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
@@ -330,15 +336,15 @@ func record(t *testing.T, s *stream.Stream, d time.Duration) []string {
 func watchAt(rv int) string { return fmt.Sprint("watch ", rv) }
 func addedAt(rv int) string { return fmt.Sprintf("ADDED o%d@%d", rv, rv) }
 
-// anHour ends a sequence that should have ended long before: in a bubble one that
-// never ends would spin for ever.
+// anHour returns a context that ends a run that should have ended long before: in a bubble, a run that never ends would
+// spin for ever.
 func anHour(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, errTimeUp)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// noError ends a test that can't go on.
+// noError ends the test on an error.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

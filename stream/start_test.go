@@ -17,7 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// conversation is one between a Stream with options and a server.
+// conversation is one run of a Stream against a script, and the events it must deliver.
 type conversation struct {
 	name    string
 	options stream.Options
@@ -26,7 +26,7 @@ type conversation struct {
 	why     string
 }
 
-func hold(t *testing.T, conversations []conversation) {
+func testConversations(t *testing.T, conversations []conversation) {
 	for _, tt := range conversations {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func hold(t *testing.T, conversations []conversation) {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
 				if len(s.requests) < len(tt.script) {
-					t.Errorf("%s: only these requests came: %q", tt.why, s.requests)
+					t.Errorf("%s: the script has more exchanges than requests: %q", tt.why, s.requests)
 				}
 			})
 		})
@@ -58,12 +58,14 @@ func knownAs(name, rv string) checkpoint.Object {
 }
 
 func sorted(objects []checkpoint.Object) []checkpoint.Object {
-	return slices.SortedFunc(slices.Values(objects), func(a, b checkpoint.Object) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(objects),
+		func(a, b checkpoint.Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
-func TestStarts(t *testing.T) {
+// TestStart: a run begins where Options.Start says, or with a GAP if the server no longer has that version.
+func TestStart(t *testing.T) {
 	expired := watch("ERROR 410 Expired")
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"now", stream.Options{Start: stream.Now()},
 			[]exchange{
 				{"list", list("5", "p", "a@2")},
@@ -71,7 +73,7 @@ func TestStarts(t *testing.T) {
 				{"watch 5", watch("DELETED a@6", "MODIFIED b@7", "ADDED c@8", "open")},
 			},
 			[]string{"SYNCED 5", "DELETED a@6", "MODIFIED b@7", "ADDED c@8"},
-			"nothing of what exists, but what becomes of it"},
+			"existing objects are not delivered, their changes are"},
 		{"now, and a gap", stream.Options{Start: stream.Now()},
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@3")},
@@ -80,8 +82,8 @@ func TestStarts(t *testing.T) {
 				{"watch 9", watch("open")},
 			},
 			[]string{"SYNCED 5", "GAP expired from 5 to 9", "ADDED c@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
-			"what was not told is known: b has not changed"},
-		{"now, and the list begins again", stream.Options{Start: stream.Now()},
+			"objects that were not delivered are known: b has not changed"},
+		{"now, and the list restarts", stream.Options{Start: stream.Now()},
 			[]exchange{
 				{"list", list("5", "p", "a@2", "b@3")},
 				{"list continue=p", status(410, metav1.StatusReasonExpired)},
@@ -89,20 +91,21 @@ func TestStarts(t *testing.T) {
 				{"watch 9", watch("open")},
 			},
 			[]string{"SYNCED 9"},
-			"now is when it is known"},
+			"now is the version of the list that succeeded"},
 		{"now, without an index", stream.Options{Start: stream.Now(), NoIndex: true},
 			[]exchange{
 				{"probe", list("5", "more", "a@2")},
 				{"watch 5", watch("DELETED a@6", "open")},
 			},
 			[]string{"SYNCED 5", "DELETED a@6"},
-			"a version is all it takes"},
+			"only a version is read, no objects"},
 		{"after a version", stream.Options{Start: stream.After("5")},
 			[]exchange{
-				{"watch 5", watch("MODIFIED a@6", "DELETED b@7", "MODIFIED a@8", "DELETED a@9", "ADDED c@10", "MODIFIED a@6", "open")},
+				{"watch 5", watch("MODIFIED a@6", "DELETED b@7", "MODIFIED a@8", "DELETED a@9", "ADDED c@10",
+					"MODIFIED a@6", "open")},
 			},
 			[]string{"SYNCED 5", "MODIFIED a@6", "DELETED b@7", "MODIFIED a@8", "DELETED a@9", "ADDED c@10"},
-			"as the server tells it"},
+			"events of unknown objects keep the server's types; a repeated event is not delivered"},
 		{"after a version that has expired", stream.Options{Start: stream.After("5")},
 			[]exchange{
 				{"watch 5", status(410, metav1.StatusReasonExpired)},
@@ -110,7 +113,7 @@ func TestStarts(t *testing.T) {
 				{"watch 9", watch("DELETED a@10", "open")},
 			},
 			[]string{"GAP expired from 5 to 9 history lost", "ADDED b@8 inferred", "SYNCED 9", "DELETED a@10"},
-			"what has not changed since is not told; what has gone can't be"},
+			"objects that have not changed since are not delivered; deletions are lost"},
 		{"after a version, and a gap", stream.Options{Start: stream.After("5")},
 			[]exchange{
 				{"watch 5", watch("MODIFIED a@6", "ADDED b@7", "ERROR 410 Expired")},
@@ -119,10 +122,12 @@ func TestStarts(t *testing.T) {
 				{"list", list("11", "", "c@4")},
 				{"watch 11", watch("open")},
 			},
-			[]string{"SYNCED 5", "MODIFIED a@6", "ADDED b@7",
+			[]string{
+				"SYNCED 5", "MODIFIED a@6", "ADDED b@7",
 				"GAP expired from 7 to 9 history lost", "ADDED d@8 inferred", "DELETED b@7 inferred", "SYNCED 9",
-				"GAP expired from 9 to 11", "DELETED a@6 inferred", "DELETED d@8 inferred", "SYNCED 11"},
-			"after the first snapshot everything is known, and no more is lost"},
+				"GAP expired from 9 to 11", "DELETED a@6 inferred", "DELETED d@8 inferred", "SYNCED 11",
+			},
+			"after the first snapshot all objects are known, so that a second GAP loses nothing"},
 		{"after a version the server has not reached", stream.Options{Start: stream.After("50")},
 			[]exchange{
 				{"probe", list("9", "")}, {"probe", list("9", "")},
@@ -130,60 +135,64 @@ func TestStarts(t *testing.T) {
 				{"watch 9", watch("open")},
 			},
 			[]string{"GAP rewound from 50 to 9 history lost", "ADDED a@2 inferred", "SYNCED 9"},
-			"a watch there would be silent for ever"},
+			"a watch ahead of the server would be silent for ever"},
 		{"from a position", stream.Options{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))},
 			[]exchange{
 				{"watch 5", watch("DELETED a@6", "MODIFIED b@7", "open")},
 			},
 			[]string{"SYNCED 5", "DELETED a@6", "MODIFIED b@7"},
-			"no list, nothing told twice"},
+			"nothing is listed, no event is delivered twice"},
 		{"from a position that has expired", stream.Options{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))},
 			[]exchange{
 				{"watch 5", expired},
 				{"list", list("9", "", "b@8")},
 				{"watch 9", watch("open")},
 			},
-			[]string{"SYNCED 5", "GAP expired from 5 to 9", "MODIFIED b@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
-			"what went meanwhile is told"},
+			[]string{"SYNCED 5",
+				"GAP expired from 5 to 9", "MODIFIED b@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
+			"deletions since the position are delivered"},
 		{"from a position within a snapshot", stream.Options{Start: position("", knownAs("a", "2"))},
 			[]exchange{
 				{"list", list("9", "", "b@8")},
 				{"watch 9", watch("open")},
 			},
 			[]string{"ADDED b@8", "DELETED a@2 inferred", "SYNCED 9"},
-			"the rest of the snapshot"},
-		{"from a position within a snapshot, to a replica that lags", stream.Options{Start: position("", knownAs("a", "7"))},
+			"the rest of the snapshot is delivered"},
+		{"from a position within a snapshot, to a replica that lags",
+			stream.Options{Start: position("", knownAs("a", "7"))},
 			[]exchange{
 				{"list", list("5", "", "a@4")},
 				{"list", list("9", "", "a@7", "b@8")},
 				{"watch 9", watch("open")},
 			},
 			[]string{"ADDED b@8", "SYNCED 9"},
-			"never back in time, not even to what was there before"},
-		{"from a position within a snapshot, without an index", stream.Options{Start: stream.From(checkpoint.Position{Partial: true}), NoIndex: true},
+			"a list older than the position is read again"},
+		{"from a position within a snapshot, without an index",
+			stream.Options{Start: stream.From(checkpoint.Position{Partial: true}), NoIndex: true},
 			[]exchange{
 				{"list", list("9", "", "a@2", "b@8")},
 				{"watch 9", watch("open")},
 			},
 			[]string{"GAP restarted from  to 9 history lost", "ADDED a@2", "ADDED b@8", "SYNCED 9"},
-			"a part of it was told, and nobody knows which"},
+			"an unknown part of the snapshot was delivered, so it restarts with a GAP"},
 	})
 }
 
-func TestOnExpired(t *testing.T) {
+// TestFailOnGap: with FailOnGap a run ends with a *GapError instead of a GAP.
+func TestFailOnGap(t *testing.T) {
 	tests := []struct {
 		answer answer
 		reason stream.GapReason
 		oldest string
 		why    string
 	}{
-		{status(410, metav1.StatusReasonGone), stream.GapExpired, "", "as a response"},
-		{watch("ERROR 410 Expired"), stream.GapExpired, "", "in the stream"},
+		{status(410, metav1.StatusReasonGone), stream.GapExpired, "", "410 as a response"},
+		{watch("ERROR 410 Expired"), stream.GapExpired, "", "410 as an ERROR event"},
 		{func(*http.Request) (*http.Response, error) {
 			s := failure(410, metav1.StatusReasonExpired, 0)
 			s.Message = "too old resource version: 5 (77)"
 			return respondJSON(410, s)
-		}, stream.GapExpired, "77", "a watch cache says what it still has"},
+		}, stream.GapExpired, "77", "Oldest returns the version that a watch cache still has"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,28 +212,31 @@ func TestOnExpired(t *testing.T) {
 	}
 }
 
+// TestEnds: UntilSynced ends a run at SYNCED, UntilClosed at the end of the first watch.
 func TestEnds(t *testing.T) {
-	hold(t, []conversation{
-		{"when synced", stream.Options{UntilSynced: true},
+	testConversations(t, []conversation{
+		{"until synced", stream.Options{UntilSynced: true},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
-			"a snapshot of which the end is known"},
-		{"when synced, streamed", stream.Options{UntilSynced: true},
+			"the run ends at SYNCED, before an event of the watch"},
+		{"until synced, streamed", stream.Options{UntilSynced: true},
 			[]exchange{{"watch initial", watch("ADDED a@2", "MARKER @5", "ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
-			"with one request"},
-		{"at first close", stream.Options{UntilClosed: true},
+			"a streamed list takes one request"},
+		{"until closed", stream.Options{UntilClosed: true},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6")}},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
-			"no second watch"},
-		{"at first close, with an error", stream.Options{UntilClosed: true},
+			"the run opens no second watch"},
+		{"until closed, with an error", stream.Options{UntilClosed: true},
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED b@6", "ERROR 500 InternalError")}},
-			[]string{"SYNCED 5", "ADDED b@6", "error: cannot watch widgets.v1.example.com across the cluster: InternalError"},
-			"the caller hears of it"},
+			[]string{"SYNCED 5", "ADDED b@6",
+				"error: cannot watch widgets.v1.example.com across the cluster: InternalError"},
+			"the run ends with the error that closed the watch"},
 	})
 }
 
-func TestStartAgain(t *testing.T) {
+// TestSetResourceVersion: the next runs start after the version that was set, or with a snapshot if it is empty.
+func TestSetResourceVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")},
@@ -235,24 +247,25 @@ func TestStartAgain(t *testing.T) {
 		s := newStream(t, sc.client(), nil)
 		record(t, s, time.Second)
 		if rv := s.Status().ResourceVersion; rv != "6" {
-			t.Errorf("it got to %q, want 6", rv)
+			t.Errorf("the run reached version %q, want 6", rv)
 		}
 		noError(t, s.SetResourceVersion(s.Status().ResourceVersion))
 		for range 2 {
 			if diff := cmp.Diff([]string{"SYNCED 6", "DELETED a@7"}, record(t, s, time.Second)); diff != "" {
-				t.Errorf("after the version that was set (-want +got):\n%s", diff)
+				t.Errorf("after version 6 (-want +got):\n%s", diff)
 			}
 		}
 		noError(t, s.SetResourceVersion(""))
 		if diff := cmp.Diff([]string{"ADDED b@6", "SYNCED 9"}, record(t, s, time.Second)); diff != "" {
-			t.Errorf("from the beginning again (-want +got):\n%s", diff)
+			t.Errorf("after an empty version (-want +got):\n%s", diff)
 		}
 		if err := s.SetResourceVersion("0"); !errors.As(err, new(*stream.OptionsError)) {
-			t.Errorf("version 0: got %v", err)
+			t.Errorf("version 0: got %v, want an *OptionsError", err)
 		}
 	})
 }
 
+// TestGapDuration: Gap.Duration is how long the Stream may have missed events.
 func TestGapDuration(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -260,9 +273,12 @@ func TestGapDuration(t *testing.T) {
 		want  time.Duration
 		why   string
 	}{
-		{"expired at once", watch("wait 3s", "ADDED b@6", "ERROR 410 Expired"), 0, "nothing can have been missed for long"},
-		{"expired after silence", watch("wait 3s", "ADDED b@6", "wait 20s", "ERROR 410 Expired"), 0, "the watch was open all the time"},
-		{"broken soon, and expired when it was back", watch("ADDED b@6", "reset"), 25 * time.Second, "since the event, whatever came between"},
+		{"expired at once", watch("wait 3s", "ADDED b@6", "ERROR 410 Expired"), 0,
+			"the watch expired right after an event"},
+		{"expired after silence", watch("wait 3s", "ADDED b@6", "wait 20s", "ERROR 410 Expired"), 0,
+			"the watch was open all the time"},
+		{"broken, expired when resumed", watch("ADDED b@6", "reset"), 25 * time.Second,
+			"the time since the last event, including failed requests"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -279,7 +295,8 @@ func TestGapDuration(t *testing.T) {
 							return status(410, metav1.StatusReasonExpired)(r)
 						}})
 				}
-				sc.exchanges = append(sc.exchanges, exchange{"list", list("9", "", "a@2")}, exchange{"watch 9", watch("open")})
+				sc.exchanges = append(sc.exchanges,
+					exchange{"list", list("9", "", "a@2")}, exchange{"watch 9", watch("open")})
 				s := newStream(t, sc.client(), nil)
 				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {

@@ -12,54 +12,54 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// State says what a Stream is doing.
+// State is what a Stream is doing.
 type State string
 
 const (
-	Idle         State = "Idle"         // no range over Events is running
+	Idle         State = "Idle"         // no run has begun, or it has no namespaces to watch
 	Listing      State = "Listing"      // reading a snapshot
 	Streaming    State = "Streaming"    // a watch is open
-	Resuming     State = "Resuming"     // between two watches, for a moment
-	Backoff      State = "Backoff"      // a request failed; it is tried again at NextTry
-	Stalled      State = "Stalled"      // the watch fell silent, and the server does not answer why
-	Unauthorized State = "Unauthorized" // 401; tried again at NextTry
-	Forbidden    State = "Forbidden"    // 403; tried again at NextTry
-	Gone         State = "Gone"         // 404, as when a CRD is deleted; tried again at NextTry
-	Stopped      State = "Stopped"      // the last range has ended
+	Resuming     State = "Resuming"     // briefly, between two watches
+	Backoff      State = "Backoff"      // a request failed; the next try is at NextTry
+	Stalled      State = "Stalled"      // the watch fell silent, and the server does not answer a probe
+	Unauthorized State = "Unauthorized" // 401; the next try is at NextTry
+	Forbidden    State = "Forbidden"    // 403; the next try is at NextTry
+	Gone         State = "Gone"         // 404, as when a CRD is deleted; the next try is at NextTry
+	Stopped      State = "Stopped"      // the last run has ended
 )
 
-// Status is what a Stream is doing, since when and why.
+// Status describes what a Stream is doing, since when and why. It has 11 fields because it is a flat report
+// for logs and dashboards.
 type Status struct {
 	State State
-	// Namespace that it is about, empty for the whole cluster.
+	// Namespace is the namespace that the Status is about, or empty for the whole cluster.
 	Namespace string
-	// ResourceVersion is that up to which everything has been told, the event that is
-	// being handled too. It is empty while a snapshot is being told.
+	// ResourceVersion is the version up to which everything has been delivered, including the event that the loop body
+	// is handling. It is empty while a snapshot is being delivered.
 	ResourceVersion string
 	Since           time.Time // when State began
-	// Cause is the error that led to a Backoff, Stalled, Unauthorized, Forbidden,
-	// Gone or Stopped. It is nil where nothing is wrong, and after a Stop or a break.
+	// Cause is the error that led to Backoff, Stalled, Unauthorized, Forbidden, Gone or Stopped. It is nil if nothing
+	// failed, and after Stop or a break.
 	Cause error
-	// Attempt counts the failures in a row, NextTry is when the next attempt begins,
-	// or began if it is under way. They are zero where nothing is wrong.
+	// Attempt counts the failures in a row. NextTry is when the next attempt begins, or began if it is under way. Both
+	// are zero if nothing failed.
 	Attempt int
 	NextTry time.Time
-	// Objects is how many are known to the index.
+	// Objects is the number of objects in the index.
 	Objects int
-	// Synced says that SYNCED has been told and no gap is open (or was, at the end).
+	// Synced means that SYNCED has been delivered, and no GAP since. It keeps its value when the run ends.
 	Synced bool
-	// Checkpoint says how far acks and commits are behind. Its Key is empty where there
-	// is no checkpoint.
+	// Checkpoint reports how far acks and commits are behind. Its Key is empty without a checkpoint.
 	Checkpoint checkpoint.Status
-	// Namespaces holds one Status each where several namespaces are watched; the
-	// outer one is then that of the namespace that is worst off.
+	// Namespaces has a Status for each namespace if several are watched. The other fields are then those of the
+	// namespace in the most severe State, Objects is the total, and Synced means that all are.
 	Namespaces []Status
 }
 
-// worst says which of two states wants more attention, by their order here.
-var worst = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalled, Gone, Unauthorized, Forbidden}
+// bySeverity lists the states, the most severe last.
+var bySeverity = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalled, Gone, Unauthorized, Forbidden}
 
-// Status returns what the Stream is doing at this moment.
+// Status returns what the Stream is doing now.
 func (s *Stream) Status() Status {
 	s.mu.Lock()
 	workers, session := s.workers, s.session
@@ -82,7 +82,7 @@ func statusOf(workers []*worker) Status {
 	for i, w := range workers {
 		one := w.report.get()
 		objects, synced := all.Objects+one.Objects, one.Synced && (i == 0 || all.Synced)
-		rank, highest := slices.Index(worst, one.State), slices.Index(worst, all.State)
+		rank, highest := slices.Index(bySeverity, one.State), slices.Index(bySeverity, all.State)
 		each := append(all.Namespaces, one)
 		if rank > highest || i == 0 {
 			all = one
@@ -93,11 +93,12 @@ func statusOf(workers []*worker) Status {
 	return all
 }
 
-// Position returns how far the sequence has been told, for From. It is to be
-// called in the loop body, where it includes the event that is being handled, or
-// when no range is running: then it is where the last one ended. (Before the first
-// SYNCED of a range that began at Now it is worth nothing: From it, everything is
-// told.) It takes time and memory in proportion to the objects that exist.
+// Position returns how far the sequence has been delivered, for [From]. Call it in the loop body, where it includes the
+// event that the body is handling, or between runs, where it is the end of the last run. It takes time and memory in
+// proportion to the number of objects that exist.
+//
+// A Position taken before the first SYNCED of a run that began at [Now] is of no use: a run from it delivers
+// everything.
 func (s *Stream) Position() checkpoint.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,28 +120,28 @@ func (s *Stream) Position() checkpoint.Position {
 	return p
 }
 
-// report is what a lane lets others see of it.
+// report is the part of a worker that Status and Position read from other goroutines.
 type report struct {
 	mu     sync.Mutex
 	status Status
 	index  *index.Index // nil with NoIndex
-	// begun: something of this namespace, or the cluster, has been told.
+	// begun: something of this namespace, or the cluster, has been delivered.
 	begun bool
-	// partial: there are objects that the index does not know.
+	// partial: objects may exist that the index does not know.
 	partial bool
 	// unclean: more may have been delivered than the index knows.
 	unclean bool
-	// rewound: the server has gone back in time, and no SYNCED was told since.
+	// rewound: the server has gone back in time, and no SYNCED has been delivered since.
 	rewound bool
 }
 
-// state reports a state that is no wait. While it is being tried again after a
-// failure, the failure stands, unless something has succeeded.
+// state reports any state but Waiting. During a retry it keeps the failure in the Status, unless something has
+// succeeded.
 func (r *report) state(t *Trace, s protocol.State, success bool) {
 	m, _ := s.Recall()
 	switch s := s.(type) {
 	case protocol.Stopped:
-		return // the end is reported once nothing is left of it
+		return // stopped reports it, after cleanup
 	case protocol.Listing:
 		if s.Token() == "" && m.Failures() > 0 && r.failing() {
 			return
@@ -159,21 +160,21 @@ func (r *report) failing() bool {
 	return r.status.Cause != nil
 }
 
-// waiting reports a wait.
+// waiting reports a wait after a failure.
 func (r *report) waiting(t *Trace, s protocol.Waiting, nextTry time.Time) {
 	m, _ := s.Recall()
 	r.set(t, Status{State: stateOf(s), Synced: m.Current(), Cause: s.Cause.Err, Attempt: s.Attempt, NextTry: nextTry})
 }
 
-// stopped reports the end.
+// stopped reports the end of the run.
 func (r *report) stopped(t *Trace, err error) {
 	if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
-		err = nil // as somebody wanted
+		err = nil // the caller ended the run
 	}
 	r.set(t, Status{State: Stopped, Cause: err, Synced: r.get().Synced})
 }
 
-// set reports next, and tells of it if its State is another one.
+// set replaces the Status, and calls Trace.StatusChanged if the State has changed.
 func (r *report) set(t *Trace, next Status) {
 	r.mu.Lock()
 	old := r.status
@@ -194,14 +195,14 @@ func (r *report) update(f func(*report)) {
 	f(r)
 }
 
-// resourceVersion reports up to which everything has been told.
+// resourceVersion reports the version up to which everything has been delivered.
 func (r *report) resourceVersion(rv string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.ResourceVersion, r.begun = rv, true
 }
 
-// reached reports that as well, and what the index lacks.
+// setPosition reports that version and what the index may lack.
 func (r *report) setPosition(rv string, partial, unclean bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,15 +210,14 @@ func (r *report) setPosition(rv string, partial, unclean bool) {
 	r.begun = r.begun || rv != ""
 }
 
-// lacks says whether an earlier run may have delivered objects that neither the index nor
-// the position knows.
+// isUnclean reports whether an earlier run may have delivered objects that the index does not know.
 func (r *report) isUnclean() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.unclean
 }
 
-// point is where the sequence is: at which version, and with how much of it known.
+// point returns the version that the sequence has reached, and whether the index may lack objects.
 func (r *report) point() (rv string, partial bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,11 +234,13 @@ func (r *report) get() Status {
 	return s
 }
 
-// position is what has been delivered, without objects.
+// position returns what has been delivered, without the objects.
 func (r *report) position() checkpoint.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: r.partial, Rewound: r.rewound, Unclean: r.unclean}
+	p := checkpoint.Position{
+		ResourceVersions: map[string]string{}, Partial: r.partial, Rewound: r.rewound, Unclean: r.unclean,
+	}
 	if r.begun {
 		p.ResourceVersions[r.status.Namespace] = r.status.ResourceVersion
 	}

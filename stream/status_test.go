@@ -17,11 +17,11 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// What Status says at some times of a sequence, under a script.
+// TestStatus: Status names the state, the cause and the version at some moments of a run against a scripted server.
 func TestStatus(t *testing.T) {
 	type moment struct {
-		after time.Duration // the beginning
-		want  string        // State, Synced, ResourceVersion, Objects, what is wrong
+		after time.Duration // since the beginning
+		want  string        // State, Synced, ResourceVersion, Objects, Cause
 	}
 	tests := []struct {
 		name    string
@@ -33,21 +33,27 @@ func TestStatus(t *testing.T) {
 		{"well", "", stream.Options{},
 			[]moment{{time.Second, "Streaming synced @3 2"}}, "a watch is open"},
 		{"listing", "list 1: hang", stream.Options{PagedLists: true},
-			[]moment{{time.Second, "Listing @ 0"}}, "nothing is known yet"},
+			[]moment{{time.Second, "Listing @ 0"}}, "no object is known yet"},
 		{"server away", "at 1s: close watches\nany 1-*: refuse", stream.Options{},
-			[]moment{{30 * time.Second, "Backoff @ 0: connect"}}, "from the first request on"},
+			[]moment{{30 * time.Second, "Backoff @ 0: connect"}}, "the server refuses every connection"},
 		{"server goes away", "at 5s: close watches\nprobe *: 503", stream.Options{},
-			[]moment{{4 * time.Second, "Streaming synced @3 2"}, {30 * time.Second, "Backoff synced @3 2: 503"}}, "nothing has been missed so far"},
+			[]moment{{4 * time.Second, "Streaming synced @3 2"}, {30 * time.Second, "Backoff synced @3 2: 503"}},
+			"the Stream stays synced until it knows that it has missed something"},
 		{"forbidden", "at 5s: forbid all\nat 5s: close watches\nat 60s: allow", stream.Options{},
-			[]moment{{30 * time.Second, "Forbidden synced @3 2: 403"}, {80 * time.Second, "Streaming synced @3 2"}}, "and back within 15 s"},
+			[]moment{{30 * time.Second, "Forbidden synced @3 2: 403"}, {80 * time.Second, "Streaming synced @3 2"}},
+			"the Stream is back within 20 s of its rights"},
 		{"unauthorized", "at 5s: unauthorized\nat 5s: close watches\nat 60s: authorized", stream.Options{},
-			[]moment{{30 * time.Second, "Unauthorized synced @3 2: 401"}, {80 * time.Second, "Streaming synced @3 2"}}, "and back"},
+			[]moment{{30 * time.Second, "Unauthorized synced @3 2: 401"}, {80 * time.Second, "Streaming synced @3 2"}},
+			"the Stream is back within 20 s of its credentials"},
 		{"CRD deleted", "at 5s: delete crd\nat 60s: create crd", stream.Options{},
-			[]moment{{30 * time.Second, "Gone synced @5 0: 404"}, {80 * time.Second, "Streaming synced @7 0"}}, "its objects went first"},
+			[]moment{{30 * time.Second, "Gone synced @5 0: 404"}, {80 * time.Second, "Streaming synced @7 0"}},
+			"the objects are deleted before the CRD"},
 		{"stalled", "at 5s: silence\nprobe *: 500", stream.Options{IdleTimeout: 10 * time.Second},
-			[]moment{{9 * time.Second, "Streaming synced @3 2"}, {40 * time.Second, "Stalled synced @3 2: 500"}}, "a dead conversion webhook: silence, and lists fail"},
+			[]moment{{9 * time.Second, "Streaming synced @3 2"}, {40 * time.Second, "Stalled synced @3 2: 500"}},
+			"with a dead conversion webhook the watch is silent and lists fail"},
 		{"in a gap", "at 5s: rewind 1 restart\nlist *: 500", stream.Options{},
-			[]moment{{60 * time.Second, "Backoff @3 2: 500"}}, "until the gap is told, who goes on from there will find it, too"},
+			[]moment{{60 * time.Second, "Backoff @3 2: 500"}},
+			"until the GAP is delivered, the version stays: a run that resumes from it reports the GAP, too"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +64,7 @@ func TestStatus(t *testing.T) {
 				noError(t, srv.Apply(tt.script))
 				s := streamOf(t, srv.Client(), widgets(), &tt.options)
 				if got := s.Status(); got.State != stream.Idle {
-					t.Errorf("before it begins: %+v", got)
+					t.Errorf("before the run: %+v", got)
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())
 				began := time.Now()
@@ -82,7 +88,7 @@ func TestStatus(t *testing.T) {
 				for range s.Events(ctx) {
 				}
 				if got := s.Status(); got.State != stream.Stopped || !errors.Is(got.Cause, errTimeUp) {
-					t.Errorf("at the end: %+v", got)
+					t.Errorf("after the run: %+v", got)
 				}
 			})
 		})
@@ -105,7 +111,8 @@ func statusText(s stream.Status) string {
 	return text
 }
 
-func TestStatusIsTold(t *testing.T) {
+// TestStatusChanged: StatusChanged receives each change of State.
+func TestStatusChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", refuse}, {"list", refuse}, {"list", list("5", "", "a@2")},
@@ -120,26 +127,28 @@ func TestStatusIsTold(t *testing.T) {
 		}}})
 		record(t, s, time.Minute)
 		want := []string{
-			"Listing false 0", "Backoff false 1", // and once more, which is no change
+			"Listing false 0", "Backoff false 1", // the second failure does not change the State
 			"Listing false 0", "Streaming true 0", "Resuming true 0", "Backoff true 1",
 			"Streaming true 0", "Listing false 0", "Streaming true 0", "Stopped true 0",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("a failure stands until an attempt succeeds (-want +got):\n%s", diff)
+			t.Errorf("Backoff lasts until an attempt succeeds (-want +got):\n%s", diff)
 		}
 	})
 }
 
+// TestTrace: Trace receives each request, frame and closed watch.
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"watch initial", watch("ADDED a@2", "MARKER @5", "BOOKMARK @6", "wait 5s", "ERROR 410 Expired")},
-			{"list", list("9", "p", "a@2", "b@3")}, {"list continue=p", refuse}, {"list continue=p", list("9", "", "c@4")},
+			{"list", list("9", "p", "a@2", "b@3")},
+			{"list continue=p", refuse}, {"list continue=p", list("9", "", "c@4")},
 			{"watch 9", watch("ADDED d@10", "open")},
 			{"watch 10", watch("open")},
 		}}
 		var got []string
-		say := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
+		log := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
 		failed := func(err error) string {
 			if err == nil {
 				return "nil"
@@ -150,11 +159,12 @@ func TestTrace(t *testing.T) {
 			IdleTimeout: 40 * time.Second, Namespaces: []string{"default"},
 			Trace: &stream.Trace{
 				RequestDone: func(r stream.Request) {
-					say("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace, r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
+					log("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace,
+						r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
 				},
-				FrameReceived: func(f stream.Frame) { say("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
+				FrameReceived: func(f stream.Frame) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
 				WatchClosed: func(e stream.WatchEnd) {
-					say("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Frames, failed(e.Err))
+					log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Frames, failed(e.Err))
 				},
 			},
 		})
@@ -173,7 +183,7 @@ func TestTrace(t *testing.T) {
 			"watch in default rv=10 continued=false initial=false objects=0 nil",
 		}
 		if n := len(got) - 1; n > 0 && strings.HasPrefix(got[n], "closed in default after ") {
-			got = got[:n] // how long that one was open depends on how long the waits were
+			got = got[:n] // how long this watch was open depends on the random waits
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

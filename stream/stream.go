@@ -22,43 +22,41 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// Stream watches one resource, across the cluster or in some namespaces. Its
-// methods may be called from any goroutine.
+// Stream watches one resource, across the cluster or in some namespaces. Its methods may be called from any goroutine.
 type Stream struct {
 	dynamic  dynamic.Interface
 	resource gvr.Resource
 	options  Options
 	fake     bool                                  // the client is client-go's dynamic fake
-	matches  func(*unstructured.Unstructured) bool // the selectors, where the server does not heed them
-	between  func(least, most time.Duration) time.Duration
+	matches  func(*unstructured.Unstructured) bool // applies the selectors, which the fake ignores; else nil
+	jitter   func(least, most time.Duration) time.Duration
 
-	noStreamedLists atomic.Bool // the server has none
+	noStreamedLists atomic.Bool // the server does not support them
 
 	mu   sync.Mutex
-	next string // resourceVersion that the next range begins after, if any
+	next string // set by SetResourceVersion
 	current
 }
 
-// current is the range that is running or ran last.
+// current is the run that is active, or else the last one.
 type current struct {
-	cancel  context.CancelCauseFunc // nil if it has ended
+	cancel  context.CancelCauseFunc // nil if the run has ended
 	workers []*worker
-	parked  []*worker           // of namespaces that it does not watch now, and knows of
-	rest    checkpoint.Position // that it began at, but for those: of any other namespaces there may be
+	parked  []*worker           // of namespaces that are known but not watched now
+	rest    checkpoint.Position // where the run began, for namespaces without a worker
 	session *acks.Session       // nil without a checkpoint
 }
 
 var errStopped = errors.New("stopped")
 
-// New returns a Stream of r, as package discovery returns it (r.Verbs must hold
-// list and watch). It asks the server nothing. It returns one of
-// *NotWatchableError, *NotNamespacedError, *NamespaceError, *SelectorError and
-// *OptionsError if r can't be watched like that. opts may be nil, and is copied.
+// New returns a Stream of r, a resource that package discovery returned. It makes no request. opts is copied and may be
+// nil.
 //
-// Make c with NewClient, or from a rest.Config without a Timeout: that would end
-// every watch. The Stream would go on, at the cost of two requests each time; but
-// a Timeout under two seconds looks like a server in trouble, and brings waits
-// and GAPs.
+// Create c with [NewClient], or from a rest.Config without a Timeout, which would end every watch. The Stream would
+// resume after two requests each time. A Timeout under two seconds looks like a failing server, and causes waits and
+// GAPs.
+//
+// New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	o, err := opts.check(r)
 	if err != nil {
@@ -69,7 +67,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 		resource: r,
 		options:  o,
 		fake:     client.IsFake(c),
-		between:  wait.Between,
+		jitter:   wait.Between,
 	}
 	if s.fake {
 		s.matches = o.matcher()
@@ -77,39 +75,39 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	return s, nil
 }
 
-// Resource returns what the Stream watches.
+// Resource returns the watched resource.
 func (s *Stream) Resource() gvr.Resource { return s.resource }
 
-// Events returns the sequence. Ranging over it does all the work, in the
-// ranging goroutine: while the loop body runs, nothing is read (with a Checkpoint,
-// not more than 200 events), and the server waits. (Where several namespaces are
-// watched, each has a goroutine, which waits likewise.) Leaving the loop, by break,
-// return or panic, ends the watch and waits for its goroutines. It may be ranged over again, from where Options.Start says,
-// but only once at a time (ErrBusy).
+// Events returns the sequence. Each loop over it is one run, which begins at [Options.Start]. A Stream has one run at a
+// time: another loop yields [ErrBusy].
 //
-// A yielded error is the last thing yielded, and final:
+// All work runs in the loop's goroutine. While the loop body runs, the Stream reads nothing (with a Checkpoint, at most
+// 200 events), and the server waits. If several namespaces are watched, each has a goroutine, which waits in the same
+// way. Leaving the loop, by break, return or panic, ends the watch and waits for all goroutines.
 //
-//   - the cause of ctx when ctx has ended,
-//   - a *RequestError when before the first SYNCED the server refused the list or
-//     the watch (400, 401, 403, 404, 405, 422) or answered with a list that can't
-//     be used (no resourceVersion, objects without names), or with AtFirstClose
-//     when it ended the watch with an error,
-//   - a *GapError with FailOnGap: true,
-//   - a *GaveUpError after GiveUpAfter,
-//   - with a Checkpoint, a *checkpoint.MismatchError, an error if another Stream uses
-//     the CheckpointKey, or one of the Store, a *checkpoint.CorruptError for example.
+// An error is final and the last value that a run yields:
 //
-// Everything else is tried again, after waits of at most 30 s, or as the server
-// asks, up to an hour. (A client that is not of NewClient waits by itself as a
-// Retry-After header asks; after half a minute of that it is asked anew.) Stop, and the End
-// that was asked for, end the sequence without an error.
+//   - The cause of ctx, if ctx has ended.
+//   - A [*RequestError], if before the first SYNCED the server refuses the list or the watch (400, 401, 403, 404, 405,
+//     422) or returns an unusable list (no resourceVersion, or objects without names). With [Options.UntilClosed], also
+//     if the server ends the watch with an error.
+//   - A [*GapError], with [Options.FailOnGap].
+//   - A [*GaveUpError], after [Options.GiveUpAfter].
+//   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or
+//     an error of the Store such as a [*checkpoint.CorruptError].
+//
+// The Stream retries all other failures, after a wait of at most 30 s, or at most an hour if the server asks for it
+// with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until the Stream's
+// timeout: 30 s for a watch, 2 minutes for a list page.)
+//
+// [Stream.Stop], [Options.UntilSynced] and [Options.UntilClosed] end a run without an error, except as above.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return s.eventsWith(ctx, run.Options{})
 }
 
 var errLeft = errors.New("the loop was left")
 
-// run is one range. It returns what is to be yielded as its last.
+// run runs once and returns the error to yield last, or nil.
 func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -142,21 +140,23 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	}
 	defer session.End()
 	from.position.ResourceVersions = maps.Clone(from.position.ResourceVersions)
-	err = s.runWorkers(ctx, &activeRun{Stream: s, emit: emit, lists: o.Lists, session: session, from: from, namespaces: o.Namespaces})
+	err = s.runWorkers(ctx, &activeRun{
+		Stream: s, emit: emit, lists: o.Lists, session: session, from: from, namespaces: o.Namespaces,
+	})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}
 	return err
 }
 
-// segment is one range, as its lanes share it.
+// activeRun is what the workers of a run share.
 type activeRun struct {
 	*Stream
-	emit       func(Event) error // an error ends the sequence
-	lists      *run.Lists        // bounds the snapshots that are read at once; nil without a bound
+	emit       func(Event) error // an error ends the run
+	lists      *run.Lists        // bounds the number of snapshots read at once; nil means no bound
 	session    *acks.Session
 	from       Start
-	namespaces *run.Namespaces // that may change; nil for those of the options
+	namespaces *run.Namespaces // they may change; nil means Options.Namespaces
 }
 
 func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
@@ -169,20 +169,19 @@ func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
 	}
 	if len(namespaces) == 1 && (r.namespaces == nil || namespaces[0] == "") {
 		w := r.newWorker(namespaces[0], r.emit)
-		first := w.begin(r.from) // before a Position can be asked for
+		first := w.begin(r.from) // before publish, which lets Position see w
 		s.publish([]*worker{w}, checkpoint.Position{ResourceVersions: r.from.position.ResourceVersions})
 		return w.loop(ctx, first)
 	}
 	s.publish(nil, checkpoint.Position{})
-	all := &fanIn{activeRun: r, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
-	all.enter()
-	return all.loop(ctx, namespaces)
+	f := &fanIn{activeRun: r, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
+	f.enter()
+	return f.loop(ctx, namespaces)
 }
 
-// Stop ends the range over Events that is running, if there is one, at once:
-// the loop ends as soon as its body returns. It does not wait for that, so the
-// body may call it. Before a range has begun there is nothing to stop: where one
-// goroutine starts a range and another must be sure to end it, end its ctx.
+// Stop ends the current run, if there is one: the loop ends as soon as its body returns. Stop does not wait for that,
+// so the body may call it. Stop has no effect on a run that has not begun: if another goroutine starts the run, cancel
+// its context instead.
 func (s *Stream) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,14 +190,13 @@ func (s *Stream) Stop() {
 	}
 }
 
-// SetResourceVersion makes the next range over Events, and those after it, begin
-// After a version, instead of where Options.Start says. An empty one undoes that.
-// It returns an *OptionsError where Options would.
+// SetResourceVersion makes later runs begin [After] rv instead of at [Options.Start]. An empty rv restores
+// Options.Start. It returns an [*OptionsError] if the Options do not allow that start, or the Stream has a Checkpoint.
 func (s *Stream) SetResourceVersion(rv string) error {
 	if rv != "" {
 		if s.options.Checkpoint != nil {
 			return &OptionsError{"SetResourceVersion and Checkpoint", "",
-				"a checkpoint says where the run continues: must not be combined"}
+				"the checkpoint decides where the run resumes: must not be combined"}
 		}
 		if err := s.options.checkStart(After(rv), false); err != nil {
 			return err
@@ -223,11 +221,11 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) (Start, bool) {
 	return s.options.Start, true
 }
 
-// publish lets Status and Position see the lanes of a range that begins.
-func (s *Stream) publish(lanes []*worker, rest checkpoint.Position) {
+// publish lets Status and Position see the workers of a new run.
+func (s *Stream) publish(workers []*worker, rest checkpoint.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.workers, s.parked, s.rest = lanes, nil, rest
+	s.workers, s.parked, s.rest = workers, nil, rest
 }
 
 func (s *Stream) end() {
@@ -246,7 +244,7 @@ func (s *Stream) eventsWith(ctx context.Context, o run.Options) iter.Seq2[Event,
 }
 
 func init() {
-	// The method is promoted, so that this finds it in a type that embeds a *Stream, too.
+	// Asserting an interface instead of *Stream also finds the promoted method of a type that embeds a *Stream.
 	friend.StreamEvents = func(source any) func(context.Context, run.Options) iter.Seq2[Event, error] {
 		if s, ok := source.(interface {
 			eventsWith(context.Context, run.Options) iter.Seq2[Event, error]
@@ -257,10 +255,9 @@ func init() {
 	}
 }
 
-// Key tells the Stream from others in a Mux: Options.CheckpointKey if there is
-// one, else the resource and its group ("deployments.apps"), and if there are any
-// the namespaces, "deployments.apps in a,b", and the selectors, "pods where
-// app=web".
+// Key returns the name of the Stream in a Mux: the [Options.CheckpointKey] if there is one. Otherwise it is the
+// resource and its group ("deployments.apps"), then the namespaces ("deployments.apps in a,b") and the selectors ("pods
+// where app=web"), if there are any.
 func (s *Stream) Key() string {
 	if s.options.CheckpointKey != "" {
 		return s.options.CheckpointKey

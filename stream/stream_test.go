@@ -20,8 +20,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
+// TestConversations: a Stream recovers from what servers and proxies do, without a false deletion or a lost event.
 func TestConversations(t *testing.T) {
-	hold(t, []conversation{
+	testConversations(t, []conversation{
 		{"continue token expired", stream.Options{},
 			[]exchange{
 				{"list", list("5", "p2", "a@2", "b@3")},
@@ -29,8 +30,9 @@ func TestConversations(t *testing.T) {
 				{"list", list("9", "", "a@8", "c@4")},
 				{"watch 9", watch("open")},
 			},
-			[]string{"ADDED a@2", "ADDED b@3", "MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
-			"the list begins again, and what it told before is corrected"},
+			[]string{"ADDED a@2", "ADDED b@3",
+				"MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
+			"the list restarts; the differences to the pages already delivered follow"},
 		{"resume at the last bookmark", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -38,7 +40,7 @@ func TestConversations(t *testing.T) {
 				{"watch 90", watch("open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
-			"a quiet resource keeps a version the server knows"},
+			"bookmarks keep the version of an idle resource recent"},
 		{"expired as a response", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -46,8 +48,9 @@ func TestConversations(t *testing.T) {
 				{"list", list("20", "", "a/other@15")},
 				{"watch 20", watch("open")},
 			},
-			[]string{"ADDED a@2", "GAP expired from 5 to 20", "DELETED a@2 inferred", "ADDED a/other@15 inferred", "SYNCED 20"},
-			"SYNCED waits for a watch; a successor is not its predecessor"},
+			[]string{"ADDED a@2",
+				"GAP expired from 5 to 20", "DELETED a@2 inferred", "ADDED a/other@15 inferred", "SYNCED 20"},
+			"SYNCED waits for an open watch; an object with a new uid is DELETED, then ADDED"},
 		{"expired, and the list fails", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -59,7 +62,7 @@ func TestConversations(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
-			"one GAP; no failure is a deletion"},
+			"failed lists deliver no DELETED and no second GAP"},
 		{"garbage", stream.Options{},
 			[]exchange{
 				{"list", list("5", "")},
@@ -67,11 +70,12 @@ func TestConversations(t *testing.T) {
 				{"watch 6", watch("WHATEVER c@7", "open")},
 				{"watch 6", watch("ADDED c@7", `raw {"type":"ADDED","object":{"metadata":{"name":"x"}}}`+"\n")},
 				{"watch 7", watch("ADDED @8", "open")},
-				{"watch 7", watch("ADDED d@8", `raw {"type":"ADDED","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"e","namespace":7,"resourceVersion":"9"}}}`+"\n")},
+				{"watch 7", watch("ADDED d@8", `raw {"type":"ADDED","object":{"apiVersion":"example.com/v1",`+
+					`"kind":"Widget","metadata":{"name":"e","namespace":7,"resourceVersion":"9"}}}`+"\n")},
 				{"watch 8", watch("ADDED e@9", "open")},
 			},
 			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7", "ADDED d@8", "ADDED e@9"},
-			"no JSON, an unknown type, no kind, no name, no namespace: nothing is told, nothing is passed over"},
+			"a frame that can't be decoded (no JSON, unknown type, no kind, name or namespace) is requested again"},
 		{"token refused", stream.Options{},
 			[]exchange{
 				{"list", list("5", "p2", "a@2")},
@@ -80,14 +84,14 @@ func TestConversations(t *testing.T) {
 				{"watch 6", watch("open")},
 			},
 			[]string{"ADDED a@2", "ADDED b@6", "SYNCED 6"},
-			"a server of another version knows no such token; the list is none the worse"},
-		{"end at the last version", stream.Options{},
+			"a server that refuses the continue token restarts the list without a GAP"},
+		{"deletion at the object's last version", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@5")},
 				{"watch 5", watch("DELETED a@2", "DELETED b@5", "ADDED c@6", "DELETED c@6", "open")},
 			},
 			[]string{"ADDED a@2", "ADDED b@5", "SYNCED 5", "DELETED a@2", "DELETED b@5", "ADDED c@6", "DELETED c@6"},
-			"a server that does not give deletions a version of their own"},
+			"some servers give a deletion no version of its own"},
 		{"version 0", stream.Options{},
 			[]exchange{
 				{"list", list("5", "")},
@@ -95,15 +99,16 @@ func TestConversations(t *testing.T) {
 				{"watch 6", watch("open")},
 			},
 			[]string{"SYNCED 5", "ADDED a@6"},
-			"never back to version 0"},
-		{"closed after five seconds, quietly", stream.Options{},
+			"a bookmark at version 0 does not change the version to resume at"},
+		{"closed after five silent seconds", stream.Options{},
 			[]exchange{
 				{"list", list("5", "")},
-				{"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")},
+				{"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")},
+				{"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")},
 				{"watch 5", watch("ADDED a@6", "open")},
 			},
 			[]string{"SYNCED 5", "ADDED a@6"},
-			"an impatient proxy, or rest.Config.Timeout: nothing has expired"},
+			"a proxy's timeout or rest.Config.Timeout does not mean that the version has expired"},
 		{"broken off while opening", stream.Options{},
 			slices.Concat(
 				[]exchange{{"list", list("5", "")}},
@@ -112,7 +117,7 @@ func TestConversations(t *testing.T) {
 				[]exchange{{"watch 5", watch("ADDED a@6", "open")}},
 			),
 			[]string{"SYNCED 5", "ADDED a@6"},
-			"client-go makes an empty watch of it; it is no answer of the server, so nothing has expired"},
+			"client-go turns EOF into an empty watch, which does not mean that the version has expired"},
 		{"an object for a list", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -122,28 +127,34 @@ func TestConversations(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
-			"it lists nothing, and deletes nothing"},
+			"an object is not an empty list, so nothing is deleted"},
 		{"a Table for a list", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ERROR 410 Expired")},
 				{"list", func(*http.Request) (*http.Response, error) {
-					return respondJSON(200, map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{"resourceVersion": "9"}})
+					return respondJSON(200, map[string]any{
+						"kind": "Table", "apiVersion": "meta.k8s.io/v1",
+						"metadata": map[string]any{"resourceVersion": "9"},
+					})
 				}},
 				{"list", list("20", "", "a@2")},
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
-			"it has no items, which does not mean that there are none"},
-		{"a list of a kind that is not called so", stream.Options{},
+			"a Table has no items, which does not mean that there are no objects"},
+		{"a list kind that does not end in List", stream.Options{},
 			[]exchange{
 				{"list", func(*http.Request) (*http.Response, error) {
-					return respondJSON(200, map[string]any{"kind": "WidgetCollection", "apiVersion": "example.com/v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": []any{object("a@2")}})
+					return respondJSON(200, map[string]any{
+						"kind": "WidgetCollection", "apiVersion": "example.com/v1",
+						"metadata": map[string]any{"resourceVersion": "5"}, "items": []any{object("a@2")},
+					})
 				}},
 				{"watch 5", watch("open")},
 			},
 			[]string{"ADDED a@2", "SYNCED 5"},
-			"spec.names.listKind is up to the CRD"},
+			"a CRD may choose any spec.names.listKind"},
 		{"an item without a name", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@2")},
@@ -153,28 +164,36 @@ func TestConversations(t *testing.T) {
 				{"watch 20", watch("open")},
 			},
 			[]string{"ADDED a@2", "ADDED b@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
-			"such a list is a base for nothing"},
+			"a list with a nameless item is read again, and deletes nothing"},
 	})
 }
 
+// TestFinalErrors: a refusal before the first SYNCED ends the run with a *RequestError.
 func TestFinalErrors(t *testing.T) {
+	says := func(text string) func(error) bool {
+		return func(err error) bool { return strings.Contains(err.Error(), text) }
+	}
 	tests := []struct {
 		verb   string
 		answer answer
 		is     func(error) bool
 		why    string
 	}{
-		{"list", status(400, metav1.StatusReasonBadRequest), apierrors.IsBadRequest, "a field selector the resource does not know"},
-		{"list", status(401, metav1.StatusReasonUnauthorized), apierrors.IsUnauthorized, "a wrong token"},
+		{"list", status(400, metav1.StatusReasonBadRequest), apierrors.IsBadRequest,
+			"a field selector that the resource does not support"},
+		{"list", status(401, metav1.StatusReasonUnauthorized), apierrors.IsUnauthorized, "an invalid bearer token"},
 		{"list", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden, "no right to list"},
 		{"list", status(404, metav1.StatusReasonNotFound), apierrors.IsNotFound, "no such resource"},
-		{"list", status(405, metav1.StatusReasonMethodNotAllowed), apierrors.IsMethodNotSupported, "not a resource that lists"},
+		{"list", status(405, metav1.StatusReasonMethodNotAllowed), apierrors.IsMethodNotSupported,
+			"a resource without the verb list"},
 		{"list", status(422, metav1.StatusReasonInvalid), apierrors.IsInvalid, "invalid options"},
-		{"list", list("0", ""), func(err error) bool { return strings.Contains(err.Error(), "resourceVersion") }, "version 0 is any version"},
-		{"watch", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden, "the right to list, but not to watch"},
-		{"list", list("5", "", "@2"), func(err error) bool { return strings.Contains(err.Error(), "lacks its name") }, "objects that can't be told from each other"},
-		{"list", func(*http.Request) (*http.Response, error) { return respondJSON(200, object("a@9")) }, func(err error) bool { return strings.Contains(err.Error(), "something else") }, "an object for a list"},
-		{"list", list("", ""), func(err error) bool { return strings.Contains(err.Error(), "resourceVersion") }, "a list that can't be watched from"},
+		{"list", list("0", ""), says("resourceVersion"), "a list at version 0, which means any version"},
+		{"watch", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden,
+			"the right to list, but not to watch"},
+		{"list", list("5", "", "@2"), says("lacks its name"), "an object without a name"},
+		{"list", func(*http.Request) (*http.Response, error) { return respondJSON(200, object("a@9")) },
+			says("something else"), "an object instead of a list"},
+		{"list", list("", ""), says("resourceVersion"), "a list without a resourceVersion to watch from"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,13 +203,15 @@ func TestFinalErrors(t *testing.T) {
 			}
 			events := 0
 			var last error
-			for _, err := range newStream(t, s.client(), &stream.Options{Namespaces: []string{"default"}}).Events(anHour(t)) {
+			o := &stream.Options{Namespaces: []string{"default"}}
+			for _, err := range newStream(t, s.client(), o).Events(anHour(t)) {
 				events++
 				last = err
 			}
 			var re *stream.RequestError
 			if events != 1 || !errors.As(last, &re) || !tt.is(last) {
-				t.Fatalf("%s: %d events, last %v; want one *RequestError that the predicate sees through", tt.why, events, last)
+				t.Fatalf("%s: %d events, the last with %v; want one *RequestError that the predicate recognises",
+					tt.why, events, last)
 			}
 			if re.Verb != tt.verb || re.Resource.String() != "widgets.v1.example.com" || re.Namespace != "default" {
 				t.Errorf("the error does not say what failed: %+v", re)
@@ -199,18 +220,22 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-func TestSilence(t *testing.T) {
+// TestBookmarksResetIdleTimeout: a watch that receives only bookmarks stays open.
+func TestBookmarksResetIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 39s", "BOOKMARK @6", "wait 39s", "BOOKMARK @7", "wait 39s", "ADDED a@8", "open")}}}
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "")},
+			{"watch 5", watch("wait 39s", "BOOKMARK @6", "wait 39s", "BOOKMARK @7", "wait 39s", "ADDED a@8", "open")},
+		}}
 		record(t, newStream(t, sc.client(), &stream.Options{IdleTimeout: 40 * time.Second}), 150*time.Second)
 		if diff := cmp.Diff([]string{"list", "watch 5"}, sc.requests); diff != "" {
-			t.Errorf("bookmarks are signs of life (-want +got):\n%s", diff)
+			t.Errorf("the requests (-want +got):\n%s", diff)
 		}
 	})
 }
 
+// TestSlowPage: a page that takes five minutes exceeds the first timeouts, which grow until it succeeds.
 func TestSlowPage(t *testing.T) {
-	// Five minutes for a page: too long at first, but not for ever.
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{t: t, exchanges: []exchange{{"", func(r *http.Request) (*http.Response, error) {
 			if r.URL.Query().Has("watch") {
@@ -223,26 +248,29 @@ func TestSlowPage(t *testing.T) {
 				return nil, context.Cause(r.Context())
 			}
 		}}}}
-		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5"}, record(t, newStream(t, s.client(), nil), 15*time.Minute)); diff != "" {
+		got := record(t, newStream(t, s.client(), nil), 15*time.Minute)
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }
 
+// TestNoHotLoop: whatever a server answers, it receives at most 5 requests a second over any 10 s.
 func TestNoHotLoop(t *testing.T) {
-	object := "a@6"
+	expired := status(410, metav1.StatusReasonExpired)
+	listed := list("5", "", "a@6")
 	tests := map[string][]exchange{
-		"every list fails":                         {{"", status(500, metav1.StatusReasonInternalError)}},
-		"every request is refused":                 {{"", refuse}},
-		"every watch is empty":                     {{"list", list("5", "")}, {"", watch()}},
-		"every version is expired":                 {{"", either(list("5", "", object), status(410, metav1.StatusReasonExpired))}},
-		"every watch says expired":                 {{"", either(list("5", "", object), watch("ERROR 410 Expired"))}},
-		"every watch says one thing, then expired": {{"", either(list("5", "", object), sayMore("ERROR 410 Expired"))}},
-		"pages in a circle":                        {{"", circle()}},
-		"every watch says one thing":               {{"", either(list("5", "", object), sayMore())}},
-		"every list is of other versions":          {{"", otherVersions()}},
-		"every page is the same":                   {{"", list("5", "again")}},
-		"every watch is garbage":                   {{"", either(list("5", ""), watch("raw }{", "open"))}},
+		"every list fails":                           {{"", status(500, metav1.StatusReasonInternalError)}},
+		"every request is refused":                   {{"", refuse}},
+		"every watch is empty":                       {{"list", list("5", "")}, {"", watch()}},
+		"every version is expired":                   {{"", either(listed, expired)}},
+		"every watch is expired":                     {{"", either(listed, watch("ERROR 410 Expired"))}},
+		"every watch has one event, then is expired": {{"", either(listed, nextEvent("ERROR 410 Expired"))}},
+		"continue tokens in a cycle":                 {{"", tokenCycle()}},
+		"every watch has one event":                  {{"", either(listed, nextEvent())}},
+		"every page is of another version":           {{"", newVersions()}},
+		"every page is the same":                     {{"", list("5", "again")}},
+		"every watch is garbage":                     {{"", either(list("5", ""), watch("raw }{", "open"))}},
 	}
 	options := map[string]*stream.Options{
 		"pages without end":                nil,
@@ -258,20 +286,19 @@ func TestNoHotLoop(t *testing.T) {
 				s := &script{t: t, exchanges: exchanges}
 				record(t, newStream(t, s.client(), options[name]), time.Minute)
 				for i := range s.times {
-					// At most 5 a second on average over any 10 s.
 					if j := i + 50; j < len(s.times) && s.times[j].Sub(s.times[i]) < 10*time.Second {
 						t.Fatalf("51 requests within %v", s.times[j].Sub(s.times[i]))
 					}
 				}
 				if len(s.times) < 3 {
-					t.Errorf("only %d requests in a minute: it has given up", len(s.times))
+					t.Errorf("only %d requests in a minute: the Stream has given up", len(s.times))
 				}
 			})
 		})
 	}
 }
 
-// either answers lists and watches differently.
+// either answers lists and probes with list, watches with watch.
 func either(list, watch answer) answer {
 	return func(r *http.Request) (*http.Response, error) {
 		if !strings.HasPrefix(describe(r), "watch") {
@@ -281,7 +308,8 @@ func either(list, watch answer) answer {
 	}
 }
 
-func sayMore(after ...string) answer {
+// nextEvent answers each watch with one new event and the frames in after.
+func nextEvent(after ...string) answer {
 	rv := 5
 	return func(r *http.Request) (*http.Response, error) {
 		rv++
@@ -289,14 +317,15 @@ func sayMore(after ...string) answer {
 	}
 }
 
-func circle() answer {
+// tokenCycle answers with pages whose continue tokens form a cycle.
+func tokenCycle() answer {
 	next := map[string]string{"": "x", "x": "y", "y": "z", "z": "x"}
 	return func(r *http.Request) (*http.Response, error) {
 		return list("5", next[r.URL.Query().Get("continue")])(r)
 	}
 }
 
-// samePages is a list that repeats a page, always with another token.
+// samePages answers with the same page, each time with another continue token.
 func samePages() answer {
 	n := 0
 	return func(r *http.Request) (*http.Response, error) {
@@ -305,7 +334,8 @@ func samePages() answer {
 	}
 }
 
-func otherVersions() answer {
+// newVersions answers each page with a new resourceVersion.
+func newVersions() answer {
 	rv := 5
 	return func(r *http.Request) (*http.Response, error) {
 		rv++
@@ -313,6 +343,8 @@ func otherVersions() answer {
 	}
 }
 
+// TestStop: Stop ends a run without an error, at once, whatever the Stream is waiting for. synctest checks that no
+// goroutine is left.
 func TestStop(t *testing.T) {
 	tests := map[string][]exchange{
 		"while listing":    {{"list", hang}},
@@ -332,7 +364,7 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStream(t, (&script{t: t, exchanges: exchanges}).client(), nil)
-				s.Stop() // of nothing
+				s.Stop() // before the run: no effect
 				go func() {
 					time.Sleep(10 * time.Second)
 					s.Stop()
@@ -341,22 +373,22 @@ func TestStop(t *testing.T) {
 				began := time.Now()
 				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {
-						t.Errorf("Stop is no error: %v", err)
+						t.Errorf("the run ended with %v, want no error", err)
 					} else if ev.Type != stream.Synced {
 						t.Errorf("unexpected %s", text(ev))
 					}
 				}
 				if d := time.Since(began); d != 10*time.Second {
-					t.Errorf("it ended after %v, want 10 s", d)
+					t.Errorf("the run ended after %v, want 10s", d)
 				}
 				s.Stop()
-				// The bubble fails if a goroutine is left.
 			})
 		})
 	}
 }
 
-func TestStopWhileTelling(t *testing.T) {
+// TestStopInLoopBody: no event follows a Stop in the loop body. The next run starts from the beginning.
+func TestStopInLoopBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@1", "b@2", "c@3")},
@@ -370,17 +402,19 @@ func TestStopWhileTelling(t *testing.T) {
 			s.Stop()
 		}
 		if diff := cmp.Diff([]string{"ADDED a@1"}, got); diff != "" {
-			t.Errorf("Stop in the loop's body (-want +got):\n%s", diff)
+			t.Errorf("the run that Stop ends (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5"}, record(t, s, time.Second)); diff != "" {
-			t.Errorf("ranged over again, from the beginning (-want +got):\n%s", diff)
+			t.Errorf("the next run (-want +got):\n%s", diff)
 		}
 	})
 }
 
+// TestContext: a run ends with the cause of its context, once.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("open")}}}).client(), nil)
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("open")}}}
+		s := newStream(t, sc.client(), nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		why := errors.New("enough")
@@ -392,12 +426,13 @@ func TestContext(t *testing.T) {
 			cancel(why)
 		}
 		if len(errs) != 1 || !errors.Is(errs[0], why) {
-			t.Errorf("got %v, want the cause of the context, once and last", errs)
+			t.Errorf("got %v, want the cause of the context, once", errs)
 		}
 	})
 }
 
-func TestLeavingTheLoop(t *testing.T) {
+// TestLeaveLoop: after a break or a panic in the loop body, the Stream can run again.
+func TestLeaveLoop(t *testing.T) {
 	conversation := func() []exchange {
 		return []exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED a@6", "ADDED b@7", "open")}}
 	}
@@ -412,7 +447,7 @@ func TestLeavingTheLoop(t *testing.T) {
 		"panic": func(t *testing.T, s *stream.Stream) {
 			defer func() {
 				if recover() != "mine" {
-					t.Error("the panic was lost")
+					t.Error("the panic is lost")
 				}
 			}()
 			for ev := range s.Events(anHour(t)) {
@@ -425,31 +460,35 @@ func TestLeavingTheLoop(t *testing.T) {
 	for name, f := range leave {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStream(t, (&script{t: t, exchanges: append(conversation(), conversation()...)}).client(), nil)
+				sc := &script{t: t, exchanges: append(conversation(), conversation()...)}
+				s := newStream(t, sc.client(), nil)
 				f(t, s)
-				f(t, s) // it has let go of everything, or this would be ErrBusy
+				f(t, s) // ErrBusy if the first run had not ended
 			})
 		})
 	}
 }
 
-func TestRangeAgainAfterTheLastError(t *testing.T) {
+// TestRunAgainAfterFinalError: a run has ended when it yields its error: the loop body may run the Stream again.
+func TestRunAgainAfterFinalError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := exchange{"list", status(403, metav1.StatusReasonForbidden)}
 		s := newStream(t, (&script{t: t, exchanges: []exchange{forbidden, forbidden}}).client(), nil)
 		for _, err := range s.Events(anHour(t)) {
 			for _, again := range s.Events(anHour(t)) {
 				if !apierrors.IsForbidden(err) || !apierrors.IsForbidden(again) {
-					t.Errorf("got %v, then %v: the first range was over with its error", err, again)
+					t.Errorf("got %v, then %v, want two errors of the server", err, again)
 				}
 			}
 		}
 	})
 }
 
-func TestOneRangeAtATime(t *testing.T) {
+// TestOneRunAtATime: a second run of a Stream ends with ErrBusy while the first one lasts.
+func TestOneRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStream(t, (&script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}}}).client(), nil)
+		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}}}
+		s := newStream(t, sc.client(), nil)
 		for range s.Events(anHour(t)) {
 			var errs []error
 			for _, err := range s.Events(anHour(t)) {
@@ -463,12 +502,18 @@ func TestOneRangeAtATime(t *testing.T) {
 	})
 }
 
+// TestLogger: Logger receives failures as warnings, and the recovery.
 func TestLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		sc := &script{t: t, exchanges: []exchange{{"list", refuse}, {"list", list("5", "")}, {"watch 5", watch("open")}}}
-		record(t, newStream(t, sc.client(), &stream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), time.Minute)
-		for _, want := range []string{"level=WARN", "widgets.v1.example.com", "connection refused", "after=", "level=INFO", "watching again"} {
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", refuse}, {"list", list("5", "")}, {"watch 5", watch("open")},
+		}}
+		o := &stream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		record(t, newStream(t, sc.client(), o), time.Minute)
+		for _, want := range []string{
+			"level=WARN", "widgets.v1.example.com", "connection refused", "after=", "level=INFO", "watching again",
+		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q: %s", want, log.String())
 			}

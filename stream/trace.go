@@ -2,53 +2,48 @@ package stream
 
 import "time"
 
-// Trace holds functions that are called when something happens in a Stream, for
-// metrics and tests. Each may be nil. They are called in the goroutine that does
-// the work, which waits for them, so they should be quick and must not call the
-// Stream. Where several namespaces are watched they are called from several
-// goroutines at once.
+// Trace has callbacks for metrics and tests. Each may be nil. The Stream waits for them, so they should be quick, and
+// they must not call the Stream's methods. If several namespaces are watched, several goroutines call them at once.
 type Trace struct {
-	// StatusChanged is called when Status.State has changed, with the new Status
-	// (that of one namespace).
+	// StatusChanged is called with the new Status of a namespace when its State has changed.
 	StatusChanged func(Status)
-	// RequestDone is called when a list page, a probe or the opening of a watch has
-	// been answered or has failed; for a page that was read ahead when its turn comes,
-	// or when nobody wants it any more.
+	// RequestDone is called when a list page, a probe or the opening of a watch has been answered or has failed. For a
+	// page that was read ahead, it is called when the page is used or dropped.
 	RequestDone func(Request)
-	// FrameReceived is called for each event and bookmark of a watch.
+	// FrameReceived is called for each event and bookmark that a watch receives.
 	FrameReceived func(Frame)
 	// WatchClosed is called when a watch has ended.
 	WatchClosed func(WatchEnd)
 }
 
-// Request is one that was made.
+// Request describes a completed request.
 type Request struct {
 	Verb            string // "list", "probe" (a list with the limit 1) or "watch"
 	Namespace       string // empty: the whole cluster
-	ResourceVersion string // that a watch began at
+	ResourceVersion string // where a watch began
 	Continued       bool   // a page after the first
 	InitialEvents   bool   // a watch that begins with a snapshot
 	Duration        time.Duration
-	Objects         int // on the page
-	Err             error
+	Objects         int   // on the page
+	Err             error // nil if the request succeeded
 }
 
-// Frame is what a watch sent.
+// Frame describes an event or bookmark that a watch received.
 type Frame struct {
 	Namespace       string
 	Type            Type // ADDED, MODIFIED, DELETED or BOOKMARK
 	ResourceVersion string
 }
 
-// WatchEnd is how a watch ended.
+// WatchEnd describes how a watch ended.
 type WatchEnd struct {
 	Namespace string
-	Duration  time.Duration // that it was open
+	Duration  time.Duration // how long the watch was open
 	Frames    int
-	Err       error // that ended it; nil if the server did so without one, or we did
+	Err       error // nil if the server ended the watch without an error, or the Stream ended it
 }
 
-// trace calls a function of a Trace, if there is one.
+// trace calls f unless it is nil.
 func trace[T any](f func(T), with T) {
 	if f != nil {
 		f(with)

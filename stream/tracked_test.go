@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,18 +17,20 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// fullStore refuses commits.
+// fullStore fails every commit.
 type fullStore struct{ checkpoint.Store }
 
 var errFull = errors.New("no space left on device")
 
 func (fullStore) Commit(context.Context, []checkpoint.Delta) error { return errFull }
 
-func TestWatchesOnWhileCommitsFail(t *testing.T) {
+// TestWatchContinuesWhileCommitsFail: failed commits are retried and reported in Status, and delay no event.
+func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, fullStore{&checkpoint.Memory{}}, checkpoint.Options{})
 		sc := &script{t: t, exchanges: []exchange{
-			{"list", list("5", "", "a@2")}, {"watch 5", watch("wait 1m", "ADDED b@6", "wait 1m", "ADDED c@7", "open")},
+			{"list", list("5", "", "a@2")},
+			{"watch 5", watch("wait 1m", "ADDED b@6", "wait 1m", "ADDED c@7", "open")},
 		}}
 		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errTimeUp)
@@ -48,13 +51,14 @@ func TestWatchesOnWhileCommitsFail(t *testing.T) {
 			t.Errorf("the status is %+v", st)
 		}
 		if err := tracker.Close(); !errors.Is(err, errFull) {
-			t.Errorf("Close: %v, want one that says that acks are lost", err)
+			t.Errorf("Close: %v, want the error of the last commit", err)
 		}
 	})
 }
 
-func TestCheckpointRefuses(t *testing.T) {
-	kept := stream.Options{LabelSelector: "b=c,a=b"}
+// TestCheckpointMismatch: a run refuses a checkpoint of other objects or of another cluster.
+func TestCheckpointMismatch(t *testing.T) {
+	same := stream.Options{LabelSelector: "b=c,a=b"}
 	fields := stream.Options{FieldSelector: "metadata.name=a,spec.n!=1", CheckpointKey: "fields"}
 	tests := []struct {
 		options stream.Options
@@ -63,22 +67,30 @@ func TestCheckpointRefuses(t *testing.T) {
 		text    string
 		why     string
 	}{
-		{options: kept, why: "the same"},
-		{options: stream.Options{LabelSelector: "a=b, b=c"}, why: "the same in other words"},
-		{options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}, why: "the whole cluster, said aloud"},
-		{options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a", CheckpointKey: "fields"}, why: "the same fields in other words"},
-		{options: stream.Options{FieldSelector: "spec.n!=1", Name: "a", CheckpointKey: "fields"}, why: "and by another option"},
-		{stream.Options{FieldSelector: "spec.n=1,metadata.name!=a", CheckpointKey: "fields"}, "test", new(*checkpoint.MismatchError), "field selector", "not the same fields at all"},
-		{stream.Options{LabelSelector: "a=b"}, "test", new(*checkpoint.MismatchError), `is for label selector "a=b,b=c", not "a=b"`, "other labels"},
-		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test", new(*checkpoint.MismatchError), "field selector", "one name only"},
-		{kept, "another", new(*checkpoint.MismatchError), `cluster "test", not "another"`, "another cluster"},
-		{stream.Options{LabelSelector: "a=b", CheckpointKey: "other"}, "test", nil, "", "another key is another sequence"},
+		{options: same, why: "the same options"},
+		{options: stream.Options{LabelSelector: "a=b, b=c"}, why: "the same selector, written differently"},
+		{options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}, why: "an explicit whole cluster"},
+		{options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a", CheckpointKey: "fields"},
+			why: "the same field selector, written differently"},
+		{options: stream.Options{FieldSelector: "spec.n!=1", Name: "a", CheckpointKey: "fields"},
+			why: "the same field selector, by Name"},
+		{stream.Options{FieldSelector: "spec.n=1,metadata.name!=a", CheckpointKey: "fields"}, "test",
+			new(*checkpoint.MismatchError), "field selector", "the same fields with other operators"},
+		{stream.Options{LabelSelector: "a=b"}, "test",
+			new(*checkpoint.MismatchError), `is for label selector "a=b,b=c", not "a=b"`, "other labels"},
+		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test",
+			new(*checkpoint.MismatchError), "field selector", "one name only"},
+		{same, "another",
+			new(*checkpoint.MismatchError), `cluster "test", not "another"`, "another cluster"},
+		{stream.Options{LabelSelector: "a=b", CheckpointKey: "other"}, "test", nil, "",
+			"another key has its own checkpoint"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			store := &checkpoint.Memory{}
 			run := func(o stream.Options, cluster string) (err error) {
-				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: cluster}})
+				id := checkpoint.Cluster{UID: cluster}
+				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: id})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +103,7 @@ func TestCheckpointRefuses(t *testing.T) {
 				}
 				return err
 			}
-			for _, o := range []stream.Options{kept, fields} {
+			for _, o := range []stream.Options{same, fields} {
 				noError(t, run(o, "test"))
 			}
 			err := run(tt.options, map[bool]string{true: "test", false: tt.cluster}[tt.cluster == ""])
@@ -105,6 +117,7 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 }
 
+// TestCheckpointKeyMustBeValid: New refuses an invalid CheckpointKey.
 func TestCheckpointKeyMustBeValid(t *testing.T) {
 	tracker := newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
 	_, err := stream.New(streamtest.NewServer(widgets()).Client(), widgets(),
@@ -115,7 +128,7 @@ func TestCheckpointKeyMustBeValid(t *testing.T) {
 	}
 }
 
-// TestCheckpointIdentity looks at all that a checkpoint is held against.
+// TestCheckpointIdentity: a checkpoint has the identity that a later run is compared with.
 func TestCheckpointIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := widgets()
@@ -123,7 +136,8 @@ func TestCheckpointIdentity(t *testing.T) {
 		store := &checkpoint.Memory{}
 		tracker := newTracker(t, store, checkpoint.Options{})
 		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &stream.Options{
-			Checkpoint: tracker, UntilSynced: true, LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
+			Checkpoint: tracker, UntilSynced: true,
+			LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
 		})
 		for _, err := range stream.Acked(s.Events(anHour(t))) {
 			if err != nil {
@@ -133,10 +147,11 @@ func TestCheckpointIdentity(t *testing.T) {
 		noError(t, tracker.Close())
 		c, err := store.Load(t.Context(), "widgets.example.com")
 		if err != nil || c == nil {
-			t.Fatalf("nothing is kept: %v", err)
+			t.Fatalf("nothing is committed: %v", err)
 		}
 		want := checkpoint.Identity{
-			Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", StorageVersionHash: "hash",
+			Cluster: checkpoint.Cluster{UID: "test"},
+			Group:   "example.com", Resource: "widgets", StorageVersionHash: "hash",
 			Namespaces: []string{"x", "y"}, LabelSelector: "a=b,b=c", FieldSelector: "metadata.name=a", Objects: true,
 		}
 		if diff := cmp.Diff(want, c.Identity); diff != "" {
@@ -145,25 +160,27 @@ func TestCheckpointIdentity(t *testing.T) {
 	})
 }
 
-// TestBrokenPosition gives a Stream what no Store should: no watch may begin at
-// version 0, whatever says so.
+// TestBrokenPosition: a run refuses a position that no run can have committed.
 func TestBrokenPosition(t *testing.T) {
 	tests := []struct {
 		delta checkpoint.Delta
 		why   string
 	}{
-		{checkpoint.Delta{ResourceVersions: map[string]string{"": "0"}}, "version 0 is any"},
-		{checkpoint.Delta{ResourceVersions: map[string]string{"default": "5"}}, "another namespace"},
+		{checkpoint.Delta{ResourceVersions: map[string]string{"": "0"}}, "version 0, which means any version"},
+		{checkpoint.Delta{ResourceVersions: map[string]string{"default": "5"}}, "a version of another namespace"},
 		{checkpoint.Delta{Put: []checkpoint.Object{{UID: "a"}}}, "an object without a name"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			store := &checkpoint.Memory{}
 			tt.delta.Key = "widgets.example.com"
-			tt.delta.Identity = checkpoint.Identity{Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", Objects: true}
+			tt.delta.Identity = checkpoint.Identity{
+				Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", Objects: true,
+			}
 			noError(t, store.Commit(t.Context(), []checkpoint.Delta{tt.delta}))
-			s := newStream(t, streamtest.NewServer(widgets()).Client(), &stream.Options{Checkpoint: newTracker(t, store, checkpoint.Options{})})
-			for range 2 { // the key is free after that
+			tracker := newTracker(t, store, checkpoint.Options{})
+			s := newStream(t, streamtest.NewServer(widgets()).Client(), &stream.Options{Checkpoint: tracker})
+			for range 2 { // a refused run releases its key
 				n := 0
 				for _, err := range s.Events(anHour(t)) {
 					if n++; !errors.As(err, new(*stream.OptionsError)) {
@@ -172,16 +189,16 @@ func TestBrokenPosition(t *testing.T) {
 					}
 				}
 				if n != 1 {
-					t.Errorf("%s: %d events", tt.why, n)
+					t.Errorf("%s: %d events, want one error", tt.why, n)
 				}
 			}
 		})
 	}
 }
 
-// TestPanicAcksNothing leaves the loop in all ways in which the event at hand has
-// not been handled, and goes on with it.
-func TestPanicAcksNothing(t *testing.T) {
+// TestLeavingAcksNothing: with Acked, a break or a panic in the loop body does not ack the event. The next run delivers
+// it again.
+func TestLeavingAcksNothing(t *testing.T) {
 	ways := map[string]func(){"panic": func() { panic("at the disco") }, "break": nil}
 	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -189,16 +206,18 @@ func TestPanicAcksNothing(t *testing.T) {
 				store := &checkpoint.Memory{}
 				tracker := newTracker(t, store, checkpoint.Options{})
 				sc := &script{t: t, exchanges: []exchange{
-					{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}, {"watch 5", watch("MODIFIED a@6", "open")},
+					{"list", list("5", "", "a@2")},
+					{"watch 5", watch("MODIFIED a@6", "open")},
+					{"watch 5", watch("MODIFIED a@6", "open")},
 				}}
 				s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
-				run := func() (told []string) {
+				run := func() (delivered []string) {
 					defer func() { _ = recover() }()
 					for ev, err := range stream.Acked(s.Events(anHour(t))) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						told = append(told, text(ev))
+						delivered = append(delivered, text(ev))
 						if ev.Type == stream.Modified {
 							if leave != nil {
 								leave()
@@ -206,16 +225,16 @@ func TestPanicAcksNothing(t *testing.T) {
 							break
 						}
 					}
-					return told
+					return delivered
 				}
 				run()
 				noError(t, tracker.Flush(t.Context()))
-				if got := kept(t, store); got != "at 5 a@2" {
-					t.Errorf("what is kept is %s", got)
+				if got := storedText(t, store); got != "at 5 a@2" {
+					t.Errorf("the checkpoint is %s", got)
 				}
 				leave = nil
 				if diff := cmp.Diff([]string{"SYNCED 5", "MODIFIED a@6"}, run()); diff != "" {
-					t.Errorf("the next range (-want +got):\n%s", diff)
+					t.Errorf("the next run (-want +got):\n%s", diff)
 				}
 				noError(t, tracker.Close())
 			})
@@ -223,7 +242,9 @@ func TestPanicAcksNothing(t *testing.T) {
 	}
 }
 
-func TestGoesOnInSeveralNamespaces(t *testing.T) {
+// TestResumeInSeveralNamespaces: the next run delivers the deletions in each namespace once, even of an object that was
+// never acked.
+func TestResumeInSeveralNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		for _, ns := range []string{"one", "two"} {
@@ -231,7 +252,7 @@ func TestGoesOnInSeveralNamespaces(t *testing.T) {
 			srv.Put(widgets(), ns, "gone")
 		}
 		store := &checkpoint.Memory{}
-		run := func(ack func(stream.Event) bool) (told []string, pending int) {
+		run := func(ack func(stream.Event) bool) (delivered []string, pending int) {
 			tracker := newTracker(t, store, checkpoint.Options{})
 			s := newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker, Namespaces: []string{"one", "two"}})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -246,24 +267,25 @@ func TestGoesOnInSeveralNamespaces(t *testing.T) {
 					}
 				}
 				if ev.Object != nil {
-					told = append(told, string(ev.Type)+" "+ev.Object.GetNamespace()+"/"+ev.Object.GetName())
+					delivered = append(delivered,
+						fmt.Sprintf("%s %s/%s", ev.Type, ev.Object.GetNamespace(), ev.Object.GetName()))
 				}
 				if ack(ev) {
 					ev.Ack()
 				}
 			}
 			noError(t, tracker.Close())
-			slices.Sort(told)
-			return told, pending
+			slices.Sort(delivered)
+			return delivered, pending
 		}
 		all := []string{"ADDED one/gone", "ADDED one/kept", "ADDED two/gone", "ADDED two/kept"}
-		told, _ := run(func(ev stream.Event) bool {
+		delivered, _ := run(func(ev stream.Event) bool {
 			if ev.Type == stream.Synced {
 				srv.Put(widgets(), "two", "late")
 			}
 			return ev.Object == nil || ev.Object.GetName() != "late"
 		})
-		if diff := cmp.Diff(append(all, "ADDED two/late"), told); diff != "" {
+		if diff := cmp.Diff(append(all, "ADDED two/late"), delivered); diff != "" {
 			t.Errorf("the first run (-want +got):\n%s", diff)
 		}
 		for _, o := range [][2]string{{"one", "gone"}, {"two", "gone"}, {"two", "late"}} {
@@ -272,15 +294,17 @@ func TestGoesOnInSeveralNamespaces(t *testing.T) {
 			}
 		}
 		srv.Compact("")
-		told, pending := run(func(stream.Event) bool { return true })
-		if diff := cmp.Diff([]string{"DELETED one/gone", "DELETED two/gone", "DELETED two/late"}, told); diff != "" {
-			t.Errorf("each namespace tells its own (-want +got):\n%s", diff)
+		delivered, pending := run(func(stream.Event) bool { return true })
+		want := []string{"DELETED one/gone", "DELETED two/gone", "DELETED two/late"}
+		if diff := cmp.Diff(want, delivered); diff != "" {
+			t.Errorf("the second run (-want +got):\n%s", diff)
 		}
 		if pending == 0 {
-			t.Error("Position does not say that two/late may have been told")
+			t.Error("Position has no pending entry for two/late, which was not acked")
 		}
-		if told, pending := run(func(stream.Event) bool { return true }); len(told) > 0 || pending > 0 {
-			t.Errorf("all was acked, and it tells %q, with %d that may have been told", told, pending)
+		if delivered, pending := run(func(stream.Event) bool { return true }); len(delivered) > 0 || pending > 0 {
+			t.Errorf("the third run delivered %q and had %d pending entries, want none: everything is acked", delivered,
+				pending)
 		}
 	})
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
-// lane drives the protocol through one range for one namespace, or the cluster:
-// it does what the state says, feeds the result to step, and delivers what comes
-// out. It has no goroutine of its own.
+// worker drives the protocol through one run, for one namespace or the cluster: it does what the State says, passes the
+// result to protocol.Step, and delivers the Outputs. It has no goroutine of its own.
 type worker struct {
 	*activeRun
 	namespace string
@@ -32,31 +31,30 @@ type worker struct {
 
 // delivery is how a worker's events reach the caller.
 type delivery struct {
-	emit    func(Event) error                         // an error ends the sequence
-	turn    func(context.Context, func() error) error // gives it a turn among several lanes; nil for a lone one
-	movesTo string                                    // the version that the event being delivered moves the sequence to
-	// snapped: a snapshot has been delivered, or a gap has begun, so that what differs
-	// in the next one is inferred.
+	emit    func(Event) error                         // an error ends the run
+	turn    func(context.Context, func() error) error // runs a function in a turn; nil for a lone worker
+	movesTo string                                    // the version of the sequence after the current event
+	// infers: a snapshot has been delivered, or GAP, so differences in the next snapshot are inferred.
 	infers bool
 }
 
-// snapshot is one that is being read.
+// snapshot is the snapshot that is being read.
 type snapshot struct {
-	listTurn *run.Turn            // the turn to read it; nil without one
-	items    []object             // of the page last read, or of initial events that are delivered together
-	mode     protocol.Mode        // how those are delivered
-	lastName types.NamespacedName // the last name on the pages of the list so far
-	nextPage *pageAhead           // nil if none is read ahead
+	listTurn *run.Turn            // from activeRun.lists; may be nil
+	items    []object             // of the last page, or initial events to deliver together
+	mode     protocol.Mode        // of the initial events in items
+	lastName types.NamespacedName // the greatest name on the pages so far
+	nextPage *pageAhead           // nil if no page is read ahead
 }
 
-// health is how requests have fared.
+// health records when requests succeeded and failed.
 type health struct {
-	upToDateAt time.Time     // when everything that had happened was last known
-	failedFor  time.Duration // time in requests that failed, and in waits, since a watch last was healthy
-	warned     bool          // a failure has been logged, and not its end
+	upToDateAt time.Time     // when the sequence was last known to be up to date
+	failedFor  time.Duration // time spent on failed requests and waits since a watch last was healthy
+	warned     bool          // a failure was logged, and no recovery since
 }
 
-// newLane returns one for a namespace, or if that is empty the cluster.
+// newWorker returns a worker for a namespace, or for the whole cluster if that is empty.
 func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker {
 	w := &worker{activeRun: r, namespace: namespace}
 	w.delivery.emit, w.upToDateAt = emit, time.Now()
@@ -80,7 +78,7 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 	return w
 }
 
-// begin is the state that the lane starts in.
+// begin returns the first State of the worker.
 func (w *worker) begin(from Start) protocol.State {
 	r := w.options.rules(from, w.fake, w.noStreamedLists.Load())
 	b, begun := protocol.Beginning{Version: from.version}, false
@@ -93,14 +91,14 @@ func (w *worker) begin(from Start) protocol.State {
 	return protocol.Start(r, b)
 }
 
-// know enters an object that has been delivered before.
+// enterObject enters an object of a position into the index.
 func (w *worker) enterObject(o checkpoint.Object) {
 	if w.index != nil && (w.namespace == "" || o.Namespace == w.namespace) {
 		w.index.Enter(entryOf(o))
 	}
 }
 
-// enter takes over what a position knows of this lane's objects.
+// enterPosition enters the worker's objects of a position into the index, and returns where the protocol begins.
 func (w *worker) enterPosition(from Start) protocol.Beginning {
 	p := from.position
 	for _, o := range p.Objects {
@@ -110,10 +108,12 @@ func (w *worker) enterPosition(from Start) protocol.Beginning {
 	if b.Version, b.Moved = p.At(w.namespace); from.snapshot {
 		b.Version = ""
 	}
-	_, here := p.ResourceVersions[w.namespace] // else it was never watched, unless nothing is kept of any
-	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (here || len(p.ResourceVersions) == 0))
+	_, watchedBefore := p.ResourceVersions[w.namespace]
+	// A position without entries does not say which namespaces were watched.
+	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (watchedBefore || len(p.ResourceVersions) == 0))
 	atLeast := func(rv string) {
-		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) && (b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
+		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) &&
+			(b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
 			b.Minimum = rv
 		}
 	}
@@ -148,7 +148,7 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 		in := w.perform(ctx, s)
 		w.listTurn.Answered()
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // whatever in says, it is due to that
+			return context.Cause(ctx) // in only reflects the cancellation
 		}
 		w.noteHealth(s, in)
 		next, outputs := protocol.Step(s, in)
@@ -167,8 +167,7 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 				return err
 			}
 		}
-		// Within a snapshot it is at no version; before a gap is told, still at that
-		// before it, even if that is no more.
+		// No version can be resumed from inside a snapshot. Until GAP is emitted, the position stays before the gap.
 		if m, ok := next.Recall(); ok && m.Resumable() {
 			w.report.setPosition(m.Version(), m.Incomplete(), m.Unclean())
 			w.pass()
@@ -177,19 +176,19 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 	}
 }
 
-// show reports the state that follows s. A wait is reported when its length is
-// known.
+// reportState reports the State that follows s. wait reports a Waiting, when its length is known.
 func (w *worker) reportState(ctx context.Context, s protocol.State, in protocol.Input, next protocol.State) {
 	switch next := next.(type) {
 	case protocol.Waiting:
 		return
 	case protocol.Streaming:
 		if _, ok := s.(protocol.Streaming); ok {
-			return // event after event, nothing changes
+			return // one of many events: the State is the same
 		}
 		if w.warned {
 			w.warned = false
-			w.options.Logger.InfoContext(ctx, "watching again", "resource", w.resource.String(), "namespace", w.namespace, "resourceVersion", next.Version())
+			w.options.Logger.InfoContext(ctx, "watching again",
+				"resource", w.resource.String(), "namespace", w.namespace, "resourceVersion", next.Version())
 		}
 	}
 	_, wasListing := s.(protocol.Listing)
@@ -197,7 +196,7 @@ func (w *worker) reportState(ctx context.Context, s protocol.State, in protocol.
 	w.report.state(w.options.Trace, next, wasListing && page)
 }
 
-// act does what the state asks for and returns what came of it.
+// perform does what the State requires and returns the result.
 func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 	switch s := s.(type) {
 	case protocol.Listing:
@@ -210,7 +209,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 		}
 		return w.conn.receive(ctx, markerTimeout)
 	case protocol.Streaming:
-		w.conn.skipped.from(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
+		w.conn.skipped.allow(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
 		return w.conn.receive(ctx, w.options.IdleTimeout)
 	case protocol.Probing:
 		return w.probe(ctx)
@@ -220,7 +219,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 	return nil
 }
 
-// note keeps when things worked.
+// noteHealth updates the health after the result of a State.
 func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 	_, watching := s.(protocol.Streaming)
 	switch in := in.(type) {
@@ -244,9 +243,9 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	if s.Cause.Refused() {
 		bounds = refusedBackoff
 	}
-	d, patience := max(w.between(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
-	if patience > 0 {
-		d = min(d, max(patience-w.failedFor, 0))
+	d, limit := max(w.jitter(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
+	if limit > 0 {
+		d = min(d, max(limit-w.failedFor, 0))
 	}
 	began := time.Now()
 	w.report.waiting(w.options.Trace, s, began.Add(d))
@@ -259,7 +258,7 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	if w.failedFor += time.Since(began); patience > 0 && w.failedFor >= patience {
+	if w.failedFor += time.Since(began); limit > 0 && w.failedFor >= limit {
 		return protocol.GaveUp{After: w.failedFor}
 	}
 	return protocol.Elapsed{}
@@ -272,7 +271,7 @@ func (w *worker) disconnect() {
 	}
 }
 
-// errorAtEnd is what a sequence that has stopped yields last; nil for nothing.
+// errorAtEnd returns the error that the run yields last, or nil.
 func errorAtEnd(s protocol.Stopped) error {
 	switch {
 	case s.Gap != nil:

@@ -60,10 +60,7 @@ func TestOddObjects(t *testing.T) {
 		}
 		rewritten(t, s)
 	}
-	d = checkpoint.Delta{Key: "odd"}
-	for _, o := range odd {
-		d.Gone = append(d.Gone, o)
-	}
+	d = checkpoint.Delta{Key: "odd", Gone: slices.Clone(odd)}
 	commit(t, s, d)
 	if diff := diff(&checkpoint.Checkpoint{}, load(t, s, "odd")); diff != "" {
 		t.Errorf("nothing should be left (-want +got):\n%s", diff)

@@ -34,14 +34,22 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
-var testName = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w*)`")
+// testName matches a test, and names of its cases in parentheses.
+var testName = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w*)`(?: \\(([^)]*)\\))?")
 
-// TestNamedTestsExist: a test that a document names, as in `stream.TestFaults`, is in the package.
+// TestNamedTestsExist: a test that a document names, as in `stream.TestFaults` ("reset"), is in the package.
 func TestNamedTestsExist(t *testing.T) {
 	for _, file := range documents(t) {
-		for _, found := range testName.FindAllStringSubmatch(read(t, file), -1) {
-			if dir := found[1]; !strings.Contains(tests(t, dir), "\nfunc "+found[2]+"(") {
+		text := strings.Join(strings.Fields(read(t, file)), " ")
+		for _, found := range testName.FindAllStringSubmatch(text, -1) {
+			dir := found[1]
+			if !strings.Contains(tests(t, dir), "\nfunc "+found[2]+"(") {
 				t.Errorf("%s: package %s has no %s", filepath.Base(file), dir, found[2])
+			}
+			for _, name := range strings.Split(found[3], ", ") {
+				if strings.HasPrefix(name, `"`) && !strings.Contains(tests(t, dir), name) {
+					t.Errorf("%s: package %s has no test case %s", filepath.Base(file), dir, name)
+				}
 			}
 		}
 	}

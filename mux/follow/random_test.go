@@ -1,7 +1,6 @@
 package follow_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -395,7 +394,11 @@ func within(p *checkpoint.Position, n string) *checkpoint.Position {
 	}
 	part := *p
 	part.ResourceVersions = map[string]string{}
-	if rv := cmp.Or(p.ResourceVersions[n], p.ResourceVersions[""]); rv != "" {
+	rv, ok := p.ResourceVersions[n]
+	if !ok { // an empty version means within a snapshot, and a missing one that the cluster was watched
+		rv = p.ResourceVersions[""]
+	}
+	if rv != "" {
 		part.ResourceVersions[n] = rv
 	}
 	other := func(o checkpoint.Object) bool { return o.Namespace != n }

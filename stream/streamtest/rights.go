@@ -43,7 +43,8 @@ func (s *Server) permitted(q *query) error {
 		if q.Namespace != "" {
 			where = fmt.Sprintf("in the namespace %q", q.Namespace)
 		}
-		why := fmt.Errorf(`User "streamtest" cannot %s resource %q in API group %q %s`, q.Verb, q.plural, q.group, where)
+		const user = `User "streamtest"` // as a kube-apiserver writes it
+		why := fmt.Errorf("%s cannot %s resource %q in API group %q %s", user, q.Verb, q.plural, q.group, where)
 		return apierrors.NewForbidden(gr, q.Name, why)
 	}
 	switch {
