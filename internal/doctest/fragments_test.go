@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -119,7 +120,7 @@ func (f fragment) source() string {
 }
 
 // TestFragmentsCompile: each Go fragment is a file, declarations, or statements that may use what is given, and has no
-// error of syntax or type.
+// error of syntax or type. gofmt would not change it.
 func TestFragmentsCompile(t *testing.T) {
 	var all []fragment
 	for _, file := range documents(t) {
@@ -130,6 +131,11 @@ func TestFragmentsCompile(t *testing.T) {
 	}
 	for _, err := range check(t, all) {
 		t.Error(err)
+	}
+	for _, f := range all {
+		if formatted, err := format.Source([]byte(f.text)); err == nil && string(formatted) != f.text {
+			t.Errorf("%s:%d: gofmt would change it to:\n%s", filepath.Base(f.file), f.line, formatted)
+		}
 	}
 }
 
