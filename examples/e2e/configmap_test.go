@@ -127,7 +127,7 @@ func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	w := newWriter(t, cfg, configMaps, watched)
 	change := func(n int) {
 		for range n {
-			w.once()
+			w.writeOnce()
 		}
 	}
 	first := l.newOwner(cluster, r, "first", watched)

@@ -19,24 +19,24 @@ import (
 )
 
 // followed is what Changes tells of one group.
-type followed struct {
-	t    *testing.T
-	told chan discovery.Change
-	crds dynamic.ResourceInterface
+type changeRecorder struct {
+	t       *testing.T
+	changes chan discovery.Change
+	crds    dynamic.ResourceInterface
 
 	mu    sync.Mutex
 	codes map[string]int // answers by path and status
 }
 
 // followTypes kicks for each event of a CRD, or polls. Its server has no other CRDs.
-func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *followed {
+func recordChanges(t *testing.T, group string, kick bool, poll time.Duration) *changeRecorder {
 	// With the watch cache a CRD that is deleted right after a change may stay for ever: its
 	// instances can't be listed, as was seen, because "storage is (re)initializing".
 	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	f := &followed{t: t, told: make(chan discovery.Change, 100), codes: map[string]int{}}
+	f := &changeRecorder{t: t, changes: make(chan discovery.Change, 100), codes: map[string]int{}}
 	cfg := srv.Config()
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counter{next, f} })
 	client, err := discovery.NewClient(cfg)
@@ -65,13 +65,13 @@ func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *fol
 			case c.Type == discovery.Synced:
 				close(synced)
 			case c.Resource.Group == group:
-				f.told <- c
+				f.changes <- c
 			}
 		}
 	})
 	select {
 	case <-synced:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("nothing is told")
 	}
 	return f
@@ -79,7 +79,7 @@ func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *fol
 
 type counter struct {
 	next http.RoundTripper
-	f    *followed
+	f    *changeRecorder
 }
 
 func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -93,11 +93,11 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // expect waits for a change, and says how long it took.
-func (f *followed) expect(since time.Time, want string) time.Duration {
+func (f *changeRecorder) expect(since time.Time, want string) time.Duration {
 	f.t.Helper()
-	for timeout := time.After(patience); ; {
+	for timeout := time.After(timeout); ; {
 		select {
-		case c := <-f.told:
+		case c := <-f.changes:
 			if strings.HasPrefix(want, "Removed") && c.Type == discovery.Changed {
 				continue // while its objects are deleted it can't be written to
 			}
@@ -112,7 +112,7 @@ func (f *followed) expect(since time.Time, want string) time.Duration {
 }
 
 // update changes the CRD as often as others change it meanwhile.
-func (f *followed) update(name string, change func(spec map[string]any)) {
+func (f *changeRecorder) update(name string, change func(spec map[string]any)) {
 	f.t.Helper()
 	for {
 		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
@@ -129,7 +129,7 @@ func (f *followed) update(name string, change func(spec map[string]any)) {
 }
 
 // established waits until the CRD says that it is.
-func (f *followed) established(name string) time.Time {
+func (f *changeRecorder) established(name string) time.Time {
 	f.t.Helper()
 	for {
 		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
@@ -148,9 +148,9 @@ func (f *followed) established(name string) time.Time {
 }
 
 // waitForNotModified waits for the real server to say that nothing has changed.
-func (f *followed) waitForNotModified() {
+func (f *changeRecorder) waitForNotModified() {
 	f.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < timeout; time.Sleep(10 * time.Millisecond) {
 		f.mu.Lock()
 		n := f.codes["/apis 304"]
 		f.mu.Unlock()
@@ -174,7 +174,7 @@ func TestChangesOfCRDs(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			group := unique("changes") + ".example.com"
-			f := followTypes(t, group, mode.kick, mode.poll)
+			f := recordChanges(t, group, mode.kick, mode.poll)
 			var added, changed, removed []time.Duration
 			for range 2 {
 				crd := devserver.CRD{Group: group, Kind: "Thing", Namespaced: true, Versions: []string{"v1"}}
@@ -212,8 +212,8 @@ func TestChangesOfCRDs(t *testing.T) {
 				}
 				removed = append(removed, f.expect(began, "Removed things.v1."+group))
 			}
-			if len(f.told) > 0 {
-				t.Errorf("told as well: %v", <-f.told)
+			if len(f.changes) > 0 {
+				t.Errorf("told as well: %v", <-f.changes)
 			}
 			f.waitForNotModified()
 			f.mu.Lock()

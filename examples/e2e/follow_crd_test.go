@@ -25,7 +25,7 @@ import (
 // prompt is how long attaching and parking may take at most here. Two seconds are
 // promised, and what the bubbles of package mux hold Follow to; a busy machine may
 // need longer, and what it took is printed.
-const prompt = 10 * time.Second
+const maxAttachTime = 10 * time.Second
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
@@ -42,7 +42,7 @@ func newDefinitions(t *testing.T) *definitions {
 // create returns when a list of the resource is answered with 200.
 func (d *definitions) create(crd devserver.CRD) time.Time {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.t.Context(), timeout)
 	defer cancel()
 	if err := devserver.CreateCRDs(ctx, d.client, crd); err != nil {
 		d.t.Fatal(err)
@@ -57,7 +57,7 @@ func (d *definitions) delete(crd devserver.CRD) (asked, gone time.Time) {
 	if err := d.client.Resource(crdResource).Delete(d.t.Context(), crd.Object().GetName(), metav1.DeleteOptions{}); err != nil {
 		d.t.Fatal(err)
 	}
-	for time.Since(asked) < patience {
+	for time.Since(asked) < timeout {
 		_, err := d.client.Resource(crd.Resource()).List(d.t.Context(), metav1.ListOptions{Limit: 1})
 		if apierrors.IsNotFound(err) {
 			return asked, time.Now()
@@ -69,9 +69,9 @@ func (d *definitions) delete(crd devserver.CRD) (asked, gone time.Time) {
 }
 
 // settle waits until the CRD itself is gone, so that it can be created again.
-func (d *definitions) settle(crd devserver.CRD) {
+func (d *definitions) awaitRemoved(crd devserver.CRD) {
 	d.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < timeout; time.Sleep(5 * time.Millisecond) {
 		if _, err := d.client.Resource(crdResource).Get(d.t.Context(), crd.Object().GetName(), metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			return
 		}
@@ -126,7 +126,7 @@ func sourceOf(crd devserver.CRD) string { return crd.Resource().GroupResource().
 
 func TestFollowCRDThatComesAndGoes(t *testing.T) {
 	t.Parallel()
-	rights := &granted{cluster: true}
+	rights := &permissions{cluster: true}
 	srv := startServer(t, &devserver.Options{Allow: rights.allow})
 	for _, by := range []string{"name", "pattern", "pattern, where CRDs may not be watched"} {
 		t.Run("by "+by, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestFollowCRDThatComesAndGoes(t *testing.T) {
 					t.Errorf("it is incarnation %d, want %d", got, incarnation)
 				}
 				asked, gone := d.delete(crd)
-				var last told
+				var last timedEvent
 				for _, name := range []string{"a", "b", "c"} {
 					i, ev := f.awaitEvent(source, "DELETED "+name, at, func(ev stream.Event) bool { return ev.Type == stream.Deleted && ev.Object.GetName() == name })
 					at = max(at, i+1)
@@ -174,21 +174,21 @@ func TestFollowCRDThatComesAndGoes(t *testing.T) {
 				if state.Cause != nil {
 					t.Errorf("being gone is no error: %v", state.Cause)
 				}
-				d.settle(crd)
-				at = len(f.of(source))
+				d.awaitRemoved(crd)
+				at = len(f.eventsOf(source))
 			}
 			t.Logf("SYNCED so long after a list was answered: %v", attached)
 			t.Logf("all DELETED so long after DELETE of the CRD: %v", ended)
 			t.Logf("Gone so long after lists are 404: %v; after DELETE: %v", parked, whole)
 			for i := range attached {
-				if attached[i] > prompt {
-					t.Errorf("attaching took %v, more than %v", attached[i], prompt)
+				if attached[i] > maxAttachTime {
+					t.Errorf("attaching took %v, more than %v", attached[i], maxAttachTime)
 				}
-				if parked[i] > prompt {
-					t.Errorf("parking took %v, more than %v", parked[i], prompt)
+				if parked[i] > maxAttachTime {
+					t.Errorf("parking took %v, more than %v", parked[i], maxAttachTime)
 				}
 			}
-			events := f.of(source)
+			events := f.eventsOf(source)
 			checkSequence(t, events)
 			// Between incarnations a GAP may come: the versions are expired.
 			objects := slices.DeleteFunc(texts(events), func(s string) bool { return s == "GAP" || s == "SYNCED" })
@@ -219,8 +219,8 @@ func TestFollowScopeThatChanges(t *testing.T) {
 		crd.Namespaced = namespaced
 		served := d.create(crd)
 		i, synced := f.awaitSynced(source, at)
-		if took := synced.at.Sub(served); took > prompt {
-			t.Errorf("attaching took %v, more than %v", took, prompt)
+		if took := synced.at.Sub(served); took > maxAttachTime {
+			t.Errorf("attaching took %v, more than %v", took, maxAttachTime)
 		} else {
 			t.Logf("namespaced %v: SYNCED %v after it was served", namespaced, took)
 		}
@@ -234,10 +234,10 @@ func TestFollowScopeThatChanges(t *testing.T) {
 		d.delete(crd)
 		f.awaitEvent(source, "DELETED one", at, func(ev stream.Event) bool { return ev.Type == stream.Deleted })
 		f.awaitState(source, follow.Gone)
-		d.settle(crd)
-		at = len(f.of(source))
+		d.awaitRemoved(crd)
+		at = len(f.eventsOf(source))
 	}
-	events := f.of(source)
+	events := f.eventsOf(source)
 	checkSequence(t, events)
 	got := slices.DeleteFunc(texts(events), func(s string) bool { return s == "GAP" || s == "SYNCED" })
 	if diff := cmp.Diff([]string{"ADDED default/one", "DELETED default/one", "ADDED one", "DELETED one", "ADDED default/one", "DELETED default/one"}, got); diff != "" {
@@ -264,7 +264,7 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 		if err := d.client.Resource(crdResource).Delete(t.Context(), crd.Object().GetName(), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		d.settle(crd)
+		d.awaitRemoved(crd)
 	}
 	d.create(crd)
 	f.awaitState(source, follow.Watching)
@@ -277,7 +277,7 @@ func TestFollowCRDRecreatedAtOnce(t *testing.T) {
 		}
 		return n == 6
 	})
-	events := f.of(source)
+	events := f.eventsOf(source)
 	checkSequence(t, events)
 	order := map[string][]string{}
 	for _, ev := range events {
@@ -384,8 +384,8 @@ func followPatternAtRandom(t *testing.T, seed uint64) {
 	}
 	for _, w := range all {
 		source := sourceOf(w.crd)
-		f.awaitTold(source, w.writes)
-		events := f.of(source)
+		f.awaitOutcome(source, w.writes)
+		events := f.eventsOf(source)
 		checkSequence(t, events)
 		gaps, is := 0, map[string]string{}
 		known := map[string]bool{}

@@ -19,13 +19,13 @@ import (
 )
 
 // told is an event, and when it was told.
-type told struct {
+type timedEvent struct {
 	stream.Event
 	at time.Time
 }
 
 // stood is how it stood with a resource, from when on.
-type stood struct {
+type timedStatus struct {
 	follow.ResourceStatus
 	at time.Time
 }
@@ -37,10 +37,10 @@ type follower struct {
 	mux *mux.Mux
 
 	mu      sync.Mutex
-	events  map[string][]told
-	states  []stood
+	events  map[string][]timedEvent
+	states  []timedStatus
 	err     error
-	over    bool
+	ended   bool
 	changed chan struct{} // closed at the next event or state
 
 	cancel context.CancelFunc
@@ -48,7 +48,7 @@ type follower struct {
 }
 
 func newFollower(t *testing.T) *follower {
-	return &follower{t: t, events: map[string][]told{}, changed: make(chan struct{}), done: make(chan struct{})}
+	return &follower{t: t, events: map[string][]timedEvent{}, changed: make(chan struct{}), done: make(chan struct{})}
 }
 
 // followOn starts to follow on a server. opts may be nil.
@@ -60,9 +60,9 @@ func followOn(t *testing.T, cfg *rest.Config, sel follow.Selection, opts *follow
 		o = *opts
 	}
 	o.StatusChanged = func(s follow.ResourceStatus) {
-		f.note(func() { f.states = append(f.states, stood{s, time.Now()}) })
+		f.update(func() { f.states = append(f.states, timedStatus{s, time.Now()}) })
 	}
-	f.rangeOver(newFollow(t, cfg, sel, o))
+	f.run(newFollow(t, cfg, sel, o))
 	return f
 }
 
@@ -84,33 +84,33 @@ func newFollow(t *testing.T, cfg *rest.Config, sel follow.Selection, o follow.Op
 }
 
 // rangeOver begins, and ends when the test does.
-func (f *follower) rangeOver(m *mux.Mux) {
+func (f *follower) run(m *mux.Mux) {
 	f.mux = m
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(f.done)
 		for ev, err := range m.Events(ctx) {
-			f.note(func() {
+			f.update(func() {
 				if err != nil {
 					f.err = err
 				} else {
-					f.events[ev.Source] = append(f.events[ev.Source], told{ev, time.Now()})
+					f.events[ev.Source] = append(f.events[ev.Source], timedEvent{ev, time.Now()})
 				}
 			})
 		}
-		f.note(func() { f.over = true })
+		f.update(func() { f.ended = true })
 	}()
-	f.t.Cleanup(f.end)
+	f.t.Cleanup(f.stop)
 }
 
 // end leaves the range, and waits for that.
-func (f *follower) end() {
+func (f *follower) stop() {
 	f.cancel()
 	<-f.done
 }
 
-func (f *follower) note(what func()) {
+func (f *follower) update(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what()
@@ -121,13 +121,13 @@ func (f *follower) note(what func()) {
 // await waits until enough says yes. It is called with f.mu held.
 func (f *follower) await(what string, enough func() bool) {
 	f.t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	again := time.NewTicker(20 * time.Millisecond) // for what is no event
 	defer again.Stop()
 	for {
 		f.mu.Lock()
-		ok, err, over, changed := enough(), f.err, f.over, f.changed
+		ok, err, over, changed := enough(), f.err, f.ended, f.changed
 		f.mu.Unlock()
 		switch {
 		case ok:
@@ -146,9 +146,9 @@ func (f *follower) await(what string, enough func() bool) {
 
 // awaitEvent waits for an event of a source, of those after the first skip ones,
 // and returns its index.
-func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Event) bool) (int, told) {
+func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Event) bool) (int, timedEvent) {
 	f.t.Helper()
-	at, found := 0, told{}
+	at, found := 0, timedEvent{}
 	f.await(source+": "+what, func() bool {
 		all := f.events[source]
 		for i := min(skip, len(all)); i < len(all); i++ {
@@ -162,20 +162,20 @@ func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Even
 	return at, found
 }
 
-func (f *follower) awaitSynced(source string, skip int) (int, told) {
+func (f *follower) awaitSynced(source string, skip int) (int, timedEvent) {
 	f.t.Helper()
 	return f.awaitEvent(source, "SYNCED", skip, func(ev stream.Event) bool { return ev.Type == stream.Synced })
 }
 
 // awaitTold waits until the outcome of all writes has been told.
-func (f *follower) awaitTold(source string, writes []write) {
+func (f *follower) awaitOutcome(source string, writes []write) {
 	f.t.Helper()
 	last := map[string]write{}
 	for _, w := range writes {
 		last[w.uid] = w
 	}
 	f.await(source+": the outcome of all writes", func() bool {
-		is := map[string]told{}
+		is := map[string]timedEvent{}
 		for _, ev := range f.events[source] {
 			if ev.Object != nil {
 				is[string(ev.Object.GetUID())] = ev
@@ -195,9 +195,9 @@ func (f *follower) awaitTold(source string, writes []write) {
 }
 
 // awaitState waits until the last word about a resource is this state.
-func (f *follower) awaitState(source string, want follow.State, namespaces ...string) stood {
+func (f *follower) awaitState(source string, want follow.State, namespaces ...string) timedStatus {
 	f.t.Helper()
-	var found stood
+	var found timedStatus
 	f.await(fmt.Sprint(source, " ", want, " ", namespaces), func() bool {
 		for _, s := range slices.Backward(f.states) {
 			if s.Resource.GroupResource().String() == source {
@@ -210,7 +210,7 @@ func (f *follower) awaitState(source string, want follow.State, namespaces ...st
 	return found
 }
 
-func (f *follower) of(source string) []stream.Event {
+func (f *follower) eventsOf(source string) []stream.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var events []stream.Event

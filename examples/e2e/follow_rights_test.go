@@ -16,10 +16,10 @@ import (
 )
 
 // noticed is how long a change of rights may go unnoticed at most.
-const noticed = 15 * time.Second
+const maxRightsDelay = 15 * time.Second
 
 // granted is what the limited user may list and watch, as tests switch it.
-type granted struct {
+type permissions struct {
 	mu         sync.Mutex
 	cluster    bool
 	namespaces []string
@@ -27,7 +27,7 @@ type granted struct {
 	denied     []string // resources, wherever
 }
 
-func (g *granted) allow(a authorizer.Attributes) bool {
+func (g *permissions) allow(a authorizer.Attributes) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -41,7 +41,7 @@ func (g *granted) allow(a authorizer.Attributes) bool {
 	return g.cluster || slices.Contains(g.namespaces, a.GetNamespace())
 }
 
-func (g *granted) set(cluster bool, namespaces ...string) time.Time {
+func (g *permissions) set(cluster bool, namespaces ...string) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cluster, g.namespaces = cluster, namespaces
@@ -49,7 +49,7 @@ func (g *granted) set(cluster bool, namespaces ...string) time.Time {
 }
 
 // deny forbids a resource altogether, or no resource.
-func (g *granted) deny(resources ...string) {
+func (g *permissions) deny(resources ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.denied = resources
@@ -73,11 +73,11 @@ func TestFollowRightsSwitchedLive(t *testing.T) {
 }
 
 func switchRights(t *testing.T, crds bool) {
-	rights := &granted{cluster: true, crds: crds}
+	rights := &permissions{cluster: true, crds: crds}
 	srv := startServer(t, &devserver.Options{Allow: rights.allow})
 	crd := devserver.CRD{Group: unique("rights") + ".example.com", Kind: "Thing", Namespaced: true}
 	all := []string{"a", "b", "c", "d"}
-	s := startWriting(t, srv, crd, all...)
+	s := startWorkload(t, srv, crd, all...)
 	f := followOn(t, srv.LimitedConfig(), follow.Selection{Resources: []string{s.source}, Candidates: all}, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
@@ -112,13 +112,13 @@ func switchRights(t *testing.T, crds bool) {
 			took = time.Since(since)
 		}
 		t.Logf("%s: %v %v after %v", step.why, want, step.namespaces, took)
-		if took > noticed {
-			t.Errorf("%s: it took %v, more than %v", step.why, took, noticed)
+		if took > maxRightsDelay {
+			t.Errorf("%s: it took %v, more than %v", step.why, took, maxRightsDelay)
 		}
 		s.writer.await(12)
 	}
 	s.finish(true, map[string]*follower{"it": f})
-	checkScopeGaps(t, f.of(s.source))
+	checkScopeGaps(t, f.eventsOf(s.source))
 }
 
 // checkScopeGaps checks that every GAP is due to rights: the server still knew everything.
@@ -132,12 +132,12 @@ func checkScopeGaps(t *testing.T, events []stream.Event) {
 }
 
 // awaitEmpty waits until nothing is told any more, for two seconds.
-func (f *follower) awaitEmpty(s *started) {
+func (f *follower) awaitEmpty(s *workload) {
 	f.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; {
-		n := len(f.of(s.source))
+	for began := time.Now(); time.Since(began) < timeout; {
+		n := len(f.eventsOf(s.source))
 		time.Sleep(2 * time.Second)
-		if len(f.of(s.source)) == n {
+		if len(f.eventsOf(s.source)) == n {
 			return
 		}
 	}

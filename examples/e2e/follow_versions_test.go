@@ -27,7 +27,7 @@ func withAndWithoutCache(t *testing.T, test func(t *testing.T, srv *devserver.Se
 }
 
 // started is a CRD, a writer that writes, and who follows it.
-type started struct {
+type workload struct {
 	*definitions
 	crd       devserver.CRD
 	writer    *writer
@@ -35,29 +35,29 @@ type started struct {
 	source    string
 }
 
-func startWriting(t *testing.T, srv *devserver.Server, crd devserver.CRD, namespaces ...string) *started {
+func startWorkload(t *testing.T, srv *devserver.Server, crd devserver.CRD, namespaces ...string) *workload {
 	t.Helper()
-	s := &started{definitions: &definitions{t, dynamic.NewForConfigOrDie(srv.Config())}, crd: crd, source: sourceOf(crd)}
+	s := &workload{definitions: &definitions{t, dynamic.NewForConfigOrDie(srv.Config())}, crd: crd, source: sourceOf(crd)}
 	s.create(crd)
 	s.writer = newWriter(t, srv.Config(), crd, namespaces...)
 	list, err := s.client.Resource(crd.Resource()).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.historian = writeDown(t, srv.Config(), list.GetResourceVersion(), s.writer.resources...)
+	s.historian = recordHistory(t, srv.Config(), list.GetResourceVersion(), s.writer.resources...)
 	return s
 }
 
 // finish stops the writer, and holds what each follower told to what was written,
 // in so many ways as there are.
-func (s *started) finish(cache bool, followers map[string]*follower) {
+func (s *workload) finish(cache bool, followers map[string]*follower) {
 	s.t.Helper()
 	s.writer.stop()
 	writes := s.writer.written()
 	for name, f := range followers {
-		f.awaitTold(s.source, writes)
-		events := f.of(s.source)
-		gaps := checkTold(s.t, writes, events)
+		f.awaitOutcome(s.source, writes)
+		events := f.eventsOf(s.source)
+		gaps := checkDelivered(s.t, writes, events)
 		s.t.Logf("%s: %d writes, %d events, %d GAPs", name, len(writes), len(events), gaps)
 		if cache {
 			continue
@@ -67,7 +67,7 @@ func (s *started) finish(cache bool, followers map[string]*follower) {
 		}
 		r := events[0].Resource
 		history := s.historian.history(s.t, r, len(writes))
-		err := streamtest.Check(history, inOneVersion(events, r), &streamtest.CheckOptions{Settled: true})
+		err := streamtest.Check(history, inVersion(events, r), &streamtest.CheckOptions{Settled: true})
 		if err != nil {
 			s.t.Errorf("%s: %v", name, err)
 		}
@@ -85,10 +85,10 @@ func gapsIn(events []stream.Event) (all []string) {
 
 // awaitVersion waits until a source tells of something written from now on in a
 // version of the API.
-func (s *started) awaitVersion(f *follower, version string) time.Duration {
+func (s *workload) awaitVersion(f *follower, version string) time.Duration {
 	s.t.Helper()
 	began := time.Now()
-	skip := len(f.of(s.source))
+	skip := len(f.eventsOf(s.source))
 	_, ev := f.awaitEvent(s.source, "something in "+version, skip, func(ev stream.Event) bool {
 		return ev.Object != nil && ev.Resource.Version == version && ev.Object.GroupVersionKind().Version == version
 	})
@@ -109,7 +109,7 @@ func TestFollowVersionSwitchedLive(t *testing.T) {
 
 func switchVersions(t *testing.T, srv *devserver.Server, cache bool, by string) {
 	crd := devserver.CRD{Group: unique("versions") + ".example.com", Kind: "Thing", Namespaced: true, Versions: []string{"v1", "v2"}}
-	s := startWriting(t, srv, crd, "a", "b", "c")
+	s := startWorkload(t, srv, crd, "a", "b", "c")
 	sel, begins := follow.Selection{Resources: []string{"*." + crd.Group}}, "v2"
 	if by == "name" {
 		sel, begins = follow.Selection{Resources: []string{"things.v1." + crd.Group}}, "v1"
@@ -143,7 +143,7 @@ func TestFollowSchemaThatChanges(t *testing.T) {
 	t.Parallel()
 	withAndWithoutCache(t, func(t *testing.T, srv *devserver.Server, cache bool) {
 		crd := devserver.CRD{Group: unique("schema") + ".example.com", Kind: "Thing", Namespaced: true}
-		s := startWriting(t, srv, crd, "a", "b", "c")
+		s := startWorkload(t, srv, crd, "a", "b", "c")
 		f := followOn(t, srv.Config(), follow.Selection{Resources: []string{s.source}}, nil)
 		f.awaitSynced(s.source, 0)
 		s.writer.start(25)

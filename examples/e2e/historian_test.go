@@ -30,7 +30,7 @@ type historian struct {
 
 // writeDown begins at rv, and ends with the test. The resources are the versions
 // of one storage.
-func writeDown(t *testing.T, cfg *rest.Config, rv string, resources ...schema.GroupVersionResource) *historian {
+func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schema.GroupVersionResource) *historian {
 	h := &historian{}
 	client := dynamic.NewForConfigOrDie(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtes
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for began := time.Now(); len(h.changes) < changes && h.err == nil && time.Since(began) < patience; {
+	for began := time.Now(); len(h.changes) < changes && h.err == nil && time.Since(began) < timeout; {
 		h.mu.Unlock()
 		time.Sleep(5 * time.Millisecond)
 		h.mu.Lock()
@@ -85,26 +85,26 @@ func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtes
 	var all streamtest.History
 	for _, c := range h.changes {
 		c.Object = c.Object.DeepCopy()
-		plain(c.Object, r)
+		normalize(c.Object, r)
 		all.Changes = append(all.Changes, c)
 	}
 	return all
 }
 
 // plain takes out of an object what tells in which version it was asked for.
-func plain(o *unstructured.Unstructured, r gvr.Resource) {
+func normalize(o *unstructured.Unstructured, r gvr.Resource) {
 	o.SetAPIVersion(r.GroupVersion().String())
 	o.SetManagedFields(nil)
 }
 
 // inOneVersion is what was told, in the words of the same version.
-func inOneVersion(events []stream.Event, r gvr.Resource) []stream.Event {
+func inVersion(events []stream.Event, r gvr.Resource) []stream.Event {
 	var all []stream.Event
 	for _, ev := range events {
 		ev.Resource = r
 		if ev.Object != nil {
 			ev.Object = ev.Object.DeepCopy()
-			plain(ev.Object, r)
+			normalize(ev.Object, r)
 		}
 		all = append(all, ev)
 	}

@@ -49,20 +49,20 @@ func TestKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	for i := range 2 {
-		writers.Go(func() { scribble(ctx, c, fmt.Sprint("ns-", i)) })
+		writers.Go(func() { writeRandomly(ctx, c, fmt.Sprint("ns-", i)) })
 	}
 	defer writers.Wait()
 	defer cancel()
 
 	var committed []checkpoint.Position // what each run goes on from
 	for enough := false; !enough && o.Run < 4*rounds; o.Run++ {
-		committed = append(committed, positionIn(t, o.Store))
+		committed = append(committed, readPosition(t, o.Store))
 		before := size(t, o.Log)
 		r := startRelay(t, o)
 		if o.Run%2 == 0 { // at any time, or while it is at work
 			time.Sleep(rand.N(900 * time.Millisecond))
 		} else {
-			for deadline := time.Now().Add(patience); size(t, o.Log) == before && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(timeout); size(t, o.Log) == before && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(rand.N(300 * time.Millisecond))
@@ -79,7 +79,7 @@ func TestKilled(t *testing.T) {
 	cancel()
 	writers.Wait()
 
-	committed = append(committed, positionIn(t, o.Store))
+	committed = append(committed, readPosition(t, o.Store))
 	r := startRelay(t, o)
 	exist := c.versions()
 	synced := func(l relayed) bool { return l.Run == o.Run && l.Type == stream.Synced }
@@ -89,7 +89,7 @@ func TestKilled(t *testing.T) {
 		if diff == "" && slices.ContainsFunc(log, synced) {
 			break
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			t.Fatalf("what was handled does not come to what there is, or the last run is not in sync: %s", diff)
 		}
 	}
@@ -149,7 +149,7 @@ func (r *relayProcess) end() {
 }
 
 // positionIn is what a killed relay has left.
-func positionIn(t *testing.T, path string) checkpoint.Position {
+func readPosition(t *testing.T, path string) checkpoint.Position {
 	t.Helper()
 	s, err := file.Open(path)
 	if err != nil {
@@ -168,7 +168,7 @@ func positionIn(t *testing.T, path string) checkpoint.Position {
 
 // scribble creates, changes and deletes objects in a namespace until ctx ends.
 // Many live for a moment only.
-func scribble(ctx context.Context, c *cluster, namespace string) {
+func writeRandomly(ctx context.Context, c *cluster, namespace string) {
 	for ctx.Err() == nil {
 		name := fmt.Sprint("w-", rand.IntN(30))
 		objects := c.objects(widgets, namespace)

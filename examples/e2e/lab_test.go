@@ -190,7 +190,7 @@ func labRights(t *testing.T, listed, custom bool) {
 		l.make(labNamespaces, "", l.name(n), map[string]any{})
 	}
 	a, b, c, dd, e := all[0], all[1], all[2], all[3], l.name("e")
-	s := &started{definitions: d, crd: crd, source: sourceOf(crd)}
+	s := &workload{definitions: d, crd: crd, source: sourceOf(crd)}
 	l.grant("things", "")
 	sel := follow.Selection{Resources: []string{"things." + crd.Group}}
 	if !custom {
@@ -207,7 +207,7 @@ func labRights(t *testing.T, listed, custom bool) {
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
 	f.awaitSynced(s.source, 0)
-	existed := len(f.of(s.source))
+	existed := len(f.eventsOf(s.source))
 	s.writer = newWriter(t, admin, crd, all...)
 	s.writer.start(50)
 	s.awaitVersion(f, "v1")
@@ -216,8 +216,8 @@ func labRights(t *testing.T, listed, custom bool) {
 		began := time.Now()
 		took := f.awaitState(s.source, want, namespaces...).at.Sub(began)
 		t.Logf("%s: %s in %d namespaces after %v", why, want, len(namespaces), max(0, took))
-		if took > noticed {
-			t.Errorf("%s: it took %v, more than %v", why, took, noticed)
+		if took > maxRightsDelay {
+			t.Errorf("%s: it took %v, more than %v", why, took, maxRightsDelay)
 		}
 		s.writer.await(50)
 	}
@@ -245,11 +245,11 @@ func labRights(t *testing.T, listed, custom bool) {
 	step("and forth", follow.Watching)
 	s.writer.stop()
 	writes := append(s.writer.written(), inE...)
-	f.awaitTold(s.source, writes)
-	events := slices.DeleteFunc(f.of(s.source)[existed:], func(ev stream.Event) bool {
+	f.awaitOutcome(s.source, writes)
+	events := slices.DeleteFunc(f.eventsOf(s.source)[existed:], func(ev stream.Event) bool {
 		return ev.Object != nil && !strings.HasPrefix(ev.Object.GetNamespace(), l.prefix)
 	})
-	gaps := checkTold(t, writes, events)
+	gaps := checkDelivered(t, writes, events)
 	t.Logf("%d writes, %d events, %d GAPs; %s", len(writes), len(events), gaps, counted)
 	checkScopeGaps(t, events)
 	if counted.number["POST selfsubjectrulesreviews"] == 0 {
@@ -258,11 +258,11 @@ func labRights(t *testing.T, listed, custom bool) {
 }
 
 // inNewNamespace writes a little where the writer does not.
-func (s *started) inNewNamespace(admin *rest.Config, ns string) []write {
+func (s *workload) inNewNamespace(admin *rest.Config, ns string) []write {
 	w := newWriter(s.t, admin, s.crd, ns)
 	w.prefix = "new"
 	for range 20 {
-		w.once()
+		w.writeOnce()
 	}
 	return w.written()
 }

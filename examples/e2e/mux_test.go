@@ -22,16 +22,16 @@ import (
 )
 
 // trouble is in front of a server, for the requests of some resources.
-type trouble struct {
+type faultInjector struct {
 	mu      sync.Mutex
 	kind    string // "", "500", "hanging"
 	plurals []string
 	changed chan struct{} // closed at the next change: who hangs is answered then
 }
 
-func newTrouble() *trouble { return &trouble{changed: make(chan struct{})} }
+func newFaultInjector() *faultInjector { return &faultInjector{changed: make(chan struct{})} }
 
-func (tr *trouble) set(kind string, plurals ...string) {
+func (tr *faultInjector) set(kind string, plurals ...string) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.kind, tr.plurals = kind, plurals
@@ -39,17 +39,17 @@ func (tr *trouble) set(kind string, plurals ...string) {
 	tr.changed = make(chan struct{})
 }
 
-func (tr *trouble) wrap(cfg *rest.Config) *rest.Config {
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, tr} })
+func (tr *faultInjector) wrap(cfg *rest.Config) *rest.Config {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return faultTransport{next, tr} })
 	return cfg
 }
 
-type troubled struct {
+type faultTransport struct {
 	next http.RoundTripper
-	*trouble
+	*faultInjector
 }
 
-func (t troubled) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t faultTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	kind, changed := t.kind, t.changed
 	if !slices.Contains(t.plurals, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]) {
@@ -73,14 +73,14 @@ func (t troubled) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestTroubleOfOneTypeDoesNotTouchTheOthers(t *testing.T) {
 	t.Parallel()
-	rights := &granted{cluster: true, crds: true}
+	rights := &permissions{cluster: true, crds: true}
 	srv := startServer(t, &devserver.Options{Allow: rights.allow})
 	group := unique("trouble") + ".example.com"
-	types := map[string]*started{}
+	types := map[string]*workload{}
 	for _, kind := range []string{"Good", "Fine", "Bad"} {
-		types[kind] = startWriting(t, srv, devserver.CRD{Group: group, Kind: kind, Namespaced: true}, "a", "b")
+		types[kind] = startWorkload(t, srv, devserver.CRD{Group: group, Kind: kind, Namespaced: true}, "a", "b")
 	}
-	tr := newTrouble()
+	tr := newFaultInjector()
 	f := followOn(t, tr.wrap(srv.LimitedConfig()), follow.Selection{Resources: []string{"*." + group}}, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
@@ -115,7 +115,7 @@ func TestTroubleOfOneTypeDoesNotTouchTheOthers(t *testing.T) {
 		worst := delays[len(delays)-1]
 		t.Logf("bads %s: %d writes to the others told after %v (median), %v (99 %%), %v (most); %d to bads later than 2 s after the beginning",
 			what, len(delays), delays[len(delays)/2], delays[len(delays)*99/100], worst, bad)
-		if worst > prompt {
+		if worst > maxAttachTime {
 			t.Errorf("%s: something was told only after %v", what, worst)
 		}
 		if (what != "none") != (bad == 0) {
@@ -141,7 +141,7 @@ func TestHangingTypesDoNotKeepOthersFromStarting(t *testing.T) {
 		hanging = append(hanging, crd.Resource().Resource)
 	}
 	good := devserver.CRD{Group: group, Kind: "Good", Namespaced: true}
-	tr := newTrouble()
+	tr := newFaultInjector()
 	tr.set("hanging", hanging...)
 	f := followOn(t, tr.wrap(srv.Config()), follow.Selection{Resources: []string{"*." + group}}, &follow.Options{Mux: mux.Options{Lists: 2}})
 	time.Sleep(time.Second)
@@ -154,7 +154,7 @@ func TestHangingTypesDoNotKeepOthersFromStarting(t *testing.T) {
 }
 
 // ours are the goroutines that run code of these packages.
-func ours() []string {
+func libraryGoroutines() []string {
 	buffer := make([]byte, 1<<24)
 	buffer = buffer[:runtime.Stack(buffer, true)]
 	var found []string
@@ -191,7 +191,7 @@ func watches() int {
 
 func TestNoGoroutineIsLeft(t *testing.T) {
 	boom := errors.New("boom")
-	rights := &granted{cluster: true}
+	rights := &permissions{cluster: true}
 	srv := startServer(t, &devserver.Options{Allow: rights.allow})
 	group := unique("left") + ".example.com"
 	d := &definitions{t, newCluster(t, srv.Config()).client}
@@ -229,8 +229,8 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 				for round := range 2 {
 					transports := &closer{}
 					before = watches()
-					err := rangeUntilSynced(t, transports.wrap(srv.LimitedConfig()), group, test.options, test.body)
-					if left := ours(); len(left) > 0 {
+					err := runUntilSynced(t, transports.wrap(srv.LimitedConfig()), group, test.options, test.body)
+					if left := libraryGoroutines(); len(left) > 0 {
 						t.Fatalf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
 					}
 					if !errors.Is(err, test.wantErr) {
@@ -250,7 +250,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 var errSource = errors.New("a source failed")
 
 // rangeUntilSynced follows a group, and returns what the range ended with.
-func rangeUntilSynced(t *testing.T, cfg *rest.Config, group string, options func(gvr.Resource) stream.Options, body func(*mux.Mux, context.CancelCauseFunc) bool) (err error) {
+func runUntilSynced(t *testing.T, cfg *rest.Config, group string, options func(gvr.Resource) stream.Options, body func(*mux.Mux, context.CancelCauseFunc) bool) (err error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	m := newFollow(t, cfg, follow.Selection{Resources: []string{"*." + group}, Candidates: []string{"a", "b"}}, follow.Options{Stream: options})

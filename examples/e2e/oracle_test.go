@@ -24,7 +24,7 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-func later(t reporter, a, b string) bool {
+func isNewer(t reporter, a, b string) bool {
 	t.Helper()
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	if err != nil {
@@ -68,10 +68,10 @@ func checkSequence(t reporter, events []stream.Event) {
 			t.Errorf("event %d: %s %s@%s was told before", i, ev.Type, name, ev.ResourceVersion)
 		}
 		seen[f] = true
-		if live[ns] && !ev.Inferred && last[ns] != "" && !later(t, ev.ResourceVersion, last[ns]) {
+		if live[ns] && !ev.Inferred && last[ns] != "" && !isNewer(t, ev.ResourceVersion, last[ns]) {
 			t.Errorf("event %d: %s %s@%s comes after @%s", i, ev.Type, name, ev.ResourceVersion, last[ns])
 		}
-		if last[ns] == "" || later(t, ev.ResourceVersion, last[ns]) {
+		if last[ns] == "" || isNewer(t, ev.ResourceVersion, last[ns]) {
 			last[ns] = ev.ResourceVersion
 		}
 		l := lives[uid]
@@ -85,7 +85,7 @@ func checkSequence(t reporter, events []stream.Event) {
 		if l.alive != (ev.Type != stream.Added) {
 			t.Errorf("event %d: %s %s@%s, though alive is %v", i, ev.Type, name, ev.ResourceVersion, l.alive)
 		}
-		if l.rv != "" && !ev.Inferred && !later(t, ev.ResourceVersion, l.rv) {
+		if l.rv != "" && !ev.Inferred && !isNewer(t, ev.ResourceVersion, l.rv) {
 			t.Errorf("event %d: %s %s@%s comes after @%s of the same object", i, ev.Type, name, ev.ResourceVersion, l.rv)
 		}
 		l.rv, l.alive = ev.ResourceVersion, ev.Type != stream.Deleted
@@ -105,7 +105,7 @@ func checkSequence(t reporter, events []stream.Event) {
 // its first SYNCED or before that one object at one version: every write exactly
 // once and nothing else, but what fell into a GAP, of which the outcome is told. It
 // returns the number of GAPs.
-func checkTold(t reporter, writes []write, events []stream.Event) int {
+func checkDelivered(t reporter, writes []write, events []stream.Event) int {
 	t.Helper()
 	checkSequence(t, events)
 	times, ends := map[fact]int{}, map[string]int{}
@@ -127,7 +127,7 @@ func checkTold(t reporter, writes []write, events []stream.Event) int {
 	}
 	excused := func(rv string) bool {
 		return slices.ContainsFunc(windows, func(w window) bool {
-			return (w.from == "" || later(t, rv, w.from)) && (w.to == "" || !later(t, rv, w.to))
+			return (w.from == "" || isNewer(t, rv, w.from)) && (w.to == "" || !isNewer(t, rv, w.to))
 		})
 	}
 	begun := map[string]bool{}
@@ -207,7 +207,7 @@ func TestOracle(t *testing.T) {
 		{"a state after a GAP", writes[:3], []stream.Event{synced, ev("ADDED", "a", "2"), gap, until("2"), ev("MODIFIED", "a", "4")}, false},
 	} {
 		var got failures
-		checkTold(&got, test.writes, test.events)
+		checkDelivered(&got, test.writes, test.events)
 		if (len(got) == 0) != test.ok {
 			t.Errorf("%s: it is ok: %v, want %v: %q", test.why, !test.ok, test.ok, got)
 		}

@@ -52,7 +52,7 @@ func record(t *testing.T, s *stream.Stream) *recorder {
 // await waits until enough says yes to what has been told, and returns that.
 func (r *recorder) await(what string, enough func([]stream.Event) bool) []stream.Event {
 	r.t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	for {
 		r.mu.Lock()
@@ -123,7 +123,7 @@ func texts(events []stream.Event) []string {
 }
 
 // check holds a sequence to what package stream promises of every sequence.
-func check(t *testing.T, events []stream.Event) {
+func checkRules(t *testing.T, events []stream.Event) {
 	t.Helper()
 	type key struct {
 		uid, rv string

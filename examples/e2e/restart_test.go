@@ -14,7 +14,7 @@ import (
 
 func startServer(t *testing.T, o *devserver.Options) *devserver.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	s, err := devserver.Start(ctx, o)
 	if err != nil {
@@ -80,7 +80,7 @@ func testServerRestarts(t *testing.T, cache bool) {
 		}
 		return found && !open
 	})
-	check(t, events)
+	checkRules(t, events)
 	checkWrites(t, c.writes, events, cache)
 }
 

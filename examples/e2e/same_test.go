@@ -38,11 +38,11 @@ func TestSameObjects(t *testing.T) {
 			c.objects(widgets, "default").Delete(context.Background(), got.GetName(), metav1.DeleteOptions{})
 		})
 	}
-	n := sameThroughBoth(t, cfg)
+	n := compareClients(t, cfg)
 	if n["ADDED"] < len(odd) {
 		t.Errorf("only %d objects were compared", n["ADDED"])
 	}
-	sameWhileWritten(t, cfg, c)
+	compareLiveWatches(t, cfg, c)
 }
 
 // oddSpecs have what decoders differ about, as far as a server takes it.
@@ -62,7 +62,7 @@ func oddSpecs() []map[string]any {
 
 // sameThroughBoth lists and watches every resource with both clients. It returns
 // how many events of each type were compared.
-func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
+func compareClients(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
 	t.Helper()
 	resources, err := newResolver(cfg, false).Watchables(t.Context())
 	if err != nil {
@@ -82,7 +82,7 @@ func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int 
 			// What is written meanwhile makes a difference that is none.
 			var d string
 			for range 5 {
-				if d = sameList(t, stock, ours, r); d == "" {
+				if d = compareLists(t, stock, ours, r); d == "" {
 					break
 				}
 			}
@@ -92,7 +92,7 @@ func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int 
 			lists++
 			for range 5 {
 				var n map[apiwatch.EventType]int
-				if n, d = sameSnapshot(t, stock, ours, r); d == "" {
+				if n, d = compareSnapshots(t, stock, ours, r); d == "" {
 					for kind, number := range n {
 						compared[kind] += number
 					}
@@ -111,7 +111,7 @@ func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int 
 	return compared
 }
 
-func sameList(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) string {
+func compareLists(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) string {
 	t.Helper()
 	var lists [2]*unstructured.UnstructuredList
 	for i, c := range []dynamic.Interface{stock, ours} {
@@ -127,7 +127,7 @@ func sameList(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) strin
 }
 
 // sameSnapshot compares what watches send until they say that it is all.
-func sameSnapshot(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) (map[apiwatch.EventType]int, string) {
+func compareSnapshots(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) (map[apiwatch.EventType]int, string) {
 	t.Helper()
 	var all [2]map[string]map[string]any
 	var types [2]map[apiwatch.EventType]int
@@ -147,7 +147,7 @@ func sameSnapshot(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) (
 
 func snapshot(t *testing.T, c dynamic.Interface, r gvr.Resource) (map[string]map[string]any, map[apiwatch.EventType]int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	yes := true
 	w, err := c.Resource(r.GroupVersionResource).Watch(ctx, metav1.ListOptions{
@@ -179,9 +179,9 @@ func snapshot(t *testing.T, c dynamic.Interface, r gvr.Resource) (map[string]map
 }
 
 // sameWhileWritten compares two watches of the same changes.
-func sameWhileWritten(t *testing.T, cfg *rest.Config, c *cluster) {
+func compareLiveWatches(t *testing.T, cfg *rest.Config, c *cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	ours, err := stream.NewClient(cfg, &stream.ClientOptions{DecodeWorkers: 2})
 	if err != nil {

@@ -108,13 +108,13 @@ func (c *child) kill() {
 }
 
 // sent are requests, when each was sent.
-type sent struct {
+type requestLog struct {
 	mu    sync.Mutex
 	at    []time.Time
 	kinds map[string]int
 }
 
-func (r *sent) wrap(cfg *rest.Config) *rest.Config {
+func (r *requestLog) wrap(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(q *http.Request) (*http.Response, error) {
@@ -138,7 +138,7 @@ func (r *sent) wrap(cfg *rest.Config) *rest.Config {
 }
 
 // reset forgets what was counted, and returns it.
-func (r *sent) reset() (at []time.Time, kinds string) {
+func (r *requestLog) reset() (at []time.Time, kinds string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, r.at = r.at, nil
@@ -183,10 +183,10 @@ func manySources(t *testing.T, crds, namespaces int) {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Second) // then objects are created without delay
-	fill(t, srv.cfg, kinds, namespaces, 0, objects)
+	createObjects(t, srv.cfg, kinds, namespaces, 0, objects)
 	t.Logf("made in %v", time.Since(began))
 
-	counted := &sent{kinds: map[string]int{}}
+	counted := &requestLog{kinds: map[string]int{}}
 	watching, err := stream.NewClient(counted.wrap(srv.cfg), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 		}
 	}
 	f := newFollower(t)
-	f.rangeOver(m)
+	f.run(m)
 	f.await("all SYNCED", m.AllSynced)
 	took := time.Since(began)
 	_, asked := counted.reset()
@@ -224,7 +224,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 	back := time.Now()
 	srv.start()
 	up := time.Now()
-	fill(t, srv.cfg, kinds[:1], namespaces, objects, objects+1) // one more in each namespace of the first
+	createObjects(t, srv.cfg, kinds[:1], namespaces, objects, objects+1) // one more in each namespace of the first
 	f.await("what was created after the restart", func() bool {
 		n := 0
 		for source, events := range f.events {
@@ -266,9 +266,9 @@ func manySources(t *testing.T, crds, namespaces int) {
 	if most > 5*sources {
 		t.Errorf("%d requests in one second", most)
 	}
-	f.end()
+	f.stop()
 	for source := range f.events {
-		checkSequence(t, f.of(source))
+		checkSequence(t, f.eventsOf(source))
 	}
 
 	// The same through Follow: one source a CRD.
@@ -285,7 +285,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 
 // fill makes objects in so many namespaces of each CRD, named by numbers from
 // first up to below end.
-func fill(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, first, end int) {
+func createObjects(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, first, end int) {
 	t.Helper()
 	client := dynamic.NewForConfigOrDie(cfg)
 	work := make(chan func() error)

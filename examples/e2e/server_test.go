@@ -24,7 +24,7 @@ import (
 
 // patience bounds every wait for something that must happen. It is for a busy
 // machine: what is waited for takes milliseconds, or a few seconds of backoff.
-const patience = time.Minute
+const timeout = time.Minute
 
 var (
 	widgets = devserver.CRD{
@@ -63,7 +63,7 @@ func testMain(m *testing.M) int {
 		fmt.Println("skipped with -short: every test here takes seconds on an API server of its own")
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var err error
 	if shared, err = devserver.Start(ctx, nil); err != nil {
@@ -91,7 +91,7 @@ func resolve(t *testing.T, r *discovery.Resolver, name string) gvr.Resource {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for {
 		res, err := r.Resolve(ctx, ref)

@@ -63,7 +63,7 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 			Namespaces: []string{namespace}, PagedLists: tt.paged, PageSize: 2, Trace: q.trace(),
 		}))
 		got := rec.awaitSynced(1)
-		check(t, got)
+		checkRules(t, got)
 		if len(got) != 6 {
 			t.Errorf("%s: told %q", tt.why, texts(got))
 		}
@@ -88,7 +88,7 @@ func TestMetadataOnly(t *testing.T) {
 		c.touch(widgets, namespace, "one")
 		c.delete(widgets, namespace, "one")
 		got := rec.awaitObject(stream.Deleted, "one")
-		check(t, got)
+		checkRules(t, got)
 		for _, ev := range got {
 			if ev.Object == nil {
 				continue
@@ -146,7 +146,7 @@ func TestFromAPosition(t *testing.T) {
 			c.create(widgets, "default", "new")
 			want := []string{"SYNCED", "DELETED default/gone", "MODIFIED default/changed", "ADDED default/new"}
 			if away == "expired" {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				c.create(widgets, "default", "more") // a version expires once one of the next but one is compacted
 				if err := srv.Compact(ctx); err != nil {

@@ -49,14 +49,14 @@ func TestWatchAcrossNamespacesAndInOne(t *testing.T) {
 		return slices.Contains(texts(events), "DELETED "+here+"/after")
 	}
 	got := all.await("the last deletion", isLast)
-	check(t, got)
+	checkRules(t, got)
 	want := []string{"ADDED " + here + "/before", "ADDED " + there + "/before", "SYNCED", "ADDED " + there + "/after", "ADDED " + here + "/after",
 		"MODIFIED " + there + "/before", "MODIFIED " + here + "/before", "DELETED " + there + "/after", "DELETED " + here + "/after"}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("across namespaces (-want +got):\n%s", diff)
 	}
 	got = one.await("the last deletion", isLast)
-	check(t, got)
+	checkRules(t, got)
 	want = []string{"ADDED " + here + "/before", "SYNCED", "ADDED " + here + "/after", "MODIFIED " + here + "/before", "DELETED " + here + "/after"}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("in one namespace (-want +got):\n%s", diff)
@@ -87,7 +87,7 @@ func TestObjectLeavesAndEntersTheSelector(t *testing.T) {
 	relabel("red")
 	c.delete(widgets, namespace, "one")
 	got := rec.await("both ends", func(events []stream.Event) bool { return len(events) >= 5 })
-	check(t, got)
+	checkRules(t, got)
 	one := " " + namespace + "/one"
 	if diff := cmp.Diff([]string{"SYNCED", "ADDED" + one, "DELETED" + one, "ADDED" + one, "DELETED" + one}, texts(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -124,7 +124,7 @@ func TestPages(t *testing.T) {
 	wg.Wait()
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
 	got := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, PagedLists: true})).awaitSynced(1)
-	check(t, got)
+	checkRules(t, got)
 	var told []string
 	for _, ev := range got[:len(got)-1] {
 		told = append(told, ev.Object.GetName())
@@ -151,7 +151,7 @@ func TestCRDAddedAfterStart(t *testing.T) {
 	rec.awaitSynced(1)
 	c.create(late, "default", "first")
 	got := rec.awaitObject(stream.Added, "first")
-	check(t, got)
+	checkRules(t, got)
 	if diff := cmp.Diff([]string{"SYNCED", "ADDED default/first"}, texts(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -225,7 +225,7 @@ func TestDeletedBehindAnExpiredVersion(t *testing.T) {
 	g.open()
 
 	got := rec.awaitSynced(2)
-	check(t, got)
+	checkRules(t, got)
 	want := []string{"ADDED default/changed", "ADDED default/deleted", "ADDED default/kept", "ADDED default/replaced", "SYNCED",
 		"GAP", "MODIFIED default/changed inferred", "ADDED default/new inferred",
 		"DELETED default/replaced inferred", "ADDED default/replaced inferred", "DELETED default/deleted inferred", "SYNCED"}

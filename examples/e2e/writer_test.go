@@ -68,7 +68,7 @@ func (w *writer) start(perSecond int) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				w.once()
+				w.writeOnce()
 			}
 		}
 	}()
@@ -91,14 +91,14 @@ func (w *writer) await(more int) {
 	}
 	want, began := done()+more, time.Now()
 	for ; done() < want; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			w.t.Fatalf("%d of %d writes have not been made", want-done(), more)
 		}
 	}
 }
 
 // once makes one write.
-func (w *writer) once() {
+func (w *writer) writeOnce() {
 	ns := w.namespaces[w.random.IntN(len(w.namespaces))]
 	names := w.alive[ns]
 	switch n := w.random.IntN(10); {
@@ -112,8 +112,8 @@ func (w *writer) once() {
 }
 
 // on calls do with each version until one is served.
-func (w *writer) on(ns string, do func(dynamic.ResourceInterface, schema.GroupVersion) error) bool {
-	deadline := time.Now().Add(patience)
+func (w *writer) withServedVersion(ns string, do func(dynamic.ResourceInterface, schema.GroupVersion) error) bool {
+	deadline := time.Now().Add(timeout)
 	for {
 		for _, r := range w.resources {
 			err := do(w.client.Resource(r).Namespace(ns), r.GroupVersion())
@@ -139,7 +139,7 @@ func (w *writer) create(ns string) {
 	w.next++
 	name := fmt.Sprint(w.prefix, "-", w.next)
 	var got *unstructured.Unstructured
-	ok := w.on(ns, func(c dynamic.ResourceInterface, gv schema.GroupVersion) (err error) {
+	ok := w.withServedVersion(ns, func(c dynamic.ResourceInterface, gv schema.GroupVersion) (err error) {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
 		o.SetAPIVersion(gv.String())
 		o.SetKind(w.kind)
@@ -155,7 +155,7 @@ func (w *writer) create(ns string) {
 
 func (w *writer) touch(ns, name string) {
 	var got *unstructured.Unstructured
-	if w.on(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) error {
+	if w.withServedVersion(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) error {
 		o, err := c.Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (w *writer) touch(ns, name string) {
 
 func (w *writer) delete(ns, name string) {
 	var got *unstructured.Unstructured
-	if w.on(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) (err error) {
+	if w.withServedVersion(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) (err error) {
 		if got, err = c.Get(context.Background(), name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (w *writer) written() []write {
 // delays are between the acknowledgements of writes and when they were told, of
 // those since a moment, sorted. What was told before the acknowledgement counts as
 // zero.
-func (w *writer) delays(since time.Time, events []told) []time.Duration {
+func (w *writer) delays(since time.Time, events []timedEvent) []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []time.Duration

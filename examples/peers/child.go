@@ -23,7 +23,7 @@ const (
 )
 
 // playRole does what a child is there for, if this is one.
-func playRole() (code int, child bool) {
+func runChild() (code int, child bool) {
 	switch os.Getenv(roleVariable) {
 	case serverRole:
 		return exitCode(serverChild()), true
@@ -123,7 +123,7 @@ func startServer(ctx context.Context) (*child, string, error) {
 }
 
 // perform has a child do a job.
-func perform(ctx context.Context, j job, env ...string) (outcome, error) {
+func runJob(ctx context.Context, j job, env ...string) (outcome, error) {
 	c, err := start(ctx, peerRole, env...)
 	if err != nil {
 		return outcome{}, err

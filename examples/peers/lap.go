@@ -21,7 +21,7 @@ const (
 	eventPhase    phase = "events"   // how fast a flood is taken, and at what cost
 	latencyPhase  phase = "latency"  // how long an event takes, at a rate
 	snapshotPhase phase = "snapshot" // how long it takes until all that exists is known
-	heldPhase     phase = "held"     // how much is kept of what exists
+	heapPhase     phase = "held"     // how much is kept of what exists
 )
 
 // job is one measurement of a peer, in a process of its own.
@@ -100,7 +100,7 @@ func (l *lap) synced() error {
 	case snapshotPhase:
 		l.finish()
 		return errMeasured
-	case heldPhase:
+	case heapPhase:
 		l.finish()
 		l.result.HeapPerObject = (float64(liveHeap()) - float64(l.heap)) / float64(l.Scenario.Objects)
 		return errMeasured
@@ -121,7 +121,7 @@ func (l *lap) synced() error {
 func (l *lap) event(o metav1.Object) bool {
 	l.n++
 	if l.Phase == latencyPhase {
-		return l.late(o)
+		return l.recordDelay(o)
 	}
 	if l.n != l.want {
 		return false
@@ -144,7 +144,7 @@ func (l *lap) events(n int) (last bool) {
 }
 
 // late takes the time of an event.
-func (l *lap) late(o metav1.Object) bool {
+func (l *lap) recordDelay(o metav1.Object) bool {
 	now := time.Now().UnixNano()
 	sent, err := strconv.ParseInt(o.GetAnnotations()[sentAnnotation], 10, 64)
 	if err != nil {
@@ -168,7 +168,7 @@ func (l *lap) finish() {
 }
 
 // failed ends the peer.
-func (l *lap) failed(err error) { l.cancel(err) }
+func (l *lap) fail(err error) { l.cancel(err) }
 
 // wait waits until the measurement is over: for peers that are called back.
 func (l *lap) wait() error {

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	if code, child := playRole(); child {
+	if code, child := runChild(); child {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -78,7 +78,7 @@ func measureAll(ctx context.Context, s settings, plan []measurement, progress io
 			err = errors.Join(err, ended)
 		}
 	}()
-	return (&measurer{server: url, temp: temp, profiles: s.profiles, progress: progress, enough: s.enough}).all(ctx, plan)
+	return (&measurer{server: url, temp: temp, profiles: s.profiles, progress: progress, repeatFor: s.repeatFor}).all(ctx, plan)
 }
 
 // failures says which peers could not be measured.
@@ -96,7 +96,7 @@ func failures(all []*row) error {
 }
 
 func parse(args []string, usage io.Writer) (settings, string, error) {
-	s := usualSettings()
+	s := defaultSettings()
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(usage)
 	quick := f.Bool("quick", false, "take under a minute: fewer events and runs, so that the figures are rough")
@@ -114,7 +114,7 @@ func parse(args []string, usage io.Writer) (settings, string, error) {
 		return s, "", fmt.Errorf("%q is no flag: there are no arguments", f.Arg(0))
 	}
 	if *quick {
-		s.hurry()
+		s.makeQuick()
 	}
 	f.Visit(func(set *flag.Flag) { // which -quick does not overrule
 		switch set.Name {
@@ -123,7 +123,7 @@ func parse(args []string, usage io.Writer) (settings, string, error) {
 		case "objects":
 			s.objects = *objects
 		case "runs":
-			s.runs, s.timed = *runs, *runs
+			s.runs, s.timedRuns = *runs, *runs
 		case "gogc":
 			s.gogc = *gogc
 		}

@@ -15,7 +15,7 @@ import (
 
 // TestMain lets the children of tests be what they are.
 func TestMain(m *testing.M) {
-	if code, child := playRole(); child {
+	if code, child := runChild(); child {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -26,8 +26,8 @@ func TestEveryPeer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	s := usualSettings()
-	s.events, s.objects, s.runs, s.timed, s.listed, s.held = 216, 20, 1, 1, 600, 100
+	s := defaultSettings()
+	s.events, s.objects, s.runs, s.timedRuns, s.snapshotObjects, s.heapObjects = 216, 20, 1, 1, 600, 100
 	s.rates, s.latency = []int{1000}, 50*time.Millisecond
 	plan, err := s.plan()
 	if err != nil {
@@ -56,7 +56,7 @@ func TestEveryPeer(t *testing.T) {
 		if x.job.Phase == latencyPhase && (o.Latency.Max <= 0 || o.Latency.Reached <= 0) {
 			t.Errorf("%s has the latency %+v", x.name, o.Latency)
 		}
-		if x.job.Phase == heldPhase && o.HeapPerObject <= 0 {
+		if x.job.Phase == heapPhase && o.HeapPerObject <= 0 {
 			t.Errorf("%s holds %v bytes for an object", x.name, o.HeapPerObject)
 		}
 		if o.CPU <= 0 || o.Seconds <= 0 {
@@ -101,11 +101,11 @@ func TestProgram(t *testing.T) {
 }
 
 // TestNames: these are what those who read the file look for.
-func TestNames(t *testing.T) {
+func TestPeerNames(t *testing.T) {
 	for _, quick := range []bool{false, true} {
-		s := usualSettings()
+		s := defaultSettings()
 		if quick {
-			s.hurry()
+			s.makeQuick()
 		}
 		plan, err := s.plan()
 		if err != nil {
@@ -124,7 +124,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestInvalidFlags(t *testing.T) {
 	for _, tt := range []struct {
 		why  string
 		args []string
@@ -144,21 +144,21 @@ func TestMistakes(t *testing.T) {
 }
 
 // TestQuick: what the flags say is not overruled, wherever they stand.
-func TestQuick(t *testing.T) {
+func TestFlagsOverrideQuick(t *testing.T) {
 	s, _, err := parse([]string{"-runs", "3", "-quick"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.runs != 3 || s.events >= usualSettings().events || s.gogc != 100 {
+	if s.runs != 3 || s.events >= defaultSettings().events || s.gogc != 100 {
 		t.Errorf("the settings are %+v", s)
 	}
 }
 
 // TestInterrupted: nobody is left behind when it ends early.
-func TestInterrupted(t *testing.T) {
+func TestCancelStopsChildren(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
-	s := usualSettings()
+	s := defaultSettings()
 	plan, err := s.plan()
 	if err != nil {
 		t.Fatal(err)
@@ -188,12 +188,12 @@ func children(t *testing.T) []string {
 }
 
 // TestOrphans: a child ends when its parent is gone, whatever it is doing.
-func TestOrphans(t *testing.T) {
+func TestChildEndsWithItsParent(t *testing.T) {
 	server, url, err := startServer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := (&measurer{server: url}).call(t.Context(), "POST", "/runs", scenario{Objects: 8, Size: usual, Rate: 100, Length: time.Hour})
+	path, err := (&measurer{server: url}).call(t.Context(), "POST", "/runs", scenario{Objects: 8, Size: small, Rate: 100, Length: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

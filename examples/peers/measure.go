@@ -23,7 +23,7 @@ type measurer struct {
 	profiles string // folder, or empty
 	progress io.Writer
 	// enough, if not zero, is the time after which nothing is measured again.
-	enough time.Duration
+	repeatFor time.Duration
 }
 
 // sample is the outcomes of a measurement, one of each run, and why others failed.
@@ -45,11 +45,11 @@ func (m *measurer) all(ctx context.Context, plan []measurement) ([]*sample, erro
 	start := time.Now()
 	for round := range rounds {
 		for i, s := range samples {
-			if round >= s.runs || round > 0 && m.enough > 0 && time.Since(start) > m.enough {
+			if round >= s.runs || round > 0 && m.repeatFor > 0 && time.Since(start) > m.repeatFor {
 				continue
 			}
 			began := time.Now()
-			o, err := m.one(ctx, s.measurement, round)
+			o, err := m.measure(ctx, s.measurement, round)
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
@@ -65,7 +65,7 @@ func (m *measurer) all(ctx context.Context, plan []measurement) ([]*sample, erro
 	return samples, nil
 }
 
-func (m *measurer) one(ctx context.Context, of measurement, round int) (outcome, error) {
+func (m *measurer) measure(ctx context.Context, of measurement, round int) (outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout, errors.New("the peer is stuck"))
 	defer cancel()
 	path, err := m.call(ctx, http.MethodPost, "/runs", of.job.Scenario)
@@ -81,7 +81,7 @@ func (m *measurer) one(ctx context.Context, of measurement, round int) (outcome,
 			j.Profile = filepath.Join(m.profiles, fmt.Sprintf("%s-%s-%d-%d.pprof", of.name, of.job.Phase, of.job.Scenario.Rate, round+1))
 		}
 	}
-	return perform(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc), "TMPDIR="+m.temp)
+	return runJob(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc), "TMPDIR="+m.temp)
 }
 
 // call asks the server for something of ours.

@@ -47,7 +47,7 @@ func plainWatch(l *lap, client dynamic.Interface) error {
 	if err != nil {
 		return err
 	}
-	return received(l, w)
+	return consumeWatch(l, w)
 }
 
 func retryWatcher(l *lap) error {
@@ -63,11 +63,11 @@ func retryWatcher(l *lap) error {
 	if err != nil {
 		return err
 	}
-	return received(l, w)
+	return consumeWatch(l, w)
 }
 
 // received counts what a watch tells.
-func received(l *lap, w watch.Interface) error {
+func consumeWatch(l *lap, w watch.Interface) error {
 	defer w.Stop()
 	if err := l.synced(); err != nil {
 		return err

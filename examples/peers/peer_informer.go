@@ -34,7 +34,7 @@ func fastInformer(l *lap) error {
 func dynamicInformer(l *lap, client dynamic.Interface) error {
 	f := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informer := f.ForResource(pods).Informer()
-	return informed(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
+	return consumeInformer(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
 }
 
 func metadataInformer(l *lap) error {
@@ -44,17 +44,17 @@ func metadataInformer(l *lap) error {
 	}
 	f := metadatainformer.NewSharedInformerFactory(client, 0)
 	informer := f.ForResource(pods).Informer()
-	return informed(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
+	return consumeInformer(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
 }
 
 // handled is what an informer has to have for a peer: those of controller-runtime
 // have no more.
-type handled interface {
+type eventInformer interface {
 	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 }
 
 // informed counts what an informer tells its handler.
-func informed(l *lap, informer handled, start, shutdown func()) error {
+func consumeInformer(l *lap, informer eventInformer, start, shutdown func()) error {
 	last := false
 	known := 0 // written by the handler before HasSynced, read after it
 	told, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -64,7 +64,7 @@ func informed(l *lap, informer handled, start, shutdown func()) error {
 				last = l.event(o.(metav1.Object))
 			}
 		},
-		DeleteFunc: func(any) { l.failed(errors.New("a deletion was told, and there was none")) },
+		DeleteFunc: func(any) { l.fail(errors.New("a deletion was told, and there was none")) },
 	})
 	if err != nil {
 		return err

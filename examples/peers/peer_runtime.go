@@ -31,11 +31,11 @@ func controllerRuntime(l *lap) error {
 		go func() {
 			defer close(ended)
 			if err := c.Start(l.ctx); err != nil {
-				l.failed(err)
+				l.fail(err)
 			}
 		}()
 	}
-	err = informed(l, informer, start, func() { <-ended })
+	err = consumeInformer(l, informer, start, func() { <-ended })
 	if err == nil {
 		return nil
 	}

@@ -27,13 +27,13 @@ func streams() []peer {
 		{name: "ours", what: "a Stream on NewClient", run: fastStream(nil, nil), scale: 4},
 		{name: "ours-2workers", what: "DecodeWorkers: 2", run: fastStream(&stream.ClientOptions{DecodeWorkers: 2}, nil), scale: 4},
 		{name: "ours-nomanaged", what: "DropManagedFields", run: fastStream(&stream.ClientOptions{DropManagedFields: true}, nil), scale: 4},
-		{name: "ours-select10", what: "Select passes one in ten", run: fastStream(nil, canaries), expect: someCanaries, scale: 20},
-		{name: "ours-select0", what: "Select passes none", run: rejecting, scale: 20},
+		{name: "ours-select10", what: "Select passes one in ten", run: fastStream(nil, canaries), expect: expectCanaries, scale: 20},
+		{name: "ours-select0", what: "Select passes none", run: selectNothing, scale: 20},
 		{name: "ours-metadata", what: "MetadataOnly", run: fastStream(nil, metadataOnly), scale: 4},
-		{name: "ours-mux8", what: "eight Streams, of a namespace each, in a Mux", run: muxed, expect: anyLast, scale: 4},
-		{name: "ours-mux8-select10", what: "those, and Select passes one in ten", run: muxedCanaries, expect: anyCanaries,
+		{name: "ours-mux8", what: "eight Streams, of a namespace each, in a Mux", run: mux8, expect: expectAll, scale: 4},
+		{name: "ours-mux8-select10", what: "those, and Select passes one in ten", run: mux8Canaries, expect: expectMux8Canaries,
 			scale: 20},
-		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked", run: checkpointed, scale: 4},
+		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked", run: checkpointStream, scale: 4},
 	}
 }
 
@@ -45,7 +45,7 @@ func canaries(o *stream.Options) {
 }
 
 // someCanaries says which events are those of canaries: see pod.
-func someCanaries(s scenario) (events int, last string) {
+func expectCanaries(s scenario) (events int, last string) {
 	for i := range s.Events {
 		if i%min(s.Objects, templates)%canaryEvery == 0 {
 			events, last = events+1, strconv.Itoa(firstVersion+1+i)
@@ -59,7 +59,7 @@ func stockStream(l *lap) error {
 	if err != nil {
 		return err
 	}
-	return streamed(l, client, &stream.Options{})
+	return runStream(l, client, &stream.Options{})
 }
 
 // fastStream is a Stream on NewClient; change may be nil, or change its options.
@@ -73,20 +73,20 @@ func fastStream(of *stream.ClientOptions, change func(*stream.Options)) func(*la
 		if change != nil {
 			change(o)
 		}
-		return streamed(l, client, o)
+		return runStream(l, client, o)
 	}
 }
 
-func streamed(l *lap, client dynamic.Interface, o *stream.Options) error {
+func runStream(l *lap, client dynamic.Interface, o *stream.Options) error {
 	s, err := stream.New(client, podResource, o)
 	if err != nil {
 		return err
 	}
-	return told(l, s.Events(l.ctx), func() bool { return true })
+	return consume(l, s.Events(l.ctx), func() bool { return true })
 }
 
 // told counts what a sequence tells. synced says at SYNCED whether all are.
-func told(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) error {
+func consume(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) error {
 	for ev, err := range events {
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func told(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) err
 
 // rejecting is told nothing, so that it counts what Select is asked, and a bookmark
 // says when it was the last.
-func rejecting(l *lap) error {
+func selectNothing(l *lap) error {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
 		return err
@@ -151,11 +151,11 @@ func rejecting(l *lap) error {
 }
 
 // anyLast: which of the namespaces is the last is chance.
-func anyLast(s scenario) (events int, last string) { return s.Events, "" }
+func expectAll(s scenario) (events int, last string) { return s.Events, "" }
 
 // anyCanaries is someCanaries where each namespace has its share of the events, which
 // are of its objects in turn.
-func anyCanaries(s scenario) (events int, last string) {
+func expectMux8Canaries(s scenario) (events int, last string) {
 	for namespace := range namespaces {
 		objects := (min(s.Objects, templates) - namespace + namespaces - 1) / namespaces
 		for i := range (s.Events - namespace + namespaces - 1) / namespaces {
@@ -168,7 +168,7 @@ func anyCanaries(s scenario) (events int, last string) {
 }
 
 // eight returns a Mux of a Stream for each namespace; change may be nil.
-func eight(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
+func newMuxOf8(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
 		return nil, err
@@ -188,18 +188,18 @@ func eight(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
 	return mux.New(nil, sources...)
 }
 
-func muxed(l *lap) error {
-	m, err := eight(l, nil)
+func mux8(l *lap) error {
+	m, err := newMuxOf8(l, nil)
 	if err != nil {
 		return err
 	}
-	return told(l, m.Events(l.ctx), m.AllSynced)
+	return consume(l, m.Events(l.ctx), m.AllSynced)
 }
 
 // muxedCanaries counts the canaries of all namespaces. Some namespaces have none, so that
 // the bookmarks that follow the last events say when all have come.
-func muxedCanaries(l *lap) error {
-	m, err := eight(l, func(o *stream.Options) { canaries(o); o.Bookmarks = true })
+func mux8Canaries(l *lap) error {
+	m, err := newMuxOf8(l, func(o *stream.Options) { canaries(o); o.Bookmarks = true })
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func muxedCanaries(l *lap) error {
 	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
-func checkpointed(l *lap) (err error) {
+func checkpointStream(l *lap) (err error) {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
 		return err
@@ -251,5 +251,5 @@ func checkpointed(l *lap) (err error) {
 	if err != nil {
 		return err
 	}
-	return told(l, stream.Acked(s.Events(l.ctx)), func() bool { return true })
+	return consume(l, stream.Acked(s.Events(l.ctx)), func() bool { return true })
 }

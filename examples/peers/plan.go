@@ -9,32 +9,32 @@ import (
 
 // settings are what the flags say.
 type settings struct {
-	events   int
-	objects  int // in the rotation of events
-	runs     int
-	timed    int // runs of latencies and snapshots
-	gogc     int
-	only     []string
-	quick    bool
-	profiles string
+	events    int
+	objects   int // in the rotation of events
+	runs      int
+	timedRuns int // runs of latencies and snapshots
+	gogc      int
+	only      []string
+	quick     bool
+	profiles  string
 
-	listed  int // objects of a first snapshot
-	held    int
-	rates   []int
-	latency time.Duration // at each rate
-	enough  time.Duration // after which nothing is measured again; zero means never
+	snapshotObjects int // objects of a first snapshot
+	heapObjects     int
+	rates           []int
+	latency         time.Duration // at each rate
+	repeatFor       time.Duration // after which nothing is measured again; zero means never
 }
 
-func usualSettings() settings {
-	return settings{events: 200_000, objects: templates, runs: 5, timed: 5, gogc: 100, listed: 50_000, held: 100_000, rates: []int{1000, 4000, 20_000}, latency: 3 * time.Second}
+func defaultSettings() settings {
+	return settings{events: 200_000, objects: templates, runs: 5, timedRuns: 5, gogc: 100, snapshotObjects: 50_000, heapObjects: 100_000, rates: []int{1000, 4000, 20_000}, latency: 3 * time.Second}
 }
 
 // hurry makes them those of -quick: fewer of everything. What is named by its
 // number of objects in the issue is measured with a tenth of it, or less.
-func (s *settings) hurry() {
+func (s *settings) makeQuick() {
 	s.quick = true
-	s.events, s.runs, s.timed, s.listed, s.held, s.latency = 2000, 2, 1, 5000, 5000, 400*time.Millisecond
-	s.enough = 40 * time.Second
+	s.events, s.runs, s.timedRuns, s.snapshotObjects, s.heapObjects, s.latency = 2000, 2, 1, 5000, 5000, 400*time.Millisecond
+	s.repeatFor = 40 * time.Second
 }
 
 // measurement is what is done runs times, each in a process of its own.
@@ -56,7 +56,7 @@ func (s settings) plan() ([]measurement, error) {
 		if p.size != "" {
 			sc.Size = p.size
 		} else {
-			sc.Size = usual
+			sc.Size = small
 		}
 		all = append(all, measurement{name: name, peer: p, gogc: gogc, runs: runs, job: job{Peer: p.name, Phase: ph, Scenario: sc}})
 	}
@@ -81,28 +81,28 @@ func (s settings) plan() ([]measurement, error) {
 	for _, rate := range s.rates {
 		for _, p := range peers() {
 			if slices.Contains([]string{"dynamic", "dynamicinformer", "ours"}, p.name) {
-				add(p.name, p, s.gogc, s.timed, latencyPhase, scenario{Objects: s.objects, Rate: rate, Length: s.latency})
+				add(p.name, p, s.gogc, s.timedRuns, latencyPhase, scenario{Objects: s.objects, Rate: rate, Length: s.latency})
 			}
 		}
 	}
 	for _, p := range peers() {
-		if slices.Contains(alsoTimed, p.name) {
+		if slices.Contains(lowestRatePeers, p.name) {
 			add(p.name, p, s.gogc, 1, latencyPhase, scenario{Objects: s.objects, Rate: slices.Min(s.rates), Length: s.latency})
 		}
 	}
 	for _, p := range snapshotPeers() {
-		add(p.name, p, s.gogc, s.timed, snapshotPhase, scenario{Objects: s.listed})
+		add(p.name, p, s.gogc, s.timedRuns, snapshotPhase, scenario{Objects: s.snapshotObjects})
 	}
 	for _, p := range peers() {
 		if slices.Contains([]string{"dynamicinformer", "controller-runtime", "metadata-informer", "ours"}, p.name) {
-			add(p.name, p, s.gogc, 1, heldPhase, scenario{Objects: s.held})
+			add(p.name, p, s.gogc, 1, heapPhase, scenario{Objects: s.heapObjects})
 		}
 	}
-	return s.chosen(all)
+	return s.selected(all)
 }
 
 // alsoTimed are measured at the lowest rate alone.
-var alsoTimed = []string{
+var lowestRatePeers = []string{
 	"retrywatcher", "controller-runtime", "metadata-informer", "dynamic-on-ours", "informer-on-ours",
 	"ours-stock", "ours-2workers", "ours-nomanaged", "ours-select10", "ours-metadata", "ours-mux8", "ours-checkpoint",
 }
@@ -111,7 +111,7 @@ var alsoTimed = []string{
 func otherName(name string) string { return fmt.Sprintf("%s-gogc%d", name, otherGOGC) }
 
 // chosen leaves those that -only names.
-func (s settings) chosen(all []measurement) ([]measurement, error) {
+func (s settings) selected(all []measurement) ([]measurement, error) {
 	if len(s.only) == 0 {
 		return all, nil
 	}

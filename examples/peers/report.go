@@ -14,7 +14,7 @@ func report(w io.Writer, all []*row) {
 	printEvents(w, all)
 	printLatencies(w, all)
 	printSnapshots(w, all)
-	printHeld(w, all)
+	printHeap(w, all)
 	printTargets(w, all)
 	for _, r := range all {
 		if r.Err != "" {
@@ -113,11 +113,11 @@ func printSnapshots(w io.Writer, all []*row) {
 	t.print(w, "First snapshot (ratio: how many times as fast as dynamic-list)")
 }
 
-func printHeld(w io.Writer, all []*row) {
+func printHeap(w io.Writer, all []*row) {
 	t := table{head: []string{"peer", "live heap B/object", "objects"}}
 	for _, r := range all {
 		if r.HeapPerObject != nil {
-			t.add(r.Name, number(*r.HeapPerObject), number(float64(r.HeldObjects)))
+			t.add(r.Name, number(*r.HeapPerObject), number(float64(r.HeapObjects)))
 		}
 	}
 	t.print(w, "Live heap with all objects known")
@@ -131,7 +131,7 @@ func printTargets(w io.Writer, all []*row) {
 			continue
 		}
 		bound := ">= "
-		if goal.most {
+		if goal.atMost {
 			bound = "<= "
 		}
 		verdict := "met"

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func flooded(name string, gogc int, s size, seconds ...float64) *sample {
+func eventSample(name string, gogc int, s size, seconds ...float64) *sample {
 	p, _ := peerNamed(name)
 	x := &sample{measurement: measurement{name: name, peer: p, gogc: gogc, runs: len(seconds), job: job{Peer: name, Phase: eventPhase, Scenario: scenario{Objects: 10, Size: s, Events: 1000}}}}
 	for _, v := range seconds {
@@ -25,20 +25,20 @@ func flooded(name string, gogc int, s size, seconds ...float64) *sample {
 
 func TestRows(t *testing.T) {
 	ours, _ := peerNamed("ours")
-	rejecting := flooded("ours-select0", 100, usual, 0.1)
+	rejecting := eventSample("ours-select0", 100, small, 0.1)
 	rejecting.outcomes[0].Events = 0 // it is told none
 	rejecting.outcomes[0].Allocs = 0
-	broken := flooded("dynamicinformer", 100, usual)
+	broken := eventSample("dynamicinformer", 100, small)
 	broken.errs = []error{errors.New("no")}
 	all := rows([]*sample{
-		flooded("ours", 100, usual, 0.3, 0.1, 0.2),
+		eventSample("ours", 100, small, 0.3, 0.1, 0.2),
 		rejecting,
 		broken,
 		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: latencyPhase, Scenario: scenario{Rate: 4000}}},
 			outcomes: []outcome{{Latency: latency{Reached: 3900, P50: 5, P99: 50, Max: 500}}}},
 		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: latencyPhase, Scenario: scenario{Rate: 1000}}},
 			outcomes: []outcome{{Latency: latency{Reached: 990, P50: 1, P99: 10, Max: 100}}, {Latency: latency{Reached: 1000, P50: 3, P99: 30, Max: 300}}}},
-		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: heldPhase, Scenario: scenario{Objects: 77}}}, outcomes: []outcome{{HeapPerObject: 80}}},
+		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: heapPhase, Scenario: scenario{Objects: 77}}}, outcomes: []outcome{{HeapPerObject: 80}}},
 	})
 	want := []*row{
 		{
@@ -49,7 +49,7 @@ func TestRows(t *testing.T) {
 				{Rate: 4000, Reached: 3900, P50: 5, P99: 50, Max: 500},
 				{Rate: 1000, Reached: 995, P50: 2, P99: 20, Max: 200},
 			},
-			HeapPerObject: new(80.), HeldObjects: 77, PeakRSS: new(30e6), BaseRSS: new(20e6),
+			HeapPerObject: new(80.), HeapObjects: 77, PeakRSS: new(30e6), BaseRSS: new(20e6),
 		},
 		{
 			Name: "ours-select0", What: rejecting.peer.what, GOGC: 100, Runs: 1, Events: 1000, Size: "2.8k",
@@ -68,8 +68,8 @@ func TestRows(t *testing.T) {
 func TestReport(t *testing.T) {
 	var out strings.Builder
 	report(&out, rows([]*sample{
-		flooded("dynamic", 100, usual, 0.2), flooded("ours", 100, usual, 0.02), flooded("ours-stock", 100, usual, 0.4),
-		flooded("dynamic-11k", 100, big, 0.5), flooded("ours-11k", 100, big, 0.1),
+		eventSample("dynamic", 100, small, 0.2), eventSample("ours", 100, small, 0.02), eventSample("ours-stock", 100, small, 0.4),
+		eventSample("dynamic-11k", 100, big, 0.5), eventSample("ours-11k", 100, big, 0.1),
 	}))
 	want := strings.TrimLeft(`
 Events (ratio: events/s to those of dynamic, for objects of the same size and at the same GOGC)
@@ -116,8 +116,8 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"as much as is wanted is enough", target{want: 8}, 8, true, 0},
 		{"half of it", target{want: 8}, 4, false, 0.5},
-		{"as little as is allowed", target{want: 8, most: true}, 8, true, 0},
-		{"twice as much", target{want: 8, most: true}, 16, false, 1},
+		{"as little as is allowed", target{want: 8, atMost: true}, 8, true, 0},
+		{"twice as much", target{want: 8, atMost: true}, 16, false, 1},
 	} {
 		if met, missed := tt.target.verdict(tt.measured); met != tt.met || missed != tt.missed {
 			t.Errorf("%s: %v, missed by %v; want %v, %v", tt.why, met, missed, tt.met, tt.missed)
@@ -126,8 +126,8 @@ func TestVerdict(t *testing.T) {
 }
 
 // TestTargetsName makes sure that each target is about something that is measured.
-func TestTargetsName(t *testing.T) {
-	plan, err := usualSettings().plan()
+func TestTargetsAreMeasured(t *testing.T) {
+	plan, err := defaultSettings().plan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestTargetsName(t *testing.T) {
 			r.Latencies = append(r.Latencies, latency{Rate: m.job.Scenario.Rate, P99: 1})
 		case snapshotPhase:
 			r.Snapshot, r.PeakRSS = new(1.), new(1.)
-		case heldPhase:
+		case heapPhase:
 			r.HeapPerObject = new(1.)
 		}
 	}
@@ -162,7 +162,7 @@ func TestTargetsName(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures.json")
-	if err := writeJSON(path, rows([]*sample{flooded("ours", 100, usual, 0.1)})); err != nil {
+	if err := writeJSON(path, rows([]*sample{eventSample("ours", 100, small, 0.1)})); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)

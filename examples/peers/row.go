@@ -30,7 +30,7 @@ type row struct {
 	Snapshot        *float64 `json:"first_snapshot_ms,omitempty"`
 	SnapshotObjects int      `json:"first_snapshot_objects,omitempty"`
 	HeapPerObject   *float64 `json:"heap_bytes_per_object,omitempty"`
-	HeldObjects     int      `json:"held_objects,omitempty"`
+	HeapObjects     int      `json:"held_objects,omitempty"`
 	// Of the process, up to the end of the flood or the snapshot, and before the client
 	// was made.
 	PeakRSS *float64 `json:"peak_rss_bytes,omitempty"`
@@ -92,8 +92,8 @@ func (r *row) add(s *sample) {
 	case snapshotPhase:
 		r.Runs, r.SnapshotObjects = len(s.outcomes), s.job.Scenario.Objects
 		r.Snapshot = of(func(o outcome) float64 { return o.Seconds * 1e3 })
-	case heldPhase:
-		r.HeldObjects = s.job.Scenario.Objects
+	case heapPhase:
+		r.HeapObjects = s.job.Scenario.Objects
 		r.HeapPerObject = of(func(o outcome) float64 { return o.HeapPerObject })
 		return
 	}

@@ -20,7 +20,7 @@ import (
 //	GET    /runs/N/api/v1/pods                    lists, pages, watches, streaming lists,
 //	GET    /runs/N/api/v1/namespaces/NS/pods      PartialObjectMetadata where it is accepted
 type server struct {
-	library library
+	rendered templateCache
 
 	mu   sync.Mutex
 	made int
@@ -39,7 +39,7 @@ func newServer() *server { return &server{runs: map[string]*run{}} }
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /runs", s.create)
-	mux.HandleFunc("POST /runs/{run}/start", s.in(func(r *run, w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /runs/{run}/start", s.forRun(func(r *run, w http.ResponseWriter, _ *http.Request) {
 		r.once.Do(func() { close(r.started) })
 	}))
 	mux.HandleFunc("DELETE /runs/{run}", func(_ http.ResponseWriter, req *http.Request) {
@@ -47,8 +47,8 @@ func (s *server) handler() http.Handler {
 		defer s.mu.Unlock()
 		delete(s.runs, req.PathValue("run"))
 	})
-	mux.HandleFunc("GET /runs/{run}/api/v1/pods", s.in(s.pods))
-	mux.HandleFunc("GET /runs/{run}/api/v1/namespaces/{namespace}/pods", s.in(s.pods))
+	mux.HandleFunc("GET /runs/{run}/api/v1/pods", s.forRun(s.pods))
+	mux.HandleFunc("GET /runs/{run}/api/v1/namespaces/{namespace}/pods", s.forRun(s.pods))
 	return mux
 }
 
@@ -58,11 +58,11 @@ func (s *server) create(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if r.Size != usual && r.Size != big || r.Objects < namespaces || r.Rate > 0 && r.Length <= 0 {
+	if r.Size != small && r.Size != big || r.Objects < namespaces || r.Rate > 0 && r.Length <= 0 {
 		http.Error(w, fmt.Sprintf("%+v: it wants a size, %d objects or more, and with a rate a length", r.scenario, namespaces), http.StatusBadRequest)
 		return
 	}
-	s.library.of(r.Size, min(r.Objects, templates)) // now, so that nobody's measurement has to wait for it
+	s.rendered.get(r.Size, min(r.Objects, templates)) // now, so that nobody's measurement has to wait for it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made++
@@ -72,7 +72,7 @@ func (s *server) create(w http.ResponseWriter, req *http.Request) {
 }
 
 // in finds the run that a request is for.
-func (s *server) in(do func(*run, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+func (s *server) forRun(do func(*run, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		s.mu.Lock()
 		r := s.runs[req.PathValue("run")]
@@ -86,7 +86,7 @@ func (s *server) in(do func(*run, http.ResponseWriter, *http.Request)) http.Hand
 }
 
 // asked is what a request for pods asks for.
-type asked struct {
+type podRequest struct {
 	run       *run
 	metadata  bool
 	namespace int // of namespaces, or -1 for all
@@ -94,7 +94,7 @@ type asked struct {
 
 // objects calls yield with the number of each object that is asked for, from the
 // skip-th on.
-func (a asked) objects(skip int, yield func(n int) bool) {
+func (a podRequest) objects(skip int, yield func(n int) bool) {
 	first, step := 0, 1
 	if a.namespace >= 0 {
 		first, step = a.namespace, namespaces
@@ -107,7 +107,7 @@ func (a asked) objects(skip int, yield func(n int) bool) {
 }
 
 // count is how many objects are asked for.
-func (a asked) count() int {
+func (a podRequest) count() int {
 	if a.namespace < 0 {
 		return a.run.Objects
 	}
@@ -115,7 +115,7 @@ func (a asked) count() int {
 }
 
 func (s *server) pods(r *run, w http.ResponseWriter, req *http.Request) {
-	a := asked{run: r, metadata: strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata"), namespace: -1}
+	a := podRequest{run: r, metadata: strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata"), namespace: -1}
 	if name := req.PathValue("namespace"); name != "" {
 		i, err := strconv.Atoi(strings.TrimPrefix(name, "peers-"))
 		if err != nil || name != namespaceOf(i) || i < 0 || i >= namespaces {

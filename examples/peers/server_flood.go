@@ -25,7 +25,7 @@ type slot struct {
 }
 
 // newFlood returns the events of a watch that come after a version.
-func newFlood(a asked, of []*template, after int) *flood {
+func newFlood(a podRequest, of []*template, after int) *flood {
 	f := &flood{events: a.run.Events, first: firstVersion + 1, step: 1}
 	if a.namespace >= 0 {
 		// Each namespace has its share, and they take turns.
@@ -43,7 +43,7 @@ func newFlood(a asked, of []*template, after int) *flood {
 		from := len(f.text)
 		f.text = append(f.text, t.text...)
 		t.identify(f.text[from:], identityOf(n))
-		t.sent.fill(f.text[from:], noSendTime)
+		t.sent.fill(f.text[from:], zeroTime)
 		f.frames = append(f.frames, slot{from, len(f.text), t})
 		return true
 	})
@@ -56,7 +56,7 @@ func (f *flood) version(event int) int { return f.first + event*f.step }
 func (f *flood) lastVersion() int { return f.version(f.next - 1) }
 
 // noSendTime is for what was not sent at a time.
-var noSendTime = []byte("0000000000000000000")
+var zeroTime = []byte("0000000000000000000")
 
 // changeAt is the time in an event: a second later every 64 events.
 func changeAt(event int) []byte {
@@ -65,7 +65,7 @@ func changeAt(event int) []byte {
 
 // take prepares up to n events, or as many as make a batch, that lie one behind the
 // other, and returns them. sent is nil or the time it is.
-func (f *flood) take(n int, sent []byte) []byte {
+func (f *flood) nextBatch(n int, sent []byte) []byte {
 	i := f.next % len(f.frames)
 	from, to := f.frames[i].from, f.frames[i].from
 	changed := changeAt(f.next)
@@ -86,8 +86,8 @@ func (f *flood) take(n int, sent []byte) []byte {
 
 // rush sends events as fast as they are read, and flushes when there are no more,
 // as a kube-apiserver does.
-func (f *flood) rush(out *sink) {
+func (f *flood) sendAll(out *sink) {
 	for f.next < f.events && out.err == nil {
-		out.write(f.take(f.events-f.next, nil))
+		out.write(f.nextBatch(f.events-f.next, nil))
 	}
 }

@@ -7,25 +7,25 @@ import (
 )
 
 // library holds what has been rendered. Templates are made once and never changed.
-type library struct {
-	mu      sync.Mutex
-	shelves map[size]*shelf
+type templateCache struct {
+	mu   sync.Mutex
+	sets map[size]*templateSet
 }
 
 // shelf has the templates of a size, by form.
-type shelf [4][]*template
+type templateSet [4][]*template
 
 // of returns n templates, or more, of each form; n is at most templates.
-func (l *library) of(s size, n int) shelf {
+func (l *templateCache) get(s size, n int) templateSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shelves == nil {
-		l.shelves = map[size]*shelf{}
+	if l.sets == nil {
+		l.sets = map[size]*templateSet{}
 	}
-	if l.shelves[s] == nil {
-		l.shelves[s] = &shelf{}
+	if l.sets[s] == nil {
+		l.sets[s] = &templateSet{}
 	}
-	made := l.shelves[s]
+	made := l.sets[s]
 	for i := len(made[frameForm]); i < n; i++ {
 		p := pod(s, i)
 		for f := range made {
@@ -36,16 +36,16 @@ func (l *library) of(s size, n int) shelf {
 }
 
 // find returns the templates that a request is answered with.
-func (l *library) find(a asked, f form) []*template {
+func (l *templateCache) forRequest(a podRequest, f form) []*template {
 	if a.metadata {
 		f += metaFrame - frameForm
 	}
-	return l.of(a.run.Size, min(a.run.Objects, templates))[f]
+	return l.get(a.run.Size, min(a.run.Objects, templates))[f]
 }
 
 // appendObject appends the n-th object as it is in lists: at a version below those
 // of the events.
-func appendObject(to []byte, of []*template, a asked, n int) []byte {
+func appendObject(to []byte, of []*template, a podRequest, n int) []byte {
 	t := of[n%templates]
 	from := len(to)
 	to = append(to, t.text...)
@@ -53,7 +53,7 @@ func appendObject(to []byte, of []*template, a asked, n int) []byte {
 	t.identify(text, identityOf(n))
 	t.version.fill(text, strconv.AppendInt(nil, int64(firstVersion-a.run.Objects+n), 10))
 	t.changed.fill(text, changeAt(0))
-	t.sent.fill(text, noSendTime)
+	t.sent.fill(text, zeroTime)
 	return to
 }
 

@@ -11,7 +11,7 @@ const batch = 64 << 10
 
 // list answers with all objects, or with a page of them. A token is the number of
 // those that have been told.
-func (s *server) list(a asked, w http.ResponseWriter, req *http.Request) {
+func (s *server) list(a podRequest, w http.ResponseWriter, req *http.Request) {
 	limit, _ := strconv.Atoi(req.URL.Query().Get("limit"))
 	skip, _ := strconv.Atoi(req.URL.Query().Get("continue"))
 	select {
@@ -31,7 +31,7 @@ func (s *server) list(a asked, w http.ResponseWriter, req *http.Request) {
 		left = limit
 	}
 	out := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[`, kind, version, firstVersion, more)
-	of := s.library.find(a, itemForm)
+	of := s.rendered.forRequest(a, itemForm)
 	first := true
 	a.objects(skip, func(n int) bool {
 		if left == 0 {

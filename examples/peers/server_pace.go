@@ -13,7 +13,7 @@ const tick = 500 * time.Microsecond
 // paced sends events at the rate until the run is over, each stamped with the time
 // just before it is written, and flushes each time. Then some more come that are
 // stamped with zeros, one of which everybody gets: that is the last one.
-func (f *flood) paced(ctx context.Context, out *sink, rate float64, length time.Duration) {
+func (f *flood) sendAtRate(ctx context.Context, out *sink, rate float64, length time.Duration) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	began, sent := time.Now(), 0
@@ -24,7 +24,7 @@ func (f *flood) paced(ctx context.Context, out *sink, rate float64, length time.
 		}
 		for due := int(gone.Seconds() * rate); sent < due && out.err == nil && time.Since(began) < length; {
 			before := f.next
-			out.write(f.take(due-sent, strconv.AppendInt(nil, time.Now().UnixNano(), 10)))
+			out.write(f.nextBatch(due-sent, strconv.AppendInt(nil, time.Now().UnixNano(), 10)))
 			sent += f.next - before
 		}
 		out.flush()
@@ -35,7 +35,7 @@ func (f *flood) paced(ctx context.Context, out *sink, rate float64, length time.
 		}
 	}
 	for end := f.next + canaryEvery; f.next < end && out.err == nil; {
-		out.write(f.take(end-f.next, noSendTime))
+		out.write(f.nextBatch(end-f.next, zeroTime))
 	}
 	out.flush()
 }

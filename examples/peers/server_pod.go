@@ -17,7 +17,7 @@ import (
 type size string
 
 const (
-	usual size = "2.8k" // one container, and what its cluster adds to it
+	small size = "2.8k" // one container, and what its cluster adds to it
 	big   size = "11k"  // three containers with env and probes, volumes
 )
 

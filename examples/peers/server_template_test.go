@@ -24,7 +24,7 @@ func TestRender(t *testing.T) {
 		{"who asks for metadata gets a kind of its own", metaFrame, "PartialObjectMetadata", true},
 		{"and in a list that kind is said of each", metaItemForm, "PartialObjectMetadata", true},
 	} {
-		for _, s := range []size{usual, big} {
+		for _, s := range []size{small, big} {
 			t.Run(fmt.Sprintf("%s/%s", s, tt.why), func(t *testing.T) {
 				p := pod(s, 3)
 				got := decoded(t, render(p, tt.form).text, tt.form)
@@ -96,7 +96,7 @@ func TestSizes(t *testing.T) {
 		size        size
 		least, most int
 	}{
-		{"2.8 KB", usual, 2700, 2900},
+		{"2.8 KB", small, 2700, 2900},
 		{"11 KB", big, 10_500, 11_700},
 	} {
 		all, managed, objects := 0, 0, 0
@@ -121,7 +121,7 @@ func TestPlaceholders(t *testing.T) {
 	for _, tt := range []struct {
 		size       size
 		containers int
-	}{{usual, 1}, {big, 3}} {
+	}{{small, 1}, {big, 3}} {
 		for n := 0; n < templates; n += 13 {
 			x := render(pod(tt.size, n), frameForm)
 			got := map[string]int{
@@ -142,7 +142,7 @@ func TestPlaceholders(t *testing.T) {
 }
 
 // TestIdentities: a hundred thousand objects are told apart by each of these.
-func TestIdentities(t *testing.T) {
+func TestIdentitiesAreUnique(t *testing.T) {
 	const objects = 100_000
 	widths := map[string]int{"name": len(nameHole), "namespace": len(namespaceHole), "uid": len(uidHole), "ip": len(addressHole), "instance": len(containerHole)}
 	seen := map[string]bool{}
@@ -165,7 +165,7 @@ func TestIdentities(t *testing.T) {
 
 // TestFlood goes through floods, and looks at every event.
 func TestFlood(t *testing.T) {
-	var of library
+	var of templateCache
 	for _, tt := range []struct {
 		why       string
 		scenario  scenario
@@ -173,19 +173,19 @@ func TestFlood(t *testing.T) {
 		after     int
 		want      []int // numbers of the events of the whole flood that come
 	}{
-		{"all of them, more than once around", scenario{Objects: 10, Size: usual, Events: 25}, -1, firstVersion, upTo(0, 25, 1)},
-		{"the third namespace has every eighth", scenario{Objects: 16, Size: usual, Events: 42}, 2, firstVersion, upTo(2, 42, 8)},
-		{"who comes back has had some of them", scenario{Objects: 10, Size: usual, Events: 25}, -1, firstVersion + 20, upTo(20, 25, 1)},
-		{"a version between two of a namespace's", scenario{Objects: 16, Size: usual, Events: 42}, 2, firstVersion + 12, upTo(18, 42, 8)},
-		{"more than fit into one batch", scenario{Objects: 200, Size: usual, Events: 500}, -1, firstVersion, upTo(0, 500, 1)},
+		{"all of them, more than once around", scenario{Objects: 10, Size: small, Events: 25}, -1, firstVersion, upTo(0, 25, 1)},
+		{"the third namespace has every eighth", scenario{Objects: 16, Size: small, Events: 42}, 2, firstVersion, upTo(2, 42, 8)},
+		{"who comes back has had some of them", scenario{Objects: 10, Size: small, Events: 25}, -1, firstVersion + 20, upTo(20, 25, 1)},
+		{"a version between two of a namespace's", scenario{Objects: 16, Size: small, Events: 42}, 2, firstVersion + 12, upTo(18, 42, 8)},
+		{"more than fit into one batch", scenario{Objects: 200, Size: small, Events: 500}, -1, firstVersion, upTo(0, 500, 1)},
 		{"larger ones", scenario{Objects: 9, Size: big, Events: 20}, -1, firstVersion, upTo(0, 20, 1)},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			a := asked{run: &run{scenario: tt.scenario}, namespace: tt.namespace}
-			f := newFlood(a, of.find(a, frameForm), tt.after)
+			a := podRequest{run: &run{scenario: tt.scenario}, namespace: tt.namespace}
+			f := newFlood(a, of.forRequest(a, frameForm), tt.after)
 			var got []int
 			for f.next < f.events {
-				for line := range bytes.Lines(f.take(f.events-f.next, nil)) {
+				for line := range bytes.Lines(f.nextBatch(f.events-f.next, nil)) {
 					event := eventOf(t, line, tt.scenario)
 					if tt.namespace >= 0 && event%namespaces != tt.namespace {
 						t.Fatalf("event %d is not of this namespace", event)
@@ -226,7 +226,7 @@ func eventOf(t *testing.T, line []byte, s scenario) int {
 	}
 	for hole, value := range map[string]string{
 		nameHole: string(id.name), namespaceHole: string(id.namespace), uidHole: string(id.uid), addressHole: string(id.ip),
-		containerHole: string(id.instance), versionHole: u.GetResourceVersion(), sentHole: string(noSendTime), changedHole: changedOf(t, u),
+		containerHole: string(id.instance), versionHole: u.GetResourceVersion(), sentHole: string(zeroTime), changedHole: changedOf(t, u),
 	} {
 		want = strings.ReplaceAll(want, hole, value)
 	}

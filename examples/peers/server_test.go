@@ -22,7 +22,7 @@ import (
 )
 
 // serving starts a server in this process and returns the URL of a run.
-func serving(t *testing.T, s scenario) string {
+func startRun(t *testing.T, s scenario) string {
 	t.Helper()
 	server := httptest.NewServer(newServer().handler())
 	t.Cleanup(server.Close)
@@ -59,12 +59,12 @@ func TestLists(t *testing.T) {
 		size    size
 		objects int
 	}{
-		{"more than there are templates, and no whole number of pages", usual, 1203},
+		{"more than there are templates, and no whole number of pages", small, 1203},
 		{"larger ones, on one page", big, 64},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			objects := tt.objects
-			c := clientOf(t, serving(t, scenario{Objects: objects, Size: tt.size, Events: namespaces}))
+			c := clientOf(t, startRun(t, scenario{Objects: objects, Size: tt.size, Events: namespaces}))
 			whole, err := c.List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -87,14 +87,14 @@ func TestLists(t *testing.T) {
 					break
 				}
 			}
-			same(t, "pages", whole.Items, paged)
-			same(t, "a streaming list", whole.Items, initialEvents(t, c))
+			checkSame(t, "pages", whole.Items, paged)
+			checkSame(t, "a streaming list", whole.Items, initialEvents(t, c))
 		})
 	}
 }
 
 // same compares objects; of many, go-cmp takes long to find no difference.
-func same(t *testing.T, why string, want, got []unstructured.Unstructured) {
+func checkSame(t *testing.T, why string, want, got []unstructured.Unstructured) {
 	t.Helper()
 	if diff := cmp.Diff(names(want), names(got)); diff != "" {
 		t.Fatalf("%s: %s", why, diff)
@@ -136,7 +136,7 @@ func initialEvents(t *testing.T, c dynamic.ResourceInterface) []unstructured.Uns
 
 // TestNamespaces: all namespaces together have what there is.
 func TestNamespaces(t *testing.T) {
-	c, err := dynamic.NewForConfig(&rest.Config{Host: serving(t, scenario{Objects: 50, Size: usual, Events: namespaces}), QPS: -1})
+	c, err := dynamic.NewForConfig(&rest.Config{Host: startRun(t, scenario{Objects: 50, Size: small, Events: namespaces}), QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestNamespaces(t *testing.T) {
 // TestMetadata: who accepts PartialObjectMetadata gets the metadata of the same
 // objects.
 func TestMetadata(t *testing.T) {
-	url := serving(t, scenario{Objects: 30, Size: usual, Events: namespaces})
+	url := startRun(t, scenario{Objects: 30, Size: small, Events: namespaces})
 	whole, err := clientOf(t, url).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestMetadata(t *testing.T) {
 // is of a canary.
 func TestPaced(t *testing.T) {
 	const rate, length = 2000, 200 * time.Millisecond
-	url := serving(t, scenario{Objects: 20, Size: usual, Rate: rate, Length: length})
+	url := startRun(t, scenario{Objects: 20, Size: small, Rate: rate, Length: length})
 	w, err := clientOf(t, url).Watch(t.Context(), fromList())
 	if err != nil {
 		t.Fatal(err)
@@ -243,8 +243,8 @@ func TestPaced(t *testing.T) {
 }
 
 // TestRefusals: what the server does not do it says.
-func TestRefusals(t *testing.T) {
-	url := serving(t, scenario{Objects: 20, Size: usual, Events: 20})
+func TestServerRejects(t *testing.T) {
+	url := startRun(t, scenario{Objects: 20, Size: small, Events: 20})
 	for _, tt := range []struct {
 		why, path string
 		status    int
@@ -271,8 +271,8 @@ func TestRefusals(t *testing.T) {
 		scenario scenario
 	}{
 		{"no size", scenario{Objects: 20}},
-		{"fewer objects than namespaces", scenario{Objects: 7, Size: usual}},
-		{"a rate for no time", scenario{Objects: 20, Size: usual, Rate: 5}},
+		{"fewer objects than namespaces", scenario{Objects: 7, Size: small}},
+		{"a rate for no time", scenario{Objects: 20, Size: small, Rate: 5}},
 	} {
 		server := strings.TrimSuffix(url, "/runs/1")
 		if path, err := (&measurer{server: server}).call(t.Context(), http.MethodPost, "/runs", tt.scenario); err == nil {
@@ -283,8 +283,8 @@ func TestRefusals(t *testing.T) {
 
 // TestNoListAfterStart: a peer that lost its way is not to be measured as if it had
 // not.
-func TestNoListAfterStart(t *testing.T) {
-	url := serving(t, scenario{Objects: 20, Size: usual, Events: 20})
+func TestNoListOnceEventsCome(t *testing.T) {
+	url := startRun(t, scenario{Objects: 20, Size: small, Events: 20})
 	if _, err := http.Post(url+"/start", "", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // watch tells what exists, if it is asked to, and then what happens once the run
 // has been started, until the client goes or timeoutSeconds are over.
-func (s *server) watch(a asked, w http.ResponseWriter, req *http.Request) {
+func (s *server) watch(a podRequest, w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	ctx := req.Context()
 	if seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")); seconds > 0 {
@@ -32,22 +32,22 @@ func (s *server) watch(a asked, w http.ResponseWriter, req *http.Request) {
 	out := newSink(ctx, w)
 	out.flush() // the header
 	if initial {
-		s.tellAll(a, out)
+		s.sendInitialEvents(a, out)
 	}
 	select {
 	case <-a.run.started:
 	case <-ctx.Done():
 		return
 	}
-	f := newFlood(a, s.library.find(a, frameForm), from)
+	f := newFlood(a, s.rendered.forRequest(a, frameForm), from)
 	if a.run.Rate > 0 {
 		rate := float64(a.run.Rate)
 		if a.namespace >= 0 {
 			rate /= namespaces
 		}
-		f.paced(ctx, out, rate, a.run.Length)
+		f.sendAtRate(ctx, out, rate, a.run.Length)
 	} else {
-		f.rush(out)
+		f.sendAll(out)
 	}
 	out.write(s.bookmark(a, f.lastVersion()+1, false))
 	out.flush()
@@ -55,8 +55,8 @@ func (s *server) watch(a asked, w http.ResponseWriter, req *http.Request) {
 }
 
 // tellAll is a streaming list.
-func (s *server) tellAll(a asked, out *sink) {
-	of := s.library.find(a, frameForm)
+func (s *server) sendInitialEvents(a podRequest, out *sink) {
+	of := s.rendered.forRequest(a, frameForm)
 	var text, one []byte
 	a.objects(0, func(n int) bool {
 		one = appendObject(one[:0], of, a, n)
@@ -72,7 +72,7 @@ func (s *server) tellAll(a asked, out *sink) {
 }
 
 // bookmark is the frame that says that everything up to a version has been told.
-func (s *server) bookmark(a asked, version int, end bool) []byte {
+func (s *server) bookmark(a podRequest, version int, end bool) []byte {
 	kind, of, annotations := "Pod", "v1", ""
 	if a.metadata {
 		kind, of = "PartialObjectMetadata", "meta.k8s.io/v1"

@@ -2,11 +2,11 @@ package main
 
 // target is a line of the table.
 type target struct {
-	what string
-	want float64
-	unit string // "x", or what is counted
-	most bool   // want is the most, not the least
-	from func([]*row) (float64, bool)
+	what   string
+	want   float64
+	unit   string // "x", or what is counted
+	atMost bool   // want is the most, not the least
+	from   func([]*row) (float64, bool)
 }
 
 // ratio is one peer's figure by another's.
@@ -20,7 +20,7 @@ func ratio(of, to string, figure func(*row) *float64) func([]*row) (float64, boo
 	}
 }
 
-func plain(of string, scale float64, figure func(*row) *float64) func([]*row) (float64, bool) {
+func value(of string, scale float64, figure func(*row) *float64) func([]*row) (float64, bool) {
 	return func(all []*row) (float64, bool) {
 		v := figure(find(all, of))
 		if v == nil {
@@ -55,7 +55,7 @@ func targets() []target {
 		faster("stream on NewClient vs dynamic Watch, events/s", "ours", "dynamic", 8),
 		faster("stream on NewClient vs RetryWatcher, events/s", "ours", "retrywatcher", 8),
 		faster("the same, 11 KB events, vs dynamic Watch", "ours-11k", "dynamic-11k", 7),
-		{what: "its allocations per event", want: 140, most: true, from: plain("ours", 1, allocs)},
+		{what: "its allocations per event", want: 140, atMost: true, from: value("ours", 1, allocs)},
 		faster("at GOGC=400, vs dynamic Watch at 400", otherName("ours"), otherName("dynamic"), 11),
 		faster("at GOGC=400, vs dynamic Watch at 100", otherName("ours"), "dynamic", 11),
 		faster("stream on NewClient vs dynamicinformer, events/s", "ours", "dynamicinformer", 8.4),
@@ -69,16 +69,16 @@ func targets() []target {
 		faster("Select rejecting 90 % vs dynamic Watch", "ours-select10", "dynamic", 40),
 		faster("Select rejecting everything vs dynamic Watch", "ours-select0", "dynamic", 150),
 		// None: what the process does besides, and what is made once, is less than this.
-		{what: "its allocations per event", want: 0.01, most: true, from: plain("ours-select0", 1, allocs)},
+		{what: "its allocations per event", want: 0.01, atMost: true, from: value("ours-select0", 1, allocs)},
 		faster("MetadataOnly vs metadata informer (JSON)", "ours-metadata", "metadata-informer", 3),
 		faster("stream on the stock client vs dynamic Watch", "ours-stock", "dynamic", 0.95),
 		{what: "first snapshot, dynamic list / watch-list", want: 7, unit: "x", from: ratio("dynamic-list", "ours-watchlist", snapshot)},
 		{what: "first snapshot, dynamic list / pages", want: 7, unit: "x", from: ratio("dynamic-list", "ours-pages", snapshot)},
-		{what: "peak RSS of a snapshot, watch-list", want: 45, unit: "MB", most: true, from: plain("ours-watchlist", 1e-6, peakRSS)},
-		{what: "peak RSS of a snapshot, pages", want: 80, unit: "MB", most: true, from: plain("ours-pages", 1e-6, peakRSS)},
-		{what: "live heap per object", want: 88, unit: "B", most: true, from: plain("ours", 1, heap)},
+		{what: "peak RSS of a snapshot, watch-list", want: 45, unit: "MB", atMost: true, from: value("ours-watchlist", 1e-6, peakRSS)},
+		{what: "peak RSS of a snapshot, pages", want: 80, unit: "MB", atMost: true, from: value("ours-pages", 1e-6, peakRSS)},
+		{what: "live heap per object", want: 88, unit: "B", atMost: true, from: value("ours", 1, heap)},
 		{what: "live heap, dynamicinformer / ours", want: 200, unit: "x", from: ratio("dynamicinformer", "ours", heap)},
-		{what: "latency p99 at 1,000/s", want: 500, unit: "us", most: true, from: plain("ours", 1, p99At(1000))},
+		{what: "latency p99 at 1,000/s", want: 500, unit: "us", atMost: true, from: value("ours", 1, p99At(1000))},
 		{what: "latency p99 at 4,000/s, dynamic Watch / ours", want: 3, unit: "x", from: ratio("dynamic", "ours", p99At(4000))},
 		{what: "latency p99 at 4,000/s, dynamicinformer / ours", want: 10, unit: "x", from: ratio("dynamicinformer", "ours", p99At(4000))},
 		faster("mux of 8 vs a single stream", "ours-mux8", "ours", 0.9),
@@ -89,7 +89,7 @@ func targets() []target {
 
 // verdict says whether a target is met, or by how much it is missed.
 func (t target) verdict(measured float64) (met bool, missed float64) {
-	if t.most {
+	if t.atMost {
 		return measured <= t.want, measured/t.want - 1
 	}
 	return measured >= t.want, 1 - measured/t.want
