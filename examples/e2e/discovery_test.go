@@ -18,7 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// followed is what Changes tells of one group.
+// changeRecorder is what Changes tells of one group.
 type changeRecorder struct {
 	t       *testing.T
 	changes chan discovery.Change
@@ -28,7 +28,7 @@ type changeRecorder struct {
 	codes map[string]int // answers by path and status
 }
 
-// followTypes kicks for each event of a CRD, or polls. Its server has no other CRDs.
+// recordChanges kicks for each event of a CRD, or polls. Its server has no other CRDs.
 func recordChanges(t *testing.T, group string, kick bool, poll time.Duration) *changeRecorder {
 	// With the watch cache a CRD that is deleted right after a change may stay for ever: its
 	// instances can't be listed, as was seen, because "storage is (re)initializing".

@@ -22,7 +22,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// prompt is how long attaching and parking may take at most here. Two seconds are
+// maxAttachTime is how long attaching and parking may take at most here. Two seconds are
 // promised, and what the bubbles of package mux hold Follow to; a busy machine may
 // need longer, and what it took is printed.
 const maxAttachTime = 10 * time.Second
@@ -68,7 +68,7 @@ func (d *definitions) delete(crd devserver.CRD) (asked, gone time.Time) {
 	return
 }
 
-// settle waits until the CRD itself is gone, so that it can be created again.
+// awaitRemoved waits until the CRD itself is gone, so that it can be created again.
 func (d *definitions) awaitRemoved(crd devserver.CRD) {
 	d.t.Helper()
 	for began := time.Now(); time.Since(began) < timeout; time.Sleep(5 * time.Millisecond) {

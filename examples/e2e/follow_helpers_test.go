@@ -18,13 +18,13 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// told is an event, and when it was told.
+// changes is an event, and when it was told.
 type timedEvent struct {
 	stream.Event
 	at time.Time
 }
 
-// stood is how it stood with a resource, from when on.
+// timedStatus is how it stood with a resource, from when on.
 type timedStatus struct {
 	follow.ResourceStatus
 	at time.Time
@@ -83,7 +83,7 @@ func newFollow(t *testing.T, cfg *rest.Config, sel follow.Selection, o follow.Op
 	return m.Mux
 }
 
-// rangeOver begins, and ends when the test does.
+// run begins, and ends when the test does.
 func (f *follower) run(m *mux.Mux) {
 	f.mux = m
 	var ctx context.Context
@@ -104,7 +104,7 @@ func (f *follower) run(m *mux.Mux) {
 	f.t.Cleanup(f.stop)
 }
 
-// end leaves the range, and waits for that.
+// stop leaves the range, and waits for that.
 func (f *follower) stop() {
 	f.cancel()
 	<-f.done
@@ -167,7 +167,7 @@ func (f *follower) awaitSynced(source string, skip int) (int, timedEvent) {
 	return f.awaitEvent(source, "SYNCED", skip, func(ev stream.Event) bool { return ev.Type == stream.Synced })
 }
 
-// awaitTold waits until the outcome of all writes has been told.
+// awaitOutcome waits until the outcome of all writes has been told.
 func (f *follower) awaitOutcome(source string, writes []write) {
 	f.t.Helper()
 	last := map[string]write{}

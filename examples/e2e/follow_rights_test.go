@@ -15,10 +15,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// noticed is how long a change of rights may go unnoticed at most.
+// maxRightsDelay is how long a change of rights may go unnoticed at most.
 const maxRightsDelay = 15 * time.Second
 
-// granted is what the limited user may list and watch, as tests switch it.
+// permissions is what the limited user may list and watch, as tests switch it.
 type permissions struct {
 	mu         sync.Mutex
 	cluster    bool

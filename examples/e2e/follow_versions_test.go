@@ -26,7 +26,7 @@ func withAndWithoutCache(t *testing.T, test func(t *testing.T, srv *devserver.Se
 	}
 }
 
-// started is a CRD, a writer that writes, and who follows it.
+// workload is a CRD, a writer that writes, and who follows it.
 type workload struct {
 	*definitions
 	crd       devserver.CRD

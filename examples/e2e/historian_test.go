@@ -28,7 +28,7 @@ type historian struct {
 	err     error // it has missed something
 }
 
-// writeDown begins at rv, and ends with the test. The resources are the versions
+// recordHistory begins at rv, and ends with the test. The resources are the versions
 // of one storage.
 func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schema.GroupVersionResource) *historian {
 	h := &historian{}
@@ -91,13 +91,13 @@ func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtes
 	return all
 }
 
-// plain takes out of an object what tells in which version it was asked for.
+// normalize takes out of an object what tells in which version it was asked for.
 func normalize(o *unstructured.Unstructured, r gvr.Resource) {
 	o.SetAPIVersion(r.GroupVersion().String())
 	o.SetManagedFields(nil)
 }
 
-// inOneVersion is what was told, in the words of the same version.
+// inVersion is what was told, in the words of the same version.
 func inVersion(events []stream.Event, r gvr.Resource) []stream.Event {
 	var all []stream.Event
 	for _, ev := range events {

@@ -148,7 +148,7 @@ func (r *relayProcess) end() {
 	}
 }
 
-// positionIn is what a killed relay has left.
+// readPosition is what a killed relay has left.
 func readPosition(t *testing.T, path string) checkpoint.Position {
 	t.Helper()
 	s, err := file.Open(path)
@@ -166,7 +166,7 @@ func readPosition(t *testing.T, path string) checkpoint.Position {
 	return saved.Position
 }
 
-// scribble creates, changes and deletes objects in a namespace until ctx ends.
+// writeRandomly creates, changes and deletes objects in a namespace until ctx ends.
 // Many live for a moment only.
 func writeRandomly(ctx context.Context, c *cluster, namespace string) {
 	for ctx.Err() == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// trouble is in front of a server, for the requests of some resources.
+// faultInjector is in front of a server, for the requests of some resources.
 type faultInjector struct {
 	mu      sync.Mutex
 	kind    string // "", "500", "hanging"
@@ -153,7 +153,7 @@ func TestHangingTypesDoNotKeepOthersFromStarting(t *testing.T) {
 	}
 }
 
-// ours are the goroutines that run code of these packages.
+// libraryGoroutines are the goroutines that run code of these packages.
 func libraryGoroutines() []string {
 	buffer := make([]byte, 1<<24)
 	buffer = buffer[:runtime.Stack(buffer, true)]
@@ -249,7 +249,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 // errSource stands for a *mux.SourceError.
 var errSource = errors.New("a source failed")
 
-// rangeUntilSynced follows a group, and returns what the range ended with.
+// runUntilSynced follows a group, and returns what the range ended with.
 func runUntilSynced(t *testing.T, cfg *rest.Config, group string, options func(gvr.Resource) stream.Options, body func(*mux.Mux, context.CancelCauseFunc) bool) (err error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)

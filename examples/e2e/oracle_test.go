@@ -101,7 +101,7 @@ func checkSequence(t reporter, events []stream.Event) {
 	}
 }
 
-// checkTold compares what a source told with what was written, all of it since
+// checkDelivered compares what a source told with what was written, all of it since
 // its first SYNCED or before that one object at one version: every write exactly
 // once and nothing else, but what fell into a GAP, of which the outcome is told. It
 // returns the number of GAPs.

@@ -122,7 +122,7 @@ func texts(events []stream.Event) []string {
 	return all
 }
 
-// check holds a sequence to what package stream promises of every sequence.
+// checkRules holds a sequence to what package stream promises of every sequence.
 func checkRules(t *testing.T, events []stream.Event) {
 	t.Helper()
 	type key struct {

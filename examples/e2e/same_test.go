@@ -60,7 +60,7 @@ func oddSpecs() []map[string]any {
 	return []map[string]any{numbers, texts, nested, long, {}}
 }
 
-// sameThroughBoth lists and watches every resource with both clients. It returns
+// compareClients lists and watches every resource with both clients. It returns
 // how many events of each type were compared.
 func compareClients(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
 	t.Helper()
@@ -126,7 +126,7 @@ func compareLists(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) s
 	return decodetest.DifferenceOfLists(lists[0], lists[1])
 }
 
-// sameSnapshot compares what watches send until they say that it is all.
+// compareSnapshots compares what watches send until they say that it is all.
 func compareSnapshots(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) (map[apiwatch.EventType]int, string) {
 	t.Helper()
 	var all [2]map[string]map[string]any
@@ -178,7 +178,7 @@ func snapshot(t *testing.T, c dynamic.Interface, r gvr.Resource) (map[string]map
 	return nil, nil
 }
 
-// sameWhileWritten compares two watches of the same changes.
+// compareLiveWatches compares two watches of the same changes.
 func compareLiveWatches(t *testing.T, cfg *rest.Config, c *cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

@@ -107,7 +107,7 @@ func (c *child) kill() {
 	c.cmd.Wait()
 }
 
-// sent are requests, when each was sent.
+// requestLog are requests, when each was sent.
 type requestLog struct {
 	mu    sync.Mutex
 	at    []time.Time
@@ -283,7 +283,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 	}
 }
 
-// fill makes objects in so many namespaces of each CRD, named by numbers from
+// createObjects makes objects in so many namespaces of each CRD, named by numbers from
 // first up to below end.
 func createObjects(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, first, end int) {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// patience bounds every wait for something that must happen. It is for a busy
+// timeout bounds every wait for something that must happen. It is for a busy
 // machine: what is waited for takes milliseconds, or a few seconds of backoff.
 const timeout = time.Minute
 

@@ -97,7 +97,7 @@ func (w *writer) await(more int) {
 	}
 }
 
-// once makes one write.
+// writeOnce makes one write.
 func (w *writer) writeOnce() {
 	ns := w.namespaces[w.random.IntN(len(w.namespaces))]
 	names := w.alive[ns]
@@ -111,7 +111,7 @@ func (w *writer) writeOnce() {
 	}
 }
 
-// on calls do with each version until one is served.
+// withServedVersion calls do with each version until one is served.
 func (w *writer) withServedVersion(ns string, do func(dynamic.ResourceInterface, schema.GroupVersion) error) bool {
 	deadline := time.Now().Add(timeout)
 	for {

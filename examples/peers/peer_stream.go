@@ -18,22 +18,29 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-var podResource = gvr.Resource{GroupVersionResource: pods, Kind: "Pod", Singular: "pod", Namespaced: true, Verbs: []string{"list", "watch"}}
+var podResource = gvr.Resource{
+	GroupVersionResource: pods, Kind: "Pod", Singular: "pod", Namespaced: true, Verbs: []string{"list", "watch"},
+}
 
-// streams are ours.
+// streams returns the peers that use package stream.
 func streams() []peer {
 	return []peer{
 		{name: "ours-stock", what: "a Stream on client-go's dynamic client", run: stockStream},
 		{name: "ours", what: "a Stream on NewClient", run: fastStream(nil, nil), scale: 4},
-		{name: "ours-2workers", what: "DecodeWorkers: 2", run: fastStream(&stream.ClientOptions{DecodeWorkers: 2}, nil), scale: 4},
-		{name: "ours-nomanaged", what: "DropManagedFields", run: fastStream(&stream.ClientOptions{DropManagedFields: true}, nil), scale: 4},
-		{name: "ours-select10", what: "Select passes one in ten", run: fastStream(nil, canaries), expect: expectCanaries, scale: 20},
+		{name: "ours-2workers", what: "DecodeWorkers: 2",
+			run: fastStream(&stream.ClientOptions{DecodeWorkers: 2}, nil), scale: 4},
+		{name: "ours-nomanaged", what: "DropManagedFields",
+			run: fastStream(&stream.ClientOptions{DropManagedFields: true}, nil), scale: 4},
+		{name: "ours-select10", what: "Select passes one in ten",
+			run: fastStream(nil, canaries), expect: expectCanaries, scale: 20},
 		{name: "ours-select0", what: "Select passes none", run: selectNothing, scale: 20},
 		{name: "ours-metadata", what: "MetadataOnly", run: fastStream(nil, metadataOnly), scale: 4},
-		{name: "ours-mux8", what: "eight Streams, of a namespace each, in a Mux", run: mux8, expect: expectAll, scale: 4},
-		{name: "ours-mux8-select10", what: "those, and Select passes one in ten", run: mux8Canaries, expect: expectMux8Canaries,
-			scale: 20},
-		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked", run: checkpointStream, scale: 4},
+		{name: "ours-mux8", what: "eight Streams, one per namespace, in a Mux",
+			run: mux8, expect: expectAll, scale: 4},
+		{name: "ours-mux8-select10", what: "as ours-mux8, Select passes one in ten",
+			run: mux8Canaries, expect: expectMux8Canaries, scale: 20},
+		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked",
+			run: checkpointStream, scale: 4},
 	}
 }
 
@@ -44,7 +51,7 @@ func canaries(o *stream.Options) {
 	o.Select = func(m stream.Meta) bool { return m.GetLabels()["canary"] == "true" }
 }
 
-// someCanaries says which events are those of canaries: see pod.
+// expectCanaries counts the events of canaries (see [pod]).
 func expectCanaries(s scenario) (events int, last string) {
 	for i := range s.Events {
 		if i%min(s.Objects, templates)%canaryEvery == 0 {
@@ -62,7 +69,7 @@ func stockStream(l *lap) error {
 	return runStream(l, client, &stream.Options{})
 }
 
-// fastStream is a Stream on NewClient; change may be nil, or change its options.
+// fastStream returns a run function with a Stream on NewClient. change adjusts the Stream's options; it may be nil.
 func fastStream(of *stream.ClientOptions, change func(*stream.Options)) func(*lap) error {
 	return func(l *lap) error {
 		client, err := stream.NewClient(l.config(), of)
@@ -85,7 +92,8 @@ func runStream(l *lap, client dynamic.Interface, o *stream.Options) error {
 	return consume(l, s.Events(l.ctx), func() bool { return true })
 }
 
-// told counts what a sequence tells. synced says at SYNCED whether all are.
+// consume counts the events of a sequence. At each SYNCED it calls synced, which reports whether all sources are
+// synced.
 func consume(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) error {
 	for ev, err := range events {
 		if err != nil {
@@ -110,8 +118,8 @@ func consume(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) 
 	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
-// rejecting is told nothing, so that it counts what Select is asked, and a bookmark
-// says when it was the last.
+// selectNothing counts the calls of Select, since Select rejects every event. The bookmark after the last event ends
+// the measurement.
 func selectNothing(l *lap) error {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
@@ -134,7 +142,7 @@ func selectNothing(l *lap) error {
 			return err
 		case ev.Type == stream.Synced:
 			if asked < l.Scenario.Objects {
-				return fmt.Errorf("only %d of %d objects came before Select", asked, l.Scenario.Objects)
+				return fmt.Errorf("Select was called for %d of %d objects", asked, l.Scenario.Objects)
 			}
 			asked = 0
 			if err := l.synced(); err != nil {
@@ -150,11 +158,11 @@ func selectNothing(l *lap) error {
 	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
-// anyLast: which of the namespaces is the last is chance.
+// expectAll expects every event. Any may be the last, since the order between namespaces is random.
 func expectAll(s scenario) (events int, last string) { return s.Events, "" }
 
-// anyCanaries is someCanaries where each namespace has its share of the events, which
-// are of its objects in turn.
+// expectMux8Canaries counts the events of canaries when each namespace has its share of the events, and changes its
+// objects in turn.
 func expectMux8Canaries(s scenario) (events int, last string) {
 	for namespace := range namespaces {
 		objects := (min(s.Objects, templates) - namespace + namespaces - 1) / namespaces
@@ -167,7 +175,7 @@ func expectMux8Canaries(s scenario) (events int, last string) {
 	return events, ""
 }
 
-// eight returns a Mux of a Stream for each namespace; change may be nil.
+// newMuxOf8 returns a Mux with one Stream for each namespace. change adjusts the Streams' options; it may be nil.
 func newMuxOf8(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
@@ -196,28 +204,28 @@ func mux8(l *lap) error {
 	return consume(l, m.Events(l.ctx), m.AllSynced)
 }
 
-// muxedCanaries counts the canaries of all namespaces. Some namespaces have none, so that
-// the bookmarks that follow the last events say when all have come.
+// mux8Canaries counts the events of canaries in all namespaces. Some namespaces have no canary, so the bookmarks after
+// the last events end the measurement.
 func mux8Canaries(l *lap) error {
 	m, err := newMuxOf8(l, func(o *stream.Options) { canaries(o); o.Bookmarks = true })
 	if err != nil {
 		return err
 	}
-	wanted, ended, begun := 0, 0, false
+	canaries, ended, started := 0, 0, false
 	for ev, err := range m.Events(l.ctx) {
 		switch {
 		case err != nil:
 			return err
 		case ev.Type == stream.Modified:
-			wanted++
-		case ev.Type == stream.Synced && m.AllSynced() && !begun:
-			begun = true
+			canaries++
+		case ev.Type == stream.Synced && m.AllSynced() && !started:
+			started = true
 			if err := l.synced(); err != nil {
 				return err
 			}
 		case ev.Type == stream.Bookmark:
 			if ended++; ended == namespaces {
-				l.events(wanted)
+				l.events(canaries)
 				return nil
 			}
 		case ev.Type != stream.Added && ev.Type != stream.Synced:

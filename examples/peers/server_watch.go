@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// watch tells what exists, if it is asked to, and then what happens once the run
-// has been started, until the client goes or timeoutSeconds are over.
+// watch sends the existing objects if the request asks for initial events. Then it waits for the run's start, and sends
+// the events and a bookmark. It ends when the client goes or timeoutSeconds are over.
 func (s *server) watch(a podRequest, w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	ctx := req.Context()
@@ -24,7 +24,8 @@ func (s *server) watch(a podRequest, w http.ResponseWriter, req *http.Request) {
 		v, err := strconv.Atoi(version)
 		if err != nil || v < firstVersion {
 			w.WriteHeader(http.StatusGone)
-			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: %s","reason":"Expired","code":410}`+"\n", version)
+			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+				`"message":"too old resource version: %s","reason":"Expired","code":410}`+"\n", version)
 			return
 		}
 		from = v
@@ -54,7 +55,7 @@ func (s *server) watch(a podRequest, w http.ResponseWriter, req *http.Request) {
 	<-ctx.Done()
 }
 
-// tellAll is a streaming list.
+// sendInitialEvents sends the existing objects of a streaming list, and the bookmark that ends it.
 func (s *server) sendInitialEvents(a podRequest, out *sink) {
 	of := s.rendered.forRequest(a, frameForm)
 	var text, one []byte
@@ -71,7 +72,7 @@ func (s *server) sendInitialEvents(a podRequest, out *sink) {
 	out.flush()
 }
 
-// bookmark is the frame that says that everything up to a version has been told.
+// bookmark returns the frame of a bookmark at a version. end adds the annotation that ends the initial events.
 func (s *server) bookmark(a podRequest, version int, end bool) []byte {
 	kind, of, annotations := "Pod", "v1", ""
 	if a.metadata {
@@ -81,13 +82,14 @@ func (s *server) bookmark(a podRequest, version int, end bool) []byte {
 		annotations = `,"annotations":{"k8s.io/initial-events-end":"true"}`
 	}
 	rest := ""
-	if !a.metadata { // a Pod without anything has these all the same
+	if !a.metadata { // an empty Pod has these too
 		rest = `,"spec":{"containers":null},"status":{}`
 	}
-	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s}%s}}`+"\n", kind, of, version, annotations, rest)
+	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,`+
+		`"metadata":{"resourceVersion":"%d"%s}%s}}`+"\n", kind, of, version, annotations, rest)
 }
 
-// sink is where a watch is written to. After an error nothing is.
+// sink writes the body of a watch. After an error it writes nothing more.
 type sink struct {
 	ctx context.Context
 	to  http.ResponseWriter

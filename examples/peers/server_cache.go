@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// library holds what has been rendered. Templates are made once and never changed.
+// templateCache renders templates on demand and keeps them. They never change.
 type templateCache struct {
 	mu   sync.Mutex
 	sets map[size]*templateSet
 }
 
-// shelf has the templates of a size, by form.
+// templateSet has the templates of a size, indexed by form.
 type templateSet [4][]*template
 
-// of returns n templates, or more, of each form; n is at most templates.
+// get returns at least n templates of each form; n must be at most [templates].
 func (l *templateCache) get(s size, n int) templateSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *templateCache) get(s size, n int) templateSet {
 	return *made
 }
 
-// find returns the templates that a request is answered with.
+// forRequest returns the templates of the answer to a request. f is the form without regard to metadata.
 func (l *templateCache) forRequest(a podRequest, f form) []*template {
 	if a.metadata {
 		f += metaFrame - frameForm
@@ -43,8 +43,7 @@ func (l *templateCache) forRequest(a podRequest, f form) []*template {
 	return l.get(a.run.Size, min(a.run.Objects, templates))[f]
 }
 
-// appendObject appends the n-th object as it is in lists: at a version below those
-// of the events.
+// appendObject appends the n-th object as lists have it, at a version below those of the events.
 func appendObject(to []byte, of []*template, a podRequest, n int) []byte {
 	t := of[n%templates]
 	from := len(to)
@@ -57,7 +56,7 @@ func appendObject(to []byte, of []*template, a podRequest, n int) []byte {
 	return to
 }
 
-// added makes ADDED of MODIFIED, at the beginning of a frame.
+// added returns the frame of a MODIFIED event as one of an ADDED event.
 func added(frame []byte) []byte {
 	return append([]byte(`{"type":"ADDED"`), bytes.TrimPrefix(frame, []byte(`{"type":"MODIFIED"`))...)
 }
