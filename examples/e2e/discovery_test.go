@@ -12,26 +12,28 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// changeRecorder is what Changes tells of one group.
+// changeRecorder keeps the changes of one API group that Changes delivers.
 type changeRecorder struct {
 	t       *testing.T
 	changes chan discovery.Change
 	crds    dynamic.ResourceInterface
 
 	mu    sync.Mutex
-	codes map[string]int // answers by path and status
+	codes map[string]int // number of answers, by path and status
 }
 
-// recordChanges kicks for each event of a CRD, or polls. Its server has no other CRDs.
-func recordChanges(t *testing.T, group string, kick bool, poll time.Duration) *changeRecorder {
-	// With the watch cache a CRD that is deleted right after a change may stay for ever: its
-	// instances can't be listed, as was seen, because "storage is (re)initializing".
+// recordChanges starts a server without other CRDs and records its changes. It calls Refresh at each event of a CRD if
+// refresh is set; Changes polls in any case.
+func recordChanges(t *testing.T, group string, refresh bool, poll time.Duration) *changeRecorder {
+	// With the watch cache a CRD that is deleted right after a change may never go: the server failed to list its
+	// objects because "storage is (re)initializing".
 	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -45,7 +47,7 @@ func recordChanges(t *testing.T, group string, kick bool, poll time.Duration) *c
 	}
 	r := discovery.NewResolver(client, nil)
 	f.crds = dynamic.NewForConfigOrDie(srv.Config()).Resource(crdResource)
-	if kick {
+	if refresh {
 		w, err := f.crds.Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +74,7 @@ func recordChanges(t *testing.T, group string, kick bool, poll time.Duration) *c
 	select {
 	case <-synced:
 	case <-time.After(timeout):
-		t.Fatal("nothing is told")
+		t.Fatal("waiting for SYNCED: timeout")
 	}
 	return f
 }
@@ -92,26 +94,26 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// expect waits for a change, and says how long it took.
+// expect waits for a change, and returns the time since a moment.
 func (f *changeRecorder) expect(since time.Time, want string) time.Duration {
 	f.t.Helper()
-	for timeout := time.After(timeout); ; {
+	for deadline := time.After(timeout); ; {
 		select {
 		case c := <-f.changes:
 			if strings.HasPrefix(want, "Removed") && c.Type == discovery.Changed {
-				continue // while its objects are deleted it can't be written to
+				continue // it loses its writing verbs while the server deletes its objects
 			}
 			if c.String() != want {
-				f.t.Errorf("told %v, want %s", c, want)
+				f.t.Errorf("change %v, want %s", c, want)
 			}
 			return time.Since(since)
-		case <-timeout:
-			f.t.Fatalf("not told: %s", want)
+		case <-deadline:
+			f.t.Fatalf("waiting for %s: timeout", want)
 		}
 	}
 }
 
-// update changes the CRD as often as others change it meanwhile.
+// update changes the CRD, and retries on conflicts.
 func (f *changeRecorder) update(name string, change func(spec map[string]any)) {
 	f.t.Helper()
 	for {
@@ -128,7 +130,7 @@ func (f *changeRecorder) update(name string, change func(spec map[string]any)) {
 	}
 }
 
-// established waits until the CRD says that it is.
+// established waits until the CRD has the condition Established.
 func (f *changeRecorder) established(name string) time.Time {
 	f.t.Helper()
 	for {
@@ -147,7 +149,7 @@ func (f *changeRecorder) established(name string) time.Time {
 	}
 }
 
-// waitForNotModified waits for the real server to say that nothing has changed.
+// waitForNotModified waits until the server has answered a discovery request with 304.
 func (f *changeRecorder) waitForNotModified() {
 	f.t.Helper()
 	for began := time.Now(); time.Since(began) < timeout; time.Sleep(10 * time.Millisecond) {
@@ -158,23 +160,23 @@ func (f *changeRecorder) waitForNotModified() {
 			return
 		}
 	}
-	f.t.Error("no look was answered with 304")
+	f.t.Error("no discovery request was answered with 304")
 }
 
 func TestChangesOfCRDs(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct {
-		name string
-		kick bool
-		poll time.Duration
+		name    string
+		refresh bool
+		poll    time.Duration
 	}{
-		{"kicked", true, time.Hour},
+		{"refreshed", true, time.Hour},
 		{"polling", false, 1500 * time.Millisecond},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			group := unique("changes") + ".example.com"
-			f := recordChanges(t, group, mode.kick, mode.poll)
+			f := recordChanges(t, group, mode.refresh, mode.poll)
 			var added, changed, removed []time.Duration
 			for range 2 {
 				crd := devserver.CRD{Group: group, Kind: "Thing", Namespaced: true, Versions: []string{"v1"}}
@@ -188,9 +190,10 @@ func TestChangesOfCRDs(t *testing.T) {
 
 				began = time.Now()
 				f.update(name, func(spec map[string]any) {
-					v2 := (&unstructured.Unstructured{Object: spec["versions"].([]any)[0].(map[string]any)}).DeepCopy().Object
+					versions := spec["versions"].([]any)
+					v2 := runtime.DeepCopyJSON(versions[0].(map[string]any))
 					v2["name"], v2["storage"] = "v2", false
-					spec["versions"] = append(spec["versions"].([]any), v2)
+					spec["versions"] = append(versions, v2)
 				})
 				changed = append(changed, f.expect(began, "Changed things.v1."+group+" to things.v2."+group))
 
@@ -213,12 +216,12 @@ func TestChangesOfCRDs(t *testing.T) {
 				removed = append(removed, f.expect(began, "Removed things.v1."+group))
 			}
 			if len(f.changes) > 0 {
-				t.Errorf("told as well: %v", <-f.changes)
+				t.Errorf("unexpected change %v", <-f.changes)
 			}
 			f.waitForNotModified()
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			t.Logf("told so long after Established: %v; after a change %v; after DELETE %v", added, changed, removed)
+			t.Logf("delays after Established: %v; after a change: %v; after DELETE: %v", added, changed, removed)
 			t.Logf("answers: %v", f.codes)
 		})
 	}

@@ -19,17 +19,15 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// historian writes down what truly happens to a resource, for streamtest.Check. Its
-// server must have no watch cache: then a watch can go on from any version, in any
-// version of the API, as long as nobody compacts.
+// historian records the changes of a resource for [streamtest.Check]. Its server must have no watch cache, and must not
+// be compacted: then a watch can resume at any resourceVersion in any version of the API.
 type historian struct {
 	mu      sync.Mutex
 	changes []streamtest.Change
-	err     error // it has missed something
+	err     error // of a watch that failed; changes may be missing
 }
 
-// recordHistory begins at rv, and ends with the test. The resources are the versions
-// of one storage.
+// recordHistory records the changes after rv until the test ends. The resources are versions of the same resource.
 func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schema.GroupVersionResource) *historian {
 	h := &historian{}
 	client := dynamic.NewForConfigOrDie(cfg)
@@ -55,7 +53,9 @@ func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schem
 				}
 				rv = o.GetResourceVersion()
 				h.mu.Lock()
-				h.changes = append(h.changes, streamtest.Change{Type: ev.Type, Object: o, ResourceVersion: rv, At: time.Now()})
+				h.changes = append(h.changes, streamtest.Change{
+					Type: ev.Type, Object: o, ResourceVersion: rv, At: time.Now(),
+				})
 				h.mu.Unlock()
 			}
 			w.Stop()
@@ -68,8 +68,7 @@ func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schem
 	return h
 }
 
-// history is what happened, in the words of one version. It waits until so many
-// changes are written down.
+// history waits for a number of changes, and returns all in the version of r.
 func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtest.History {
 	t.Helper()
 	h.mu.Lock()
@@ -80,7 +79,7 @@ func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtes
 		h.mu.Lock()
 	}
 	if h.err != nil {
-		t.Fatalf("the history is not known: %v", h.err)
+		t.Fatalf("recording the history: %v", h.err)
 	}
 	var all streamtest.History
 	for _, c := range h.changes {
@@ -91,13 +90,13 @@ func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtes
 	return all
 }
 
-// normalize takes out of an object what tells in which version it was asked for.
+// normalize sets the apiVersion of an object to that of r, and removes its managedFields, which depend on the version.
 func normalize(o *unstructured.Unstructured, r gvr.Resource) {
 	o.SetAPIVersion(r.GroupVersion().String())
 	o.SetManagedFields(nil)
 }
 
-// inVersion is what was told, in the words of the same version.
+// inVersion returns events with their objects normalized to the version of r.
 func inVersion(events []stream.Event, r gvr.Resource) []stream.Event {
 	var all []stream.Event
 	for _, ev := range events {
