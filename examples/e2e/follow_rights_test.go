@@ -32,7 +32,7 @@ func (g *permissions) allow(a authorizer.Attributes) bool {
 	defer g.mu.Unlock()
 	switch {
 	case !a.IsResourceRequest():
-		return true // discovery
+		return true // discovery is always allowed
 	case slices.Contains(g.denied, a.GetResource()):
 		return false
 	case a.GetResource() == "customresourcedefinitions":

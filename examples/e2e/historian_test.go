@@ -38,7 +38,7 @@ func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schem
 		for i := 0; ctx.Err() == nil; i++ {
 			w, err := client.Resource(resources[i%len(resources)]).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
 			if err != nil {
-				time.Sleep(10 * time.Millisecond) // not served in this version
+				time.Sleep(10 * time.Millisecond) // this version is not served
 				continue
 			}
 			for ev := range w.ResultChan() {

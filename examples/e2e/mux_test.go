@@ -24,7 +24,7 @@ import (
 // faultInjector makes the requests of some resources fail or hang.
 type faultInjector struct {
 	mu      sync.Mutex
-	kind    string // "", "500", "hanging"
+	kind    string // "" (none), "500" or "hanging"
 	plurals []string
 	changed chan struct{} // closed at the next change, which makes hanging requests fail
 }

@@ -57,7 +57,7 @@ func testMain(m *testing.M) int {
 		}
 		return 0
 	}
-	flag.Set("test.parallel", "12") // by default: the tests mostly wait
+	flag.Set("test.parallel", "12") // the default here, because the tests mostly wait
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("skipped with -short: these tests start API servers and take seconds each")
@@ -153,7 +153,7 @@ func (c *cluster) create(crd devserver.CRD, namespace, name string) *unstructure
 	return got
 }
 
-// touch changes an object.
+// touch modifies an object.
 func (c *cluster) touch(crd devserver.CRD, namespace, name string) {
 	c.t.Helper()
 	o, err := c.objects(crd, namespace).Get(c.t.Context(), name, metav1.GetOptions{})

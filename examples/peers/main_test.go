@@ -216,7 +216,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 		over := time.AfterFunc(20*time.Second, func() { c.cmd.Process.Kill() })
 		c.end()
 		if !over.Stop() {
-			t.Errorf("process %d did not end", c.cmd.Process.Pid)
+			t.Errorf("process %d did not end within 20s", c.cmd.Process.Pid)
 		}
 	}
 }

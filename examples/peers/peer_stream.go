@@ -112,7 +112,7 @@ func consume(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) 
 				}
 			}
 		default:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))
@@ -125,11 +125,11 @@ func selectNothing(l *lap) error {
 	if err != nil {
 		return err
 	}
-	asked, last := 0, strconv.Itoa(l.Scenario.lastVersion()+1)
+	calls, last := 0, strconv.Itoa(l.Scenario.lastVersion()+1)
 	s, err := stream.New(client, podResource, &stream.Options{
 		Bookmarks: true,
 		Select: func(m stream.Meta) bool {
-			asked++
+			calls++
 			return m.GetNamespace() == "kube-system"
 		},
 	})
@@ -141,18 +141,18 @@ func selectNothing(l *lap) error {
 		case err != nil:
 			return err
 		case ev.Type == stream.Synced:
-			if asked < l.Scenario.Objects {
-				return fmt.Errorf("Select was called for %d of %d objects", asked, l.Scenario.Objects)
+			if calls < l.Scenario.Objects {
+				return fmt.Errorf("Select was called for %d of %d objects", calls, l.Scenario.Objects)
 			}
-			asked = 0
+			calls = 0
 			if err := l.synced(); err != nil {
 				return err
 			}
 		case ev.Type == stream.Bookmark && ev.ResourceVersion == last:
-			l.events(asked)
+			l.events(calls)
 			return nil
 		case ev.Type != stream.Bookmark:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))
@@ -229,7 +229,7 @@ func mux8Canaries(l *lap) error {
 				return nil
 			}
 		case ev.Type != stream.Added && ev.Type != stream.Synced:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))

@@ -93,7 +93,7 @@ func (s *server) forRun(do func(*run, http.ResponseWriter, *http.Request)) http.
 type podRequest struct {
 	run       *run
 	metadata  bool
-	namespace int // of namespaces, or -1 for all
+	namespace int // index, or -1 for all namespaces
 }
 
 // objects calls yield with the number of each requested object, without the first skip ones.

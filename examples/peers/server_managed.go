@@ -36,7 +36,7 @@ func managed(p *corev1.Pod) []metav1.ManagedFieldsEntry {
 	entry := func(manager, subresource string, at time.Time, fields map[string]any) metav1.ManagedFieldsEntry {
 		raw, err := json.Marshal(fieldsOf(fields))
 		if err != nil {
-			panic(err) // maps of maps
+			panic(err) // maps of maps are always encodable
 		}
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",

@@ -31,7 +31,7 @@ func (s *server) watch(a podRequest, w http.ResponseWriter, req *http.Request) {
 		from = v
 	}
 	out := newSink(ctx, w)
-	out.flush() // the header
+	out.flush() // sends the header
 	if initial {
 		s.sendInitialEvents(a, out)
 	}
