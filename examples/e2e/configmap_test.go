@@ -24,7 +24,7 @@ import (
 
 var configMaps = devserver.CRD{Kind: "ConfigMap", Namespaced: true}
 
-// owner is a process that has the ConfigMap open and watches a namespace.
+// owner stands for a process that has the ConfigMap open and watches a namespace.
 type owner struct {
 	*recorder
 	tracker *checkpoint.Tracker
@@ -38,7 +38,7 @@ func (l *lab) newOwner(cluster checkpoint.Cluster, r gvr.Resource, holder, names
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = store.Close() })
-	// Flush commits: an hour is longer than the test.
+	// Only Flush commits, since the interval is longer than the test.
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
 		Cluster: cluster, Interval: time.Hour, NoWriteAhead: true,
 	})
@@ -51,23 +51,23 @@ func (l *lab) newOwner(cluster checkpoint.Cluster, r gvr.Resource, holder, names
 	return &owner{record(l.t, s), tracker}
 }
 
-// awaitObjects waits for so many events about objects and returns them. Events that
-// are not about objects are acked, but for a GAP, which fails the test.
+// awaitObjects waits for n events with objects, and returns all such events. It acks the others; a GAP among them is an
+// error.
 func (o *owner) awaitObjects(n int) []stream.Event {
 	o.t.Helper()
-	about := func(events []stream.Event) []stream.Event {
+	withObject := func(events []stream.Event) []stream.Event {
 		return slices.DeleteFunc(slices.Clone(events), func(ev stream.Event) bool { return ev.Object == nil })
 	}
-	all := o.await("events about objects", func(events []stream.Event) bool { return len(about(events)) >= n })
+	all := o.await("events with objects", func(events []stream.Event) bool { return len(withObject(events)) >= n })
 	for _, ev := range all {
 		if ev.Type == stream.Gap {
-			o.t.Errorf("a GAP, though the server knew everything: %+v", ev.Gap)
+			o.t.Errorf("a GAP, though no version expired: %+v", ev.Gap)
 		}
 		if ev.Object == nil {
 			ev.Ack()
 		}
 	}
-	return about(all)
+	return withObject(all)
 }
 
 func (o *owner) flush() {
@@ -83,8 +83,7 @@ func ackAll(events []stream.Event) {
 	}
 }
 
-// factsOf are what is compared of events: the version of a deletion is unknown to the
-// writer.
+// factsOf returns events as writes. Deletions have no version, since the writer does not know it.
 func factsOf(events []stream.Event) []write {
 	var facts []write
 	for _, ev := range events {
@@ -98,9 +97,8 @@ func factsOf(events []stream.Event) []write {
 	return facts
 }
 
-// TestLabConfigMapOfTwoOwners: a second process opens the ConfigMap that a first one
-// still uses. The first is fenced, and the second continues after the last event
-// whose ack the first has committed.
+// TestLabConfigMapOfTwoOwners: a process that opens a ConfigMap fences the process that still uses it, and continues
+// after the last event that the first one acked and committed.
 func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	cfg := labConfig(t, "GVRWATCH_LAB_ADMIN")
 	l := newLab(t, dynamic.NewForConfigOrDie(cfg), schema.GroupResource{Resource: "configmaps"})
@@ -127,7 +125,7 @@ func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	w := newWriter(t, cfg, configMaps, watched)
 	change := func(n int) {
 		for range n {
-			w.once()
+			w.writeOnce()
 		}
 	}
 	first := l.newOwner(cluster, r, "first", watched)
@@ -143,7 +141,7 @@ func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	second := l.newOwner(cluster, r, "second", watched)
 	ackAll(events[40:70])
 	var fenced *checkpoint.FencedError
-	for range 2 { // it is final
+	for range 2 { // a FencedError is final
 		err := first.tracker.Flush(t.Context())
 		if !errors.As(err, &fenced) || fenced.Holder != "second" {
 			t.Errorf("the first owner's commit returned %v, want a FencedError with holder second", err)
@@ -156,7 +154,7 @@ func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	rest := second.awaitObjects(40)
 	handled := factsOf(append(slices.Clone(committed), rest...))
 	if d := cmp.Diff(w.written(), handled, cmp.AllowUnexported(write{})); d != "" {
-		t.Errorf("committed by the first owner, and then delivered to the second: %s", d)
+		t.Errorf("committed by the first owner plus delivered to the second (-want +got):\n%s", d)
 	}
 	ackAll(rest)
 	second.flush()
@@ -164,14 +162,14 @@ func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	change(10)
 	third := l.newOwner(cluster, r, "third", watched)
 	if d := cmp.Diff(w.written()[80:], factsOf(third.awaitObjects(10)), cmp.AllowUnexported(write{})); d != "" {
-		t.Errorf("delivered to the third owner: %s", d)
+		t.Errorf("delivered to the third owner (-want +got):\n%s", d)
 	}
 	got, err := own.Get(t.Context(), "positions", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.GetLabels()["theirs"] != "label" || got.GetAnnotations()["theirs"] != "annotation" {
-		t.Errorf("labels %v, annotations %v: somebody else's are lost", got.GetLabels(), got.GetAnnotations())
+		t.Errorf("labels %v, annotations %v: want those from before Open too", got.GetLabels(), got.GetAnnotations())
 	}
 	by, _, _ := unstructured.NestedString(got.Object, "data", "owner")
 	if !strings.Contains(by, "third") {

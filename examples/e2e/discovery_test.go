@@ -12,31 +12,33 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// followed is what Changes tells of one group.
-type followed struct {
-	t    *testing.T
-	told chan discovery.Change
-	crds dynamic.ResourceInterface
+// changeRecorder keeps the changes of one API group that Changes delivers.
+type changeRecorder struct {
+	t       *testing.T
+	changes chan discovery.Change
+	crds    dynamic.ResourceInterface
 
 	mu    sync.Mutex
-	codes map[string]int // answers by path and status
+	codes map[string]int // number of answers, by path and status
 }
 
-// followTypes kicks for each event of a CRD, or polls. Its server has no other CRDs.
-func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *followed {
-	// With the watch cache a CRD that is deleted right after a change may stay for ever: its
-	// instances can't be listed, as was seen, because "storage is (re)initializing".
+// recordChanges starts a server without other CRDs and records its changes. It calls Refresh at each event of a CRD if
+// refresh is set; Changes polls in any case.
+func recordChanges(t *testing.T, group string, refresh bool, poll time.Duration) *changeRecorder {
+	// With the watch cache a CRD that is deleted right after a change may never go: the server failed to list its
+	// objects because "storage is (re)initializing".
 	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	f := &followed{t: t, told: make(chan discovery.Change, 100), codes: map[string]int{}}
+	f := &changeRecorder{t: t, changes: make(chan discovery.Change, 100), codes: map[string]int{}}
 	cfg := srv.Config()
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counter{next, f} })
 	client, err := discovery.NewClient(cfg)
@@ -45,7 +47,7 @@ func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *fol
 	}
 	r := discovery.NewResolver(client, nil)
 	f.crds = dynamic.NewForConfigOrDie(srv.Config()).Resource(crdResource)
-	if kick {
+	if refresh {
 		w, err := f.crds.Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -65,21 +67,21 @@ func followTypes(t *testing.T, group string, kick bool, poll time.Duration) *fol
 			case c.Type == discovery.Synced:
 				close(synced)
 			case c.Resource.Group == group:
-				f.told <- c
+				f.changes <- c
 			}
 		}
 	})
 	select {
 	case <-synced:
-	case <-time.After(patience):
-		t.Fatal("nothing is told")
+	case <-time.After(timeout):
+		t.Fatal("waiting for SYNCED: timeout")
 	}
 	return f
 }
 
 type counter struct {
 	next http.RoundTripper
-	f    *followed
+	f    *changeRecorder
 }
 
 func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -92,27 +94,27 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// expect waits for a change, and says how long it took.
-func (f *followed) expect(since time.Time, want string) time.Duration {
+// expect waits for a change, and returns the time since a moment.
+func (f *changeRecorder) expect(since time.Time, want string) time.Duration {
 	f.t.Helper()
-	for timeout := time.After(patience); ; {
+	for deadline := time.After(timeout); ; {
 		select {
-		case c := <-f.told:
+		case c := <-f.changes:
 			if strings.HasPrefix(want, "Removed") && c.Type == discovery.Changed {
-				continue // while its objects are deleted it can't be written to
+				continue // it loses its writing verbs while the server deletes its objects
 			}
 			if c.String() != want {
-				f.t.Errorf("told %v, want %s", c, want)
+				f.t.Errorf("change %v, want %s", c, want)
 			}
 			return time.Since(since)
-		case <-timeout:
-			f.t.Fatalf("not told: %s", want)
+		case <-deadline:
+			f.t.Fatalf("waiting for %s: timeout", want)
 		}
 	}
 }
 
-// update changes the CRD as often as others change it meanwhile.
-func (f *followed) update(name string, change func(spec map[string]any)) {
+// update changes the CRD, and retries on conflicts.
+func (f *changeRecorder) update(name string, change func(spec map[string]any)) {
 	f.t.Helper()
 	for {
 		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
@@ -128,8 +130,8 @@ func (f *followed) update(name string, change func(spec map[string]any)) {
 	}
 }
 
-// established waits until the CRD says that it is.
-func (f *followed) established(name string) time.Time {
+// established waits until the CRD has the condition Established.
+func (f *changeRecorder) established(name string) time.Time {
 	f.t.Helper()
 	for {
 		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
@@ -147,10 +149,10 @@ func (f *followed) established(name string) time.Time {
 	}
 }
 
-// waitForNotModified waits for the real server to say that nothing has changed.
-func (f *followed) waitForNotModified() {
+// waitForNotModified waits until the server has answered a discovery request with 304.
+func (f *changeRecorder) waitForNotModified() {
 	f.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < timeout; time.Sleep(10 * time.Millisecond) {
 		f.mu.Lock()
 		n := f.codes["/apis 304"]
 		f.mu.Unlock()
@@ -158,23 +160,23 @@ func (f *followed) waitForNotModified() {
 			return
 		}
 	}
-	f.t.Error("no look was answered with 304")
+	f.t.Error("no discovery request was answered with 304")
 }
 
 func TestChangesOfCRDs(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct {
-		name string
-		kick bool
-		poll time.Duration
+		name    string
+		refresh bool
+		poll    time.Duration
 	}{
-		{"kicked", true, time.Hour},
+		{"refreshed", true, time.Hour},
 		{"polling", false, 1500 * time.Millisecond},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			group := unique("changes") + ".example.com"
-			f := followTypes(t, group, mode.kick, mode.poll)
+			f := recordChanges(t, group, mode.refresh, mode.poll)
 			var added, changed, removed []time.Duration
 			for range 2 {
 				crd := devserver.CRD{Group: group, Kind: "Thing", Namespaced: true, Versions: []string{"v1"}}
@@ -188,9 +190,10 @@ func TestChangesOfCRDs(t *testing.T) {
 
 				began = time.Now()
 				f.update(name, func(spec map[string]any) {
-					v2 := (&unstructured.Unstructured{Object: spec["versions"].([]any)[0].(map[string]any)}).DeepCopy().Object
+					versions := spec["versions"].([]any)
+					v2 := runtime.DeepCopyJSON(versions[0].(map[string]any))
 					v2["name"], v2["storage"] = "v2", false
-					spec["versions"] = append(spec["versions"].([]any), v2)
+					spec["versions"] = append(versions, v2)
 				})
 				changed = append(changed, f.expect(began, "Changed things.v1."+group+" to things.v2."+group))
 
@@ -212,13 +215,13 @@ func TestChangesOfCRDs(t *testing.T) {
 				}
 				removed = append(removed, f.expect(began, "Removed things.v1."+group))
 			}
-			if len(f.told) > 0 {
-				t.Errorf("told as well: %v", <-f.told)
+			if len(f.changes) > 0 {
+				t.Errorf("unexpected change %v", <-f.changes)
 			}
 			f.waitForNotModified()
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			t.Logf("told so long after Established: %v; after a change %v; after DELETE %v", added, changed, removed)
+			t.Logf("delays after Established: %v; after a change: %v; after DELETE: %v", added, changed, removed)
 			t.Logf("answers: %v", f.codes)
 		})
 	}

@@ -1,3 +1,3 @@
-// Package e2e holds the tests that only a real API server can answer. They run
-// on examples/devserver; nothing has to be installed or started for them.
+// Package e2e has the tests that need a real API server. They start examples/devserver, so nothing else has to be
+// installed or started.
 package e2e

@@ -18,29 +18,28 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// told is an event, and when it was told.
-type told struct {
+// timedEvent is an event and the time of its delivery.
+type timedEvent struct {
 	stream.Event
 	at time.Time
 }
 
-// stood is how it stood with a resource, from when on.
-type stood struct {
+// timedStatus is the status of a resource and the time of its report.
+type timedStatus struct {
 	follow.ResourceStatus
 	at time.Time
 }
 
-// follower ranges over a Mux until its test ends, and keeps what each source
-// tells.
+// follower runs a Mux until the test ends, and keeps the events of each source.
 type follower struct {
 	t   *testing.T
 	mux *mux.Mux
 
 	mu      sync.Mutex
-	events  map[string][]told
-	states  []stood
+	events  map[string][]timedEvent
+	states  []timedStatus
 	err     error
-	over    bool
+	ended   bool
 	changed chan struct{} // closed at the next event or state
 
 	cancel context.CancelFunc
@@ -48,10 +47,10 @@ type follower struct {
 }
 
 func newFollower(t *testing.T) *follower {
-	return &follower{t: t, events: map[string][]told{}, changed: make(chan struct{}), done: make(chan struct{})}
+	return &follower{t: t, events: map[string][]timedEvent{}, changed: make(chan struct{}), done: make(chan struct{})}
 }
 
-// followOn starts to follow on a server. opts may be nil.
+// followOn starts to follow a selection. opts may be nil.
 func followOn(t *testing.T, cfg *rest.Config, sel follow.Selection, opts *follow.Options) *follower {
 	t.Helper()
 	f := newFollower(t)
@@ -60,9 +59,9 @@ func followOn(t *testing.T, cfg *rest.Config, sel follow.Selection, opts *follow
 		o = *opts
 	}
 	o.StatusChanged = func(s follow.ResourceStatus) {
-		f.note(func() { f.states = append(f.states, stood{s, time.Now()}) })
+		f.update(func() { f.states = append(f.states, timedStatus{s, time.Now()}) })
 	}
-	f.rangeOver(newFollow(t, cfg, sel, o))
+	f.run(newFollow(t, cfg, sel, o))
 	return f
 }
 
@@ -83,34 +82,34 @@ func newFollow(t *testing.T, cfg *rest.Config, sel follow.Selection, o follow.Op
 	return m.Mux
 }
 
-// rangeOver begins, and ends when the test does.
-func (f *follower) rangeOver(m *mux.Mux) {
+// run starts to run m; it stops when the test ends.
+func (f *follower) run(m *mux.Mux) {
 	f.mux = m
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(f.done)
 		for ev, err := range m.Events(ctx) {
-			f.note(func() {
+			f.update(func() {
 				if err != nil {
 					f.err = err
 				} else {
-					f.events[ev.Source] = append(f.events[ev.Source], told{ev, time.Now()})
+					f.events[ev.Source] = append(f.events[ev.Source], timedEvent{ev, time.Now()})
 				}
 			})
 		}
-		f.note(func() { f.over = true })
+		f.update(func() { f.ended = true })
 	}()
-	f.t.Cleanup(f.end)
+	f.t.Cleanup(f.stop)
 }
 
-// end leaves the range, and waits for that.
-func (f *follower) end() {
+// stop ends the run, and waits until it has ended.
+func (f *follower) stop() {
 	f.cancel()
 	<-f.done
 }
 
-func (f *follower) note(what func()) {
+func (f *follower) update(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what()
@@ -118,37 +117,36 @@ func (f *follower) note(what func()) {
 	f.changed = make(chan struct{})
 }
 
-// await waits until enough says yes. It is called with f.mu held.
+// await waits until enough returns true. It calls enough with f.mu locked.
 func (f *follower) await(what string, enough func() bool) {
 	f.t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
-	again := time.NewTicker(20 * time.Millisecond) // for what is no event
-	defer again.Stop()
+	poll := time.NewTicker(20 * time.Millisecond) // for conditions that no event announces
+	defer poll.Stop()
 	for {
 		f.mu.Lock()
-		ok, err, over, changed := enough(), f.err, f.over, f.changed
+		ok, err, over, changed := enough(), f.err, f.ended, f.changed
 		f.mu.Unlock()
 		switch {
 		case ok:
 			return
 		case over:
-			f.t.Fatalf("waiting for %s: the sequence ended: %v\n%s", what, err, f)
+			f.t.Fatalf("waiting for %s: the run ended: %v\n%s", what, err, f)
 		}
 		select {
 		case <-changed:
-		case <-again.C:
+		case <-poll.C:
 		case <-deadline.C:
-			f.t.Fatalf("waiting for %s\n%s", what, f)
+			f.t.Fatalf("waiting for %s: timeout\n%s", what, f)
 		}
 	}
 }
 
-// awaitEvent waits for an event of a source, of those after the first skip ones,
-// and returns its index.
-func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Event) bool) (int, told) {
+// awaitEvent waits for an event of a source after the first skip ones, and returns it with its index.
+func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Event) bool) (int, timedEvent) {
 	f.t.Helper()
-	at, found := 0, told{}
+	at, found := 0, timedEvent{}
 	f.await(source+": "+what, func() bool {
 		all := f.events[source]
 		for i := min(skip, len(all)); i < len(all); i++ {
@@ -162,27 +160,27 @@ func (f *follower) awaitEvent(source, what string, skip int, is func(stream.Even
 	return at, found
 }
 
-func (f *follower) awaitSynced(source string, skip int) (int, told) {
+func (f *follower) awaitSynced(source string, skip int) (int, timedEvent) {
 	f.t.Helper()
 	return f.awaitEvent(source, "SYNCED", skip, func(ev stream.Event) bool { return ev.Type == stream.Synced })
 }
 
-// awaitTold waits until the outcome of all writes has been told.
-func (f *follower) awaitTold(source string, writes []write) {
+// awaitOutcome waits until the source has delivered the final state of each written object.
+func (f *follower) awaitOutcome(source string, writes []write) {
 	f.t.Helper()
 	last := map[string]write{}
 	for _, w := range writes {
 		last[w.uid] = w
 	}
 	f.await(source+": the outcome of all writes", func() bool {
-		is := map[string]told{}
+		delivered := map[string]timedEvent{}
 		for _, ev := range f.events[source] {
 			if ev.Object != nil {
-				is[string(ev.Object.GetUID())] = ev
+				delivered[string(ev.Object.GetUID())] = ev
 			}
 		}
 		for uid, w := range last {
-			ev, ok := is[uid]
+			ev, ok := delivered[uid]
 			switch {
 			case w.kind == stream.Deleted && ok && ev.Type != stream.Deleted:
 				return false
@@ -194,10 +192,10 @@ func (f *follower) awaitTold(source string, writes []write) {
 	})
 }
 
-// awaitState waits until the last word about a resource is this state.
-func (f *follower) awaitState(source string, want follow.State, namespaces ...string) stood {
+// awaitState waits until the last status of a resource has this state and these namespaces, and returns it.
+func (f *follower) awaitState(source string, want follow.State, namespaces ...string) timedStatus {
 	f.t.Helper()
-	var found stood
+	var found timedStatus
 	f.await(fmt.Sprint(source, " ", want, " ", namespaces), func() bool {
 		for _, s := range slices.Backward(f.states) {
 			if s.Resource.GroupResource().String() == source {
@@ -210,7 +208,7 @@ func (f *follower) awaitState(source string, want follow.State, namespaces ...st
 	return found
 }
 
-func (f *follower) of(source string) []stream.Event {
+func (f *follower) eventsOf(source string) []stream.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var events []stream.Event
@@ -220,7 +218,7 @@ func (f *follower) of(source string) []stream.Event {
 	return events
 }
 
-// String is what stands at the end, for when something does not come.
+// String describes the last events and the states, for failure messages.
 func (f *follower) String() string {
 	st := f.mux.Status()
 	f.mu.Lock()
@@ -229,19 +227,21 @@ func (f *follower) String() string {
 	few := slices.Sorted(maps.Keys(f.events))
 	for _, source := range few[:min(len(few), 10)] {
 		events := f.events[source]
-		fmt.Fprintf(&b, "%s: %d events, the last:", source, len(events))
+		fmt.Fprintf(&b, "%s: %d events, the last ones:", source, len(events))
 		for _, ev := range events[max(0, len(events)-8):] {
 			fmt.Fprintf(&b, " %q", texts([]stream.Event{ev.Event})[0]+"@"+ev.ResourceVersion)
 		}
 		b.WriteByte('\n')
 	}
 	for _, s := range f.states[max(0, len(f.states)-12):] {
-		fmt.Fprintf(&b, "%s %s %s %v %v\n", s.at.Format(time.StampMilli), s.Resource.GroupResource(), s.State, s.Namespaces, s.Cause)
+		fmt.Fprintf(&b, "%s %s %s %v %v\n",
+			s.at.Format(time.StampMilli), s.Resource.GroupResource(), s.State, s.Namespaces, s.Cause)
 	}
 	for _, s := range st.Sources[:min(len(st.Sources), 10)] {
 		fmt.Fprintf(&b, "source %s: %s queued %d err %v\n", s.Key, s.State, s.Queued, s.Err)
-		if s.Stream != nil {
-			fmt.Fprintf(&b, "  %s at %s, cause %v, next try %v, %d namespaces\n", s.Stream.State, s.Stream.ResourceVersion, s.Stream.Cause, s.Stream.NextTry, len(s.Stream.Namespaces))
+		if st := s.Stream; st != nil {
+			fmt.Fprintf(&b, "  %s at %s, cause %v, next try %v, %d namespaces\n",
+				st.State, st.ResourceVersion, st.Cause, st.NextTry, len(st.Namespaces))
 		}
 	}
 	return b.String()

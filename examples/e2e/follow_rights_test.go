@@ -15,24 +15,24 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// noticed is how long a change of rights may go unnoticed at most.
-const noticed = 15 * time.Second
+// maxRightsDelay is how soon Follow must notice a change of rights.
+const maxRightsDelay = 15 * time.Second
 
-// granted is what the limited user may list and watch, as tests switch it.
-type granted struct {
+// permissions says what the limited user may list and watch. Tests change it while they run.
+type permissions struct {
 	mu         sync.Mutex
 	cluster    bool
 	namespaces []string
-	crds       bool     // also CRDs
-	denied     []string // resources, wherever
+	crds       bool     // CRDs too
+	denied     []string // resources that are forbidden in all namespaces
 }
 
-func (g *granted) allow(a authorizer.Attributes) bool {
+func (g *permissions) allow(a authorizer.Attributes) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case !a.IsResourceRequest():
-		return true // discovery
+		return true // discovery is always allowed
 	case slices.Contains(g.denied, a.GetResource()):
 		return false
 	case a.GetResource() == "customresourcedefinitions":
@@ -41,31 +41,31 @@ func (g *granted) allow(a authorizer.Attributes) bool {
 	return g.cluster || slices.Contains(g.namespaces, a.GetNamespace())
 }
 
-func (g *granted) set(cluster bool, namespaces ...string) time.Time {
+func (g *permissions) set(cluster bool, namespaces ...string) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cluster, g.namespaces = cluster, namespaces
 	return time.Now()
 }
 
-// deny forbids a resource altogether, or no resource.
-func (g *granted) deny(resources ...string) {
+// deny forbids resources in all namespaces, instead of those that it forbade before.
+func (g *permissions) deny(resources ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.denied = resources
 }
 
-func TestFollowRightsSwitchedLive(t *testing.T) {
+func TestFollowRightsChange(t *testing.T) {
 	t.Parallel()
-	// A watch that is open goes on when a right is revoked, so watches end often here.
+	// An open watch goes on after its right is revoked, so these tests use watches that end after a second.
 	for _, test := range []struct {
-		name, why string
-		crds      bool
+		why  string
+		crds bool
 	}{
-		{"CRDs may be watched", "kicked", true},
-		{"CRDs may not be watched", "polling", false},
+		{"with the right to watch CRDs, their events refresh discovery", true},
+		{"without it, Follow polls", false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
 			switchRights(t, test.crds)
 		})
@@ -73,12 +73,13 @@ func TestFollowRightsSwitchedLive(t *testing.T) {
 }
 
 func switchRights(t *testing.T, crds bool) {
-	rights := &granted{cluster: true, crds: crds}
+	rights := &permissions{cluster: true, crds: crds}
 	srv := startServer(t, &devserver.Options{Allow: rights.allow})
 	crd := devserver.CRD{Group: unique("rights") + ".example.com", Kind: "Thing", Namespaced: true}
 	all := []string{"a", "b", "c", "d"}
-	s := startWriting(t, srv, crd, all...)
-	f := followOn(t, srv.LimitedConfig(), follow.Selection{Resources: []string{s.source}, Candidates: all}, &follow.Options{
+	s := startWorkload(t, srv, crd, all...)
+	sel := follow.Selection{Resources: []string{s.source}, Candidates: all}
+	f := followOn(t, srv.LimitedConfig(), sel, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
 	f.awaitSynced(s.source, 0)
@@ -90,14 +91,14 @@ func switchRights(t *testing.T, crds bool) {
 		namespaces []string
 	}{
 		{"two namespaces instead of the cluster", false, []string{"a", "b"}},
-		{"one more", false, []string{"a", "b", "c"}},
-		{"other ones", false, []string{"c", "d"}},
-		{"one less", false, []string{"d"}},
-		{"nothing at all", false, nil},
-		{"something again", false, []string{"a"}},
-		{"everything", true, nil},
-		{"back and forth", false, []string{"b"}},
-		{"and back", true, nil},
+		{"one more namespace", false, []string{"a", "b", "c"}},
+		{"other namespaces", false, []string{"c", "d"}},
+		{"one namespace less", false, []string{"d"}},
+		{"no rights", false, nil},
+		{"a namespace again", false, []string{"a"}},
+		{"the cluster", true, nil},
+		{"a namespace instead of the cluster", false, []string{"b"}},
+		{"the cluster again", true, nil},
 	} {
 		since := rights.set(step.cluster, step.namespaces...)
 		want := follow.Forbidden
@@ -108,38 +109,38 @@ func switchRights(t *testing.T, crds bool) {
 		if step.cluster || len(step.namespaces) > 0 {
 			took = f.awaitState(s.source, want, step.namespaces...).at.Sub(since)
 		} else {
-			f.awaitEmpty(s)
+			f.awaitQuiet(s)
 			took = time.Since(since)
 		}
 		t.Logf("%s: %v %v after %v", step.why, want, step.namespaces, took)
-		if took > noticed {
-			t.Errorf("%s: it took %v, more than %v", step.why, took, noticed)
+		if took > maxRightsDelay {
+			t.Errorf("%s: Follow took %v, want at most %v", step.why, took, maxRightsDelay)
 		}
 		s.writer.await(12)
 	}
-	s.finish(true, map[string]*follower{"it": f})
-	checkScopeGaps(t, f.of(s.source))
+	s.finish(true, map[string]*follower{"Follow": f})
+	checkScopeGaps(t, f.eventsOf(s.source))
 }
 
-// checkScopeGaps checks that every GAP is due to rights: the server still knew everything.
+// checkScopeGaps checks that every GAP has the reason GapScope: no version expires in these tests.
 func checkScopeGaps(t *testing.T, events []stream.Event) {
 	t.Helper()
 	for _, ev := range events {
 		if ev.Gap != nil && ev.Gap.Reason != stream.GapScope {
-			t.Errorf("%s, though the server still knew everything", streamtest.Text(ev))
+			t.Errorf("%s, though no version expired", streamtest.Text(ev))
 		}
 	}
 }
 
-// awaitEmpty waits until nothing is told any more, for two seconds.
-func (f *follower) awaitEmpty(s *started) {
+// awaitQuiet waits until two seconds pass without an event.
+func (f *follower) awaitQuiet(s *workload) {
 	f.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; {
-		n := len(f.of(s.source))
+	for began := time.Now(); time.Since(began) < timeout; {
+		n := len(f.eventsOf(s.source))
 		time.Sleep(2 * time.Second)
-		if len(f.of(s.source)) == n {
+		if len(f.eventsOf(s.source)) == n {
 			return
 		}
 	}
-	f.t.Fatal("it is still told what may not be watched")
+	f.t.Fatal("Follow still delivers events without any rights")
 }

@@ -19,18 +19,16 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// historian writes down what truly happens to a resource, for streamtest.Check. Its
-// server must have no watch cache: then a watch can go on from any version, in any
-// version of the API, as long as nobody compacts.
+// historian records the changes of a resource for [streamtest.Check]. Its server must have no watch cache, and must not
+// be compacted: then a watch can resume at any resourceVersion in any version of the API.
 type historian struct {
 	mu      sync.Mutex
 	changes []streamtest.Change
-	err     error // it has missed something
+	err     error // of a watch that failed; changes may be missing
 }
 
-// writeDown begins at rv, and ends with the test. The resources are the versions
-// of one storage.
-func writeDown(t *testing.T, cfg *rest.Config, rv string, resources ...schema.GroupVersionResource) *historian {
+// recordHistory records the changes after rv until the test ends. The resources are versions of the same resource.
+func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schema.GroupVersionResource) *historian {
 	h := &historian{}
 	client := dynamic.NewForConfigOrDie(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,7 +38,7 @@ func writeDown(t *testing.T, cfg *rest.Config, rv string, resources ...schema.Gr
 		for i := 0; ctx.Err() == nil; i++ {
 			w, err := client.Resource(resources[i%len(resources)]).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
 			if err != nil {
-				time.Sleep(10 * time.Millisecond) // not served in this version
+				time.Sleep(10 * time.Millisecond) // this version is not served
 				continue
 			}
 			for ev := range w.ResultChan() {
@@ -55,7 +53,9 @@ func writeDown(t *testing.T, cfg *rest.Config, rv string, resources ...schema.Gr
 				}
 				rv = o.GetResourceVersion()
 				h.mu.Lock()
-				h.changes = append(h.changes, streamtest.Change{Type: ev.Type, Object: o, ResourceVersion: rv, At: time.Now()})
+				h.changes = append(h.changes, streamtest.Change{
+					Type: ev.Type, Object: o, ResourceVersion: rv, At: time.Now(),
+				})
 				h.mu.Unlock()
 			}
 			w.Stop()
@@ -68,43 +68,42 @@ func writeDown(t *testing.T, cfg *rest.Config, rv string, resources ...schema.Gr
 	return h
 }
 
-// history is what happened, in the words of one version. It waits until so many
-// changes are written down.
+// history waits for a number of changes, and returns all in the version of r.
 func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtest.History {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for began := time.Now(); len(h.changes) < changes && h.err == nil && time.Since(began) < patience; {
+	for began := time.Now(); len(h.changes) < changes && h.err == nil && time.Since(began) < timeout; {
 		h.mu.Unlock()
 		time.Sleep(5 * time.Millisecond)
 		h.mu.Lock()
 	}
 	if h.err != nil {
-		t.Fatalf("the history is not known: %v", h.err)
+		t.Fatalf("recording the history: %v", h.err)
 	}
 	var all streamtest.History
 	for _, c := range h.changes {
 		c.Object = c.Object.DeepCopy()
-		plain(c.Object, r)
+		normalize(c.Object, r)
 		all.Changes = append(all.Changes, c)
 	}
 	return all
 }
 
-// plain takes out of an object what tells in which version it was asked for.
-func plain(o *unstructured.Unstructured, r gvr.Resource) {
+// normalize sets the apiVersion of an object to that of r, and removes its managedFields, which depend on the version.
+func normalize(o *unstructured.Unstructured, r gvr.Resource) {
 	o.SetAPIVersion(r.GroupVersion().String())
 	o.SetManagedFields(nil)
 }
 
-// inOneVersion is what was told, in the words of the same version.
-func inOneVersion(events []stream.Event, r gvr.Resource) []stream.Event {
+// inVersion returns events with their objects normalized to the version of r.
+func inVersion(events []stream.Event, r gvr.Resource) []stream.Event {
 	var all []stream.Event
 	for _, ev := range events {
 		ev.Resource = r
 		if ev.Object != nil {
 			ev.Object = ev.Object.DeepCopy()
-			plain(ev.Object, r)
+			normalize(ev.Object, r)
 		}
 		all = append(all, ev)
 	}

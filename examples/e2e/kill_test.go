@@ -28,12 +28,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// TestKilled kills a relay at random instants while objects come, change and go,
-// until ten of its runs were told something (-soak multiplies that), and has the
-// server forget its history in a third of the rounds. What the relay
-// has handled in all its runs must come to what the server has in the end; nothing
-// that was committed may come again.
-func TestKilled(t *testing.T) {
+// TestKilledRelay kills a relay at random moments while objects are created, changed and deleted, until ten of its runs
+// have received events (-soak multiplies that). In a third of the rounds it compacts the server. The events that the
+// relay handled in all runs must lead to the objects on the server, and no committed event may be delivered again.
+func TestKilledRelay(t *testing.T) {
 	t.Parallel()
 	rounds := 10 * seedtest.Soak()
 	srv := startServer(t, &devserver.Options{Dir: t.TempDir(), DisableWatchCache: true})
@@ -49,20 +47,20 @@ func TestKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	for i := range 2 {
-		writers.Go(func() { scribble(ctx, c, fmt.Sprint("ns-", i)) })
+		writers.Go(func() { writeRandomly(ctx, c, fmt.Sprint("ns-", i)) })
 	}
 	defer writers.Wait()
 	defer cancel()
 
-	var committed []checkpoint.Position // what each run goes on from
+	var committed []checkpoint.Position // where each run resumes
 	for enough := false; !enough && o.Run < 4*rounds; o.Run++ {
-		committed = append(committed, positionIn(t, o.Store))
+		committed = append(committed, readPosition(t, o.Store))
 		before := size(t, o.Log)
 		r := startRelay(t, o)
-		if o.Run%2 == 0 { // at any time, or while it is at work
+		if o.Run%2 == 0 { // kill it at any time, or else while it handles events
 			time.Sleep(rand.N(900 * time.Millisecond))
 		} else {
-			for deadline := time.Now().Add(patience); size(t, o.Log) == before && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(timeout); size(t, o.Log) == before && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(rand.N(300 * time.Millisecond))
@@ -79,7 +77,7 @@ func TestKilled(t *testing.T) {
 	cancel()
 	writers.Wait()
 
-	committed = append(committed, positionIn(t, o.Store))
+	committed = append(committed, readPosition(t, o.Store))
 	r := startRelay(t, o)
 	exist := c.versions()
 	synced := func(l relayed) bool { return l.Run == o.Run && l.Type == stream.Synced }
@@ -89,23 +87,23 @@ func TestKilled(t *testing.T) {
 		if diff == "" && slices.ContainsFunc(log, synced) {
 			break
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("what was handled does not come to what there is, or the last run is not in sync: %s", diff)
+		if time.Since(began) > timeout {
+			t.Fatalf("the handled events do not lead to the objects on the server, or SYNCED is missing: %s", diff)
 		}
 	}
 	r.end()
 	log := readLog(t, o.Log)
 	if diff := difference(exist, outcome(log)); diff != "" {
-		t.Errorf("what was handled does not come to what there is: %s", diff)
+		t.Errorf("the handled events do not lead to the objects on the server: %s", diff)
 	}
 	summary, enough := checkRepeats(t, log, committed, rounds)
 	t.Log(summary)
 	if !enough {
-		t.Error("too little happened for this to mean anything")
+		t.Error("too few events, repeats, gaps or inferred removals for a meaningful test")
 	}
 }
 
-// relayProcess is a relay that runs.
+// relayProcess is a relay in a process of its own.
 type relayProcess struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -131,7 +129,7 @@ func startRelay(t *testing.T, o relayOrder) *relayProcess {
 func (r *relayProcess) kill() {
 	r.t.Helper()
 	if err := r.cmd.Process.Kill(); err != nil {
-		r.t.Fatalf("the relay was gone before it was killed: %v; %s", err, &r.stderr)
+		r.t.Fatalf("killing the relay: %v; %s", err, &r.stderr)
 	}
 	if err := r.cmd.Wait(); r.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		r.t.Fatalf("the relay ended before it was killed: %v; %s", err, &r.stderr)
@@ -144,12 +142,12 @@ func (r *relayProcess) end() {
 		r.t.Fatal(err)
 	}
 	if err := r.cmd.Wait(); err != nil {
-		r.t.Fatalf("the relay: %v; %s", err, &r.stderr)
+		r.t.Fatalf("the relay failed: %v; %s", err, &r.stderr)
 	}
 }
 
-// positionIn is what a killed relay has left.
-func positionIn(t *testing.T, path string) checkpoint.Position {
+// readPosition returns the position that a killed relay has left.
+func readPosition(t *testing.T, path string) checkpoint.Position {
 	t.Helper()
 	s, err := file.Open(path)
 	if err != nil {
@@ -166,9 +164,8 @@ func positionIn(t *testing.T, path string) checkpoint.Position {
 	return saved.Position
 }
 
-// scribble creates, changes and deletes objects in a namespace until ctx ends.
-// Many live for a moment only.
-func scribble(ctx context.Context, c *cluster, namespace string) {
+// writeRandomly creates, changes and deletes objects in a namespace until ctx ends. Many objects exist only briefly.
+func writeRandomly(ctx context.Context, c *cluster, namespace string) {
 	for ctx.Err() == nil {
 		name := fmt.Sprint("w-", rand.IntN(30))
 		objects := c.objects(widgets, namespace)
@@ -191,18 +188,18 @@ func scribble(ctx context.Context, c *cluster, namespace string) {
 	}
 }
 
-// versions are those of what exists, by uid.
+// versions returns the resourceVersions of all existing widgets, by uid.
 func (c *cluster) versions() map[string]string {
 	c.t.Helper()
 	list, err := c.client.Resource(widgets.Resource()).List(c.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	exist := map[string]string{}
+	versions := map[string]string{}
 	for _, o := range list.Items {
-		exist[string(o.GetUID())] = o.GetResourceVersion()
+		versions[string(o.GetUID())] = o.GetResourceVersion()
 	}
-	return exist
+	return versions
 }
 
 func size(t *testing.T, path string) int64 {
@@ -226,7 +223,7 @@ func readLog(t *testing.T, path string) []relayed {
 	for line := range bytes.Lines(b) {
 		var l relayed
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			continue // being written, or cut off by a kill: not handled
+			continue // an incomplete line is not handled: the relay was killed, or still writes it
 		}
 		if err := json.Unmarshal(line, &l); err != nil {
 			t.Fatalf("%s: %v", line, err)
@@ -236,37 +233,37 @@ func readLog(t *testing.T, path string) []relayed {
 	return log
 }
 
-// outcome is what the log comes to: the versions of what exists, by uid.
+// outcome returns the resourceVersions of the objects that exist according to the log, by uid.
 func outcome(log []relayed) map[string]string {
-	exist := map[string]string{}
+	versions := map[string]string{}
 	for _, l := range log {
 		switch l.Type {
 		case stream.Added, stream.Modified:
-			exist[l.UID] = l.ResourceVersion
+			versions[l.UID] = l.ResourceVersion
 		case stream.Deleted:
-			delete(exist, l.UID)
+			delete(versions, l.UID)
 		}
 	}
-	return exist
+	return versions
 }
 
 func difference(want, got map[string]string) string {
 	var lines []string
 	for uid, rv := range want {
 		if got[uid] != rv {
-			lines = append(lines, fmt.Sprintf("%s is at %s, and was handled at %q", uid, rv, got[uid]))
+			lines = append(lines, fmt.Sprintf("%s is at %s, but was last handled at %q", uid, rv, got[uid]))
 		}
 	}
 	for uid, rv := range got {
 		if _, ok := want[uid]; !ok {
-			lines = append(lines, fmt.Sprintf("%s is gone, and was handled at %s", uid, rv))
+			lines = append(lines, fmt.Sprintf("%s is deleted, but was last handled at %s", uid, rv))
 		}
 	}
 	return strings.Join(lines, "; ")
 }
 
-// checkRepeats checks that a run is not told what was committed before it. It returns
-// whether so many runs were told something, and all there is to see was seen.
+// checkRepeats checks that no event repeats within a run, and that no run receives an event that was committed before
+// it. enough is true if at least rounds runs received events, with repeats, gaps and inferred removals among them.
 func checkRepeats(
 	t *testing.T, log []relayed, committed []checkpoint.Position, rounds int,
 ) (summary string, enough bool) {
@@ -296,19 +293,19 @@ func checkRepeats(
 		}
 		repeats++
 		if before == l.Run {
-			t.Errorf("run %d was told %v twice", l.Run, e)
+			t.Errorf("run %d received %v twice", l.Run, e)
 		}
 		p := committed[l.Run]
 		if rv := p.ResourceVersions[""]; rv != "" && !l.Inferred && !newer(t, l.ResourceVersion, rv) {
-			t.Errorf("run %d was told %v again, though %s was committed before it", l.Run, e, rv)
+			t.Errorf("run %d received %v again, though %s was committed before the run", l.Run, e, rv)
 		}
 		for _, o := range p.Objects {
 			if string(o.UID) == l.UID && o.ResourceVersion == l.ResourceVersion && l.Type != stream.Deleted {
-				t.Errorf("run %d was told %v again, though it was committed before it", l.Run, e)
+				t.Errorf("run %d received %v again, though it was committed before the run", l.Run, e)
 			}
 		}
 	}
-	summary = fmt.Sprintf("%d runs, %d of them were told something, %d events, %d of them repeats, %d gaps, "+
-		"%d removals inferred", len(committed), len(runs), len(log), repeats, gaps, inferred)
+	summary = fmt.Sprintf("%d runs, %d with events; %d events, %d repeats, %d gaps, %d inferred removals",
+		len(committed), len(runs), len(log), repeats, gaps, inferred)
 	return summary, len(runs) >= rounds && repeats > 0 && gaps > 0 && inferred > 0
 }

@@ -28,9 +28,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// These tests need a full kube-apiserver with RBAC: GVRWATCH_LAB_ADMIN names the
-// kubeconfig of its administrator, GVRWATCH_LAB_LIMITED that of the user "limited",
-// who has no right (see CONTRIBUTING.md).
+// labConfig reads the kubeconfig that an environment variable names. Tests of the lab need a full kube-apiserver with
+// RBAC: GVRWATCH_LAB_ADMIN names the kubeconfig of its administrator, GVRWATCH_LAB_LIMITED that of the user "limited",
+// which has no rights (see CONTRIBUTING.md).
 func labConfig(t *testing.T, variable string) *rest.Config {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", os.Getenv(variable))
@@ -41,7 +41,7 @@ func labConfig(t *testing.T, variable string) *rest.Config {
 	return cfg
 }
 
-// lab grants and revokes, and takes everything back in the end.
+// lab grants and revokes rights, and deletes all that it created when the test ends.
 type lab struct {
 	t        *testing.T
 	client   dynamic.Interface
@@ -50,9 +50,10 @@ type lab struct {
 }
 
 var (
-	clusterRoles        = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	clusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
-	roleBindings        = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
+	rbac                = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	clusterRoles        = rbac.WithResource("clusterroles")
+	clusterRoleBindings = rbac.WithResource("clusterrolebindings")
+	roleBindings        = rbac.WithResource("rolebindings")
 	labNamespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
@@ -63,13 +64,16 @@ func newLab(t *testing.T, client dynamic.Interface, resource schema.GroupResourc
 	return l
 }
 
-// make creates an object that is deleted with the test.
+// make creates an object, and deletes it when the test ends.
 func (l *lab) make(r schema.GroupVersionResource, ns, name string, content map[string]any) {
 	l.t.Helper()
 	o := &unstructured.Unstructured{Object: content}
 	o.SetName(name)
 	o.SetAPIVersion(r.GroupVersion().String())
-	kind := map[string]string{"clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding", "rolebindings": "RoleBinding", "namespaces": "Namespace"}
+	kind := map[string]string{
+		"clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding", "rolebindings": "RoleBinding",
+		"namespaces": "Namespace",
+	}
 	o.SetKind(kind[r.Resource])
 	c := dynamic.ResourceInterface(l.client.Resource(r))
 	if ns != "" {
@@ -108,7 +112,7 @@ func (l *lab) binding(of string) map[string]any {
 	}
 }
 
-// grant binds the role in a namespace, or if that is empty across the cluster.
+// grant binds a role in a namespace, or across the cluster if the namespace is empty.
 func (l *lab) grant(of, ns string) {
 	l.t.Helper()
 	if ns == "" {
@@ -127,13 +131,13 @@ func (l *lab) revoke(of, ns string) {
 	}
 }
 
-// asked counts requests by the last part of their path.
-type asked struct {
+// requestCounts counts requests by method and the last part of their path.
+type requestCounts struct {
 	mu     sync.Mutex
 	number map[string]int
 }
 
-func (a *asked) wrap(cfg *rest.Config) *rest.Config {
+func (a *requestCounts) wrap(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -146,7 +150,7 @@ func (a *asked) wrap(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-func (a *asked) String() string {
+func (a *requestCounts) String() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var all []string
@@ -156,15 +160,15 @@ func (a *asked) String() string {
 	return strings.Join(all, ", ")
 }
 
-func TestLabRightsSwitchedLive(t *testing.T) {
+func TestLabRightsChange(t *testing.T) {
 	for _, test := range []struct {
 		why           string
 		listed        bool
 		customObjects bool
 	}{
-		{"the namespaces may be listed, so a new one is found", true, true},
-		{"they may not be, and are named instead", false, true},
-		{"a resource of the server itself", true, false},
+		{"a new namespace is found if namespaces may be listed", true, true},
+		{"candidates replace the list of namespaces", false, true},
+		{"a built-in resource is followed like a custom one", true, false},
 	} {
 		t.Run(test.why, func(t *testing.T) { labRights(t, test.listed, test.customObjects) })
 	}
@@ -174,7 +178,8 @@ func labRights(t *testing.T, listed, custom bool) {
 	admin := labConfig(t, "GVRWATCH_LAB_ADMIN")
 	limited := labConfig(t, "GVRWATCH_LAB_LIMITED")
 	d := &definitions{t, dynamic.NewForConfigOrDie(admin)}
-	crd := devserver.CRD{Group: fmt.Sprintf("lab%d-%d.example.com", os.Getpid(), uniques.Add(1)), Kind: "Thing", Namespaced: true}
+	group := fmt.Sprintf("lab%d-%d.example.com", os.Getpid(), uniques.Add(1))
+	crd := devserver.CRD{Group: group, Kind: "Thing", Namespaced: true}
 	if custom {
 		d.create(crd)
 		t.Cleanup(func() {
@@ -190,7 +195,7 @@ func labRights(t *testing.T, listed, custom bool) {
 		l.make(labNamespaces, "", l.name(n), map[string]any{})
 	}
 	a, b, c, dd, e := all[0], all[1], all[2], all[3], l.name("e")
-	s := &started{definitions: d, crd: crd, source: sourceOf(crd)}
+	s := &workload{definitions: d, crd: crd, source: sourceOf(crd)}
 	l.grant("things", "")
 	sel := follow.Selection{Resources: []string{"things." + crd.Group}}
 	if !custom {
@@ -201,13 +206,13 @@ func labRights(t *testing.T, listed, custom bool) {
 	} else {
 		sel.Candidates = append(all, e)
 	}
-	time.Sleep(time.Second) // the server's RBAC takes a moment to know its roles
-	counted := &asked{number: map[string]int{}}
+	time.Sleep(time.Second) // until the server's authorizer has the new roles
+	counted := &requestCounts{number: map[string]int{}}
 	f := followOn(t, counted.wrap(limited), sel, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})
 	f.awaitSynced(s.source, 0)
-	existed := len(f.of(s.source))
+	existed := len(f.eventsOf(s.source))
 	s.writer = newWriter(t, admin, crd, all...)
 	s.writer.start(50)
 	s.awaitVersion(f, "v1")
@@ -216,8 +221,8 @@ func labRights(t *testing.T, listed, custom bool) {
 		began := time.Now()
 		took := f.awaitState(s.source, want, namespaces...).at.Sub(began)
 		t.Logf("%s: %s in %d namespaces after %v", why, want, len(namespaces), max(0, took))
-		if took > noticed {
-			t.Errorf("%s: it took %v, more than %v", why, took, noticed)
+		if took > maxRightsDelay {
+			t.Errorf("%s: Follow took %v, want at most %v", why, took, maxRightsDelay)
 		}
 		s.writer.await(50)
 	}
@@ -226,9 +231,9 @@ func labRights(t *testing.T, listed, custom bool) {
 	l.revoke("things", "")
 	step("two namespaces instead of the cluster", follow.Forbidden, a, b)
 	l.grant("things", c)
-	step("one more", follow.Forbidden, a, b, c)
+	step("one more namespace", follow.Forbidden, a, b, c)
 	l.revoke("things", a)
-	step("one less, while it is watched", follow.Forbidden, b, c)
+	step("one namespace less, while it is watched", follow.Forbidden, b, c)
 	l.make(labNamespaces, "", e, map[string]any{})
 	l.grant("things", e)
 	step("a new namespace", follow.Forbidden, b, c, e)
@@ -236,20 +241,20 @@ func labRights(t *testing.T, listed, custom bool) {
 	l.revoke("things", b)
 	l.revoke("things", c)
 	l.grant("things", dd)
-	step("other ones", follow.Forbidden, dd, e)
+	step("other namespaces", follow.Forbidden, dd, e)
 	l.grant("things", "")
 	step("the cluster again", follow.Watching)
 	l.revoke("things", "")
-	step("and back", follow.Forbidden, dd, e)
+	step("the namespaces again", follow.Forbidden, dd, e)
 	l.grant("things", "")
-	step("and forth", follow.Watching)
+	step("the cluster once more", follow.Watching)
 	s.writer.stop()
 	writes := append(s.writer.written(), inE...)
-	f.awaitTold(s.source, writes)
-	events := slices.DeleteFunc(f.of(s.source)[existed:], func(ev stream.Event) bool {
+	f.awaitOutcome(s.source, writes)
+	events := slices.DeleteFunc(f.eventsOf(s.source)[existed:], func(ev stream.Event) bool {
 		return ev.Object != nil && !strings.HasPrefix(ev.Object.GetNamespace(), l.prefix)
 	})
-	gaps := checkTold(t, writes, events)
+	gaps := checkDelivered(t, writes, events)
 	t.Logf("%d writes, %d events, %d GAPs; %s", len(writes), len(events), gaps, counted)
 	checkScopeGaps(t, events)
 	if counted.number["POST selfsubjectrulesreviews"] == 0 {
@@ -257,12 +262,12 @@ func labRights(t *testing.T, listed, custom bool) {
 	}
 }
 
-// inNewNamespace writes a little where the writer does not.
-func (s *started) inNewNamespace(admin *rest.Config, ns string) []write {
+// inNewNamespace makes 20 writes in a namespace that the workload's writer does not use.
+func (s *workload) inNewNamespace(admin *rest.Config, ns string) []write {
 	w := newWriter(s.t, admin, s.crd, ns)
 	w.prefix = "new"
 	for range 20 {
-		w.once()
+		w.writeOnce()
 	}
 	return w.written()
 }

@@ -6,25 +6,24 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// fact is a state of an object.
+// fact identifies an event of an object.
 type fact struct {
 	kind    stream.Type
 	uid, rv string
 }
 
-// reporter is a *testing.T, or what stands in for one.
+// reporter is the part of [testing.TB] that the checks use.
 type reporter interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-func later(t reporter, a, b string) bool {
+func isNewer(t reporter, a, b string) bool {
 	t.Helper()
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	if err != nil {
@@ -33,10 +32,11 @@ func later(t reporter, a, b string) bool {
 	return order > 0
 }
 
-// checkSequence holds what a source told, of one resource, to what holds for all
-// sequences, whatever happened: nothing twice, nothing before its beginning or
-// after its end, versions of an object and (unless a GAP or a new snapshot came)
-// within a namespace only ever higher.
+// checkSequence checks rules that every sequence of a resource keeps:
+//
+//   - no event repeats,
+//   - the events of an object begin with ADDED and end with DELETED,
+//   - the versions of an object increase, and so do those of a namespace except after a GAP or in a snapshot.
 func checkSequence(t reporter, events []stream.Event) {
 	t.Helper()
 	type life struct {
@@ -44,8 +44,8 @@ func checkSequence(t reporter, events []stream.Event) {
 		rv           string
 	}
 	seen, lives, last := map[fact]bool{}, map[string]*life{}, map[string]string{}
-	names := map[string]string{} // of the living
-	live := map[string]bool{}    // namespaces in which SYNCED has been told
+	names := map[string]string{} // uids of existing objects, by name
+	live := map[string]bool{}    // namespaces with a SYNCED since the last GAP
 	for i, ev := range events {
 		switch ev.Type {
 		case stream.Gap:
@@ -65,13 +65,13 @@ func checkSequence(t reporter, events []stream.Event) {
 		uid, name, ns := string(o.GetUID()), o.GetNamespace()+"/"+o.GetName(), o.GetNamespace()
 		f := fact{ev.Type, uid, ev.ResourceVersion}
 		if seen[f] {
-			t.Errorf("event %d: %s %s@%s was told before", i, ev.Type, name, ev.ResourceVersion)
+			t.Errorf("event %d: %s %s@%s is a repeat", i, ev.Type, name, ev.ResourceVersion)
 		}
 		seen[f] = true
-		if live[ns] && !ev.Inferred && last[ns] != "" && !later(t, ev.ResourceVersion, last[ns]) {
+		if live[ns] && !ev.Inferred && last[ns] != "" && !isNewer(t, ev.ResourceVersion, last[ns]) {
 			t.Errorf("event %d: %s %s@%s comes after @%s", i, ev.Type, name, ev.ResourceVersion, last[ns])
 		}
-		if last[ns] == "" || later(t, ev.ResourceVersion, last[ns]) {
+		if last[ns] == "" || isNewer(t, ev.ResourceVersion, last[ns]) {
 			last[ns] = ev.ResourceVersion
 		}
 		l := lives[uid]
@@ -80,19 +80,20 @@ func checkSequence(t reporter, events []stream.Event) {
 			lives[uid] = l
 		}
 		if l.ended {
-			t.Errorf("event %d: %s %s@%s comes after its end", i, ev.Type, name, ev.ResourceVersion)
+			t.Errorf("event %d: %s %s@%s comes after its DELETED", i, ev.Type, name, ev.ResourceVersion)
 		}
 		if l.alive != (ev.Type != stream.Added) {
-			t.Errorf("event %d: %s %s@%s, though alive is %v", i, ev.Type, name, ev.ResourceVersion, l.alive)
+			t.Errorf("event %d: %s %s@%s, but the object exists: %v", i, ev.Type, name, ev.ResourceVersion, l.alive)
 		}
-		if l.rv != "" && !ev.Inferred && !later(t, ev.ResourceVersion, l.rv) {
-			t.Errorf("event %d: %s %s@%s comes after @%s of the same object", i, ev.Type, name, ev.ResourceVersion, l.rv)
+		if l.rv != "" && !ev.Inferred && !isNewer(t, ev.ResourceVersion, l.rv) {
+			t.Errorf("event %d: %s %s@%s comes after @%s of the same object",
+				i, ev.Type, name, ev.ResourceVersion, l.rv)
 		}
 		l.rv, l.alive = ev.ResourceVersion, ev.Type != stream.Deleted
 		l.ended = !l.alive
 		switch {
 		case ev.Type == stream.Added && names[name] != "":
-			t.Errorf("event %d: %s is added while %s of that name is there", i, name, names[name])
+			t.Errorf("event %d: ADDED %s, but the object %s with this name exists", i, name, names[name])
 		case ev.Type == stream.Added:
 			names[name] = uid
 		case ev.Type == stream.Deleted && names[name] == uid:
@@ -101,11 +102,10 @@ func checkSequence(t reporter, events []stream.Event) {
 	}
 }
 
-// checkTold compares what a source told with what was written, all of it since
-// its first SYNCED or before that one object at one version: every write exactly
-// once and nothing else, but what fell into a GAP, of which the outcome is told. It
-// returns the number of GAPs.
-func checkTold(t reporter, writes []write, events []stream.Event) int {
+// checkDelivered compares the events of a source with all writes since its first SYNCED (a snapshot delivers an object
+// once, at one version): each write is delivered exactly once, and nothing else is. Of the writes in a GAP only the
+// outcome is delivered. It returns the number of GAPs.
+func checkDelivered(t reporter, writes []write, events []stream.Event) int {
 	t.Helper()
 	checkSequence(t, events)
 	times, ends := map[fact]int{}, map[string]int{}
@@ -115,7 +115,8 @@ func checkTold(t reporter, writes []write, events []stream.Event) int {
 		switch ev.Type {
 		case stream.Gap:
 			w := window{from: ev.Gap.From}
-			if after := slices.IndexFunc(events[i:], func(e stream.Event) bool { return e.Type == stream.Synced }); after > 0 {
+			isSynced := func(e stream.Event) bool { return e.Type == stream.Synced }
+			if after := slices.IndexFunc(events[i:], isSynced); after > 0 {
 				w.to = events[i+after].ResourceVersion
 			}
 			windows = append(windows, w)
@@ -125,14 +126,14 @@ func checkTold(t reporter, writes []write, events []stream.Event) int {
 			times[fact{ev.Type, string(ev.Object.GetUID()), ev.ResourceVersion}]++
 		}
 	}
-	excused := func(rv string) bool {
+	inGap := func(rv string) bool {
 		return slices.ContainsFunc(windows, func(w window) bool {
-			return (w.from == "" || later(t, rv, w.from)) && (w.to == "" || !later(t, rv, w.to))
+			return (w.from == "" || isNewer(t, rv, w.from)) && (w.to == "" || !isNewer(t, rv, w.to))
 		})
 	}
-	begun := map[string]bool{}
+	delivered := map[string]bool{}
 	for f := range times {
-		begun[f.uid] = true
+		delivered[f.uid] = true
 	}
 	outcome := map[string]write{}
 	for _, w := range writes {
@@ -140,31 +141,31 @@ func checkTold(t reporter, writes []write, events []stream.Event) int {
 	}
 	for i, w := range writes {
 		if w.kind == stream.Deleted {
-			if n := ends[w.uid]; n != 1 && !(n == 0 && len(windows) > 0 && !begun[w.uid]) {
-				t.Errorf("write %d, the end of %s, was told %d times", i, w.name, n)
+			if n := ends[w.uid]; n != 1 && !(n == 0 && len(windows) > 0 && !delivered[w.uid]) {
+				t.Errorf("write %d, the deletion of %s, was delivered %d times", i, w.name, n)
 			}
 			delete(ends, w.uid)
 			continue
 		}
 		f := fact{w.kind, w.uid, w.rv}
 		n := times[f]
-		if n == 0 && len(windows) > 0 { // ADDED with a later state, and so on
+		if n == 0 && len(windows) > 0 { // after a GAP a change may be delivered as ADDED, for example
 			for _, kind := range []stream.Type{stream.Added, stream.Modified} {
 				if g := (fact{kind, w.uid, w.rv}); times[g] > 0 {
 					f, n = g, times[g]
 				}
 			}
 		}
-		if n > 1 || n == 0 && !(excused(w.rv) && outcome[w.uid] != w) {
-			t.Errorf("write %d, %s %s@%s, was told %d times", i, w.kind, w.name, w.rv, n)
+		if n > 1 || n == 0 && !(inGap(w.rv) && outcome[w.uid] != w) {
+			t.Errorf("write %d, %s %s@%s, was delivered %d times", i, w.kind, w.name, w.rv, n)
 		}
 		delete(times, f)
 	}
 	for f := range times {
-		t.Errorf("told but never written: %v", f)
+		t.Errorf("delivered but never written: %v", f)
 	}
 	for uid := range ends {
-		t.Errorf("%s was told to have ended, but has not", uid)
+		t.Errorf("DELETED %s, but it was not deleted", uid)
 	}
 	return len(windows)
 }
@@ -175,41 +176,59 @@ func (f *failures) Helper() {}
 
 func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
-func TestOracle(t *testing.T) {
-	ev := func(kind stream.Type, uid, rv string) stream.Event {
+func TestCheckDelivered(t *testing.T) {
+	ev := func(kind stream.Type, rv string) stream.Event {
 		o := &unstructured.Unstructured{Object: map[string]any{}}
-		o.SetName(uid)
-		o.SetUID(types.UID(uid))
+		o.SetName("a")
+		o.SetUID("a")
 		o.SetResourceVersion(rv)
 		return stream.Event{Type: kind, Object: o, ResourceVersion: rv}
 	}
-	synced := stream.Event{Type: stream.Synced, ResourceVersion: "1"}
+	added := func(rv string) stream.Event { return ev(stream.Added, rv) }
+	modified := func(rv string) stream.Event { return ev(stream.Modified, rv) }
+	deleted := func(rv string) stream.Event { return ev(stream.Deleted, rv) }
+	syncedAt := func(rv string) stream.Event { return stream.Event{Type: stream.Synced, ResourceVersion: rv} }
+	synced := syncedAt("1")
 	gap := stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{From: "2"}}
-	until := func(rv string) stream.Event { return stream.Event{Type: stream.Synced, ResourceVersion: rv} }
-	writes := []write{{stream.Added, "a", "a", "2"}, {stream.Modified, "a", "a", "3"}, {stream.Modified, "a", "a", "4"}, {stream.Deleted, "a", "a", ""}}
+	writes := []write{
+		{stream.Added, "a", "a", "2"}, {stream.Modified, "a", "a", "3"}, {stream.Modified, "a", "a", "4"},
+		{stream.Deleted, "a", "a", ""},
+	}
 	for _, test := range []struct {
 		why    string
 		writes []write
 		events []stream.Event
 		ok     bool
 	}{
-		{"everything once", writes, []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "3"), ev("MODIFIED", "a", "4"), ev("DELETED", "a", "5")}, true},
-		{"one is missing", writes, []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "4"), ev("DELETED", "a", "5")}, false},
-		{"one comes twice", writes, []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "3"), ev("MODIFIED", "a", "4"), ev("MODIFIED", "a", "4"), ev("DELETED", "a", "5")}, false},
-		{"the end is missing", writes, []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "3"), ev("MODIFIED", "a", "4")}, false},
-		{"the end comes twice", writes, []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "3"), ev("MODIFIED", "a", "4"), ev("DELETED", "a", "5"), ev("DELETED", "a", "6")}, false},
-		{"an order that is wrong", writes, []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "4"), ev("MODIFIED", "a", "3"), ev("DELETED", "a", "5")}, false},
-		{"ADDED again", writes[:1], []stream.Event{synced, ev("ADDED", "a", "2"), ev("ADDED", "a", "2")}, false},
-		{"an end that was not", writes[:1], []stream.Event{synced, ev("ADDED", "a", "2"), ev("DELETED", "a", "3")}, false},
-		{"what nobody wrote", writes[:1], []stream.Event{synced, ev("ADDED", "a", "2"), ev("MODIFIED", "a", "3")}, false},
-		{"a state in a GAP", writes[:3], []stream.Event{synced, ev("ADDED", "a", "2"), gap, ev("MODIFIED", "a", "4"), until("4")}, true},
-		{"the last state in a GAP", writes[:3], []stream.Event{synced, ev("ADDED", "a", "2"), gap, ev("MODIFIED", "a", "3"), until("4")}, false},
-		{"a state after a GAP", writes[:3], []stream.Event{synced, ev("ADDED", "a", "2"), gap, until("2"), ev("MODIFIED", "a", "4")}, false},
+		{"each write is delivered once", writes,
+			[]stream.Event{synced, added("2"), modified("3"), modified("4"), deleted("5")}, true},
+		{"no MODIFIED is missing", writes,
+			[]stream.Event{synced, added("2"), modified("4"), deleted("5")}, false},
+		{"no MODIFIED repeats", writes,
+			[]stream.Event{synced, added("2"), modified("3"), modified("4"), modified("4"), deleted("5")}, false},
+		{"DELETED is not missing", writes,
+			[]stream.Event{synced, added("2"), modified("3"), modified("4")}, false},
+		{"DELETED does not repeat", writes,
+			[]stream.Event{synced, added("2"), modified("3"), modified("4"), deleted("5"), deleted("6")}, false},
+		{"the order is that of the writes", writes,
+			[]stream.Event{synced, added("2"), modified("4"), modified("3"), deleted("5")}, false},
+		{"ADDED does not repeat", writes[:1],
+			[]stream.Event{synced, added("2"), added("2")}, false},
+		{"an existing object is not DELETED", writes[:1],
+			[]stream.Event{synced, added("2"), deleted("3")}, false},
+		{"each event has a write", writes[:1],
+			[]stream.Event{synced, added("2"), modified("3")}, false},
+		{"a state in a GAP may be missing", writes[:3],
+			[]stream.Event{synced, added("2"), gap, modified("4"), syncedAt("4")}, true},
+		{"the last state in a GAP is delivered", writes[:3],
+			[]stream.Event{synced, added("2"), gap, modified("3"), syncedAt("4")}, false},
+		{"no state after a GAP is missing", writes[:3],
+			[]stream.Event{synced, added("2"), gap, syncedAt("2"), modified("4")}, false},
 	} {
 		var got failures
-		checkTold(&got, test.writes, test.events)
+		checkDelivered(&got, test.writes, test.events)
 		if (len(got) == 0) != test.ok {
-			t.Errorf("%s: it is ok: %v, want %v: %q", test.why, !test.ok, test.ok, got)
+			t.Errorf("%s: passed: %v, want %v; failures: %q", test.why, !test.ok, test.ok, got)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// recorder ranges over a Stream until its test ends, and keeps what it is told.
+// recorder runs a Stream until the test ends, and keeps its events.
 type recorder struct {
 	t      *testing.T
 	stream *stream.Stream
@@ -49,10 +49,10 @@ func record(t *testing.T, s *stream.Stream) *recorder {
 	return r
 }
 
-// await waits until enough says yes to what has been told, and returns that.
+// await waits until enough returns true for the events so far, and returns these.
 func (r *recorder) await(what string, enough func([]stream.Event) bool) []stream.Event {
 	r.t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	for {
 		r.mu.Lock()
@@ -67,7 +67,7 @@ func (r *recorder) await(what string, enough func([]stream.Event) bool) []stream
 		select {
 		case <-changed:
 		case <-deadline.C:
-			r.t.Fatalf("waiting for %s, these came: %q", what, texts(events))
+			r.t.Fatalf("waiting for %s: timeout after %q", what, texts(events))
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (r *recorder) awaitSynced(times int) []stream.Event {
 	})
 }
 
-// awaitObject waits for an event about an object.
+// awaitObject waits for an event of an object.
 func (r *recorder) awaitObject(kind stream.Type, name string) []stream.Event {
 	r.t.Helper()
 	return r.await(string(kind)+" "+name, func(events []stream.Event) bool {
@@ -95,15 +95,17 @@ func (r *recorder) awaitObject(kind stream.Type, name string) []stream.Event {
 	})
 }
 
-// awaitVersion waits for an object at a version, however it is told.
+// awaitVersion waits for an event with an object at a version.
 func (r *recorder) awaitVersion(rv string) []stream.Event {
 	r.t.Helper()
 	return r.await("version "+rv, func(events []stream.Event) bool {
-		return slices.ContainsFunc(events, func(ev stream.Event) bool { return ev.Object != nil && ev.ResourceVersion == rv })
+		return slices.ContainsFunc(events, func(ev stream.Event) bool {
+			return ev.Object != nil && ev.ResourceVersion == rv
+		})
 	})
 }
 
-// texts leaves out versions and uids, which differ from run to run.
+// texts formats events without versions and uids, which differ from run to run.
 func texts(events []stream.Event) []string {
 	var all []string
 	for _, ev := range events {
@@ -122,8 +124,8 @@ func texts(events []stream.Event) []string {
 	return all
 }
 
-// check holds a sequence to what package stream promises of every sequence.
-func check(t *testing.T, events []stream.Event) {
+// checkRules checks what package stream promises for every sequence.
+func checkRules(t *testing.T, events []stream.Event) {
 	t.Helper()
 	type key struct {
 		uid, rv string
@@ -143,11 +145,12 @@ func check(t *testing.T, events []stream.Event) {
 		o := ev.Object
 		k := key{string(o.GetUID()), ev.ResourceVersion, ev.Type}
 		if seen[k] {
-			t.Errorf("event %d, %v, was told before", i, k)
+			t.Errorf("event %d, %v, is a repeat", i, k)
 		}
 		seen[k] = true
 		if live {
-			if order, err := resourceversion.CompareResourceVersion(ev.ResourceVersion, last); err != nil || order <= 0 {
+			order, err := resourceversion.CompareResourceVersion(ev.ResourceVersion, last)
+			if err != nil || order <= 0 {
 				t.Errorf("live event %d is at version %s after %s (%v)", i, ev.ResourceVersion, last, err)
 			}
 			last = ev.ResourceVersion
@@ -156,17 +159,17 @@ func check(t *testing.T, events []stream.Event) {
 		switch ev.Type {
 		case stream.Added:
 			if known {
-				t.Errorf("event %d adds %s, which was there", i, o.GetName())
+				t.Errorf("event %d adds %s, which exists already", i, o.GetName())
 			}
 			alive[k.uid] = k.rv
 		case stream.Modified:
 			if !known {
-				t.Errorf("event %d modifies %s, which was not there", i, o.GetName())
+				t.Errorf("event %d modifies %s, which does not exist", i, o.GetName())
 			}
 			alive[k.uid] = k.rv
 		case stream.Deleted:
 			if !known {
-				t.Errorf("event %d deletes %s, which was not there", i, o.GetName())
+				t.Errorf("event %d deletes %s, which does not exist", i, o.GetName())
 			}
 			delete(alive, k.uid)
 		}

@@ -24,9 +24,8 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 )
 
-// relayOrder makes the test binary a relay: a program that handles events by
-// writing them to a file, in several goroutines, and acks them. It comes as JSON
-// in relayVariable.
+// relayOrder makes the test binary run as a relay: a program that handles events in several goroutines, by writing them
+// to a file, and acks them. It is JSON in the environment variable relayVariable.
 type relayOrder struct {
 	Kubeconfig, Resource, Store, Log string
 	Run                              int
@@ -34,8 +33,7 @@ type relayOrder struct {
 
 const relayVariable = "GVRWATCH_E2E_RELAY"
 
-// relayed is a line of the relay's log, written once the event is handled and
-// before it is acked.
+// relayed is a line of the relay's log. The relay writes it to handle an event, before it acks the event.
 type relayed struct {
 	Run             int
 	Type            stream.Type
@@ -45,7 +43,7 @@ type relayed struct {
 	Gap             stream.GapReason `json:",omitempty"`
 }
 
-// relay runs until it is killed, or told to end.
+// relay runs until it is killed or receives SIGTERM.
 func relay(order string) error {
 	var o relayOrder
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
@@ -55,7 +53,7 @@ func relay(order string) error {
 	defer stop()
 	err := o.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return nil // it was told to, perhaps before it had begun
+		return nil // SIGTERM came, perhaps before the relay started to watch
 	}
 	return err
 }
@@ -69,7 +67,8 @@ func (o relayOrder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := discovery.NewResolver(clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg), nil).Resolve(ctx, ref)
+	dc := clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg)
+	r, err := discovery.NewResolver(dc, nil).Resolve(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,9 @@ func (o relayOrder) run(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster, Interval: 200 * time.Millisecond})
+	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
+		Cluster: cluster, Interval: 200 * time.Millisecond,
+	})
 	if err != nil {
 		return err
 	}
@@ -106,8 +107,8 @@ func (o relayOrder) run(ctx context.Context) error {
 	return handled
 }
 
-// handle gives each event to one of several workers, the same for the same
-// object, and waits for them in the end.
+// handle passes each event to one of several workers, which is the same one for all events of an object. It waits for
+// the workers before it returns.
 func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -117,10 +118,10 @@ func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error 
 		defer close(work[i])
 		workers.Go(func() {
 			for ev := range work[i] {
-				time.Sleep(rand.N(4 * time.Millisecond)) // not the same for all
+				time.Sleep(rand.N(4 * time.Millisecond)) // so that acks come out of order
 				if err := writeLine(log, run, ev); err != nil {
 					fmt.Fprintln(os.Stderr, err)
-					return // and never ack it
+					return // without an ack
 				}
 				ev.Ack()
 			}

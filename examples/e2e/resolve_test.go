@@ -47,11 +47,13 @@ func TestEverySpellingResolves(t *testing.T) {
 func TestResolveErrors(t *testing.T) {
 	eachDiscovery(t, func(t *testing.T, r *discovery.Resolver) {
 		var ambiguous *discovery.AmbiguousError
-		if _, err := r.Resolve(t.Context(), gvr.Ref{Name: "globes"}); !errors.As(err, &ambiguous) || len(ambiguous.Candidates) != 2 {
+		_, err := r.Resolve(t.Context(), gvr.Ref{Name: "globes"})
+		if !errors.As(err, &ambiguous) || len(ambiguous.Candidates) != 2 {
 			t.Errorf("globes: got %v, want both candidates", err)
 		}
 		var notFound *discovery.NotFoundError
-		if _, err := r.Resolve(t.Context(), gvr.Ref{Name: "wigets"}); !errors.As(err, &notFound) || len(notFound.Similar) == 0 || notFound.Similar[0].Resource != "widgets" {
+		_, err = r.Resolve(t.Context(), gvr.Ref{Name: "wigets"})
+		if !errors.As(err, &notFound) || len(notFound.Similar) == 0 || notFound.Similar[0].Resource != "widgets" {
 			t.Errorf("wigets: got %v, want widgets as similar", err)
 		}
 	})
@@ -75,7 +77,7 @@ func TestWatchables(t *testing.T) {
 		}
 		for name := range got {
 			if want[name] == "" {
-				delete(got, name) // of other tests, which may run before or after
+				delete(got, name) // resources of other tests
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

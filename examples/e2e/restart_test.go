@@ -14,7 +14,7 @@ import (
 
 func startServer(t *testing.T, o *devserver.Options) *devserver.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	s, err := devserver.Start(ctx, o)
 	if err != nil {
@@ -51,13 +51,13 @@ func testServerRestarts(t *testing.T, cache bool) {
 	rec.awaitSynced(1)
 
 	for round := range 2 * seedtest.Soak() {
-		kept, gone := fmt.Sprintf("kept-%d", round), fmt.Sprintf("gone-%d", round)
+		kept, deleted := fmt.Sprintf("kept-%d", round), fmt.Sprintf("deleted-%d", round)
 		c.create(widgets, "default", kept)
-		c.create(widgets, "default", gone)
+		c.create(widgets, "default", deleted)
 		c.touch(widgets, "default", kept)
 		if round%2 == 0 {
-			// Another resource moves the server's version past this one's, so that
-			// an idle cursor is older than all the restarted server's cache knows.
+			// A write to another resource raises the server's version, so that the version of the idle stream is older
+			// than the cache of the restarted server.
 			rec.awaitVersion(c.writes[len(c.writes)-1].rv)
 			newCluster(t, srv.Config()).create(globes, "", fmt.Sprintf("globe-%d", round))
 		}
@@ -65,8 +65,8 @@ func testServerRestarts(t *testing.T, cache bool) {
 			t.Fatal(err)
 		}
 		srv = startServer(t, &o)
-		// At once, while the stream may still be waiting to come back.
-		c.delete(widgets, "default", gone)
+		// Write at once, while the stream may still wait before it reconnects.
+		c.delete(widgets, "default", deleted)
 		c.touch(widgets, "default", kept)
 	}
 	c.create(widgets, "default", "last")
@@ -80,26 +80,25 @@ func testServerRestarts(t *testing.T, cache bool) {
 		}
 		return found && !open
 	})
-	check(t, events)
+	checkRules(t, events)
 	checkWrites(t, c.writes, events, cache)
 }
 
-// checkWrites compares what was told with what was written: every write exactly
-// once, unless it fell into a GAP, where only the outcome is promised.
+// checkWrites compares events with writes: each write is delivered exactly once. In a GAP only the outcome is.
 func checkWrites(t *testing.T, writes []write, events []stream.Event, gapsAllowed bool) {
 	t.Helper()
 	type fact struct {
 		kind    stream.Type
 		uid, rv string
 	}
-	told, begun, ended := map[fact]int{}, map[string]bool{}, map[string]int{}
+	delivered, existed, ended := map[fact]int{}, map[string]bool{}, map[string]int{}
 	var inGap []func(rv string) bool
 	from := ""
 	for _, ev := range events {
 		switch ev.Type {
 		case stream.Gap:
 			if !gapsAllowed {
-				t.Errorf("GAP from %s, though nothing expired", ev.Gap.From)
+				t.Errorf("GAP from %s, though no version expired", ev.Gap.From)
 			}
 			from = ev.Gap.From
 		case stream.Synced:
@@ -111,35 +110,35 @@ func checkWrites(t *testing.T, writes []write, events []stream.Event, gapsAllowe
 		case stream.Deleted:
 			ended[string(ev.Object.GetUID())]++
 		default:
-			begun[string(ev.Object.GetUID())] = true
-			told[fact{ev.Type, string(ev.Object.GetUID()), ev.ResourceVersion}]++
+			existed[string(ev.Object.GetUID())] = true
+			delivered[fact{ev.Type, string(ev.Object.GetUID()), ev.ResourceVersion}]++
 		}
 	}
 	t.Logf("%d writes, %d events, %d gaps", len(writes), len(events), len(inGap))
 	for i, w := range writes {
 		if w.kind == stream.Deleted {
-			if ended[w.uid] > 1 || ended[w.uid] == 0 && begun[w.uid] {
-				t.Errorf("write %d, the end of %s, was told %d times", i, w.name, ended[w.uid])
+			if ended[w.uid] > 1 || ended[w.uid] == 0 && existed[w.uid] {
+				t.Errorf("write %d, the deletion of %s, was delivered %d times", i, w.name, ended[w.uid])
 			}
-			continue // of one that came and went within a gap nothing is known
+			continue // an object that existed only within a GAP has no events
 		}
-		n := told[fact{w.kind, w.uid, w.rv}]
+		n := delivered[fact{w.kind, w.uid, w.rv}]
 		gap := false
 		for _, in := range inGap {
 			gap = gap || in(w.rv)
 		}
 		if n > 1 || (n == 0 && !gap) {
-			t.Errorf("write %d, %s %s at %s, was told %d times", i, w.kind, w.name, w.rv, n)
+			t.Errorf("write %d, %s %s at %s, was delivered %d times", i, w.kind, w.name, w.rv, n)
 		}
-		delete(told, fact{w.kind, w.uid, w.rv})
+		delete(delivered, fact{w.kind, w.uid, w.rv})
 	}
-	for f := range told {
+	for f := range delivered {
 		gap := false
 		for _, in := range inGap {
 			gap = gap || in(f.rv)
 		}
 		if !gap {
-			t.Errorf("told but never written: %v", f)
+			t.Errorf("delivered but never written: %v", f)
 		}
 	}
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// TestSameObjects: all that a real server has, and sends, is the same through
-// client-go's client and through ours.
-func TestSameObjects(t *testing.T) {
+// TestSameObjectsAsClientGo: client-go's client and ours return the same objects in lists and watches of a real server.
+func TestSameObjectsAsClientGo(t *testing.T) {
 	cfg := shared.Config()
 	c := newCluster(t, cfg)
 	var odd []*unstructured.Unstructured
@@ -38,21 +37,30 @@ func TestSameObjects(t *testing.T) {
 			c.objects(widgets, "default").Delete(context.Background(), got.GetName(), metav1.DeleteOptions{})
 		})
 	}
-	n := sameThroughBoth(t, cfg)
+	n := compareClients(t, cfg)
 	if n["ADDED"] < len(odd) {
-		t.Errorf("only %d objects were compared", n["ADDED"])
+		t.Errorf("compared only %d objects, want at least %d", n["ADDED"], len(odd))
 	}
-	sameWhileWritten(t, cfg, c)
+	compareLiveWatches(t, cfg, c)
 }
 
-// oddSpecs have what decoders differ about, as far as a server takes it.
+// oddSpecs returns values that decoders tend to treat differently, as far as a server accepts them.
 func oddSpecs() []map[string]any {
 	numbers := map[string]any{
-		"int": int64(7), "negative": int64(-7), "biggest": int64(9223372036854775807), "smallest": int64(-9223372036854775808),
-		"half": 0.5, "whole": 1.0, "big": 1e300, "tiny": 5e-324, "over": 9223372036854775808.0, "e21": 1e21, "third": 1.0 / 3,
+		"int": int64(7), "negative": int64(-7),
+		"biggest": int64(9223372036854775807), "smallest": int64(-9223372036854775808),
+		"half": 0.5, "whole": 1.0, "big": 1e300, "tiny": 5e-324, "over": 9223372036854775808.0,
+		"e21": 1e21, "third": 1.0 / 3,
 	}
-	texts := map[string]any{"": "an empty key", "html": "<a href=\"x\">&</a>", "controls": "\x00\x01\b\f\n\r\t\x1f\x7f", "separators": "\u2028\u2029", "emoji": "👩‍👩‍👧 🏳️‍🌈", "漢字": "かな", "bad": "\xff\xfe", "quotes": `"\"\\`, "astral": "\U0010ffff", "replaced": "\ufffd"}
-	nested := map[string]any{"list": []any{nil, true, false, []any{}, map[string]any{}, []any{[]any{int64(1)}}, "", 1.5}, "null": nil, "kind": "Other", "apiVersion": int64(1), "items": "none", "metadata": []any{}}
+	texts := map[string]any{
+		"": "an empty key", "html": "<a href=\"x\">&</a>", "controls": "\x00\x01\b\f\n\r\t\x1f\x7f",
+		"separators": "\u2028\u2029", "emoji": "👩‍👩‍👧 🏳️‍🌈", "漢字": "かな",
+		"bad": "\xff\xfe", "quotes": `"\"\\`, "astral": "\U0010ffff", "replaced": "\ufffd",
+	}
+	nested := map[string]any{
+		"list": []any{nil, true, false, []any{}, map[string]any{}, []any{[]any{int64(1)}}, "", 1.5},
+		"null": nil, "kind": "Other", "apiVersion": int64(1), "items": "none", "metadata": []any{},
+	}
 	long := map[string]any{}
 	for i := range 200 {
 		long[fmt.Sprintf("key-%0*d", i, i)] = fmt.Sprintf("%*d", i*10, i)
@@ -60,9 +68,9 @@ func oddSpecs() []map[string]any {
 	return []map[string]any{numbers, texts, nested, long, {}}
 }
 
-// sameThroughBoth lists and watches every resource with both clients. It returns
-// how many events of each type were compared.
-func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
+// compareClients lists and watches every resource with both clients. It returns the number of compared events of each
+// type.
+func compareClients(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
 	t.Helper()
 	resources, err := newResolver(cfg, false).Watchables(t.Context())
 	if err != nil {
@@ -79,10 +87,10 @@ func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int 
 			if !r.ClusterWatch() {
 				continue
 			}
-			// What is written meanwhile makes a difference that is none.
+			// Repeat a comparison that differs: other tests may write between the two requests.
 			var d string
 			for range 5 {
-				if d = sameList(t, stock, ours, r); d == "" {
+				if d = compareLists(t, stock, ours, r); d == "" {
 					break
 				}
 			}
@@ -92,7 +100,7 @@ func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int 
 			lists++
 			for range 5 {
 				var n map[apiwatch.EventType]int
-				if n, d = sameSnapshot(t, stock, ours, r); d == "" {
+				if n, d = compareSnapshots(t, stock, ours, r); d == "" {
 					for kind, number := range n {
 						compared[kind] += number
 					}
@@ -111,23 +119,26 @@ func sameThroughBoth(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int 
 	return compared
 }
 
-func sameList(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) string {
+func compareLists(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) string {
 	t.Helper()
 	var lists [2]*unstructured.UnstructuredList
 	for i, c := range []dynamic.Interface{stock, ours} {
 		var err error
-		if lists[i], err = c.Resource(r.GroupVersionResource).List(t.Context(), metav1.ListOptions{Limit: 500}); err != nil {
+		lists[i], err = c.Resource(r.GroupVersionResource).List(t.Context(), metav1.ListOptions{Limit: 500})
+		if err != nil {
 			t.Fatalf("%s: %v", r, err)
 		}
-		// Quiet resources have the version of all others too.
+		// The version of a list rises with writes to any resource.
 		lists[i].SetResourceVersion("")
 		lists[i].SetContinue("")
 	}
 	return decodetest.DifferenceOfLists(lists[0], lists[1])
 }
 
-// sameSnapshot compares what watches send until they say that it is all.
-func sameSnapshot(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) (map[apiwatch.EventType]int, string) {
+// compareSnapshots compares the initial events of two watches.
+func compareSnapshots(
+	t *testing.T, stock, ours dynamic.Interface, r gvr.Resource,
+) (map[apiwatch.EventType]int, string) {
 	t.Helper()
 	var all [2]map[string]map[string]any
 	var types [2]map[apiwatch.EventType]int
@@ -145,13 +156,17 @@ func sameSnapshot(t *testing.T, stock, ours dynamic.Interface, r gvr.Resource) (
 	return types[0], ""
 }
 
-func snapshot(t *testing.T, c dynamic.Interface, r gvr.Resource) (map[string]map[string]any, map[apiwatch.EventType]int) {
+// snapshot returns the initial events of a watch by type and name, and their number by type.
+func snapshot(
+	t *testing.T, c dynamic.Interface, r gvr.Resource,
+) (map[string]map[string]any, map[apiwatch.EventType]int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	yes := true
 	w, err := c.Resource(r.GroupVersionResource).Watch(ctx, metav1.ListOptions{
-		AllowWatchBookmarks: true, SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks: true, SendInitialEvents: &yes,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", r, err)
@@ -165,7 +180,7 @@ func snapshot(t *testing.T, c dynamic.Interface, r gvr.Resource) (map[string]map
 			t.Fatalf("%s: %s of %T: %v", r, ev.Type, ev.Object, ev.Object)
 		}
 		if ev.Type == apiwatch.Bookmark {
-			o.SetResourceVersion("") // that of all resources
+			o.SetResourceVersion("") // it rises with writes to any resource
 			all["the bookmark"] = o.Object
 			if o.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
 				return all, types
@@ -174,14 +189,14 @@ func snapshot(t *testing.T, c dynamic.Interface, r gvr.Resource) (map[string]map
 		}
 		all[string(ev.Type)+" "+o.GetNamespace()+"/"+o.GetName()] = o.Object
 	}
-	t.Fatalf("the watch of %s ended before it had sent everything", r)
+	t.Fatalf("the watch of %s ended before its initial events did", r)
 	return nil, nil
 }
 
-// sameWhileWritten compares two watches of the same changes.
-func sameWhileWritten(t *testing.T, cfg *rest.Config, c *cluster) {
+// compareLiveWatches compares two watches of the same changes.
+func compareLiveWatches(t *testing.T, cfg *rest.Config, c *cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	ours, err := stream.NewClient(cfg, &stream.ClientOptions{DecodeWorkers: 2})
 	if err != nil {
@@ -192,8 +207,9 @@ func sameWhileWritten(t *testing.T, cfg *rest.Config, c *cluster) {
 		t.Fatal(err)
 	}
 	var watches []apiwatch.Interface
+	from := metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
 	for _, client := range []dynamic.Interface{dynamic.NewForConfigOrDie(cfg), ours} {
-		w, err := client.Resource(widgets.Resource()).Namespace("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+		w, err := client.Resource(widgets.Resource()).Namespace("default").Watch(ctx, from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +236,7 @@ func sameWhileWritten(t *testing.T, cfg *rest.Config, c *cluster) {
 		}
 		if want.Type == apiwatch.Deleted && o.GetName() == name {
 			if i < 51 {
-				t.Errorf("only %d events came", i)
+				t.Errorf("DELETED is event %d, want 51 events before it", i)
 			}
 			return
 		}

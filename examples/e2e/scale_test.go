@@ -29,8 +29,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// serveOrder makes the test binary an API server that can be killed. It comes as JSON
-// in serveVariable.
+// serveOrder makes the test binary run as an API server that can be killed. It is JSON in the environment variable
+// serveVariable.
 type serveOrder struct {
 	Dir  string
 	Port int
@@ -38,7 +38,7 @@ type serveOrder struct {
 
 const serveVariable = "GVRWATCH_E2E_SERVE"
 
-// serve runs until it is told to end.
+// serve runs until it receives SIGTERM.
 func serve(order string) error {
 	var o serveOrder
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
@@ -107,14 +107,14 @@ func (c *child) kill() {
 	c.cmd.Wait()
 }
 
-// sent are requests, when each was sent.
-type sent struct {
+// requestLog records when requests were sent, and counts them by kind.
+type requestLog struct {
 	mu    sync.Mutex
 	at    []time.Time
 	kinds map[string]int
 }
 
-func (r *sent) wrap(cfg *rest.Config) *rest.Config {
+func (r *requestLog) wrap(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(q *http.Request) (*http.Response, error) {
@@ -137,8 +137,8 @@ func (r *sent) wrap(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// reset forgets what was counted, and returns it.
-func (r *sent) reset() (at []time.Time, kinds string) {
+// reset returns the times and a summary of the requests, and starts again from zero.
+func (r *requestLog) reset() (at []time.Time, kinds string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, r.at = r.at, nil
@@ -153,9 +153,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestManySources has 200 sources (-soak multiplies that, up to a thousand), each with
-// a few objects: ten namespaces of many CRDs, or many namespaces of one. Their server
-// is killed, and comes back.
+// TestManySources runs 200 sources (-soak multiplies that, up to a thousand) with a few objects each: ten namespaces of
+// many CRDs, or many namespaces of one CRD. It kills their server and starts it again.
 func TestManySources(t *testing.T) {
 	t.Parallel()
 	sources := min(200*seedtest.Soak(), 1000)
@@ -182,11 +181,11 @@ func manySources(t *testing.T, crds, namespaces int) {
 	if err := devserver.CreateCRDs(ctx, client, kinds...); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // then objects are created without delay
-	fill(t, srv.cfg, kinds, namespaces, 0, objects)
-	t.Logf("made in %v", time.Since(began))
+	time.Sleep(2 * time.Second) // after that the server creates objects without delay
+	createObjects(t, srv.cfg, kinds, namespaces, 0, objects)
+	t.Logf("created all objects in %v", time.Since(began))
 
-	counted := &sent{kinds: map[string]int{}}
+	counted := &requestLog{kinds: map[string]int{}}
 	watching, err := stream.NewClient(counted.wrap(srv.cfg), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -198,8 +197,11 @@ func manySources(t *testing.T, crds, namespaces int) {
 	}
 	for _, crd := range kinds {
 		for n := range namespaces {
-			s, err := stream.New(watching, gvr.Resource{GroupVersionResource: crd.Resource(), Kind: crd.Kind, Namespaced: true, Verbs: []string{"list", "watch"}},
-				&stream.Options{Namespaces: []string{fmt.Sprint("ns-", n)}})
+			r := gvr.Resource{
+				GroupVersionResource: crd.Resource(), Kind: crd.Kind, Namespaced: true,
+				Verbs: []string{"list", "watch"},
+			}
+			s, err := stream.New(watching, r, &stream.Options{Namespaces: []string{fmt.Sprint("ns-", n)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,23 +211,23 @@ func manySources(t *testing.T, crds, namespaces int) {
 		}
 	}
 	f := newFollower(t)
-	f.rangeOver(m)
+	f.run(m)
 	f.await("all SYNCED", m.AllSynced)
 	took := time.Since(began)
-	_, asked := counted.reset()
-	t.Logf("all SYNCED after %v, %s", took, asked)
+	_, requests := counted.reset()
+	t.Logf("all SYNCED after %v, %s", took, requests)
 	if took > time.Minute {
-		t.Errorf("it took %v", took)
+		t.Errorf("SYNCED of all sources took %v, want at most a minute", took)
 	}
 
-	// The server is killed, and is back.
+	// Kill the server, and start it again.
 	srv.kill()
 	time.Sleep(2 * time.Second)
 	back := time.Now()
 	srv.start()
 	up := time.Now()
-	fill(t, srv.cfg, kinds[:1], namespaces, objects, objects+1) // one more in each namespace of the first
-	f.await("what was created after the restart", func() bool {
+	createObjects(t, srv.cfg, kinds[:1], namespaces, objects, objects+1) // one more of the first kind in each namespace
+	f.await("the objects created after the restart", func() bool {
 		n := 0
 		for source, events := range f.events {
 			if !strings.HasPrefix(source, kinds[0].Resource().GroupResource().String()+" ") {
@@ -240,7 +242,8 @@ func manySources(t *testing.T, crds, namespaces int) {
 		}
 		return n == namespaces
 	})
-	t.Logf("the server was up %v after the restart; all new objects told %v later", up.Sub(back), time.Since(up))
+	t.Logf("the server was up %v after the restart; all new objects were delivered %v later",
+		up.Sub(back), time.Since(up))
 	f.await("all streaming", func() bool {
 		for _, s := range m.Status().Sources {
 			if s.State != stream.Streaming {
@@ -249,8 +252,8 @@ func manySources(t *testing.T, crds, namespaces int) {
 		}
 		return true
 	})
-	t.Logf("all %d stream again %v after the server was up", sources, time.Since(up))
-	at, asked := counted.reset()
+	t.Logf("all %d sources were streaming %v after the server was up", sources, time.Since(up))
+	at, requests := counted.reset()
 	seconds := map[int]int{}
 	most := 0
 	for _, a := range at {
@@ -262,30 +265,31 @@ func manySources(t *testing.T, crds, namespaces int) {
 	for _, s := range slices.Sorted(maps.Keys(seconds)) {
 		each = append(each, fmt.Sprintf("%d: %d", s-1000, seconds[s]))
 	}
-	t.Logf("since the kill: %d requests (%s); by the second after the server was up: %s", len(at), asked, strings.Join(each, ", "))
+	t.Logf("since the kill: %d requests (%s); in each second relative to when the server was up: %s",
+		len(at), requests, strings.Join(each, ", "))
 	if most > 5*sources {
-		t.Errorf("%d requests in one second", most)
+		t.Errorf("%d requests in one second, want at most %d", most, 5*sources)
 	}
-	f.end()
+	f.stop()
 	for source := range f.events {
-		checkSequence(t, f.of(source))
+		checkSequence(t, f.eventsOf(source))
 	}
 
-	// The same through Follow: one source a CRD.
+	// Follow has one source for each CRD.
 	counted.reset()
 	began = time.Now()
 	f = followOn(t, counted.wrap(srv.cfg), follow.Selection{Resources: []string{"*.scale.example.com"}}, nil)
 	f.await("all followed", func() bool { return len(f.events) == crds && f.mux.AllSynced() })
-	_, asked = counted.reset()
-	t.Logf("Follow: %d types SYNCED after %v, %s", crds, time.Since(began), asked)
+	_, requests = counted.reset()
+	t.Logf("Follow: %d types SYNCED after %v, %s", crds, time.Since(began), requests)
 	if took := time.Since(began); took > time.Minute {
-		t.Errorf("Follow took %v", took)
+		t.Errorf("Follow took %v, want at most a minute", took)
 	}
 }
 
-// fill makes objects in so many namespaces of each CRD, named by numbers from
-// first up to below end.
-func fill(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, first, end int) {
+// createObjects creates objects of each CRD in each of a number of namespaces. Their names have the numbers from first
+// to end-1.
+func createObjects(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, first, end int) {
 	t.Helper()
 	client := dynamic.NewForConfigOrDie(cfg)
 	work := make(chan func() error)
@@ -303,7 +307,9 @@ func fill(t *testing.T, cfg *rest.Config, kinds []devserver.CRD, namespaces, fir
 		for n := range namespaces {
 			for o := first; o < end; o++ {
 				work <- func() error {
-					_, err := client.Resource(crd.Resource()).Namespace(fmt.Sprint("ns-", n)).Create(t.Context(), newObject(crd, fmt.Sprint("o-", o)), metav1.CreateOptions{})
+					objects := client.Resource(crd.Resource()).Namespace(fmt.Sprint("ns-", n))
+					object := newObject(crd, fmt.Sprint("o-", o))
+					_, err := objects.Create(t.Context(), object, metav1.CreateOptions{})
 					return err
 				}
 			}

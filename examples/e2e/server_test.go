@@ -22,9 +22,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// patience bounds every wait for something that must happen. It is for a busy
-// machine: what is waited for takes milliseconds, or a few seconds of backoff.
-const patience = time.Minute
+// timeout limits each wait for something that must happen. On an idle machine the waits take milliseconds, or a few
+// seconds of backoff.
+const timeout = time.Minute
 
 var (
 	widgets = devserver.CRD{
@@ -32,12 +32,12 @@ var (
 		Namespaced: true, Versions: []string{"v1", "v1beta1", "trial"},
 	}
 	globes = devserver.CRD{Group: "e2e.example.com", Kind: "Globe"}
-	// The same kind in another group, to be ambiguous with.
+	// otherGlobes makes the name "globes" ambiguous.
 	otherGlobes = devserver.CRD{Group: "other.example.com", Kind: "Globe", Namespaced: true}
 )
 
-// shared is the server of the tests that need none of their own. Its CRDs are
-// old enough for objects to be created without delay.
+// shared is the server of all tests that need no server of their own. It serves its CRDs already when the tests start,
+// so objects can be created without delay.
 var shared *devserver.Server
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -57,13 +57,13 @@ func testMain(m *testing.M) int {
 		}
 		return 0
 	}
-	flag.Set("test.parallel", "12") // by default: the tests mostly wait
+	flag.Set("test.parallel", "12") // the default here, because the tests mostly wait
 	flag.Parse()
 	if testing.Short() {
-		fmt.Println("skipped with -short: every test here takes seconds on an API server of its own")
+		fmt.Println("skipped with -short: these tests start API servers and take seconds each")
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var err error
 	if shared, err = devserver.Start(ctx, nil); err != nil {
@@ -71,7 +71,8 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer shared.Stop()
-	if err := devserver.CreateCRDs(ctx, dynamic.NewForConfigOrDie(shared.Config()), widgets, globes, otherGlobes); err != nil {
+	client := dynamic.NewForConfigOrDie(shared.Config())
+	if err := devserver.CreateCRDs(ctx, client, widgets, globes, otherGlobes); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -84,14 +85,14 @@ func newResolver(cfg *rest.Config, legacy bool) *discovery.Resolver {
 	return discovery.NewResolver(c, nil)
 }
 
-// resolve waits for a name to resolve: discovery lags behind serving by a moment.
+// resolve waits until a name resolves, since discovery lags behind serving.
 func resolve(t *testing.T, r *discovery.Resolver, name string) gvr.Resource {
 	t.Helper()
 	ref, err := gvr.ParseRef(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for {
 		res, err := r.Resolve(ctx, ref)
@@ -105,15 +106,15 @@ func resolve(t *testing.T, r *discovery.Resolver, name string) gvr.Resource {
 	}
 }
 
-// cluster makes and changes objects on a server and knows the versions they got.
+// cluster creates, changes and deletes objects on a server, and records these writes.
 type cluster struct {
 	t      *testing.T
 	client dynamic.Interface
-	label  string // test=label is on every object it creates
+	label  string // each object has the label test=label
 	writes []write
 }
 
-// write is one change as the server acknowledged it.
+// write is a change that the server acknowledged.
 type write struct {
 	kind          stream.Type
 	uid, name, rv string
@@ -125,8 +126,7 @@ func newCluster(t *testing.T, cfg *rest.Config) *cluster {
 
 var uniques atomic.Int64
 
-// unique names something that no other test on the shared server has, nor this
-// one when it runs again.
+// unique returns a name that is used once on the shared server, even if a test runs several times.
 func unique(prefix string) string { return fmt.Sprintf("%s-%d", prefix, uniques.Add(1)) }
 
 func (c *cluster) objects(crd devserver.CRD, namespace string) dynamic.ResourceInterface {
@@ -153,7 +153,7 @@ func (c *cluster) create(crd devserver.CRD, namespace, name string) *unstructure
 	return got
 }
 
-// touch changes an object.
+// touch modifies an object.
 func (c *cluster) touch(crd devserver.CRD, namespace, name string) {
 	c.t.Helper()
 	o, err := c.objects(crd, namespace).Get(c.t.Context(), name, metav1.GetOptions{})
@@ -168,8 +168,7 @@ func (c *cluster) touch(crd devserver.CRD, namespace, name string) {
 	c.note(stream.Modified, o, err)
 }
 
-// delete removes an object. Its version is unknown: the answer to a DELETE of a
-// custom resource does not tell it.
+// delete deletes an object. The write has no version, because the answer to a DELETE of a custom resource has none.
 func (c *cluster) delete(crd devserver.CRD, namespace, name string) {
 	c.t.Helper()
 	o, err := c.objects(crd, namespace).Get(c.t.Context(), name, metav1.GetOptions{})

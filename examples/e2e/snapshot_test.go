@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// requests notes what a Stream asked for.
+// requests records the requests of a Stream.
 type requests struct {
 	mu   sync.Mutex
 	done []string
@@ -54,8 +54,9 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 		want  []string
 		why   string
 	}{
-		{false, []string{"watch initial"}, "one request: a kube-apiserver has streaming lists"},
-		{true, []string{"list", "list continued", "list continued", "watch"}, "pages of two"},
+		{false, []string{"watch initial"}, "a streaming list takes one request"},
+		{true, []string{"list", "list continued", "list continued", "watch"},
+			"with PagedLists each page takes one request"},
 	}
 	for _, tt := range tests {
 		var q requests
@@ -63,9 +64,9 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 			Namespaces: []string{namespace}, PagedLists: tt.paged, PageSize: 2, Trace: q.trace(),
 		}))
 		got := rec.awaitSynced(1)
-		check(t, got)
+		checkRules(t, got)
 		if len(got) != 6 {
-			t.Errorf("%s: told %q", tt.why, texts(got))
+			t.Errorf("%s: delivered %q, want 5 ADDED and SYNCED", tt.why, texts(got))
 		}
 		if diff := cmp.Diff(tt.want, q.all()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
@@ -83,19 +84,22 @@ func TestMetadataOnly(t *testing.T) {
 	for _, paged := range []bool{false, true} {
 		namespace := unique("metadata")
 		c.create(widgets, namespace, "one")
-		rec := record(t, newStream(t, client, r, &stream.Options{Namespaces: []string{namespace}, MetadataOnly: true, PagedLists: paged}))
+		rec := record(t, newStream(t, client, r, &stream.Options{
+			Namespaces: []string{namespace}, MetadataOnly: true, PagedLists: paged,
+		}))
 		rec.awaitSynced(1)
 		c.touch(widgets, namespace, "one")
 		c.delete(widgets, namespace, "one")
 		got := rec.awaitObject(stream.Deleted, "one")
-		check(t, got)
+		checkRules(t, got)
 		for _, ev := range got {
 			if ev.Object == nil {
 				continue
 			}
 			o := ev.Object
-			if o.GetKind() != "Widget" || o.GetAPIVersion() != "e2e.example.com/v1" || len(o.Object) != 3 || o.GetLabels()["test"] != c.label {
-				t.Errorf("%v, %s: %v", paged, ev.Type, o.Object)
+			if o.GetKind() != "Widget" || o.GetAPIVersion() != "e2e.example.com/v1" || len(o.Object) != 3 ||
+				o.GetLabels()["test"] != c.label {
+				t.Errorf("paged %v: %s of %v, want the metadata of a Widget", paged, ev.Type, o.Object)
 			}
 		}
 	}
@@ -113,18 +117,18 @@ func TestSeveralNamespaces(t *testing.T) {
 	c.create(widgets, two, "d")
 	c.create(widgets, other, "a")
 	c.create(widgets, two, "a")
-	got := rec.await("both", func(events []stream.Event) bool { return len(events) >= 3 })
+	got := rec.await("both ADDED", func(events []stream.Event) bool { return len(events) >= 3 })
 	if diff := cmp.Diff([]string{"ADDED " + one + "/a", "SYNCED", "ADDED " + two + "/a"}, texts(got)); diff != "" {
-		t.Errorf("of two namespaces, and one name (-want +got):\n%s", diff)
+		t.Errorf("one name in two namespaces (-want +got):\n%s", diff)
 	}
 }
 
-// A program that is away while objects go, and while the server forgets that they
-// went, is told so when it is back.
-func TestFromAPosition(t *testing.T) {
+// TestStartFromPosition: a Stream that starts from a position reports the changes since then, and deletions even if the
+// server's history has expired.
+func TestStartFromPosition(t *testing.T) {
 	t.Parallel()
-	for _, away := range []string{"resumed", "expired"} {
-		t.Run(away, func(t *testing.T) {
+	for _, position := range []string{"resumed", "expired"} {
+		t.Run(position, func(t *testing.T) {
 			t.Parallel()
 			srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 			c := newCluster(t, srv.Config())
@@ -132,32 +136,36 @@ func TestFromAPosition(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := resolve(t, newResolver(srv.Config(), false), "widgets")
-			for _, name := range []string{"kept", "changed", "gone"} {
+			for _, name := range []string{"kept", "changed", "deleted"} {
 				c.create(widgets, "default", name)
 			}
 			first := newStream(t, c.client, r, nil)
-			if _, err := stream.Until(first.Events(t.Context()), func(ev stream.Event) (bool, error) { return ev.Type == stream.Synced, nil }); err != nil {
+			synced := func(ev stream.Event) (bool, error) { return ev.Type == stream.Synced, nil }
+			if _, err := stream.Until(first.Events(t.Context()), synced); err != nil {
 				t.Fatal(err)
 			}
-			position := first.Position()
+			start := stream.From(first.Position())
 
-			c.delete(widgets, "default", "gone")
+			c.delete(widgets, "default", "deleted")
 			c.touch(widgets, "default", "changed")
 			c.create(widgets, "default", "new")
-			want := []string{"SYNCED", "DELETED default/gone", "MODIFIED default/changed", "ADDED default/new"}
-			if away == "expired" {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+			want := []string{"SYNCED", "DELETED default/deleted", "MODIFIED default/changed", "ADDED default/new"}
+			if position == "expired" {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
-				c.create(widgets, "default", "more") // a version expires once one of the next but one is compacted
+				c.create(widgets, "default", "more") // one more write, so that the compaction expires the position
 				if err := srv.Compact(ctx); err != nil {
 					t.Fatal(err)
 				}
-				// The server may say so when the watch is opened, or in it.
-				want = []string{"GAP", "MODIFIED default/changed inferred", "ADDED default/more inferred", "ADDED default/new inferred", "DELETED default/gone inferred", "SYNCED"}
+				want = []string{
+					"GAP", "MODIFIED default/changed inferred", "ADDED default/more inferred",
+					"ADDED default/new inferred", "DELETED default/deleted inferred", "SYNCED",
+				}
 			}
-			rec := record(t, newStream(t, c.client, r, &stream.Options{Start: stream.From(position)}))
-			got := rec.await("the differences", func(events []stream.Event) bool { return len(texts(events)) >= len(want) })
-			if away == "expired" && got[0].Type == stream.Synced {
+			rec := record(t, newStream(t, c.client, r, &stream.Options{Start: start}))
+			got := rec.await("the differences", func(events []stream.Event) bool { return len(events) >= len(want) })
+			// The server may report the expiry when the watch opens, or in the watch after a first SYNCED.
+			if position == "expired" && got[0].Type == stream.Synced {
 				got = rec.awaitSynced(2)[1:]
 			}
 			if diff := cmp.Diff(want, texts(got)); diff != "" {

@@ -49,21 +49,28 @@ func TestWatchAcrossNamespacesAndInOne(t *testing.T) {
 		return slices.Contains(texts(events), "DELETED "+here+"/after")
 	}
 	got := all.await("the last deletion", isLast)
-	check(t, got)
-	want := []string{"ADDED " + here + "/before", "ADDED " + there + "/before", "SYNCED", "ADDED " + there + "/after", "ADDED " + here + "/after",
-		"MODIFIED " + there + "/before", "MODIFIED " + here + "/before", "DELETED " + there + "/after", "DELETED " + here + "/after"}
+	checkRules(t, got)
+	want := []string{
+		"ADDED " + here + "/before", "ADDED " + there + "/before", "SYNCED",
+		"ADDED " + there + "/after", "ADDED " + here + "/after",
+		"MODIFIED " + there + "/before", "MODIFIED " + here + "/before",
+		"DELETED " + there + "/after", "DELETED " + here + "/after",
+	}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("across namespaces (-want +got):\n%s", diff)
 	}
 	got = one.await("the last deletion", isLast)
-	check(t, got)
-	want = []string{"ADDED " + here + "/before", "SYNCED", "ADDED " + here + "/after", "MODIFIED " + here + "/before", "DELETED " + here + "/after"}
+	checkRules(t, got)
+	want = []string{
+		"ADDED " + here + "/before", "SYNCED",
+		"ADDED " + here + "/after", "MODIFIED " + here + "/before", "DELETED " + here + "/after",
+	}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("in one namespace (-want +got):\n%s", diff)
 	}
 	for _, ev := range got {
 		if ev.Object != nil && ev.Type != stream.Deleted && ev.Object.GetKind() != "Widget" {
-			t.Errorf("%s has the kind %q", ev.Object.GetName(), ev.Object.GetKind())
+			t.Errorf("%s has kind %q, want Widget", ev.Object.GetName(), ev.Object.GetKind())
 		}
 	}
 }
@@ -75,21 +82,26 @@ func TestObjectLeavesAndEntersTheSelector(t *testing.T) {
 	relabel := func(value string) {
 		t.Helper()
 		patch := []byte(`{"metadata":{"labels":{"colour":"` + value + `"}}}`)
-		if _, err := c.objects(widgets, namespace).Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		objects := c.objects(widgets, namespace)
+		_, err := objects.Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	rec := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, LabelSelector: "colour=red"}))
+	rec := record(t, newStream(t, c.client, r, &stream.Options{
+		Namespaces: []string{namespace}, LabelSelector: "colour=red",
+	}))
 	rec.awaitSynced(1)
 	uid := c.create(widgets, namespace, "one").GetUID()
 	relabel("red")
 	relabel("blue")
 	relabel("red")
 	c.delete(widgets, namespace, "one")
-	got := rec.await("both ends", func(events []stream.Event) bool { return len(events) >= 5 })
-	check(t, got)
+	got := rec.await("both DELETED", func(events []stream.Event) bool { return len(events) >= 5 })
+	checkRules(t, got)
 	one := " " + namespace + "/one"
-	if diff := cmp.Diff([]string{"SYNCED", "ADDED" + one, "DELETED" + one, "ADDED" + one, "DELETED" + one}, texts(got)); diff != "" {
+	want := []string{"SYNCED", "ADDED" + one, "DELETED" + one, "ADDED" + one, "DELETED" + one}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, ev := range got[1:] {
@@ -100,7 +112,7 @@ func TestObjectLeavesAndEntersTheSelector(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	// More than the 500 objects of a page, from a server that has real tokens.
+	// The objects need several pages of 500, with the server's own continue tokens.
 	c := newCluster(t, shared.Config())
 	const objects = 1100
 	namespace := unique("pages")
@@ -123,16 +135,17 @@ func TestPages(t *testing.T) {
 	close(work)
 	wg.Wait()
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	got := record(t, newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, PagedLists: true})).awaitSynced(1)
-	check(t, got)
-	var told []string
+	s := newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, PagedLists: true})
+	got := record(t, s).awaitSynced(1)
+	checkRules(t, got)
+	var delivered []string
 	for _, ev := range got[:len(got)-1] {
-		told = append(told, ev.Object.GetName())
+		delivered = append(delivered, ev.Object.GetName())
 	}
 	slices.Sort(names)
-	slices.Sort(told)
-	if diff := cmp.Diff(names, told); diff != "" {
-		t.Errorf("(-created +told):\n%s", diff)
+	slices.Sort(delivered)
+	if diff := cmp.Diff(names, delivered); diff != "" {
+		t.Errorf("(-created +delivered):\n%s", diff)
 	}
 }
 
@@ -140,7 +153,7 @@ func TestCRDAddedAfterStart(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, nil)
 	resolver := newResolver(srv.Config(), false)
-	resolve(t, resolver, "crds") // what it knows is now older than the CRD
+	resolve(t, resolver, "crds") // so that the resolver's cache is older than the CRD
 	c := newCluster(t, srv.Config())
 	late := devserver.CRD{Group: "late.example.com", Kind: "Latecomer", Namespaced: true}
 	if err := devserver.CreateCRDs(t.Context(), c.client, late); err != nil {
@@ -151,13 +164,13 @@ func TestCRDAddedAfterStart(t *testing.T) {
 	rec.awaitSynced(1)
 	c.create(late, "default", "first")
 	got := rec.awaitObject(stream.Added, "first")
-	check(t, got)
+	checkRules(t, got)
 	if diff := cmp.Diff([]string{"SYNCED", "ADDED default/first"}, texts(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// gate lets connections through, or cuts them and refuses new ones.
+// gate is a dialer that can be closed: it then cuts its connections and refuses new ones.
 type gate struct {
 	mu    sync.Mutex
 	shut  bool
@@ -193,7 +206,7 @@ func (g *gate) open() {
 	g.shut = false
 }
 
-func TestDeletedBehindAnExpiredVersion(t *testing.T) {
+func TestDeletionsAreReportedAfterExpiry(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 	c := newCluster(t, srv.Config())
@@ -205,7 +218,8 @@ func TestDeletedBehindAnExpiredVersion(t *testing.T) {
 	}
 	cfg, g := srv.Config(), &gate{}
 	cfg.Dial = g.dial
-	rec := record(t, newStream(t, dynamic.NewForConfigOrDie(cfg), resolve(t, newResolver(srv.Config(), false), "widgets"), nil))
+	r := resolve(t, newResolver(srv.Config(), false), "widgets")
+	rec := record(t, newStream(t, dynamic.NewForConfigOrDie(cfg), r, nil))
 	rec.awaitSynced(1)
 
 	g.close()
@@ -214,8 +228,7 @@ func TestDeletedBehindAnExpiredVersion(t *testing.T) {
 	c.delete(widgets, "default", "replaced")
 	c.create(widgets, "default", "replaced")
 	c.create(widgets, "default", "new")
-	// Twice, with a write between: a version is refused once etcd is compacted
-	// beyond it.
+	// Compact twice with a write in between: the server refuses a version once etcd is compacted beyond it.
 	for range 2 {
 		c.touch(widgets, "default", "changed")
 		if err := srv.Compact(t.Context()); err != nil {
@@ -225,14 +238,17 @@ func TestDeletedBehindAnExpiredVersion(t *testing.T) {
 	g.open()
 
 	got := rec.awaitSynced(2)
-	check(t, got)
-	want := []string{"ADDED default/changed", "ADDED default/deleted", "ADDED default/kept", "ADDED default/replaced", "SYNCED",
+	checkRules(t, got)
+	want := []string{
+		"ADDED default/changed", "ADDED default/deleted", "ADDED default/kept", "ADDED default/replaced", "SYNCED",
 		"GAP", "MODIFIED default/changed inferred", "ADDED default/new inferred",
-		"DELETED default/replaced inferred", "ADDED default/replaced inferred", "DELETED default/deleted inferred", "SYNCED"}
+		"DELETED default/replaced inferred", "ADDED default/replaced inferred",
+		"DELETED default/deleted inferred", "SYNCED",
+	}
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if gone := got[10].Object; string(gone.GetUID()) != c.writes[2].uid {
-		t.Errorf("the deleted object had the uid %s, told was %s", c.writes[2].uid, gone.GetUID())
+	if deleted := got[10].Object; string(deleted.GetUID()) != c.writes[2].uid {
+		t.Errorf("DELETED has uid %s, want %s", deleted.GetUID(), c.writes[2].uid)
 	}
 }

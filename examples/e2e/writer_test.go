@@ -20,12 +20,11 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// writer creates, changes and deletes objects at random, so many a second, and
-// knows what became of it.
+// writer creates, changes and deletes objects at random, at a rate, and records these writes.
 type writer struct {
 	t          *testing.T
 	client     dynamic.Interface
-	resources  []schema.GroupVersionResource // of one storage; one of them is served
+	resources  []schema.GroupVersionResource // versions of one resource; at least one is served
 	kind       string
 	namespaces []string
 	prefix     string
@@ -33,8 +32,8 @@ type writer struct {
 
 	mu     sync.Mutex
 	writes []write
-	acked  map[string]time.Time // when, by version
-	alive  map[string][]string  // names, by namespace
+	acked  map[string]time.Time // when the server acknowledged a write, by version
+	alive  map[string][]string  // names of existing objects, by namespace
 	next   int
 
 	cancel context.CancelFunc
@@ -49,12 +48,13 @@ func newWriter(t *testing.T, cfg *rest.Config, crd devserver.CRD, namespaces ...
 		versions = []string{"v1"}
 	}
 	for _, v := range versions {
-		w.resources = append(w.resources, schema.GroupVersionResource{Group: crd.Group, Version: v, Resource: crd.Resource().Resource})
+		gv := schema.GroupVersion{Group: crd.Group, Version: v}
+		w.resources = append(w.resources, gv.WithResource(crd.Resource().Resource))
 	}
 	return w
 }
 
-// start writes until stop, or the end of the test.
+// start writes until stop is called or the test ends.
 func (w *writer) start(perSecond int) {
 	var ctx context.Context
 	ctx, w.cancel = context.WithCancel(context.Background())
@@ -68,20 +68,20 @@ func (w *writer) start(perSecond int) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				w.once()
+				w.writeOnce()
 			}
 		}
 	}()
 	w.t.Cleanup(w.stop)
 }
 
-// stop ends the writing, once.
+// stop ends the writing. It may be called twice.
 func (w *writer) stop() {
 	w.cancel()
 	<-w.done
 }
 
-// await waits for so many writes more.
+// await waits for more writes.
 func (w *writer) await(more int) {
 	w.t.Helper()
 	done := func() int {
@@ -91,14 +91,14 @@ func (w *writer) await(more int) {
 	}
 	want, began := done()+more, time.Now()
 	for ; done() < want; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > patience {
-			w.t.Fatalf("%d of %d writes have not been made", want-done(), more)
+		if time.Since(began) > timeout {
+			w.t.Fatalf("%d of %d writes are missing", want-done(), more)
 		}
 	}
 }
 
-// once makes one write.
-func (w *writer) once() {
+// writeOnce makes one write.
+func (w *writer) writeOnce() {
 	ns := w.namespaces[w.random.IntN(len(w.namespaces))]
 	names := w.alive[ns]
 	switch n := w.random.IntN(10); {
@@ -111,9 +111,9 @@ func (w *writer) once() {
 	}
 }
 
-// on calls do with each version until one is served.
-func (w *writer) on(ns string, do func(dynamic.ResourceInterface, schema.GroupVersion) error) bool {
-	deadline := time.Now().Add(patience)
+// withServedVersion calls do with each version in turn until the server serves one. It reports whether do succeeded.
+func (w *writer) withServedVersion(ns string, do func(dynamic.ResourceInterface, schema.GroupVersion) error) bool {
+	deadline := time.Now().Add(timeout)
 	for {
 		for _, r := range w.resources {
 			err := do(w.client.Resource(r).Namespace(ns), r.GroupVersion())
@@ -121,14 +121,14 @@ func (w *writer) on(ns string, do func(dynamic.ResourceInterface, schema.GroupVe
 			case err == nil:
 				return true
 			case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsTooManyRequests(err):
-				// Not in this version, or not at the moment: it has not been done.
+				// This version is not served, or not yet: the server has not done the write.
 			default:
-				w.t.Errorf("a write failed: %v", err)
+				w.t.Errorf("write: %v", err)
 				return false
 			}
 		}
 		if time.Now().After(deadline) {
-			w.t.Errorf("no version of %v can be written to", w.resources)
+			w.t.Errorf("write: none of %v is served", w.resources)
 			return false
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -139,7 +139,7 @@ func (w *writer) create(ns string) {
 	w.next++
 	name := fmt.Sprint(w.prefix, "-", w.next)
 	var got *unstructured.Unstructured
-	ok := w.on(ns, func(c dynamic.ResourceInterface, gv schema.GroupVersion) (err error) {
+	ok := w.withServedVersion(ns, func(c dynamic.ResourceInterface, gv schema.GroupVersion) (err error) {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
 		o.SetAPIVersion(gv.String())
 		o.SetKind(w.kind)
@@ -155,12 +155,12 @@ func (w *writer) create(ns string) {
 
 func (w *writer) touch(ns, name string) {
 	var got *unstructured.Unstructured
-	if w.on(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) error {
+	if w.withServedVersion(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) error {
 		o, err := c.Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		o.SetLabels(map[string]string{"touched": fmt.Sprint(time.Now().UnixNano())}) // what any resource has
+		o.SetLabels(map[string]string{"touched": fmt.Sprint(time.Now().UnixNano())}) // every resource has labels
 		got, err = c.Update(context.Background(), o, metav1.UpdateOptions{})
 		return err
 	}) {
@@ -170,7 +170,7 @@ func (w *writer) touch(ns, name string) {
 
 func (w *writer) delete(ns, name string) {
 	var got *unstructured.Unstructured
-	if w.on(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) (err error) {
+	if w.withServedVersion(ns, func(c dynamic.ResourceInterface, _ schema.GroupVersion) (err error) {
 		if got, err = c.Get(context.Background(), name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -194,20 +194,20 @@ func (w *writer) note(kind stream.Type, o *unstructured.Unstructured) {
 	if rv := o.GetResourceVersion(); rv != "" {
 		w.acked[rv] = time.Now()
 	}
-	w.writes = append(w.writes, write{kind, string(o.GetUID()), o.GetNamespace() + "/" + o.GetName(), o.GetResourceVersion()})
+	name := o.GetNamespace() + "/" + o.GetName()
+	w.writes = append(w.writes, write{kind, string(o.GetUID()), name, o.GetResourceVersion()})
 }
 
-// written is what has been written so far.
+// written returns the writes so far.
 func (w *writer) written() []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]write(nil), w.writes...)
 }
 
-// delays are between the acknowledgements of writes and when they were told, of
-// those since a moment, sorted. What was told before the acknowledgement counts as
-// zero.
-func (w *writer) delays(since time.Time, events []told) []time.Duration {
+// delays returns the times between the acknowledgement and the delivery of the writes since a moment, sorted. A write
+// that was delivered before its acknowledgement has a delay of zero.
+func (w *writer) delays(since time.Time, events []timedEvent) []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []time.Duration

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// roleVariable makes this program one of its own children.
+// roleVariable is the environment variable that makes this program run as a child of itself.
 const roleVariable = "GVRWATCH_PEERS_ROLE"
 
 const (
@@ -22,8 +22,8 @@ const (
 	peerRole   = "peer"
 )
 
-// playRole does what a child is there for, if this is one.
-func playRole() (code int, child bool) {
+// runChild does a child's work if this process is one; otherwise it returns false.
+func runChild() (code int, child bool) {
 	switch os.Getenv(roleVariable) {
 	case serverRole:
 		return exitCode(serverChild()), true
@@ -41,8 +41,8 @@ func exitCode(err error) int {
 	return 0
 }
 
-// serverChild serves until its standard input ends: when its parent says so, or is
-// gone, however it went.
+// serverChild serves until its standard input ends, which happens when the parent closes it or exits for any
+// reason.
 func serverChild() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -52,12 +52,12 @@ func serverChild() error {
 	return serve(ctx, func(address string) { fmt.Println(address) })
 }
 
-// peerChild reads a job, and writes its outcome.
+// peerChild reads a job from standard input and writes its outcome to standard output.
 func peerChild() error {
 	in := json.NewDecoder(os.Stdin)
 	var j job
 	if err := in.Decode(&j); err != nil {
-		return fmt.Errorf("no job: %w", err)
+		return fmt.Errorf("reading the job: %w", err)
 	}
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -66,8 +66,8 @@ func peerChild() error {
 	return json.NewEncoder(os.Stdout).Encode(newLap(context.Background(), j).run())
 }
 
-// child is a process of our own making. It is ended by end, and else by the end of
-// this process: its standard input ends then.
+// child is a process that runs this program. It ends when end is called or when this process ends, since its
+// standard input ends in both cases.
 type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -75,7 +75,7 @@ type child struct {
 	stderr bytes.Buffer
 }
 
-// start starts a child. It is killed when ctx ends.
+// start starts a child, and kills it when ctx ends.
 func start(ctx context.Context, role string, env ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -96,7 +96,7 @@ func start(ctx context.Context, role string, env ...string) (*child, error) {
 	return c, c.cmd.Start()
 }
 
-// end ends a child that is not done yet, and waits for it.
+// end makes the child stop early, and waits for it.
 func (c *child) end() error {
 	c.in.Close()
 	return c.wait()
@@ -117,13 +117,13 @@ func startServer(ctx context.Context) (*child, string, error) {
 	}
 	address, err := c.out.ReadString('\n')
 	if err != nil {
-		return nil, "", errors.Join(fmt.Errorf("the server does not say where it is: %w", err), c.end())
+		return nil, "", errors.Join(fmt.Errorf("reading the server's address: %w", err), c.end())
 	}
 	return c, "http://" + strings.TrimSpace(address), nil
 }
 
-// perform has a child do a job.
-func perform(ctx context.Context, j job, env ...string) (outcome, error) {
+// runJob does a job in a new child.
+func runJob(ctx context.Context, j job, env ...string) (outcome, error) {
 	c, err := start(ctx, peerRole, env...)
 	if err != nil {
 		return outcome{}, err
@@ -135,7 +135,7 @@ func perform(ctx context.Context, j job, env ...string) (outcome, error) {
 		err = json.NewDecoder(c.out).Decode(&o)
 	}
 	if err != nil {
-		c.in.Close() // which ends it
+		c.in.Close() // ends the child
 	}
 	if failed := errors.Join(err, c.wait()); failed != nil {
 		return outcome{}, errors.Join(context.Cause(ctx), failed)

@@ -18,40 +18,41 @@ import (
 type phase string
 
 const (
-	eventPhase    phase = "events"   // how fast a flood is taken, and at what cost
-	latencyPhase  phase = "latency"  // how long an event takes, at a rate
-	snapshotPhase phase = "snapshot" // how long it takes until all that exists is known
-	heldPhase     phase = "held"     // how much is kept of what exists
+	eventPhase    phase = "events"   // throughput, and the cost of an event
+	latencyPhase  phase = "latency"  // of events that come at a rate
+	snapshotPhase phase = "snapshot" // time until the peer knows all existing objects
+	heapPhase     phase = "heap"     // live heap per existing object
 )
 
-// job is one measurement of a peer, in a process of its own.
+// job is one measurement of a peer. Each job has a process of its own.
 type job struct {
 	Peer     string
 	Phase    phase
 	Scenario scenario
-	URL      string // of the server's run
+	URL      string // of the run on the server
 	Profile  string // file for a CPU profile, or empty
 }
 
-// outcome is what came of a job.
+// outcome is the result of a job.
 type outcome struct {
 	Err     string
 	Events  int
-	Seconds float64 // from the release of the events to the last, or until all was known
+	Seconds float64 // from the start of the events to the last one, or until the snapshot was complete
 	usage
 	HeapPerObject float64
 	Latency       latency
 }
 
-// lap is a job under way. Its peer calls synced once it knows what exists, then
-// event for each event until that says that it was the last.
+// lap is a job in progress. Its peer calls [lap.synced] once it knows all existing objects, then [lap.event] for
+// each event until that returns true for the last one. A lap has more than ten fields because each belongs to one
+// measurement in one process: nothing outlives it.
 type lap struct {
 	job
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	want     int    // events that are to come
-	last     string // version of the last one; empty where it can't be known
+	want     int    // expected number of events
+	last     string // resourceVersion of the last one; empty if it can't be known
 	n        int
 	delays   []int64
 	wrong    error
@@ -63,7 +64,7 @@ type lap struct {
 	profiler profiler
 }
 
-// errMeasured ends a peer whose measurement is over when it is synced.
+// errMeasured makes a peer return when its measurement needs no events.
 var errMeasured = errors.New("measured")
 
 func newLap(ctx context.Context, j job) *lap {
@@ -75,11 +76,11 @@ func newLap(ctx context.Context, j job) *lap {
 	return l
 }
 
-// config is where the peer finds its server. A limit on requests would measure
-// itself.
+// config returns the client configuration for the run on the server. It has no rate limit, which would distort
+// the figures.
 func (l *lap) config() *rest.Config { return &rest.Config{Host: l.URL, QPS: -1} }
 
-// ready is called when the process is, before the peer does anything.
+// ready is called before the peer does anything.
 func (l *lap) ready() {
 	l.heap = liveHeap()
 	if l.Phase == snapshotPhase {
@@ -93,47 +94,47 @@ func (l *lap) begin() {
 	l.began = time.Now()
 }
 
-// synced says that the peer knows what exists. The events come now; where none
-// are to come errMeasured is returned.
+// synced is called once the peer knows all existing objects. It makes the server send the events, or returns
+// errMeasured if the measurement needs none.
 func (l *lap) synced() error {
 	switch l.Phase {
 	case snapshotPhase:
 		l.finish()
 		return errMeasured
-	case heldPhase:
+	case heapPhase:
 		l.finish()
 		l.result.HeapPerObject = (float64(liveHeap()) - float64(l.heap)) / float64(l.Scenario.Objects)
 		return errMeasured
 	}
-	runtime.GC() // what the snapshot left is none of the events'
+	runtime.GC() // so that the events don't pay for the snapshot's garbage
 	l.begin()
 	resp, err := http.Post(l.URL+"/start", "", bytes.NewReader(nil))
 	if err != nil {
 		return err
 	}
 	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server won't start: %s", resp.Status)
+		return fmt.Errorf("starting the events: the server answered %s", resp.Status)
 	}
 	return nil
 }
 
-// event takes an event in, and says whether it was the last.
+// event counts an event, and reports whether it was the last.
 func (l *lap) event(o metav1.Object) bool {
 	l.n++
 	if l.Phase == latencyPhase {
-		return l.late(o)
+		return l.recordDelay(o)
 	}
 	if l.n != l.want {
 		return false
 	}
 	if version := o.GetResourceVersion(); l.last != "" && version != l.last {
-		l.wrong = fmt.Errorf("event %d has the resourceVersion %s, and it should be %s", l.n, version, l.last)
+		l.wrong = fmt.Errorf("event %d has resourceVersion %s, want %s", l.n, version, l.last)
 	}
 	l.finish()
 	return true
 }
 
-// events takes in n events that nobody made objects of.
+// events counts n events that the peer did not decode.
 func (l *lap) events(n int) (last bool) {
 	l.n += n
 	if l.n < l.want {
@@ -143,12 +144,13 @@ func (l *lap) events(n int) (last bool) {
 	return true
 }
 
-// late takes the time of an event.
-func (l *lap) late(o metav1.Object) bool {
+// recordDelay records how long ago the server sent o. It returns true at the first object without a send time,
+// which ends the measurement.
+func (l *lap) recordDelay(o metav1.Object) bool {
 	now := time.Now().UnixNano()
 	sent, err := strconv.ParseInt(o.GetAnnotations()[sentAnnotation], 10, 64)
 	if err != nil {
-		l.wrong = fmt.Errorf("event %d does not say when it was sent: %w", l.n, err)
+		l.wrong = fmt.Errorf("event %d: invalid send time: %w", l.n, err)
 	}
 	if sent != 0 && err == nil {
 		l.delays = append(l.delays, now-sent)
@@ -167,10 +169,10 @@ func (l *lap) finish() {
 	close(l.done)
 }
 
-// failed ends the peer.
-func (l *lap) failed(err error) { l.cancel(err) }
+// fail ends the peer with an error.
+func (l *lap) fail(err error) { l.cancel(err) }
 
-// wait waits until the measurement is over: for peers that are called back.
+// wait waits until the measurement is over. It is for peers whose events arrive in callbacks.
 func (l *lap) wait() error {
 	select {
 	case <-l.done:
@@ -180,7 +182,7 @@ func (l *lap) wait() error {
 	}
 }
 
-// run has the peer do its job, and returns what came of it.
+// run runs the peer and returns the outcome.
 func (l *lap) run() outcome {
 	p, err := peerNamed(l.Peer)
 	if err != nil {
@@ -202,11 +204,11 @@ func (l *lap) run() outcome {
 	case err != nil && !errors.Is(err, errMeasured):
 		l.result.Err = err.Error()
 	case !measured:
-		l.result.Err = fmt.Sprintf("it ended after %d of %d events", l.n, l.want)
+		l.result.Err = fmt.Sprintf("the peer ended after %d of %d events", l.n, l.want)
 	case l.wrong != nil:
 		l.result.Err = l.wrong.Error()
 	case l.Phase == eventPhase && l.n != l.want:
-		l.result.Err = fmt.Sprintf("it told %d events, and there were %d", l.n, l.want)
+		l.result.Err = fmt.Sprintf("the peer delivered %d events, want %d", l.n, l.want)
 	}
 	if l.Phase == latencyPhase {
 		l.result.Latency = latencyOf(l.delays, l.result.Seconds)
@@ -214,10 +216,10 @@ func (l *lap) run() outcome {
 	return l.result
 }
 
-// liveHeap is what is still referred to.
+// liveHeap returns the bytes that are still reachable.
 func liveHeap() uint64 {
 	runtime.GC()
-	runtime.GC() // what had a finalizer
+	runtime.GC() // frees objects that had finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	if code, child := playRole(); child {
+	if code, child := runChild(); child {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -27,7 +27,7 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// program measures what args say, and leaves no child behind.
+// program makes the measurements that args ask for. When it returns, all child processes have ended.
 func program(ctx context.Context, args []string, out, progress io.Writer) error {
 	s, file, err := parse(args, progress)
 	if err != nil {
@@ -48,10 +48,11 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 		return err
 	}
 	all := rows(samples)
-	fmt.Fprintf(out, "examples/peers %s\n%s, %s/%s, %d CPUs, GOGC=%d, medians of %d, %s in all\n", strings.Join(args, " "),
-		began.Format(time.DateOnly), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), s.gogc, s.runs, time.Since(began).Round(time.Second))
+	fmt.Fprintf(out, "examples/peers %s\n%s, %s/%s, %d CPUs, GOGC=%d, medians of %d, %s in all\n",
+		strings.Join(args, " "), began.Format(time.DateOnly), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH,
+		runtime.NumCPU(), s.gogc, s.runs, time.Since(began).Round(time.Second))
 	if s.quick {
-		fmt.Fprintln(out, "Rough: what a client keeps for itself is spread over few objects, and what is made once over few events.")
+		fmt.Fprintln(out, "Rough figures: with so few objects and events, each one bears more of the fixed costs.")
 	}
 	report(out, all)
 	if file != "" {
@@ -62,8 +63,10 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 	return failures(all)
 }
 
-func measureAll(ctx context.Context, s settings, plan []measurement, progress io.Writer) (samples []*sample, err error) {
-	// What a peer that is killed leaves behind is in there.
+func measureAll(
+	ctx context.Context, s settings, plan []measurement, progress io.Writer,
+) (samples []*sample, err error) {
+	// TMPDIR of the peers: removing it removes the files of killed peers too.
 	temp, err := os.MkdirTemp("", "gvrwatch-peers-")
 	if err != nil {
 		return nil, err
@@ -78,10 +81,11 @@ func measureAll(ctx context.Context, s settings, plan []measurement, progress io
 			err = errors.Join(err, ended)
 		}
 	}()
-	return (&measurer{server: url, temp: temp, profiles: s.profiles, progress: progress, enough: s.enough}).all(ctx, plan)
+	m := &measurer{server: url, temp: temp, profiles: s.profiles, progress: progress, repeatFor: s.repeatFor}
+	return m.all(ctx, plan)
 }
 
-// failures says which peers could not be measured.
+// failures returns an error that names the peers whose measurements failed, or nil.
 func failures(all []*row) error {
 	var names []string
 	for _, r := range all {
@@ -92,38 +96,39 @@ func failures(all []*row) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not everything could be measured: %s failed", strings.Join(names, ", "))
+	return fmt.Errorf("incomplete measurements: %s failed", strings.Join(names, ", "))
 }
 
 func parse(args []string, usage io.Writer) (settings, string, error) {
-	s := usualSettings()
+	s := defaultSettings()
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(usage)
-	quick := f.Bool("quick", false, "take under a minute: fewer events and runs, so that the figures are rough")
-	events := f.Int("events", s.events, "how many events a peer is sent (with larger objects a quarter, and with -quick fast peers a multiple of it)")
-	objects := f.Int("objects", s.objects, "how many objects the events are of")
-	runs := f.Int("runs", s.runs, "how often each is measured; the table has the medians")
+	quick := f.Bool("quick", false, "finish in under a minute, with fewer events and runs and rough figures")
+	events := f.Int("events", s.events,
+		"number of events sent to a peer (with large objects a quarter of it, with -quick a multiple for fast peers)")
+	objects := f.Int("objects", s.objects, "number of objects that the events change")
+	runs := f.Int("runs", s.runs, "runs of each measurement; the tables show medians")
 	gogc := f.Int("gogc", s.gogc, "GOGC of the peers")
-	only := f.String("only", "", "names of the peers to measure, with commas; all if it is empty")
-	file := f.String("json", "", "file that the figures are written to")
-	f.StringVar(&s.profiles, "cpuprofile", "", "folder for CPU profiles of the peers")
+	only := f.String("only", "", "comma-separated names of the peers to measure (default all)")
+	file := f.String("json", "", "write the figures to this file")
+	f.StringVar(&s.profiles, "cpuprofile", "", "write CPU profiles of the peers to this folder")
 	if err := f.Parse(args); err != nil {
 		return s, "", err
 	}
 	if f.NArg() > 0 {
-		return s, "", fmt.Errorf("%q is no flag: there are no arguments", f.Arg(0))
+		return s, "", fmt.Errorf("invalid argument %q: must be a flag", f.Arg(0))
 	}
 	if *quick {
-		s.hurry()
+		s.makeQuick()
 	}
-	f.Visit(func(set *flag.Flag) { // which -quick does not overrule
+	f.Visit(func(set *flag.Flag) { // explicit flags override -quick
 		switch set.Name {
 		case "events":
 			s.events = *events
 		case "objects":
 			s.objects = *objects
 		case "runs":
-			s.runs, s.timed = *runs, *runs
+			s.runs, s.timedRuns = *runs, *runs
 		case "gogc":
 			s.gogc = *gogc
 		}
@@ -133,9 +138,9 @@ func parse(args []string, usage io.Writer) (settings, string, error) {
 	}
 	switch {
 	case s.events < namespaces || s.runs < 1 || s.gogc < 1:
-		return s, "", fmt.Errorf("-events should be at least %d, -runs and -gogc at least 1", namespaces)
+		return s, "", fmt.Errorf("-events must be at least %d, -runs and -gogc at least 1", namespaces)
 	case s.objects < namespaces || s.objects > templates:
-		return s, "", fmt.Errorf("-objects should be between %d and %d", namespaces, templates)
+		return s, "", fmt.Errorf("-objects must be between %d and %d", namespaces, templates)
 	}
 	return s, *file, nil
 }

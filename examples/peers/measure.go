@@ -12,29 +12,28 @@ import (
 	"time"
 )
 
-// jobTimeout is how long a job may take before its peer is taken for stuck.
+// jobTimeout limits a job; after it the peer counts as stuck.
 const jobTimeout = 15 * time.Minute
 
-// measurer has measurements made, by peers that are children, of a server that is
-// one as well.
+// measurer runs measurements: each peer is a child process, and so is the server.
 type measurer struct {
 	server   string // its URL
-	temp     string // folder, for the peers
+	temp     string // folder for the temporary files of peers
 	profiles string // folder, or empty
 	progress io.Writer
-	// enough, if not zero, is the time after which nothing is measured again.
-	enough time.Duration
+	// No repeated run starts after repeatFor; zero means no limit.
+	repeatFor time.Duration
 }
 
-// sample is the outcomes of a measurement, one of each run, and why others failed.
+// sample has the outcomes of a measurement's successful runs, and the errors of the others.
 type sample struct {
 	measurement
 	outcomes []outcome
 	errs     []error
 }
 
-// all makes all measurements: the first run of each, then the second of each, and so
-// on, so that what else the machine does disturbs all of them alike.
+// all makes all measurements: the first run of each, then the second of each, and so on, so that other load on the
+// machine affects all of them alike.
 func (m *measurer) all(ctx context.Context, plan []measurement) ([]*sample, error) {
 	rounds := 0
 	var samples []*sample
@@ -45,15 +44,16 @@ func (m *measurer) all(ctx context.Context, plan []measurement) ([]*sample, erro
 	start := time.Now()
 	for round := range rounds {
 		for i, s := range samples {
-			if round >= s.runs || round > 0 && m.enough > 0 && time.Since(start) > m.enough {
+			if round >= s.runs || round > 0 && m.repeatFor > 0 && time.Since(start) > m.repeatFor {
 				continue
 			}
 			began := time.Now()
-			o, err := m.one(ctx, s.measurement, round)
+			o, err := m.measure(ctx, s.measurement, round)
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			fmt.Fprintf(m.progress, "round %d of %d, %d of %d: %s, %s: %.1f s\n", round+1, rounds, i+1, len(samples), s.job.Phase, s.name, time.Since(began).Seconds())
+			fmt.Fprintf(m.progress, "round %d of %d, %d of %d: %s, %s: %.1f s\n",
+				round+1, rounds, i+1, len(samples), s.job.Phase, s.name, time.Since(began).Seconds())
 			if err != nil {
 				fmt.Fprintln(m.progress, "    failed:", err)
 				s.errs = append(s.errs, err)
@@ -65,7 +65,7 @@ func (m *measurer) all(ctx context.Context, plan []measurement) ([]*sample, erro
 	return samples, nil
 }
 
-func (m *measurer) one(ctx context.Context, of measurement, round int) (outcome, error) {
+func (m *measurer) measure(ctx context.Context, of measurement, round int) (outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout, errors.New("the peer is stuck"))
 	defer cancel()
 	path, err := m.call(ctx, http.MethodPost, "/runs", of.job.Scenario)
@@ -76,15 +76,16 @@ func (m *measurer) one(ctx context.Context, of measurement, round int) (outcome,
 	j := of.job
 	j.URL = m.server + path
 	if m.profiles != "" {
-		j.Profile = filepath.Join(m.profiles, fmt.Sprintf("%s-%s-%d.pprof", of.name, of.job.Phase, round+1))
-		if of.job.Scenario.Rate > 0 {
-			j.Profile = filepath.Join(m.profiles, fmt.Sprintf("%s-%s-%d-%d.pprof", of.name, of.job.Phase, of.job.Scenario.Rate, round+1))
+		file := fmt.Sprintf("%s-%s-%d.pprof", of.name, of.job.Phase, round+1)
+		if rate := of.job.Scenario.Rate; rate > 0 {
+			file = fmt.Sprintf("%s-%s-%d-%d.pprof", of.name, of.job.Phase, rate, round+1)
 		}
+		j.Profile = filepath.Join(m.profiles, file)
 	}
-	return perform(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc), "TMPDIR="+m.temp)
+	return runJob(ctx, j, fmt.Sprintf("GOGC=%d", of.gogc), "TMPDIR="+m.temp)
 }
 
-// call asks the server for something of ours.
+// call sends a request to the server's own API (see [server]), and returns the body of the answer.
 func (m *measurer) call(ctx context.Context, method, path string, body any) (string, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -101,7 +102,7 @@ func (m *measurer) call(ctx context.Context, method, path string, body any) (str
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the server answers %s: %s", resp.Status, answer)
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
 	}
 	return string(answer), err
 }

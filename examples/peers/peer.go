@@ -8,23 +8,23 @@ import (
 // peer is one way to watch pods.
 type peer struct {
 	name string
-	what string // it is, for the table
+	what string // description, for the JSON file
 	run  func(*lap) error
-	// size of the objects; empty means usual.
+	// size of the objects; empty means small.
 	size size
-	// expect says how many events are told, and the version of the last one, where
-	// that is not all of them. The version is empty where any may be the last.
+	// expect returns how many events the peer delivers, and the resourceVersion of the last one, which is empty if
+	// any event may be the last. Nil means all events, in order.
 	expect func(scenario) (events int, last string)
-	// scale makes up for the shortness of -quick: a fast peer is given a multiple of
-	// the events, so that its time is not that of its start.
+	// scale multiplies the number of events under -quick, so that a fast peer's startup does not dominate its time.
+	// Zero means 1.
 	scale int
 }
 
-// peers are all of them, in the order of the table.
+// peers returns all peers, in the order of the table.
 func peers() []peer {
 	list := []peer{
-		{name: "raw-socket", what: "bytes off a socket, newlines counted", run: rawSocket, scale: 20},
-		{name: "metadata-scan", what: "frames off a socket, the bytes of metadata found", run: metadataScan, scale: 20},
+		{name: "raw-socket", what: "reads bytes from a socket, counts newlines", run: rawSocket, scale: 20},
+		{name: "metadata-scan", what: "reads frames from a socket, finds the metadata", run: metadataScan, scale: 20},
 		{name: "dynamic", what: "client-go's dynamic Watch", run: stockWatch},
 		{name: "retrywatcher", what: "client-go's RetryWatcher on it", run: retryWatcher},
 		{name: "dynamicinformer", what: "client-go's dynamicinformer", run: stockInformer},
@@ -40,7 +40,7 @@ func peers() []peer {
 	)
 }
 
-// snapshotPeers are those whose first snapshot is measured.
+// snapshotPeers returns the peers whose first snapshot is measured.
 func snapshotPeers() []peer {
 	return []peer{
 		{name: "dynamic-list", what: "client-go's dynamic List, whole", run: wholeList},
@@ -57,7 +57,7 @@ func peerNamed(name string) (peer, error) {
 			return p, nil
 		}
 	}
-	return peer{}, fmt.Errorf("there is no peer %q: there are %s", name, strings.Join(peerNames(), ", "))
+	return peer{}, fmt.Errorf("unknown peer %q: must be one of %s", name, strings.Join(peerNames(), ", "))
 }
 
 func peerNames() []string {

@@ -21,7 +21,7 @@ var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 var errClosed = errors.New("the watch was closed before the last event")
 
-// fromList are the options of a watch that begins where a list ends.
+// fromList returns the options of a watch that starts at the list's resourceVersion.
 func fromList() metav1.ListOptions {
 	return metav1.ListOptions{ResourceVersion: strconv.Itoa(firstVersion), AllowWatchBookmarks: true}
 }
@@ -47,7 +47,7 @@ func plainWatch(l *lap, client dynamic.Interface) error {
 	if err != nil {
 		return err
 	}
-	return received(l, w)
+	return consumeWatch(l, w)
 }
 
 func retryWatcher(l *lap) error {
@@ -63,11 +63,11 @@ func retryWatcher(l *lap) error {
 	if err != nil {
 		return err
 	}
-	return received(l, w)
+	return consumeWatch(l, w)
 }
 
-// received counts what a watch tells.
-func received(l *lap, w watch.Interface) error {
+// consumeWatch counts the events of a watch.
+func consumeWatch(l *lap, w watch.Interface) error {
 	defer w.Stop()
 	if err := l.synced(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func received(l *lap, w watch.Interface) error {
 		case watch.Error:
 			return apierrors.FromObject(ev.Object)
 		default:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))
@@ -100,7 +100,7 @@ func wholeList(l *lap) error {
 	return listed(l, len(list.Items))
 }
 
-// pagedList forgets each page before it asks for the next.
+// pagedList drops each page before it requests the next.
 func pagedList(l *lap) error {
 	client, err := dynamic.NewForConfig(l.config())
 	if err != nil {
@@ -121,7 +121,7 @@ func pagedList(l *lap) error {
 
 func listed(l *lap, n int) error {
 	if n != l.Scenario.Objects {
-		return fmt.Errorf("%d objects were listed, and there are %d", n, l.Scenario.Objects)
+		return fmt.Errorf("listed %d objects, want %d", n, l.Scenario.Objects)
 	}
 	return l.synced()
 }

@@ -34,7 +34,7 @@ func fastInformer(l *lap) error {
 func dynamicInformer(l *lap, client dynamic.Interface) error {
 	f := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informer := f.ForResource(pods).Informer()
-	return informed(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
+	return consumeInformer(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
 }
 
 func metadataInformer(l *lap) error {
@@ -44,39 +44,38 @@ func metadataInformer(l *lap) error {
 	}
 	f := metadatainformer.NewSharedInformerFactory(client, 0)
 	informer := f.ForResource(pods).Informer()
-	return informed(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
+	return consumeInformer(l, informer, func() { f.Start(l.ctx.Done()) }, f.Shutdown)
 }
 
-// handled is what an informer has to have for a peer: those of controller-runtime
-// have no more.
-type handled interface {
+// eventInformer is the part of an informer that client-go and controller-runtime have in common.
+type eventInformer interface {
 	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 }
 
-// informed counts what an informer tells its handler.
-func informed(l *lap, informer handled, start, shutdown func()) error {
+// consumeInformer counts the events that an informer passes to its handler.
+func consumeInformer(l *lap, informer eventInformer, start, shutdown func()) error {
 	last := false
 	known := 0 // written by the handler before HasSynced, read after it
-	told, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { known++ },
 		UpdateFunc: func(_, o any) {
 			if !last {
 				last = l.event(o.(metav1.Object))
 			}
 		},
-		DeleteFunc: func(any) { l.failed(errors.New("a deletion was told, and there was none")) },
+		DeleteFunc: func(any) { l.fail(errors.New("the informer reported a deletion, though nothing was deleted")) },
 	})
 	if err != nil {
 		return err
 	}
 	start()
 	defer shutdown()
-	defer l.cancel(nil) // which comes first: shutdown waits for it
-	if !cache.WaitForCacheSync(l.ctx.Done(), told.HasSynced) {
+	defer l.cancel(nil) // runs before shutdown, which waits for it
+	if !cache.WaitForCacheSync(l.ctx.Done(), registration.HasSynced) {
 		return context.Cause(l.ctx)
 	}
 	if known != l.Scenario.Objects {
-		return fmt.Errorf("%d objects were told, and there are %d", known, l.Scenario.Objects)
+		return fmt.Errorf("the informer reported %d objects, want %d", known, l.Scenario.Objects)
 	}
 	if err := l.synced(); err != nil {
 		return err

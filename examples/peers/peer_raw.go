@@ -10,11 +10,11 @@ import (
 	"net/url"
 )
 
-// rawBuffer is how much is read at a time.
+// rawBuffer is the size of the read buffer, in bytes.
 const rawBuffer = 256 << 10
 
-// dial opens a watch without a client. HTTP/1.0 knows no chunks: what comes are
-// frames and nothing else, each on a line.
+// dial opens a watch without a client. It uses HTTP/1.0, which has no chunked encoding, so that the body consists of
+// frames only, one on each line.
 func dial(l *lap) (net.Conn, *bufio.Reader, error) {
 	to, err := url.Parse(l.URL)
 	if err != nil {
@@ -25,12 +25,13 @@ func dial(l *lap) (net.Conn, *bufio.Reader, error) {
 		return nil, nil, err
 	}
 	in := bufio.NewReaderSize(conn, rawBuffer)
-	fmt.Fprintf(conn, "GET %s/api/v1/pods?watch=1&resourceVersion=%d HTTP/1.0\r\nHost: %s\r\n\r\n", to.Path, firstVersion, to.Host)
+	fmt.Fprintf(conn, "GET %s/api/v1/pods?watch=1&resourceVersion=%d HTTP/1.0\r\nHost: %s\r\n\r\n",
+		to.Path, firstVersion, to.Host)
 	for {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
 			conn.Close()
-			return nil, nil, fmt.Errorf("the server's header: %w", err)
+			return nil, nil, fmt.Errorf("reading the response header: %w", err)
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			return conn, in, nil
@@ -38,7 +39,7 @@ func dial(l *lap) (net.Conn, *bufio.Reader, error) {
 	}
 }
 
-// rawSocket is what it costs to have the bytes.
+// rawSocket measures the cost of reading the bytes.
 func rawSocket(l *lap) error {
 	conn, in, err := dial(l)
 	if err != nil {
@@ -54,7 +55,7 @@ func rawSocket(l *lap) error {
 			return err
 		}
 		text, _ := in.Peek(in.Buffered())
-		// The bookmark at the end may lie in the same bytes as the last event.
+		// The buffer may end with the bookmark that follows the last event.
 		n := bytes.Count(text, []byte{'\n'})
 		if l.n+n >= l.want {
 			n -= bytes.Count(text, bookmarks)
@@ -68,9 +69,9 @@ func rawSocket(l *lap) error {
 	}
 }
 
-var errNoMetadata = errors.New("a frame without metadata came")
+var errNoMetadata = errors.New("frame without metadata")
 
-// metadataScan is what it costs to know what each event is about, and no more.
+// metadataScan measures the cost of finding each event's metadata without decoding it.
 func metadataScan(l *lap) error {
 	conn, in, err := dial(l)
 	if err != nil {
@@ -94,7 +95,7 @@ func metadataScan(l *lap) error {
 	}
 }
 
-// metadataOf finds the first value called metadata, which is an object.
+// metadataOf returns the first object under the key "metadata", or nil.
 func metadataOf(frame []byte) []byte {
 	const key = `"metadata":{`
 	from := bytes.Index(frame, []byte(key))
@@ -120,7 +121,7 @@ func metadataOf(frame []byte) []byte {
 	return nil
 }
 
-// endOfString finds the quote that ends a string that began before i.
+// endOfString returns the index of the quote that ends the string around i, or -1.
 func endOfString(text []byte, i int) int {
 	for {
 		n := bytes.IndexByte(text[i:], '"')

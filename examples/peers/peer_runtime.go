@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// controllerRuntime is told its RESTMapper, so that it asks for no discovery.
+// controllerRuntime passes a RESTMapper to the cache, so that the cache makes no discovery requests.
 func controllerRuntime(l *lap) error {
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{kind.GroupVersion()})
@@ -31,11 +31,11 @@ func controllerRuntime(l *lap) error {
 		go func() {
 			defer close(ended)
 			if err := c.Start(l.ctx); err != nil {
-				l.failed(err)
+				l.fail(err)
 			}
 		}()
 	}
-	err = informed(l, informer, start, func() { <-ended })
+	err = consumeInformer(l, informer, start, func() { <-ended })
 	if err == nil {
 		return nil
 	}

@@ -18,22 +18,29 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-var podResource = gvr.Resource{GroupVersionResource: pods, Kind: "Pod", Singular: "pod", Namespaced: true, Verbs: []string{"list", "watch"}}
+var podResource = gvr.Resource{
+	GroupVersionResource: pods, Kind: "Pod", Singular: "pod", Namespaced: true, Verbs: []string{"list", "watch"},
+}
 
-// streams are ours.
+// streams returns the peers that use package stream.
 func streams() []peer {
 	return []peer{
 		{name: "ours-stock", what: "a Stream on client-go's dynamic client", run: stockStream},
 		{name: "ours", what: "a Stream on NewClient", run: fastStream(nil, nil), scale: 4},
-		{name: "ours-2workers", what: "DecodeWorkers: 2", run: fastStream(&stream.ClientOptions{DecodeWorkers: 2}, nil), scale: 4},
-		{name: "ours-nomanaged", what: "DropManagedFields", run: fastStream(&stream.ClientOptions{DropManagedFields: true}, nil), scale: 4},
-		{name: "ours-select10", what: "Select passes one in ten", run: fastStream(nil, canaries), expect: someCanaries, scale: 20},
-		{name: "ours-select0", what: "Select passes none", run: rejecting, scale: 20},
+		{name: "ours-2workers", what: "DecodeWorkers: 2",
+			run: fastStream(&stream.ClientOptions{DecodeWorkers: 2}, nil), scale: 4},
+		{name: "ours-nomanaged", what: "DropManagedFields",
+			run: fastStream(&stream.ClientOptions{DropManagedFields: true}, nil), scale: 4},
+		{name: "ours-select10", what: "Select passes one in ten",
+			run: fastStream(nil, canaries), expect: expectCanaries, scale: 20},
+		{name: "ours-select0", what: "Select passes none", run: selectNothing, scale: 20},
 		{name: "ours-metadata", what: "MetadataOnly", run: fastStream(nil, metadataOnly), scale: 4},
-		{name: "ours-mux8", what: "eight Streams, of a namespace each, in a Mux", run: muxed, expect: anyLast, scale: 4},
-		{name: "ours-mux8-select10", what: "those, and Select passes one in ten", run: muxedCanaries, expect: anyCanaries,
-			scale: 20},
-		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked", run: checkpointed, scale: 4},
+		{name: "ours-mux8", what: "eight Streams, one per namespace, in a Mux",
+			run: mux8, expect: expectAll, scale: 4},
+		{name: "ours-mux8-select10", what: "as ours-mux8, Select passes one in ten",
+			run: mux8Canaries, expect: expectMux8Canaries, scale: 20},
+		{name: "ours-checkpoint", what: "with a checkpoint in a file, each event acked",
+			run: checkpointStream, scale: 4},
 	}
 }
 
@@ -44,8 +51,8 @@ func canaries(o *stream.Options) {
 	o.Select = func(m stream.Meta) bool { return m.GetLabels()["canary"] == "true" }
 }
 
-// someCanaries says which events are those of canaries: see pod.
-func someCanaries(s scenario) (events int, last string) {
+// expectCanaries counts the events of canaries (see [pod]).
+func expectCanaries(s scenario) (events int, last string) {
 	for i := range s.Events {
 		if i%min(s.Objects, templates)%canaryEvery == 0 {
 			events, last = events+1, strconv.Itoa(firstVersion+1+i)
@@ -59,10 +66,10 @@ func stockStream(l *lap) error {
 	if err != nil {
 		return err
 	}
-	return streamed(l, client, &stream.Options{})
+	return runStream(l, client, &stream.Options{})
 }
 
-// fastStream is a Stream on NewClient; change may be nil, or change its options.
+// fastStream returns a run function with a Stream on NewClient. change adjusts the Stream's options; it may be nil.
 func fastStream(of *stream.ClientOptions, change func(*stream.Options)) func(*lap) error {
 	return func(l *lap) error {
 		client, err := stream.NewClient(l.config(), of)
@@ -73,20 +80,21 @@ func fastStream(of *stream.ClientOptions, change func(*stream.Options)) func(*la
 		if change != nil {
 			change(o)
 		}
-		return streamed(l, client, o)
+		return runStream(l, client, o)
 	}
 }
 
-func streamed(l *lap, client dynamic.Interface, o *stream.Options) error {
+func runStream(l *lap, client dynamic.Interface, o *stream.Options) error {
 	s, err := stream.New(client, podResource, o)
 	if err != nil {
 		return err
 	}
-	return told(l, s.Events(l.ctx), func() bool { return true })
+	return consume(l, s.Events(l.ctx), func() bool { return true })
 }
 
-// told counts what a sequence tells. synced says at SYNCED whether all are.
-func told(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) error {
+// consume counts the events of a sequence. At each SYNCED it calls synced, which reports whether all sources are
+// synced.
+func consume(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) error {
 	for ev, err := range events {
 		if err != nil {
 			return err
@@ -104,24 +112,24 @@ func told(l *lap, events iter.Seq2[stream.Event, error], synced func() bool) err
 				}
 			}
 		default:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
-// rejecting is told nothing, so that it counts what Select is asked, and a bookmark
-// says when it was the last.
-func rejecting(l *lap) error {
+// selectNothing counts the calls of Select, since Select rejects every event. The bookmark after the last event ends
+// the measurement.
+func selectNothing(l *lap) error {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
 		return err
 	}
-	asked, last := 0, strconv.Itoa(l.Scenario.lastVersion()+1)
+	calls, last := 0, strconv.Itoa(l.Scenario.lastVersion()+1)
 	s, err := stream.New(client, podResource, &stream.Options{
 		Bookmarks: true,
 		Select: func(m stream.Meta) bool {
-			asked++
+			calls++
 			return m.GetNamespace() == "kube-system"
 		},
 	})
@@ -133,29 +141,29 @@ func rejecting(l *lap) error {
 		case err != nil:
 			return err
 		case ev.Type == stream.Synced:
-			if asked < l.Scenario.Objects {
-				return fmt.Errorf("only %d of %d objects came before Select", asked, l.Scenario.Objects)
+			if calls < l.Scenario.Objects {
+				return fmt.Errorf("Select was called for %d of %d objects", calls, l.Scenario.Objects)
 			}
-			asked = 0
+			calls = 0
 			if err := l.synced(); err != nil {
 				return err
 			}
 		case ev.Type == stream.Bookmark && ev.ResourceVersion == last:
-			l.events(asked)
+			l.events(calls)
 			return nil
 		case ev.Type != stream.Bookmark:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
-// anyLast: which of the namespaces is the last is chance.
-func anyLast(s scenario) (events int, last string) { return s.Events, "" }
+// expectAll expects every event. Any may be the last, since the order between namespaces is random.
+func expectAll(s scenario) (events int, last string) { return s.Events, "" }
 
-// anyCanaries is someCanaries where each namespace has its share of the events, which
-// are of its objects in turn.
-func anyCanaries(s scenario) (events int, last string) {
+// expectMux8Canaries counts the events of canaries when each namespace has its share of the events, and changes its
+// objects in turn.
+func expectMux8Canaries(s scenario) (events int, last string) {
 	for namespace := range namespaces {
 		objects := (min(s.Objects, templates) - namespace + namespaces - 1) / namespaces
 		for i := range (s.Events - namespace + namespaces - 1) / namespaces {
@@ -167,8 +175,8 @@ func anyCanaries(s scenario) (events int, last string) {
 	return events, ""
 }
 
-// eight returns a Mux of a Stream for each namespace; change may be nil.
-func eight(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
+// newMuxOf8 returns a Mux with one Stream for each namespace. change adjusts the Streams' options; it may be nil.
+func newMuxOf8(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
 		return nil, err
@@ -188,46 +196,46 @@ func eight(l *lap, change func(*stream.Options)) (*mux.Mux, error) {
 	return mux.New(nil, sources...)
 }
 
-func muxed(l *lap) error {
-	m, err := eight(l, nil)
+func mux8(l *lap) error {
+	m, err := newMuxOf8(l, nil)
 	if err != nil {
 		return err
 	}
-	return told(l, m.Events(l.ctx), m.AllSynced)
+	return consume(l, m.Events(l.ctx), m.AllSynced)
 }
 
-// muxedCanaries counts the canaries of all namespaces. Some namespaces have none, so that
-// the bookmarks that follow the last events say when all have come.
-func muxedCanaries(l *lap) error {
-	m, err := eight(l, func(o *stream.Options) { canaries(o); o.Bookmarks = true })
+// mux8Canaries counts the events of canaries in all namespaces. Some namespaces have no canary, so the bookmarks after
+// the last events end the measurement.
+func mux8Canaries(l *lap) error {
+	m, err := newMuxOf8(l, func(o *stream.Options) { canaries(o); o.Bookmarks = true })
 	if err != nil {
 		return err
 	}
-	wanted, ended, begun := 0, 0, false
+	canaries, ended, started := 0, 0, false
 	for ev, err := range m.Events(l.ctx) {
 		switch {
 		case err != nil:
 			return err
 		case ev.Type == stream.Modified:
-			wanted++
-		case ev.Type == stream.Synced && m.AllSynced() && !begun:
-			begun = true
+			canaries++
+		case ev.Type == stream.Synced && m.AllSynced() && !started:
+			started = true
 			if err := l.synced(); err != nil {
 				return err
 			}
 		case ev.Type == stream.Bookmark:
 			if ended++; ended == namespaces {
-				l.events(wanted)
+				l.events(canaries)
 				return nil
 			}
 		case ev.Type != stream.Added && ev.Type != stream.Synced:
-			return fmt.Errorf("an event of the type %s came", ev.Type)
+			return fmt.Errorf("unexpected event of type %s", ev.Type)
 		}
 	}
 	return errors.Join(errClosed, context.Cause(l.ctx))
 }
 
-func checkpointed(l *lap) (err error) {
+func checkpointStream(l *lap) (err error) {
 	client, err := stream.NewClient(l.config(), nil)
 	if err != nil {
 		return err
@@ -251,5 +259,5 @@ func checkpointed(l *lap) (err error) {
 	if err != nil {
 		return err
 	}
-	return told(l, stream.Acked(s.Events(l.ctx)), func() bool { return true })
+	return consume(l, stream.Acked(s.Events(l.ctx)), func() bool { return true })
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// report prints all tables that there are figures for.
+// report prints the tables that have figures.
 func report(w io.Writer, all []*row) {
 	printEvents(w, all)
 	printLatencies(w, all)
 	printSnapshots(w, all)
-	printHeld(w, all)
+	printHeap(w, all)
 	printTargets(w, all)
 	for _, r := range all {
 		if r.Err != "" {
@@ -23,7 +23,7 @@ func report(w io.Writer, all []*row) {
 	}
 }
 
-// table is one of markdown. Its first column is of text, the others are of numbers.
+// table is a Markdown table. Its first column has text, the others have numbers.
 type table struct {
 	head []string
 	body [][]string
@@ -67,7 +67,9 @@ func (t *table) print(w io.Writer, title string) {
 }
 
 func printEvents(w io.Writer, all []*row) {
-	t := table{head: []string{"peer", "events/s", "ratio", "CPU us/event", "allocs/event", "B/event", "peak RSS MB", "events"}}
+	t := table{head: []string{
+		"peer", "events/s", "ratio", "CPU us/event", "allocs/event", "B/event", "peak RSS MB", "events",
+	}}
 	for _, r := range all {
 		if r.EventsPerS == nil {
 			continue
@@ -83,19 +85,20 @@ func printEvents(w io.Writer, all []*row) {
 		if v, ok := ratio(r.Name, to, speed)(all); ok {
 			compared = number(v)
 		}
-		t.add(r.Name, number(*r.EventsPerS), compared, number(*r.CPUPerEvent), number(*r.Allocs), number(*r.Allocated), megabytes(r.PeakRSS), number(float64(r.Events)))
+		t.add(r.Name, number(*r.EventsPerS), compared, number(*r.CPUPerEvent), number(*r.Allocs),
+			number(*r.Allocated), megabytes(r.PeakRSS), number(float64(r.Events)))
 	}
-	t.print(w, "Events (ratio: events/s to those of dynamic, for objects of the same size and at the same GOGC)")
+	t.print(w, "Events (ratio: events/s relative to dynamic, with objects of the same size and the same GOGC)")
 }
 
 func printLatencies(w io.Writer, all []*row) {
-	t := table{head: []string{"peer", "events/s asked", "reached", "p50 us", "p99 us", "max us"}}
+	t := table{head: []string{"peer", "target events/s", "reached", "p50 us", "p99 us", "max us"}}
 	for _, r := range all {
 		for _, l := range r.Latencies {
 			t.add(r.Name, number(float64(l.Rate)), number(l.Reached), number(l.P50), number(l.P99), number(l.Max))
 		}
 	}
-	t.print(w, "Latency (where less was reached than asked, the server had to wait: the time before that is not counted)")
+	t.print(w, "Latency (where the target rate was not reached, the server had to wait; that wait does not count)")
 }
 
 func printSnapshots(w io.Writer, all []*row) {
@@ -108,16 +111,17 @@ func printSnapshots(w io.Writer, all []*row) {
 		if v, ok := ratio("dynamic-list", r.Name, snapshot)(all); ok {
 			compared = number(v)
 		}
-		t.add(r.Name, number(*r.Snapshot), compared, megabytes(r.PeakRSS), megabytes(r.BaseRSS), number(float64(r.SnapshotObjects)))
+		t.add(r.Name, number(*r.Snapshot), compared, megabytes(r.PeakRSS), megabytes(r.BaseRSS),
+			number(float64(r.SnapshotObjects)))
 	}
-	t.print(w, "First snapshot (ratio: how many times as fast as dynamic-list)")
+	t.print(w, "First snapshot (ratio: speed relative to dynamic-list)")
 }
 
-func printHeld(w io.Writer, all []*row) {
+func printHeap(w io.Writer, all []*row) {
 	t := table{head: []string{"peer", "live heap B/object", "objects"}}
 	for _, r := range all {
 		if r.HeapPerObject != nil {
-			t.add(r.Name, number(*r.HeapPerObject), number(float64(r.HeldObjects)))
+			t.add(r.Name, number(*r.HeapPerObject), number(float64(r.HeapObjects)))
 		}
 	}
 	t.print(w, "Live heap with all objects known")
@@ -131,7 +135,7 @@ func printTargets(w io.Writer, all []*row) {
 			continue
 		}
 		bound := ">= "
-		if goal.most {
+		if goal.atMost {
 			bound = "<= "
 		}
 		verdict := "met"
@@ -157,8 +161,8 @@ func megabytes(b *float64) string {
 	return number(*b / 1e6)
 }
 
-// number has three digits that count, or all before the point, in groups. What
-// would be rounded to the next range is in it.
+// number formats v with three significant digits, or with all digits before the decimal point if there are more, in
+// groups of three. Below 0.00995 it has four decimals. The limits of the ranges allow for rounding: 9.999 is "10.0".
 func number(v float64) string {
 	switch {
 	case v == 0:

@@ -12,12 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func flooded(name string, gogc int, s size, seconds ...float64) *sample {
+func eventSample(name string, gogc int, s size, seconds ...float64) *sample {
 	p, _ := peerNamed(name)
-	x := &sample{measurement: measurement{name: name, peer: p, gogc: gogc, runs: len(seconds), job: job{Peer: name, Phase: eventPhase, Scenario: scenario{Objects: 10, Size: s, Events: 1000}}}}
+	j := job{Peer: name, Phase: eventPhase, Scenario: scenario{Objects: 10, Size: s, Events: 1000}}
+	x := &sample{measurement: measurement{name: name, peer: p, gogc: gogc, runs: len(seconds), job: j}}
 	for _, v := range seconds {
 		x.outcomes = append(x.outcomes, outcome{Events: 1000, Seconds: v, usage: usage{
-			CPU: time.Duration(v * float64(time.Second)), Allocs: 140_000, Bytes: 7_000_000, PeakRSS: 30e6, BaseRSS: 20e6,
+			CPU: time.Duration(v * float64(time.Second)), Allocs: 140_000, Bytes: 7_000_000,
+			PeakRSS: 30e6, BaseRSS: 20e6,
 		}})
 	}
 	return x
@@ -25,20 +27,24 @@ func flooded(name string, gogc int, s size, seconds ...float64) *sample {
 
 func TestRows(t *testing.T) {
 	ours, _ := peerNamed("ours")
-	rejecting := flooded("ours-select0", 100, usual, 0.1)
-	rejecting.outcomes[0].Events = 0 // it is told none
+	rejecting := eventSample("ours-select0", 100, small, 0.1)
+	rejecting.outcomes[0].Events = 0 // Select rejects all
 	rejecting.outcomes[0].Allocs = 0
-	broken := flooded("dynamicinformer", 100, usual)
+	broken := eventSample("dynamicinformer", 100, small)
 	broken.errs = []error{errors.New("no")}
+	of := func(j job, outcomes ...outcome) *sample {
+		return &sample{measurement: measurement{name: "ours", peer: ours, job: j}, outcomes: outcomes}
+	}
 	all := rows([]*sample{
-		flooded("ours", 100, usual, 0.3, 0.1, 0.2),
+		eventSample("ours", 100, small, 0.3, 0.1, 0.2),
 		rejecting,
 		broken,
-		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: latencyPhase, Scenario: scenario{Rate: 4000}}},
-			outcomes: []outcome{{Latency: latency{Reached: 3900, P50: 5, P99: 50, Max: 500}}}},
-		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: latencyPhase, Scenario: scenario{Rate: 1000}}},
-			outcomes: []outcome{{Latency: latency{Reached: 990, P50: 1, P99: 10, Max: 100}}, {Latency: latency{Reached: 1000, P50: 3, P99: 30, Max: 300}}}},
-		{measurement: measurement{name: "ours", peer: ours, job: job{Phase: heldPhase, Scenario: scenario{Objects: 77}}}, outcomes: []outcome{{HeapPerObject: 80}}},
+		of(job{Phase: latencyPhase, Scenario: scenario{Rate: 4000}},
+			outcome{Latency: latency{Reached: 3900, P50: 5, P99: 50, Max: 500}}),
+		of(job{Phase: latencyPhase, Scenario: scenario{Rate: 1000}},
+			outcome{Latency: latency{Reached: 990, P50: 1, P99: 10, Max: 100}},
+			outcome{Latency: latency{Reached: 1000, P50: 3, P99: 30, Max: 300}}),
+		of(job{Phase: heapPhase, Scenario: scenario{Objects: 77}}, outcome{HeapPerObject: 80}),
 	})
 	want := []*row{
 		{
@@ -49,11 +55,12 @@ func TestRows(t *testing.T) {
 				{Rate: 4000, Reached: 3900, P50: 5, P99: 50, Max: 500},
 				{Rate: 1000, Reached: 995, P50: 2, P99: 20, Max: 200},
 			},
-			HeapPerObject: new(80.), HeldObjects: 77, PeakRSS: new(30e6), BaseRSS: new(20e6),
+			HeapPerObject: new(80.), HeapObjects: 77, PeakRSS: new(30e6), BaseRSS: new(20e6),
 		},
 		{
 			Name: "ours-select0", What: rejecting.peer.what, GOGC: 100, Runs: 1, Events: 1000, Size: "2.8k",
-			EventsPerS: new(10_000.), CPUPerEvent: new(100.), Allocs: new(0.), Allocated: new(7000.), PeakRSS: new(30e6), BaseRSS: new(20e6),
+			EventsPerS: new(10_000.), CPUPerEvent: new(100.), Allocs: new(0.), Allocated: new(7000.),
+			PeakRSS: new(30e6), BaseRSS: new(20e6),
 		},
 		{Name: "dynamicinformer", What: broken.peer.what, GOGC: 100, Size: "2.8k", Err: "no"},
 	}
@@ -61,18 +68,19 @@ func TestRows(t *testing.T) {
 		t.Error(diff)
 	}
 	if err := failures(all); err == nil || !strings.Contains(err.Error(), "dynamicinformer failed") {
-		t.Errorf("the failure is %v", err)
+		t.Errorf("failures returned %v, want it to name dynamicinformer", err)
 	}
 }
 
 func TestReport(t *testing.T) {
 	var out strings.Builder
 	report(&out, rows([]*sample{
-		flooded("dynamic", 100, usual, 0.2), flooded("ours", 100, usual, 0.02), flooded("ours-stock", 100, usual, 0.4),
-		flooded("dynamic-11k", 100, big, 0.5), flooded("ours-11k", 100, big, 0.1),
+		eventSample("dynamic", 100, small, 0.2), eventSample("ours", 100, small, 0.02),
+		eventSample("ours-stock", 100, small, 0.4),
+		eventSample("dynamic-11k", 100, big, 0.5), eventSample("ours-11k", 100, big, 0.1),
 	}))
 	want := strings.TrimLeft(`
-Events (ratio: events/s to those of dynamic, for objects of the same size and at the same GOGC)
+Events (ratio: events/s relative to dynamic, with objects of the same size and the same GOGC)
 
 | peer        | events/s | ratio | CPU us/event | allocs/event | B/event | peak RSS MB | events |
 |-------------|---------:|------:|-------------:|-------------:|--------:|------------:|-------:|
@@ -87,8 +95,8 @@ Targets
 | target                                         |   wanted | measured |        verdict |
 |------------------------------------------------|---------:|---------:|---------------:|
 | stream on NewClient vs dynamic Watch, events/s | >= 8.00x |    10.0x |            met |
-| the same, 11 KB events, vs dynamic Watch       | >= 7.00x |    5.00x | missed by 29 % |
-| its allocations per event                      |   <= 140 |      140 |            met |
+| stream on NewClient vs dynamic Watch, 11 KB    | >= 7.00x |    5.00x | missed by 29 % |
+| stream on NewClient, allocations per event     |   <= 140 |      140 |            met |
 | stream on the stock client vs dynamic Watch    | >= 0.95x |    0.50x | missed by 48 % |
 `, "\n")
 	if diff := cmp.Diff(want, strings.TrimLeft(out.String(), "\n")); diff != "" {
@@ -98,7 +106,8 @@ Targets
 
 func TestNumber(t *testing.T) {
 	for want, v := range map[string]float64{
-		"0": 0, "0.0012": 0.0012, "0.50": 0.5, "9.99": 9.99, "10.0": 9.999, "99.9": 99.9, "100": 99.96, "101": 100.6, "1,000": 1000, "1,234,567": 1234567, "999,999": 999999,
+		"0": 0, "0.0012": 0.0012, "0.50": 0.5, "9.99": 9.99, "10.0": 9.999, "99.9": 99.9, "100": 99.96,
+		"101": 100.6, "1,000": 1000, "1,234,567": 1234567, "999,999": 999999,
 	} {
 		if got := number(v); got != want {
 			t.Errorf("%v is %s, want %s", v, got, want)
@@ -114,10 +123,10 @@ func TestVerdict(t *testing.T) {
 		met      bool
 		missed   float64
 	}{
-		{"as much as is wanted is enough", target{want: 8}, 8, true, 0},
-		{"half of it", target{want: 8}, 4, false, 0.5},
-		{"as little as is allowed", target{want: 8, most: true}, 8, true, 0},
-		{"twice as much", target{want: 8, most: true}, 16, false, 1},
+		{"a lower bound includes its value", target{want: 8}, 8, true, 0},
+		{"half of a lower bound misses it by 0.5", target{want: 8}, 4, false, 0.5},
+		{"an upper bound includes its value", target{want: 8, atMost: true}, 8, true, 0},
+		{"twice an upper bound misses it by 1", target{want: 8, atMost: true}, 16, false, 1},
 	} {
 		if met, missed := tt.target.verdict(tt.measured); met != tt.met || missed != tt.missed {
 			t.Errorf("%s: %v, missed by %v; want %v, %v", tt.why, met, missed, tt.met, tt.missed)
@@ -125,9 +134,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestTargetsName makes sure that each target is about something that is measured.
-func TestTargetsName(t *testing.T) {
-	plan, err := usualSettings().plan()
+// TestTargetsAreMeasured: the plan measures every figure that a target needs.
+func TestTargetsAreMeasured(t *testing.T) {
+	plan, err := defaultSettings().plan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,23 +155,23 @@ func TestTargetsName(t *testing.T) {
 			r.Latencies = append(r.Latencies, latency{Rate: m.job.Scenario.Rate, P99: 1})
 		case snapshotPhase:
 			r.Snapshot, r.PeakRSS = new(1.), new(1.)
-		case heldPhase:
+		case heapPhase:
 			r.HeapPerObject = new(1.)
 		}
 	}
 	for _, goal := range targets() {
 		if _, ok := goal.from(all); !ok {
-			t.Errorf("%q is about what is not measured", goal.what)
+			t.Errorf("%q needs a figure that the plan does not measure", goal.what)
 		}
 		if _, ok := goal.from(nil); ok {
-			t.Errorf("%q has a figure where there is none", goal.what)
+			t.Errorf("%q has a figure without any measurement", goal.what)
 		}
 	}
 }
 
 func TestWriteJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures.json")
-	if err := writeJSON(path, rows([]*sample{flooded("ours", 100, usual, 0.1)})); err != nil {
+	if err := writeJSON(path, rows([]*sample{eventSample("ours", 100, small, 0.1)})); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -174,7 +183,8 @@ func TestWriteJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []map[string]any{{
-		"name": "ours", "what": "a Stream on NewClient", "gogc": 100., "runs": 1., "events": 1000., "object_size": "2.8k",
+		"name": "ours", "what": "a Stream on NewClient", "gogc": 100., "runs": 1., "events": 1000.,
+		"object_size":  "2.8k",
 		"events_per_s": 10_000., "cpu_us_per_event": 100., "allocs_per_event": 140., "bytes_per_event": 7000.,
 		"peak_rss_bytes": 30e6, "base_rss_bytes": 20e6,
 	}}

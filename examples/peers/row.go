@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// row is what was found out about a peer: medians of its runs. What was not
-// measured is nil.
+// row has the figures of a peer: medians of its runs, or nil where nothing was measured. It is flat because it is the
+// format of the JSON file.
 type row struct {
 	Name   string `json:"name"`
 	What   string `json:"what"`
 	GOGC   int    `json:"gogc"`
-	Runs   int    `json:"runs"`             // of the flood, or of the snapshot
-	Events int    `json:"events,omitempty"` // of a flood
+	Runs   int    `json:"runs"`             // of the event or snapshot measurement
+	Events int    `json:"events,omitempty"` // of one run
 	Size   string `json:"object_size"`
 
 	EventsPerS  *float64 `json:"events_per_s,omitempty"`
@@ -21,7 +21,7 @@ type row struct {
 	Allocs      *float64 `json:"allocs_per_event,omitempty"`
 	Allocated   *float64 `json:"bytes_per_event,omitempty"`
 
-	// At the lowest rate; Latencies has all.
+	// At the lowest rate; Latencies has all rates.
 	LatencyP50 *float64  `json:"latency_p50_us,omitempty"`
 	LatencyP99 *float64  `json:"latency_p99_us,omitempty"`
 	LatencyMax *float64  `json:"latency_max_us,omitempty"`
@@ -30,16 +30,14 @@ type row struct {
 	Snapshot        *float64 `json:"first_snapshot_ms,omitempty"`
 	SnapshotObjects int      `json:"first_snapshot_objects,omitempty"`
 	HeapPerObject   *float64 `json:"heap_bytes_per_object,omitempty"`
-	HeldObjects     int      `json:"held_objects,omitempty"`
-	// Of the process, up to the end of the flood or the snapshot, and before the client
-	// was made.
-	PeakRSS *float64 `json:"peak_rss_bytes,omitempty"`
-	BaseRSS *float64 `json:"base_rss_bytes,omitempty"`
+	HeapObjects     int      `json:"held_objects,omitempty"`
+	PeakRSS         *float64 `json:"peak_rss_bytes,omitempty"` // until the events or the snapshot ended
+	BaseRSS         *float64 `json:"base_rss_bytes,omitempty"` // before the measurement
 
 	Err string `json:"error,omitempty"`
 }
 
-// rows sums up, in the order of the samples.
+// rows summarizes the samples, in their order.
 func rows(samples []*sample) []*row {
 	var all []*row
 	byName := map[string]*row{}
@@ -69,7 +67,7 @@ func (r *row) add(s *sample) {
 	}
 	switch s.job.Phase {
 	case eventPhase:
-		// By the events that came: of what Select rejects none are told.
+		// Divided by the events that the server sent, including those that Select rejects.
 		each := func(value func(outcome) float64) *float64 {
 			return of(func(o outcome) float64 { return value(o) / float64(s.job.Scenario.Events) })
 		}
@@ -92,8 +90,8 @@ func (r *row) add(s *sample) {
 	case snapshotPhase:
 		r.Runs, r.SnapshotObjects = len(s.outcomes), s.job.Scenario.Objects
 		r.Snapshot = of(func(o outcome) float64 { return o.Seconds * 1e3 })
-	case heldPhase:
-		r.HeldObjects = s.job.Scenario.Objects
+	case heapPhase:
+		r.HeapObjects = s.job.Scenario.Objects
 		r.HeapPerObject = of(func(o outcome) float64 { return o.HeapPerObject })
 		return
 	}
@@ -101,7 +99,7 @@ func (r *row) add(s *sample) {
 	r.BaseRSS = of(func(o outcome) float64 { return float64(o.BaseRSS) })
 }
 
-// find returns the row of a name, or one without figures.
+// find returns the row with a name, or one without figures.
 func find(all []*row, name string) *row {
 	if i := slices.IndexFunc(all, func(r *row) bool { return r.Name == name }); i >= 0 {
 		return all[i]

@@ -12,26 +12,28 @@ import (
 	"sync"
 )
 
-// server speaks as much of the Kubernetes API as the peers need, for pods:
+// server implements the part of the Kubernetes API that the peers need, for pods, and an API to control the runs:
 //
-//	POST   /runs                                  makes a run of a scenario, answers its path
-//	POST   /runs/N/start                          lets its events come
-//	DELETE /runs/N                                forgets it
-//	GET    /runs/N/api/v1/pods                    lists, pages, watches, streaming lists,
-//	GET    /runs/N/api/v1/namespaces/NS/pods      PartialObjectMetadata where it is accepted
+//	POST   /runs                                  makes a run of a scenario, returns its path
+//	POST   /runs/N/start                          starts its events
+//	DELETE /runs/N                                removes it
+//	GET    /runs/N/api/v1/pods                    list, page, watch, or streaming list
+//	GET    /runs/N/api/v1/namespaces/NS/pods      the same for a namespace
+//
+// It sends PartialObjectMetadata to clients that accept it.
 type server struct {
-	library library
+	rendered templateCache
 
 	mu   sync.Mutex
 	made int
 	runs map[string]*run
 }
 
-// run is a scenario that is being gone through.
+// run is one execution of a scenario.
 type run struct {
 	scenario
 	once    sync.Once
-	started chan struct{} // closed when the events may come
+	started chan struct{} // closed when the events start
 }
 
 func newServer() *server { return &server{runs: map[string]*run{}} }
@@ -39,7 +41,7 @@ func newServer() *server { return &server{runs: map[string]*run{}} }
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /runs", s.create)
-	mux.HandleFunc("POST /runs/{run}/start", s.in(func(r *run, w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /runs/{run}/start", s.forRun(func(r *run, w http.ResponseWriter, _ *http.Request) {
 		r.once.Do(func() { close(r.started) })
 	}))
 	mux.HandleFunc("DELETE /runs/{run}", func(_ http.ResponseWriter, req *http.Request) {
@@ -47,8 +49,8 @@ func (s *server) handler() http.Handler {
 		defer s.mu.Unlock()
 		delete(s.runs, req.PathValue("run"))
 	})
-	mux.HandleFunc("GET /runs/{run}/api/v1/pods", s.in(s.pods))
-	mux.HandleFunc("GET /runs/{run}/api/v1/namespaces/{namespace}/pods", s.in(s.pods))
+	mux.HandleFunc("GET /runs/{run}/api/v1/pods", s.forRun(s.pods))
+	mux.HandleFunc("GET /runs/{run}/api/v1/namespaces/{namespace}/pods", s.forRun(s.pods))
 	return mux
 }
 
@@ -58,11 +60,13 @@ func (s *server) create(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if r.Size != usual && r.Size != big || r.Objects < namespaces || r.Rate > 0 && r.Length <= 0 {
-		http.Error(w, fmt.Sprintf("%+v: it wants a size, %d objects or more, and with a rate a length", r.scenario, namespaces), http.StatusBadRequest)
+	if r.Size != small && r.Size != big || r.Objects < namespaces || r.Rate > 0 && r.Length <= 0 {
+		problem := fmt.Sprintf("invalid scenario %+v: must have a size, at least %d objects, and a length with a rate",
+			r.scenario, namespaces)
+		http.Error(w, problem, http.StatusBadRequest)
 		return
 	}
-	s.library.of(r.Size, min(r.Objects, templates)) // now, so that nobody's measurement has to wait for it
+	s.rendered.get(r.Size, min(r.Objects, templates)) // now, so that no measurement waits for it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made++
@@ -71,8 +75,8 @@ func (s *server) create(w http.ResponseWriter, req *http.Request) {
 	fmt.Fprint(w, "/runs/"+name)
 }
 
-// in finds the run that a request is for.
-func (s *server) in(do func(*run, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+// forRun calls do with the run that the request's path names.
+func (s *server) forRun(do func(*run, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		s.mu.Lock()
 		r := s.runs[req.PathValue("run")]
@@ -85,16 +89,15 @@ func (s *server) in(do func(*run, http.ResponseWriter, *http.Request)) http.Hand
 	}
 }
 
-// asked is what a request for pods asks for.
-type asked struct {
+// podRequest says which pods a request asks for, and in which form.
+type podRequest struct {
 	run       *run
 	metadata  bool
-	namespace int // of namespaces, or -1 for all
+	namespace int // index, or -1 for all namespaces
 }
 
-// objects calls yield with the number of each object that is asked for, from the
-// skip-th on.
-func (a asked) objects(skip int, yield func(n int) bool) {
+// objects calls yield with the number of each requested object, without the first skip ones.
+func (a podRequest) objects(skip int, yield func(n int) bool) {
 	first, step := 0, 1
 	if a.namespace >= 0 {
 		first, step = a.namespace, namespaces
@@ -106,8 +109,8 @@ func (a asked) objects(skip int, yield func(n int) bool) {
 	}
 }
 
-// count is how many objects are asked for.
-func (a asked) count() int {
+// count returns the number of requested objects.
+func (a podRequest) count() int {
 	if a.namespace < 0 {
 		return a.run.Objects
 	}
@@ -115,7 +118,8 @@ func (a asked) count() int {
 }
 
 func (s *server) pods(r *run, w http.ResponseWriter, req *http.Request) {
-	a := asked{run: r, metadata: strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata"), namespace: -1}
+	metadata := strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata")
+	a := podRequest{run: r, metadata: metadata, namespace: -1}
 	if name := req.PathValue("namespace"); name != "" {
 		i, err := strconv.Atoi(strings.TrimPrefix(name, "peers-"))
 		if err != nil || name != namespaceOf(i) || i < 0 || i >= namespaces {
@@ -127,7 +131,7 @@ func (s *server) pods(r *run, w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	for _, unknown := range []string{"labelSelector", "fieldSelector"} {
 		if query.Get(unknown) != "" {
-			http.Error(w, "this server knows no "+unknown, http.StatusBadRequest)
+			http.Error(w, unknown+" is not supported", http.StatusBadRequest)
 			return
 		}
 	}
@@ -139,17 +143,17 @@ func (s *server) pods(r *run, w http.ResponseWriter, req *http.Request) {
 	s.list(a, w, req)
 }
 
-// serve answers on a port of its own of 127.0.0.1 until ctx ends.
+// serve serves on a free port of 127.0.0.1 until ctx ends.
 func serve(ctx context.Context, ready func(address string)) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	ready(listener.Addr().String())
-	of := &http.Server{Handler: newServer().handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
-	stop := context.AfterFunc(ctx, func() { of.Close() })
+	s := &http.Server{Handler: newServer().handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	if err := of.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

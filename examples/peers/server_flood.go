@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// flood is the events of one watch. Their frames are rendered beforehand, one
-// after another; what differs from one round to the next is written into them, and
-// they are sent from where they are, so that an event costs the server next to
-// nothing, and for everyone the same.
+// flood is the events of one watch. It renders one frame for each object beforehand, writes what differs between two
+// events of an object into the frame, and sends the frame without copying it. So an event costs the server little, and
+// the same for every peer.
 type flood struct {
 	text   []byte
 	frames []slot
-	events int // how many come; without an end if they are paced
-	next   int // which is the next one
+	events int // number of events; events at a rate may be more
+	next   int // number of the next event
 
-	first, step int // the version of the first, and from each to the next
+	first, step int // version of the first event, and the difference between two
 }
 
-// slot is where a frame is.
+// slot is the place of a frame in flood.text.
 type slot struct {
 	from, to int
 	of       *template
 }
 
-// newFlood returns the events of a watch that come after a version.
-func newFlood(a asked, of []*template, after int) *flood {
+// newFlood returns the events of a watch after a version.
+func newFlood(a podRequest, of []*template, after int) *flood {
 	f := &flood{events: a.run.Events, first: firstVersion + 1, step: 1}
 	if a.namespace >= 0 {
-		// Each namespace has its share, and they take turns.
+		// The namespaces take turns.
 		f.events = (f.events - a.namespace + namespaces - 1) / namespaces
 		f.first, f.step = f.first+a.namespace, namespaces
 	}
@@ -43,7 +42,7 @@ func newFlood(a asked, of []*template, after int) *flood {
 		from := len(f.text)
 		f.text = append(f.text, t.text...)
 		t.identify(f.text[from:], identityOf(n))
-		t.sent.fill(f.text[from:], noSendTime)
+		t.sent.fill(f.text[from:], zeroTime)
 		f.frames = append(f.frames, slot{from, len(f.text), t})
 		return true
 	})
@@ -52,20 +51,20 @@ func newFlood(a asked, of []*template, after int) *flood {
 
 func (f *flood) version(event int) int { return f.first + event*f.step }
 
-// lastVersion is that of the last event that came.
+// lastVersion is the version of the last event that was sent.
 func (f *flood) lastVersion() int { return f.version(f.next - 1) }
 
-// noSendTime is for what was not sent at a time.
-var noSendTime = []byte("0000000000000000000")
+// zeroTime is the send time of events without one.
+var zeroTime = []byte("0000000000000000000")
 
-// changeAt is the time in an event: a second later every 64 events.
+// changeAt is the time of the change in an event. It advances by a second every 64 events.
 func changeAt(event int) []byte {
 	return starts.Add(100*24*time.Hour+time.Duration(event/64)*time.Second).AppendFormat(nil, time.RFC3339)
 }
 
-// take prepares up to n events, or as many as make a batch, that lie one behind the
-// other, and returns them. sent is nil or the time it is.
-func (f *flood) take(n int, sent []byte) []byte {
+// nextBatch prepares the next events, and returns them as one slice of flood.text. They are at most n, end once they
+// fill a batch, and do not wrap around. sent is their send time, or nil for none.
+func (f *flood) nextBatch(n int, sent []byte) []byte {
 	i := f.next % len(f.frames)
 	from, to := f.frames[i].from, f.frames[i].from
 	changed := changeAt(f.next)
@@ -84,10 +83,10 @@ func (f *flood) take(n int, sent []byte) []byte {
 	return f.text[from:to]
 }
 
-// rush sends events as fast as they are read, and flushes when there are no more,
-// as a kube-apiserver does.
-func (f *flood) rush(out *sink) {
+// sendAll sends the events as fast as the peer reads them. Like a kube-apiserver it does not flush while there are
+// more; the caller flushes at the end.
+func (f *flood) sendAll(out *sink) {
 	for f.next < f.events && out.err == nil {
-		out.write(f.take(f.events-f.next, nil))
+		out.write(f.nextBatch(f.events-f.next, nil))
 	}
 }

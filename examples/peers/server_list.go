@@ -6,18 +6,17 @@ import (
 	"strconv"
 )
 
-// batch is how much is written at a time, more or less.
+// batch is the approximate size of a write, in bytes.
 const batch = 64 << 10
 
-// list answers with all objects, or with a page of them. A token is the number of
-// those that have been told.
-func (s *server) list(a asked, w http.ResponseWriter, req *http.Request) {
+// list sends all objects, or a page of them. A continue token is the number of objects on the pages before.
+func (s *server) list(a podRequest, w http.ResponseWriter, req *http.Request) {
 	limit, _ := strconv.Atoi(req.URL.Query().Get("limit"))
 	skip, _ := strconv.Atoi(req.URL.Query().Get("continue"))
 	select {
 	case <-a.run.started:
-		// A peer that has to list again is not what is to be measured.
-		http.Error(w, "the events have begun, and lists are of what was before", http.StatusInternalServerError)
+		// A peer that lists again has lost its watch: its figures would be wrong.
+		http.Error(w, "lists are not possible once the events have started", http.StatusInternalServerError)
 		return
 	default:
 	}
@@ -30,8 +29,9 @@ func (s *server) list(a asked, w http.ResponseWriter, req *http.Request) {
 		more = fmt.Sprintf(`,"continue":"%d","remainingItemCount":%d`, skip+limit, left-limit)
 		left = limit
 	}
-	out := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[`, kind, version, firstVersion, more)
-	of := s.library.find(a, itemForm)
+	out := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[`,
+		kind, version, firstVersion, more)
+	of := s.rendered.forRequest(a, itemForm)
 	first := true
 	a.objects(skip, func(n int) bool {
 		if left == 0 {
@@ -50,5 +50,5 @@ func (s *server) list(a asked, w http.ResponseWriter, req *http.Request) {
 		}
 		return true
 	})
-	w.Write(append(out, "]}\n"...)) // who has gone has gone
+	w.Write(append(out, "]}\n"...)) // an error means that the client has gone
 }

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// managed returns the managedFields of p as they are after its creation by
-// kube-controller-manager and a status update by kubelet: the fields of its labels,
-// of its spec without defaults, and of its status.
+// managed returns the managedFields of p as they are after its creation by kube-controller-manager and a status update
+// by kubelet: the fields of its labels, of its spec without defaults, and of its status.
 func managed(p *corev1.Pod) []metav1.ManagedFieldsEntry {
 	whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
 	if err != nil {
 		panic(err) // a pod is always convertible
 	}
-	metadata, spec, status := whole["metadata"].(map[string]any), whole["spec"].(map[string]any), whole["status"].(map[string]any)
+	part := func(name string) map[string]any { return whole[name].(map[string]any) }
+	metadata, spec, status := part("metadata"), part("spec"), part("status")
 	containers := spec["containers"].([]any)
 	created := map[string]any{
 		"metadata": map[string]any{"labels": metadata["labels"], "ownerReferences": metadata["ownerReferences"]},
@@ -26,20 +26,22 @@ func managed(p *corev1.Pod) []metav1.ManagedFieldsEntry {
 	}
 	if len(containers) > 1 {
 		created["spec"] = spec
-	} else { // as much of it as keeps the object to its size
+	} else { // only some fields, to keep the object small
 		c := containers[0].(map[string]any)
 		created["metadata"] = map[string]any{"labels": metadata["labels"]}
-		created["spec"] = map[string]any{"containers": []any{map[string]any{"name": c["name"], "image": c["image"], "resources": c["resources"]}}}
+		container := map[string]any{"name": c["name"], "image": c["image"], "resources": c["resources"]}
+		created["spec"] = map[string]any{"containers": []any{container}}
 		status = map[string]any{"conditions": status["conditions"], "phase": status["phase"], "podIP": status["podIP"]}
 	}
 	entry := func(manager, subresource string, at time.Time, fields map[string]any) metav1.ManagedFieldsEntry {
 		raw, err := json.Marshal(fieldsOf(fields))
 		if err != nil {
-			panic(err) // maps of maps
+			panic(err) // maps of maps are always encodable
 		}
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: at},
-			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)), Subresource: subresource,
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+			Time: &metav1.Time{Time: at}, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
+			Subresource: subresource,
 		}
 	}
 	return []metav1.ManagedFieldsEntry{
@@ -48,8 +50,8 @@ func managed(p *corev1.Pod) []metav1.ManagedFieldsEntry {
 	}
 }
 
-// fieldsOf is the FieldsV1 of a value: "f:" and the key for a field, "k:" and the
-// keys for an item of a list that is a map, and nothing below what is atomic.
+// fieldsOf returns the FieldsV1 of a value: "f:" and the key for a field, "k:" and the keys for an item of a list of
+// type map, and an empty object for an atomic value.
 func fieldsOf(v any) map[string]any {
 	set := map[string]any{}
 	switch v := v.(type) {
@@ -69,7 +71,7 @@ func fieldsOf(v any) map[string]any {
 	return set
 }
 
-// itemKey is what tells an item of a list from the others, empty if nothing does.
+// itemKey returns the key that identifies an item in its list, or an empty string if it has none.
 func itemKey(item map[string]any) string {
 	if port, ok := item["containerPort"]; ok {
 		return fmt.Sprintf(`k:{"containerPort":%v,"protocol":%q}`, port, item["protocol"])

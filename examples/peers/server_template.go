@@ -13,17 +13,17 @@ import (
 	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// form is what an object is rendered as.
+// form is the form in which an object is sent.
 type form int
 
 const (
 	frameForm    form = iota // a frame of a watch: an object with its kind, in a WatchEvent
-	itemForm                 // an item of a list, which has no kind
-	metaFrame                // a frame with a PartialObjectMetadata
+	itemForm                 // an item of a list: an object without its kind
+	metaFrame                // a frame of a watch with a PartialObjectMetadata
 	metaItemForm             // an item of a PartialObjectMetadataList
 )
 
-// holes are the places of a template where one placeholder is.
+// holes are the places of one placeholder in a template.
 type holes struct {
 	at    []int
 	width int
@@ -41,14 +41,14 @@ func holesIn(text []byte, placeholder string) holes {
 	}
 }
 
-// fill writes value, which must be as wide as the placeholder, at each place.
+// fill writes value at each place. It must be as wide as the placeholder.
 func (h holes) fill(text []byte, value []byte) {
 	for _, at := range h.at {
 		copy(text[at:at+h.width], value)
 	}
 }
 
-// template is an object as a kube-apiserver writes it, with placeholders.
+// template is an object as a kube-apiserver encodes it, with placeholders.
 type template struct {
 	text []byte
 
@@ -65,18 +65,18 @@ func newTemplate(text []byte) *template {
 	}
 }
 
-// serializer is what a kube-apiserver writes application/json with.
+// serializer is the one that a kube-apiserver uses for application/json.
 var serializer = kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, nil, nil, kjson.SerializerOptions{})
 
 func encode(o runtime.Object) []byte {
 	var b bytes.Buffer
 	if err := serializer.Encode(o, &b); err != nil {
-		panic(err) // of our own making
+		panic(err) // the object is one of ours: it is always encodable
 	}
 	return b.Bytes()
 }
 
-// render makes a template of p. A frame ends with a newline, an item does not.
+// render returns p as a template. Frames end with a newline, items do not.
 func render(p *corev1.Pod, f form) *template {
 	var o runtime.Object = p
 	switch f {
@@ -96,25 +96,25 @@ func render(p *corev1.Pod, f form) *template {
 	return newTemplate(text)
 }
 
-// frame is what a kube-apiserver writes for an event: it encodes a WatchEvent.
+// frame encodes a WatchEvent as a kube-apiserver does.
 func frame(kind string, object []byte) []byte {
 	return encode(&watchEvent{WatchEvent: metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: object}}})
 }
 
-// watchEvent makes a WatchEvent a runtime.Object, which kube-apiserver's own is.
+// watchEvent is a WatchEvent that implements [runtime.Object], so that the serializer accepts it.
 type watchEvent struct{ metav1.WatchEvent }
 
 func (w *watchEvent) DeepCopyObject() runtime.Object {
 	return &watchEvent{*w.WatchEvent.DeepCopy()}
 }
 
-// identity is what tells the n-th object from all others.
+// identity has the values that differ between objects of one template.
 type identity struct {
 	name, namespace, uid, ip, instance []byte
 }
 
 func identityOf(n int) identity {
-	const letters = "bcdfghjklmnpqrstvwxz24567890" // none of the placeholders' letters in a row
+	const letters = "bcdfghjklmnpqrstvwxz24567890" // they form no placeholder
 	var id identity
 	for i, rest := 0, n; i < len(nameHole); i++ {
 		id.name = append(id.name, letters[(rest+i*7)%len(letters)])
@@ -125,13 +125,14 @@ func identityOf(n int) identity {
 	binary.BigEndian.PutUint64(seed[:], (uint64(n)+1)*0x9e3779b97f4a7c15)
 	id.uid = hex.AppendEncode(nil, seed[:6])
 	id.instance = hex.AppendEncode(nil, seed[:])
-	id.ip = []byte("10." + strconv.Itoa(100+n/12100%100) + "." + strconv.Itoa(100+n/110%110) + "." + strconv.Itoa(100+n%110))
+	id.ip = []byte("10." + strconv.Itoa(100+n/12100%100) + "." + strconv.Itoa(100+n/110%110) + "." +
+		strconv.Itoa(100+n%110))
 	return id
 }
 
 func namespaceOf(i int) string { return "peers-" + strconv.Itoa(i) }
 
-// identify makes text, a copy of t's, that of an object.
+// identify writes the values of id into text, which is a copy of t.text.
 func (t *template) identify(text []byte, id identity) {
 	t.name.fill(text, id.name)
 	t.namespace.fill(text, id.namespace)

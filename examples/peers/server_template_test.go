@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestRender compares what is written with what it was made of.
+// TestRender: each form decodes to the Pod that it was rendered from.
 func TestRender(t *testing.T) {
 	for _, tt := range []struct {
 		why      string
@@ -21,15 +21,15 @@ func TestRender(t *testing.T) {
 	}{
 		{"a frame is a WatchEvent with a whole object", frameForm, "Pod", false},
 		{"an item of a PodList has no kind", itemForm, "", false},
-		{"who asks for metadata gets a kind of its own", metaFrame, "PartialObjectMetadata", true},
-		{"and in a list that kind is said of each", metaItemForm, "PartialObjectMetadata", true},
+		{"a metadata frame has a PartialObjectMetadata", metaFrame, "PartialObjectMetadata", true},
+		{"an item of a metadata list has its kind", metaItemForm, "PartialObjectMetadata", true},
 	} {
-		for _, s := range []size{usual, big} {
+		for _, s := range []size{small, big} {
 			t.Run(fmt.Sprintf("%s/%s", s, tt.why), func(t *testing.T) {
 				p := pod(s, 3)
 				got := decoded(t, render(p, tt.form).text, tt.form)
 				if kind := got["kind"]; kind != nil && kind != tt.kind || kind == nil && tt.kind != "" {
-					t.Errorf("the kind is %v, want %q", kind, tt.kind)
+					t.Errorf("kind %v, want %q", kind, tt.kind)
 				}
 				want := asJSON(t, p)
 				for _, u := range []map[string]any{got, want} {
@@ -47,7 +47,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// decoded is the object of a frame, or an item.
+// decoded returns the object of a frame or an item.
 func decoded(t *testing.T, text []byte, f form) map[string]any {
 	t.Helper()
 	if f == itemForm || f == metaItemForm {
@@ -61,7 +61,7 @@ func decoded(t *testing.T, text []byte, f form) map[string]any {
 		return o
 	}
 	if bytes.IndexByte(text, '\n') != len(text)-1 {
-		t.Fatal("a frame is no line of its own")
+		t.Fatal("a frame must be one line")
 	}
 	var frame struct {
 		Type   string
@@ -71,7 +71,7 @@ func decoded(t *testing.T, text []byte, f form) map[string]any {
 		t.Fatal(err)
 	}
 	if frame.Type != "MODIFIED" {
-		t.Fatalf("the frame is %s", frame.Type)
+		t.Fatalf("the frame has type %s, want MODIFIED", frame.Type)
 	}
 	return frame.Object
 }
@@ -89,14 +89,14 @@ func asJSON(t *testing.T, v any) map[string]any {
 	return o
 }
 
-// TestSizes holds what the tables say to what is sent.
+// TestSizes: the frames have the sizes that the tables state, and a plausible share of managedFields.
 func TestSizes(t *testing.T) {
 	for _, tt := range []struct {
 		why         string
 		size        size
 		least, most int
 	}{
-		{"2.8 KB", usual, 2700, 2900},
+		{"2.8 KB", small, 2700, 2900},
 		{"11 KB", big, 10_500, 11_700},
 	} {
 		all, managed, objects := 0, 0, 0
@@ -108,31 +108,33 @@ func TestSizes(t *testing.T) {
 			all, managed = all+whole, managed+whole-len(render(p, frameForm).text)
 		}
 		if mean := all / objects; mean < tt.least || mean > tt.most {
-			t.Errorf("%s: a frame has %d bytes", tt.why, mean)
+			t.Errorf("%s: a frame has %d bytes on average, want %d to %d", tt.why, mean, tt.least, tt.most)
 		}
 		if share := float64(managed) / float64(all); share < 0.2 || share > 0.5 {
-			t.Errorf("%s: managedFields are %.2f of it", tt.why, share)
+			t.Errorf("%s: managedFields have a share of %.2f, want 0.2 to 0.5", tt.why, share)
 		}
 	}
 }
 
-// TestPlaceholders makes sure that each is where it should be, and nowhere else.
+// TestPlaceholders: each placeholder occurs as often as its field, and in no random value.
 func TestPlaceholders(t *testing.T) {
 	for _, tt := range []struct {
 		size       size
 		containers int
-	}{{usual, 1}, {big, 3}} {
+	}{{small, 1}, {big, 3}} {
 		for n := 0; n < templates; n += 13 {
 			x := render(pod(tt.size, n), frameForm)
 			got := map[string]int{
-				"version": len(x.version.at), "sent": len(x.sent.at), "changed": len(x.changed.at), "name": len(x.name.at),
-				"namespace": len(x.namespace.at), "uid": len(x.uid.at), "ip": len(x.ip.at), "instance": len(x.instance.at),
+				"version": len(x.version.at), "sent": len(x.sent.at), "changed": len(x.changed.at),
+				"name": len(x.name.at), "namespace": len(x.namespace.at), "uid": len(x.uid.at),
+				"ip": len(x.ip.at), "instance": len(x.instance.at),
 			}
 			want := map[string]int{
-				"version": 1, "sent": 1, "changed": 2, "name": 1, "namespace": 1, "uid": 1, "ip": 2, "instance": tt.containers,
+				"version": 1, "sent": 1, "changed": 2, "name": 1, "namespace": 1, "uid": 1, "ip": 2,
+				"instance": tt.containers,
 			}
 			if tt.size == big {
-				want["ip"] = 2 + 1 // and the key of it in managedFields
+				want["ip"] = 2 + 1 // managedFields have it as a key
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("%s, %d: %s", tt.size, n, diff)
@@ -141,54 +143,66 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// TestIdentities: a hundred thousand objects are told apart by each of these.
-func TestIdentities(t *testing.T) {
+// TestIdentitiesAreUnique: a hundred thousand objects differ in each of these fields, except the namespace.
+func TestIdentitiesAreUnique(t *testing.T) {
 	const objects = 100_000
-	widths := map[string]int{"name": len(nameHole), "namespace": len(namespaceHole), "uid": len(uidHole), "ip": len(addressHole), "instance": len(containerHole)}
+	widths := map[string]int{
+		"name": len(nameHole), "namespace": len(namespaceHole), "uid": len(uidHole), "ip": len(addressHole),
+		"instance": len(containerHole),
+	}
 	seen := map[string]bool{}
 	for n := range objects {
 		id := identityOf(n)
-		for field, value := range map[string][]byte{"name": id.name, "namespace": id.namespace, "uid": id.uid, "ip": id.ip, "instance": id.instance} {
+		values := map[string][]byte{
+			"name": id.name, "namespace": id.namespace, "uid": id.uid, "ip": id.ip, "instance": id.instance,
+		}
+		for field, value := range values {
 			if len(value) != widths[field] {
-				t.Fatalf("the %s of %d is %q: %d bytes wide, and its place is %d", field, n, value, len(value), widths[field])
+				t.Fatalf("object %d: %s %q has %d bytes, want %d", n, field, value, len(value), widths[field])
 			}
 			if field == "namespace" {
 				continue
 			}
 			if seen[field+string(value)] {
-				t.Fatalf("the %s of %d is %q, and so is another one's", field, n, value)
+				t.Fatalf("object %d: %s %q is not unique", n, field, value)
 			}
 			seen[field+string(value)] = true
 		}
 	}
 }
 
-// TestFlood goes through floods, and looks at every event.
+// TestFlood: a flood consists of exactly the events after the requested version, each with the right object.
 func TestFlood(t *testing.T) {
-	var of library
+	var of templateCache
 	for _, tt := range []struct {
 		why       string
 		scenario  scenario
 		namespace int
 		after     int
-		want      []int // numbers of the events of the whole flood that come
+		want      []int // numbers of events, as counted without namespaces
 	}{
-		{"all of them, more than once around", scenario{Objects: 10, Size: usual, Events: 25}, -1, firstVersion, upTo(0, 25, 1)},
-		{"the third namespace has every eighth", scenario{Objects: 16, Size: usual, Events: 42}, 2, firstVersion, upTo(2, 42, 8)},
-		{"who comes back has had some of them", scenario{Objects: 10, Size: usual, Events: 25}, -1, firstVersion + 20, upTo(20, 25, 1)},
-		{"a version between two of a namespace's", scenario{Objects: 16, Size: usual, Events: 42}, 2, firstVersion + 12, upTo(18, 42, 8)},
-		{"more than fit into one batch", scenario{Objects: 200, Size: usual, Events: 500}, -1, firstVersion, upTo(0, 500, 1)},
-		{"larger ones", scenario{Objects: 9, Size: big, Events: 20}, -1, firstVersion, upTo(0, 20, 1)},
+		{"the events change the objects in turn, for several rounds",
+			scenario{Objects: 10, Size: small, Events: 25}, -1, firstVersion, upTo(0, 25, 1)},
+		{"each of the eight namespaces has every eighth event",
+			scenario{Objects: 16, Size: small, Events: 42}, 2, firstVersion, upTo(2, 42, 8)},
+		{"a watch that resumes gets the events after its version",
+			scenario{Objects: 10, Size: small, Events: 25}, -1, firstVersion + 20, upTo(20, 25, 1)},
+		{"a namespace resumes at a version of another one",
+			scenario{Objects: 16, Size: small, Events: 42}, 2, firstVersion + 12, upTo(18, 42, 8)},
+		{"events may fill several batches",
+			scenario{Objects: 200, Size: small, Events: 500}, -1, firstVersion, upTo(0, 500, 1)},
+		{"big objects are complete too",
+			scenario{Objects: 9, Size: big, Events: 20}, -1, firstVersion, upTo(0, 20, 1)},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			a := asked{run: &run{scenario: tt.scenario}, namespace: tt.namespace}
-			f := newFlood(a, of.find(a, frameForm), tt.after)
+			a := podRequest{run: &run{scenario: tt.scenario}, namespace: tt.namespace}
+			f := newFlood(a, of.forRequest(a, frameForm), tt.after)
 			var got []int
 			for f.next < f.events {
-				for line := range bytes.Lines(f.take(f.events-f.next, nil)) {
+				for line := range bytes.Lines(f.nextBatch(f.events-f.next, nil)) {
 					event := eventOf(t, line, tt.scenario)
 					if tt.namespace >= 0 && event%namespaces != tt.namespace {
-						t.Fatalf("event %d is not of this namespace", event)
+						t.Fatalf("event %d is of another namespace", event)
 					}
 					got = append(got, event)
 				}
@@ -208,8 +222,7 @@ func upTo(from, to, step int) []int {
 	return all
 }
 
-// eventOf returns the number of an event, and compares its object with that which
-// it should be of.
+// eventOf returns the number of an event, and compares its frame with the expected one.
 func eventOf(t *testing.T, line []byte, s scenario) int {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: decoded(t, line, frameForm)}
@@ -222,11 +235,12 @@ func eventOf(t *testing.T, line []byte, s scenario) int {
 	want := string(render(pod(s.Size, n), frameForm).text)
 	id := identityOf(n)
 	if u.GetNamespace() != string(id.namespace) {
-		t.Fatalf("event %d is of the namespace %s, want %s", event, u.GetNamespace(), id.namespace)
+		t.Fatalf("event %d is of namespace %s, want %s", event, u.GetNamespace(), id.namespace)
 	}
 	for hole, value := range map[string]string{
-		nameHole: string(id.name), namespaceHole: string(id.namespace), uidHole: string(id.uid), addressHole: string(id.ip),
-		containerHole: string(id.instance), versionHole: u.GetResourceVersion(), sentHole: string(noSendTime), changedHole: changedOf(t, u),
+		nameHole: string(id.name), namespaceHole: string(id.namespace), uidHole: string(id.uid),
+		addressHole: string(id.ip), containerHole: string(id.instance),
+		versionHole: u.GetResourceVersion(), sentHole: string(zeroTime), changedHole: changedOf(t, u),
 	} {
 		want = strings.ReplaceAll(want, hole, value)
 	}
@@ -236,13 +250,13 @@ func eventOf(t *testing.T, line []byte, s scenario) int {
 	return event
 }
 
-// changedOf is the time of the last change, which is that of kubelet's update.
+// changedOf returns the time of the last change: that of kubelet's update.
 func changedOf(t *testing.T, u *unstructured.Unstructured) string {
 	t.Helper()
 	entries := u.GetManagedFields()
 	at := entries[len(entries)-1].Time.UTC().Format("2006-01-02T15:04:05Z")
 	if at <= "2026-11" {
-		t.Fatalf("the last change was at %s", at)
+		t.Fatalf("the last change was at %s, want a time after 2026-11", at)
 	}
 	return at
 }

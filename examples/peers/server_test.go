@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// serving starts a server in this process and returns the URL of a run.
-func serving(t *testing.T, s scenario) string {
+// startRun starts a server in this process, and returns the URL of a run.
+func startRun(t *testing.T, s scenario) string {
 	t.Helper()
 	server := httptest.NewServer(newServer().handler())
 	t.Cleanup(server.Close)
@@ -43,34 +43,36 @@ func clientOf(t *testing.T, url string) dynamic.ResourceInterface {
 	return c.Resource(pods)
 }
 
-// names are those of objects, with their versions: what identifies a list.
+// names identifies objects by namespace, name, kind and version.
 func names(items []unstructured.Unstructured) []string {
 	var all []string
 	for _, u := range items {
-		all = append(all, fmt.Sprintf("%s/%s %s@%s", u.GetNamespace(), u.GetName(), u.GetKind(), u.GetResourceVersion()))
+		name := u.GetNamespace() + "/" + u.GetName()
+		all = append(all, fmt.Sprintf("%s %s@%s", name, u.GetKind(), u.GetResourceVersion()))
 	}
 	return all
 }
 
-// TestLists: all ways to read what exists tell the same.
+// TestLists: a whole list, pages, and a streaming list deliver the same objects.
 func TestLists(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
 		size    size
 		objects int
 	}{
-		{"more than there are templates, and no whole number of pages", usual, 1203},
-		{"larger ones, on one page", big, 64},
+		{"more objects than templates, the last page is not full", small, 1203},
+		{"big objects on one page", big, 64},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			objects := tt.objects
-			c := clientOf(t, serving(t, scenario{Objects: objects, Size: tt.size, Events: namespaces}))
+			c := clientOf(t, startRun(t, scenario{Objects: objects, Size: tt.size, Events: namespaces}))
 			whole, err := c.List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(whole.Items) != objects || whole.GetResourceVersion() != strconv.Itoa(firstVersion) {
-				t.Fatalf("the list has %d objects at %s", len(whole.Items), whole.GetResourceVersion())
+				t.Fatalf("the list has %d objects at %s, want %d at %d",
+					len(whole.Items), whole.GetResourceVersion(), objects, firstVersion)
 			}
 
 			var paged []unstructured.Unstructured
@@ -81,20 +83,20 @@ func TestLists(t *testing.T) {
 				}
 				paged = append(paged, page.Items...)
 				if left := page.GetRemainingItemCount(); page.GetContinue() != "" && int(*left) != objects-len(paged) {
-					t.Errorf("%d are said to be left after %d", *left, len(paged))
+					t.Errorf("remainingItemCount %d after %d of %d objects", *left, len(paged), objects)
 				}
 				if o.Continue = page.GetContinue(); o.Continue == "" {
 					break
 				}
 			}
-			same(t, "pages", whole.Items, paged)
-			same(t, "a streaming list", whole.Items, initialEvents(t, c))
+			checkSame(t, "pages", whole.Items, paged)
+			checkSame(t, "a streaming list", whole.Items, initialEvents(t, c))
 		})
 	}
 }
 
-// same compares objects; of many, go-cmp takes long to find no difference.
-func same(t *testing.T, why string, want, got []unstructured.Unstructured) {
+// checkSame compares objects. It calls go-cmp only for those that differ, because go-cmp is slow.
+func checkSame(t *testing.T, why string, want, got []unstructured.Unstructured) {
 	t.Helper()
 	if diff := cmp.Diff(names(want), names(got)); diff != "" {
 		t.Fatalf("%s: %s", why, diff)
@@ -110,7 +112,8 @@ func same(t *testing.T, why string, want, got []unstructured.Unstructured) {
 func initialEvents(t *testing.T, c dynamic.ResourceInterface) []unstructured.Unstructured {
 	t.Helper()
 	w, err := c.Watch(t.Context(), metav1.ListOptions{
-		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+		SendInitialEvents: new(true), AllowWatchBookmarks: true,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,23 +123,25 @@ func initialEvents(t *testing.T, c dynamic.ResourceInterface) []unstructured.Uns
 	for ev := range w.ResultChan() {
 		u := ev.Object.(*unstructured.Unstructured)
 		if ev.Type == watch.Bookmark {
-			if u.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" || u.GetResourceVersion() != strconv.Itoa(firstVersion) {
-				t.Errorf("the bookmark is %v", u.Object)
+			if u.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
+				u.GetResourceVersion() != strconv.Itoa(firstVersion) {
+				t.Errorf("bookmark %v, want the end of the initial events at %d", u.Object, firstVersion)
 			}
 			return all
 		}
 		if ev.Type != watch.Added {
-			t.Fatalf("%s came", ev.Type)
+			t.Fatalf("an event of type %s among the initial events", ev.Type)
 		}
 		all = append(all, *u)
 	}
-	t.Fatal("the watch ended")
+	t.Fatal("the watch ended before the initial events did")
 	return nil
 }
 
-// TestNamespaces: all namespaces together have what there is.
+// TestNamespaces: the namespaces together have all objects.
 func TestNamespaces(t *testing.T) {
-	c, err := dynamic.NewForConfig(&rest.Config{Host: serving(t, scenario{Objects: 50, Size: usual, Events: namespaces}), QPS: -1})
+	url := startRun(t, scenario{Objects: 50, Size: small, Events: namespaces})
+	c, err := dynamic.NewForConfig(&rest.Config{Host: url, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,10 +168,9 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestMetadata: who accepts PartialObjectMetadata gets the metadata of the same
-// objects.
+// TestMetadata: a client that accepts PartialObjectMetadata gets the metadata of the same objects.
 func TestMetadata(t *testing.T) {
-	url := serving(t, scenario{Objects: 30, Size: usual, Events: namespaces})
+	url := startRun(t, scenario{Objects: 30, Size: small, Events: namespaces})
 	whole, err := clientOf(t, url).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -199,11 +203,10 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestPaced: events come at the rate, stamped, and then some that are not, one of which
-// is of a canary.
+// TestPaced: events come at the rate with send times, then events without, and one of those is of a canary.
 func TestPaced(t *testing.T) {
 	const rate, length = 2000, 200 * time.Millisecond
-	url := serving(t, scenario{Objects: 20, Size: usual, Rate: rate, Length: length})
+	url := startRun(t, scenario{Objects: 20, Size: small, Rate: rate, Length: length})
 	w, err := clientOf(t, url).Watch(t.Context(), fromList())
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +220,7 @@ func TestPaced(t *testing.T) {
 	for ev := range w.ResultChan() {
 		u := ev.Object.(*unstructured.Unstructured)
 		if ev.Type != watch.Modified {
-			t.Fatalf("%s came", ev.Type)
+			t.Fatalf("an event of type %s, want MODIFIED", ev.Type)
 		}
 		sent, err := strconv.ParseInt(u.GetAnnotations()[sentAnnotation], 10, 64)
 		if err != nil {
@@ -230,31 +233,31 @@ func TestPaced(t *testing.T) {
 			continue
 		}
 		if sent < last || sent > time.Now().UnixNano() {
-			t.Fatalf("event %d was sent at %d, and the one before at %d", n, sent, last)
+			t.Fatalf("event %d was sent at %d, after one at %d: want a later time that has passed", n, sent, last)
 		}
 		n, last = n+1, sent
 	}
 	if most := int(rate * length.Seconds()); n == 0 || n > most {
-		t.Errorf("%d events came, want up to %d", n, most)
+		t.Errorf("%d events, want 1 to %d", n, most)
 	}
 	if took := time.Since(began); took < length {
-		t.Errorf("that took %s, want %s", took, length)
+		t.Errorf("the events took %s, want at least %s", took, length)
 	}
 }
 
-// TestRefusals: what the server does not do it says.
-func TestRefusals(t *testing.T) {
-	url := serving(t, scenario{Objects: 20, Size: usual, Events: 20})
+// TestServerRejects: the server rejects requests and scenarios that it does not support.
+func TestServerRejects(t *testing.T) {
+	url := startRun(t, scenario{Objects: 20, Size: small, Events: 20})
 	for _, tt := range []struct {
 		why, path string
 		status    int
 	}{
-		{"a namespace that there is not", "/api/v1/namespaces/peers-8/pods", http.StatusNotFound},
-		{"one that is spelled otherwise", "/api/v1/namespaces/peers-03/pods", http.StatusNotFound},
+		{"an unknown namespace", "/api/v1/namespaces/peers-8/pods", http.StatusNotFound},
+		{"another spelling of a namespace", "/api/v1/namespaces/peers-03/pods", http.StatusNotFound},
 		{"another resource", "/api/v1/services", http.StatusNotFound},
-		{"selectors would have to be heeded", "/api/v1/pods?labelSelector=app", http.StatusBadRequest},
+		{"a selector, which the server can't apply", "/api/v1/pods?labelSelector=app", http.StatusBadRequest},
 		{"a version before the list", "/api/v1/pods?watch=1&resourceVersion=7", http.StatusGone},
-		{"a run that there is not", "/../7/api/v1/pods", http.StatusNotFound},
+		{"an unknown run", "/../7/api/v1/pods", http.StatusNotFound},
 	} {
 		resp, err := http.Get(url + tt.path)
 		if err != nil {
@@ -270,25 +273,25 @@ func TestRefusals(t *testing.T) {
 		why      string
 		scenario scenario
 	}{
-		{"no size", scenario{Objects: 20}},
-		{"fewer objects than namespaces", scenario{Objects: 7, Size: usual}},
-		{"a rate for no time", scenario{Objects: 20, Size: usual, Rate: 5}},
+		{"a scenario without a size", scenario{Objects: 20}},
+		{"fewer objects than namespaces", scenario{Objects: 7, Size: small}},
+		{"a rate without a length", scenario{Objects: 20, Size: small, Rate: 5}},
 	} {
 		server := strings.TrimSuffix(url, "/runs/1")
-		if path, err := (&measurer{server: server}).call(t.Context(), http.MethodPost, "/runs", tt.scenario); err == nil {
-			t.Errorf("%s: there is a run %s", tt.why, path)
+		path, err := (&measurer{server: server}).call(t.Context(), http.MethodPost, "/runs", tt.scenario)
+		if err == nil {
+			t.Errorf("%s: the server made %s", tt.why, path)
 		}
 	}
 }
 
-// TestNoListAfterStart: a peer that lost its way is not to be measured as if it had
-// not.
-func TestNoListAfterStart(t *testing.T) {
-	url := serving(t, scenario{Objects: 20, Size: usual, Events: 20})
+// TestNoListOnceEventsCome: the server refuses lists after the start, so that a peer that lists again fails.
+func TestNoListOnceEventsCome(t *testing.T) {
+	url := startRun(t, scenario{Objects: 20, Size: small, Events: 20})
 	if _, err := http.Post(url+"/start", "", nil); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := clientOf(t, url).List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Errorf("a list has %d objects", len(list.Items))
+		t.Errorf("a list of %d objects after the start, want an error", len(list.Items))
 	}
 }

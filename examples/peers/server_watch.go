@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// watch tells what exists, if it is asked to, and then what happens once the run
-// has been started, until the client goes or timeoutSeconds are over.
-func (s *server) watch(a asked, w http.ResponseWriter, req *http.Request) {
+// watch sends the existing objects if the request asks for initial events. Then it waits for the run's start, and sends
+// the events and a bookmark. It ends when the client goes or timeoutSeconds are over.
+func (s *server) watch(a podRequest, w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	ctx := req.Context()
 	if seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")); seconds > 0 {
@@ -24,39 +24,40 @@ func (s *server) watch(a asked, w http.ResponseWriter, req *http.Request) {
 		v, err := strconv.Atoi(version)
 		if err != nil || v < firstVersion {
 			w.WriteHeader(http.StatusGone)
-			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: %s","reason":"Expired","code":410}`+"\n", version)
+			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+				`"message":"too old resource version: %s","reason":"Expired","code":410}`+"\n", version)
 			return
 		}
 		from = v
 	}
 	out := newSink(ctx, w)
-	out.flush() // the header
+	out.flush() // sends the header
 	if initial {
-		s.tellAll(a, out)
+		s.sendInitialEvents(a, out)
 	}
 	select {
 	case <-a.run.started:
 	case <-ctx.Done():
 		return
 	}
-	f := newFlood(a, s.library.find(a, frameForm), from)
+	f := newFlood(a, s.rendered.forRequest(a, frameForm), from)
 	if a.run.Rate > 0 {
 		rate := float64(a.run.Rate)
 		if a.namespace >= 0 {
 			rate /= namespaces
 		}
-		f.paced(ctx, out, rate, a.run.Length)
+		f.sendAtRate(ctx, out, rate, a.run.Length)
 	} else {
-		f.rush(out)
+		f.sendAll(out)
 	}
 	out.write(s.bookmark(a, f.lastVersion()+1, false))
 	out.flush()
 	<-ctx.Done()
 }
 
-// tellAll is a streaming list.
-func (s *server) tellAll(a asked, out *sink) {
-	of := s.library.find(a, frameForm)
+// sendInitialEvents sends the existing objects of a streaming list, and the bookmark that ends it.
+func (s *server) sendInitialEvents(a podRequest, out *sink) {
+	of := s.rendered.forRequest(a, frameForm)
 	var text, one []byte
 	a.objects(0, func(n int) bool {
 		one = appendObject(one[:0], of, a, n)
@@ -71,8 +72,8 @@ func (s *server) tellAll(a asked, out *sink) {
 	out.flush()
 }
 
-// bookmark is the frame that says that everything up to a version has been told.
-func (s *server) bookmark(a asked, version int, end bool) []byte {
+// bookmark returns the frame of a bookmark at a version. end adds the annotation that ends the initial events.
+func (s *server) bookmark(a podRequest, version int, end bool) []byte {
 	kind, of, annotations := "Pod", "v1", ""
 	if a.metadata {
 		kind, of = "PartialObjectMetadata", "meta.k8s.io/v1"
@@ -81,13 +82,14 @@ func (s *server) bookmark(a asked, version int, end bool) []byte {
 		annotations = `,"annotations":{"k8s.io/initial-events-end":"true"}`
 	}
 	rest := ""
-	if !a.metadata { // a Pod without anything has these all the same
+	if !a.metadata { // an empty Pod has these too
 		rest = `,"spec":{"containers":null},"status":{}`
 	}
-	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"%s}%s}}`+"\n", kind, of, version, annotations, rest)
+	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,`+
+		`"metadata":{"resourceVersion":"%d"%s}%s}}`+"\n", kind, of, version, annotations, rest)
 }
 
-// sink is where a watch is written to. After an error nothing is.
+// sink writes the body of a watch. After an error it writes nothing more.
 type sink struct {
 	ctx context.Context
 	to  http.ResponseWriter

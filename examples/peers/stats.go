@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// median is the middle of some values, the mean of the two in the middle if they
-// are even. There must be one.
+// median returns the middle value, or the mean of the two middle ones. values must not be empty.
 func median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// latency is how long events took, in microseconds.
+// latency has percentiles of events' latencies, in microseconds.
 type latency struct {
-	Rate          int     `json:"rate"`    // asked of the server, events/s
-	Reached       float64 `json:"reached"` // by the peer, events/s
+	Rate          int     `json:"rate"`    // target, in events/s
+	Reached       float64 `json:"reached"` // events/s that the peer received
 	P50, P99, Max float64
 }
 
@@ -29,7 +28,7 @@ func latencyOf(delays []int64, seconds float64) latency {
 	return latency{Reached: float64(len(delays)) / seconds, P50: us(0.5), P99: us(0.99), Max: us(1)}
 }
 
-// quantile is the smallest value that at least a share q of all are not above.
+// quantile returns the smallest value that is at least as large as a share q of all values.
 func quantile(sorted []int64, q float64) int64 {
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]

@@ -12,10 +12,10 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{
-		{"one run", []float64{7}, 7},
-		{"the middle one, not the mean", []float64{9, 1, 2}, 2},
-		{"between the two in the middle", []float64{4, 1, 100, 2}, 3},
-		{"one that is far off does not count", []float64{5, 5, 5, 5, 1e9}, 5},
+		{"one value is its own median", []float64{7}, 7},
+		{"the median is the middle value, not the mean", []float64{9, 1, 2}, 2},
+		{"an even number has the mean of the two middle values", []float64{4, 1, 100, 2}, 3},
+		{"an outlier does not count", []float64{5, 5, 5, 5, 1e9}, 5},
 	} {
 		if got := median(tt.values); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.why, got, tt.want)
@@ -34,10 +34,11 @@ func TestLatencyOf(t *testing.T) {
 		seconds float64
 		want    latency
 	}{
-		{"none", nil, 1, latency{}},
-		{"of one all are that one", []int64{3000}, 2, latency{Reached: 0.5, P50: 3, P99: 3, Max: 3}},
-		{"in no order", hundred, 10, latency{Reached: 10, P50: 50, P99: 99, Max: 100}},
-		{"of a few the 99th is the largest", []int64{1000, 2000, 9000}, 1, latency{Reached: 3, P50: 2, P99: 9, Max: 9}},
+		{"no delays have zero percentiles", nil, 1, latency{}},
+		{"one delay is all percentiles", []int64{3000}, 2, latency{Reached: 0.5, P50: 3, P99: 3, Max: 3}},
+		{"the delays may come in any order", hundred, 10, latency{Reached: 10, P50: 50, P99: 99, Max: 100}},
+		{"the 99th percentile of a few is the largest", []int64{1000, 2000, 9000}, 1,
+			latency{Reached: 3, P50: 2, P99: 9, Max: 9}},
 	} {
 		if diff := cmp.Diff(tt.want, latencyOf(tt.delays, tt.seconds)); diff != "" {
 			t.Errorf("%s: %s", tt.why, diff)
@@ -47,14 +48,18 @@ func TestLatencyOf(t *testing.T) {
 
 func TestMetadataOf(t *testing.T) {
 	for _, tt := range []struct{ why, frame, want string }{
-		{"the object's", `{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"},"spec":{"metadata":{"x":1}}}}`, `{"name":"a"}`},
-		{"with objects in it", `{"metadata":{"labels":{"a":"b"},"list":[{"c":{}}]},"spec":{}}`, `{"labels":{"a":"b"},"list":[{"c":{}}]}`},
-		{"braces in a string are none", `{"metadata":{"a":"}}{"},"spec":{}}`, `{"a":"}}{"}`},
-		{"a quote that is escaped ends no string", `{"metadata":{"a":"\"}"},"spec":{}}`, `{"a":"\"}"}`},
-		{"after an escaped backslash it does", `{"metadata":{"a":"\\"},"spec":{}}`, `{"a":"\\"}`},
-		{"none", `{"spec":{}}`, ""},
-		{"cut off", `{"metadata":{"a":`, ""},
-		{"cut off in a string", `{"metadata":{"a":"b`, ""},
+		{"the first metadata is the object's",
+			`{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"},"spec":{"metadata":{"x":1}}}}`,
+			`{"name":"a"}`},
+		{"metadata may contain objects",
+			`{"metadata":{"labels":{"a":"b"},"list":[{"c":{}}]},"spec":{}}`,
+			`{"labels":{"a":"b"},"list":[{"c":{}}]}`},
+		{"braces in a string do not count", `{"metadata":{"a":"}}{"},"spec":{}}`, `{"a":"}}{"}`},
+		{"an escaped quote does not end a string", `{"metadata":{"a":"\"}"},"spec":{}}`, `{"a":"\"}"}`},
+		{"a quote after an escaped backslash ends it", `{"metadata":{"a":"\\"},"spec":{}}`, `{"a":"\\"}`},
+		{"a frame may have no metadata", `{"spec":{}}`, ""},
+		{"a frame may end within the metadata", `{"metadata":{"a":`, ""},
+		{"a frame may end within a string", `{"metadata":{"a":"b`, ""},
 	} {
 		if got := string(metadataOf([]byte(tt.frame))); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.why, got, tt.want)

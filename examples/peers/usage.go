@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// usage is what a process has used.
+// usage has the resources that a process has used.
 type usage struct {
 	CPU           time.Duration // of user and system
-	Allocs, Bytes uint64        // allocated in all
-	PeakRSS       uint64        // since the process began; zero where it is not known
-	BaseRSS       uint64        // before the measurement
+	Allocs, Bytes uint64        // total number and size of allocations
+	PeakRSS       uint64        // bytes, since the process started; zero if unknown
+	BaseRSS       uint64        // bytes, before the measurement; zero if unknown
 }
 
 func readUsage() usage {
@@ -26,7 +26,7 @@ func readUsage() usage {
 	return u
 }
 
-// since is what has been used since u was earlier.
+// since returns what the process has used since earlier.
 func (u usage) since(earlier usage) usage {
 	return usage{
 		CPU: u.CPU - earlier.CPU, Allocs: u.Allocs - earlier.Allocs, Bytes: u.Bytes - earlier.Bytes,
@@ -34,7 +34,7 @@ func (u usage) since(earlier usage) usage {
 	}
 }
 
-// residentSizes returns the peak and the present resident size, as Linux tells it.
+// residentSizes returns the peak and the current resident size in bytes from /proc, or zeros where there is no /proc.
 func residentSizes() (peak, now uint64) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -57,7 +57,7 @@ func residentSizes() (peak, now uint64) {
 	return peak, now
 }
 
-// profiler writes a CPU profile, if it is given a file.
+// profiler writes a CPU profile if start has a path.
 type profiler struct{ file *os.File }
 
 func (p *profiler) start(path string) {
@@ -69,7 +69,7 @@ func (p *profiler) start(path string) {
 		err = pprof.StartCPUProfile(f)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "no profile:", err)
+		fmt.Fprintln(os.Stderr, "starting the CPU profile:", err)
 		return
 	}
 	p.file = f

@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// cpuTime is not known here.
+// cpuTime is unknown on this platform.
 func cpuTime() time.Duration { return 0 }
