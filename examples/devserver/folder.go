@@ -32,7 +32,7 @@ func openFolder(dir string) (*folder, error) {
 		if err := os.MkdirAll(f.path, 0o700); err != nil {
 			return nil, fmt.Errorf("create the data folder: %w", err)
 		}
-		if err := private(f.path); err != nil {
+		if err := checkPrivate(f.path); err != nil {
 			return nil, err
 		}
 	}
@@ -48,14 +48,14 @@ func openFolder(dir string) (*folder, error) {
 
 // private makes sure that nobody else can put a token of his own, or data, into
 // the folder.
-func private(path string) error {
+func checkPrivate(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return err
-	case !ours(info):
+	case !ownedByUser(info):
 		return fmt.Errorf("the data folder %s belongs to another user: choose one of your own", path)
-	case open(info):
+	case writableByOthers(info):
 		return fmt.Errorf("the data folder %s can be written to by others: chmod go-w it, or choose another", path)
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// patience bounds every wait. It is for a busy machine and spent on failure only.
-const patience = 30 * time.Second
+// testTimeout bounds every wait. It is for a busy machine and spent on failure only.
+const testTimeout = 30 * time.Second
 
 var (
 	crds      = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -28,7 +28,7 @@ var (
 
 func start(t *testing.T, opts *devserver.Options) *devserver.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	s, err := devserver.Start(ctx, opts)
 	if err != nil {
@@ -45,7 +45,7 @@ func start(t *testing.T, opts *devserver.Options) *devserver.Server {
 // createCRD defines the widgets and returns when they are served.
 func createCRD(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := devserver.CreateCRDs(ctx, client, widgetCRD); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func createCRD(t *testing.T, client dynamic.Interface) {
 // behind serving by a moment.
 func awaitDiscovered(t *testing.T, client *discovery.DiscoveryClient) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, testTimeout, true, func(context.Context) (bool, error) {
 		groups, _, err := client.ServerGroupsAndResources()
 		for _, g := range groups {
 			if g.Name == widgets.Group {
@@ -95,7 +95,7 @@ func next(t *testing.T, w watch.Interface) (watch.Event, bool) {
 	select {
 	case e, open := <-w.ResultChan():
 		return e, open
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("a watch neither ended nor gave an event")
 		return watch.Event{}, false
 	}

@@ -5,5 +5,5 @@ package devserver
 import "io/fs"
 
 // Neither can be told from a FileInfo here.
-func ours(fs.FileInfo) bool { return true }
-func open(fs.FileInfo) bool { return false }
+func ownedByUser(fs.FileInfo) bool { return true }
+func writableByOthers(fs.FileInfo) bool { return false }

@@ -9,10 +9,10 @@ import (
 )
 
 // ours says whether a file belongs to the user of this process.
-func ours(info fs.FileInfo) bool {
+func ownedByUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || int(stat.Uid) == os.Geteuid()
 }
 
 // open says whether others may write to a file.
-func open(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+func writableByOthers(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }

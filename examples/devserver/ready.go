@@ -49,17 +49,17 @@ func (s *Server) waitReady(ctx context.Context) error {
 }
 
 func (s *Server) probe(ctx context.Context, client *http.Client) error {
-	if err := s.ask(ctx, client, http.MethodGet, "/readyz", "", "ok"); err != nil {
+	if err := s.request(ctx, client, http.MethodGet, "/readyz", "", "ok"); err != nil {
 		return err
 	}
-	if err := s.ask(ctx, client, http.MethodGet, "/apis", "", "customresourcedefinitions"); err != nil {
+	if err := s.request(ctx, client, http.MethodGet, "/apis", "", "customresourcedefinitions"); err != nil {
 		return err
 	}
-	return s.ask(ctx, client, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All", probeCRD, "Probe")
+	return s.request(ctx, client, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All", probeCRD, "Probe")
 }
 
 // ask sends one request and looks for a word in the answer.
-func (s *Server) ask(ctx context.Context, client *http.Client, method, path, body, want string) error {
+func (s *Server) request(ctx context.Context, client *http.Client, method, path, body, want string) error {
 	r, err := http.NewRequestWithContext(ctx, method, s.URL()+path, strings.NewReader(body))
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ type Server struct {
 	limited    *rest.Config
 	port       int
 	kubeconfig string
-	unlog      func()
+	removeLogs func()
 
 	stopOnce sync.Once
 	stopErr  error
@@ -80,7 +80,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 	if opts != nil {
 		o = *opts
 	}
-	s := &Server{unlog: logTo(o.LogTo)}
+	s := &Server{removeLogs: logTo(o.LogTo)}
 	if err := s.start(ctx, o); err != nil {
 		err = fmt.Errorf("start the API server: %w", err)
 		return nil, errors.Join(err, s.Stop())

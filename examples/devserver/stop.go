@@ -41,7 +41,7 @@ func (s *Server) stop() error {
 	if s.folder != nil {
 		errs = append(errs, s.folder.close())
 	}
-	s.unlog()
+	s.removeLogs()
 	return errors.Join(errs...)
 }
 

@@ -48,7 +48,7 @@ func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 			if err := oneOf("output", output, "", "wide", "json", "yaml", "name"); err != nil {
 				return err
 			}
-			return failed(withFile(args, func(s *file.Store, keys []string) error {
+			return asRunError(withFile(args, func(s *file.Store, keys []string) error {
 				return showCheckpoints(cmd.Context(), streams, s, keys, output)
 			}))
 		},
@@ -65,7 +65,7 @@ func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
 			"deleted in between is not told.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return failed(withFile(args, func(s *file.Store, keys []string) error {
+			return asRunError(withFile(args, func(s *file.Store, keys []string) error {
 				for _, key := range keys {
 					if err := s.Delete(cmd.Context(), key); err != nil {
 						return err

@@ -30,7 +30,7 @@ func newDemo(streams genericiooptions.IOStreams) *cobra.Command {
 			if length <= 0 {
 				return fmt.Errorf("--for=%v: it must be more than zero", length)
 			}
-			return failed(runDemo(cmd.Context(), streams, length))
+			return asRunError(runDemo(cmd.Context(), streams, length))
 		},
 	}
 	cmd.Flags().DurationVar(&length, "for", 20*time.Second, "How long the demo lasts.")

@@ -85,13 +85,13 @@ func (p *demoPrinter) whatChanged(kind stream.Type, o *unstructured.Unstructured
 	}
 	var words []string
 	for _, op := range patch {
-		words = append(words, inWords(op))
+		words = append(words, describe(op))
 	}
 	slices.Sort(words)
 	return strings.Join(words, ", ")
 }
 
-func inWords(op jsondiff.Operation) string {
+func describe(op jsondiff.Operation) string {
 	field := strings.ReplaceAll(strings.TrimPrefix(op.Path, "/"), "/", ".")
 	switch op.Type {
 	case jsondiff.OperationReplace:

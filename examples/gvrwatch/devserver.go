@@ -33,7 +33,7 @@ func newDevserver(streams genericiooptions.IOStreams) *cobra.Command {
 			if verbose {
 				o.LogTo = streams.ErrOut
 			}
-			return failed(runDevserver(cmd.Context(), streams, &o))
+			return asRunError(runDevserver(cmd.Context(), streams, &o))
 		},
 	}
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "Folder for the data, kept at the end. Default: a temporary one, removed at the end.")

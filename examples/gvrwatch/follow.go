@@ -29,13 +29,13 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	if !s.allNamespaces {
 		namespaces = []string{s.srv.namespace}
 	}
-	lines := newStates(s.streams.ErrOut, served, namespaces)
+	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces)
 	for _, ref := range want.names {
 		if err := missing[ref]; err != nil {
 			lines.missing(ref, err)
 		}
 	}
-	s.sayUnmatched(want, served, namespaces)
+	s.reportUnmatched(want, served, namespaces)
 	opts := s.streamOptions()
 	opts.Logger = slog.New(logHandler{w: s.streams.ErrOut, follows: true})
 	o := &follow.Options{
@@ -55,7 +55,7 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 
 // sayUnmatched says which patterns and categories select nothing, which may be as
 // it should be.
-func (s *session) sayUnmatched(want wanted, served []gvr.Resource, namespaces []string) {
+func (s *session) reportUnmatched(want wanted, served []gvr.Resource, namespaces []string) {
 	say := func(what string, one wanted) {
 		matches := func(namespaces []string) bool {
 			selection := s.selection(one, namespaces)

@@ -18,7 +18,7 @@ import (
 
 // TestFollowTypesThatComeAndGo is on the real API server.
 func TestFollowTypesThatComeAndGo(t *testing.T) {
-	long(t)
+	skipIfShort(t)
 	t.Parallel()
 	client := dynamic.NewForConfigOrDie(srv.Config())
 	rafts := devserver.CRD{Group: "follow.example.com", Kind: "Raft", Namespaced: true}
@@ -35,27 +35,27 @@ func TestFollowTypesThatComeAndGo(t *testing.T) {
 	}
 	byName := start(t, "watch", "rafts.follow.example.com,boats", "-A", "--follow", "-o", "name")
 	byPattern := start(t, "watch", "*.follow.example.com", "-o", "json")
-	both := []*live{byName, byPattern}
-	byName.says("rafts.follow.example.com: not served yet: waiting\n")
-	byName.writes("boat.cli.example.com/bounty\n")
-	byPattern.says("*.follow.example.com: nothing that is served matches: waiting\n")
+	both := []*program{byName, byPattern}
+	byName.awaitStderr("rafts.follow.example.com: not served yet: waiting\n")
+	byName.awaitStdout("boat.cli.example.com/bounty\n")
+	byPattern.awaitStderr("*.follow.example.com: nothing that is served matches: waiting\n")
 	for _, turn := range []string{"served now", "served again"} {
 		if err := devserver.CreateCRDs(t.Context(), client, rafts); err != nil {
 			t.Fatal(err)
 		}
 		create("kon-tiki")
 		for _, l := range both {
-			l.says("rafts.v1.follow.example.com: " + turn + ": watching\n")
+			l.awaitStderr("rafts.v1.follow.example.com: " + turn + ": watching\n")
 		}
-		byName.writes("raft.follow.example.com/kon-tiki\n")
-		byPattern.writes(`"name":"kon-tiki"`)
+		byName.awaitStdout("raft.follow.example.com/kon-tiki\n")
+		byPattern.awaitStdout(`"name":"kon-tiki"`)
 		if err := crds.Delete(t.Context(), "rafts.follow.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		byName.writes("raft.follow.example.com/kon-tiki deleted\n")
-		byPattern.writes(`{"type":"DELETED"`)
+		byName.awaitStdout("raft.follow.example.com/kon-tiki deleted\n")
+		byPattern.awaitStdout(`{"type":"DELETED"`)
 		for _, l := range both {
-			l.says("rafts.v1.follow.example.com: gone: waiting\n")
+			l.awaitStderr("rafts.v1.follow.example.com: gone: waiting\n")
 		}
 	}
 	for _, l := range both {
@@ -67,7 +67,7 @@ func TestFollowTypesThatComeAndGo(t *testing.T) {
 }
 
 func TestFollowCheckpoint(t *testing.T) {
-	s := newScripted(t, droids, rovers, worlds)
+	s := newScripted(t, robotType, roverType, planetType)
 	path := filepath.Join(t.TempDir(), "positions.db")
 	watch := func(why string, more string, want ...string) {
 		t.Helper()
@@ -79,18 +79,18 @@ func TestFollowCheckpoint(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s%s", why, diff, stderr)
 		}
 	}
-	s.Put(droids, "default", "a")
-	s.Put(rovers, "default", "b")
-	s.Put(worlds, "", "mars")
+	s.Put(robotType, "default", "a")
+	s.Put(roverType, "default", "b")
+	s.Put(planetType, "", "mars")
 	watch("everything", "--until-synced", "planet.space.io/mars", "robot.example.com/a", "rover.example.com/b")
 	watch("nothing has happened", "--until-synced")
-	s.Put(droids, "default", "c")
-	if _, err := s.Delete(rovers, "default", "b"); err != nil {
+	s.Put(robotType, "default", "c")
+	if _, err := s.Delete(roverType, "default", "b"); err != nil {
 		t.Fatal(err)
 	}
 	watch("what has happened", "--limit 2", "robot.example.com/c", "rover.example.com/b:deleted")
-	s.Put(worlds, "", "venus")
-	if _, err := s.Delete(droids, "default", "a"); err != nil {
+	s.Put(planetType, "", "venus")
+	if _, err := s.Delete(robotType, "default", "a"); err != nil {
 		t.Fatal(err)
 	}
 	watch("what is different", "--until-synced", "planet.space.io/venus", "robot.example.com/a:deleted")
@@ -101,10 +101,10 @@ func TestFollowCheckpoint(t *testing.T) {
 }
 
 func TestTwoVersions(t *testing.T) {
-	v2 := droids
+	v2 := robotType
 	v2.GroupVersionResource.Version = "v2"
-	s := newScripted(t, droids, v2)
-	s.Put(droids, "default", "a")
+	s := newScripted(t, robotType, v2)
+	s.Put(robotType, "default", "a")
 	const both = "watch robots.v1.example.com,robots.v2.example.com -o json --until-synced"
 	stdout, _ := s.start(both).wait(0)
 	if strings.Count(stdout, `"apiVersion":"example.com/v1"`) != 1 || strings.Count(stdout, `"apiVersion":"example.com/v2"`) != 1 {
@@ -121,7 +121,7 @@ func TestTwoVersions(t *testing.T) {
 }
 
 func TestAmbiguousNames(t *testing.T) {
-	s := newScripted(t, droids, kindOf("robots", "factory.io", true))
+	s := newScripted(t, robotType, newType("robots", "factory.io", true))
 	for _, flags := range []string{"", " --follow", ",*.example.com"} {
 		_, stderr := s.start("watch robots" + flags + " --timeout 10s").wait(1)
 		if !strings.Contains(stderr, `ambiguous resource type "robots": must be one of `) {
@@ -131,11 +131,11 @@ func TestAmbiguousNames(t *testing.T) {
 }
 
 func TestFollowEnds(t *testing.T) {
-	long(t)
+	skipIfShort(t)
 	t.Parallel()
-	s := newScripted(t, droids, rovers)
-	s.Put(droids, "default", "a")
-	s.Put(droids, "default", "b")
+	s := newScripted(t, robotType, roverType)
+	s.Put(robotType, "default", "a")
+	s.Put(robotType, "default", "b")
 	s.do("rovers forbid all")
 	stdout, _ := s.start("watch * --limit 2 -o name").wait(0)
 	if strings.Count(stdout, "\n") != 2 {
@@ -154,7 +154,7 @@ func TestFollowEnds(t *testing.T) {
 	}
 	s.do("heal", "discovery down example.com")
 	l := s.start("watch robots.example.com --follow")
-	l.says("robots.example.com: not known whether it is served: waiting: ") // unknown is not absent
+	l.awaitStderr("robots.example.com: not known whether it is served: waiting: ") // unknown is not absent
 	l.end()
 	_, stderr = s.start("watch robots.example.com").wait(1)
 	if !strings.Contains(stderr, `cannot determine whether resource type "robots.example.com" exists`) {

@@ -6,12 +6,12 @@ import (
 )
 
 func TestForbidden(t *testing.T) {
-	long(t)
+	skipIfShort(t)
 	t.Parallel()
-	s := newScripted(t, droids, rovers, spaces)
+	s := newScripted(t, robotType, roverType, namespaceType)
 	for _, n := range []string{"one", "two"} {
-		s.Put(spaces, "", n)
-		s.Put(droids, n, "r-"+n)
+		s.Put(namespaceType, "", n)
+		s.Put(robotType, n, "r-"+n)
 	}
 	s.do("robots forbid all")
 	_, stderr := s.start("watch robots,rovers -A").wait(1)
@@ -23,29 +23,29 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("with --follow it is said, and the others are told:\n%s", stderr)
 	}
 	l := s.start("watch robots -n one --follow")
-	l.says("robots.v1.example.com: forbidden in the namespace one: waiting: robots.example.com is forbidden")
+	l.awaitStderr("robots.v1.example.com: forbidden in the namespace one: waiting: robots.example.com is forbidden")
 	l.end()
 
 	l = s.start("watch robots -A --follow -o json")
-	l.says("robots.v1.example.com: forbidden across the cluster: waiting")
+	l.awaitStderr("robots.v1.example.com: forbidden across the cluster: waiting")
 	s.do("robots allow all in one")
-	l.says("robots.v1.example.com: forbidden across the cluster: watching in one\n")
-	l.writes(`"name":"r-one"`)
+	l.awaitStderr("robots.v1.example.com: forbidden across the cluster: watching in one\n")
+	l.awaitStdout(`"name":"r-one"`)
 	s.do("robots allow all in two")
-	l.says("robots.v1.example.com: forbidden across the cluster: watching in one, two\n")
-	l.writes(`"name":"r-two"`)
+	l.awaitStderr("robots.v1.example.com: forbidden across the cluster: watching in one, two\n")
+	l.awaitStdout(`"name":"r-two"`)
 	if err := s.Apply("robots watch * in one: 503\nrobots probe * in one: 503"); err != nil {
 		t.Fatal(err)
 	}
 	s.do("robots close watches")
-	s.Put(droids, "two", "r-two", "spec.n=2")
+	s.Put(robotType, "two", "r-two", "spec.n=2")
 	s.do("compact", "heal")
-	l.writes(`{"type":"GAP","resource":"robots.v1.example.com","namespace":"one","gap":`)
-	l.writes(`{"type":"SYNCED","resource":"robots.v1.example.com"}`)
+	l.awaitStdout(`{"type":"GAP","resource":"robots.v1.example.com","namespace":"one","gap":`)
+	l.awaitStdout(`{"type":"SYNCED","resource":"robots.v1.example.com"}`)
 	s.do("robots forbid all", "robots close watches")
-	l.says("robots.v1.example.com: forbidden across the cluster: waiting")
+	l.awaitStderr("robots.v1.example.com: forbidden across the cluster: waiting")
 	s.do("robots allow")
-	l.says("robots.v1.example.com: allowed: watching\n")
+	l.awaitStderr("robots.v1.example.com: allowed: watching\n")
 	stdout, stderr := l.end()
 	if strings.Contains(stderr, "can't") {
 		t.Errorf("what is forbidden is said once, not by each attempt too:\n%s", stderr)
@@ -56,10 +56,10 @@ func TestForbidden(t *testing.T) {
 }
 
 func TestCandidates(t *testing.T) {
-	s := newScripted(t, droids, spaces)
+	s := newScripted(t, robotType, namespaceType)
 	for _, n := range []string{"one", "two", "three"} {
-		s.Put(spaces, "", n)
-		s.Put(droids, n, "r-"+n)
+		s.Put(namespaceType, "", n)
+		s.Put(robotType, n, "r-"+n)
 	}
 	s.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
 	l := s.start("watch robots.example.com -A --follow -o name --candidates one,three --until-synced")

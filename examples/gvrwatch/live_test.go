@@ -15,27 +15,27 @@ import (
 )
 
 // live is the program while it runs in this process.
-type live struct {
+type program struct {
 	*testing.T
 	signal   context.CancelFunc
-	out, err *growing
+	out, err *searchedOutput
 	status   chan int
 }
 
 // start runs the program until a signal, or its own end.
-func start(t *testing.T, args ...string) *live {
+func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	out := newGrowing()
+	out := newSearchedOutput()
 	l := startTo(t, out, args...)
 	l.out = out
 	return l
 }
 
 // startTo runs it with another stdout.
-func startTo(t *testing.T, out io.Writer, args ...string) *live {
+func startTo(t *testing.T, out io.Writer, args ...string) *program {
 	t.Helper()
-	ctx, signal := context.WithTimeout(t.Context(), patience)
-	l := &live{T: t, signal: signal, err: newGrowing(), status: make(chan int, 1)}
+	ctx, signal := context.WithTimeout(t.Context(), testTimeout)
+	l := &program{T: t, signal: signal, err: newSearchedOutput(), status: make(chan int, 1)}
 	go func() {
 		l.status <- run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: l.err}, args)
 	}()
@@ -43,7 +43,7 @@ func startTo(t *testing.T, out io.Writer, args ...string) *live {
 }
 
 // says waits until stderr has a line that begins with text; writes does of stdout.
-func (l *live) says(text string) {
+func (l *program) awaitStderr(text string) {
 	l.Helper()
 	if !l.err.await("gvrwatch: " + text) {
 		l.signal()
@@ -51,7 +51,7 @@ func (l *live) says(text string) {
 	}
 }
 
-func (l *live) writes(text string) {
+func (l *program) awaitStdout(text string) {
 	l.Helper()
 	if !l.out.await(text) {
 		l.signal()
@@ -60,14 +60,14 @@ func (l *live) writes(text string) {
 }
 
 // end ends it, and returns all it has written.
-func (l *live) end() (stdout, stderr string) {
+func (l *program) end() (stdout, stderr string) {
 	l.Helper()
 	l.signal()
 	return l.wait(0)
 }
 
 // wait waits for its own end.
-func (l *live) wait(status int) (stdout, stderr string) {
+func (l *program) wait(status int) (stdout, stderr string) {
 	l.Helper()
 	defer l.signal()
 	if got := <-l.status; got != status {
@@ -77,15 +77,15 @@ func (l *live) wait(status int) (stdout, stderr string) {
 }
 
 // growing is what the program writes. What was waited for is not found again.
-type growing struct {
+type searchedOutput struct {
 	more  chan struct{} // of capacity one
 	w     waiter
 	found int
 }
 
-func newGrowing() *growing {
-	g := &growing{more: make(chan struct{}, 1)}
-	g.w.enough = func(string) bool {
+func newSearchedOutput() *searchedOutput {
+	g := &searchedOutput{more: make(chan struct{}, 1)}
+	g.w.complete = func(string) bool {
 		select {
 		case g.more <- struct{}{}:
 		default:
@@ -95,11 +95,11 @@ func newGrowing() *growing {
 	return g
 }
 
-func (g *growing) Write(b []byte) (int, error) { return g.w.Write(b) }
-func (g *growing) String() string              { return g.w.String() }
+func (g *searchedOutput) Write(b []byte) (int, error) { return g.w.Write(b) }
+func (g *searchedOutput) String() string              { return g.w.String() }
 
-func (g *growing) await(text string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience/2)
+func (g *searchedOutput) await(text string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout/2)
 	defer cancel()
 	for {
 		if all := g.String(); strings.Contains(all[g.found:], text) {
@@ -122,15 +122,15 @@ type scripted struct {
 }
 
 var (
-	droids = kindOf("robots", "example.com", true, "all")
-	rovers = kindOf("rovers", "example.com", true)
-	probes = kindOf("probes", "sub.example.com", true, "all", "space")
-	worlds = kindOf("planets", "space.io", false, "space")
-	leases = kindOf("leases", "coordination.k8s.io", true)
-	spaces = kindOf("namespaces", "", false)
+	robotType     = newType("robots", "example.com", true, "all")
+	roverType     = newType("rovers", "example.com", true)
+	probeType     = newType("probes", "sub.example.com", true, "all", "space")
+	planetType    = newType("planets", "space.io", false, "space")
+	leaseType     = newType("leases", "coordination.k8s.io", true)
+	namespaceType = newType("namespaces", "", false)
 )
 
-func kindOf(plural, group string, namespaced bool, categories ...string) gvr.Resource {
+func newType(plural, group string, namespaced bool, categories ...string) gvr.Resource {
 	singular := strings.TrimSuffix(plural, "s")
 	return gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
@@ -159,7 +159,7 @@ func (s *scripted) do(what ...string) {
 	}
 }
 
-func (s *scripted) start(args string) *live {
+func (s *scripted) start(args string) *program {
 	s.t.Helper()
 	return start(s.t, append(strings.Fields(args), "--server", s.url)...)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), ends()...)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	// A second signal kills, in case the end hangs; but not one that comes with the
 	// first, as from timeout(1), which signals the program and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
@@ -36,7 +36,7 @@ func main() {
 
 // ends are the signals that end the program: not those that nohup, or the shell
 // for a job in the background, has it ignore.
-func ends() []os.Signal {
+func endSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -66,16 +66,16 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	case errors.Is(out.err, syscall.EPIPE):
 		return statusOK // nobody reads any more
 	case out.err != nil:
-		complain(streams.ErrOut, out.err)
+		printError(streams.ErrOut, out.err)
 		return statusError
 	case err == nil:
 		return statusOK
 	case errors.As(err, &failure):
-		complain(streams.ErrOut, err)
+		printError(streams.ErrOut, err)
 		return statusError
 	}
 	// Everything that is no runError was found in the command line.
-	complain(streams.ErrOut, err)
+	printError(streams.ErrOut, err)
 	fmt.Fprintf(streams.ErrOut, "See '%s --help'.\n", cmd.CommandPath())
 	return statusUsage
 }
@@ -86,7 +86,7 @@ type runError struct{ error }
 func (e *runError) Unwrap() error { return e.error }
 
 // failed marks err, if there is one, as no mistake of the command line.
-func failed(err error) error {
+func asRunError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func failed(err error) error {
 }
 
 // complain writes err in one line, whatever is in it.
-func complain(w io.Writer, err error) {
+func printError(w io.Writer, err error) {
 	fmt.Fprintf(w, "gvrwatch: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 }
 

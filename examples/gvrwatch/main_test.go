@@ -22,7 +22,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-const patience = time.Minute
+const testTimeout = time.Minute
 
 var (
 	srv    *devserver.Server
@@ -44,7 +44,7 @@ func testMain(m *testing.M) int {
 		main()
 	}
 	silenceClientGo() // before the server, as in the program
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var err error
 	if srv, err = devserver.Start(ctx, nil); err != nil {
@@ -94,7 +94,7 @@ func prepare(ctx context.Context) error {
 }
 
 // long skips a test that takes seconds if -short is given.
-func long(t *testing.T) {
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -111,7 +111,7 @@ func gvrwatch(t *testing.T, args ...string) (status int, stdout, stderr string) 
 
 func gvrwatchTo(t *testing.T, out io.Writer, args ...string) (status int, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	var errOut bytes.Buffer
 	status = run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &locked{w: &errOut}}, args)

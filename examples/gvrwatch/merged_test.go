@@ -11,19 +11,19 @@ import (
 )
 
 // slow is a stdout that takes each line only when it is told to.
-type slow struct {
-	*growing
-	goOn chan struct{}
+type slowOutput struct {
+	*searchedOutput
+	proceed chan struct{}
 }
 
-func (s slow) Write(b []byte) (int, error) {
-	n, err := s.growing.Write(b)
-	<-s.goOn
+func (s slowOutput) Write(b []byte) (int, error) {
+	n, err := s.searchedOutput.Write(b)
+	<-s.proceed
 	return n, err
 }
 
 // lines counts them, and the events that they stand for.
-func (s slow) lines(t *testing.T) (lines, events int) {
+func (s slowOutput) count(t *testing.T) (lines, events int) {
 	t.Helper()
 	for line := range strings.Lines(s.String()) {
 		var ev struct{ Coalesced int }
@@ -37,9 +37,9 @@ func (s slow) lines(t *testing.T) (lines, events int) {
 
 func TestLatest(t *testing.T) {
 	for _, flags := range []string{"--latest", "--latest --follow", ""} {
-		s := newScripted(t, droids)
-		s.Put(droids, "default", "a", "spec.n=0")
-		out := slow{newGrowing(), make(chan struct{})}
+		s := newScripted(t, robotType)
+		s.Put(robotType, "default", "a", "spec.n=0")
+		out := slowOutput{newSearchedOutput(), make(chan struct{})}
 		l := startTo(t, out, append(strings.Fields("watch robots -o json --server "+s.url), strings.Fields(flags)...)...)
 		if !out.await("\n") {
 			t.Fatal("nothing is written")
@@ -48,23 +48,23 @@ func TestLatest(t *testing.T) {
 		for turn := 0; !few && (flags != "" || turn < 20) && turn < 10_000; turn++ {
 			for range 10 {
 				changes++
-				s.Put(droids, "default", "a", fmt.Sprint("spec.n=", changes))
+				s.Put(robotType, "default", "a", fmt.Sprint("spec.n=", changes))
 			}
-			out.goOn <- struct{}{}
+			out.proceed <- struct{}{}
 			if !out.await("\n") {
 				t.Fatal("nothing more is written")
 			}
-			lines, events := out.lines(t)
+			lines, events := out.count(t)
 			few = lines < events
 		}
-		s.Put(droids, "default", "z")
-		close(out.goOn)
+		s.Put(robotType, "default", "z")
+		close(out.proceed)
 		if !out.await(`"name":"z"`) {
 			t.Error("the newest is never told")
 		}
 		l.signal()
 		<-l.status
-		lines, events := out.lines(t)
+		lines, events := out.count(t)
 		if want := 1 + 1 + changes + 1; events != want || few != (flags != "") || (lines == events) != (flags == "") {
 			t.Errorf("%q: %d lines that stand for %d events of %d; want fewer lines that stand for all, or without --latest all of them", flags, lines, events, want)
 		}
@@ -76,24 +76,24 @@ var numbers = regexp.MustCompile(`"(resourceVersion|from|to)":"[0-9]+"`)
 // TestControlEvents has a gap before the eyes of a program.
 func TestControlEvents(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, droids)
-	s.Put(droids, "default", "a")
+	s := newScripted(t, robotType)
+	s.Put(robotType, "default", "a")
 	for _, how := range []string{"", " --follow"} {
 		l := s.start("watch robots -o json" + how)
-		l.writes(`"SYNCED"`)
+		l.awaitStdout(`"SYNCED"`)
 		if err := s.Apply("robots watch *: 503\nrobots probe *: 503"); err != nil {
 			t.Fatal(err)
 		}
 		s.do("robots close watches")
-		s.Put(droids, "default", "b")
-		if _, err := s.Delete(droids, "default", "b"); err != nil {
+		s.Put(robotType, "default", "b")
+		if _, err := s.Delete(robotType, "default", "b"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Delete(droids, "default", "a"); err != nil {
+		if _, err := s.Delete(robotType, "default", "a"); err != nil {
 			t.Fatal(err)
 		}
 		s.do("compact", "heal")
-		l.writes(`"SYNCED"`)
+		l.awaitStdout(`"SYNCED"`)
 		stdout, _ := l.end()
 		var got []string
 		for line := range strings.Lines(stdout) {
@@ -111,6 +111,6 @@ func TestControlEvents(t *testing.T) {
 		} else if !strings.HasPrefix(got[3], `{"type":"DELETED","resource":"robots.v1.example.com","inferred":true,"object":`) {
 			t.Errorf("what was found by comparing says so: %s", got[3])
 		}
-		s.Put(droids, "default", "a")
+		s.Put(robotType, "default", "a")
 	}
 }

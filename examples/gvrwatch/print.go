@@ -30,11 +30,11 @@ func newEventPrinter(streams genericiooptions.IOStreams, output string, several,
 	case "json":
 		return jsonPrinter{json.NewEncoder(streams.Out), allNamespaces}
 	case "yaml":
-		return &yamlPrinter{w: streams.Out, fansOut: allNamespaces}
+		return &yamlPrinter{w: streams.Out, allNamespaces: allNamespaces}
 	case "name":
 		return objectPrinter{streams, namePrinter{}, allNamespaces}
 	}
-	return objectPrinter{streams: streams, fansOut: allNamespaces, objects: &tablePrinter{
+	return objectPrinter{streams: streams, allNamespaces: allNamespaces, objects: &tablePrinter{
 		printer: printers.NewTablePrinter(printers.PrintOptions{WithNamespace: allNamespaces, Wide: output == "wide"}),
 		w:       printers.GetNewTabWriter(streams.Out),
 		several: several,
@@ -62,8 +62,8 @@ type gapDocument struct {
 
 // namespaceOf is the one namespace that a control event is of, where the whole
 // cluster was asked for and only some namespaces are allowed.
-func namespaceOf(ev stream.Event, fansOut bool) string {
-	if !fansOut || ev.Object != nil {
+func namespaceOf(ev stream.Event, allNamespaces bool) string {
+	if !allNamespaces || ev.Object != nil {
 		return ""
 	}
 	return ev.Namespace
@@ -84,28 +84,28 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 }
 
 type jsonPrinter struct {
-	enc     *json.Encoder
-	fansOut bool
+	enc           *json.Encoder
+	allNamespaces bool
 }
 
 func (p jsonPrinter) print(ev stream.Event) error {
-	return p.enc.Encode(newEventDocument(ev, p.fansOut))
+	return p.enc.Encode(newEventDocument(ev, p.allNamespaces))
 }
 
 type yamlPrinter struct {
-	w              io.Writer
-	begun, fansOut bool
+	w                      io.Writer
+	started, allNamespaces bool
 }
 
 func (p *yamlPrinter) print(ev stream.Event) error {
-	b, err := yaml.Marshal(newEventDocument(ev, p.fansOut))
+	b, err := yaml.Marshal(newEventDocument(ev, p.allNamespaces))
 	if err != nil {
 		return err
 	}
-	if p.begun {
+	if p.started {
 		b = append([]byte("---\n"), b...)
 	}
-	p.begun = true
+	p.started = true
 	_, err = p.w.Write(b)
 	return err
 }
@@ -117,12 +117,12 @@ type objectPrinter struct {
 	objects interface {
 		printObject(stream.Event, io.Writer) error
 	}
-	fansOut bool
+	allNamespaces bool
 }
 
 func (p objectPrinter) print(ev stream.Event) error {
 	in := ""
-	if ns := namespaceOf(ev, p.fansOut); ns != "" {
+	if ns := namespaceOf(ev, p.allNamespaces); ns != "" {
 		in = " in the namespace " + ns
 	}
 	switch ev.Type {

@@ -29,7 +29,7 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 			if err := oneOf("output", output, "", "wide", "name", "json"); err != nil {
 				return err
 			}
-			return failed(listResources(cmd.Context(), streams, flags, output))
+			return asRunError(listResources(cmd.Context(), streams, flags, output))
 		},
 	}
 	flags.AddFlags(cmd.Flags())

@@ -9,14 +9,14 @@ import (
 )
 
 func TestWatchSelections(t *testing.T) {
-	s := newScripted(t, droids, rovers, probes, worlds, leases)
+	s := newScripted(t, robotType, roverType, probeType, planetType, leaseType)
 	for _, name := range []string{"default", "web"} {
-		s.Put(droids, name, "r-"+name)
-		s.Put(rovers, name, "o-"+name)
-		s.Put(probes, name, "p-"+name)
-		s.Put(leases, name, "l-"+name)
+		s.Put(robotType, name, "r-"+name)
+		s.Put(roverType, name, "o-"+name)
+		s.Put(probeType, name, "p-"+name)
+		s.Put(leaseType, name, "l-"+name)
 	}
-	s.Put(worlds, "", "mars")
+	s.Put(planetType, "", "mars")
 	const nothing = ": nothing that is served matches: waiting"
 	tests := []struct{ args, stdout, stderr, why string }{
 		{"*", "o-default p-default r-default", "", "every type, in the namespace; what lives in none is left out, as leases are"},

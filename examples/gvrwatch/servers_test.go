@@ -22,7 +22,7 @@ import (
 
 func TestDevserver(t *testing.T) {
 	ctx, signal := context.WithCancel(t.Context())
-	out := &waiter{enough: func(s string) bool { return strings.HasSuffix(s, "\n") }, then: make(chan bool)}
+	out := &waiter{complete: func(s string) bool { return strings.HasSuffix(s, "\n") }, completed: make(chan bool)}
 	status := make(chan int, 1)
 	go func() {
 		status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: io.Discard}, []string{"devserver"})
@@ -54,7 +54,7 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for range 2 {
 		ctx, signal := context.WithCancel(t.Context())
-		out := &waiter{enough: func(s string) bool { return strings.HasSuffix(s, "\n") }, then: make(chan bool)}
+		out := &waiter{complete: func(s string) bool { return strings.HasSuffix(s, "\n") }, completed: make(chan bool)}
 		status := make(chan int, 1)
 		var errOut bytes.Buffer
 		go func() {
@@ -72,12 +72,12 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	long(t)
+	skipIfShort(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	ctx, signal := context.WithCancel(t.Context())
 	events := regexp.MustCompile(`(ADDED|MODIFIED|DELETED) +(Robot|Planet) `)
-	out := &waiter{then: make(chan bool), enough: func(s string) bool {
+	out := &waiter{completed: make(chan bool), complete: func(s string) bool {
 		seen := map[string]bool{}
 		for _, m := range events.FindAllStringSubmatch(s, -1) {
 			seen[m[1]+m[2]] = true
@@ -107,7 +107,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func TestDemoEndsByItself(t *testing.T) {
+func TestDemoEndsAfterItsDuration(t *testing.T) {
 	status, stdout, stderr := gvrwatch(t, "demo", "--for", "100ms")
 	if status != 0 || stderr != "" || !strings.Contains(stdout, "is ready after") {
 		t.Errorf("status %d\n%s%s", status, stdout, stderr)
@@ -116,19 +116,19 @@ func TestDemoEndsByItself(t *testing.T) {
 
 // waiter collects what is written and says when it is enough.
 type waiter struct {
-	mu     sync.Mutex
-	b      strings.Builder
-	enough func(string) bool
-	then   chan bool
-	once   sync.Once
+	mu        sync.Mutex
+	b         strings.Builder
+	complete  func(string) bool
+	completed chan bool
+	once      sync.Once
 }
 
 func (w *waiter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.b.Write(b)
-	if w.enough(w.b.String()) {
-		w.once.Do(func() { close(w.then) })
+	if w.complete(w.b.String()) {
+		w.once.Do(func() { close(w.completed) })
 	}
 	return len(b), nil
 }
@@ -142,8 +142,8 @@ func (w *waiter) String() string {
 func (w *waiter) wait(t *testing.T) {
 	t.Helper()
 	select {
-	case <-w.then:
-	case <-time.After(patience):
+	case <-w.completed:
+	case <-time.After(testTimeout):
 		t.Fatalf("only this was written:\n%s", w)
 	}
 }

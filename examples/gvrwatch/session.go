@@ -53,7 +53,7 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 		switch {
 		case err == nil:
 			found = append(found, r)
-		case !mayCome(err):
+		case !mayAppear(err):
 			return nil, s.srv.explain(err)
 		case s.isCategory(ctx, ref):
 			want.categories, want.follows = append(want.categories, ref.Name), true
@@ -78,7 +78,7 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 
 // mayCome says whether a name that can't be resolved may be waited for. What says
 // nothing of the name (nothing can be read) or that it is a bad one can't.
-func mayCome(err error) bool {
+func mayAppear(err error) bool {
 	var none *discovery.NotFoundError
 	var down *discovery.UnavailableError
 	return errors.As(err, &none) || errors.As(err, &down) && len(down.GroupVersions) > 0

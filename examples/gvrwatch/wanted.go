@@ -23,7 +23,7 @@ type wanted struct {
 }
 
 // excluded are the patterns of what --all leaves out, for people.
-var excluded = strings.Join(follow.DefaultExclude(), ", ")
+var defaultExclude = strings.Join(follow.DefaultExclude(), ", ")
 
 // check finds what is wrong with the command line alone.
 func (o *watchOptions) check(args []string) (wanted, error) {
@@ -48,7 +48,7 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 		return wanted{}, errors.New("--candidates: they are tried where all namespaces are wanted: add -A")
 	}
 	_, err := o.selection(want, nil).Selects(gvr.Resource{})
-	return want, inFlags(err)
+	return want, asFlagError(err)
 }
 
 func (o *watchOptions) checkFlags() error {
@@ -118,7 +118,7 @@ func (o *watchOptions) selection(want wanted, namespaces []string) follow.Select
 }
 
 // inFlags says what a Selection can't hold as the command line has it.
-func inFlags(err error) error {
+func asFlagError(err error) error {
 	var bad *follow.OptionsError
 	if !errors.As(err, &bad) {
 		return err

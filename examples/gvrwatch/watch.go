@@ -79,13 +79,13 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 			if o.checkpoint == "" && cmd.Flags().Changed("checkpoint") {
 				return errors.New("--checkpoint: it must name a file")
 			}
-			return failed(o.run(cmd.Context(), streams, want))
+			return asRunError(o.run(cmd.Context(), streams, want))
 		},
 	}
 	f := cmd.Flags()
 	o.flags.AddFlags(f)
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Watch across all namespaces, whatever --namespace says.")
-	f.BoolVar(&o.all, "all", false, "Watch every type, as the pattern '*' does: but for what changes all the time ("+excluded+"), unless that is named.")
+	f.BoolVar(&o.all, "all", false, "Watch every type, as the pattern '*' does: but for what changes all the time ("+defaultExclude+"), unless that is named.")
 	f.StringSliceVar(&o.categories, "category", nil, "Watch the types of this category, such as all. May be repeated.")
 	f.StringSliceVar(&o.exclude, "exclude", nil, "Leave out what this pattern matches, such as secrets or '*.example.com', of what patterns, categories and --all select. May be repeated.")
 	f.BoolVar(&o.follow, "follow", false, "Wait for named types that are not served or may not be watched, and go on with them whenever they come back.")
@@ -104,7 +104,7 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 // The normal ends.
 var (
 	errTimeout = errors.New("--timeout")
-	errEnough  = errors.New("enough has been told")
+	errLimit   = errors.New("enough has been told")
 )
 
 func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStreams, want wanted) error {
@@ -130,11 +130,11 @@ func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStr
 	var merged *mux.Mux
 	if err == nil {
 		if merged, err = s.open(ctx, &want); err == nil {
-			err = o.tell(ctx, merged, newEventPrinter(streams, o.output, want.several, o.allNamespaces), streams.Out)
+			err = o.printEvents(ctx, merged, newEventPrinter(streams, o.output, want.several, o.allNamespaces), streams.Out)
 		}
 		if s.tracker != nil {
 			if lost := s.tracker.Close(); lost != nil { // also where the end is a normal one
-				if signalled.Err() != nil || errors.Is(err, errEnough) {
+				if signalled.Err() != nil || errors.Is(err, errLimit) {
 					err = nil
 				}
 				return errors.Join(err, lost)
@@ -142,7 +142,7 @@ func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStr
 		}
 	}
 	switch {
-	case signalled.Err() != nil, errors.Is(err, errEnough):
+	case signalled.Err() != nil, errors.Is(err, errLimit):
 		return nil
 	case !errors.Is(err, errTimeout):
 		return err
@@ -156,7 +156,7 @@ func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStr
 }
 
 // tell prints what is told until it is enough.
-func (o *watchOptions) tell(ctx context.Context, merged *mux.Mux, p eventPrinter, out io.Writer) error {
+func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter, out io.Writer) error {
 	told := 0
 	for ev, err := range merged.Events(ctx) {
 		var failed *mux.SourceError
@@ -173,7 +173,7 @@ func (o *watchOptions) tell(ctx context.Context, merged *mux.Mux, p eventPrinter
 		switch ev.Type {
 		case stream.Added, stream.Modified, stream.Deleted:
 			if told++; told == o.limit {
-				return errEnough
+				return errLimit
 			}
 		}
 	}

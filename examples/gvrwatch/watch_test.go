@@ -108,7 +108,7 @@ func TestWatchTable(t *testing.T) {
 
 func TestWatchEndsAtASignal(t *testing.T) {
 	ctx, signal := context.WithCancel(t.Context())
-	errOut := &waiter{enough: func(s string) bool { return strings.Contains(s, "synced") }, then: make(chan bool)}
+	errOut := &waiter{complete: func(s string) bool { return strings.Contains(s, "synced") }, completed: make(chan bool)}
 	status := make(chan int, 1)
 	go func() {
 		status <- run(ctx, genericiooptions.IOStreams{Out: io.Discard, ErrOut: errOut}, []string{"watch", "boats"})

@@ -20,38 +20,38 @@ import (
 // followed: what is wrong with it, and that it is over:
 //
 //	gvrwatch: widgets.v1.example.com: gone: waiting
-type states struct {
+type statusPrinter struct {
 	w          io.Writer
 	namespaces []string // that are wanted; none: all
 
 	mu sync.Mutex
 	// started are those that were served at the beginning: that they are watched goes
 	// without saying.
-	started map[schema.GroupResource]bool
-	last    map[string]state // by what is followed
+	servedAtStart map[schema.GroupResource]bool
+	last          map[string]printedStatus // by what is followed
 }
 
 // state is how it stands with something, as it was said.
-type state struct {
+type printedStatus struct {
 	state follow.State
-	said  string // without the cause, which may be worded otherwise each time
+	text  string // without the cause, which may be worded otherwise each time
 }
 
-func newStates(w io.Writer, served []gvr.Resource, namespaces []string) *states {
-	s := &states{w: w, namespaces: namespaces, started: map[schema.GroupResource]bool{}, last: map[string]state{}}
+func newStatusPrinter(w io.Writer, served []gvr.Resource, namespaces []string) *statusPrinter {
+	s := &statusPrinter{w: w, namespaces: namespaces, servedAtStart: map[schema.GroupResource]bool{}, last: map[string]printedStatus{}}
 	for _, r := range served {
-		s.started[r.GroupResource()] = true
+		s.servedAtStart[r.GroupResource()] = true
 	}
 	return s
 }
 
 // missing says why a name stands for nothing at the beginning.
-func (s *states) missing(ref gvr.Ref, err error) {
+func (s *statusPrinter) missing(ref gvr.Ref, err error) {
 	s.changed(follow.ResourceStatus{Ref: ref, State: follow.Unserved, Cause: err})
 }
 
 // changed is for FollowOptions.StatusChanged.
-func (s *states) changed(f follow.ResourceStatus) {
+func (s *statusPrinter) changed(f follow.ResourceStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A resource is the same in whatever version.
@@ -66,8 +66,8 @@ func (s *states) changed(f follow.ResourceStatus) {
 	if known && f.State == follow.Unserved && f.Cause == nil {
 		return // more was said of it at the beginning
 	}
-	said, cause := s.text(f, before.state)
-	now := state{f.State, said}
+	said, cause := s.describe(f, before.state)
+	now := printedStatus{f.State, said}
 	if before == now {
 		return
 	}
@@ -83,16 +83,16 @@ func (s *states) changed(f follow.ResourceStatus) {
 }
 
 // text is what there is to say of f, whose state was another one before, or none.
-func (s *states) text(f follow.ResourceStatus, before follow.State) (said string, cause error) {
+func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (said string, cause error) {
 	switch f.State {
 	case follow.Unserved:
-		return unserved(f.Cause)
+		return describeUnserved(f.Cause)
 	case follow.Gone:
 		return "gone: waiting", nil
 	case follow.Failing:
-		return "failing, to be tried again", reason(f.Cause)
+		return "failing, to be tried again", serverError(f.Cause)
 	case follow.Forbidden:
-		return s.forbidden(f)
+		return s.describeForbidden(f)
 	case follow.Watching:
 		switch {
 		case before == follow.Gone:
@@ -101,14 +101,14 @@ func (s *states) text(f follow.ResourceStatus, before follow.State) (said string
 			return "allowed: watching", nil
 		case before == follow.Failing:
 			return "failing no more: watching", nil
-		case before == "" && !s.started[f.Resource.GroupResource()]:
+		case before == "" && !s.servedAtStart[f.Resource.GroupResource()]:
 			return "served now: watching", nil
 		}
 	}
 	return "", nil
 }
 
-func unserved(cause error) (said string, because error) {
+func describeUnserved(cause error) (said string, because error) {
 	var none *discovery.NotFoundError
 	var several *discovery.AmbiguousError
 	var down *discovery.UnavailableError
@@ -131,19 +131,19 @@ func unserved(cause error) (said string, because error) {
 	return "not known whether it is served: waiting", cause
 }
 
-func (s *states) forbidden(f follow.ResourceStatus) (said string, cause error) {
+func (s *statusPrinter) describeForbidden(f follow.ResourceStatus) (said string, cause error) {
 	where, wanted := "across the cluster", []string(nil)
 	if f.Resource.Namespaced && len(s.namespaces) > 0 {
 		where, wanted = "in the namespace "+strings.Join(s.namespaces, ", "), s.namespaces
 	}
 	if len(f.Namespaces) == 0 || slices.Equal(f.Namespaces, wanted) {
-		return "forbidden " + where + ": waiting", reason(f.Cause)
+		return "forbidden " + where + ": waiting", serverError(f.Cause)
 	}
 	return "forbidden " + where + ": watching in " + strings.Join(f.Namespaces, ", "), nil
 }
 
 // reason is what the server said, where the rest is said already.
-func reason(err error) error {
+func serverError(err error) error {
 	var refused *stream.RequestError
 	if errors.As(err, &refused) {
 		return refused.Err

@@ -14,15 +14,15 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-func TestStates(t *testing.T) {
+func TestStatusLines(t *testing.T) {
 	robot := func(state follow.State, cause error, namespaces ...string) follow.ResourceStatus {
-		return follow.ResourceStatus{Resource: droids, State: state, Namespaces: namespaces, Cause: cause}
+		return follow.ResourceStatus{Resource: robotType, State: state, Namespaces: namespaces, Cause: cause}
 	}
 	name := func(cause error) follow.ResourceStatus {
 		return follow.ResourceStatus{Ref: gvr.Ref{Name: "robtos"}, State: follow.Unserved, Cause: cause}
 	}
-	refused := &stream.RequestError{Verb: "list", Resource: droids, Err: errors.New("you\nmay not")}
-	v2 := droids
+	refused := &stream.RequestError{Verb: "list", Resource: robotType, Err: errors.New("you\nmay not")}
+	v2 := robotType
 	v2.GroupVersionResource = schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "robots"}
 	nobody := gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "planets"}}
 	const is = "gvrwatch: robots.v1.example.com: "
@@ -33,7 +33,7 @@ func TestStates(t *testing.T) {
 		why     string
 	}{
 		{nil, []follow.ResourceStatus{robot(follow.Watching, nil), robot(follow.Watching, nil)}, "", "that what was there is watched goes without saying"},
-		{nil, []follow.ResourceStatus{{Resource: worlds, State: follow.Watching}}, "gvrwatch: planets.v1.space.io: served now: watching\n", "it was not there"},
+		{nil, []follow.ResourceStatus{{Resource: planetType, State: follow.Watching}}, "gvrwatch: planets.v1.space.io: served now: watching\n", "it was not there"},
 		{nil, []follow.ResourceStatus{robot(follow.Gone, nil), robot(follow.Gone, nil), robot(follow.Watching, nil), robot(follow.Gone, nil)},
 			is + "gone: waiting\n" + is + "served again: watching\n" + is + "gone: waiting\n", "a line for each change, and for no change none"},
 		{nil, []follow.ResourceStatus{robot(follow.Starting, nil), robot(follow.Gone, nil), robot(follow.Starting, nil), robot(follow.Watching, nil)},
@@ -50,13 +50,13 @@ func TestStates(t *testing.T) {
 		{[]string{"a"}, []follow.ResourceStatus{{Resource: nobody, State: follow.Forbidden, Cause: refused}},
 			"gvrwatch: planets.v1: forbidden across the cluster: waiting: you may not\n", "it lives in no namespace"},
 		{nil, []follow.ResourceStatus{name(nil), name(&discovery.NotFoundError{}), name(&discovery.UnavailableError{Err: errors.New("down")}), name(errors.New("still down")),
-			name(&discovery.AmbiguousError{Ref: gvr.Ref{Name: "robtos"}, Candidates: []gvr.Resource{droids, v2}})},
+			name(&discovery.AmbiguousError{Ref: gvr.Ref{Name: "robtos"}, Candidates: []gvr.Resource{robotType, v2}})},
 			"gvrwatch: robtos: not served yet: waiting\ngvrwatch: robtos: not known whether it is served: waiting: down\n" +
 				`gvrwatch: robtos: not clear what it is: waiting: ambiguous resource type "robtos": must be one of robots.v1.example.com, robots.v2.example.com` + "\n", "why a name stands for nothing"},
 	}
 	for _, tt := range tests {
 		var b bytes.Buffer
-		s := newStates(&b, []gvr.Resource{droids}, tt.wanted)
+		s := newStatusPrinter(&b, []gvr.Resource{robotType}, tt.wanted)
 		for _, f := range tt.changes {
 			s.changed(f)
 		}
