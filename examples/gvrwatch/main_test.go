@@ -22,6 +22,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
+// testTimeout bounds each run of the program.
 const testTimeout = time.Minute
 
 var (
@@ -43,7 +44,7 @@ func testMain(m *testing.M) int {
 		os.Args = append(os.Args, given...)
 		main()
 	}
-	silenceClientGo() // before the server, as in the program
+	silenceClientGo() // before the server starts, as in the program
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var err error
@@ -86,14 +87,15 @@ func prepare(ctx context.Context) error {
 		u.SetKind(o.crd.Kind)
 		u.SetName(o.name)
 		u.SetLabels(map[string]string{"name": o.name})
-		if _, err := client.Resource(o.crd.Resource()).Namespace(o.namespace).Create(ctx, u, metav1.CreateOptions{}); err != nil {
+		c := client.Resource(o.crd.Resource()).Namespace(o.namespace)
+		if _, err := c.Create(ctx, u, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// long skips a test that takes seconds if -short is given.
+// skipIfShort skips a test that takes seconds.
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -114,14 +116,15 @@ func gvrwatchTo(t *testing.T, out io.Writer, args ...string) (status int, stderr
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	var errOut bytes.Buffer
-	status = run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &locked{w: &errOut}}, args)
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &locked{w: &errOut}}
+	status = run(ctx, streams, args)
 	if ctx.Err() != nil {
-		t.Errorf("%v did not end by itself", args)
+		t.Errorf("%v did not end within the test timeout", args)
 	}
 	return status, errOut.String()
 }
 
-// locked lets several goroutines write.
+// locked is a writer for several goroutines.
 type locked struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -36,8 +36,9 @@ func TestDevserver(t *testing.T) {
 	if err != nil || cfg.Host != ready.Server {
 		t.Fatalf("server %q, kubeconfig of %+v, %v", ready.Server, cfg, err)
 	}
-	if _, err := dynamic.NewForConfigOrDie(cfg).Resource(boats.Resource()).List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("it is not a server of its own")
+	client := dynamic.NewForConfigOrDie(cfg)
+	if _, err := client.Resource(boats.Resource()).List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("the kubeconfig leads to the server of another test")
 	} else if !strings.Contains(err.Error(), "could not find the requested resource") {
 		t.Error(err)
 	}
@@ -46,7 +47,7 @@ func TestDevserver(t *testing.T) {
 		t.Errorf("status %d after a signal, want 0", got)
 	}
 	if _, err := os.Stat(ready.Kubeconfig); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the temporary folder is still there: %v", err)
+		t.Errorf("the temporary folder still exists: %v", err)
 	}
 }
 
@@ -58,12 +59,13 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 		status := make(chan int, 1)
 		var errOut bytes.Buffer
 		go func() {
-			status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: &locked{w: &errOut}}, []string{"devserver", "-v", "--dir", dir})
+			streams := genericiooptions.IOStreams{Out: out, ErrOut: &locked{w: &errOut}}
+			status <- run(ctx, streams, []string{"devserver", "-v", "--dir", dir})
 		}()
 		out.wait(t)
 		signal()
 		if got := <-status; got != 0 || !strings.Contains(errOut.String(), "apiextensions") {
-			t.Errorf("status %d, and with -v the server's log: %q", got, errOut.String())
+			t.Errorf("status %d, want 0 and the server's log on stderr, got %q", got, errOut.String())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); err != nil {
 			t.Error(err)
@@ -95,7 +97,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("status %d after a signal, want 0; stderr: %s", got, errOut.String())
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("the temporary folder must be empty: %v, %v", left, err)
 	}
 	for _, want := range []string{"is ready after", "SYNCED ", "battery 100 -> 71", "job=", "Seen: "} {
 		if !strings.Contains(out.String(), want) {
@@ -114,7 +116,7 @@ func TestDemoEndsAfterItsDuration(t *testing.T) {
 	}
 }
 
-// waiter collects what is written and says when it is enough.
+// waiter collects what is written, and closes completed as soon as complete returns true for it.
 type waiter struct {
 	mu        sync.Mutex
 	b         strings.Builder
@@ -144,6 +146,6 @@ func (w *waiter) wait(t *testing.T) {
 	select {
 	case <-w.completed:
 	case <-time.After(testTimeout):
-		t.Fatalf("only this was written:\n%s", w)
+		t.Fatalf("incomplete output:\n%s", w)
 	}
 }

@@ -16,81 +16,83 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// states writes a line whenever it stands otherwise with something that is
-// followed: what is wrong with it, and that it is over:
+// statusPrinter writes a line each time a followed resource fails or recovers:
 //
 //	gvrwatch: widgets.v1.example.com: gone: waiting
 type statusPrinter struct {
 	w          io.Writer
-	namespaces []string // that are wanted; none: all
+	namespaces []string // the wanted ones; empty means all
 
 	mu sync.Mutex
-	// started are those that were served at the beginning: that they are watched goes
-	// without saying.
+	// servedAtStart has the resources that were served at the beginning. No line is written when their watch begins.
 	servedAtStart map[schema.GroupResource]bool
-	last          map[string]printedStatus // by what is followed
+	last          map[string]printedStatus // by followed resource or name
 }
 
-// state is how it stands with something, as it was said.
+// printedStatus is the last status of a followed resource or name.
 type printedStatus struct {
 	state follow.State
-	text  string // without the cause, which may be worded otherwise each time
+	text  string // without the cause, whose wording may vary
 }
 
 func newStatusPrinter(w io.Writer, served []gvr.Resource, namespaces []string) *statusPrinter {
-	s := &statusPrinter{w: w, namespaces: namespaces, servedAtStart: map[schema.GroupResource]bool{}, last: map[string]printedStatus{}}
+	s := &statusPrinter{
+		w: w, namespaces: namespaces,
+		servedAtStart: map[schema.GroupResource]bool{}, last: map[string]printedStatus{},
+	}
 	for _, r := range served {
 		s.servedAtStart[r.GroupResource()] = true
 	}
 	return s
 }
 
-// missing says why a name stands for nothing at the beginning.
+// missing reports why a name can't be resolved at the beginning.
 func (s *statusPrinter) missing(ref gvr.Ref, err error) {
 	s.changed(follow.ResourceStatus{Ref: ref, State: follow.Unserved, Cause: err})
 }
 
-// changed is for FollowOptions.StatusChanged.
+// changed is called by Options.StatusChanged of package follow.
 func (s *statusPrinter) changed(f follow.ResourceStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A resource is the same in whatever version.
+	// All versions of a resource share one status.
 	key, name := "resource "+f.Resource.GroupResource().String(), f.Resource.String()
 	if f.State == follow.Unserved {
 		key, name = "name "+f.Ref.String(), f.Ref.String()
 	}
 	if f.State == follow.Starting {
-		return // what comes of it is said soon
+		return // Watching or a failure follows soon
 	}
 	before, known := s.last[key]
 	if known && f.State == follow.Unserved && f.Cause == nil {
-		return // more was said of it at the beginning
+		return // missing has reported it, with the cause
 	}
-	said, cause := s.describe(f, before.state)
-	now := printedStatus{f.State, said}
+	text, cause := s.describe(f, before.state)
+	now := printedStatus{f.State, text}
 	if before == now {
 		return
 	}
 	s.last[key] = now
-	if said == "" {
+	if text == "" {
 		return
 	}
 	if cause != nil {
-		said += ": " + cause.Error()
+		text += ": " + cause.Error()
 	}
-	// One Write a line: Streams write there, too.
-	fmt.Fprintf(s.w, "gvrwatch: %s: %s\n", name, strings.Join(strings.Fields(said), " "))
+	// Write each line with one call: Streams write to w, too.
+	fmt.Fprintf(s.w, "gvrwatch: %s: %s\n", name, strings.Join(strings.Fields(text), " "))
 }
 
-// text is what there is to say of f, whose state was another one before, or none.
-func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (said string, cause error) {
+// describe returns the text for f and the cause to append, if any. The text is empty if there is nothing to print. The
+// state before may be empty.
+func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (text string, cause error) {
 	switch f.State {
 	case follow.Unserved:
 		return describeUnserved(f.Cause)
 	case follow.Gone:
 		return "gone: waiting", nil
 	case follow.Failing:
-		return "failing, to be tried again", serverError(f.Cause)
+		return "failing, trying again", serverError(f.Cause)
 	case follow.Forbidden:
 		return s.describeForbidden(f)
 	case follow.Watching:
@@ -100,7 +102,7 @@ func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (
 		case before == follow.Forbidden:
 			return "allowed: watching", nil
 		case before == follow.Failing:
-			return "failing no more: watching", nil
+			return "no longer failing: watching", nil
 		case before == "" && !s.servedAtStart[f.Resource.GroupResource()]:
 			return "served now: watching", nil
 		}
@@ -108,14 +110,14 @@ func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (
 	return "", nil
 }
 
-func describeUnserved(cause error) (said string, because error) {
+func describeUnserved(cause error) (text string, _ error) {
 	var none *discovery.NotFoundError
 	var several *discovery.AmbiguousError
 	var down *discovery.UnavailableError
 	switch {
 	case cause == nil:
 		return "not served yet: waiting", nil
-	case errors.As(cause, &none) && len(none.Similar) > 0: // a slip, maybe
+	case errors.As(cause, &none) && len(none.Similar) > 0: // perhaps a typo
 		names := make([]string, len(none.Similar))
 		for i, r := range none.Similar {
 			names[i] = r.String()
@@ -124,14 +126,14 @@ func describeUnserved(cause error) (said string, because error) {
 	case errors.As(cause, &none):
 		return "not served yet: waiting", nil
 	case errors.As(cause, &several):
-		return "not clear what it is: waiting", cause
+		return "several types match: waiting", cause
 	case errors.As(cause, &down):
 		cause = down.Err
 	}
-	return "not known whether it is served: waiting", cause
+	return "unknown whether it is served: waiting", cause
 }
 
-func (s *statusPrinter) describeForbidden(f follow.ResourceStatus) (said string, cause error) {
+func (s *statusPrinter) describeForbidden(f follow.ResourceStatus) (text string, cause error) {
 	where, wanted := "across the cluster", []string(nil)
 	if f.Resource.Namespaced && len(s.namespaces) > 0 {
 		where, wanted = "in the namespace "+strings.Join(s.namespaces, ", "), s.namespaces
@@ -142,7 +144,7 @@ func (s *statusPrinter) describeForbidden(f follow.ResourceStatus) (said string,
 	return "forbidden " + where + ": watching in " + strings.Join(f.Namespaces, ", "), nil
 }
 
-// reason is what the server said, where the rest is said already.
+// serverError returns the server's error without its RequestError: the line already names the resource.
 func serverError(err error) error {
 	var refused *stream.RequestError
 	if errors.As(err, &refused) {
