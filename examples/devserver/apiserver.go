@@ -25,18 +25,20 @@ import (
 	basecompatibility "k8s.io/component-base/compatibility"
 )
 
-// newAPIServer puts the apiextensions-apiserver together by hand: its own options
-// ask for a core API to delegate authentication, authorization and admission to.
-func newAPIServer(client *rest.Config, who access, port int, etcd *etcdServer, watchCache bool) (*apiextensions.CustomResourceDefinitions, error) {
+// newAPIServer assembles an apiextensions-apiserver without its own options, because these require a core API to which
+// they delegate authentication, authorization and admission.
+func newAPIServer(
+	client *rest.Config, auth access, port int, etcd *etcdServer, watchCache bool,
+) (*apiextensions.CustomResourceDefinitions, error) {
 	c := genericapiserver.NewRecommendedConfig(apiextensions.Codecs)
 	c.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
 	c.ExternalAddress = fmt.Sprintf("127.0.0.1:%d", port)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: newIdleListener()}
 	c.ShutdownWatchTerminationGracePeriod = watchGrace
 	c.EnableProfiling = false
-	c.Authentication.Authenticator = newAuthenticator(who.users)
-	c.Authorization.Authorizer = newAuthorizer(who.allow)
-	// The server's own controllers have a token that never leaves the process.
+	c.Authentication.Authenticator = newAuthenticator(auth.users)
+	c.Authorization.Authorizer = newAuthorizer(auth.allow)
+	// The server's own controllers use a token that never leaves the process.
 	c.LoopbackClientConfig = rest.CopyConfig(client)
 	c.LoopbackClientConfig.BearerToken = rand.Text()
 
@@ -50,7 +52,8 @@ func newAPIServer(client *rest.Config, who access, port int, etcd *etcdServer, w
 	if err := storage.ApplyTo(&c.Config); err != nil {
 		return nil, fmt.Errorf("set up storage: %w", err)
 	}
-	err := genericoptions.NewAPIEnablementOptions().ApplyTo(&c.Config, apiextensions.DefaultAPIResourceConfigSource(), apiextensions.Scheme)
+	err := genericoptions.NewAPIEnablementOptions().ApplyTo(
+		&c.Config, apiextensions.DefaultAPIResourceConfigSource(), apiextensions.Scheme)
 	if err != nil {
 		return nil, fmt.Errorf("enable APIs: %w", err)
 	}
@@ -72,33 +75,32 @@ func newAPIServer(client *rest.Config, who access, port int, etcd *etcdServer, w
 	return server, nil
 }
 
-// release is a version of Kubernetes that /version can tell: a build without
-// Kubernetes' own linker flags has no release name there, and kubectl fails to
-// parse what stands in for it.
+// release is an EffectiveVersion whose GitVersion kubectl can parse. A build without Kubernetes' linker flags reports a
+// placeholder at /version, which kubectl rejects.
 type release struct {
 	basecompatibility.EffectiveVersion
 }
 
 func (r release) Info() *apimachineryversion.Info {
 	info := *r.EffectiveVersion.Info()
-	v := r.BinaryVersion() // without a patch release
+	v := r.BinaryVersion() // has no patch number
 	info.GitVersion = fmt.Sprintf("v%d.%d.%d", v.Major(), v.Minor(), v.Patch())
 	return &info
 }
 
-// etcdOptions has the API server store in etcd the way kube-apiserver does.
+// etcdOptions configures storage in etcd as in kube-apiserver.
 func etcdOptions(port int, etcd *etcdServer, watchCache bool) *genericoptions.EtcdOptions {
 	codec := apiextensions.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion, v1.SchemeGroupVersion)
 	o := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", codec))
-	// Connections come from etcd.dial. The address is a mere name, but it must be
-	// unique in the process: servers of one address share a compactor.
+	// etcd.dial ignores this address, but it must be unique in the process: API servers with the same address share a
+	// compactor.
 	o.StorageConfig.Transport.ServerList = []string{fmt.Sprintf("http://etcd-%d.invalid:2379", port)}
 	o.StorageConfig.Transport.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
 		return etcd.dial, nil
 	}
 	o.EnableWatchCache = watchCache
-	// These probe etcd with clients of their own, which a server that was built
-	// but never run would leave behind. This etcd lives and dies with the process.
+	// The health endpoints open their own etcd clients, which leak if the API server is built but never run. They are
+	// not needed, because etcd runs in the same process.
 	o.SkipHealthEndpoints = true
 	return o
 }

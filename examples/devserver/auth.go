@@ -11,23 +11,22 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// administrator has the name and groups kubeadm gives to its administrator.
+// administrator has the name and groups of kubeadm's administrator.
 var administrator = &user.DefaultInfo{
 	Name:   "kubernetes-admin",
 	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated},
 }
 
-// limited is the user whose rights Options.Allow decides about.
+// limited is the user whose permissions Options.Allow decides.
 var limited = &user.DefaultInfo{Name: "limited", Groups: []string{user.AllAuthenticated}}
 
-// access is who may do what.
+// access has the users, and what the limited one may do.
 type access struct {
 	users map[string]user.Info // by bearer token
 	allow func(authorizer.Attributes) bool
 }
 
-// newAuthenticator accepts the users' bearer tokens and nothing else: no anonymous
-// user, no client certificate.
+// newAuthenticator accepts only the users' bearer tokens: no anonymous user, no client certificates.
 func newAuthenticator(users map[string]user.Info) authenticator.Request {
 	type known struct {
 		token [sha256.Size]byte
@@ -39,24 +38,25 @@ func newAuthenticator(users map[string]user.Info) authenticator.Request {
 	}
 	tokens := authenticator.TokenFunc(func(_ context.Context, token string) (*authenticator.Response, bool, error) {
 		got := sha256.Sum256([]byte(token))
-		var who user.Info
+		var found user.Info
 		for _, k := range all {
 			if subtle.ConstantTimeCompare(got[:], k.token[:]) == 1 {
-				who = k.user
+				found = k.user
 			}
 		}
-		return &authenticator.Response{User: who}, who != nil, nil
+		return &authenticator.Response{User: found}, found != nil, nil
 	})
 	return bearertoken.New(tokens)
 }
 
-// newAuthorizer lets allow decide about the limited user, and allows the others
-// everything. Nil allows the limited user nothing.
+// newAuthorizer permits the limited user what allow permits, and all other users everything. A nil allow permits the
+// limited user nothing.
 func newAuthorizer(allow func(authorizer.Attributes) bool) authorizer.Authorizer {
-	return authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	decide := func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if a.GetUser().GetName() != limited.Name || allow != nil && allow(a) {
 			return authorizer.DecisionAllow, "", nil
 		}
-		return authorizer.DecisionNoOpinion, "Options.Allow says no", nil
-	})
+		return authorizer.DecisionNoOpinion, "Options.Allow denies it", nil
+	}
+	return authorizer.AuthorizerFunc(decide)
 }

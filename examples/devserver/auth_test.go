@@ -20,9 +20,9 @@ func TestLimitedUser(t *testing.T) {
 		grant bool
 		want  bool
 	}{
-		{"without Allow nothing is allowed", nil, true, false},
-		{"Allow says no", func(authorizer.Attributes) bool { return allowed.Load() }, false, false},
-		{"Allow says yes, later", func(authorizer.Attributes) bool { return allowed.Load() }, true, true},
+		{"a nil Allow denies everything", nil, true, false},
+		{"Allow denies a request", func(authorizer.Attributes) bool { return allowed.Load() }, false, false},
+		{"Allow may grant a permission later", func(authorizer.Attributes) bool { return allowed.Load() }, true, true},
 	} {
 		s := start(t, &devserver.Options{Allow: test.allow})
 		createCRD(t, dynamicClient(t, s.Config()))
@@ -33,15 +33,16 @@ func TestLimitedUser(t *testing.T) {
 			return err
 		}
 		if err := list(); !apierrors.IsForbidden(err) {
-			t.Errorf("%s: before it was granted a list got %v, want 403", test.why, err)
+			t.Errorf("%s: before the permission was granted a list got %v, want 403", test.why, err)
 		}
 		allowed.Store(test.grant)
 		err := list()
 		if (err == nil) != test.want || err != nil && !apierrors.IsForbidden(err) {
-			t.Errorf("%s: a list got %v, want it allowed: %v", test.why, err, test.want)
+			t.Errorf("%s: a list got %v, want it permitted: %v", test.why, err, test.want)
 		}
-		if _, err := dynamicClient(t, s.Config()).Resource(widgets).List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Errorf("%s: the administrator got %v", test.why, err)
+		administrator := dynamicClient(t, s.Config())
+		if _, err := administrator.Resource(widgets).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("%s: a list of the administrator got %v", test.why, err)
 		}
 	}
 }

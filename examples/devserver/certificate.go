@@ -16,12 +16,12 @@ import (
 
 const (
 	certificateLife = 10 * 365 * 24 * time.Hour
-	// certificateRest is the least that must be left of a kept certificate.
+	// certificateRest is the shortest remaining lifetime of a certificate that is used again.
 	certificateRest = 24 * time.Hour
 )
 
-// loadCertificate reads a certificate and its key from one file. If there is none
-// that can be used, it replaces the file with new ones.
+// loadCertificate reads a certificate and its key from a file. If they are absent, invalid or about to expire, it
+// creates new ones and replaces the file.
 func loadCertificate(path string) (tls.Certificate, error) {
 	if data, err := os.ReadFile(path); err == nil {
 		c, err := tls.X509KeyPair(data, data)
@@ -39,9 +39,8 @@ func loadCertificate(path string) (tls.Certificate, error) {
 	return tls.X509KeyPair(data, data)
 }
 
-// newCertificate returns a self-signed serving certificate for the loopback
-// interface and its key, in PEM. It is its own authority, the only one clients of
-// this server trust.
+// newCertificate returns a self-signed serving certificate for the loopback interface and its key, in PEM. Clients of
+// this server trust only this certificate.
 func newCertificate() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,21 +13,22 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// CRD describes a resource whose objects may hold anything in their spec and
-// status.
+// CRD describes a resource whose objects may have any fields in their spec and status.
 type CRD struct {
 	Group      string
 	Kind       string
-	Plural     string // empty means the lower-case kind and an s
+	Plural     string // empty means the kind in lower case and an s
 	ShortNames []string
 	Categories []string
 	Namespaced bool
-	Versions   []string // all of them served, the first one stored; none means v1
+	Versions   []string // all are served, the first one is stored; empty means v1
 }
 
-var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var crdResource = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
 
-// Object returns the CustomResourceDefinition itself.
+// Object returns the CustomResourceDefinition.
 func (c CRD) Object() *unstructured.Unstructured {
 	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	versions := make([]any, 0, len(c.Versions))
@@ -85,9 +86,8 @@ func list(s []string) []any {
 	return l
 }
 
-// CreateCRDs creates the CRDs and returns when the server serves their
-// resources. Discovery may lag behind that by a moment, and the creation of an
-// object takes about 2 s while its CRD is younger than that.
+// CreateCRDs creates the CRDs and returns when the server serves their resources. Discovery may list them a moment
+// later. Creating an object takes about 2 s while its CRD is younger than that.
 func CreateCRDs(ctx context.Context, client dynamic.Interface, crds ...CRD) error {
 	for _, c := range crds {
 		if _, err := client.Resource(crdResource).Create(ctx, c.Object(), metav1.CreateOptions{}); err != nil {
@@ -101,7 +101,8 @@ func CreateCRDs(ctx context.Context, client dynamic.Interface, crds ...CRD) erro
 			return last == nil, nil
 		})
 		if err != nil {
-			return fmt.Errorf("wait for %s to be served: %w, its last answer: %w", c.Resource().GroupResource(), err, last)
+			return fmt.Errorf("wait for %s to be served: %w; the last list failed: %w",
+				c.Resource().GroupResource(), err, last)
 		}
 	}
 	return nil

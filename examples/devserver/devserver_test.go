@@ -53,9 +53,9 @@ func TestRefusesAllButTheToken(t *testing.T) {
 		want int
 	}{
 		{"the administrator may do everything", func(*rest.Config) {}, http.StatusOK},
-		{"there is no anonymous user", func(c *rest.Config) { c.BearerToken = "" }, http.StatusUnauthorized},
-		{"another token is nobody's", func(c *rest.Config) { c.BearerToken += "x" }, http.StatusUnauthorized},
-		{"the token is no password", func(c *rest.Config) {
+		{"an anonymous user is refused", func(c *rest.Config) { c.BearerToken = "" }, http.StatusUnauthorized},
+		{"an unknown token is refused", func(c *rest.Config) { c.BearerToken += "x" }, http.StatusUnauthorized},
+		{"the token is not accepted as a password", func(c *rest.Config) {
 			c.Username, c.Password, c.BearerToken = "kubernetes-admin", c.BearerToken, ""
 		}, http.StatusUnauthorized},
 	} {
@@ -65,18 +65,20 @@ func TestRefusesAllButTheToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{"/readyz", "/apis", "/openapi/v2", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/nothing"} {
-			answer, err := client.Get(s.URL() + path)
+		for _, path := range []string{
+			"/readyz", "/apis", "/openapi/v2", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/nothing",
+		} {
+			response, err := client.Get(s.URL() + path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer.Body.Close()
+			response.Body.Close()
 			want := test.want
 			if path == "/nothing" && want == http.StatusOK {
 				want = http.StatusNotFound
 			}
-			if answer.StatusCode != want {
-				t.Errorf("%s: %s: status %d, want %d", test.why, path, answer.StatusCode, want)
+			if response.StatusCode != want {
+				t.Errorf("%s: %s: status %d, want %d", test.why, path, response.StatusCode, want)
 			}
 		}
 	}
@@ -124,7 +126,7 @@ func TestRestart(t *testing.T) {
 	opts := &devserver.Options{Dir: filepath.Join(t.TempDir(), "absent", "data")}
 	first := start(t, opts)
 	opts.Port = first.Port()
-	client := dynamicClient(t, first.Config()) // lives through every restart
+	client := dynamicClient(t, first.Config()) // used across all restarts
 	kubeconfig, err := os.ReadFile(first.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +135,8 @@ func TestRestart(t *testing.T) {
 	last := createWidget(t, client, "w-0")
 
 	for i, s := 0, first; i < 3; i++ {
-		w, err := client.Resource(widgets).Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.GetResourceVersion()})
+		from := metav1.ListOptions{ResourceVersion: last.GetResourceVersion()}
+		w, err := client.Resource(widgets).Watch(t.Context(), from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +144,7 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, open := next(t, w); open {
-			t.Errorf("restart %d: the watch gave %v, want its end", i, e)
+			t.Errorf("restart %d: the watch delivered %v, want its end", i, e)
 		}
 		s = start(t, opts)
 		if diff := cmp.Diff(first.Config(), s.Config()); diff != "" {
@@ -154,18 +157,17 @@ func TestRestart(t *testing.T) {
 		if diff := cmp.Diff(string(kubeconfig), string(again)); diff != "" {
 			t.Errorf("restart %d: the kubeconfig changed:\n%s", i, diff)
 		}
-		from := last.GetResourceVersion()
 		last = createWidget(t, client, "w-"+strconv.Itoa(i+1))
-		if w, err = client.Resource(widgets).Watch(t.Context(), metav1.ListOptions{ResourceVersion: from}); err != nil {
+		if w, err = client.Resource(widgets).Watch(t.Context(), from); err != nil {
 			t.Fatal(err)
 		}
 		e, _ := next(t, w)
 		w.Stop()
 		if apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
-			continue // routine after a restart: the watch cache begins anew
+			continue // usual after a restart: the watch cache is empty
 		}
 		if e.Type != watch.Added || name(e) != last.GetName() {
-			t.Errorf("restart %d: the resumed watch gave %s %s, want ADDED %s", i, e.Type, name(e), last.GetName())
+			t.Errorf("restart %d: the resumed watch delivered %s %s, want ADDED %s", i, e.Type, name(e), last.GetName())
 		}
 	}
 	list, err := client.Resource(widgets).List(t.Context(), metav1.ListOptions{})
@@ -196,7 +198,7 @@ func TestStopEndsWatchesPromptly(t *testing.T) {
 		createWidget(t, client, "a")
 		for _, w := range watches {
 			if e, _ := next(t, w); e.Type != watch.Added {
-				t.Fatalf("%s: a watch gave %v, want ADDED", protocol, e)
+				t.Fatalf("%s: a watch delivered %v, want ADDED", protocol, e)
 			}
 		}
 		began := time.Now()
@@ -209,8 +211,8 @@ func TestStopEndsWatchesPromptly(t *testing.T) {
 			t.Errorf("%s: Stop took %v", protocol, took)
 		}
 		for _, w := range watches {
-			if e, open := next(t, w); open { // not even an error: it ends like one that timed out
-				t.Errorf("%s: a watch gave %v, want its end", protocol, e)
+			if e, open := next(t, w); open { // not even an ERROR, as after a timeout
+				t.Errorf("%s: a watch delivered %v, want its end", protocol, e)
 			}
 		}
 	}
@@ -226,17 +228,17 @@ func TestStopTwice(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := os.Stat(filepath.Dir(s.Kubeconfig())); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("Stop returned before the temporary folder was gone: %v", err)
+				t.Errorf("Stop returned before it removed the temporary folder: %v", err)
 			}
 		})
 	}
 	wg.Wait()
 	if err := s.Compact(t.Context()); err == nil {
-		t.Error("a stopped server compacted its data")
+		t.Error("Compact of a stopped server must fail")
 	}
 	if conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port()))); err == nil {
 		conn.Close()
-		t.Error("the port is still open")
+		t.Error("a stopped server must close its port")
 	}
 }
 
@@ -248,22 +250,25 @@ func TestStartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancelled, cancel := context.WithCancelCause(t.Context())
-	reason := errors.New("no time")
-	cancel(reason)
+	cause := errors.New("no time")
+	cancel(cause)
 	free := t.TempDir()
 	for _, test := range []struct {
 		why  string
 		ctx  context.Context
 		opts devserver.Options
 		is   error
-		says string
+		text string
 	}{
-		{"a folder has one server", t.Context(), devserver.Options{Dir: filepath.Dir(used.Kubeconfig())}, devserver.ErrInUse, "in use"},
-		{"data needs a folder", t.Context(), devserver.Options{Dir: file}, nil, "not a directory"},
-		{"a folder must have a place", t.Context(), devserver.Options{Dir: filepath.Join(file, "data")}, nil, "not a directory"},
-		{"a port has one server", t.Context(), devserver.Options{Dir: free, Port: used.Port()}, nil, "address already in use"},
-		{"no port is that high", t.Context(), devserver.Options{Dir: free, Port: 65536}, nil, "invalid port"},
-		{"the context is asked first", cancelled, devserver.Options{Dir: free}, reason, "no time"},
+		{"two servers can't use one folder", t.Context(), devserver.Options{Dir: filepath.Dir(used.Kubeconfig())},
+			devserver.ErrInUse, "in use"},
+		{"Dir must not be a file", t.Context(), devserver.Options{Dir: file}, nil, "not a directory"},
+		{"the parent of Dir must not be a file", t.Context(), devserver.Options{Dir: filepath.Join(file, "data")},
+			nil, "not a directory"},
+		{"two servers can't use one port", t.Context(), devserver.Options{Dir: free, Port: used.Port()},
+			nil, "address already in use"},
+		{"Port must be at most 65535", t.Context(), devserver.Options{Dir: free, Port: 65536}, nil, "invalid port"},
+		{"a cancelled context starts nothing", cancelled, devserver.Options{Dir: free}, cause, "no time"},
 	} {
 		began := time.Now()
 		s, err := devserver.Start(test.ctx, &test.opts)
@@ -272,19 +277,21 @@ func TestStartFails(t *testing.T) {
 			t.Errorf("%s: Start succeeded", test.why)
 			continue
 		}
-		if test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
+		text := err.Error()
+		if test.is != nil && !errors.Is(err, test.is) ||
+			!strings.Contains(text, test.text) || strings.Contains(text, "\n") {
 			t.Errorf("%s: error %q", test.why, err)
 		}
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s: it took %v to fail", test.why, took)
+			t.Errorf("%s: Start took %v to fail", test.why, took)
 		}
 	}
-	start(t, &devserver.Options{Dir: free}) // the failures left no lock
+	start(t, &devserver.Options{Dir: free}) // the failed starts left no lock
 }
 
-// A start that is given up stops what it had started, whenever that happens. (The
-// API server would end the process if it were stopped at the wrong time.)
-func TestStartGivenUp(t *testing.T) {
+// TestCancelledStartStopsServer cancels Start after more and more time. Start must stop what it has started, without
+// ending the process: the API server does that if it is stopped at the wrong time.
+func TestCancelledStartStopsServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for after := time.Duration(0); ; after += 40 * time.Millisecond {
@@ -298,12 +305,12 @@ func TestStartGivenUp(t *testing.T) {
 			return
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("given up after %v: %v", after, err)
+			t.Fatalf("cancelled after %v: %v", after, err)
 		}
 	}
 }
 
-func TestLongDir(t *testing.T) {
+func TestDirMayBeTooLongForASocket(t *testing.T) {
 	t.Parallel()
 	s := start(t, &devserver.Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("long", 50))})
 	createCRD(t, dynamicClient(t, s.Config()))
@@ -318,12 +325,13 @@ func TestCompactExpiresVersions(t *testing.T) {
 	for _, n := range []string{"b", "c"} {
 		createWidget(t, client, n)
 	}
-	for range 2 { // the second finds nothing to do
+	for range 2 { // the second one has nothing to do
 		if err := s.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w, err := client.Resource(widgets).Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.GetResourceVersion()})
+	from := metav1.ListOptions{ResourceVersion: first.GetResourceVersion()}
+	w, err := client.Resource(widgets).Watch(t.Context(), from)
 	if err == nil {
 		e, _ := next(t, w)
 		w.Stop()
@@ -334,7 +342,7 @@ func TestCompactExpiresVersions(t *testing.T) {
 	}
 }
 
-func TestFilesAreSecret(t *testing.T) {
+func TestOnlyOwnerCanReadFiles(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := start(t, &devserver.Options{Dir: dir})
@@ -355,7 +363,7 @@ func TestFilesAreSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if config.Insecure || len(config.CAData) == 0 {
-		t.Error("the kubeconfig does not verify the server")
+		t.Error("the kubeconfig must verify the server's certificate")
 	}
 	createCRD(t, dynamicClient(t, config))
 }
@@ -370,7 +378,7 @@ func dynamicClient(t *testing.T, config *rest.Config) dynamic.Interface {
 }
 
 func TestDamagedData(t *testing.T) {
-	// etcd panics at these, the second time in a goroutine of its own.
+	// etcd panics on these damages, in some cases in its own goroutine.
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"log": func(t *testing.T, dir string) {
 			logs, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "0*.wal"))
@@ -394,7 +402,8 @@ func TestDamagedData(t *testing.T) {
 			}
 		},
 		"database": func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, "etcd", "member", "snap", "db"), bytes.Repeat([]byte("damage"), 4096), 0o600); err != nil {
+			path := filepath.Join(dir, "etcd", "member", "snap", "db")
+			if err := os.WriteFile(path, bytes.Repeat([]byte("damage"), 4096), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -409,14 +418,14 @@ func TestDamagedData(t *testing.T) {
 			if err == nil {
 				s.Stop()
 			}
-			if err == nil || !strings.Contains(err.Error(), "remove it to start anew") {
-				t.Errorf("got %v", err)
+			if err == nil || !strings.Contains(err.Error(), "remove it and start again") {
+				t.Errorf("got %v, want an error that says what to do", err)
 			}
 		})
 	}
 }
 
-func TestFolderOfOthers(t *testing.T) {
+func TestFolderWritableByOthersIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -425,8 +434,8 @@ func TestFolderOfOthers(t *testing.T) {
 	if err == nil {
 		s.Stop()
 	}
-	if err == nil || !strings.Contains(err.Error(), "can be written to by others") {
-		t.Errorf("anybody could put a token there: got %v", err)
+	if err == nil || !strings.Contains(err.Error(), "must not be writable by others") {
+		t.Errorf("other users could put a token into the folder: got %v", err)
 	}
 }
 
@@ -448,10 +457,10 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 		}
 	}
 	if file, err := os.ReadFile("/proc/net/tcp"); err == nil {
-		// Works where there is no other interface, too. 0A is LISTEN.
+		// This also works without other interfaces. 0A is LISTEN.
 		open := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: ([0-9A-F]{8}):%04X \S+ 0A`, s.Port())).FindSubmatch(file)
 		if open == nil || string(open[1]) != "0100007F" {
-			t.Errorf("it does not listen on 127.0.0.1 alone: %s", open)
+			t.Errorf("the server must listen only on 127.0.0.1: %s", open)
 		}
 	}
 }

@@ -15,26 +15,24 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// acceptAggregated asks for the aggregated form of a discovery document.
+// acceptAggregated is the Accept header for the aggregated form of a discovery document.
 const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// installDiscovery serves /apis and /api, each in the aggregated form and in the
-// one of older clients. In a cluster that is the aggregator's part, so the
-// apiextensions-apiserver does not do it; it only keeps the aggregated document.
+// installDiscovery serves /apis and /api, each in the aggregated form and in the legacy form of older clients. In a
+// cluster the aggregator does this; the apiextensions-apiserver only maintains the aggregated document.
 func installDiscovery(s *genericapiserver.GenericAPIServer) {
 	groups := aggregated.WrapAggregatedDiscoveryToHandler(
 		legacyGroups(s.AggregatedDiscoveryGroupManager), s.AggregatedDiscoveryGroupManager, nil)
 	s.Handler.GoRestfulContainer.Add(groups.GenerateWebService("/apis", metav1.APIGroupList{}))
 
-	// There is no core API. The older form of the document can't say so: client-go
-	// makes a group without a name of it. It takes 404 for what it means.
+	// There is no core API. An empty legacy document can't express that: client-go turns it into a group without a
+	// name. It understands 404.
 	core := aggregated.WrapAggregatedDiscoveryToHandler(
 		http.HandlerFunc(http.NotFound), s.AggregatedLegacyDiscoveryGroupManager, nil)
 	s.Handler.NonGoRestfulMux.Handle("/api", core)
 }
 
-// legacyGroups answers with the groups and versions of the aggregated document,
-// so that both forms always agree.
+// legacyGroups serves the groups and versions of the aggregated document in the legacy form, so that both forms agree.
 func legacyGroups(document http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list, err := readDocument(document, r)
@@ -47,18 +45,18 @@ func legacyGroups(document http.Handler) http.Handler {
 	})
 }
 
-// readDocument asks the aggregated document's handler in its own language.
+// readDocument requests the aggregated document from its handler, whatever form r accepts.
 func readDocument(document http.Handler, r *http.Request) (*apidiscoveryv2.APIGroupDiscoveryList, error) {
 	r = r.Clone(r.Context())
 	r.Header = http.Header{"Accept": {acceptAggregated}}
-	answer := &memoryResponse{header: http.Header{}, status: http.StatusOK}
-	document.ServeHTTP(answer, r)
-	if answer.status != http.StatusOK {
-		return nil, fmt.Errorf("the aggregated discovery document: status %d", answer.status)
+	response := &memoryResponse{header: http.Header{}, status: http.StatusOK}
+	document.ServeHTTP(response, r)
+	if response.status != http.StatusOK {
+		return nil, fmt.Errorf("read the aggregated discovery document: status %d", response.status)
 	}
 	list := &apidiscoveryv2.APIGroupDiscoveryList{}
-	if err := json.Unmarshal(answer.body, list); err != nil {
-		return nil, fmt.Errorf("the aggregated discovery document: %w", err)
+	if err := json.Unmarshal(response.body, list); err != nil {
+		return nil, fmt.Errorf("decode the aggregated discovery document: %w", err)
 	}
 	return list, nil
 }
@@ -81,7 +79,7 @@ func toLegacy(list *apidiscoveryv2.APIGroupDiscoveryList) *metav1.APIGroupList {
 	return legacy
 }
 
-// memoryResponse keeps an answer instead of sending it.
+// memoryResponse is an http.ResponseWriter that stores the response.
 type memoryResponse struct {
 	header http.Header
 	status int

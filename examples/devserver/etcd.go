@@ -16,15 +16,15 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
-// maxSocketPath is the longest path of a Unix socket that every system takes:
-// macOS has room for 104 bytes, Linux for 108, both with a final zero.
+// maxSocketPath is the longest path of a Unix socket that all systems accept: macOS has room for 104 bytes, Linux for
+// 108, both including a final zero.
 const maxSocketPath = 103
 
-// etcdServer is an etcd of one member that listens on a Unix socket alone.
+// etcdServer is an etcd with one member. It listens only on a Unix socket.
 type etcdServer struct {
 	etcd      *embed.Etcd
 	socket    string
-	socketDir string // to be removed, if not empty
+	socketDir string // removed by close, unless empty
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
@@ -37,7 +37,7 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(data, 0o700); err != nil { // the socket in it asks for no password
+	if err := os.Chmod(data, 0o700); err != nil { // the socket in it needs no authentication
 		return nil, err
 	}
 	if err := e.chooseSocket(data); err != nil {
@@ -59,15 +59,15 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 	return nil, fmt.Errorf("wait for etcd: %w", err)
 }
 
-// openEtcd starts etcd, which panics where it can't read its own files. That is
-// no rare case: without fsync, the end of the machine may leave them damaged.
+// openEtcd starts etcd. It turns the panic of an etcd that can't read its files into an error: without fsync, a crash
+// of the machine may damage them.
 func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e, err = nil, dataError(c.Dir, p)
 		}
 	}()
-	// The database is opened in a goroutine of etcd's, whose panic nobody can catch.
+	// etcd opens the database in its own goroutine, where a panic can't be recovered: check it here first.
 	if err := checkDatabase(filepath.Join(c.Dir, "member", "snap", "db")); err != nil {
 		return nil, dataError(c.Dir, err)
 	}
@@ -78,13 +78,13 @@ func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 }
 
 func dataError(dir string, cause any) error {
-	return fmt.Errorf("etcd can't work with the data in %s (%v): if it is damaged, remove it to start anew", dir, cause)
+	return fmt.Errorf("etcd can't use the data in %s (%v): if it is damaged, remove it and start again", dir, cause)
 }
 
-// checkDatabase reads all of the database, and panics or fails if it is damaged.
+// checkDatabase reads the whole database. It panics or returns an error if the database is damaged.
 func checkDatabase(path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		return nil // etcd makes a new one
+		return nil // etcd creates it
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
@@ -98,8 +98,7 @@ func checkDatabase(path string) error {
 	})
 }
 
-// chooseSocket puts the socket in the data folder, or, if its path is too long
-// for that, in a temporary folder.
+// chooseSocket places the socket in the data folder, or in a temporary folder if the path would be too long.
 func (e *etcdServer) chooseSocket(data string) error {
 	if e.socket = filepath.Join(data, "sock"); len(e.socket) <= maxSocketPath {
 		return nil
@@ -123,22 +122,21 @@ func etcdConfig(data, socket string) *embed.Config {
 	client := url.URL{Scheme: "unix", Path: socket}
 	c.ListenClientUrls = []url.URL{client}
 	c.AdvertiseClientUrls = []url.URL{client}
-	// The single member has no peers. It keeps the address it is known by in the
-	// cluster's membership, but nothing listens there.
+	// The only member has no peers. The membership requires a peer address, but nothing listens there.
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
 	c.ListenPeerUrls = nil
 	c.AdvertisePeerUrls = []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.EnableGRPCGateway = false
-	// Nobody contests the election: the shorter it is, the sooner etcd is ready.
+	// The only member always wins the election: a short timeout makes etcd ready sooner.
 	c.TickMs, c.ElectionMs = 10, 100
 	c.UnsafeNoFsync = true
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger)
 	return c
 }
 
-// dial connects to etcd, whatever the address. It remembers the connection,
-// because etcd's close waits for clients to hang up.
+// dial connects to etcd and ignores the address. It records the connection so that close can close it: etcd waits for
+// its clients to disconnect.
 func (e *etcdServer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", e.socket)
 	if err != nil {
@@ -171,7 +169,7 @@ func (e *etcdServer) compact(ctx context.Context) error {
 		Revision: e.etcd.Server.KV().Rev(),
 		Physical: true,
 	})
-	if err != nil && !errors.Is(err, mvcc.ErrCompacted) { // nothing was written since the last one
+	if err != nil && !errors.Is(err, mvcc.ErrCompacted) { // ErrCompacted: no writes since the last compaction
 		return fmt.Errorf("compact etcd: %w", err)
 	}
 	return nil

@@ -9,15 +9,15 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
-// folder is a data folder this server alone works in.
+// folder is a data folder that this server has locked.
 type folder struct {
 	path string
 	temp bool
 	lock *fileutil.LockedFile
 }
 
-// openFolder creates the folder if need be and locks it. The lock comes before
-// etcd's own, which would wait for ever.
+// openFolder creates the folder if it is absent, and locks it. This lock fails at once if another server has it; etcd's
+// own lock would wait for ever.
 func openFolder(dir string) (*folder, error) {
 	f := &folder{temp: dir == ""}
 	var err error
@@ -32,7 +32,7 @@ func openFolder(dir string) (*folder, error) {
 		if err := os.MkdirAll(f.path, 0o700); err != nil {
 			return nil, fmt.Errorf("create the data folder: %w", err)
 		}
-		if err := private(f.path); err != nil {
+		if err := checkPrivate(f.path); err != nil {
 			return nil, err
 		}
 	}
@@ -46,22 +46,22 @@ func openFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// private makes sure that nobody else can put a token of his own, or data, into
-// the folder.
-func private(path string) error {
+// checkPrivate returns an error if another user could put a token or data into the folder.
+func checkPrivate(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return err
-	case !ours(info):
-		return fmt.Errorf("the data folder %s belongs to another user: choose one of your own", path)
-	case open(info):
-		return fmt.Errorf("the data folder %s can be written to by others: chmod go-w it, or choose another", path)
+	case !ownedByUser(info):
+		return fmt.Errorf("invalid data folder %q: must not belong to another user", path)
+	case writableByOthers(info):
+		return fmt.Errorf("invalid data folder %q: must not be writable by others: run chmod go-w or choose another",
+			path)
 	}
 	return nil
 }
 
-// close unlocks the folder, and removes it if it is a temporary one.
+// close unlocks the folder, and removes it if it is temporary.
 func (f *folder) close() error {
 	var errs []error
 	if f.lock != nil {
@@ -73,8 +73,7 @@ func (f *folder) close() error {
 	return errors.Join(errs...)
 }
 
-// writeSecret replaces a file as a whole, so that a reader never sees a part of
-// it, and readable by its owner alone, whatever mode it had before.
+// writeSecret replaces a file atomically. Afterwards only its owner can read it, whatever its mode was.
 func writeSecret(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
 	if err != nil {

@@ -17,18 +17,20 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// patience bounds every wait. It is for a busy machine and spent on failure only.
-const patience = 30 * time.Second
+// testTimeout bounds each wait. It is long, for busy machines; only failing tests use it up.
+const testTimeout = 30 * time.Second
 
 var (
-	crds      = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 	widgetCRD = devserver.CRD{Group: "test.example.com", Kind: "Widget", Namespaced: true}
 	widgets   = widgetCRD.Resource()
 )
 
 func start(t *testing.T, opts *devserver.Options) *devserver.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	s, err := devserver.Start(ctx, opts)
 	if err != nil {
@@ -42,21 +44,20 @@ func start(t *testing.T, opts *devserver.Options) *devserver.Server {
 	return s
 }
 
-// createCRD defines the widgets and returns when they are served.
+// createCRD creates the CRD of the widgets and returns when the server serves them.
 func createCRD(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := devserver.CreateCRDs(ctx, client, widgetCRD); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// awaitDiscovered returns when both discovery forms list the widgets: they lag
-// behind serving by a moment.
+// awaitDiscovered returns when discovery lists the widgets, which is a moment after the server serves them.
 func awaitDiscovered(t *testing.T, client *discovery.DiscoveryClient) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	listed := func(context.Context) (bool, error) {
 		groups, _, err := client.ServerGroupsAndResources()
 		for _, g := range groups {
 			if g.Name == widgets.Group {
@@ -64,18 +65,18 @@ func awaitDiscovered(t *testing.T, client *discovery.DiscoveryClient) {
 			}
 		}
 		return false, nil
-	})
-	if err != nil {
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, testTimeout, true, listed); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// createWidget creates an object. It takes about 2 s while the CRD is younger
-// than that, so a test that needs one is skipped if -short is given.
+// createWidget creates an object. That takes about 2 s while the CRD is younger than that, so createWidget skips the
+// test if -short is given.
 func createWidget(t *testing.T, client dynamic.Interface, name string) *unstructured.Unstructured {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("an object of a young CRD takes 2 s")
+		t.Skip("the first object of a new CRD takes 2 s")
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "test.example.com/v1", "kind": "Widget",
@@ -89,14 +90,14 @@ func createWidget(t *testing.T, client dynamic.Interface, name string) *unstruct
 	return o
 }
 
-// next returns the next event of a watch, or false at its end.
+// next returns the next event of a watch. It returns false at the end of the watch.
 func next(t *testing.T, w watch.Interface) (watch.Event, bool) {
 	t.Helper()
 	select {
 	case e, open := <-w.ResultChan():
 		return e, open
-	case <-time.After(patience):
-		t.Fatal("a watch neither ended nor gave an event")
+	case <-time.After(testTimeout):
+		t.Fatal("the watch neither delivered an event nor ended")
 		return watch.Event{}, false
 	}
 }

@@ -16,22 +16,21 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// identity is what clients know a server by. It is kept in the data folder.
+// identity has what clients need to connect to a server. It is stored in the data folder.
 type identity struct {
 	token       string
-	certificate tls.Certificate // self-signed, hence its own authority
+	certificate tls.Certificate // self-signed
 }
 
-// loadIdentity reads the identity from the folder and makes up what is missing
-// there or no longer any good.
+// loadIdentity reads the identity from the folder, and creates what is missing, invalid or expired.
 func loadIdentity(dir string) (*identity, error) {
 	token, err := loadToken(filepath.Join(dir, "token"))
 	if err != nil {
-		return nil, fmt.Errorf("the bearer token: %w", err)
+		return nil, fmt.Errorf("load the bearer token: %w", err)
 	}
 	certificate, err := loadCertificate(filepath.Join(dir, "serving.pem"))
 	if err != nil {
-		return nil, fmt.Errorf("the serving certificate: %w", err)
+		return nil, fmt.Errorf("load the serving certificate: %w", err)
 	}
 	return &identity{token: token, certificate: certificate}, nil
 }
@@ -48,7 +47,7 @@ func loadToken(path string) (string, error) {
 	return token, writeSecret(path, []byte(token+"\n"))
 }
 
-// clientConfig returns the configuration of the one user there is.
+// clientConfig returns the client configuration of the administrator.
 func (id *identity) clientConfig(url string) *rest.Config {
 	return &rest.Config{
 		Host:        url,

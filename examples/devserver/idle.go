@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// idleListener stands in for the API server's own listener. The library can
-// serve a listener by itself, but it leaves connections open that outlast its
-// shutdown timeout, writes errors to standard error and panics if Accept fails.
-// So it gets a listener that never accepts, and httpServer serves instead.
+// idleListener never accepts a connection. The API server gets it instead of the real listener, which httpServer
+// serves: the API server would leave connections open after its shutdown timeout, write errors to standard error, and
+// panic if Accept fails.
 type idleListener struct {
 	closed chan struct{}
 	once   sync.Once

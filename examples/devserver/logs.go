@@ -10,26 +10,25 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc/grpclog"
-	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // holds clientLogger
+	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // has clientLogger
 	"k8s.io/klog/v2"
 )
 
-// sink is where all logs of this process's servers go.
+// sink receives all logs of this process's servers.
 var sink = &logSink{writers: map[*byte]io.Writer{}}
 
-// etcdLogger serves every embedded etcd and every etcd client of the API servers.
+// etcdLogger is the logger of all embedded etcds, and of all etcd clients of the API servers.
 var etcdLogger = newEtcdLogger()
 
-// clientLogger is the logger of the API server's etcd clients. It is built once
-// per process, for standard error, and warns of every request that fails, even of
-// one that a client gave up. There is no other way to set it.
+// clientLogger is the logger of the API server's etcd clients. It is built once per process, writes to standard error,
+// and warns of each failed request, even of those that a client cancelled. It can be replaced only through go:linkname.
 //
 //go:linkname clientLogger k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ClientLogger
 var clientLogger *zap.Logger
 
 var takeLogsOver = sync.OnceFunc(func() {
-	// klog writes a line to its own severity's output and to all lower ones, and,
-	// from the threshold on, to standard error as well.
+	// klog writes a line to the outputs of its own severity and of all lower ones, and from the threshold on to
+	// standard error as well.
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	flags.Set("stderrthreshold", "FATAL")
@@ -43,8 +42,7 @@ var takeLogsOver = sync.OnceFunc(func() {
 	clientLogger = etcdLogger
 })
 
-// logTo adds a writer for the logs, if it is not nil, and returns the function
-// that removes it.
+// logTo adds a writer for the logs, unless it is nil, and returns a function that removes it.
 func logTo(w io.Writer) (remove func()) {
 	takeLogsOver()
 	if w == nil {
@@ -68,7 +66,7 @@ type logSink struct {
 	writers map[*byte]io.Writer
 }
 
-// Write never fails: a log nobody can read is no reason to stop.
+// Write never fails: a server must not stop because a log can't be written.
 func (s *logSink) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,16 +82,16 @@ func (s *logSink) used() bool {
 	return len(s.writers) > 0
 }
 
-// newEtcdLogger returns a logger of warnings and errors. Those etcd ends the
-// process with go to standard error: nobody could tell otherwise why it ended.
+// newEtcdLogger returns a logger for warnings and errors. Fatal errors, with which etcd ends the process, go to
+// standard error, so that the user learns why the process ended.
 func newEtcdLogger() *zap.Logger {
 	config := zap.NewProductionEncoderConfig()
 	config.EncodeTime = zapcore.ISO8601TimeEncoder
 	encoder := zapcore.NewConsoleEncoder(config)
-	last := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.FatalLevel })
-	rest := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.WarnLevel && sink.used() })
+	fatal := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.FatalLevel })
+	warn := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zap.WarnLevel && sink.used() })
 	return zap.New(zapcore.NewTee(
-		zapcore.NewCore(encoder, zapcore.AddSync(sink), rest),
-		zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), last),
+		zapcore.NewCore(encoder, zapcore.AddSync(sink), warn),
+		zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), fatal),
 	)).Named("etcd")
 }

@@ -22,15 +22,14 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// childEnv makes the test binary a program that runs a server: its value is
-// "exercise", or a data folder to serve until interrupted (to try a server by
-// hand, with kubectl).
+// childEnv is an environment variable that makes the test binary run a server. Its value is "exercise", or a data
+// folder to serve until interrupted, to try a server by hand with kubectl.
 const childEnv = "DEVSERVER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	switch task := os.Getenv(childEnv); task {
 	case "":
-		flag.Set("test.parallel", "8") // by default: the tests mostly wait
+		flag.Set("test.parallel", "8") // unless -parallel is given: the tests mostly wait
 		os.Exit(m.Run())
 	case "exercise":
 		if err := exercise(); err != nil {
@@ -67,7 +66,7 @@ func serve(dir string) error {
 	return err
 }
 
-// exercise does what makes the server's parts and client-go log.
+// exercise makes the server and client-go log: its child process must print nothing.
 func exercise() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -88,18 +87,19 @@ func exercise() error {
 	if err := devserver.CreateCRDs(ctx, client, widgetCRD); err != nil {
 		return err
 	}
-	// An etcd client warns of every request that is given up on its way.
+	// The etcd client warns of each request that is cancelled in flight.
 	var wg sync.WaitGroup
 	for i := range 400 {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Duration(i%100)*30*time.Microsecond)
 			defer cancel()
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, i)
-			client.Resource(crds).Patch(ctx, "widgets.test.example.com", types.MergePatchType, patch, metav1.PatchOptions{})
+			client.Resource(crds).Patch(
+				ctx, "widgets.test.example.com", types.MergePatchType, patch, metav1.PatchOptions{})
 		})
 	}
 	wg.Wait()
-	// An informer warns of a server that goes away.
+	// An informer warns when its server stops.
 	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informers.ForResource(widgets).Informer()
 	informers.Start(ctx.Done())
@@ -121,7 +121,7 @@ func TestSilence(t *testing.T) {
 	child.Env = append(os.Environ(), childEnv+"=exercise")
 	output, err := child.CombinedOutput()
 	if err != nil || len(output) > 0 {
-		t.Errorf("a server without LogTo: %v, output:\n%s", err, output)
+		t.Errorf("without LogTo a server must print nothing: %v, output:\n%s", err, output)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestLogTo(t *testing.T) {
 	}
 	text := logs.String()
 	if !strings.Contains(text, "apiextensions") {
-		t.Errorf("the log does not tell of the API server:\n%s", text)
+		t.Errorf("the log has no line of the API server:\n%s", text)
 	}
 }
 

@@ -4,6 +4,7 @@ package devserver
 
 import "io/fs"
 
-// Neither can be told from a FileInfo here.
-func ours(fs.FileInfo) bool { return true }
-func open(fs.FileInfo) bool { return false }
+// A FileInfo has neither the owner nor the permissions on these systems.
+
+func ownedByUser(fs.FileInfo) bool      { return true }
+func writableByOthers(fs.FileInfo) bool { return false }

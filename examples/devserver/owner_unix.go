@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// ours says whether a file belongs to the user of this process.
-func ours(info fs.FileInfo) bool {
+// ownedByUser reports whether a file belongs to the user of this process.
+func ownedByUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || int(stat.Uid) == os.Geteuid()
 }
 
-// open says whether others may write to a file.
-func open(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+// writableByOthers reports whether other users may write to a file.
+func writableByOthers(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// probeCRD is created in a dry run, which leaves nothing behind.
+// probeCRD is only created in a dry run.
 const probeCRD = `{
   "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
   "metadata": {"name": "probes.devserver.gvrwatch.example.com"},
@@ -25,7 +25,7 @@ const probeCRD = `{
 
 const readyPoll = 10 * time.Millisecond
 
-// waitReady returns when a client can work with the server.
+// waitReady returns when the server is ready for clients.
 func (s *Server) waitReady(ctx context.Context) error {
 	client, err := rest.HTTPClientFor(s.config)
 	if err != nil {
@@ -40,26 +40,27 @@ func (s *Server) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-s.runDone:
-			return errors.Join(errors.New("the API server ended by itself"), s.runErr)
+			return errors.Join(errors.New("the API server ended unexpectedly"), s.runErr)
 		case <-ctx.Done():
-			return fmt.Errorf("wait until it is ready: %w (%w)", context.Cause(ctx), err)
+			return fmt.Errorf("wait until ready: %w (%w)", context.Cause(ctx), err)
 		case <-ticker.C:
 		}
 	}
 }
 
 func (s *Server) probe(ctx context.Context, client *http.Client) error {
-	if err := s.ask(ctx, client, http.MethodGet, "/readyz", "", "ok"); err != nil {
+	if err := s.request(ctx, client, http.MethodGet, "/readyz", "", "ok"); err != nil {
 		return err
 	}
-	if err := s.ask(ctx, client, http.MethodGet, "/apis", "", "customresourcedefinitions"); err != nil {
+	if err := s.request(ctx, client, http.MethodGet, "/apis", "", "customresourcedefinitions"); err != nil {
 		return err
 	}
-	return s.ask(ctx, client, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All", probeCRD, "Probe")
+	const dryRun = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All"
+	return s.request(ctx, client, http.MethodPost, dryRun, probeCRD, "Probe")
 }
 
-// ask sends one request and looks for a word in the answer.
-func (s *Server) ask(ctx context.Context, client *http.Client, method, path, body, want string) error {
+// request sends a request and returns an error unless the response has want in its body.
+func (s *Server) request(ctx context.Context, client *http.Client, method, path, body, want string) error {
 	r, err := http.NewRequestWithContext(ctx, method, s.URL()+path, strings.NewReader(body))
 	if err != nil {
 		return err
@@ -68,19 +69,19 @@ func (s *Server) ask(ctx context.Context, client *http.Client, method, path, bod
 	if path == "/apis" {
 		r.Header.Set("Accept", acceptAggregated)
 	}
-	answer, err := client.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", method, path, err)
-	case answer.StatusCode >= http.StatusBadRequest:
-		return fmt.Errorf("%s %s: %s: %s", method, path, answer.Status, text)
+	case response.StatusCode >= http.StatusBadRequest:
+		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
 	case !strings.Contains(string(text), want):
-		return fmt.Errorf("%s %s: the answer lacks %q", method, path, want)
+		return fmt.Errorf("%s %s: the response does not contain %q", method, path, want)
 	}
 	return nil
 }

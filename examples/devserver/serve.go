@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// httpServer serves the API. It can be closed before, while and after it serves.
+// httpServer serves the API. It can be closed at any time, even before it serves.
 type httpServer struct {
 	listener       net.Listener
 	server         *http.Server
@@ -18,8 +18,8 @@ type httpServer struct {
 	goroutines     sync.WaitGroup
 
 	mu       sync.Mutex
-	idle     *sync.Cond // signals that active became 0
-	active   int        // requests
+	idle     *sync.Cond // broadcast when active becomes 0
+	active   int        // requests in flight
 	draining bool
 }
 
@@ -51,8 +51,7 @@ func (h *httpServer) serve(handler http.Handler, certificate tls.Certificate) {
 	})
 }
 
-// count keeps track of the requests under way: net/http does not wait for the
-// handlers of connections it closes.
+// count counts the requests in flight, because net/http does not wait for the handlers of connections that it closes.
 func (h *httpServer) count(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -74,15 +73,15 @@ func (h *httpServer) count(handler http.Handler) http.Handler {
 	})
 }
 
-// shutdown stops listening and asks clients to go away. It does not wait.
+// shutdown stops listening and asks clients to disconnect. It does not wait for them.
 func (h *httpServer) shutdown() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	h.server.Shutdown(ctx) // fails at once where connections are open
-	h.listener.Close()     // a server that never served does not know it
+	h.server.Shutdown(ctx) // fails at once if connections are open
+	h.listener.Close()     // a server that never served does not close it
 }
 
-// close ends every connection and request, and waits for them.
+// close ends all connections and requests, and waits until the requests have returned.
 func (h *httpServer) close() {
 	h.shutdown()
 	h.mu.Lock()

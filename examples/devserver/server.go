@@ -17,40 +17,32 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say where a server keeps its data and how it serves. The zero value is
-// a good server for a test.
+// Options configure a server. The zero value suits most tests.
 type Options struct {
-	// Dir is the data folder. Empty means a temporary folder that Stop removes.
-	// Any other Dir is kept (and created with mode 0700 if absent): a server
-	// started again with the same Dir has the same objects, bearer token and
-	// serving certificate, so with the same Port older kubeconfigs stay valid.
+	// Dir is the data folder. Empty means a temporary folder that Stop removes. Any other folder remains, and is
+	// created with mode 0700 if absent: a server that is started again with the same Dir has the same objects, bearer
+	// token and serving certificate. With the same Port, older kubeconfigs stay valid.
 	//
-	// Writes are not synced to disk: data survives the end of the process, but
-	// not the end of the machine.
+	// Writes are not synced to disk: data survives a crash of the process, but not of the machine.
 	Dir string
-	// Port is the port on 127.0.0.1. Zero means one chosen by the kernel.
+	// Port is the port on 127.0.0.1. Zero means that the kernel chooses one.
 	Port int
-	// DisableWatchCache serves lists and watches from etcd directly, like
-	// kube-apiserver --watch-cache=false. Only then does [Server.Compact] expire
-	// older resource versions at once.
+	// DisableWatchCache serves lists and watches directly from etcd, like kube-apiserver --watch-cache=false. Only then
+	// does [Server.Compact] expire older resource versions at once.
 	DisableWatchCache bool
-	// Allow says whether the user of [Server.LimitedConfig] may do something. It is
-	// asked for each request, so a test can grant and revoke at any time; a watch that
-	// is open goes on. Nil means that the user may do nothing. The administrator, of
-	// [Server.Config], may do everything in any case.
+	// Allow reports whether the user of [Server.LimitedConfig] may make a request. It is called for each request, so a
+	// test can grant and revoke permissions at any time; open watches stay open. Nil permits nothing. The
+	// administrator, who is the user of [Server.Config], may always do everything.
 	Allow func(authorizer.Attributes) bool
-	// LogTo receives the log lines of the API server and etcd, and those of
-	// client-go in this process, including those of other servers: the loggers are
-	// global, see the package comment. Nil means silence.
+	// LogTo receives the log lines of the API server, etcd and client-go in this process, including those of other
+	// servers: the loggers are global, see the package comment. Nil discards them.
 	LogTo io.Writer
 }
 
-// ErrInUse is wrapped by the error of a Start whose Dir belongs to a server that
-// still runs, in this or another process.
+// ErrInUse is wrapped by the error of [Start] if a running server, in this or another process, uses Options.Dir.
 var ErrInUse = errors.New("the data folder is in use by a running server")
 
-// Server is a running API server. All its methods can be called from several
-// goroutines.
+// Server is a running API server. Its methods are safe for concurrent use.
 type Server struct {
 	folder     *folder
 	etcd       *etcdServer
@@ -63,24 +55,23 @@ type Server struct {
 	limited    *rest.Config
 	port       int
 	kubeconfig string
-	unlog      func()
+	removeLogs func()
 
 	stopOnce sync.Once
 	stopErr  error
 }
 
-// Start starts a server and returns once it is ready: /readyz answers ok,
-// discovery lists the API of CRDs, and a CRD can be created. Nil options mean the
-// zero Options. The context bounds the start alone; a server that started runs
-// until [Server.Stop].
+// Start starts a server and returns once it is ready: /readyz returns ok, discovery lists the API of CRDs, and a CRD
+// can be created. Nil options mean the zero Options. ctx bounds only the start; a started server runs until
+// [Server.Stop].
 //
-// If Start fails, whatever it had started is stopped again.
+// If Start fails, it stops what it has started.
 func Start(ctx context.Context, opts *Options) (*Server, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	s := &Server{unlog: logTo(o.LogTo)}
+	s := &Server{removeLogs: logTo(o.LogTo)}
 	if err := s.start(ctx, o); err != nil {
 		err = fmt.Errorf("start the API server: %w", err)
 		return nil, errors.Join(err, s.Stop())
@@ -96,7 +87,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if s.folder, err = openFolder(o.Dir); err != nil {
 		return err
 	}
-	// The port comes first among what can be taken: etcd takes longer.
+	// Open the port before etcd, which takes longer, so that a port in use fails quickly.
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {
 		return err
@@ -130,7 +121,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	return s.waitReady(ctx)
 }
 
-// run starts the API server's controllers. The requests come through s.serving.
+// run starts the API server's controllers. s.serving passes the requests to it.
 func (s *Server) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancelRun, s.runDone = cancel, make(chan struct{})
@@ -141,13 +132,11 @@ func (s *Server) run() {
 	}()
 }
 
-// Config returns a fresh client configuration for a cluster administrator,
-// without a limit on requests.
+// Config returns a new client configuration for a cluster administrator, without a client-side rate limit.
 func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
 
-// LimitedConfig returns a fresh client configuration for a user whose rights
-// Options.Allow decides about, without a limit on requests. Its bearer token is
-// another one after each Start.
+// LimitedConfig returns a new client configuration for a user with the permissions that Options.Allow grants, without a
+// client-side rate limit. Each Start creates a new bearer token for it.
 func (s *Server) LimitedConfig() *rest.Config { return rest.CopyConfig(s.limited) }
 
 // URL returns the server's address, https://127.0.0.1:PORT.
@@ -155,15 +144,13 @@ func (s *Server) URL() string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 }
 
-// Port returns the port the server listens on.
+// Port returns the port that the server listens on.
 func (s *Server) Port() int { return s.port }
 
-// Kubeconfig returns the path of a kubeconfig file for kubectl, which lies in the
-// data folder and holds the bearer token.
+// Kubeconfig returns the path of a kubeconfig file in the data folder. It contains the administrator's bearer token.
 func (s *Server) Kubeconfig() string { return s.kubeconfig }
 
-// Compact makes etcd forget every revision older than the current one, as a
-// server does by itself every five minutes. A list or watch from an older
-// resource version that is served by etcd then gets 410 (Expired). The watch
-// cache still serves what it holds: see Options.DisableWatchCache.
+// Compact makes etcd discard all revisions before the current one, as an API server does every five minutes. If etcd
+// serves a list or watch from an older resource version, the client then gets 410 (Expired). The watch cache still
+// serves the versions that it has: see Options.DisableWatchCache.
 func (s *Server) Compact(ctx context.Context) error { return s.etcd.compact(ctx) }

@@ -6,27 +6,25 @@ import (
 )
 
 const (
-	// watchGrace bounds how long the API server takes to end its watches one by
-	// one, each with a clean end of stream.
+	// watchGrace bounds how long the API server takes to end its watches one by one, each with a clean end of stream.
 	watchGrace = 200 * time.Millisecond
-	// requestGrace is what requests in flight get to finish in peace. Those that
-	// take longer are cancelled.
+	// requestGrace is how long requests in flight may take to finish. Then they are cancelled.
 	requestGrace = 500 * time.Millisecond
-	// syncGrace bounds the wait for a server to come up far enough to be stopped.
+	// syncGrace bounds the wait until a starting server can be stopped: see stopRun.
 	syncGrace = 10 * time.Second
 )
 
-var errNeverSynced = errors.New("the API server could not be stopped, because it never came up: its goroutines stay")
+var errNeverSynced = errors.New("stop the API server: its CRD informer never synced, so its goroutines are leaked")
 
-// Stop ends open watches, lets other requests finish for a moment, and stops the
-// server. It returns when its goroutines have ended and its temporary folder is
-// gone. Every further call waits for the first and returns its result.
+// Stop ends open watches, gives other requests a moment to finish, and stops the server. It returns when the server's
+// goroutines have ended and its temporary folder is removed. Further calls wait for the first one and return its
+// result.
 func (s *Server) Stop() error {
 	s.stopOnce.Do(func() { s.stopErr = s.stop() })
 	return s.stopErr
 }
 
-// stop undoes start in reverse, however far that came.
+// stop undoes start in reverse order. start may have failed at any point.
 func (s *Server) stop() error {
 	var errs []error
 	if s.cancelRun != nil {
@@ -41,18 +39,18 @@ func (s *Server) stop() error {
 	if s.folder != nil {
 		errs = append(errs, s.folder.close())
 	}
-	s.unlog()
+	s.removeLogs()
 	return errors.Join(errs...)
 }
 
-// stopRun ends the API server, which drains its requests first.
+// stopRun stops the API server after its requests have finished.
 func (s *Server) stopRun() error {
-	// A post-start hook of the apiextensions-apiserver takes it for fatal and
-	// ends the process if it is cancelled before the CRD informer has synced.
+	// If a post-start hook of the apiextensions-apiserver is cancelled before the CRD informer has synced, the hook
+	// ends the process: wait for the informer.
 	for _, synced := range s.api.GenericAPIServer.MuxAndDiscoveryCompleteSignals() {
 		select {
 		case <-synced:
-		case <-s.runDone: // it failed to start any hook
+		case <-s.runDone: // it failed before any hook started
 		case <-time.After(syncGrace):
 			return errNeverSynced
 		}

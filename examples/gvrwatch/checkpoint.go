@@ -26,9 +26,10 @@ import (
 func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "Show or forget what watch --checkpoint keeps",
-		Long: "Show or forget what 'gvrwatch watch --checkpoint FILE' keeps in its file. KEY is the resource and its group,\n" +
-			"such as deployments.apps, as show prints it. While a watch has the file open nobody else can.",
+		Short: "Show or delete the checkpoints of watch --checkpoint",
+		Long: "Show or delete the checkpoints that 'gvrwatch watch --checkpoint FILE' stores in its file. KEY is\n" +
+			"the resource and its group, such as deployments.apps, as show prints it. Only one process at a time\n" +
+			"can open the file, so these commands fail while a watch uses it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -48,7 +49,7 @@ func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 			if err := oneOf("output", output, "", "wide", "json", "yaml", "name"); err != nil {
 				return err
 			}
-			return failed(withFile(args, func(s *file.Store, keys []string) error {
+			return asRunError(withFile(args, func(s *file.Store, keys []string) error {
 				return showCheckpoints(cmd.Context(), streams, s, keys, output)
 			}))
 		},
@@ -60,12 +61,12 @@ func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset FILE [KEY]",
-		Short: "Forget the checkpoints in a file, or one of them",
-		Long: "Forget the checkpoints in a file, or one of them. The next watch begins with everything that exists; what was\n" +
-			"deleted in between is not told.",
+		Short: "Delete the checkpoints in a file, or one of them",
+		Long: "Delete the checkpoints in a file, or one of them. The next watch begins with everything that exists;\n" +
+			"it does not report what was deleted in the meantime.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return failed(withFile(args, func(s *file.Store, keys []string) error {
+			return asRunError(withFile(args, func(s *file.Store, keys []string) error {
 				for _, key := range keys {
 					if err := s.Delete(cmd.Context(), key); err != nil {
 						return err
@@ -78,11 +79,10 @@ func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 }
 
-// withFile opens a file that must be there, and finds out which of its keys are
-// meant.
+// withFile opens the existing file args[0] and calls do with the key args[1], or with all keys of the file.
 func withFile(args []string, do func(*file.Store, []string) error) error {
 	if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no file %s: give the one that was given to watch --checkpoint", args[0])
+		return fmt.Errorf("no such file %s: must be a file that watch --checkpoint has written", args[0])
 	}
 	s, err := file.Open(args[0])
 	if err != nil {
@@ -92,33 +92,37 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 	keys := s.Keys()
 	if len(args) == 2 {
 		if !slices.Contains(keys, args[1]) {
-			return fmt.Errorf("%s has no checkpoint %q, only: %s", args[0], args[1], orElse(strings.Join(keys, ", "), "none at all"))
+			return fmt.Errorf("no checkpoint %q in %s: it has %s",
+				args[1], args[0], orElse(strings.Join(keys, ", "), "none"))
 		}
 		keys = args[1:]
 	}
 	return do(s, keys)
 }
 
-// checkpointDocument is a checkpoint as programs read it.
+// checkpointDocument is a checkpoint in JSON and YAML.
 type checkpointDocument struct {
-	Key              string              `json:"key"`
-	Identity         checkpoint.Identity `json:"identity"`
-	ResourceVersions map[string]string   `json:"resourceVersions,omitempty"` // by namespace; one that is empty or missing is within a snapshot
-	Partial          bool                `json:"partial,omitempty"`
-	Rewound          bool                `json:"rewound,omitempty"`
-	Unclean          bool                `json:"unclean,omitempty"`
-	Committed        metav1.Time         `json:"committed"`
-	Objects          []objectDocument    `json:"objects"`
+	Key      string              `json:"key"`
+	Identity checkpoint.Identity `json:"identity"`
+	// ResourceVersions are by namespace. An empty or missing one means that the snapshot was not complete.
+	ResourceVersions map[string]string `json:"resourceVersions,omitempty"`
+	Partial          bool              `json:"partial,omitempty"`
+	Rewound          bool              `json:"rewound,omitempty"`
+	Unclean          bool              `json:"unclean,omitempty"`
+	Committed        metav1.Time       `json:"committed"`
+	Objects          []objectDocument  `json:"objects"`
 }
 
 type objectDocument struct {
 	Namespace       string `json:"namespace,omitempty"`
 	Name            string `json:"name"`
 	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"` // none: never acked
+	ResourceVersion string `json:"resourceVersion,omitempty"` // empty: never acked
 }
 
-func showCheckpoints(ctx context.Context, streams genericiooptions.IOStreams, s *file.Store, keys []string, output string) error {
+func showCheckpoints(
+	ctx context.Context, streams genericiooptions.IOStreams, s *file.Store, keys []string, output string,
+) error {
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
 		{Name: "Key", Type: "string"}, {Name: "Namespaces", Type: "string"}, {Name: "Resource version", Type: "string"},
 		{Name: "Objects", Type: "integer"}, {Name: "Committed", Type: "string"},
@@ -144,7 +148,7 @@ func showCheckpoints(ctx context.Context, streams genericiooptions.IOStreams, s 
 		}
 	}
 	if len(keys) == 0 {
-		fmt.Fprintln(streams.ErrOut, "gvrwatch: there are no checkpoints in it")
+		fmt.Fprintln(streams.ErrOut, "gvrwatch: the file has no checkpoints")
 	}
 	if len(table.Rows) == 0 {
 		return nil
@@ -195,10 +199,12 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 		}
 		at = append(at, rv)
 	}
-	selectors := strings.Join(slices.DeleteFunc([]string{c.Identity.LabelSelector, c.Identity.FieldSelector}, func(s string) bool { return s == "" }), " ")
+	selectors := slices.DeleteFunc([]string{c.Identity.LabelSelector, c.Identity.FieldSelector},
+		func(s string) bool { return s == "" })
 	return []any{
 		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), len(c.Position.Objects),
-		duration.HumanDuration(time.Since(c.Committed)) + " ago", c.Identity.Cluster.String(), orElse(selectors, "<none>"),
+		duration.HumanDuration(time.Since(c.Committed)) + " ago", c.Identity.Cluster.String(),
+		orElse(strings.Join(selectors, " "), "<none>"),
 	}
 }
 

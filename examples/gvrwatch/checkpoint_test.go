@@ -19,7 +19,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
-// argsVariable makes the test binary the program, so that it can be killed.
+// argsVariable is an environment variable that makes the test binary run the program with these arguments, as JSON. So
+// a test can kill the program.
 const argsVariable = "GVRWATCH_TEST_ARGS"
 
 // newBoats returns a client for boats in a namespace that no other test watches.
@@ -51,7 +52,8 @@ func TestWatchCheckpoint(t *testing.T) {
 	c := newBoats(t, "dock")
 	watch := func(args ...string) string {
 		t.Helper()
-		status, stdout, stderr := gvrwatch(t, append([]string{"watch", "boats", "-n", "dock", "-o", "name", "--checkpoint", path}, args...)...)
+		args = append([]string{"watch", "boats", "-n", "dock", "-o", "name", "--checkpoint", path}, args...)
+		status, stdout, stderr := gvrwatch(t, args...)
 		if status != 0 {
 			t.Fatalf("status %d: %s", status, stderr)
 		}
@@ -59,22 +61,24 @@ func TestWatchCheckpoint(t *testing.T) {
 	}
 	launch(t, c, "nina")
 	launch(t, c, "pinta")
-	if diff := cmp.Diff("boat.cli.example.com/nina\nboat.cli.example.com/pinta\n", watch("--until-synced")); diff != "" {
-		t.Errorf("the first run (-want +got):\n%s", diff)
+	want := "boat.cli.example.com/nina\nboat.cli.example.com/pinta\n"
+	if diff := cmp.Diff(want, watch("--until-synced")); diff != "" {
+		t.Errorf("the first run prints everything (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff("", watch("--until-synced")); diff != "" {
-		t.Errorf("nothing has happened (-want +got):\n%s", diff)
+		t.Errorf("nothing is printed if nothing has changed (-want +got):\n%s", diff)
 	}
 	sink(t, c, "nina")
 	launch(t, c, "santa-maria")
-	if diff := cmp.Diff("boat.cli.example.com/nina deleted\nboat.cli.example.com/santa-maria\n", watch("--limit", "2")); diff != "" {
-		t.Errorf("what has happened (-want +got):\n%s", diff)
+	want = "boat.cli.example.com/nina deleted\nboat.cli.example.com/santa-maria\n"
+	if diff := cmp.Diff(want, watch("--limit", "2")); diff != "" {
+		t.Errorf("without --until-synced the events since the checkpoint are printed (-want +got):\n%s", diff)
 	}
 	sink(t, c, "pinta")
 	launch(t, c, "nina")
 	sink(t, c, "nina")
 	if diff := cmp.Diff("boat.cli.example.com/pinta deleted\n", watch("--until-synced")); diff != "" {
-		t.Errorf("what is different, not what has happened (-want +got):\n%s", diff)
+		t.Errorf("with --until-synced only the differences are printed (-want +got):\n%s", diff)
 	}
 	if err := c.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
@@ -99,29 +103,40 @@ func TestCheckpointMistakes(t *testing.T) {
 		want   string
 		why    string
 	}{
-		{[]string{"watch", "boats", "-n", "harbour", "--checkpoint", path}, 1, `checkpoint "boats.cli.example.com" is for namespaces (none), not "harbour"`, "another namespace"},
-		{[]string{"watch", "boats", "-A", "-l", "a=b", "--checkpoint", path}, 1, `is for label selector (none), not "a=b"`, "another selector"},
-		{[]string{"watch", "boats", "--checkpoint", dir}, 1, "must be a regular file", ""},
-		{[]string{"watch", "boats", "--checkpoint", locked}, 1, fmt.Sprintf("is in use by process %d", os.Getpid()), "another process, or this one"},
-		{[]string{"checkpoint", "show", locked}, 1, "is in use by process", ""},
-		{[]string{"checkpoint", "show", filepath.Join(dir, "none")}, 1, "there is no file", "to show is not to make"},
-		{[]string{"checkpoint", "reset", path, "pods"}, 1, `has no checkpoint "pods", only: boats.cli.example.com`, "no such key"},
-		{[]string{"watch", "boats", "--checkpoint", ""}, 2, "--checkpoint: it must name a file", "a variable that is not set"},
-		{[]string{"checkpoint", "show"}, 2, "accepts between 1 and 2 arg(s)", ""},
-		{[]string{"checkpoint", "show", path, "-o", "csv"}, 2, "--output=csv: it must be one of", ""},
-		{[]string{"checkpoint", "forget", path}, 2, `unknown command "forget"`, ""},
+		{[]string{"watch", "boats", "-n", "harbour", "--checkpoint", path}, 1,
+			`checkpoint "boats.cli.example.com" is for namespaces (none), not "harbour"`,
+			"a checkpoint is valid for one set of namespaces only"},
+		{[]string{"watch", "boats", "-A", "-l", "a=b", "--checkpoint", path}, 1,
+			`is for label selector (none), not "a=b"`,
+			"a checkpoint is valid for one selector only"},
+		{[]string{"watch", "boats", "--checkpoint", dir}, 1, "must be a regular file", "a folder is refused"},
+		{[]string{"watch", "boats", "--checkpoint", locked}, 1, fmt.Sprintf("is in use by process %d", os.Getpid()),
+			"watch refuses a file that another process, or this one, has opened"},
+		{[]string{"checkpoint", "show", locked}, 1, "is in use by process", "show refuses an opened file"},
+		{[]string{"checkpoint", "show", filepath.Join(dir, "none")}, 1, "no such file", "show does not create a file"},
+		{[]string{"checkpoint", "reset", path, "pods"}, 1,
+			`no checkpoint "pods" in ` + path + ": it has boats.cli.example.com",
+			"the error of an unknown key lists the known ones"},
+		{[]string{"watch", "boats", "--checkpoint", ""}, 2, "--checkpoint: must be the name of a file",
+			"an empty name is refused, as from an unset variable"},
+		{[]string{"checkpoint", "show"}, 2, "accepts between 1 and 2 arg(s)", "show needs a file"},
+		{[]string{"checkpoint", "show", path, "-o", "csv"}, 2, "--output=csv: must be one of",
+			"an unknown format is refused"},
+		{[]string{"checkpoint", "forget", path}, 2, `unknown command "forget"`, "an unknown command is refused"},
 	}
 	for _, tt := range tests {
 		status, stdout, stderr := gvrwatch(t, tt.args...)
 		if status != tt.status || !strings.Contains(stderr, tt.want) || stdout != "" {
-			t.Errorf("%q %s: status %d, want %d; stdout %q, stderr %q, want %q", tt.args, tt.why, status, tt.status, stdout, stderr, tt.want)
+			t.Errorf("%q: %s: status %d, want %d; stdout %q, stderr %q, want %q",
+				tt.args, tt.why, status, tt.status, stdout, stderr, tt.want)
 		}
 	}
 }
 
 func TestCheckpointShowAndReset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions.db")
-	if status, _, stderr := gvrwatch(t, "watch", "boats,oceans", "-A", "--until-synced", "--checkpoint", path); status != 0 {
+	status, _, stderr := gvrwatch(t, "watch", "boats,oceans", "-A", "--until-synced", "--checkpoint", path)
+	if status != 0 {
 		t.Fatal(stderr)
 	}
 	show := func(args ...string) string {
@@ -134,37 +149,39 @@ func TestCheckpointShowAndReset(t *testing.T) {
 	}
 	row := regexp.MustCompile(`(?m)^oceans.cli.example.com +<all> +[0-9]+ +1 +[0-9]+s ago$`)
 	if got := show(); !row.MatchString(got) || strings.Count(got, "\n") != 3 {
-		t.Errorf("it shows\n%s", got)
+		t.Errorf("want a header and a row for each type, got\n%s", got)
 	}
 	var document checkpointDocument
 	if err := json.Unmarshal([]byte(show("oceans.cli.example.com", "-o", "json")), &document); err != nil {
 		t.Fatal(err)
 	}
-	if len(document.Objects) != 1 || document.Objects[0].Name != "pacific" || document.ResourceVersions[""] == "" || document.Identity.Cluster.Address == "" {
-		t.Errorf("the document is %+v", document)
+	if len(document.Objects) != 1 || document.Objects[0].Name != "pacific" ||
+		document.ResourceVersions[""] == "" || document.Identity.Cluster.Address == "" {
+		t.Errorf("incomplete JSON: %+v", document)
 	}
 	if got := show("-o", "yaml"); strings.Count(got, "---\n") != 1 || !strings.Contains(got, "name: pacific\n") {
-		t.Errorf("YAML:\n%s", got)
+		t.Errorf("want one YAML document for each type, got\n%s", got)
 	}
-	if _, stdout, _ := gvrwatch(t, "checkpoint", "reset", path, "oceans.cli.example.com"); stdout != "oceans.cli.example.com reset\n" {
-		t.Errorf("reset one: %q", stdout)
+	_, stdout, _ := gvrwatch(t, "checkpoint", "reset", path, "oceans.cli.example.com")
+	if stdout != "oceans.cli.example.com reset\n" {
+		t.Errorf("reset of one key: %q", stdout)
 	}
 	if got := show("-o", "name"); got != "boats.cli.example.com\n" {
-		t.Errorf("what is left: %q", got)
+		t.Errorf("after the reset of one key show prints %q", got)
 	}
 	if _, stdout, _ := gvrwatch(t, "checkpoint", "reset", path); stdout != "boats.cli.example.com reset\n" {
-		t.Errorf("reset all: %q", stdout)
+		t.Errorf("reset of all keys: %q", stdout)
 	}
 	if got := show(); got != "" {
-		t.Errorf("after that: %q", got)
+		t.Errorf("after the reset of all keys show prints %q", got)
 	}
 }
 
-// TestWatchKilled kills the program after each line, and starts it again.
+// TestWatchKilled kills the program several times while it prints, and starts it again: no event may be lost.
 func TestWatchKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions.db")
 	c := newBoats(t, "sea")
-	told := map[string]int{}
+	printed := map[string]int{}
 	for i := range 6 {
 		launch(t, c, fmt.Sprint("boat-", i))
 		if i > 0 {
@@ -184,29 +201,33 @@ func TestWatchKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		for last := fmt.Sprintf("boat.cli.example.com/boat-%d", i); lines.Scan(); {
-			told[lines.Text()]++
-			if lines.Text() == last || i > 0 && lines.Text() == fmt.Sprintf("boat.cli.example.com/boat-%d deleted", i-1) && told[last] > 0 {
+		last := fmt.Sprintf("boat.cli.example.com/boat-%d", i)
+		deleted := fmt.Sprintf("boat.cli.example.com/boat-%d deleted", i-1)
+		for lines.Scan() {
+			printed[lines.Text()]++
+			if lines.Text() == last || i > 0 && lines.Text() == deleted && printed[last] > 0 {
 				break
 			}
 		}
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for lines.Scan() { // what it had said before
-			told[lines.Text()]++
+		for lines.Scan() { // printed before the kill
+			printed[lines.Text()]++
 		}
 		_ = cmd.Wait()
 	}
 	sink(t, c, "boat-5")
-	_, stdout, stderr := gvrwatch(t, "watch", "boats", "-n", "sea", "-o", "name", "--checkpoint", path, "--until-synced")
+	_, stdout, stderr := gvrwatch(t,
+		"watch", "boats", "-n", "sea", "-o", "name", "--checkpoint", path, "--until-synced")
 	for line := range strings.Lines(stdout) {
-		told[strings.TrimSpace(line)]++
+		printed[strings.TrimSpace(line)]++
 	}
 	for i := range 6 {
-		for _, line := range []string{fmt.Sprintf("boat.cli.example.com/boat-%d", i), fmt.Sprintf("boat.cli.example.com/boat-%d deleted", i)} {
-			if told[line] == 0 {
-				t.Errorf("%q was never told; stderr of the last run: %s", line, stderr)
+		added := fmt.Sprintf("boat.cli.example.com/boat-%d", i)
+		for _, line := range []string{added, added + " deleted"} {
+			if printed[line] == 0 {
+				t.Errorf("%q was never printed; stderr of the last run: %s", line, stderr)
 			}
 		}
 	}

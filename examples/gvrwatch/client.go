@@ -19,34 +19,32 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// silenceClientGo keeps klog, which client-go logs to, from writing to stderr:
-// what matters of it reaches the user as an error or through the Logger. It sets
-// globals, which others may be reading when it is called again. devserver.Start
-// sends klog elsewhere again.
+// silenceClientGo discards what client-go logs through klog: the user sees errors and what the Logger prints. It sets
+// globals that other goroutines read, so it runs once. devserver.Start redirects klog again.
 var silenceClientGo = sync.OnceFunc(func() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	flags.Set("stderrthreshold", "FATAL") // else errors go to stderr, wherever the rest goes
+	flags.Set("stderrthreshold", "FATAL") // otherwise errors go to stderr as well
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 })
 
-// newConfigFlags are kubectl's flags that say which server to talk to, and as whom.
+// newConfigFlags returns kubectl's flags for the server and the credentials.
 func newConfigFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.CacheDir = nil // nothing is cached on disk
-	flags.Timeout = nil  // it is for requests; --timeout is for the whole
+	flags.Timeout = nil  // kubectl's --request-timeout; it would end watches
 	return flags
 }
 
-// server is what the commands need of the cluster that the flags name.
+// server has what the commands need of the cluster that the flags select.
 type server struct {
 	url       string
 	config    *rest.Config
 	client    dynamic.Interface
 	resolver  *discovery.Resolver
-	namespace string // of the flags, else of the kubeconfig, else "default"
+	namespace string // from the flags, else the kubeconfig, else "default"
 }
 
 func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
@@ -56,9 +54,10 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	if raw, err := loader.RawConfig(); err == nil && *flags.APIServer == "" && cfg.Host == "http://localhost:8080" {
-		// That is client-go's default when it finds nothing.
+		// client-go's default if it finds no configuration.
 		if len(raw.Clusters) == 0 {
-			return nil, errors.New("no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
+			return nil, errors.New("no cluster configured: " +
+				"name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
 		}
 		if raw.CurrentContext == "" && *flags.Context == "" && *flags.ClusterName == "" {
 			return nil, errors.New("the kubeconfig has no current-context: choose one of its contexts with --context")
@@ -73,22 +72,25 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	watching := rest.CopyConfig(cfg)
-	watching.QPS = -1 // the Streams pace themselves
+	watching.QPS = -1 // Streams limit their own request rate
 	client, err := stream.NewClient(watching, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	return &server{url: cfg.Host, config: cfg, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace}, nil
+	return &server{
+		url: cfg.Host, config: cfg, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace,
+	}, nil
 }
 
-// explain says of an error of discovery what to do about it, where the user can.
+// explain adds to an error of discovery what the user can do about it.
 func (s *server) explain(err error) error {
 	var broken *url.Error
 	switch {
 	case errors.As(err, &broken) && !errors.Is(err, errTimeout):
-		return fmt.Errorf("the server %s can't be reached: is it running, and is the kubeconfig right? %w", s.url, broken.Err)
+		return fmt.Errorf("the server %s can't be reached: is it running, and is the kubeconfig right? %w",
+			s.url, broken.Err)
 	case apierrors.IsBadRequest(err) && strings.HasPrefix(s.url, "http://"):
-		return fmt.Errorf("the server %s does not take plain http: should it be https? %w", s.url, err)
+		return fmt.Errorf("the server %s does not accept plain http: should it be https? %w", s.url, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the server %s does not accept the credentials of the kubeconfig: %w", s.url, err)
 	}

@@ -23,14 +23,14 @@ func newDemo(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show real events of custom resources, from a real API server",
-		Long: "Start a real API server in this process, define two custom resources, Robot in namespaces and Planet\n" +
-			"cluster-wide, let a writer create, change and delete some, and show what gvrwatch sees of it.",
+		Long: "Start a real API server in this process, define two custom resources (Robot is namespaced, Planet is\n" +
+			"cluster-scoped), create, change and delete some objects, and show the events that gvrwatch reports.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if length <= 0 {
-				return fmt.Errorf("--for=%v: it must be more than zero", length)
+				return fmt.Errorf("--for=%v: must be more than zero", length)
 			}
-			return failed(runDemo(cmd.Context(), streams, length))
+			return asRunError(runDemo(cmd.Context(), streams, length))
 		},
 	}
 	cmd.Flags().DurationVar(&length, "for", 20*time.Second, "How long the demo lasts.")
@@ -51,7 +51,7 @@ func runDemo(ctx context.Context, streams genericiooptions.IOStreams, length tim
 	defer cancel()
 	err = showDemo(ctx, streams, srv)
 	if ctx.Err() != nil {
-		err = nil // time or a signal ended it, and everything in it with that
+		err = nil // the end of ctx is a normal end, and causes other errors
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		return err
 	}
 
-	fmt.Fprintln(streams.Out, "The first objects take two seconds: that long the server holds them back for a new CustomResourceDefinition.")
+	fmt.Fprintln(streams.Out, "The server delays the first objects of a new CustomResourceDefinition by two seconds.")
 
 	ctx, stopWriting := context.WithCancelCause(ctx)
 	written := make(chan struct{})
@@ -96,7 +96,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 	go func() {
 		defer close(written)
 		if err := write(ctx, client); err != nil {
-			stopWriting(err) // the watch ends with it
+			stopWriting(err) // ends the watch as well
 		}
 	}()
 
@@ -114,8 +114,8 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 	return nil
 }
 
-// resolveNew resolves a name whose CRD has just been created: the server serves
-// a resource a moment before it announces it.
+// resolveNew resolves a name whose CRD has just been created. It polls, because a resource is served a moment before
+// discovery lists it.
 func resolveNew(ctx context.Context, r *discovery.Resolver, name string) (gvr.Resource, error) {
 	for {
 		res, err := r.Resolve(ctx, gvr.Ref{Name: name})

@@ -16,11 +16,11 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// demoPrinter writes events for a person: when, what, which, and what changed.
+// demoPrinter writes events for people: the time, type, kind and name, and what changed.
 type demoPrinter struct {
 	w      io.Writer
 	colour bool
-	specs  map[types.UID]map[string]any // as last seen, to say what changed
+	specs  map[types.UID]map[string]any // as last seen, to find what changed
 	counts map[stream.Type]int
 }
 
@@ -30,8 +30,7 @@ func newDemoPrinter(w io.Writer) *demoPrinter {
 	return p
 }
 
-// wantsColour: on a terminal only, and not where the user or the terminal says
-// no (https://no-color.org).
+// wantsColour reports whether w is a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb disables colour.
 func wantsColour(w io.Writer, getenv func(string) string, isTerminal func(int) bool) bool {
 	if o, ok := w.(*output); ok {
 		w = o.w
@@ -85,13 +84,13 @@ func (p *demoPrinter) whatChanged(kind stream.Type, o *unstructured.Unstructured
 	}
 	var words []string
 	for _, op := range patch {
-		words = append(words, inWords(op))
+		words = append(words, describe(op))
 	}
 	slices.Sort(words)
 	return strings.Join(words, ", ")
 }
 
-func inWords(op jsondiff.Operation) string {
+func describe(op jsondiff.Operation) string {
 	field := strings.ReplaceAll(strings.TrimPrefix(op.Path, "/"), "/", ".")
 	switch op.Type {
 	case jsondiff.OperationReplace:

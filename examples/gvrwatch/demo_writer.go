@@ -30,10 +30,11 @@ func write(ctx context.Context, client dynamic.Interface) error {
 		robot := client.Resource(robots.Resource()).Namespace(factories[round%len(factories)])
 		planetName := fmt.Sprintf("planet-%d", round)
 		planet := client.Resource(planets.Resource())
-		// Each line is a life in steps; the robots and planets of a round take turns.
+		// A robot and a planet are created, changed and deleted in turn.
 		steps := []func() error{
 			create(ctx, robot, robots, name, map[string]any{"job": jobs[round%len(jobs)], "battery": int64(100)}),
-			create(ctx, planet, planets, planetName, map[string]any{"weather": moods[round%len(moods)], "moons": int64(round % 3)}),
+			create(ctx, planet, planets, planetName,
+				map[string]any{"weather": moods[round%len(moods)], "moons": int64(round % 3)}),
 			set(ctx, robot, name, "battery", int64(71)),
 			set(ctx, planet, planetName, "weather", moods[(round+1)%len(moods)]),
 			set(ctx, robot, name, "job", jobs[(round+1)%len(jobs)]),
@@ -55,7 +56,9 @@ func write(ctx context.Context, client dynamic.Interface) error {
 	}
 }
 
-func create(ctx context.Context, c dynamic.ResourceInterface, crd devserver.CRD, name string, spec map[string]any) func() error {
+func create(
+	ctx context.Context, c dynamic.ResourceInterface, crd devserver.CRD, name string, spec map[string]any,
+) func() error {
 	return func() error {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		o.SetAPIVersion(crd.Resource().GroupVersion().String())

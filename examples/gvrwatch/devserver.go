@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-// startTimeout is many times what the start of the server takes.
+// startTimeout is many times the usual start time of the server.
 const startTimeout = time.Minute
 
 func newDevserver(streams genericiooptions.IOStreams) *cobra.Command {
@@ -20,23 +20,25 @@ func newDevserver(streams genericiooptions.IOStreams) *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "devserver",
-		Short: "Run a real API server on loopback until a signal comes",
+		Short: "Run a real API server on loopback until a signal ends it",
 		Long: "Run a real API server (etcd and apiextensions-apiserver in this process, on 127.0.0.1) that serves\n" +
 			"CustomResourceDefinitions and their objects. When it is ready, one line of JSON goes to stdout:\n" +
 			`{"kubeconfig":"…","server":"https://127.0.0.1:…"}. It runs until a signal ends it.`,
-		Example: "  gvrwatch devserver --dir /tmp/dev --port 16443\n  kubectl --kubeconfig /tmp/dev/kubeconfig api-resources",
-		Args:    cobra.NoArgs,
+		Example: "  gvrwatch devserver --dir /tmp/dev --port 16443\n" +
+			"  kubectl --kubeconfig /tmp/dev/kubeconfig api-resources",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Port < 0 || o.Port > 65535 {
-				return fmt.Errorf("--port=%d: it must be between 0 and 65535", o.Port)
+				return fmt.Errorf("--port=%d: must be between 0 and 65535", o.Port)
 			}
 			if verbose {
 				o.LogTo = streams.ErrOut
 			}
-			return failed(runDevserver(cmd.Context(), streams, &o))
+			return asRunError(runDevserver(cmd.Context(), streams, &o))
 		},
 	}
-	cmd.Flags().StringVar(&o.Dir, "dir", "", "Folder for the data, kept at the end. Default: a temporary one, removed at the end.")
+	cmd.Flags().StringVar(&o.Dir, "dir", "",
+		"Folder for the data, which remains at the end. Empty means a temporary folder, removed at the end.")
 	cmd.Flags().IntVar(&o.Port, "port", 0, "Port on 127.0.0.1. Zero means a free one.")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "Write the server's logs to stderr.")
 	return cmd
@@ -60,8 +62,7 @@ func runDevserver(ctx context.Context, streams genericiooptions.IOStreams, o *de
 	return err
 }
 
-// startDevserver returns neither a server nor an error if ctx ended meanwhile:
-// a signal is a normal end.
+// startDevserver returns neither a server nor an error if ctx ends first: a signal is a normal end.
 func startDevserver(ctx context.Context, o *devserver.Options) (*devserver.Server, error) {
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// follow returns a Mux that keeps to what is wanted. What is missing of it is said
-// now.
+// follow returns a Mux that follows the wanted resources. It prints a line for each name in missing, and for each
+// pattern and category that matches nothing.
 func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]error) (*mux.Mux, error) {
 	served, err := s.srv.resolver.Watchables(ctx)
 	var part *discovery.UnavailableError
@@ -23,19 +23,19 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		return nil, s.srv.explain(err)
 	}
 	if part != nil {
-		fmt.Fprintf(s.streams.ErrOut, "gvrwatch: what these APIs serve is not known yet: %v\n", part)
+		fmt.Fprintf(s.streams.ErrOut, "gvrwatch: these APIs do not answer yet: %v\n", part)
 	}
 	var namespaces []string
 	if !s.allNamespaces {
 		namespaces = []string{s.srv.namespace}
 	}
-	lines := newStates(s.streams.ErrOut, served, namespaces)
+	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces)
 	for _, ref := range want.names {
 		if err := missing[ref]; err != nil {
 			lines.missing(ref, err)
 		}
 	}
-	s.sayUnmatched(want, served, namespaces)
+	s.reportUnmatched(want, served, namespaces)
 	opts := s.streamOptions()
 	opts.Logger = slog.New(logHandler{w: s.streams.ErrOut, follows: true})
 	o := &follow.Options{
@@ -53,29 +53,29 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	return m.Mux, nil
 }
 
-// sayUnmatched says which patterns and categories select nothing, which may be as
-// it should be.
-func (s *session) sayUnmatched(want wanted, served []gvr.Resource, namespaces []string) {
-	say := func(what string, one wanted) {
+// reportUnmatched prints which patterns and categories match nothing. That may be intended, so it is not an error.
+func (s *session) reportUnmatched(want wanted, served []gvr.Resource, namespaces []string) {
+	report := func(what string, one wanted) {
 		matches := func(namespaces []string) bool {
 			selection := s.selection(one, namespaces)
 			return slices.ContainsFunc(served, func(r gvr.Resource) bool {
-				selected, _ := selection.Selects(r) // it has been checked
+				selected, _ := selection.Selects(r) // check has validated the selection
 				return selected
 			})
 		}
 		switch {
 		case matches(namespaces):
 		case matches(nil):
-			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: only types that live in no namespace match, which takes -A: waiting\n", what)
+			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: matches only cluster-scoped types, which need -A: waiting\n",
+				what)
 		default:
-			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: nothing that is served matches: waiting\n", what)
+			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: matches no served type: waiting\n", what)
 		}
 	}
 	for _, p := range want.patterns {
-		say(p, wanted{patterns: []string{p}})
+		report(p, wanted{patterns: []string{p}})
 	}
 	for _, c := range want.categories {
-		say("category "+c, wanted{categories: []string{c}})
+		report("category "+c, wanted{categories: []string{c}})
 	}
 }

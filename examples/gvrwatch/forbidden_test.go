@@ -6,65 +6,69 @@ import (
 )
 
 func TestForbidden(t *testing.T) {
-	long(t)
+	skipIfShort(t)
 	t.Parallel()
-	s := newScripted(t, droids, rovers, spaces)
+	s := newScripted(t, robotType, roverType, namespaceType)
 	for _, n := range []string{"one", "two"} {
-		s.Put(spaces, "", n)
-		s.Put(droids, n, "r-"+n)
+		s.Put(namespaceType, "", n)
+		s.Put(robotType, n, "r-"+n)
 	}
 	s.do("robots forbid all")
 	_, stderr := s.start("watch robots,rovers -A").wait(1)
-	if !strings.Contains(stderr, "gvrwatch: cannot watch robots.v1.example.com across the cluster: ") || strings.Count(stderr, "\n") > 2 {
-		t.Errorf("without --follow it is an error:\n%s", stderr)
+	if !strings.Contains(stderr, "gvrwatch: cannot watch robots.v1.example.com across the cluster: ") ||
+		strings.Count(stderr, "\n") > 2 {
+		t.Errorf("without --follow a forbidden type must be an error:\n%s", stderr)
 	}
 	_, stderr = s.start("watch robots,rovers -A --follow --until-synced").wait(0)
-	if !strings.Contains(stderr, "robots.v1.example.com: forbidden across the cluster: waiting: robots.example.com is forbidden") || !strings.Contains(stderr, "rovers.v1.example.com: synced") {
-		t.Errorf("with --follow it is said, and the others are told:\n%s", stderr)
+	const waiting = "robots.v1.example.com: forbidden across the cluster: waiting: robots.example.com is forbidden"
+	if !strings.Contains(stderr, waiting) || !strings.Contains(stderr, "rovers.v1.example.com: synced") {
+		t.Errorf("with --follow a forbidden type must be reported, and the others watched:\n%s", stderr)
 	}
-	l := s.start("watch robots -n one --follow")
-	l.says("robots.v1.example.com: forbidden in the namespace one: waiting: robots.example.com is forbidden")
-	l.end()
+	p := s.start("watch robots -n one --follow")
+	p.awaitStderr("robots.v1.example.com: forbidden in the namespace one: waiting: robots.example.com is forbidden")
+	p.end()
 
-	l = s.start("watch robots -A --follow -o json")
-	l.says("robots.v1.example.com: forbidden across the cluster: waiting")
+	p = s.start("watch robots -A --follow -o json")
+	p.awaitStderr("robots.v1.example.com: forbidden across the cluster: waiting")
 	s.do("robots allow all in one")
-	l.says("robots.v1.example.com: forbidden across the cluster: watching in one\n")
-	l.writes(`"name":"r-one"`)
+	p.awaitStderr("robots.v1.example.com: forbidden across the cluster: watching in one\n")
+	p.awaitStdout(`"name":"r-one"`)
 	s.do("robots allow all in two")
-	l.says("robots.v1.example.com: forbidden across the cluster: watching in one, two\n")
-	l.writes(`"name":"r-two"`)
+	p.awaitStderr("robots.v1.example.com: forbidden across the cluster: watching in one, two\n")
+	p.awaitStdout(`"name":"r-two"`)
 	if err := s.Apply("robots watch * in one: 503\nrobots probe * in one: 503"); err != nil {
 		t.Fatal(err)
 	}
 	s.do("robots close watches")
-	s.Put(droids, "two", "r-two", "spec.n=2")
+	s.Put(robotType, "two", "r-two", "spec.n=2")
 	s.do("compact", "heal")
-	l.writes(`{"type":"GAP","resource":"robots.v1.example.com","namespace":"one","gap":`)
-	l.writes(`{"type":"SYNCED","resource":"robots.v1.example.com"}`)
+	p.awaitStdout(`{"type":"GAP","resource":"robots.v1.example.com","namespace":"one","gap":`)
+	p.awaitStdout(`{"type":"SYNCED","resource":"robots.v1.example.com"}`)
 	s.do("robots forbid all", "robots close watches")
-	l.says("robots.v1.example.com: forbidden across the cluster: waiting")
+	p.awaitStderr("robots.v1.example.com: forbidden across the cluster: waiting")
 	s.do("robots allow")
-	l.says("robots.v1.example.com: allowed: watching\n")
-	stdout, stderr := l.end()
+	p.awaitStderr("robots.v1.example.com: allowed: watching\n")
+	stdout, stderr := p.end()
 	if strings.Contains(stderr, "can't") {
-		t.Errorf("what is forbidden is said once, not by each attempt too:\n%s", stderr)
+		t.Errorf("a forbidden type must be reported once, not at each attempt:\n%s", stderr)
 	}
-	if strings.Count(stdout, `"ADDED"`) != 2 || strings.Count(stderr, "forbidden across") > 5 { // the last two may be lost at once
-		t.Errorf("each object once, each change one line:\n%s%s", stdout, stderr)
+	// The last two namespaces may be lost at once.
+	if strings.Count(stdout, `"ADDED"`) != 2 || strings.Count(stderr, "forbidden across") > 5 {
+		t.Errorf("each object must be ADDED once, and each change must print one line:\n%s%s", stdout, stderr)
 	}
 }
 
 func TestCandidates(t *testing.T) {
-	s := newScripted(t, droids, spaces)
+	s := newScripted(t, robotType, namespaceType)
 	for _, n := range []string{"one", "two", "three"} {
-		s.Put(spaces, "", n)
-		s.Put(droids, n, "r-"+n)
+		s.Put(namespaceType, "", n)
+		s.Put(robotType, n, "r-"+n)
 	}
 	s.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
-	l := s.start("watch robots.example.com -A --follow -o name --candidates one,three --until-synced")
-	stdout, stderr := l.wait(0)
-	if stdout != "robot.example.com/r-one\n" || !strings.Contains(stderr, "watching in one\n") || !strings.Contains(stderr, "synced in the namespace one at") {
-		t.Errorf("where one may neither list namespaces nor watch everything, those that are named are tried:\n%s%s", stdout, stderr)
+	p := s.start("watch robots.example.com -A --follow -o name --candidates one,three --until-synced")
+	stdout, stderr := p.wait(0)
+	if stdout != "robot.example.com/r-one\n" || !strings.Contains(stderr, "watching in one\n") ||
+		!strings.Contains(stderr, "synced in the namespace one at") {
+		t.Errorf("if namespaces can't be listed, the candidates must be tried:\n%s%s", stdout, stderr)
 	}
 }

@@ -14,107 +14,108 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// live is the program while it runs in this process.
-type live struct {
+// program is a run of the program in this process.
+type program struct {
 	*testing.T
 	signal   context.CancelFunc
-	out, err *growing
+	out, err *searchedOutput
 	status   chan int
 }
 
-// start runs the program until a signal, or its own end.
-func start(t *testing.T, args ...string) *live {
+// start runs the program until end is called or the program ends.
+func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	out := newGrowing()
-	l := startTo(t, out, args...)
-	l.out = out
-	return l
+	out := newSearchedOutput()
+	p := startTo(t, out, args...)
+	p.out = out
+	return p
 }
 
-// startTo runs it with another stdout.
-func startTo(t *testing.T, out io.Writer, args ...string) *live {
+// startTo is start with another stdout.
+func startTo(t *testing.T, out io.Writer, args ...string) *program {
 	t.Helper()
-	ctx, signal := context.WithTimeout(t.Context(), patience)
-	l := &live{T: t, signal: signal, err: newGrowing(), status: make(chan int, 1)}
+	ctx, signal := context.WithTimeout(t.Context(), testTimeout)
+	p := &program{T: t, signal: signal, err: newSearchedOutput(), status: make(chan int, 1)}
 	go func() {
-		l.status <- run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: l.err}, args)
+		p.status <- run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: p.err}, args)
 	}()
-	return l
+	return p
 }
 
-// says waits until stderr has a line that begins with text; writes does of stdout.
-func (l *live) says(text string) {
-	l.Helper()
-	if !l.err.await("gvrwatch: " + text) {
-		l.signal()
-		l.Fatalf("it never says %q\nstderr: %sstdout: %s", text, l.err, l.out)
+// awaitStderr waits until stderr has a line that begins with "gvrwatch: " and text. awaitStdout waits until stdout
+// contains text.
+func (p *program) awaitStderr(text string) {
+	p.Helper()
+	if !p.err.await("gvrwatch: " + text) {
+		p.signal()
+		p.Fatalf("stderr never has %q\nstderr: %sstdout: %s", text, p.err, p.out)
 	}
 }
 
-func (l *live) writes(text string) {
-	l.Helper()
-	if !l.out.await(text) {
-		l.signal()
-		l.Fatalf("it never writes %q\nstderr: %sstdout: %s", text, l.err, l.out)
+func (p *program) awaitStdout(text string) {
+	p.Helper()
+	if !p.out.await(text) {
+		p.signal()
+		p.Fatalf("stdout never has %q\nstderr: %sstdout: %s", text, p.err, p.out)
 	}
 }
 
-// end ends it, and returns all it has written.
-func (l *live) end() (stdout, stderr string) {
-	l.Helper()
-	l.signal()
-	return l.wait(0)
+// end ends the program like a signal, and returns everything that it has written.
+func (p *program) end() (stdout, stderr string) {
+	p.Helper()
+	p.signal()
+	return p.wait(0)
 }
 
-// wait waits for its own end.
-func (l *live) wait(status int) (stdout, stderr string) {
-	l.Helper()
-	defer l.signal()
-	if got := <-l.status; got != status {
-		l.Errorf("status %d, want %d\nstderr: %s", got, status, l.err)
+// wait waits until the program ends without a signal, and checks the exit status.
+func (p *program) wait(status int) (stdout, stderr string) {
+	p.Helper()
+	defer p.signal()
+	if got := <-p.status; got != status {
+		p.Errorf("status %d, want %d\nstderr: %s", got, status, p.err)
 	}
-	return l.out.String(), l.err.String()
+	return p.out.String(), p.err.String()
 }
 
-// growing is what the program writes. What was waited for is not found again.
-type growing struct {
-	more  chan struct{} // of capacity one
+// searchedOutput collects what the program writes. Each await searches after the text that the previous one found.
+type searchedOutput struct {
+	more  chan struct{} // has capacity 1
 	w     waiter
 	found int
 }
 
-func newGrowing() *growing {
-	g := &growing{more: make(chan struct{}, 1)}
-	g.w.enough = func(string) bool {
+func newSearchedOutput() *searchedOutput {
+	o := &searchedOutput{more: make(chan struct{}, 1)}
+	o.w.complete = func(string) bool {
 		select {
-		case g.more <- struct{}{}:
+		case o.more <- struct{}{}:
 		default:
 		}
 		return false
 	}
-	return g
+	return o
 }
 
-func (g *growing) Write(b []byte) (int, error) { return g.w.Write(b) }
-func (g *growing) String() string              { return g.w.String() }
+func (o *searchedOutput) Write(b []byte) (int, error) { return o.w.Write(b) }
+func (o *searchedOutput) String() string              { return o.w.String() }
 
-func (g *growing) await(text string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience/2)
+func (o *searchedOutput) await(text string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout/2)
 	defer cancel()
 	for {
-		if all := g.String(); strings.Contains(all[g.found:], text) {
-			g.found += strings.Index(all[g.found:], text) + len(text)
+		if all := o.String(); strings.Contains(all[o.found:], text) {
+			o.found += strings.Index(all[o.found:], text) + len(text)
 			return true
 		}
 		select {
-		case <-g.more:
+		case <-o.more:
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// scripted is a server that obeys, on a real network.
+// scripted is a scripted API server behind a real network listener.
 type scripted struct {
 	*streamtest.Server
 	t   *testing.T
@@ -122,15 +123,15 @@ type scripted struct {
 }
 
 var (
-	droids = kindOf("robots", "example.com", true, "all")
-	rovers = kindOf("rovers", "example.com", true)
-	probes = kindOf("probes", "sub.example.com", true, "all", "space")
-	worlds = kindOf("planets", "space.io", false, "space")
-	leases = kindOf("leases", "coordination.k8s.io", true)
-	spaces = kindOf("namespaces", "", false)
+	robotType     = newType("robots", "example.com", true, "all")
+	roverType     = newType("rovers", "example.com", true)
+	probeType     = newType("probes", "sub.example.com", true, "all", "space")
+	planetType    = newType("planets", "space.io", false, "space")
+	leaseType     = newType("leases", "coordination.k8s.io", true)
+	namespaceType = newType("namespaces", "", false)
 )
 
-func kindOf(plural, group string, namespaced bool, categories ...string) gvr.Resource {
+func newType(plural, group string, namespaced bool, categories ...string) gvr.Resource {
 	singular := strings.TrimSuffix(plural, "s")
 	return gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
@@ -159,7 +160,7 @@ func (s *scripted) do(what ...string) {
 	}
 }
 
-func (s *scripted) start(args string) *live {
+func (s *scripted) start(args string) *program {
 	s.t.Helper()
 	return start(s.t, append(strings.Fields(args), "--server", s.url)...)
 }

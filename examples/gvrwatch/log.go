@@ -11,13 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// logHandler writes what a Stream or a Tracker logs as one line for a person:
+// logHandler writes each log record of a Stream or a Tracker as one line for people:
 //
 //	gvrwatch: widgets.v1.example.com: trying again in 1.2s: connection refused
 type logHandler struct {
 	w io.Writer
-	// follows: what is forbidden, or not served, is said of what is followed, see
-	// states.
+	// follows drops records of resources that are forbidden or not served, because statusPrinter reports these.
 	follows bool
 }
 
@@ -48,11 +47,12 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	default:
 		line += r.Message
 	}
-	// One Write a line: several Streams share w.
+	// Write each line with one call: several Streams share w.
 	_, err := fmt.Fprintln(h.w, strings.Join(strings.Fields(line), " "))
 	return err
 }
 
-// They add no groups and no attributes of their own.
+// Streams and Trackers use neither WithAttrs nor WithGroup.
+
 func (h logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h logHandler) WithGroup(string) slog.Handler      { return h }

@@ -1,7 +1,6 @@
 // Gvrwatch watches any Kubernetes resource by name from the command line.
 //
-// Its exit status is 0 at a normal end, 1 on errors, and 2 if the command line
-// alone is wrong.
+// It exits with status 0 at a normal end, 1 after an error, and 2 if the command line itself is invalid.
 package main
 
 import (
@@ -20,13 +19,12 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), ends()...)
-	// A second signal kills, in case the end hangs; but not one that comes with the
-	// first, as from timeout(1), which signals the program and its group.
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
+	// A second signal kills the program, in case it hangs while it ends. One that arrives within a second of the first
+	// does not: timeout(1) signals the program and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
-	// A reader that leaves (| head) shall be an error of Write, not the death of a
-	// program that has a server to stop and a folder to remove. (Notify, since a
-	// program that this one runs for credentials would inherit Ignore.)
+	// If the reader of stdout exits (| head), Write must return an error: SIGPIPE would kill the program before it
+	// stops its server and removes its folder. Notify, because credential plugins would inherit Ignore.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	tuneMemory()
 	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
@@ -34,9 +32,9 @@ func main() {
 	os.Exit(status)
 }
 
-// ends are the signals that end the program: not those that nohup, or the shell
-// for a job in the background, has it ignore.
-func ends() []os.Signal {
+// endSignals returns the signals that end the program, without those that it was started to ignore, by nohup or by the
+// shell for a background job.
+func endSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -52,8 +50,7 @@ const (
 	statusUsage = 2
 )
 
-// run is the whole program but for the process it runs in. The end of ctx is a
-// normal end.
+// run runs the program with args and returns its exit status. The end of ctx is a normal end.
 func run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	silenceClientGo()
 	out := &output{w: streams.Out}
@@ -64,37 +61,37 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	var failure *runError
 	switch {
 	case errors.Is(out.err, syscall.EPIPE):
-		return statusOK // nobody reads any more
+		return statusOK // the reader of stdout has exited
 	case out.err != nil:
-		complain(streams.ErrOut, out.err)
+		printError(streams.ErrOut, out.err)
 		return statusError
 	case err == nil:
 		return statusOK
 	case errors.As(err, &failure):
-		complain(streams.ErrOut, err)
+		printError(streams.ErrOut, err)
 		return statusError
 	}
-	// Everything that is no runError was found in the command line.
-	complain(streams.ErrOut, err)
+	// Any error that is not a runError is a mistake in the command line.
+	printError(streams.ErrOut, err)
 	fmt.Fprintf(streams.ErrOut, "See '%s --help'.\n", cmd.CommandPath())
 	return statusUsage
 }
 
-// runError is an error that the command line alone could not show.
+// runError is an error that occurred after the command line was checked. The exit status is 1.
 type runError struct{ error }
 
 func (e *runError) Unwrap() error { return e.error }
 
-// failed marks err, if there is one, as no mistake of the command line.
-func failed(err error) error {
+// asRunError wraps err in a runError, unless it is nil.
+func asRunError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return &runError{err}
 }
 
-// complain writes err in one line, whatever is in it.
-func complain(w io.Writer, err error) {
+// printError writes err on one line, even if its text has line breaks.
+func printError(w io.Writer, err error) {
 	fmt.Fprintf(w, "gvrwatch: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 }
 
@@ -102,8 +99,8 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gvrwatch",
 		Short: "Watch any Kubernetes resource by name",
-		Long: "Gvrwatch watches any Kubernetes resource by name, custom resources included, and goes on\n" +
-			"through closed connections, server restarts and expired versions without losing a deletion.",
+		Long: "Gvrwatch watches any Kubernetes resource by name, custom resources included. It resumes after closed\n" +
+			"connections, server restarts and expired versions, and reports every deletion.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -111,6 +108,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newResources(streams), newWatch(streams), newCheckpoint(streams), newDevserver(streams), newDemo(streams))
+	root.AddCommand(newResources(streams), newWatch(streams), newCheckpoint(streams), newDevserver(streams),
+		newDemo(streams))
 	return root
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
-const patience = time.Minute
+// testTimeout bounds each run of the program.
+const testTimeout = time.Minute
 
 var (
 	srv    *devserver.Server
@@ -43,8 +44,8 @@ func testMain(m *testing.M) int {
 		os.Args = append(os.Args, given...)
 		main()
 	}
-	silenceClientGo() // before the server, as in the program
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	silenceClientGo() // before the server starts, as in the program
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var err error
 	if srv, err = devserver.Start(ctx, nil); err != nil {
@@ -86,15 +87,16 @@ func prepare(ctx context.Context) error {
 		u.SetKind(o.crd.Kind)
 		u.SetName(o.name)
 		u.SetLabels(map[string]string{"name": o.name})
-		if _, err := client.Resource(o.crd.Resource()).Namespace(o.namespace).Create(ctx, u, metav1.CreateOptions{}); err != nil {
+		c := client.Resource(o.crd.Resource()).Namespace(o.namespace)
+		if _, err := c.Create(ctx, u, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// long skips a test that takes seconds if -short is given.
-func long(t *testing.T) {
+// skipIfShort skips a test that takes seconds.
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -111,17 +113,18 @@ func gvrwatch(t *testing.T, args ...string) (status int, stdout, stderr string) 
 
 func gvrwatchTo(t *testing.T, out io.Writer, args ...string) (status int, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	var errOut bytes.Buffer
-	status = run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &locked{w: &errOut}}, args)
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &locked{w: &errOut}}
+	status = run(ctx, streams, args)
 	if ctx.Err() != nil {
-		t.Errorf("%v did not end by itself", args)
+		t.Errorf("%v did not end within the test timeout", args)
 	}
 	return status, errOut.String()
 }
 
-// locked lets several goroutines write.
+// locked is a writer for several goroutines.
 type locked struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -25,60 +25,84 @@ func TestMistakes(t *testing.T) {
 		want   string // in the message
 		why    string
 	}{
-		{"watch", 2, "name at least one resource type", "no argument"},
-		{"watch boats oceans", 2, "written with commas", "a space for a comma"},
-		{"watch boats/argo", 2, "single objects", "kubectl's TYPE/NAME"},
-		{"watch boats,", 2, "it is empty", "a comma too many"},
-		{"watch boats --all", 2, `--all watches every type, so that "boats" is one too many`, "kubectl's --all are all objects of a type"},
-		{"watch --all --category all", 2, "--category says nothing more", ""},
-		{"watch [*.example.com", 2, `"[*.example.com" is no pattern of resource types: must be a pattern of path.Match: syntax error in pattern`, "a bracket is open"},
-		{"watch apps/*", 2, "must be NAME.GROUP, without slashes", "the spelling of names"},
-		{"watch * --exclude [a", 2, "--exclude=[a: must be a pattern of path.Match: syntax error in pattern", ""},
-		{"watch boats --exclude oceans", 2, "--exclude: there is nothing to leave anything out of", "names are watched in any case"},
-		{"watch boats --candidates harbour -A", 2, "--candidates: they are for what is followed: add --follow", ""},
-		{"watch boats --candidates harbour --follow", 2, "--candidates: they are tried where all namespaces are wanted: add -A", ""},
-		{"watch boats --candidates No/Such --follow -A", 2, "--candidates=No/Such: must be the name of a namespace", ""},
-		{"watch --category=,", 2, "must be the name of a category, such as all", "a variable that is not set"},
-		{"watch boats -o table", 2, "--output=table: it must be one of wide, json, yaml, name", "a format that is none"},
-		{"resources -o yaml", 2, "--output=yaml: it must be one of wide, name, json", "a format that is none here"},
-		{"watch boats --limit -1", 2, "--limit=-1: it must not be negative", ""},
-		{"watch boats --timeout -1s", 2, "--timeout=-1s: it must not be negative", ""},
-		{"watch boats --timeout soon", 2, `invalid argument "soon"`, "no duration"},
-		{"watch boats -l a==b==c", 2, "--selector=a==b==c: it must be a label selector", ""},
-		{"watch boats --field-selector metadata.name", 2, "--field-selector=metadata.name: it must be a field selector", ""},
-		{"watch boats -n No/Such", 2, "--namespace=No/Such: it must be the name of a namespace", "the command line alone shows it"},
+		{"watch", 2, "missing resource type: name one", "a resource type is required"},
+		{"watch boats oceans", 2, `unexpected argument "oceans": separate resource types with commas`,
+			"types are not separated by spaces"},
+		{"watch boats/argo", 2, "single objects", "kubectl's TYPE/NAME is refused"},
+		{"watch boats,", 2, "it is empty", "a trailing comma is refused"},
+		{"watch boats --all", 2, `--all and "boats" exclude each other`,
+			"--all does not mean all objects of a type, as in kubectl"},
+		{"watch --all --category all", 2, "--all and --category exclude each other", "--all includes every category"},
+		{"watch [*.example.com", 2,
+			`invalid pattern "[*.example.com": must be a pattern of path.Match: syntax error in pattern`,
+			"a bracket must be closed"},
+		{"watch apps/*", 2, "must be NAME.GROUP, without slashes", "patterns have no slashes, unlike names"},
+		{"watch * --exclude [a", 2, "--exclude=[a: must be a pattern of path.Match: syntax error in pattern",
+			"--exclude must be a pattern"},
+		{"watch boats --exclude oceans", 2, "--exclude: applies only to patterns, --category and --all",
+			"named types can't be excluded"},
+		{"watch boats --candidates harbour -A", 2, "--candidates: applies only to followed types: add --follow",
+			"--candidates requires --follow"},
+		{"watch boats --candidates harbour --follow", 2, "--candidates: applies only to all namespaces: add -A",
+			"--candidates requires -A"},
+		{"watch boats --candidates No/Such --follow -A", 2,
+			"--candidates=No/Such: must be the name of a namespace", "--candidates are namespaces"},
+		{"watch --category=,", 2, "must be the name of a category, such as all",
+			"an empty name is refused, as from an unset variable"},
+		{"watch boats -o table", 2, "--output=table: must be one of wide, json, yaml, name",
+			"an unknown format is refused"},
+		{"resources -o yaml", 2, "--output=yaml: must be one of wide, name, json", "a format of watch is refused"},
+		{"watch boats --limit -1", 2, "--limit=-1: must not be negative", "--limit is not negative"},
+		{"watch boats --timeout -1s", 2, "--timeout=-1s: must not be negative", "--timeout is not negative"},
+		{"watch boats --timeout soon", 2, `invalid argument "soon"`, "--timeout is a duration"},
+		{"watch boats -l a==b==c", 2, "--selector=a==b==c: must be a label selector", "-l is a label selector"},
+		{"watch boats --field-selector metadata.name", 2, "--field-selector=metadata.name: must be a field selector",
+			"--field-selector is a field selector"},
+		{"watch boats -n No/Such", 2, "--namespace=No/Such: must be the name of a namespace",
+			"-n is a namespace"},
 		{"watch boats --request-timeout 1s", 2, "unknown flag: --request-timeout", "it would end every watch"},
-		{"watch boats --colour", 2, "unknown flag: --colour", ""},
-		{"wacht", 2, `unknown command "wacht" for "gvrwatch" Did you mean this? watch`, ""},
-		{"demo --for 0s", 2, "--for=0s: it must be more than zero", ""},
-		{"devserver --port 70000", 2, "--port=70000: it must be between 0 and 65535", ""},
-		{"devserver more", 2, "unknown command", "no arguments"},
+		{"watch boats --colour", 2, "unknown flag: --colour", "an unknown flag is refused"},
+		{"wacht", 2, `unknown command "wacht" for "gvrwatch" Did you mean this? watch`,
+			"an unknown command lists similar ones"},
+		{"demo --for 0s", 2, "--for=0s: must be more than zero", "the demo needs a duration"},
+		{"devserver --port 70000", 2, "--port=70000: must be between 0 and 65535", "the port must be valid"},
+		{"devserver more", 2, "unknown command", "devserver has no arguments"},
 
-		{"watch baots", 1, `no resource type "baots"; did you mean boats.v1.cli.example.com?`, "a slip"},
-		{"watch boats,yachts", 1, `no resource type "yachts"`, "one of several is wrong: nothing is watched"},
-		{"watch all", 1, `no resource type "all"`, "nothing here is of that category"},
-		{"watch baots --follow --server https://127.0.0.1:1", 1, "can't be reached", "nobody can say what is to be waited for"},
-		{"watch * --server https://127.0.0.1:1", 1, "can't be reached", "patterns neither"},
-		{"watch * --token wrong", 1, "does not accept the credentials of the kubeconfig", ""},
-		{"watch oceans -n harbour", 1, `invalid Namespaces "harbour": must be empty, because oceans.v1.cli.example.com is cluster-scoped`, ""},
-		{"watch boats --field-selector spec.size=1", 1, "field label not supported: spec.size", "only the server knows the fields"},
-		{"watch boats --server https://127.0.0.1:1", 1, "https://127.0.0.1:1 can't be reached: is it running, and is the kubeconfig right?", ""},
-		{"resources --server https://127.0.0.1:1", 1, "can't be reached", ""},
-		{"watch boats --server " + strings.Replace(srv.URL(), "https", "http", 1), 1, "does not take plain http: should it be https?", ""},
-		{"watch boats --token wrong", 1, "does not accept the credentials of the kubeconfig", ""},
-		{"watch boats --context none", 1, `the kubeconfig can't be used: context "none" does not exist`, ""},
-		{"watch boats --kubeconfig " + empty, 1, "no such file", ""},
-		{"devserver --port " + fmt.Sprint(srv.Port()), 1, "address already in use", ""},
+		{"watch baots", 1, `no resource type "baots"; did you mean boats.v1.cli.example.com?`,
+			"an unknown name lists similar ones"},
+		{"watch boats,yachts", 1, `no resource type "yachts"`, "nothing is watched if one of several names is unknown"},
+		{"watch all", 1, `no resource type "all"`, "a category without types is unknown"},
+		{"watch baots --follow --server https://127.0.0.1:1", 1, "can't be reached",
+			"--follow needs a reachable server"},
+		{"watch * --server https://127.0.0.1:1", 1, "can't be reached", "patterns need a reachable server"},
+		{"watch * --token wrong", 1, "does not accept the credentials of the kubeconfig", "patterns need credentials"},
+		{"watch oceans -n harbour", 1,
+			`invalid Namespaces "harbour": must be empty, because oceans.v1.cli.example.com is cluster-scoped`,
+			"a cluster-scoped type has no namespace"},
+		{"watch boats --field-selector spec.size=1", 1, "field label not supported: spec.size",
+			"the server checks the fields"},
+		{"watch boats --server https://127.0.0.1:1", 1,
+			"https://127.0.0.1:1 can't be reached: is it running, and is the kubeconfig right?",
+			"the error names the server and what to check"},
+		{"resources --server https://127.0.0.1:1", 1, "can't be reached", "resources needs a reachable server"},
+		{"watch boats --server " + strings.Replace(srv.URL(), "https", "http", 1), 1,
+			"does not accept plain http: should it be https?", "the error of an http URL suggests https"},
+		{"watch boats --token wrong", 1, "does not accept the credentials of the kubeconfig",
+			"watch needs valid credentials"},
+		{"watch boats --context none", 1, `the kubeconfig can't be used: context "none" does not exist`,
+			"the context must exist"},
+		{"watch boats --kubeconfig " + empty, 1, "no such file", "the kubeconfig must exist"},
+		{"devserver --port " + fmt.Sprint(srv.Port()), 1, "address already in use", "the port must be free"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
 			lines := strings.Split(strings.TrimSpace(stderr), "\n")
-			wantLines := map[int]int{1: 1, 2: 2}[tt.status] // a usage error says where to look, too
-			if status != tt.status || !strings.Contains(lines[0], tt.want) || !strings.HasPrefix(lines[0], "gvrwatch: ") ||
-				len(lines) != wantLines || stdout != "" {
-				t.Errorf("%s: status %d, want %d, with %q in one line of stderr and nothing on stdout\nstderr: %s\nstdout: %s",
-					tt.why, status, tt.status, tt.want, stderr, stdout)
+			wantLines := map[int]int{1: 1, 2: 2}[tt.status] // a usage error has a second line, with the help command
+			if status != tt.status || !strings.Contains(lines[0], tt.want) ||
+				!strings.HasPrefix(lines[0], "gvrwatch: ") || len(lines) != wantLines || stdout != "" {
+				t.Errorf("%s: status %d, want %d, with %q in the first line of stderr and nothing on stdout\n"+
+					"stderr: %s\nstdout: %s", tt.why, status, tt.status, tt.want, stderr, stdout)
 			}
 		})
 	}
@@ -88,7 +112,7 @@ func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	status, _, stderr := gvrwatch(t, "watch", "boats")
-	if status != 1 || !strings.Contains(stderr, "no cluster to talk to") {
+	if status != 1 || !strings.Contains(stderr, "no cluster configured") {
 		t.Errorf("status %d, %s", status, stderr)
 	}
 }
@@ -116,15 +140,17 @@ func useKubeconfig(t *testing.T, cfg *clientcmdapi.Config) {
 }
 
 func TestTimeoutTooEarly(t *testing.T) {
-	silent := "http://" + listen(t).Addr().String() // accepts connections and never says anything
-	hanging := newHangingProxy(t)                   // says what is served, but lists nothing
+	silent := "http://" + listen(t).Addr().String() // accepts connections and never responds
+	hanging := newHangingProxy(t)                   // serves discovery, but hangs on lists
+	const noDiscovery = "discovery did not complete within --timeout=100ms"
+	const notSynced = "not synced within --timeout=200ms"
 	for args, want := range map[string]string{
-		"watch boats --timeout 100ms --server " + silent:                  "the server has not said what it serves within --timeout=100ms",
-		"watch boats --follow --timeout 100ms --server " + silent:         "the server has not said what it serves within --timeout=100ms",
-		"watch * --timeout 100ms --server " + silent:                      "the server has not said what it serves within --timeout=100ms",
-		"watch boats* --timeout 200ms --until-synced --server " + hanging: "not synced within --timeout=200ms",
-		"watch boats --timeout 100ms --until-synced --server " + silent:   "the server has not said what it serves within --timeout=100ms",
-		"watch boats --timeout 200ms --until-synced --server " + hanging:  "not synced within --timeout=200ms",
+		"watch boats --timeout 100ms --server " + silent:                  noDiscovery,
+		"watch boats --follow --timeout 100ms --server " + silent:         noDiscovery,
+		"watch * --timeout 100ms --server " + silent:                      noDiscovery,
+		"watch boats* --timeout 200ms --until-synced --server " + hanging: notSynced,
+		"watch boats --timeout 100ms --until-synced --server " + silent:   noDiscovery,
+		"watch boats --timeout 200ms --until-synced --server " + hanging:  notSynced,
 	} {
 		status, stdout, stderr := gvrwatch(t, strings.Fields(args)...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, want) {
@@ -143,7 +169,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// newHangingProxy passes on all but the requests for objects.
+// newHangingProxy starts a proxy that forwards all requests but those for boats, which hang.
 func newHangingProxy(t *testing.T) (address string) {
 	t.Helper()
 	transport, err := rest.TransportFor(srv.Config())
@@ -171,13 +197,16 @@ func TestLostOutput(t *testing.T) {
 	for _, args := range []string{
 		"watch boats --until-synced", "watch boats --until-synced -o wide", "watch boats --until-synced -o name",
 		"watch boats --until-synced -o json", "watch boats --until-synced -o yaml",
-		"watch boats --until-synced --latest", "watch boats* --until-synced", "watch boats --follow --until-synced --latest -o json",
+		"watch boats --until-synced --latest", "watch boats* --until-synced",
+		"watch boats --follow --until-synced --latest -o json",
 		"resources", "resources -o wide", "resources -o name", "resources -o json", "devserver", "demo --for 100ms",
 	} {
 		for err, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {
 			status, stderr := gvrwatchTo(t, brokenWriter{err}, strings.Fields(args)...)
-			if status != want || (status == 1) != strings.Contains(stderr, "can't write the output: no space left on device") {
-				t.Errorf("%s, %v: status %d, want %d (a reader who leaves is no error, a full disk is)\n%s", args, err, status, want, stderr)
+			const full = "can't write the output: no space left on device"
+			if status != want || (status == 1) != strings.Contains(stderr, full) {
+				t.Errorf("%s, %v: status %d, want %d (a full disk is an error, a reader that exits is not)\n%s",
+					args, err, status, want, stderr)
 			}
 		}
 	}

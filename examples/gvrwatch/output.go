@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// output is stdout, with its first error kept: not every printer of cli-runtime
-// passes it on, and output that is lost must not look like success.
+// output writes to stdout and remembers the first error. Some printers of cli-runtime drop errors, and lost output must
+// not look like success.
 type output struct {
 	w   io.Writer
 	err error

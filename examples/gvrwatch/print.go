@@ -19,8 +19,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// eventPrinter writes one event. For people and with -o name, SYNCED and GAP go
-// to stderr; in the formats for programs they are events like the others.
+// eventPrinter writes one event. As a table and with -o name, SYNCED and GAP go to stderr; as JSON and YAML they go to
+// stdout like all other events.
 type eventPrinter interface {
 	print(stream.Event) error
 }
@@ -30,23 +30,23 @@ func newEventPrinter(streams genericiooptions.IOStreams, output string, several,
 	case "json":
 		return jsonPrinter{json.NewEncoder(streams.Out), allNamespaces}
 	case "yaml":
-		return &yamlPrinter{w: streams.Out, fansOut: allNamespaces}
+		return &yamlPrinter{w: streams.Out, allNamespaces: allNamespaces}
 	case "name":
 		return objectPrinter{streams, namePrinter{}, allNamespaces}
 	}
-	return objectPrinter{streams: streams, fansOut: allNamespaces, objects: &tablePrinter{
+	return objectPrinter{streams: streams, allNamespaces: allNamespaces, objects: &tablePrinter{
 		printer: printers.NewTablePrinter(printers.PrintOptions{WithNamespace: allNamespaces, Wide: output == "wide"}),
 		w:       printers.GetNewTabWriter(streams.Out),
 		several: several,
 	}}
 }
 
-// eventDocument is an event as programs read it.
+// eventDocument is an event in JSON and YAML.
 type eventDocument struct {
 	Type            stream.Type                `json:"type"`
 	Resource        string                     `json:"resource"`
-	Namespace       string                     `json:"namespace,omitempty"`       // of SYNCED and GAP; see namespaceOf
-	ResourceVersion string                     `json:"resourceVersion,omitempty"` // of SYNCED
+	Namespace       string                     `json:"namespace,omitempty"`       // see namespaceOf
+	ResourceVersion string                     `json:"resourceVersion,omitempty"` // SYNCED only
 	Inferred        bool                       `json:"inferred,omitempty"`
 	Coalesced       int                        `json:"coalesced,omitempty"`
 	Gap             *gapDocument               `json:"gap,omitempty"`
@@ -60,10 +60,10 @@ type gapDocument struct {
 	HistoryLost bool             `json:"historyLost"`
 }
 
-// namespaceOf is the one namespace that a control event is of, where the whole
-// cluster was asked for and only some namespaces are allowed.
-func namespaceOf(ev stream.Event, fansOut bool) string {
-	if !fansOut || ev.Object != nil {
+// namespaceOf returns the namespace of a control event that covers only one, although all were requested: those where
+// the resource may be watched are then watched one by one.
+func namespaceOf(ev stream.Event, allNamespaces bool) string {
+	if !allNamespaces || ev.Object != nil {
 		return ""
 	}
 	return ev.Namespace
@@ -84,51 +84,50 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 }
 
 type jsonPrinter struct {
-	enc     *json.Encoder
-	fansOut bool
+	enc           *json.Encoder
+	allNamespaces bool
 }
 
 func (p jsonPrinter) print(ev stream.Event) error {
-	return p.enc.Encode(newEventDocument(ev, p.fansOut))
+	return p.enc.Encode(newEventDocument(ev, p.allNamespaces))
 }
 
 type yamlPrinter struct {
-	w              io.Writer
-	begun, fansOut bool
+	w                      io.Writer
+	started, allNamespaces bool
 }
 
 func (p *yamlPrinter) print(ev stream.Event) error {
-	b, err := yaml.Marshal(newEventDocument(ev, p.fansOut))
+	b, err := yaml.Marshal(newEventDocument(ev, p.allNamespaces))
 	if err != nil {
 		return err
 	}
-	if p.begun {
+	if p.started {
 		b = append([]byte("---\n"), b...)
 	}
-	p.begun = true
+	p.started = true
 	_, err = p.w.Write(b)
 	return err
 }
 
-// objectPrinter writes objects with one of cli-runtime's printers and the rest
-// to stderr.
+// objectPrinter writes objects with one of cli-runtime's printers, and control events to stderr.
 type objectPrinter struct {
 	streams genericiooptions.IOStreams
 	objects interface {
 		printObject(stream.Event, io.Writer) error
 	}
-	fansOut bool
+	allNamespaces bool
 }
 
 func (p objectPrinter) print(ev stream.Event) error {
 	in := ""
-	if ns := namespaceOf(ev, p.fansOut); ns != "" {
+	if ns := namespaceOf(ev, p.allNamespaces); ns != "" {
 		in = " in the namespace " + ns
 	}
 	switch ev.Type {
 	case stream.Synced:
 		at := ""
-		if ev.ResourceVersion != "" { // several namespaces have no common one
+		if ev.ResourceVersion != "" { // empty for several namespaces
 			at = " at resourceVersion " + ev.ResourceVersion
 		}
 		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: synced%s%s\n", ev.Resource, in, at)
@@ -137,7 +136,8 @@ func (p objectPrinter) print(ev stream.Event) error {
 		if ev.Gap.To != "" {
 			to = " to " + ev.Gap.To
 		}
-		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap%s from resourceVersion %s%s (%s): the differences follow\n", ev.Resource, in, ev.Gap.From, to, ev.Gap.Reason)
+		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap%s from resourceVersion %s%s (%s): the differences follow\n",
+			ev.Resource, in, ev.Gap.From, to, ev.Gap.Reason)
 	default:
 		return p.objects.printObject(ev, p.streams.Out)
 	}
@@ -157,7 +157,7 @@ func (namePrinter) printObject(ev stream.Event, w io.Writer) error {
 type tablePrinter struct {
 	printer printers.ResourcePrinter
 	w       *tabwriter.Writer // remembers the widths of earlier rows
-	several bool              // resources: names need their kind
+	several bool              // several resources: names include the kind
 }
 
 var columns = []metav1.TableColumnDefinition{
@@ -182,8 +182,8 @@ func (p *tablePrinter) printObject(ev stream.Event, _ io.Writer) error {
 		Cells:  []any{name, age(o), ev.ResourceVersion, string(o.GetUID()), labelText(o.GetLabels())},
 		Object: runtime.RawExtension{Object: o},
 	}}}
-	err := p.printer.PrintObj(&metav1.WatchEvent{Type: string(ev.Type), Object: runtime.RawExtension{Object: table}}, p.w)
-	if err != nil {
+	e := &metav1.WatchEvent{Type: string(ev.Type), Object: runtime.RawExtension{Object: table}}
+	if err := p.printer.PrintObj(e, p.w); err != nil {
 		return err
 	}
 	return p.w.Flush()
@@ -192,7 +192,7 @@ func (p *tablePrinter) printObject(ev stream.Event, _ io.Writer) error {
 func age(o *unstructured.Unstructured) string {
 	created := o.GetCreationTimestamp()
 	if created.IsZero() {
-		return "<unknown>" // an inferred DELETED says who, not since when
+		return "<unknown>" // an inferred DELETED has only the name and uid
 	}
 	return duration.HumanDuration(time.Since(created.Time))
 }

@@ -43,17 +43,20 @@ func TestPrintEvents(t *testing.T) {
 	inferred := event(stream.Deleted)
 	inferred.Inferred = true
 	all := []stream.Event{event(stream.Added), event(stream.Gap), inferred, event(stream.Synced)}
-	const told = "gvrwatch: boats.v1.example.com: gap from resourceVersion 5 to 7 (expired): the differences follow\n" +
+	const control = "gvrwatch: boats.v1.example.com: gap from resourceVersion 5 to 7 (expired): " +
+		"the differences follow\n" +
 		"gvrwatch: boats.v1.example.com: synced at resourceVersion 7\n"
 	const object = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
 	tests := []struct{ format, stdout, stderr, why string }{
-		{"name", "boat.example.com/argo\nboat.example.com/argo deleted\n", told, "people read stderr, pipes read stdout"},
-		{"", "EVENT      NAME   AGE\nADDED      argo   <unknown>\nDELETED    argo   <unknown>\n", told, "a table of objects"},
+		{"name", "boat.example.com/argo\nboat.example.com/argo deleted\n", control,
+			"names go to stdout, control events to stderr"},
+		{"", "EVENT      NAME   AGE\nADDED      argo   <unknown>\nDELETED    argo   <unknown>\n", control,
+			"the default is a table of objects"},
 		{"json", `{"type":"ADDED","resource":"boats.v1.example.com","object":` + object + `}
 {"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"expired","from":"5","to":"7","historyLost":false}}
 {"type":"DELETED","resource":"boats.v1.example.com","inferred":true,"object":` + object + `}
 {"type":"SYNCED","resource":"boats.v1.example.com","resourceVersion":"7"}
-`, "", "one object a line, control events among them"},
+`, "", "each event is one line of stdout, control events included"},
 		{"yaml", `object:
   apiVersion: example.com/v1
   kind: Boat
@@ -82,7 +85,7 @@ type: DELETED
 resource: boats.v1.example.com
 resourceVersion: "7"
 type: SYNCED
-`, "", "one document an event"},
+`, "", "each event is one YAML document, control events included"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.format, func(t *testing.T) {
@@ -100,30 +103,35 @@ type: SYNCED
 	}
 }
 
-// TestPrintFanOut is about what comes only where -A was asked for and some
-// namespaces are allowed, and with --latest.
+// TestPrintFanOut checks what is printed only with -A if just some namespaces may be watched, and with --latest.
 func TestPrintFanOut(t *testing.T) {
 	gap, synced, both, object := event(stream.Gap), event(stream.Synced), event(stream.Synced), event(stream.Modified)
 	gap.Namespace, synced.Namespace, object.Namespace = "one", "one", "one"
 	gap.Gap = &stream.GapDetails{Reason: stream.GapRewound, From: "5", HistoryLost: true}
 	both.ResourceVersion, object.Coalesced = "", 3
-	const told = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
+	const argo = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
 	tests := []struct {
 		format         string
 		all            bool
 		stdout, stderr string
 		why            string
 	}{
-		{"json", true, `{"type":"GAP","resource":"boats.v1.example.com","namespace":"one","gap":{"reason":"rewound","from":"5","to":"","historyLost":true}}
+		{"json", true, `{"type":"GAP","resource":"boats.v1.example.com","namespace":"one",` +
+			`"gap":{"reason":"rewound","from":"5","to":"","historyLost":true}}
 {"type":"SYNCED","resource":"boats.v1.example.com","namespace":"one","resourceVersion":"7"}
 {"type":"SYNCED","resource":"boats.v1.example.com"}
-{"type":"MODIFIED","resource":"boats.v1.example.com","coalesced":3,"object":` + told + "}\n", "", "control events say which namespace they are of"},
-		{"json", false, `{"type":"GAP","resource":"boats.v1.example.com","gap":{"reason":"rewound","from":"5","to":"","historyLost":true}}
+{"type":"MODIFIED","resource":"boats.v1.example.com","coalesced":3,"object":` + argo + "}\n", "",
+			"with -A control events have their namespace"},
+		{"json", false, `{"type":"GAP","resource":"boats.v1.example.com",` +
+			`"gap":{"reason":"rewound","from":"5","to":"","historyLost":true}}
 {"type":"SYNCED","resource":"boats.v1.example.com","resourceVersion":"7"}
 {"type":"SYNCED","resource":"boats.v1.example.com"}
-{"type":"MODIFIED","resource":"boats.v1.example.com","coalesced":3,"object":` + told + "}\n", "", "but not where it is the one that was asked for"},
-		{"name", true, "boat.example.com/argo\n", "gvrwatch: boats.v1.example.com: gap in the namespace one from resourceVersion 5 (rewound): the differences follow\n" +
-			"gvrwatch: boats.v1.example.com: synced in the namespace one at resourceVersion 7\ngvrwatch: boats.v1.example.com: synced\n", "people are told as well"},
+{"type":"MODIFIED","resource":"boats.v1.example.com","coalesced":3,"object":` + argo + "}\n", "",
+			"without -A control events have no namespace"},
+		{"name", true, "boat.example.com/argo\n", "gvrwatch: boats.v1.example.com: " +
+			"gap in the namespace one from resourceVersion 5 (rewound): the differences follow\n" +
+			"gvrwatch: boats.v1.example.com: synced in the namespace one at resourceVersion 7\n" +
+			"gvrwatch: boats.v1.example.com: synced\n", "with -A the lines on stderr have the namespace"},
 	}
 	for _, tt := range tests {
 		var out, errOut bytes.Buffer
@@ -142,26 +150,31 @@ func TestPrintFanOut(t *testing.T) {
 func TestLogLines(t *testing.T) {
 	var b bytes.Buffer
 	log := slog.New(logHandler{w: &b})
-	log.WarnContext(context.Background(), "trying again after a failure", "resource", "boats.v1", "after", 1234*time.Millisecond, "error", errors.New("connection\nrefused"))
+	log.WarnContext(context.Background(), "trying again after a failure",
+		"resource", "boats.v1", "after", 1234*time.Millisecond, "error", errors.New("connection\nrefused"))
 	log.InfoContext(context.Background(), "watching again", "resource", "boats.v1", "resourceVersion", "5")
 	log.DebugContext(context.Background(), "listing", "resource", "boats.v1")
-	log.Warn("checkpoints can't be committed, trying again", "error", errors.New("disk\nfull"), "attempts", 2, "after", 3*time.Second)
-	log.Error("checkpoints are committed no more", "error", errors.New("gone"))
+	log.Warn("checkpoints can't be committed, trying again",
+		"error", errors.New("disk\nfull"), "attempts", 2, "after", 3*time.Second)
+	log.Error("checkpoint commits stopped permanently", "error", errors.New("gone"))
 	log.Info("checkpoints are committed again")
 	want := "gvrwatch: boats.v1: trying again in 1.2s: connection refused\ngvrwatch: boats.v1: watching again\n" +
 		"gvrwatch: checkpoints can't be committed, trying again in 3s: disk full\n" +
-		"gvrwatch: checkpoints are committed no more: gone\ngvrwatch: checkpoints are committed again\n"
+		"gvrwatch: checkpoint commits stopped permanently: gone\ngvrwatch: checkpoints are committed again\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("one line each, no details (-want +got):\n%s", diff)
+		t.Errorf("each record is one line without details (-want +got):\n%s", diff)
 	}
 	b.Reset()
 	log = slog.New(logHandler{w: &b, follows: true})
-	of := schema.GroupResource{Group: "example.com", Resource: "boats"}
-	for _, err := range []error{apierrors.NewForbidden(of, "", nil), apierrors.NewNotFound(of, "argo"), errors.New("refused")} {
-		log.Warn("trying again after a failure", "resource", "boats.v1", "after", time.Second, "error", fmt.Errorf("listing: %w", err))
+	boats := schema.GroupResource{Group: "example.com", Resource: "boats"}
+	for _, err := range []error{
+		apierrors.NewForbidden(boats, "", nil), apierrors.NewNotFound(boats, "argo"), errors.New("refused"),
+	} {
+		log.Warn("trying again after a failure",
+			"resource", "boats.v1", "after", time.Second, "error", fmt.Errorf("listing: %w", err))
 	}
 	if diff := cmp.Diff("gvrwatch: boats.v1: trying again in 1s: listing: refused\n", b.String()); diff != "" {
-		t.Errorf("what is said of what is followed is not said twice (-want +got):\n%s", diff)
+		t.Errorf("what statusPrinter reports must not be logged (-want +got):\n%s", diff)
 	}
 }
 
@@ -178,16 +191,16 @@ func TestColour(t *testing.T) {
 		want     bool
 		why      string
 	}{
-		{&output{w: file}, nil, true, true, "a terminal"},
-		{&output{w: file}, nil, false, false, "a file"},
-		{&output{w: &bytes.Buffer{}}, nil, true, false, "no file at all"},
-		{&output{w: file}, map[string]string{"NO_COLOR": "1"}, true, false, "the user says no"},
-		{&output{w: file}, map[string]string{"TERM": "dumb"}, true, false, "the terminal says no"},
+		{&output{w: file}, nil, true, true, "a terminal has colour"},
+		{&output{w: file}, nil, false, false, "a file has no colour"},
+		{&output{w: &bytes.Buffer{}}, nil, true, false, "a buffer has no colour"},
+		{&output{w: file}, map[string]string{"NO_COLOR": "1"}, true, false, "NO_COLOR disables colour"},
+		{&output{w: file}, map[string]string{"TERM": "dumb"}, true, false, "TERM=dumb disables colour"},
 	}
 	for _, tt := range tests {
 		got := wantsColour(tt.w, func(k string) string { return tt.env[k] }, func(int) bool { return tt.terminal })
 		if got != tt.want {
-			t.Errorf("%v: %s", got, tt.why)
+			t.Errorf("%s: got %v", tt.why, got)
 		}
 	}
 }

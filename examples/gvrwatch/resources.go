@@ -20,16 +20,16 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "resources",
-		Short: "List what the server lets one watch",
-		Long: "List the resource types that the server lets one list and watch, each in the version it prefers,\n" +
-			"and whether across the cluster and inside a namespace. What you are allowed to do is not considered.",
+		Short: "List the resource types that can be watched",
+		Long: "List the resource types that can be listed and watched, each in the server's preferred version, and\n" +
+			"whether that works across the cluster and inside a namespace. Your permissions are not checked.",
 		Example: "  gvrwatch resources\n  gvrwatch resources -o name",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := oneOf("output", output, "", "wide", "name", "json"); err != nil {
 				return err
 			}
-			return failed(listResources(cmd.Context(), streams, flags, output))
+			return asRunError(listResources(cmd.Context(), streams, flags, output))
 		},
 	}
 	flags.AddFlags(cmd.Flags())
@@ -37,12 +37,14 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-func listResources(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output string) error {
+func listResources(
+	ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output string,
+) error {
 	srv, err := connect(flags)
 	if err != nil {
 		return err
 	}
-	// Even when some APIs do not answer, the others are shown.
+	// If some APIs do not answer, show the others.
 	resources, unavailable := srv.resolver.Watchables(ctx)
 	if ctx.Err() != nil {
 		return nil // a signal is a normal end
@@ -61,7 +63,8 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 			if err := enc.Encode(resourceJSON{
 				Resource: r.String(), Name: r.Resource, Group: r.Group, Version: r.Version, Kind: r.Kind,
 				SingularName: r.Singular, ShortNames: r.ShortNames, Categories: r.Categories,
-				Namespaced: r.Namespaced, ClusterWatch: r.ClusterWatch(), NamespacedWatch: r.NamespacedWatch(), Verbs: r.Verbs,
+				Namespaced: r.Namespaced, ClusterWatch: r.ClusterWatch(), NamespacedWatch: r.NamespacedWatch(),
+				Verbs: r.Verbs,
 			}); err != nil {
 				return err
 			}
@@ -76,7 +79,8 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 		return nil
 	}
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string"}, {Name: "Shortnames", Type: "string"}, {Name: "APIVersion", Type: "string"}, {Name: "Kind", Type: "string"},
+		{Name: "Name", Type: "string"}, {Name: "Shortnames", Type: "string"},
+		{Name: "APIVersion", Type: "string"}, {Name: "Kind", Type: "string"},
 		{Name: "Cluster-wide", Type: "boolean"}, {Name: "Per-namespace", Type: "boolean"},
 		{Name: "Categories", Type: "string", Priority: 1}, {Name: "Verbs", Type: "string", Priority: 1},
 	}}
@@ -90,7 +94,7 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 }
 
 type resourceJSON struct {
-	Resource        string   `json:"resource"` // as watch takes it
+	Resource        string   `json:"resource"` // an argument for watch
 	Name            string   `json:"name"`
 	Group           string   `json:"group"`
 	Version         string   `json:"version"`
@@ -104,7 +108,7 @@ type resourceJSON struct {
 	Verbs           []string `json:"verbs"`
 }
 
-// oneOf checks the value of a flag.
+// oneOf returns an error unless the value of the flag is allowed.
 func oneOf(flag, value string, allowed ...string) error {
 	var names []string
 	for _, a := range allowed {
@@ -115,5 +119,5 @@ func oneOf(flag, value string, allowed ...string) error {
 			names = append(names, a)
 		}
 	}
-	return fmt.Errorf("--%s=%s: it must be one of %s", flag, value, strings.Join(names, ", "))
+	return fmt.Errorf("--%s=%s: must be one of %s", flag, value, strings.Join(names, ", "))
 }

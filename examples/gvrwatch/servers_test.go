@@ -22,7 +22,7 @@ import (
 
 func TestDevserver(t *testing.T) {
 	ctx, signal := context.WithCancel(t.Context())
-	out := &waiter{enough: func(s string) bool { return strings.HasSuffix(s, "\n") }, then: make(chan bool)}
+	out := &waiter{complete: func(s string) bool { return strings.HasSuffix(s, "\n") }, completed: make(chan bool)}
 	status := make(chan int, 1)
 	go func() {
 		status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: io.Discard}, []string{"devserver"})
@@ -36,8 +36,9 @@ func TestDevserver(t *testing.T) {
 	if err != nil || cfg.Host != ready.Server {
 		t.Fatalf("server %q, kubeconfig of %+v, %v", ready.Server, cfg, err)
 	}
-	if _, err := dynamic.NewForConfigOrDie(cfg).Resource(boats.Resource()).List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("it is not a server of its own")
+	client := dynamic.NewForConfigOrDie(cfg)
+	if _, err := client.Resource(boats.Resource()).List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("the kubeconfig leads to the server of another test")
 	} else if !strings.Contains(err.Error(), "could not find the requested resource") {
 		t.Error(err)
 	}
@@ -46,7 +47,7 @@ func TestDevserver(t *testing.T) {
 		t.Errorf("status %d after a signal, want 0", got)
 	}
 	if _, err := os.Stat(ready.Kubeconfig); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the temporary folder is still there: %v", err)
+		t.Errorf("the temporary folder still exists: %v", err)
 	}
 }
 
@@ -54,16 +55,17 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for range 2 {
 		ctx, signal := context.WithCancel(t.Context())
-		out := &waiter{enough: func(s string) bool { return strings.HasSuffix(s, "\n") }, then: make(chan bool)}
+		out := &waiter{complete: func(s string) bool { return strings.HasSuffix(s, "\n") }, completed: make(chan bool)}
 		status := make(chan int, 1)
 		var errOut bytes.Buffer
 		go func() {
-			status <- run(ctx, genericiooptions.IOStreams{Out: out, ErrOut: &locked{w: &errOut}}, []string{"devserver", "-v", "--dir", dir})
+			streams := genericiooptions.IOStreams{Out: out, ErrOut: &locked{w: &errOut}}
+			status <- run(ctx, streams, []string{"devserver", "-v", "--dir", dir})
 		}()
 		out.wait(t)
 		signal()
 		if got := <-status; got != 0 || !strings.Contains(errOut.String(), "apiextensions") {
-			t.Errorf("status %d, and with -v the server's log: %q", got, errOut.String())
+			t.Errorf("status %d, want 0 and the server's log on stderr, got %q", got, errOut.String())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); err != nil {
 			t.Error(err)
@@ -72,12 +74,12 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	long(t)
+	skipIfShort(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	ctx, signal := context.WithCancel(t.Context())
 	events := regexp.MustCompile(`(ADDED|MODIFIED|DELETED) +(Robot|Planet) `)
-	out := &waiter{then: make(chan bool), enough: func(s string) bool {
+	out := &waiter{completed: make(chan bool), complete: func(s string) bool {
 		seen := map[string]bool{}
 		for _, m := range events.FindAllStringSubmatch(s, -1) {
 			seen[m[1]+m[2]] = true
@@ -95,7 +97,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("status %d after a signal, want 0; stderr: %s", got, errOut.String())
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("the temporary folder must be empty: %v, %v", left, err)
 	}
 	for _, want := range []string{"is ready after", "SYNCED ", "battery 100 -> 71", "job=", "Seen: "} {
 		if !strings.Contains(out.String(), want) {
@@ -107,28 +109,28 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func TestDemoEndsByItself(t *testing.T) {
+func TestDemoEndsAfterItsDuration(t *testing.T) {
 	status, stdout, stderr := gvrwatch(t, "demo", "--for", "100ms")
 	if status != 0 || stderr != "" || !strings.Contains(stdout, "is ready after") {
 		t.Errorf("status %d\n%s%s", status, stdout, stderr)
 	}
 }
 
-// waiter collects what is written and says when it is enough.
+// waiter collects what is written, and closes completed as soon as complete returns true for it.
 type waiter struct {
-	mu     sync.Mutex
-	b      strings.Builder
-	enough func(string) bool
-	then   chan bool
-	once   sync.Once
+	mu        sync.Mutex
+	b         strings.Builder
+	complete  func(string) bool
+	completed chan bool
+	once      sync.Once
 }
 
 func (w *waiter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.b.Write(b)
-	if w.enough(w.b.String()) {
-		w.once.Do(func() { close(w.then) })
+	if w.complete(w.b.String()) {
+		w.once.Do(func() { close(w.completed) })
 	}
 	return len(b), nil
 }
@@ -142,8 +144,8 @@ func (w *waiter) String() string {
 func (w *waiter) wait(t *testing.T) {
 	t.Helper()
 	select {
-	case <-w.then:
-	case <-time.After(patience):
-		t.Fatalf("only this was written:\n%s", w)
+	case <-w.completed:
+	case <-time.After(testTimeout):
+		t.Fatalf("incomplete output:\n%s", w)
 	}
 }

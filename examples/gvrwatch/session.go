@@ -25,7 +25,9 @@ type session struct {
 	tracker *checkpoint.Tracker // nil without --checkpoint
 }
 
-func (o *watchOptions) session(ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store) (*session, error) {
+func (o *watchOptions) session(
+	ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store,
+) (*session, error) {
 	srv, err := connect(o.flags)
 	if err != nil {
 		return nil, err
@@ -38,12 +40,14 @@ func (o *watchOptions) session(ctx context.Context, streams genericiooptions.IOS
 	if err != nil {
 		return nil, srv.explain(err)
 	}
-	s.tracker, err = checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster, Logger: slog.New(logHandler{w: streams.ErrOut})})
+	s.tracker, err = checkpoint.NewTracker(store, &checkpoint.Options{
+		Cluster: cluster, Logger: slog.New(logHandler{w: streams.ErrOut}),
+	})
 	return s, err
 }
 
-// open returns what tells what is wanted, and does nothing yet but to ask what is
-// served: so a mistake in one name is told at once.
+// open returns a Mux of the wanted resources. It resolves all names before any watch begins, so one misspelled name is
+// reported at once.
 func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 	var found []gvr.Resource
 	var names []gvr.Ref
@@ -53,7 +57,7 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 		switch {
 		case err == nil:
 			found = append(found, r)
-		case !mayCome(err):
+		case !mayAppear(err):
 			return nil, s.srv.explain(err)
 		case s.isCategory(ctx, ref):
 			want.categories, want.follows = append(want.categories, ref.Name), true
@@ -76,42 +80,45 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 	return s.merge(found, want)
 }
 
-// mayCome says whether a name that can't be resolved may be waited for. What says
-// nothing of the name (nothing can be read) or that it is a bad one can't.
-func mayCome(err error) bool {
+// mayAppear reports whether a name that failed to resolve with err may be served later: no type has it now, or some
+// APIs do not answer. It is false for an invalid or ambiguous name, and if the server as a whole does not answer.
+func mayAppear(err error) bool {
 	var none *discovery.NotFoundError
 	var down *discovery.UnavailableError
 	return errors.As(err, &none) || errors.As(err, &down) && len(down.GroupVersions) > 0
 }
 
-// isCategory says whether a name that is no resource's is a category's.
+// isCategory reports whether ref, which names no resource, names a category.
 func (s *session) isCategory(ctx context.Context, ref gvr.Ref) bool {
 	if ref != (gvr.Ref{Name: ref.Name}) {
 		return false
 	}
-	all, _ := s.srv.resolver.Watchables(ctx) // has been read just now, as far as it can be
-	return slices.ContainsFunc(all, func(r gvr.Resource) bool { return slices.Contains(r.Categories, ref.Name) })
+	all, _ := s.srv.resolver.Watchables(ctx) // Resolve has just read this, as far as it is readable
+	return slices.ContainsFunc(all, func(r gvr.Resource) bool {
+		return slices.Contains(r.Categories, ref.Name)
+	})
 }
 
-// merge returns a Mux of what is served, and nothing else.
+// merge returns a Mux that watches exactly these resources.
 func (s *session) merge(resources []gvr.Resource, want *wanted) (*mux.Mux, error) {
 	var sources []mux.Source
 	versions := map[schema.GroupResource]gvr.Resource{}
 	opts := s.streamOptions()
 	if s.untilSynced {
-		opts.UntilSynced = true // with a checkpoint: what is different, instead of what happened
+		opts.UntilSynced = true // with a checkpoint: print the differences, not the events in between
 	}
 	for i, r := range resources {
 		if slices.ContainsFunc(resources[:i], func(other gvr.Resource) bool { return other.String() == r.String() }) {
-			continue // the same twice: po,pods
+			continue // named twice: po,pods
 		}
 		other, twice := versions[r.GroupResource()]
 		if twice && s.tracker != nil {
-			return nil, fmt.Errorf("%s and %s are the same objects, and a checkpoint keeps them in one version: leave either out", other, r)
+			return nil, fmt.Errorf("%s and %s are the same objects, and a checkpoint keeps only one version: omit one",
+				other, r)
 		}
 		versions[r.GroupResource()] = r
-		// The kubeconfig's namespace is a default and means nothing to a
-		// cluster-scoped resource; a namespace on the command line is a mistake there.
+		// A cluster-scoped resource ignores the kubeconfig's namespace, which is a default. A namespace on the command
+		// line makes stream.New fail for it.
 		if !s.allNamespaces && (r.Namespaced || *s.flags.Namespace != "") {
 			opts.Namespaces = []string{s.srv.namespace}
 		} else {
@@ -127,8 +134,7 @@ func (s *session) merge(resources []gvr.Resource, want *wanted) (*mux.Mux, error
 	return mux.New(s.muxOptions(), sources...)
 }
 
-// versioned is a Stream under a key that has the version, since somebody may want
-// to see two.
+// versioned is a Stream whose key includes the version, so that two versions of a resource can be watched.
 type versioned struct {
 	*stream.Stream
 	key string
@@ -136,7 +142,7 @@ type versioned struct {
 
 func (v versioned) Key() string { return v.key }
 
-// muxOptions have no Logger: what ends a source ends everything, and is said then.
+// muxOptions returns options without a Logger: the error of a source ends the program, which prints it.
 func (s *session) muxOptions() *mux.Options {
 	if s.latest {
 		return &mux.Options{Latest: true}

@@ -13,19 +13,19 @@ import (
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 )
 
-// wanted is what the command line says is to be watched.
+// wanted is what the command line asks to watch.
 type wanted struct {
 	names      []gvr.Ref
 	patterns   []string
 	categories []string
-	follows    bool // it is a desired set
-	several    bool // resources
+	follows    bool // types that are not served are waited for
+	several    bool // more than one resource may be watched
 }
 
-// excluded are the patterns of what --all leaves out, for people.
-var excluded = strings.Join(follow.DefaultExclude(), ", ")
+// defaultExclude lists the patterns that --all leaves out, for the help text.
+var defaultExclude = strings.Join(follow.DefaultExclude(), ", ")
 
-// check finds what is wrong with the command line alone.
+// check validates the command line without asking the server.
 func (o *watchOptions) check(args []string) (wanted, error) {
 	if err := o.checkFlags(); err != nil {
 		return wanted{}, err
@@ -41,14 +41,14 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 	want.follows = o.follow || selects
 	switch {
 	case len(o.exclude) > 0 && !selects:
-		return wanted{}, errors.New("--exclude: there is nothing to leave anything out of: it is for patterns, --category and --all")
+		return wanted{}, errors.New("--exclude: applies only to patterns, --category and --all")
 	case len(o.candidates) > 0 && !want.follows:
-		return wanted{}, errors.New("--candidates: they are for what is followed: add --follow")
+		return wanted{}, errors.New("--candidates: applies only to followed types: add --follow")
 	case len(o.candidates) > 0 && !o.allNamespaces:
-		return wanted{}, errors.New("--candidates: they are tried where all namespaces are wanted: add -A")
+		return wanted{}, errors.New("--candidates: applies only to all namespaces: add -A")
 	}
 	_, err := o.selection(want, nil).Selects(gvr.Resource{})
-	return want, inFlags(err)
+	return want, asFlagError(err)
 }
 
 func (o *watchOptions) checkFlags() error {
@@ -56,21 +56,21 @@ func (o *watchOptions) checkFlags() error {
 		return err
 	}
 	if o.timeout < 0 {
-		return fmt.Errorf("--timeout=%v: it must not be negative", o.timeout)
+		return fmt.Errorf("--timeout=%v: must not be negative", o.timeout)
 	}
 	if o.limit < 0 {
-		return fmt.Errorf("--limit=%d: it must not be negative", o.limit)
+		return fmt.Errorf("--limit=%d: must not be negative", o.limit)
 	}
 	if ns := *o.flags.Namespace; ns != "" {
 		if reasons := validation.ValidateNamespaceName(ns, false); len(reasons) > 0 {
-			return fmt.Errorf("--namespace=%s: it must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
+			return fmt.Errorf("--namespace=%s: must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
 	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
-		return fmt.Errorf("--selector=%s: it must be a label selector: %w", o.labelSelector, err)
+		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.labelSelector, err)
 	}
 	if _, err := fields.ParseSelector(o.fieldSelector); err != nil {
-		return fmt.Errorf("--field-selector=%s: it must be a field selector: %w", o.fieldSelector, err)
+		return fmt.Errorf("--field-selector=%s: must be a field selector: %w", o.fieldSelector, err)
 	}
 	return nil
 }
@@ -78,21 +78,23 @@ func (o *watchOptions) checkFlags() error {
 func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	switch {
 	case len(args) > 1:
-		return fmt.Errorf("%q is one argument too many: several resource types are written with commas, single objects are chosen with --field-selector metadata.name=NAME", args[1])
+		return fmt.Errorf("unexpected argument %q: separate resource types with commas, "+
+			"and select a single object with --field-selector metadata.name=NAME", args[1])
 	case o.all && len(args) > 0:
-		// kubectl's --all are all objects of a type; that somebody may have meant.
-		return fmt.Errorf("--all watches every type, so that %q is one too many: leave either out, or write '*' among the names", args[0])
+		// In kubectl, --all selects all objects of a type: the user may have meant that.
+		return fmt.Errorf("--all and %q exclude each other, because --all watches every type: "+
+			"omit one, or add '*' to the names", args[0])
 	case o.all && len(o.categories) > 0:
-		return errors.New("--all watches every type, so that --category says nothing more: leave either out")
+		return errors.New("--all and --category exclude each other, because --all watches every type: omit one")
 	case o.all:
 		return nil
 	case len(args) == 0 && len(o.categories) > 0:
 		return nil
 	case len(args) == 0:
-		return errors.New("name at least one resource type, several with commas between them, or give --all")
+		return errors.New("missing resource type: name one, or several separated by commas, or use --all")
 	}
 	for name := range strings.SplitSeq(args[0], ",") {
-		if strings.ContainsAny(name, `*?[\`) { // no name has any of these
+		if strings.ContainsAny(name, `*?[\`) { // names have none of these characters
 			want.patterns = append(want.patterns, name)
 			continue
 		}
@@ -105,7 +107,7 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	return nil
 }
 
-// selection is what is to be followed, in these namespaces.
+// selection returns the Selection to follow in these namespaces.
 func (o *watchOptions) selection(want wanted, namespaces []string) follow.Selection {
 	s := follow.Selection{
 		Resources: want.patterns[:len(want.patterns):len(want.patterns)], Categories: want.categories,
@@ -117,15 +119,15 @@ func (o *watchOptions) selection(want wanted, namespaces []string) follow.Select
 	return s
 }
 
-// inFlags says what a Selection can't hold as the command line has it.
-func inFlags(err error) error {
+// asFlagError rewords the error of an invalid Selection in terms of the command line.
+func asFlagError(err error) error {
 	var bad *follow.OptionsError
 	if !errors.As(err, &bad) {
 		return err
 	}
 	switch bad.Field {
 	case "Resources":
-		return fmt.Errorf("%q is no pattern of resource types: %s", bad.Value, bad.Problem)
+		return fmt.Errorf("invalid pattern %q: %s", bad.Value, bad.Problem)
 	case "Categories":
 		return fmt.Errorf("--category=%s: %s", bad.Value, bad.Problem)
 	}

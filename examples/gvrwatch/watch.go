@@ -36,33 +36,33 @@ type watchOptions struct {
 	candidates []string
 }
 
-const watchLong = `Watch resources: what exists, as ADDED, then SYNCED, then what changes.
+const watchLong = `Watch resources: first ADDED for each object that exists, then SYNCED, then the changes.
 
 RESOURCE is a plural, singular, short name, kind or list kind, with or without group and version:
-po, Pod, deployments.apps, deployments.v1.apps, apps/v1/Deployment, v1/pods. It may be a pattern of
-plurals and groups, too: '*.example.com', 'w*.example.com', '*.' (the core group), '*'. And if it is
-no resource but a category, such as all, it stands for that.
+po, Pod, deployments.apps, deployments.v1.apps, apps/v1/Deployment, v1/pods. It may also be a pattern
+of plurals and groups: '*.example.com', 'w*.example.com', '*.' (the core group), '*'. If no resource
+has the name but a category does, such as all, the types of the category are watched.
 
-Closed connections, restarts of the server and expired versions do not end it. Where the server
-can't tell what happened, GAP says so, and only the differences follow. Events go to stdout,
-everything else to stderr; with -o json and -o yaml SYNCED and GAP go to stdout as well.
+The watch resumes after closed connections, server restarts and expired versions. If the server no
+longer has the history, a GAP is printed, followed by only the differences. Events go to stdout,
+everything else to stderr; with -o json and -o yaml, SYNCED and GAP go to stdout as well.
 
-A named type that is not served, or that you may not watch, is an error, unless it is followed:
-with --follow it is waited for until it is served, also when it is removed and added again, and where
-it may not be watched across the cluster (-A) it is watched in the namespaces where it may be. What
-patterns, categories and --all select is always followed, and with it what is named beside them.
-A line on stderr says what is waited for, forbidden, gone, failing, and no longer so.
+If a named type is not served, or you may not watch it, the command fails. With --follow it waits
+until the type is served, and again whenever the type is deleted; if you may not watch the type across
+the cluster (-A), the command watches it in the namespaces where you may. Types that patterns,
+categories and --all select are always followed, and so are the types named beside them. Each time a
+followed type is missing, gone, forbidden or failing, or has recovered, a line on stderr says so.
 
-Without -A only one namespace is watched, that of -n or of the kubeconfig; then patterns, categories
-and --all leave out types that live in no namespace.`
+Without -A only one namespace is watched: that of -n, or that of the kubeconfig. Patterns, categories
+and --all then leave out cluster-scoped types.`
 
 const watchExample = `  gvrwatch watch pods
   gvrwatch watch deployments.apps,services -n web -l app=shop
   gvrwatch watch widgets.example.com -A -o json --until-synced
-  gvrwatch watch pods -A -o json --checkpoint pods.db    # go on where it was left, however it ended
-  gvrwatch watch widgets.example.com -A --follow         # from when it is served, and may be watched
-  gvrwatch watch '*.example.com',pods -A                 # every type of the group, those to come as well
-  gvrwatch watch --all -A --exclude secrets -o json      # everything else`
+  gvrwatch watch pods -A -o json --checkpoint pods.db    # resume where the last run ended, even if it was killed
+  gvrwatch watch widgets.example.com -A --follow         # wait until it is served and you may watch it
+  gvrwatch watch '*.example.com',pods -A                 # every type of the group, including future ones
+  gvrwatch watch --all -A --exclude secrets -o json      # all but secrets, events, leases`
 
 func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 	o := watchOptions{flags: newConfigFlags()}
@@ -77,34 +77,53 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 				return err
 			}
 			if o.checkpoint == "" && cmd.Flags().Changed("checkpoint") {
-				return errors.New("--checkpoint: it must name a file")
+				return errors.New("--checkpoint: must be the name of a file")
 			}
-			return failed(o.run(cmd.Context(), streams, want))
+			return asRunError(o.run(cmd.Context(), streams, want))
 		},
 	}
 	f := cmd.Flags()
 	o.flags.AddFlags(f)
-	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Watch across all namespaces, whatever --namespace says.")
-	f.BoolVar(&o.all, "all", false, "Watch every type, as the pattern '*' does: but for what changes all the time ("+excluded+"), unless that is named.")
-	f.StringSliceVar(&o.categories, "category", nil, "Watch the types of this category, such as all. May be repeated.")
-	f.StringSliceVar(&o.exclude, "exclude", nil, "Leave out what this pattern matches, such as secrets or '*.example.com', of what patterns, categories and --all select. May be repeated.")
-	f.BoolVar(&o.follow, "follow", false, "Wait for named types that are not served or may not be watched, and go on with them whenever they come back.")
-	f.StringSliceVar(&o.candidates, "candidates", nil, "Namespaces to try where a type that is followed may not be watched across the cluster, if you may not list the namespaces there are.")
-	f.StringVarP(&o.labelSelector, "selector", "l", "", "Label selector, as in kubectl: -l key1=value1,key2 in (a,b),!key3.")
-	f.StringVar(&o.fieldSelector, "field-selector", "", "Field selector, as in kubectl: --field-selector key1=value1,key2!=value2.")
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false,
+		"Watch across all namespaces, whatever --namespace says.")
+	f.BoolVar(&o.all, "all", false,
+		"Watch every type, as the pattern '*' does, except those that change all the time ("+defaultExclude+
+			"). To include one of them, name it beside '*'.")
+	f.StringSliceVar(&o.categories, "category", nil,
+		"Watch the types of this category, such as all. May be repeated.")
+	f.StringSliceVar(&o.exclude, "exclude", nil,
+		"Exclude types that match this pattern, such as secrets or '*.example.com', from those that patterns, "+
+			"categories and --all select. May be repeated.")
+	f.BoolVar(&o.follow, "follow", false,
+		"Wait for named types that are not served or that you may not watch, and resume whenever they come back.")
+	f.StringSliceVar(&o.candidates, "candidates", nil,
+		"Namespaces to try for a followed type that you may not watch across the cluster, if you may not list "+
+			"namespaces.")
+	f.StringVarP(&o.labelSelector, "selector", "l", "",
+		"Label selector, as in kubectl: -l key1=value1,key2 in (a,b),!key3.")
+	f.StringVar(&o.fieldSelector, "field-selector", "",
+		"Field selector, as in kubectl: --field-selector key1=value1,key2!=value2.")
 	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml, name).")
-	f.DurationVar(&o.timeout, "timeout", 0, "End after this time, such as 30s or 5m; with --until-synced it is an error not to be synced by then. Zero means never.")
-	f.IntVar(&o.limit, "limit", 0, "End after this many events; SYNCED and GAP do not count. Zero means never.")
-	f.BoolVar(&o.untilSynced, "until-synced", false, "End when everything that exists has been told; what is followed and not served, or forbidden, is not waited for.")
-	f.BoolVar(&o.latest, "latest", false, "Where stdout is slower than the server, tell the newest state of an object only (in JSON with \"coalesced\", the number of events it stands for besides itself), instead of making the server wait.")
-	f.StringVar(&o.checkpoint, "checkpoint", "", "Keep in this file how far events have been written to stdout, and go on from there. What was written last may come again after a kill.")
+	f.DurationVar(&o.timeout, "timeout", 0,
+		"End after this time, such as 30s or 5m. With --until-synced, fail if not synced by then. Zero means never.")
+	f.IntVar(&o.limit, "limit", 0,
+		"End after this many events; SYNCED and GAP do not count. Zero means never.")
+	f.BoolVar(&o.untilSynced, "until-synced", false,
+		"End when everything that exists has been printed. Does not wait for followed types that are not served or "+
+			"forbidden.")
+	f.BoolVar(&o.latest, "latest", false,
+		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
+			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")
+	f.StringVar(&o.checkpoint, "checkpoint", "",
+		"Record in this file which events have been written to stdout, and resume after them. After a kill the last "+
+			"ones may be written again.")
 	return cmd
 }
 
-// The normal ends.
+// Causes of a normal end.
 var (
 	errTimeout = errors.New("--timeout")
-	errEnough  = errors.New("enough has been told")
+	errLimit   = errors.New("--limit")
 )
 
 func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStreams, want wanted) error {
@@ -118,8 +137,10 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	return errors.Join(o.watch(ctx, streams, want, store), store.Close())
 }
 
-// watch tells what is wanted; the store, if there is one, is kept up with it.
-func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStreams, want wanted, store checkpoint.Store) error {
+// watch prints the events of the wanted resources and commits checkpoints to store, which may be nil.
+func (o *watchOptions) watch(
+	ctx context.Context, streams genericiooptions.IOStreams, want wanted, store checkpoint.Store,
+) error {
 	signalled := ctx
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
@@ -130,11 +151,12 @@ func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStr
 	var merged *mux.Mux
 	if err == nil {
 		if merged, err = s.open(ctx, &want); err == nil {
-			err = o.tell(ctx, merged, newEventPrinter(streams, o.output, want.several, o.allNamespaces), streams.Out)
+			p := newEventPrinter(streams, o.output, want.several, o.allNamespaces)
+			err = o.printEvents(ctx, merged, p, streams.Out)
 		}
 		if s.tracker != nil {
-			if lost := s.tracker.Close(); lost != nil { // also where the end is a normal one
-				if signalled.Err() != nil || errors.Is(err, errEnough) {
+			if lost := s.tracker.Close(); lost != nil { // even at a normal end
+				if signalled.Err() != nil || errors.Is(err, errLimit) {
 					err = nil
 				}
 				return errors.Join(err, lost)
@@ -142,26 +164,26 @@ func (o *watchOptions) watch(ctx context.Context, streams genericiooptions.IOStr
 		}
 	}
 	switch {
-	case signalled.Err() != nil, errors.Is(err, errEnough):
+	case signalled.Err() != nil, errors.Is(err, errLimit):
 		return nil
 	case !errors.Is(err, errTimeout):
 		return err
 	case merged == nil:
-		return fmt.Errorf("the server has not said what it serves within --timeout=%v", o.timeout)
+		return fmt.Errorf("discovery did not complete within --timeout=%v", o.timeout)
 	case o.untilSynced:
-		// A script must be able to tell a whole snapshot from a part of one.
+		// Scripts must not take a partial snapshot for a complete one.
 		return fmt.Errorf("not synced within --timeout=%v", o.timeout)
 	}
 	return nil
 }
 
-// tell prints what is told until it is enough.
-func (o *watchOptions) tell(ctx context.Context, merged *mux.Mux, p eventPrinter, out io.Writer) error {
-	told := 0
+// printEvents prints and acks events until --limit is reached or the run ends.
+func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter, out io.Writer) error {
+	printed := 0
 	for ev, err := range merged.Events(ctx) {
 		var failed *mux.SourceError
 		if errors.As(err, &failed) {
-			return failed.Err // it says of which resource it is
+			return failed.Err // it names the resource
 		}
 		if err != nil {
 			return err
@@ -172,10 +194,10 @@ func (o *watchOptions) tell(ctx context.Context, merged *mux.Mux, p eventPrinter
 		ev.Ack()
 		switch ev.Type {
 		case stream.Added, stream.Modified, stream.Deleted:
-			if told++; told == o.limit {
-				return errEnough
+			if printed++; printed == o.limit {
+				return errLimit
 			}
 		}
 	}
-	return nil // synced, if that was wanted: nothing else ends it without an error
+	return nil // --until-synced: only that ends a run without an error
 }

@@ -15,34 +15,43 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// versions differ from run to run.
+// versions matches resourceVersions, which differ from run to run.
 var versions = regexp.MustCompile(`("resourceVersion":|resourceVersion: |at resourceVersion )"?[0-9]+"?`)
 
 func TestWatchOutput(t *testing.T) {
+	const argo, bounty = "boat.cli.example.com/argo\n", "boat.cli.example.com/bounty\n"
+	const synced = "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n"
 	tests := []struct {
 		args, stdout, stderr string
 		why                  string
 	}{
-		{"watch bt --until-synced -o name", "boat.cli.example.com/argo\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n",
-			"the kubeconfig's namespace is the default; control events on stderr"},
-		{"watch boats -A --until-synced -o name", "boat.cli.example.com/argo\nboat.cli.example.com/bounty\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n",
-			"all namespaces"},
-		{"watch boats -A -n harbour --until-synced -o name", "boat.cli.example.com/argo\nboat.cli.example.com/bounty\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n",
-			"-A wins, as in kubectl"},
-		{"watch Boat -n harbour --limit 1 -o name", "boat.cli.example.com/bounty\n", "", "the limit ends it before SYNCED"},
-		{"watch BoatList -A -l name=bounty --until-synced -o name", "boat.cli.example.com/bounty\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n", "label selector"},
-		{"watch boats -A --field-selector metadata.name=argo --until-synced -o name", "boat.cli.example.com/argo\n", "gvrwatch: boats.v1.cli.example.com: synced at resourceVersion N\n", "field selector"},
-		{"watch bt,boats -n nowhere --until-synced -o json", `{"type":"SYNCED","resource":"boats.v1.cli.example.com","resourceVersion":N}` + "\n", "",
-			"the same resource twice is watched once; SYNCED is an event for programs"},
-		{"watch boats -A -l name=argo --limit 1 --until-synced -o name", "boat.cli.example.com/argo\n", "", "whatever comes first ends it"},
-		{"watch oceans --timeout 300ms -o name", "ocean.cli.example.com/pacific\n", "gvrwatch: oceans.v1.cli.example.com: synced at resourceVersion N\n",
-			"a cluster-scoped resource does not mind the default namespace"},
-		{"watch oceans --until-synced -o yaml --field-selector metadata.name=none", "resource: oceans.v1.cli.example.com\nresourceVersion: N\ntype: SYNCED\n", "", "YAML"},
+		{"watch bt --until-synced -o name", argo, synced,
+			"the kubeconfig's namespace is the default, and control events go to stderr"},
+		{"watch boats -A --until-synced -o name", argo + bounty, synced, "-A selects all namespaces"},
+		{"watch boats -A -n harbour --until-synced -o name", argo + bounty, synced, "-A overrides -n, as in kubectl"},
+		{"watch Boat -n harbour --limit 1 -o name", bounty, "", "--limit ends the run before SYNCED"},
+		{"watch BoatList -A -l name=bounty --until-synced -o name", bounty, synced, "-l selects by label"},
+		{"watch boats -A --field-selector metadata.name=argo --until-synced -o name", argo, synced,
+			"--field-selector selects by field"},
+		{"watch bt,boats -n nowhere --until-synced -o json",
+			`{"type":"SYNCED","resource":"boats.v1.cli.example.com","resourceVersion":N}` + "\n", "",
+			"a resource that is named twice is watched once, and SYNCED is an event in JSON"},
+		{"watch boats -A -l name=argo --limit 1 --until-synced -o name", argo, "",
+			"--limit or --until-synced ends the run, whichever is first"},
+		{"watch oceans --timeout 300ms -o name", "ocean.cli.example.com/pacific\n",
+			"gvrwatch: oceans.v1.cli.example.com: synced at resourceVersion N\n",
+			"a cluster-scoped resource ignores the default namespace"},
+		{"watch oceans --until-synced -o yaml --field-selector metadata.name=none",
+			"resource: oceans.v1.cli.example.com\nresourceVersion: N\ntype: SYNCED\n", "",
+			"SYNCED is an event in YAML"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
-			got := []string{fmt.Sprint(status), versions.ReplaceAllString(stdout, "${1}N"), versions.ReplaceAllString(stderr, "${1}N")}
+			got := []string{
+				fmt.Sprint(status),
+				versions.ReplaceAllString(stdout, "${1}N"), versions.ReplaceAllString(stderr, "${1}N"),
+			}
 			if diff := cmp.Diff([]string{"0", tt.stdout, tt.stderr}, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
@@ -72,9 +81,12 @@ func TestWatchJSON(t *testing.T) {
 		}
 		got = append(got, ev.Resource+" "+ev.Type)
 	}
-	// The two streams are merged in no promised order.
+	// The order between the two resources is not promised.
 	want := map[string][]string{
-		"boats":  {"boats.v1.cli.example.com ADDED argo", "boats.v1.cli.example.com ADDED bounty", "boats.v1.cli.example.com SYNCED"},
+		"boats": {
+			"boats.v1.cli.example.com ADDED argo", "boats.v1.cli.example.com ADDED bounty",
+			"boats.v1.cli.example.com SYNCED",
+		},
 		"oceans": {"oceans.v1.cli.example.com ADDED pacific", "oceans.v1.cli.example.com SYNCED"},
 	}
 	each := map[string][]string{}
@@ -90,7 +102,9 @@ func TestWatchJSON(t *testing.T) {
 func TestWatchTable(t *testing.T) {
 	age := regexp.MustCompile(`[0-9]+s|[0-9]+m[0-9]*s?`)
 	_, stdout, _ := gvrwatch(t, "watch", "boats,oceans", "-A", "--until-synced")
-	for _, want := range []string{"EVENT ", "NAMESPACE ", "harbour ", "boat.cli.example.com/bounty", "ocean.cli.example.com/pacific"} {
+	for _, want := range []string{
+		"EVENT ", "NAMESPACE ", "harbour ", "boat.cli.example.com/bounty", "ocean.cli.example.com/pacific",
+	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, stdout)
 		}
@@ -102,13 +116,16 @@ func TestWatchTable(t *testing.T) {
 	}
 	_, stdout, _ = gvrwatch(t, "watch", "boats", "--until-synced", "-o", "wide")
 	if !strings.Contains(stdout, "RESOURCE VERSION") || !strings.Contains(stdout, "name=argo") {
-		t.Errorf("wide:\n%s", stdout)
+		t.Errorf("-o wide must have versions and labels:\n%s", stdout)
 	}
 }
 
-func TestWatchEndsAtASignal(t *testing.T) {
+func TestSignalEndsWatch(t *testing.T) {
 	ctx, signal := context.WithCancel(t.Context())
-	errOut := &waiter{enough: func(s string) bool { return strings.Contains(s, "synced") }, then: make(chan bool)}
+	errOut := &waiter{
+		complete:  func(s string) bool { return strings.Contains(s, "synced") },
+		completed: make(chan bool),
+	}
 	status := make(chan int, 1)
 	go func() {
 		status <- run(ctx, genericiooptions.IOStreams{Out: io.Discard, ErrOut: errOut}, []string{"watch", "boats"})
