@@ -8,7 +8,7 @@ import (
 
 // Filter says what is to become of an event, given the metadata of its object. The
 // view is valid until Filter returns.
-type Filter func(*decode.Sight) Choice
+type Filter func(*decode.MetadataView) Choice
 
 // Choice is the answer of a Filter.
 type Choice int
@@ -22,9 +22,9 @@ const (
 
 // pick decodes the event that data begins with, as the Filter says, and returns how
 // long it is. It returns false if it has to be decoded in any case.
-func (f *frames) pick(data []byte) (ev Event, n int, ok bool) {
-	sight, n := f.dec.Sight(data)
-	if sight == nil || n > biggestFrame {
+func (f *frames) filtered(data []byte) (ev Event, n int, ok bool) {
+	sight, n := f.dec.Metadata(data)
+	if sight == nil || n > maxFrame {
 		return ev, 0, false
 	}
 	defer sight.Forget()
@@ -41,7 +41,7 @@ func (f *frames) pick(data []byte) (ev Event, n int, ok bool) {
 		ev.Event, n, ok = decodeEvent(f.dec, data)
 		return ev, n, ok
 	case IdentityOnly:
-		ev.Object = &unstructured.Unstructured{Object: sight.Sketch()}
+		ev.Object = &unstructured.Unstructured{Object: sight.IdentityOnly()}
 	case Skip:
 		f.skipped = true
 	}

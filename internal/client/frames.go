@@ -26,7 +26,7 @@ type frames struct {
 	events  []watch.Event   // that are decoded
 	filter  Filter          // nil where every object is decoded
 	data    []byte          // that is not
-	taken   []byte          // what data is the rest of, if it is to be used again
+	buffer  []byte          // what data is the rest of, if it is to be used again
 	skipped bool            // something was skipped since next was called
 	scan                    // of the frame that data begins with
 	ending                  // there is nothing more than data
@@ -34,8 +34,8 @@ type frames struct {
 
 // scan is how far a frame has been searched for its end.
 type scan struct {
-	frame  decode.Frame
-	looked int // bytes
+	frame   decode.Frame
+	scanned int // bytes
 }
 
 // ending is the end of what is read.
@@ -78,7 +78,7 @@ func (f *frames) next() (ev Event, ok, over bool) {
 		case f.over:
 			ev, ok := f.last()
 			return Event{Event: ev}, ok, !ok
-		case len(f.data) > biggestFrame:
+		case len(f.data) > maxFrame:
 			return Event{Event: f.end(serializerstreaming.ErrObjectTooLarge)}, true, false
 		case !f.take():
 			return Event{}, false, false
@@ -92,18 +92,18 @@ func (f *frames) take() bool {
 	if f.workers != nil {
 		return f.takeBatch()
 	}
-	data, over, err := f.pipe.take(f.taken)
+	data, over, err := f.pipe.take(f.buffer)
 	if len(data) == 0 && !over {
-		f.taken = dropPiece(f.taken)
+		f.buffer = recyclePiece(f.buffer)
 		return false
 	}
-	f.taken = nil // the pipe has it
+	f.buffer = nil // the pipe has it
 	f.over, f.err = over, err
 	if len(f.data) > 0 {
 		f.data = append(f.data, data...)
 		return true
 	}
-	f.data, f.taken = data, data
+	f.data, f.buffer = data, data
 	return true
 }
 
@@ -139,20 +139,20 @@ func (f *frames) decode() (Event, bool) {
 	if f.dec == nil {
 		f.dec = f.from.get()
 	}
-	tried := f.looked == 0
+	tried := f.scanned == 0
 	if tried {
 		if ev, n, ok := f.event(f.data); ok {
 			f.data = f.data[n:]
 			return ev, true
 		}
 	}
-	n := f.frame.End(f.data[f.looked:])
+	n := f.frame.End(f.data[f.scanned:])
 	if n < 0 {
-		f.looked, f.taken = len(f.data), nil
+		f.scanned, f.buffer = len(f.data), nil
 		return Event{}, false
 	}
-	frame := f.data[:f.looked+n]
-	f.data, f.looked = f.data[len(frame):], 0
+	frame := f.data[:f.scanned+n]
+	f.data, f.scanned = f.data[len(frame):], 0
 	if !tried {
 		if ev, _, ok := f.event(frame); ok {
 			return ev, true
@@ -169,7 +169,7 @@ func (f *frames) decode() (Event, bool) {
 // long it is. It returns false if the event is not all there, or for client-go.
 func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
 	if f.filter != nil {
-		if ev, n, ok = f.pick(data); ok {
+		if ev, n, ok = f.filtered(data); ok {
 			return ev, n, true
 		}
 	}
@@ -179,7 +179,7 @@ func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
 
 func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bool) {
 	e, n, err := dec.Event(data)
-	if err != nil || n > biggestFrame {
+	if err != nil || n > maxFrame {
 		return ev, 0, false
 	}
 	return watch.Event{Type: e.Type, Object: &unstructured.Unstructured{Object: e.Object}}, n, true
@@ -208,7 +208,7 @@ var undecodable = apierrors.NewClientErrorReporter(
 
 // end is the last event: whatever else has come is not to be trusted.
 func (f *frames) end(err error) watch.Event {
-	f.events, f.data, f.taken, f.looked = nil, nil, nil, 0
+	f.events, f.data, f.buffer, f.scanned = nil, nil, nil, 0
 	f.over, f.err = true, io.EOF
 	f.pipe.stop()
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)

@@ -18,24 +18,24 @@ import (
 // then reads no more than a note, unless it is for client-go to decode.
 type listBody struct {
 	io.ReadCloser
-	call *call
-	say  io.Reader // what client-go reads; nil before that is known
+	call   *call
+	answer io.Reader // what client-go reads; nil before that is known
 }
 
 // note is what client-go reads of a list that it need not decode.
 const note = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"gvrwatch decoded this list"}`
 
 func (b *listBody) Read(p []byte) (int, error) {
-	if b.say == nil {
+	if b.answer == nil {
 		c := readList(b.ReadCloser)
 		if b.call.list = c.decode(b.call.decoders); b.call.list != nil {
-			b.say = strings.NewReader(note)
-			dropRoom(c.data)
+			b.answer = strings.NewReader(note)
+			recycleList(c.data)
 		} else {
-			b.say = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
+			b.answer = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
 		}
 	}
-	return b.say.Read(p)
+	return b.answer.Read(p)
 }
 
 const (
@@ -43,23 +43,23 @@ const (
 	smallList = 32 << 10
 	// mostGrown is by how much a buffer is made larger at once, or a quarter if that is
 	// more.
-	mostGrown = 16 << 20
+	maxGrowth = 16 << 20
 	// mostRoom is the largest buffer that is kept for other lists.
-	mostRoom = 8 << 20
+	maxRecycled = 8 << 20
 )
 
 // rooms are buffers that lists were read into.
-var rooms sync.Pool
+var listBuffers sync.Pool
 
-func dropRoom(data []byte) {
-	if data = data[:0]; cap(data) >= smallList && cap(data) <= mostRoom {
-		rooms.Put(&data)
+func recycleList(data []byte) {
+	if data = data[:0]; cap(data) >= smallList && cap(data) <= maxRecycled {
+		listBuffers.Put(&data)
 	}
 }
 
 // coming is a list that is being read.
-type coming struct {
-	more wait.Signal // has one when more has come
+type listReader struct {
+	arrived wait.Signal // has one when more has come
 
 	mu       sync.Mutex
 	data     []byte // that has come
@@ -68,9 +68,9 @@ type coming struct {
 }
 
 // readList begins to read a list. What is small has been read when it returns.
-func readList(r io.Reader) *coming {
-	c := &coming{more: wait.NewSignal()}
-	if room, ok := rooms.Get().(*[]byte); ok {
+func readList(r io.Reader) *listReader {
+	c := &listReader{arrived: wait.NewSignal()}
+	if room, ok := listBuffers.Get().(*[]byte); ok {
 		c.data = *room
 	}
 	for c.err == nil && len(c.data) < smallList {
@@ -83,7 +83,7 @@ func readList(r io.Reader) *coming {
 }
 
 // readAll reads until the end. A panic is for who decodes.
-func (c *coming) readAll(r io.Reader) {
+func (c *listReader) readAll(r io.Reader) {
 	ended := false
 	defer func() {
 		p := recover()
@@ -93,7 +93,7 @@ func (c *coming) readAll(r io.Reader) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.panicked = p
-		c.more.Send()
+		c.arrived.Send()
 	}()
 	for c.read(r) {
 	}
@@ -101,23 +101,23 @@ func (c *coming) readAll(r io.Reader) {
 }
 
 // read reads once. It returns false when there is nothing more.
-func (c *coming) read(r io.Reader) bool {
+func (c *listReader) read(r io.Reader) bool {
 	// Only who reads changes data, and nobody else looks at what is beyond its length.
 	data := c.data
 	if len(data) == cap(data) {
-		data = slices.Grow(data, min(max(len(data), leastRead), mostGrown))
+		data = slices.Grow(data, min(max(len(data), minRead), maxGrowth))
 	}
 	n, err := r.Read(data[len(data):cap(data)])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.data, c.err = data[:len(data)+n], err
-	c.more.Send()
+	c.arrived.Send()
 	return err == nil
 }
 
 // await waits until more than so much has come, or all, and returns it. err is io.EOF
 // when it is all.
-func (c *coming) await(n int) (data []byte, err error) {
+func (c *listReader) await(n int) (data []byte, err error) {
 	for {
 		c.mu.Lock()
 		data, err = c.data, c.err
@@ -129,19 +129,19 @@ func (c *coming) await(n int) (data []byte, err error) {
 		if err != nil || len(data) > n {
 			return data, err
 		}
-		<-c.more
+		<-c.arrived
 	}
 }
 
 // decode decodes the list while it comes. It returns nil if that is for client-go to
 // do. All of it has come then.
-func (c *coming) decode(from *decoders) *unstructured.UnstructuredList {
+func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
 	dec := from.get()
 	defer from.put(dec)
 	l := dec.Lister()
 	for n := 0; ; {
 		data, end := c.await(n)
-		err := l.Come(data)
+		err := l.Decode(data)
 		switch {
 		case err != nil && err != decode.ErrShort, end != nil && end != io.EOF:
 			c.await(math.MaxInt)
@@ -149,7 +149,7 @@ func (c *coming) decode(from *decoders) *unstructured.UnstructuredList {
 		case end == nil:
 			// What is left is decoded anew, so that an item that is large waits until twice
 			// as much of it has come.
-			n = len(data) + max(smallList, l.Left(len(data)))
+			n = len(data) + max(smallList, l.Undecoded(len(data)))
 			continue
 		}
 		list, err := l.List()

@@ -12,13 +12,13 @@ import (
 const (
 	// leastRead and mostRead bound what is read at once: an idle watch has a small
 	// buffer, a busy one few system calls.
-	leastRead, mostRead = 4 << 10, 64 << 10
+	minRead, maxRead = 4 << 10, 64 << 10
 	// mostIdle is what a watch keeps of each of its buffers when nothing has come.
-	mostIdle = 16 << 10
+	maxIdle = 16 << 10
 	// mostAhead is how much may have been read of what nobody has taken yet.
-	mostAhead = 128 << 10
+	maxAhead = 128 << 10
 	// biggestFrame is what client-go takes (streaming.NewDecoder).
-	biggestFrame = 16 << 20
+	maxFrame = 16 << 20
 )
 
 // pipe hands what one goroutine reads from a watch to those who decode it, in
@@ -42,11 +42,11 @@ func newPipe() *pipe {
 }
 
 // bigBuffers are for watches whose small ones were full.
-var bigBuffers = sync.Pool{New: func() any { b := make([]byte, mostRead); return &b }}
+var bigBuffers = sync.Pool{New: func() any { b := make([]byte, maxRead); return &b }}
 
 // fill reads until the end.
 func (p *pipe) fill(r io.Reader) {
-	small, full := make([]byte, leastRead), false
+	small, full := make([]byte, minRead), false
 	for {
 		buf := small
 		var big *[]byte
@@ -71,12 +71,12 @@ func (p *pipe) fill(r io.Reader) {
 }
 
 // pieces are buffers for what waits, of watches that are busy.
-var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*mostAhead); return &b }}
+var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*maxAhead); return &b }}
 
 // appendPiece is append, to a small buffer, or to one of pieces.
 func appendPiece(data, more []byte) []byte {
 	n := len(data) + len(more)
-	if n <= cap(data) || n <= mostIdle || n > 2*mostAhead {
+	if n <= cap(data) || n <= maxIdle || n > 2*maxAhead {
 		return append(data, more...)
 	}
 	piece := *pieces.Get().(*[]byte)
@@ -84,11 +84,11 @@ func appendPiece(data, more []byte) []byte {
 }
 
 // dropPiece returns the buffer without what was in it, if it is a small one.
-func dropPiece(data []byte) []byte {
-	if cap(data) <= mostIdle {
+func recyclePiece(data []byte) []byte {
+	if cap(data) <= maxIdle {
 		return data[:0]
 	}
-	if data = data[:0]; cap(data) == 2*mostAhead {
+	if data = data[:0]; cap(data) == 2*maxAhead {
 		pieces.Put(&data)
 	}
 	return nil
@@ -100,36 +100,36 @@ func (p *pipe) add(read []byte) {
 	defer p.mu.Unlock()
 	if p.begin > 0 && len(p.data)+len(read) > cap(p.data) {
 		p.data = p.data[:copy(p.data, p.data[p.begin:])]
-		p.complete, p.looked, p.begin = p.complete-p.begin, p.looked-p.begin, 0
+		p.complete, p.scanned, p.begin = p.complete-p.begin, p.scanned-p.begin, 0
 	}
 	p.data = appendPiece(p.data, read)
 	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
-		p.ends(len(p.data) - len(read) + i + 1)
+		p.frameEndsAt(len(p.data) - len(read) + i + 1)
 	}
 	p.ready.Send()
 }
 
 // ends notes the end of a frame.
-func (p *pipe) ends(i int) { p.complete, p.looked, p.frame = i, i, decode.Frame{} }
+func (p *pipe) frameEndsAt(i int) { p.complete, p.scanned, p.frame = i, i, decode.Frame{} }
 
 // has says whether there is a frame. Where a line has not ended brackets tell; that
 // takes longer, so it is for when nothing else is there to be decoded.
-func (p *pipe) has() bool {
+func (p *pipe) hasFrame() bool {
 	if p.complete > p.begin {
 		return true
 	}
-	for p.looked < len(p.data) {
-		n := p.frame.End(p.data[p.looked:])
+	for p.scanned < len(p.data) {
+		n := p.frame.End(p.data[p.scanned:])
 		if n < 0 {
-			p.looked = len(p.data)
+			p.scanned = len(p.data)
 			break
 		}
-		p.ends(p.looked + n)
+		p.frameEndsAt(p.scanned + n)
 	}
 	switch {
 	case !p.frame.Begun(): // white space, that nobody need keep
-		p.ends(len(p.data))
-	case len(p.data)-p.complete > biggestFrame:
+		p.frameEndsAt(len(p.data))
+	case len(p.data)-p.complete > maxFrame:
 		p.complete = len(p.data) // whoever takes it will say what is wrong with it
 	}
 	return p.complete > p.begin
@@ -140,7 +140,7 @@ func (p *pipe) has() bool {
 func (p *pipe) await() bool {
 	for {
 		p.mu.Lock()
-		stopped, enough := p.stopped, len(p.data)-p.begin >= mostAhead && p.has()
+		stopped, enough := p.stopped, len(p.data)-p.begin >= maxAhead && p.hasFrame()
 		p.mu.Unlock()
 		if stopped || !enough {
 			return !stopped
@@ -162,15 +162,15 @@ func (p *pipe) finish(err error) {
 func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, over, err := p.offer()
+	n, over, err := p.available()
 	if n == 0 {
 		return nil, over, err
 	}
 	end := p.begin + n
 	data = p.data[p.begin:end]
 	p.data = appendPiece(spare[:0], p.data[end:])
-	p.complete, p.looked, p.begin = max(p.complete-end, 0), max(p.looked-end, 0), 0
-	p.taken()
+	p.complete, p.scanned, p.begin = max(p.complete-end, 0), max(p.scanned-end, 0), 0
+	p.signalTaken()
 	return data, over, err
 }
 
@@ -179,7 +179,7 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, over, err := p.offer()
+	n, over, err := p.available()
 	offered := p.data[p.begin : p.begin+n]
 	if n > most && !over {
 		i := bytes.LastIndexByte(offered[:most], '\n')
@@ -192,30 +192,30 @@ func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	}
 	data = append(data, offered[:n]...)
 	p.begin += n
-	p.looked = max(p.looked, p.begin)
-	p.taken()
+	p.scanned = max(p.scanned, p.begin)
+	p.signalTaken()
 	return data, over, err
 }
 
 // offer says how much there is to take. Where that is nothing it lets go of a large
 // buffer.
-func (p *pipe) offer() (n int, over bool, err error) {
+func (p *pipe) available() (n int, over bool, err error) {
 	switch {
 	case p.stopped:
 		return 0, true, io.EOF
-	case p.has():
+	case p.hasFrame():
 		return p.complete - p.begin, false, nil
 	case p.over:
 		n, over, err = len(p.data)-p.begin, true, p.err
 	}
 	if p.begin == len(p.data) {
-		p.data, p.begin, p.complete, p.looked = dropPiece(p.data), 0, 0, 0
+		p.data, p.begin, p.complete, p.scanned = recyclePiece(p.data), 0, 0, 0
 	}
 	return n, over, err
 }
 
 // taken tells whom it concerns that something was taken.
-func (p *pipe) taken() {
+func (p *pipe) signalTaken() {
 	p.room.Send()
 	if p.complete > p.begin || p.over {
 		p.ready.Send() // there is more, or others are to see that there is not

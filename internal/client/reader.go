@@ -80,8 +80,8 @@ func (e *RetryAfterError) Error() string { return e.Err.Error() }
 func (e *RetryAfterError) Unwrap() error { return e.Err }
 
 var (
-	errNoWatch = errors.New("the client returned neither a watch nor an error")
-	errBroke   = errors.New("the connection broke while the watch was being opened")
+	errNoWatch    = errors.New("the client returned neither a watch nor an error")
+	errConnection = errors.New("the connection broke while the watch was being opened")
 )
 
 // ClosingTime is how long Close waits for the goroutines of a watch.
@@ -126,7 +126,7 @@ func (r directReader) call(watch bool, hints Hints) *call {
 func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints Hints) (*unstructured.UnstructuredList, error) {
 	c := r.call(false, hints)
 	list, err := resource(r).list(ctx, opts, c)
-	return list, c.paced(err)
+	return list, c.withRetryAfter(err)
 }
 
 func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
@@ -136,7 +136,7 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 	}
 	w, f, err := resource(r).watch(ctx, opts, c, workers)
 	if err != nil {
-		return nil, c.paced(err)
+		return nil, c.withRetryAfter(err)
 	}
 	if f == nil { // the answer is not JSON, or none
 		return adapt(w, hints, false)
@@ -146,7 +146,7 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 }
 
 // paced adds to err how long the server asked to wait.
-func (c *call) paced(err error) error {
+func (c *call) withRetryAfter(err error) error {
 	if err != nil && c.retryAfter > 0 {
 		return &RetryAfterError{err, c.retryAfter}
 	}
@@ -227,9 +227,9 @@ func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
 		// client-go returns this, and no error, when the connection broke or timed out
 		// before the server answered.
 		w.Stop()
-		return nil, errBroke
+		return nil, errConnection
 	}
-	adapted := &plainStream{of: w, events: w.ResultChan()}
+	adapted := &adaptedWatch{of: w, events: w.ResultChan()}
 	if hints.Buffered {
 		adapted.buffer()
 	}
@@ -237,17 +237,17 @@ func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
 }
 
 // plainStream is a Watch over a watch.Interface.
-type plainStream struct {
+type adaptedWatch struct {
 	of     watch.Interface
 	events <-chan watch.Event
 	// arrived, if valid, is what Wait received.
 	arrived watch.Event
 	valid   bool
 	over    bool
-	gone    chan struct{} // ends the goroutine of buffer; nil without it
+	closed  chan struct{} // ends the goroutine of buffer; nil without it
 }
 
-func (w *plainStream) Next() (ev Event, ok, over bool) {
+func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
 	if !w.valid && !w.over {
 		select {
 		case ev, ok := <-w.events:
@@ -260,7 +260,7 @@ func (w *plainStream) Next() (ev Event, ok, over bool) {
 	return ev, ok, w.over && !ok
 }
 
-func (w *plainStream) Wait(ctx context.Context, silence <-chan time.Time) bool {
+func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
 	if w.valid || w.over {
 		return true
 	}
@@ -275,9 +275,9 @@ func (w *plainStream) Wait(ctx context.Context, silence <-chan time.Time) bool {
 }
 
 // buffer lets events arrive while the caller does something else.
-func (w *plainStream) buffer() {
+func (w *adaptedWatch) buffer() {
 	in, out, gone := w.events, make(chan watch.Event, Buffer), make(chan struct{})
-	w.events, w.gone = out, gone
+	w.events, w.closed = out, gone
 	go func() {
 		defer close(out)
 		for {
@@ -298,9 +298,9 @@ func (w *plainStream) buffer() {
 	}()
 }
 
-func (w *plainStream) Close() {
-	if w.gone != nil {
-		close(w.gone)
+func (w *adaptedWatch) Close() {
+	if w.closed != nil {
+		close(w.closed)
 		for range w.events { // until the goroutine has ended
 		}
 	}

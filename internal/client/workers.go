@@ -18,11 +18,11 @@ type workers struct {
 
 	working sync.WaitGroup
 
-	mu      sync.Mutex // held while something is taken from the pipe, so that batches keep its order
-	room    *sync.Cond
-	batches []*batch // in order
-	most    int      // of them
-	over    bool
+	mu         sync.Mutex // held while something is taken from the pipe, so that batches keep its order
+	room       *sync.Cond
+	batches    []*batch // in order
+	maxBatches int      // of them
+	over       bool
 }
 
 // batch is what a worker has taken.
@@ -42,7 +42,7 @@ const batchSize = 16 << 10
 var batchBuffers = sync.Pool{New: func() any { b := make([]byte, 0, batchSize); return &b }}
 
 func newWorkers(from *decoders, p *pipe, n int) *workers {
-	w := &workers{from: from, pipe: p, ready: wait.NewSignal(), most: 2 * n}
+	w := &workers{from: from, pipe: p, ready: wait.NewSignal(), maxBatches: 2 * n}
 	w.room = sync.NewCond(&w.mu)
 	for range n {
 		w.working.Go(w.work)
@@ -89,7 +89,7 @@ func (w *workers) decode(b *batch) {
 func (w *workers) begin() (b *batch, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.batches) >= w.most && !w.over {
+	for len(w.batches) >= w.maxBatches && !w.over {
 		w.room.Wait()
 	}
 	if w.over {

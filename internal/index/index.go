@@ -184,7 +184,7 @@ func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
 			yield(Change{Kind: watch.Deleted, Left: &was})
 		default:
 			now.UID = cmp.Or(now.UID, was.UID)
-			x.renew(was, now, ok, stale)
+			x.update(was, now, ok, stale)
 			switch {
 			case !ok || was.Pending():
 				yield(Change{Kind: watch.Added, Pending: ok})
@@ -196,7 +196,7 @@ func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
 }
 
 // renew enters what is new of an object, which was known before or not.
-func (x *Index) renew(was, now Entry, known, stale bool) {
+func (x *Index) update(was, now Entry, known, stale bool) {
 	if known && was.UID != now.UID {
 		x.forget(was)
 	}

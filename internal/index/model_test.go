@@ -182,11 +182,11 @@ func checkPacked(t *testing.T, x *table) {
 	for r := range p.all() {
 		inUse++
 		found := false
-		p.each(p.name(r), func(other *record) { found = found || other == r })
+		p.eachNamed(p.name(r), func(other *record) { found = found || other == r })
 		if !found {
 			t.Errorf("the record of %.100q is not found", p.name(r))
 		}
-		if slices.ContainsFunc(x.odd[p.name(r)], func(o oddity) bool { return o.uid == r.unpackUID() }) {
+		if slices.ContainsFunc(x.plain[p.name(r)], func(o plainEntry) bool { return o.uid == r.unpackUID() }) {
 			t.Errorf("%.100q is packed, and among the odd ones", p.name(r))
 		}
 	}

@@ -105,7 +105,7 @@ func (p *packed) find(name types.NamespacedName, uid types.UID) (slot int, ok bo
 }
 
 // each calls f with the records of a name.
-func (p *packed) each(name types.NamespacedName, f func(*record)) {
+func (p *packed) eachNamed(name types.NamespacedName, f func(*record)) {
 	space, ok := p.numbers[name.Namespace]
 	if !ok || len(p.slots) == 0 {
 		return

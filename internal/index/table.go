@@ -17,23 +17,23 @@ import (
 // Deletions leave holes. After half as many of them as there are objects
 // everything is packed again, so that names that come and go for ever don't fill it.
 type table struct {
-	packed packed
-	odd    map[types.NamespacedName][]oddity
-	odds   int // in odd
+	packed     packed
+	plain      map[types.NamespacedName][]plainEntry
+	plainCount int // in odd
 }
 
 // oddity is what is known of an object and can't be packed.
-type oddity struct {
+type plainEntry struct {
 	uid         types.UID
 	version     string
 	seen, stale bool
 }
 
-func (o oddity) identity(name types.NamespacedName) Entry { return Entry{name, o.uid, o.version} }
+func (o plainEntry) entry(name types.NamespacedName) Entry { return Entry{name, o.uid, o.version} }
 
 func newTable() table { return table{packed: newPacked(widest)} }
 
-func (t *table) len() int { return t.packed.live + t.odds }
+func (t *table) len() int { return t.packed.live + t.plainCount }
 
 // same says whether two uids may be those of one object. What does not say who it is
 // is no proof of another one.
@@ -47,14 +47,14 @@ func (t *table) get(name types.NamespacedName, uid types.UID) (i Entry, stale, o
 		}
 		return Entry{name, uid, r.unpackVersion()}, r.space&flagStale != 0, true
 	}
-	if o := t.oddOf(name, uid); o != nil {
-		return o.identity(name), o.stale, true
+	if o := t.plainOf(name, uid); o != nil {
+		return o.entry(name), o.stale, true
 	}
 	return i, false, false
 }
 
-func (t *table) oddOf(name types.NamespacedName, uid types.UID) *oddity {
-	of := t.odd[name]
+func (t *table) plainOf(name types.NamespacedName, uid types.UID) *plainEntry {
+	of := t.plain[name]
 	for n := range of {
 		if same(of[n].uid, uid) {
 			return &of[n]
@@ -66,19 +66,19 @@ func (t *table) oddOf(name types.NamespacedName, uid types.UID) *oddity {
 // hasBytes says whether there is an object of a name.
 func (t *table) hasName(namespace, name []byte) bool {
 	return t.packed.hasName(namespace, name) ||
-		len(t.odd) > 0 && len(t.odd[named(string(namespace), string(name))]) > 0
+		len(t.plain) > 0 && len(t.plain[named(string(namespace), string(name))]) > 0
 }
 
 // others returns the objects of a name that have another uid.
 func (t *table) others(name types.NamespacedName, uid types.UID) (found []Entry) {
-	t.packed.each(name, func(r *record) {
+	t.packed.eachNamed(name, func(r *record) {
 		if i := (Entry{name, r.unpackUID(), r.unpackVersion()}); !same(i.UID, uid) {
 			found = append(found, i)
 		}
 	})
-	for _, o := range t.odd[name] {
+	for _, o := range t.plain[name] {
 		if !same(o.uid, uid) {
-			found = append(found, o.identity(name))
+			found = append(found, o.entry(name))
 		}
 	}
 	return found
@@ -86,8 +86,8 @@ func (t *table) others(name types.NamespacedName, uid types.UID) (found []Entry)
 
 // saw says whether an object of a name was seen.
 func (t *table) saw(name types.NamespacedName) bool {
-	seen := slices.ContainsFunc(t.odd[name], func(o oddity) bool { return o.seen })
-	t.packed.each(name, func(r *record) { seen = seen || r.space&flagSeen != 0 })
+	seen := slices.ContainsFunc(t.plain[name], func(o plainEntry) bool { return o.seen })
+	t.packed.eachNamed(name, func(r *record) { seen = seen || r.space&flagSeen != 0 })
 	return seen
 }
 
@@ -100,57 +100,57 @@ func (t *table) set(i Entry, seen bool) {
 			return
 		}
 		t.packed.delete(slot)
-		t.setOdd(i, seen)
-		t.tidy()
+		t.setPlain(i, seen)
+		t.repack()
 		return
 	}
 	if usual && t.packed.insert(i.NamespacedName, r) {
-		t.deleteOdd(i.NamespacedName, i.UID)
+		t.deletePlain(i.NamespacedName, i.UID)
 	} else {
-		t.setOdd(i, seen)
+		t.setPlain(i, seen)
 	}
 }
 
 func (t *table) delete(name types.NamespacedName, uid types.UID) {
 	if slot, ok := t.packed.find(name, uid); ok {
 		t.packed.delete(slot)
-		t.tidy()
+		t.repack()
 		return
 	}
-	t.deleteOdd(name, uid)
+	t.deletePlain(name, uid)
 }
 
-func (t *table) setOdd(i Entry, seen bool) {
-	now := oddity{uid: i.UID, version: i.Version, seen: seen}
-	if o := t.oddOf(i.NamespacedName, i.UID); o != nil {
+func (t *table) setPlain(i Entry, seen bool) {
+	now := plainEntry{uid: i.UID, version: i.Version, seen: seen}
+	if o := t.plainOf(i.NamespacedName, i.UID); o != nil {
 		*o = now
 		return
 	}
-	if t.odd == nil {
-		t.odd = map[types.NamespacedName][]oddity{}
+	if t.plain == nil {
+		t.plain = map[types.NamespacedName][]plainEntry{}
 	}
-	t.odd[i.NamespacedName] = append(t.odd[i.NamespacedName], now)
-	t.odds++
+	t.plain[i.NamespacedName] = append(t.plain[i.NamespacedName], now)
+	t.plainCount++
 }
 
-func (t *table) deleteOdd(name types.NamespacedName, uid types.UID) {
-	of := t.odd[name]
-	n := slices.IndexFunc(of, func(o oddity) bool { return same(o.uid, uid) })
+func (t *table) deletePlain(name types.NamespacedName, uid types.UID) {
+	of := t.plain[name]
+	n := slices.IndexFunc(of, func(o plainEntry) bool { return same(o.uid, uid) })
 	if n < 0 {
 		return
 	}
-	t.odds--
+	t.plainCount--
 	if len(of) > 1 {
-		t.odd[name] = slices.Delete(of, n, n+1)
+		t.plain[name] = slices.Delete(of, n, n+1)
 		return
 	}
-	if delete(t.odd, name); t.odds == 0 {
-		t.odd = nil // a map does not shrink
+	if delete(t.plain, name); t.plainCount == 0 {
+		t.plain = nil // a map does not shrink
 	}
 }
 
 // tidy packs everything again if too much of it is holes.
-func (t *table) tidy() {
+func (t *table) repack() {
 	if !t.packed.wasteful() {
 		return
 	}
@@ -160,27 +160,27 @@ func (t *table) tidy() {
 	for r := range old.all() {
 		name := old.name(r)
 		if !t.packed.insert(name, *r) { // the same names may lie less tightly in another order
-			t.setOdd(Entry{name, r.unpackUID(), r.unpackVersion()}, r.space&flagSeen != 0)
-			t.oddOf(name, r.unpackUID()).stale = r.space&flagStale != 0
+			t.setPlain(Entry{name, r.unpackUID(), r.unpackVersion()}, r.space&flagSeen != 0)
+			t.plainOf(name, r.unpackUID()).stale = r.space&flagStale != 0
 		}
 	}
 }
 
 // unsee makes every object unseen.
 func (t *table) unsee() {
-	t.mark(func(r *record) { r.space &^= flagSeen }, func(o *oddity) { o.seen = false })
+	t.mark(func(r *record) { r.space &^= flagSeen }, func(o *plainEntry) { o.seen = false })
 }
 
 // distrust makes what is known of every object stale, until it is set again.
 func (t *table) distrust() {
-	t.mark(func(r *record) { r.space |= flagStale }, func(o *oddity) { o.stale = true })
+	t.mark(func(r *record) { r.space |= flagStale }, func(o *plainEntry) { o.stale = true })
 }
 
-func (t *table) mark(usual func(*record), odd func(*oddity)) {
+func (t *table) mark(usual func(*record), odd func(*plainEntry)) {
 	for r := range t.packed.all() {
 		usual(r)
 	}
-	for _, of := range t.odd {
+	for _, of := range t.plain {
 		for n := range of {
 			odd(&of[n])
 		}
@@ -197,9 +197,9 @@ func (t *table) all() iter.Seq2[Entry, bool] {
 				return
 			}
 		}
-		for name, of := range t.odd {
+		for name, of := range t.plain {
 			for _, o := range of {
-				if !yield(o.identity(name), o.seen) {
+				if !yield(o.entry(name), o.seen) {
 					return
 				}
 			}

@@ -38,8 +38,8 @@ func TestIndexIsCompact(t *testing.T) {
 	for i := range 100_000 {
 		x.Enter(usual(i))
 	}
-	if n := footprint(&x.table) / x.Len(); n > 70 || x.table.odds > 0 {
-		t.Errorf("%d bytes for an object and %d odd ones, want at most 70 and none", n, x.table.odds)
+	if n := footprint(&x.table) / x.Len(); n > 70 || x.table.plainCount > 0 {
+		t.Errorf("%d bytes for an object and %d odd ones, want at most 70 and none", n, x.table.plainCount)
 	}
 	small := New()
 	small.Enter(usual(0))
@@ -115,8 +115,8 @@ func TestIndexShrinks(t *testing.T) {
 		drain(x.Remove((usual(i)), Happened))
 		drain(x.Remove((odd(i)), Happened))
 	}
-	if n := footprint(&x.table); n > 32<<10 || len(x.table.odd) != few {
-		t.Errorf("%d bytes, and a map of %d odd ones: most of the bytes should have gone, and all the others", n, len(x.table.odd))
+	if n := footprint(&x.table); n > 32<<10 || len(x.table.plain) != few {
+		t.Errorf("%d bytes, and a map of %d odd ones: most of the bytes should have gone, and all the others", n, len(x.table.plain))
 	}
 	for i := many - few; i < many; i++ {
 		if !x.Has(usual(i)) || !x.Has(odd(i)) {
@@ -264,13 +264,13 @@ func TestTidyFindsRoom(t *testing.T) {
 	}
 	x.delete(gone.NamespacedName, gone.UID)
 	want = append(want, enter(250), enter(6))
-	if x.odds > 0 {
+	if x.plainCount > 0 {
 		t.Fatal("they do not fit before")
 	}
 	x.packed.limits.waste = -1000
-	x.tidy()
-	if x.odds != 1 {
-		t.Errorf("%d did not fit, want 1", x.odds)
+	x.repack()
+	if x.plainCount != 1 {
+		t.Errorf("%d did not fit, want 1", x.plainCount)
 	}
 	for _, k := range want {
 		if got, _, ok := x.get(k.NamespacedName, k.UID); !ok || got != k {

@@ -54,17 +54,17 @@ func TestStart(t *testing.T) {
 		why  string
 	}{
 		{Rules{}, Beginning{}, Listing{}, "pages, where streaming lists are not wanted or not there"},
-		{Rules{Streamed: true}, Beginning{}, Connecting{Memory: first(streamed), streamed: true}, "the snapshot comes with the watch"},
-		{Rules{Quiet: true, Streamed: true}, Beginning{}, Connecting{Memory: first(quiet, streamed), streamed: true}, "what is not told must still be known"},
-		{Rules{Quiet: true, NoIndex: true, Streamed: true}, Beginning{}, Probing{Memory: first(quiet, noIndex, streamed), pendingSynced: true}, "where nothing is known, a version is all it takes"},
-		{Rules{Quiet: true, NoIndex: true, NoProbe: true}, Beginning{}, Listing{Memory: first(quiet, noIndex, noProbe)}, "client-go's fake lists as any"},
-		{Rules{Partial: true, Streamed: true}, Beginning{Version: "7"}, Probing{Memory: first(partial, streamed, rv("7")), pendingSynced: true}, "the server may have gone back behind it"},
-		{Rules{NoProbe: true}, Beginning{Version: "7"}, Connecting{Memory: first(noProbe, rv("7")), pendingSynced: true}, "client-go's fake has no past"},
-		{Rules{Streamed: true}, Beginning{Minimum: "7"}, Connecting{Memory: first(streamed, minimum("7")), streamed: true}, "the rest of a snapshot, which must not be older than what was told of it"},
-		{Rules{Streamed: true}, Beginning{Moved: true, From: "5", Minimum: "7"}, Listing{Memory: first(streamed, minimum("7"), relists(1), gapped(GapScope, "5"))}, "another scope was watched before: a GAP, whose version a list says first"},
+		{Rules{Streamed: true}, Beginning{}, Connecting{Memory: unsynced(streamed), streamed: true}, "the snapshot comes with the watch"},
+		{Rules{Quiet: true, Streamed: true}, Beginning{}, Connecting{Memory: unsynced(quiet, streamed), streamed: true}, "what is not told must still be known"},
+		{Rules{Quiet: true, NoIndex: true, Streamed: true}, Beginning{}, Probing{Memory: unsynced(quiet, noIndex, streamed), pendingSynced: true}, "where nothing is known, a version is all it takes"},
+		{Rules{Quiet: true, NoIndex: true, NoProbe: true}, Beginning{}, Listing{Memory: unsynced(quiet, noIndex, noProbe)}, "client-go's fake lists as any"},
+		{Rules{Partial: true, Streamed: true}, Beginning{Version: "7"}, Probing{Memory: unsynced(partial, streamed, rv("7")), pendingSynced: true}, "the server may have gone back behind it"},
+		{Rules{NoProbe: true}, Beginning{Version: "7"}, Connecting{Memory: unsynced(noProbe, rv("7")), pendingSynced: true}, "client-go's fake has no past"},
+		{Rules{Streamed: true}, Beginning{Minimum: "7"}, Connecting{Memory: unsynced(streamed, minimum("7")), streamed: true}, "the rest of a snapshot, which must not be older than what was told of it"},
+		{Rules{Streamed: true}, Beginning{Moved: true, From: "5", Minimum: "7"}, Listing{Memory: unsynced(streamed, minimum("7"), relists(1), gapped(GapScope, "5"))}, "another scope was watched before: a GAP, whose version a list says first"},
 		{Rules{Streamed: true, FailOnGap: true}, Beginning{Moved: true, From: "5", Minimum: "7"}, Stopped{Gap: &Gap{GapScope, "5"}, Err: errScope}, "likewise, to one who would rather fail"},
-		{Rules{NoIndex: true, Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"}, Listing{Memory: first(noIndex, unclean, relists(1), gapped(GapScope, "5"))}, "also where nobody knows what was told"},
-		{Rules{NoIndex: true}, Beginning{Begun: true}, Listing{Memory: first(noIndex, begun)}, "the rest of a snapshot, of which nobody knows what it is: a GAP"},
+		{Rules{NoIndex: true, Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"}, Listing{Memory: unsynced(noIndex, unclean, relists(1), gapped(GapScope, "5"))}, "also where nobody knows what was told"},
+		{Rules{NoIndex: true}, Beginning{Begun: true}, Listing{Memory: unsynced(noIndex, begun)}, "the rest of a snapshot, of which nobody knows what it is: a GAP"},
 		{Rules{NoIndex: true, FailOnGap: true}, Beginning{Begun: true}, Stopped{Gap: &Gap{GapRestarted, ""}}, "likewise, to one who would rather fail"},
 	}
 	for _, tt := range tests {
@@ -75,7 +75,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestWaiting(t *testing.T) {
-	next := Connecting{Memory: at("5")}
+	next := Connecting{Memory: synced("5")}
 	check(t, []transition{
 		{"over", Waiting{Attempt: 2, next: next}, Elapsed{}, next, nil, "on as decided"},
 		{"given up", Waiting{Attempt: 2, Cause: errServer, next: next}, GaveUp{time.Minute},

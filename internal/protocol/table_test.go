@@ -8,17 +8,17 @@ import (
 // Shorthand for the tables of the protocol.
 
 var (
-	errTooOld      = failure("too old", Expired)
-	errNotYours    = failure("no", Forbidden)
-	errWho         = failure("who are you", Unauthorized)
-	errNotFound    = failure("not found", NotFound)
-	errBad         = failure("no such token", BadRequest)
-	errInvalid     = failure("invalid", Invalid)
-	errServer      = failure("boom", ServerError)
-	errBusy        = Failure{errors.New("later"), Transient, 7 * time.Second}
-	errRefused     = failure("connection refused", Transient)
-	errNonsense    = failure("no JSON", Unreadable)
-	errVersionless = failure("no version", Unusable)
+	errExpired      = failure("too old", Expired)
+	errForbidden    = failure("no", Forbidden)
+	errUnauthorized = failure("who are you", Unauthorized)
+	errNotFound     = failure("not found", NotFound)
+	errBadRequest   = failure("no such token", BadRequest)
+	errInvalid      = failure("invalid", Invalid)
+	errServer       = failure("boom", ServerError)
+	errBusy         = Failure{errors.New("later"), Transient, 7 * time.Second}
+	errConnection   = failure("connection refused", Transient)
+	errUnreadable   = failure("no JSON", Unreadable)
+	errNoVersion    = failure("no version", Unusable)
 )
 
 func failure(text string, class Class) Failure { return Failure{Err: errors.New(text), Class: class} }
@@ -26,12 +26,12 @@ func failure(text string, class Class) Failure { return Failure{Err: errors.New(
 type tweak func(*Memory)
 
 // at is the memory of a sequence that has told SYNCED and stands at rv.
-func at(rv string, tweaks ...tweak) Memory {
-	return first(append([]tweak{func(m *Memory) { m.version, m.synced, m.current = rv, true, true }}, tweaks...)...)
+func synced(rv string, tweaks ...tweak) Memory {
+	return unsynced(append([]tweak{func(m *Memory) { m.version, m.synced, m.current = rv, true, true }}, tweaks...)...)
 }
 
 // first is the memory of a sequence that has not told SYNCED yet.
-func first(tweaks ...tweak) Memory {
+func unsynced(tweaks ...tweak) Memory {
 	var m Memory
 	for _, t := range tweaks {
 		t(&m)
@@ -59,7 +59,7 @@ func quiet(m *Memory)         { m.rules.Quiet = true }
 func wantStreamed(m *Memory)  { m.rules.WantStreamed = true }
 func streamed(m *Memory)      { m.rules.Streamed = true }
 func noProbe(m *Memory)       { m.rules.NoProbe = true }
-func broken(m *Memory)        { m.current = false }
+func notCurrent(m *Memory)    { m.current = false }
 func gapped(r Reason, from string) tweak {
 	return func(m *Memory) { m.gap, m.current = &Gap{r, from}, false }
 }

@@ -50,7 +50,7 @@ func BenchmarkSight(b *testing.B) {
 	d, data := decode.New(false), []byte(frame)
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, _ := d.Sight(data); s == nil {
+		if s, _ := d.Metadata(data); s == nil {
 			b.Fatal("not seen")
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrUnlike: whether it is JSON, and what it means, is left to apimachinery.
-	ErrUnlike = errors.New("decode: left to apimachinery's decoder")
+	ErrDeclined = errors.New("decode: left to apimachinery's decoder")
 	// ErrShort: the data ends within a value.
 	ErrShort = errors.New("decode: the data ends within a value")
 )
@@ -28,8 +28,8 @@ type Decoder struct {
 
 	items   []any  // of the lists that are being read
 	scratch []byte // a string without its escapes
-	sight   Sight
-	rest
+	view    MetadataView
+	ownStrings
 }
 
 // input is what is being decoded.
@@ -40,7 +40,7 @@ type input struct {
 }
 
 // rest holds the strings of an object that no other object shares.
-type rest struct {
+type ownStrings struct {
 	block  strings.Builder
 	used   int // bytes of strings of the object
 	last   int // ... of the last one
@@ -50,11 +50,11 @@ type rest struct {
 const (
 	stringPlaces, numberPlaces = 2048, 256
 	// deepest is how deeply values may be nested; apimachinery takes 10,000.
-	deepest = 500
+	maxDepth = 500
 	// biggestBlock bounds what a string keeps in memory besides itself.
-	biggestBlock = 4 << 10
+	maxBlock = 4 << 10
 	// mostItems and mostScratch are kept from one object to the next.
-	mostItems, mostScratch = 1 << 10, 16 << 10
+	maxItems, maxScratch = 1 << 10, 16 << 10
 )
 
 // managedFields is the path of a field that is large and seldom wanted.
@@ -81,10 +81,10 @@ func (d *Decoder) end(i int) error {
 	}
 	clear(d.items) // of what could not be read to its end
 	d.items = d.items[:0]
-	if cap(d.items) > mostItems {
+	if cap(d.items) > maxItems {
 		d.items = nil
 	}
-	if cap(d.scratch) > mostScratch {
+	if cap(d.scratch) > maxScratch {
 		d.scratch = nil
 	}
 	if i >= 0 {
@@ -114,14 +114,14 @@ type kind struct{ apiVersion, kind string }
 
 // typed has the kinds that client-go's dynamic client makes structs of, such as
 // Status.
-var typed = func() *runtime.Scheme {
+var structKinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	return s
 }()
 
 // isUsual says whether client-go would make an unstructured object of m.
-func (d *Decoder) isUsual(m map[string]any) bool {
+func (d *Decoder) isUnstructured(m map[string]any) bool {
 	var k kind
 	k.apiVersion, _ = m["apiVersion"].(string)
 	k.kind, _ = m["kind"].(string)
@@ -132,7 +132,7 @@ func (d *Decoder) isUsual(m map[string]any) bool {
 	if err != nil || gv.Version == "" || k.kind == "" {
 		return false
 	}
-	if _, err := typed.New(gv.WithKind(k.kind)); err == nil {
+	if _, err := structKinds.New(gv.WithKind(k.kind)); err == nil {
 		return false
 	}
 	d.kind = kind{strings.Clone(k.apiVersion), strings.Clone(k.kind)}

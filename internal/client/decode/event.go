@@ -13,8 +13,8 @@ type Event struct {
 func (d *Decoder) Event(data []byte) (Event, int, error) {
 	d.begin(data)
 	ev, i := d.event()
-	if i >= 0 && !d.isUsual(ev.Object) {
-		i = d.fail(ErrUnlike)
+	if i >= 0 && !d.isUnstructured(ev.Object) {
+		i = d.fail(ErrDeclined)
 	}
 	return ev, i, d.end(i)
 }
@@ -41,7 +41,7 @@ func (d *Decoder) envelope() (watch.EventType, int) {
 		return "", i
 	}
 	d.depth--
-	if i = d.expects(i, `"type"`); i < 0 {
+	if i = d.expectKey(i, `"type"`); i < 0 {
 		return "", i
 	}
 	kind, i := d.eventType(i)
@@ -50,16 +50,16 @@ func (d *Decoder) envelope() (watch.EventType, int) {
 	}
 	i, more := d.more(i, '}')
 	if i >= 0 && !more {
-		i = d.fail(ErrUnlike)
+		i = d.fail(ErrDeclined)
 	}
 	if i < 0 {
 		return "", i
 	}
-	return kind, d.expects(i, `"object"`)
+	return kind, d.expectKey(i, `"object"`)
 }
 
 // expects returns where the value begins of the key that is to be at i.
-func (d *Decoder) expects(i int, key string) int {
+func (d *Decoder) expectKey(i int, key string) int {
 	if i = d.literal(i, key); i < 0 {
 		return i
 	}
@@ -86,14 +86,14 @@ func (d *Decoder) eventType(i int) (watch.EventType, int) {
 			return "", end
 		}
 	}
-	return "", d.fail(ErrUnlike)
+	return "", d.fail(ErrDeclined)
 }
 
 // endOfEvent returns where the event ends whose object ends at i.
 func (d *Decoder) endOfEvent(i int) int {
 	i, more := d.more(i, '}')
 	if i >= 0 && more {
-		return d.fail(ErrUnlike)
+		return d.fail(ErrDeclined)
 	}
 	return i
 }

@@ -7,7 +7,7 @@ import (
 
 // longest is how long a string may be to be worth a place in a table. UIDs have
 // 36 bytes, and are of one object.
-const longest = 64
+const maxInterned = 64
 
 // table keeps what has been seen more than once, so that it need not be made
 // anew: strings as keys, and boxed as values. It never grows. What is in it is
@@ -28,7 +28,7 @@ type entry struct {
 	boxed  any
 }
 
-const mostCredit = 15
+const maxCredit = 15
 
 // hint says how many keys an object probably has that is under the key of the
 // entry, which may be nil, if its text has at most so many bytes. It says so once: an
@@ -46,7 +46,7 @@ func newTable(size int) table { return table{make([]entry, size)} }
 
 // find returns the place of a text, which is not empty, and what wants needs.
 func (t *table) find(text []byte) (*entry, uint32) {
-	if len(text) <= mostWords {
+	if len(text) <= maxWords {
 		return t.at(wordsOf(text), len(text))
 	}
 	return t.place(hash(text))
@@ -64,7 +64,7 @@ func (e *entry) has(text []byte) bool {
 	if e.boxed == nil || e.text != string(text) {
 		return false
 	}
-	e.asked()
+	e.credited()
 	return true
 }
 
@@ -73,12 +73,12 @@ func (e *entry) is(w words, n int) bool {
 	if e.words != w || int(e.short) != n {
 		return false
 	}
-	e.asked()
+	e.credited()
 	return true
 }
 
-func (e *entry) asked() {
-	if e.credit < mostCredit {
+func (e *entry) credited() {
+	if e.credit < maxCredit {
 		e.credit++
 	}
 }
@@ -97,9 +97,9 @@ func (e *entry) wants(hash uint32) bool {
 }
 
 // give gives the place to a text that stands for v.
-func (e *entry) give(text string, v any) {
+func (e *entry) assign(text string, v any) {
 	*e = entry{text: text, boxed: v}
-	if len(text) <= mostWords {
+	if len(text) <= maxWords {
 		e.words, e.short = wordsOf([]byte(text)), uint8(len(text))
 	}
 }
@@ -113,7 +113,7 @@ func hash(b []byte) uint64 {
 }
 
 // mostWords is how long a text may be to be compared as words.
-const mostWords = 24
+const maxWords = 24
 
 // words are the bytes of a short text, the first one lowest, and zeros behind them:
 // with how many there are they are all that it is. Most keys are short, and found
@@ -124,11 +124,11 @@ type words struct{ a, b, c uint64 }
 // That is negative if it is too long, or not plain, or if the data may end before
 // it does.
 func (d *Decoder) short(i int) (w words, n int) {
-	if i+mostWords >= len(d.data) {
+	if i+maxWords >= len(d.data) {
 		return w, -1
 	}
-	text := d.data[i : i+mostWords+1 : i+mostWords+1]
-	n = mostWords
+	text := d.data[i : i+maxWords+1 : i+maxWords+1]
+	n = maxWords
 	if w.a = binary.LittleEndian.Uint64(text); notable(w.a) != 0 {
 		n = bits.TrailingZeros64(notable(w.a)) >> 3
 		w.a &= 1<<(8*n) - 1
@@ -158,7 +158,7 @@ func notable(x uint64) uint64 {
 
 // wordsOf returns the words of a text that is short enough.
 func wordsOf(text []byte) (w words) {
-	var all [mostWords]byte
+	var all [maxWords]byte
 	copy(all[:], text)
 	w.a = binary.LittleEndian.Uint64(all[:])
 	w.b = binary.LittleEndian.Uint64(all[8:])

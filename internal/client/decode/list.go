@@ -38,7 +38,7 @@ func (d *Decoder) Lister() *Lister {
 // Come decodes what can be decoded of data, which is all that has come so far. It
 // returns nil if that may be all, ErrShort if there has to be more, and ErrUnlike if
 // that does not matter any more: the list is for client-go to decode.
-func (l *Lister) Come(data []byte) error {
+func (l *Lister) Decode(data []byte) error {
 	d := l.d
 	d.begin(data)
 	i := 0
@@ -49,7 +49,7 @@ func (l *Lister) Come(data []byte) error {
 		}
 	}
 	if l.all = i >= 0 && d.space(l.at) == len(data); i >= 0 && !l.all {
-		i = d.fail(ErrUnlike)
+		i = d.fail(ErrDeclined)
 	}
 	return d.end(i)
 }
@@ -60,7 +60,7 @@ func (l *Lister) part(i int) (listPart, int) {
 	d := l.d
 	switch l.next {
 	case listBegin:
-		return then(listMember, l.next, d.open(i, '{'))
+		return nextPart(listMember, l.next, d.open(i, '{'))
 	case listMember:
 		return l.member(i)
 	case listItem:
@@ -70,23 +70,23 @@ func (l *Lister) part(i int) (listPart, int) {
 			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
 			d.finish()
 		}
-		return then(listItemEnd, l.next, i)
+		return nextPart(listItemEnd, l.next, i)
 	case listItemEnd:
 		i, more := d.more(i, ']')
 		if more {
 			return listItem, i
 		}
-		return then(listMemberEnd, l.next, i)
+		return nextPart(listMemberEnd, l.next, i)
 	}
 	i, more := d.more(i, '}')
 	if more {
 		return listMember, i
 	}
-	return then(listEnd, l.next, i)
+	return nextPart(listEnd, l.next, i)
 }
 
 // then returns the next part, or the same if i says that there was none.
-func then(next, same listPart, i int) (listPart, int) {
+func nextPart(next, same listPart, i int) (listPart, int) {
 	if i < 0 {
 		return same, i
 	}
@@ -100,14 +100,14 @@ func (l *Lister) member(i int) (listPart, int) {
 		return listMember, i
 	}
 	if _, again := l.list.Object[key]; again || misleading(key) || key == "items" && l.list.Items != nil {
-		return listMember, d.fail(ErrUnlike)
+		return listMember, d.fail(ErrDeclined)
 	}
 	if key != "items" {
 		v, i := d.value(i, nil, e)
 		if i >= 0 {
 			l.list.Object[key] = v
 		}
-		return then(listMemberEnd, listMember, i)
+		return nextPart(listMemberEnd, listMember, i)
 	}
 	if i = d.open(i, '['); i >= len(d.data) {
 		i = d.fail(ErrShort)
@@ -123,7 +123,7 @@ func (l *Lister) member(i int) (listPart, int) {
 }
 
 // Left is how much of so many bytes that have come has not been decoded.
-func (l *Lister) Left(come int) int { return come - l.at }
+func (l *Lister) Undecoded(come int) int { return come - l.at }
 
 // List returns what has been decoded, which is ErrShort as long as something lacks.
 func (l *Lister) List() (*unstructured.UnstructuredList, error) {
@@ -135,14 +135,14 @@ func (l *Lister) List() (*unstructured.UnstructuredList, error) {
 	_, text := version.(string)
 	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1
 	if wrong || list.Items == nil || list.GetKind() == "" {
-		return nil, ErrUnlike // client-go says what is wrong
+		return nil, ErrDeclined // client-go says what is wrong
 	}
-	itemsAreOf(list)
+	fillItemKinds(list)
 	return list, nil
 }
 
 // itemsAreOf says of items that don't what they are.
-func itemsAreOf(l *unstructured.UnstructuredList) {
+func fillItemKinds(l *unstructured.UnstructuredList) {
 	var apiVersion, kind any = l.GetAPIVersion(), strings.TrimSuffix(l.GetKind(), "List")
 	for _, item := range l.Items {
 		if item.GetKind() == "" && item.GetAPIVersion() == "" {

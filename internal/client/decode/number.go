@@ -11,7 +11,7 @@ func (d *Decoder) number(i int) (any, int) {
 		return nil, end
 	}
 	token := d.data[i:end]
-	if len(token) > longest {
+	if len(token) > maxInterned {
 		return d.parsed(token, float, end)
 	}
 	e, h := d.numbers.find(token)
@@ -20,7 +20,7 @@ func (d *Decoder) number(i int) (any, int) {
 	}
 	v, end := d.parsed(token, float, end)
 	if v != nil && e.wants(h) {
-		e.give(string(token), v)
+		e.assign(string(token), v)
 	}
 	return v, end
 }
@@ -33,7 +33,7 @@ func (d *Decoder) parsed(token []byte, float bool, end int) (any, int) {
 	}
 	f, err := strconv.ParseFloat(string(token), 64)
 	if err != nil {
-		return nil, d.fail(ErrUnlike) // too big for a float64
+		return nil, d.fail(ErrDeclined) // too big for a float64
 	}
 	return f, end
 }
@@ -53,7 +53,7 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 	case '1' <= data[i] && data[i] <= '9':
 		i = run(data, i)
 	default:
-		return d.fail(ErrUnlike), false
+		return d.fail(ErrDeclined), false
 	}
 	if i < len(data) && data[i] == '.' {
 		float = true
@@ -90,5 +90,5 @@ func (d *Decoder) noDigit(i int) int {
 	if i >= len(d.data) {
 		return d.fail(ErrShort)
 	}
-	return d.fail(ErrUnlike)
+	return d.fail(ErrDeclined)
 }

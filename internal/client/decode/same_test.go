@@ -39,7 +39,7 @@ func (c *comparison) each(f func(d *decode.Decoder, left func(map[string]any)) e
 			}
 		})
 		switch {
-		case errors.Is(err, decode.ErrUnlike), errors.Is(err, decode.ErrShort):
+		case errors.Is(err, decode.ErrDeclined), errors.Is(err, decode.ErrShort):
 			if d == c.whole {
 				declined = fmt.Errorf("%w: %w", errDeclined, err)
 			}
@@ -127,7 +127,7 @@ func inPieces(d *decode.Decoder, data []byte, most int) (*unstructured.Unstructu
 			n = len(data)
 		}
 		var err error
-		lent(data[:n], func(data []byte) { err = l.Come(data) })
+		lent(data[:n], func(data []byte) { err = l.Decode(data) })
 		switch {
 		case n == len(data) && err == nil:
 			return l.List()

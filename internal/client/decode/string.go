@@ -38,7 +38,7 @@ func (d *Decoder) lookUp(i int) (*entry, []byte, int) {
 		return nil, s, i + n + 1
 	}
 	s, end := d.content(i)
-	if len(s) == 0 || len(s) > longest {
+	if len(s) == 0 || len(s) > maxInterned {
 		return nil, s, end
 	}
 	if e, h := d.strings.find(s); e.has(s) || d.admit(e, h, s) {
@@ -52,7 +52,7 @@ func (d *Decoder) admit(e *entry, h uint32, s []byte) bool {
 		return false
 	}
 	text := string(s)
-	e.give(text, text)
+	e.assign(text, text)
 	return true
 }
 
@@ -76,12 +76,12 @@ func (d *Decoder) content(i int) ([]byte, int) {
 // of memory, or a few.
 func (d *Decoder) own(s []byte) string {
 	n := len(s)
-	if n > biggestBlock/8 {
+	if n > maxBlock/8 {
 		return string(s)
 	}
 	if d.block.Cap()-d.block.Len() < n {
 		d.block = strings.Builder{}
-		d.block.Grow(min(max(d.expect-d.used, n, 64), biggestBlock))
+		d.block.Grow(min(max(d.expect-d.used, n, 64), maxBlock))
 	}
 	d.used += n
 	begin := d.block.Len()
@@ -123,7 +123,7 @@ func (d *Decoder) quoted(i int) (end int, plain bool) {
 				return d.fail(ErrShort), false
 			}
 		case data[i] < ' ':
-			return d.fail(ErrUnlike), false
+			return d.fail(ErrDeclined), false
 		default:
 			ascii = false
 			for i < len(data) && data[i] >= utf8.RuneSelf {
@@ -145,7 +145,7 @@ func (d *Decoder) text(s []byte) ([]byte, bool) {
 		case c == '\\':
 			var ok bool
 			if out, i, ok = unescape(out, s, i); !ok {
-				d.fail(ErrUnlike)
+				d.fail(ErrDeclined)
 				return nil, false
 			}
 		case c < utf8.RuneSelf:

@@ -34,7 +34,7 @@ func (d *Decoder) literal(i int, word string) int {
 	end := min(i+len(word), len(d.data))
 	switch {
 	case string(d.data[i:end]) != word[:end-i]:
-		return d.fail(ErrUnlike)
+		return d.fail(ErrDeclined)
 	case end-i < len(word):
 		return d.fail(ErrShort)
 	}
@@ -63,14 +63,14 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 			return nil, i
 		}
 		if d.depth == 1 && misleading(key) {
-			return nil, d.fail(ErrUnlike)
+			return nil, d.fail(ErrDeclined)
 		}
 		var below []string
 		if len(drop) > 0 && key == drop[0] {
 			below = drop[1:]
 		}
 		if below != nil && len(below) == 0 {
-			i = d.pass(i)
+			i = d.skip(i)
 		} else {
 			var v any
 			v, i = d.value(i, below, e)
@@ -94,7 +94,7 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 		under.size = uint8(min(len(m), 255))
 	}
 	if d.depth == 0 && len(m) < n {
-		return nil, d.fail(ErrUnlike)
+		return nil, d.fail(ErrDeclined)
 	}
 	return m, i
 }
@@ -132,8 +132,8 @@ func (d *Decoder) open(i int, bracket byte) int {
 	switch {
 	case i >= len(d.data):
 		return d.fail(ErrShort)
-	case d.data[i] != bracket || d.depth == deepest:
-		return d.fail(ErrUnlike)
+	case d.data[i] != bracket || d.depth == maxDepth:
+		return d.fail(ErrDeclined)
 	}
 	d.depth++
 	return d.space(i + 1)
@@ -151,7 +151,7 @@ func (d *Decoder) more(i int, bracket byte) (int, bool) {
 	case bracket:
 		return i + 1, false
 	}
-	return d.fail(ErrUnlike), false
+	return d.fail(ErrDeclined), false
 }
 
 // key returns the key that begins at i, where it is interned, if it is, and where
@@ -161,7 +161,7 @@ func (d *Decoder) key(i int) (string, *entry, int) {
 	case i >= len(d.data):
 		return "", nil, d.fail(ErrShort)
 	case d.data[i] != '"':
-		return "", nil, d.fail(ErrUnlike)
+		return "", nil, d.fail(ErrDeclined)
 	}
 	key, e, i := d.stringKey(i + 1)
 	if i < 0 {
@@ -176,7 +176,7 @@ func (d *Decoder) colon(i int) int {
 		return d.fail(ErrShort)
 	}
 	if d.data[i] != ':' {
-		return d.fail(ErrUnlike)
+		return d.fail(ErrDeclined)
 	}
 	return d.space(i + 1)
 }

@@ -30,7 +30,7 @@ func sameSight(t *testing.T, d *decode.Decoder, why string, frame []byte) bool {
 	if err != nil || !ok {
 		return false
 	}
-	s, n := d.Sight(append(bytes.Clone(frame), "\n{"...))
+	s, n := d.Metadata(append(bytes.Clone(frame), "\n{"...))
 	if s == nil {
 		return false
 	}
@@ -49,7 +49,7 @@ func sameSight(t *testing.T, d *decode.Decoder, why string, frame []byte) bool {
 		t.Errorf("%s: labels that were written to: %s", why, diff)
 	}
 	namespace, name, version := s.Identity()
-	sketch := &unstructured.Unstructured{Object: s.Sketch()}
+	sketch := &unstructured.Unstructured{Object: s.IdentityOnly()}
 	names := []string{want.GetNamespace(), want.GetName(), want.GetResourceVersion()}
 	if diff := cmp.Diff(names, []string{string(namespace), string(name), string(version)}); diff != "" {
 		t.Errorf("%s: identity: %s", why, diff)
@@ -179,7 +179,7 @@ func TestSightEnds(t *testing.T) {
 		{"all but its end", one[:len(one)-1], 0},
 		{"a text that does not end", strings.Replace(one, `{}`, `"`, 1), 0},
 	} {
-		s, end := decode.New(false).Sight([]byte(tt.data))
+		s, end := decode.New(false).Metadata([]byte(tt.data))
 		if (s != nil) != (tt.end > 0) || end != tt.end {
 			t.Errorf("%s: seen: %v; it ends at %d, want %d", tt.why, s != nil, end, tt.end)
 		}

@@ -13,12 +13,12 @@ import (
 // valid until its Decoder is used again, or the data changes.
 //
 // The rest of the frame is searched for its end, and not checked: it may be no JSON.
-type Sight struct {
+type MetadataView struct {
 	d        *Decoder
 	kind     watch.EventType
 	metadata []byte                     // of the object, as JSON
 	labels   []byte                     // of those
-	whole    *unstructured.Unstructured // the object with its metadata alone, once they were decoded
+	decoded  *unstructured.Unstructured // the object with its metadata alone, once they were decoded
 	broken   bool
 
 	namespace, name, uid, version []byte
@@ -27,10 +27,10 @@ type Sight struct {
 // Sight finds the metadata of the object of the event that data begins with, and
 // returns how long that is. It returns nil if the event is not all there, changes no
 // object, or is unusual: then it has to be decoded.
-func (d *Decoder) Sight(data []byte) (*Sight, int) {
+func (d *Decoder) Metadata(data []byte) (*MetadataView, int) {
 	d.begin(data)
-	s := &d.sight
-	*s = Sight{d: d}
+	s := &d.view
+	*s = MetadataView{d: d}
 	end := s.event()
 	d.data = nil
 	if end < 0 || len(s.name) == 0 || len(s.version) == 0 {
@@ -39,12 +39,12 @@ func (d *Decoder) Sight(data []byte) (*Sight, int) {
 	return s, end
 }
 
-func (s *Sight) event() int {
+func (s *MetadataView) event() int {
 	var i int
 	if s.kind, i = s.d.envelope(); i < 0 || s.kind == watch.Bookmark {
 		return -1
 	}
-	if i = s.d.fields(i, s.ofObject); i < 0 {
+	if i = s.d.fields(i, s.objectField); i < 0 {
 		return -1
 	}
 	return s.d.endOfEvent(i)
@@ -52,19 +52,19 @@ func (s *Sight) event() int {
 
 // ofObject takes a field of the object, whose value begins at i, and returns where
 // that ends.
-func (s *Sight) ofObject(key []byte, i int) int {
+func (s *MetadataView) objectField(key []byte, i int) int {
 	if string(key) != "metadata" {
-		return s.d.pass(i)
+		return s.d.skip(i)
 	}
 	if s.metadata != nil {
 		return -1 // which of the two counts is for the decoder to say
 	}
-	end := s.d.fields(i, s.ofMetadata)
+	end := s.d.fields(i, s.metadataField)
 	s.metadata = s.d.data[i:max(i, end)]
 	return end
 }
 
-func (s *Sight) ofMetadata(key []byte, i int) (end int) {
+func (s *MetadataView) metadataField(key []byte, i int) (end int) {
 	switch string(key) {
 	case "namespace":
 		s.namespace, end = s.d.rawText(i)
@@ -75,10 +75,10 @@ func (s *Sight) ofMetadata(key []byte, i int) (end int) {
 	case "resourceVersion":
 		s.version, end = s.d.rawText(i)
 	case "labels":
-		end = s.d.pass(i)
+		end = s.d.skip(i)
 		s.labels = s.d.data[i:max(i, end)]
 	default:
-		end = s.d.pass(i)
+		end = s.d.skip(i)
 	}
 	return end
 }
@@ -117,7 +117,7 @@ func (d *Decoder) rawText(i int) ([]byte, int) {
 
 // pass returns where the value ends that begins at i. Whether that is JSON it does not
 // check.
-func (d *Decoder) pass(i int) int {
+func (d *Decoder) skip(i int) int {
 	data := d.data
 	for depth := 0; i < len(data); i++ {
 		switch data[i] {
@@ -161,16 +161,18 @@ func textEnd(data []byte, i int) int {
 	}
 }
 
-func (s *Sight) Type() watch.EventType { return s.kind }
+func (s *MetadataView) Type() watch.EventType { return s.kind }
 
 // Identity is the object's name and version as they are written.
-func (s *Sight) Identity() (namespace, name, version []byte) { return s.namespace, s.name, s.version }
+func (s *MetadataView) Identity() (namespace, name, version []byte) {
+	return s.namespace, s.name, s.version
+}
 
-func (s *Sight) text(b []byte) string {
+func (s *MetadataView) text(b []byte) string {
 	if s.d == nil || len(b) == 0 {
 		return ""
 	}
-	if len(b) <= longest {
+	if len(b) <= maxInterned {
 		if e, h := s.d.strings.find(b); e.has(b) || s.d.admit(e, h, b) {
 			return e.text
 		}
@@ -178,13 +180,13 @@ func (s *Sight) text(b []byte) string {
 	return string(b)
 }
 
-func (s *Sight) GetNamespace() string       { return s.text(s.namespace) }
-func (s *Sight) GetName() string            { return s.text(s.name) }
-func (s *Sight) GetUID() types.UID          { return types.UID(s.text(s.uid)) }
-func (s *Sight) GetResourceVersion() string { return s.text(s.version) }
+func (s *MetadataView) GetNamespace() string       { return s.text(s.namespace) }
+func (s *MetadataView) GetName() string            { return s.text(s.name) }
+func (s *MetadataView) GetUID() types.UID          { return types.UID(s.text(s.uid)) }
+func (s *MetadataView) GetResourceVersion() string { return s.text(s.version) }
 
 // GetLabels returns a map of its own.
-func (s *Sight) GetLabels() map[string]string {
+func (s *MetadataView) GetLabels() map[string]string {
 	if s.d == nil {
 		return nil
 	}
@@ -228,7 +230,7 @@ func (d *Decoder) texts() (map[string]string, int) {
 		i, more = d.more(i, '}')
 	}
 	if len(texts) < n {
-		return nil, d.fail(ErrUnlike)
+		return nil, d.fail(ErrDeclined)
 	}
 	if !all {
 		texts = nil
@@ -236,33 +238,35 @@ func (d *Decoder) texts() (map[string]string, int) {
 	return texts, i
 }
 
-func (s *Sight) GetGeneration() int64                        { return s.object().GetGeneration() }
-func (s *Sight) GetCreationTimestamp() metav1.Time           { return s.object().GetCreationTimestamp() }
-func (s *Sight) GetDeletionTimestamp() *metav1.Time          { return s.object().GetDeletionTimestamp() }
-func (s *Sight) GetAnnotations() map[string]string           { return s.object().GetAnnotations() }
-func (s *Sight) GetFinalizers() []string                     { return s.object().GetFinalizers() }
-func (s *Sight) GetOwnerReferences() []metav1.OwnerReference { return s.object().GetOwnerReferences() }
+func (s *MetadataView) GetGeneration() int64               { return s.object().GetGeneration() }
+func (s *MetadataView) GetCreationTimestamp() metav1.Time  { return s.object().GetCreationTimestamp() }
+func (s *MetadataView) GetDeletionTimestamp() *metav1.Time { return s.object().GetDeletionTimestamp() }
+func (s *MetadataView) GetAnnotations() map[string]string  { return s.object().GetAnnotations() }
+func (s *MetadataView) GetFinalizers() []string            { return s.object().GetFinalizers() }
+func (s *MetadataView) GetOwnerReferences() []metav1.OwnerReference {
+	return s.object().GetOwnerReferences()
+}
 
 // object has all of the metadata but the managedFields.
-func (s *Sight) object() *unstructured.Unstructured {
-	if s.whole == nil {
-		s.whole = &unstructured.Unstructured{Object: map[string]any{}}
+func (s *MetadataView) object() *unstructured.Unstructured {
+	if s.decoded == nil {
+		s.decoded = &unstructured.Unstructured{Object: map[string]any{}}
 		if s.d != nil {
 			s.d.begin(s.metadata)
 			m, i := s.d.object(0, managedFields[1:], nil)
 			if s.d.end(i) != nil {
 				s.broken = true
 			} else {
-				s.whole.Object["metadata"] = m
+				s.decoded.Object["metadata"] = m
 			}
 		}
 	}
-	return s.whole
+	return s.decoded
 }
 
 // Sketch returns an object that has no more than what tells it and its version
 // apart from others.
-func (s *Sight) Sketch() map[string]any {
+func (s *MetadataView) IdentityOnly() map[string]any {
 	m := map[string]any{"name": s.text(s.name), "uid": s.text(s.uid), "resourceVersion": s.text(s.version)}
 	if len(s.namespace) > 0 {
 		m["namespace"] = s.text(s.namespace)
@@ -272,7 +276,7 @@ func (s *Sight) Sketch() map[string]any {
 
 // Broken says that something that was asked for could not be read, so that the
 // answer was wrong.
-func (s *Sight) Broken() bool { return s.broken }
+func (s *MetadataView) Broken() bool { return s.broken }
 
 // Forget makes sure that who has kept a Sight against the rules sees nothing.
-func (s *Sight) Forget() { *s = Sight{} }
+func (s *MetadataView) Forget() { *s = MetadataView{} }
