@@ -28,7 +28,8 @@ func (s Listing) page(in Page) (State, []Output) {
 	}
 	out = append(out, EmitPage{s.mode()})
 	if in.Token != "" {
-		next := Listing{Memory: s.Memory, tokens: append(s.tokens, in.Token), listVersion: in.Version, duplicates: s.duplicates}
+		next := Listing{Memory: s.Memory, tokens: append(s.tokens, in.Token), listVersion: in.Version,
+			duplicates: s.duplicates}
 		if s.duplicates > maxDuplicates {
 			return Waiting{s.duplicates - maxDuplicates, Failure{Err: errDuplicate}, next}, out
 		}

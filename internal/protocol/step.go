@@ -31,12 +31,13 @@ const (
 )
 
 var (
-	errInconsistent = errors.New("the pages of the list do not fit together: their resourceVersions differ, or a page came twice")
-	errDuplicate    = errors.New("page after page holds nothing new")
-	errClosed       = errors.New("the server closed the connection soon after it was opened")
-	errBehind       = errors.New("the server answered with an older resourceVersion than before")
-	errScope        = errors.New("another set of namespaces, or the cluster, was watched before")
-	errNoMarker     = errors.New("the server did not end its initial events with the bookmark that marks their end")
+	errInconsistent = errors.New("the pages of the list do not fit together: their resourceVersions differ, or a " +
+		"page came twice")
+	errDuplicate = errors.New("page after page holds nothing new")
+	errClosed    = errors.New("the server closed the connection soon after it was opened")
+	errBehind    = errors.New("the server answered with an older resourceVersion than before")
+	errScope     = errors.New("another set of namespaces, or the cluster, was watched before")
+	errNoMarker  = errors.New("the server did not end its initial events with the bookmark that marks their end")
 )
 
 // ErrSilent is why a watch counts as dead that nothing has come from.

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Shorthand for the tables of the protocol.
+// Shorthand for the tables.
 
 var (
-	errExpired      = failure("too old", Expired)
-	errForbidden    = failure("no", Forbidden)
-	errUnauthorized = failure("who are you", Unauthorized)
+	errExpired      = failure("too old resource version", Expired)
+	errForbidden    = failure("forbidden", Forbidden)
+	errUnauthorized = failure("unauthorized", Unauthorized)
 	errNotFound     = failure("not found", NotFound)
 	errBadRequest   = failure("no such token", BadRequest)
 	errInvalid      = failure("invalid", Invalid)
-	errServer       = failure("boom", ServerError)
-	errBusy         = Failure{errors.New("later"), Transient, 7 * time.Second}
+	errServer       = failure("internal error", ServerError)
+	errBusy         = Failure{errors.New("too many requests"), Transient, 7 * time.Second}
 	errConnection   = failure("connection refused", Transient)
-	errUnreadable   = failure("no JSON", Unreadable)
+	errUnreadable   = failure("invalid JSON", Unreadable)
 	errNoVersion    = failure("no version", Unusable)
 )
 
@@ -25,12 +25,12 @@ func failure(text string, class Class) Failure { return Failure{Err: errors.New(
 
 type tweak func(*Memory)
 
-// at is the memory of a sequence that has told SYNCED and stands at rv.
+// synced is the Memory of a sequence that has emitted SYNCED and is at rv.
 func synced(rv string, tweaks ...tweak) Memory {
 	return unsynced(append([]tweak{func(m *Memory) { m.version, m.synced, m.current = rv, true, true }}, tweaks...)...)
 }
 
-// first is the memory of a sequence that has not told SYNCED yet.
+// unsynced is the Memory of a sequence that has not emitted SYNCED yet.
 func unsynced(tweaks ...tweak) Memory {
 	var m Memory
 	for _, t := range tweaks {
