@@ -30,8 +30,7 @@ const (
 )
 
 var (
-	errInconsistent = errors.New("the pages of the list do not fit together: their resourceVersions differ, or a " +
-		"page came twice")
+	errInconsistent = errors.New("inconsistent list: the resourceVersions of its pages differ, or a token came twice")
 	errDuplicate = errors.New("the pages of the list hold nothing new")
 	errClosed    = errors.New("the server closed the connection soon after it was opened")
 	errBehind    = errors.New("the server answered with an older resourceVersion than before")
@@ -177,9 +176,9 @@ func (m Memory) unrepeatable(err error) State {
 // lastKnown returns the version that a gap begins at.
 func (m Memory) lastKnown() string { return cmp.Or(m.version, m.minimum) }
 
-// relist answers a gap with a new snapshot: at once the first time, later after a wait,
-// because a version that expires before it can be watched would otherwise be a loop of
-// lists. The snapshot is a list, whose version comes first, so that GAP can bear it.
+// relist answers a gap with a new snapshot: at once the first time, then after waits, because a version that expires
+// before it can be watched would cause a loop of lists. The snapshot is a paged list: its version comes before its
+// objects, so GAP can name it.
 func (m Memory) relist(reason Reason, cause Failure) State {
 	switch {
 	case m.rules.Quiet: // nothing was delivered yet, so there is no gap
