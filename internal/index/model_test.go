@@ -61,19 +61,24 @@ func pick[T any](d dice, from []T) T { return from[d.IntN(len(from))] }
 var (
 	someNamespaces = []string{"", "default", "kube-system", "a", "a/b", "\xff", strings.Repeat("n", 300)}
 	someNames      = func() []string {
-		names := []string{"", "b/c", "\x00", "ünïcode", strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("huge", 250)}
+		names := []string{"", "b/c", "\x00", "ünïcode", strings.Repeat("x", 255), strings.Repeat("x", 256),
+			strings.Repeat("huge", 250)}
 		for i := range 30 {
 			names = append(names, fmt.Sprintf("robot-%d", i))
 		}
 		return names
 	}()
 	someUIDs = []types.UID{
-		"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "ffffffff-ffff-ffff-ffff-ffffffffffff",
-		"00000000-0000-0000-0000-000000000000", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6ba7b8109dad11d180b400c04fd430c8",
-		"6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b810-9dad-11d1-80b4000c04fd430c8", "u-1", "\xff\x00", types.UID(strings.Repeat("u", 1000)),
+		"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8",
+		"ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"00000000-0000-0000-0000-000000000000", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+		"6ba7b8109dad11d180b400c04fd430c8",
+		"6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b810-9dad-11d1-80b4000c04fd430c8", "u-1", "\xff\x00",
+		types.UID(strings.Repeat("u", 1000)),
 	}
 	someVersions = []string{
-		"1", "2", "3", "10", "5000", "0", "00", "07", "", "-1", "+1", "1_0", " 1", "1.0", "#abc", "opaque", "18446744073709551615",
+		"1", "2", "3", "10", "5000", "0", "00", "07", "", "-1", "+1", "1_0", " 1", "1.0", "#abc", "opaque",
+		"18446744073709551615",
 		"18446744073709551616", "99999999999999999999999999", "\xff", strings.Repeat("9", 1000),
 	}
 )
@@ -90,7 +95,8 @@ func runModel(t *testing.T, d dice, operations int) {
 	var m model
 	usual := d.IntN(3) // how many in 3 objects are usual
 	for range operations {
-		i := Entry{named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]), pick(d, someVersions[:5])}
+		i := Entry{named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]),
+			pick(d, someVersions[:5])}
 		if d.IntN(3) >= usual {
 			i = Entry{named(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions)}
 		}
@@ -134,7 +140,8 @@ func runModel(t *testing.T, d dice, operations int) {
 	slices.SortFunc(got, order)
 	slices.SortFunc(m, order)
 	if !slices.Equal(m, got) {
-		t.Fatalf("all entries (-want +got):\n%s", gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
+		t.Fatalf("all entries (-want +got):\n%s",
+			gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
 	}
 	checkPacked(t, &x)
 }
@@ -161,7 +168,8 @@ func (m model) compare(t *testing.T, x *table, i Entry) {
 			others++
 		}
 	}
-	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.UID)) != others || x.hasName([]byte(i.Namespace), []byte(i.Name)) != named {
+	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.UID)) != others ||
+		x.hasName([]byte(i.Namespace), []byte(i.Name)) != named {
 		t.Fatalf("%.100q: %d entries, want %d; %d others of the name, want %d", fmt.Sprint(i), x.len(), len(m),
 			len(x.others(i.NamespacedName, i.UID)), others)
 	}

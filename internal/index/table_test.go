@@ -15,8 +15,10 @@ import (
 // usual returns an entry whose names and version have the usual length.
 func usual(i int) Entry {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
-	uid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), r.Uint32N(1<<12), r.Uint64N(1<<48))
-	return Entry{named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)), types.UID(uid), fmt.Sprint(40_000_000 + i)}
+	uid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), r.Uint32N(1<<12),
+		r.Uint64N(1<<48))
+	return Entry{named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)),
+		types.UID(uid), fmt.Sprint(40_000_000 + i)}
 }
 
 // footprint returns the memory of a table in bytes, without plain entries and the small maps of namespaces.

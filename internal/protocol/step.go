@@ -31,11 +31,11 @@ const (
 
 var (
 	errInconsistent = errors.New("inconsistent list: the resourceVersions of its pages differ, or a token came twice")
-	errDuplicate = errors.New("the pages of the list hold nothing new")
-	errClosed    = errors.New("the server closed the connection soon after it was opened")
-	errBehind    = errors.New("the server answered with an older resourceVersion than before")
-	errScope     = errors.New("the last run watched other namespaces, or the whole cluster")
-	errNoMarker  = errors.New("the server did not send the bookmark that ends the initial events")
+	errDuplicate    = errors.New("the pages of the list hold nothing new")
+	errClosed       = errors.New("the server closed the connection soon after it was opened")
+	errBehind       = errors.New("the server answered with an older resourceVersion than before")
+	errScope        = errors.New("the last run watched other namespaces, or the whole cluster")
+	errNoMarker     = errors.New("the server did not send the bookmark that ends the initial events")
 )
 
 // ErrSilent is the cause when a watch counts as dead because nothing has arrived on it.
