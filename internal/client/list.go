@@ -14,15 +14,15 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// listBody is the body of a list. It is decoded when client-go begins to read it, which
-// then reads no more than a note, unless it is for client-go to decode.
+// listBody is the body of a list. The first Read decodes all of it. Then client-go reads a short replacement, or, if the
+// Decoder has declined the list, the original.
 type listBody struct {
 	io.ReadCloser
 	call   *call
-	answer io.Reader // what client-go reads; nil before that is known
+	answer io.Reader // for client-go; nil before the first Read
 }
 
-// note is what client-go reads of a list that it need not decode.
+// note is what client-go reads in the place of a list that is already decoded.
 const note = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"gvrwatch decoded this list"}`
 
 func (b *listBody) Read(p []byte) (int, error) {
@@ -39,16 +39,15 @@ func (b *listBody) Read(p []byte) (int, error) {
 }
 
 const (
-	// smallList is decoded when all of it has come, and others in pieces of that.
+	// smallList is the size up to which a list is decoded at once. A larger one is decoded in pieces of at least that.
 	smallList = 32 << 10
-	// mostGrown is by how much a buffer is made larger at once, or a quarter if that is
-	// more.
+	// maxGrowth bounds how much a buffer grows at once, unless a quarter of it is more.
 	maxGrowth = 16 << 20
-	// mostRoom is the largest buffer that is kept for other lists.
+	// maxRecycled is the largest buffer that is kept for other lists.
 	maxRecycled = 8 << 20
 )
 
-// rooms are buffers that lists were read into.
+// listBuffers are buffers to read lists into.
 var listBuffers sync.Pool
 
 func recycleList(data []byte) {
@@ -57,17 +56,17 @@ func recycleList(data []byte) {
 	}
 }
 
-// coming is a list that is being read.
+// listReader reads a list while another goroutine decodes it.
 type listReader struct {
-	arrived wait.Signal // has one when more has come
+	arrived wait.Signal // is sent when more has been read
 
 	mu       sync.Mutex
-	data     []byte // that has come
-	err      error  // io.EOF when that is all
-	panicked any    // by who is read from
+	data     []byte // read so far
+	err      error  // io.EOF at the end of the list
+	panicked any    // the value of a panic of the body's Read
 }
 
-// readList begins to read a list. What is small has been read when it returns.
+// readList begins to read a list. It returns when a small one has been read, and reads a larger one in the background.
 func readList(r io.Reader) *listReader {
 	c := &listReader{arrived: wait.NewSignal()}
 	if room, ok := listBuffers.Get().(*[]byte); ok {
@@ -82,13 +81,13 @@ func readList(r io.Reader) *listReader {
 	return c
 }
 
-// readAll reads until the end. A panic is for who decodes.
+// readAll reads until the end. A panic is passed on to the goroutine that decodes.
 func (c *listReader) readAll(r io.Reader) {
 	ended := false
 	defer func() {
 		p := recover()
 		if p == nil && !ended {
-			p = "the goroutine that reads a list was ended"
+			p = "the Read of a list's body called runtime.Goexit"
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -100,9 +99,9 @@ func (c *listReader) readAll(r io.Reader) {
 	ended = true
 }
 
-// read reads once. It returns false when there is nothing more.
+// read reads once. It returns false at the end.
 func (c *listReader) read(r io.Reader) bool {
-	// Only who reads changes data, and nobody else looks at what is beyond its length.
+	// Only this goroutine changes c.data, and others read it only up to its length.
 	data := c.data
 	if len(data) == cap(data) {
 		data = slices.Grow(data, min(max(len(data), minRead), maxGrowth))
@@ -115,8 +114,7 @@ func (c *listReader) read(r io.Reader) bool {
 	return err == nil
 }
 
-// await waits until more than so much has come, or all, and returns it. err is io.EOF
-// when it is all.
+// await waits until more than n bytes have been read, or all, and returns them. At the end err is io.EOF.
 func (c *listReader) await(n int) (data []byte, err error) {
 	for {
 		c.mu.Lock()
@@ -133,8 +131,7 @@ func (c *listReader) await(n int) (data []byte, err error) {
 	}
 }
 
-// decode decodes the list while it comes. It returns nil if that is for client-go to
-// do. All of it has come then.
+// decode decodes the list while it is read. It returns nil if client-go has to decode it; then all of it has been read.
 func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
 	dec := from.get()
 	defer from.put(dec)
@@ -147,8 +144,8 @@ func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
 			c.await(math.MaxInt)
 			return nil
 		case end == nil:
-			// What is left is decoded anew, so that an item that is large waits until twice
-			// as much of it has come.
+			// An item that is cut off is decoded again from its beginning. To keep that cheap, wait until twice as much
+			// of it has been read.
 			n = len(data) + max(smallList, l.Undecoded(len(data)))
 			continue
 		}

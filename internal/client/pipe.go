@@ -10,41 +10,40 @@ import (
 )
 
 const (
-	// leastRead and mostRead bound what is read at once: an idle watch has a small
-	// buffer, a busy one few system calls.
+	// minRead and maxRead bound how much is read at once: an idle watch has a small buffer, a busy one makes few system
+	// calls.
 	minRead, maxRead = 4 << 10, 64 << 10
-	// mostIdle is what a watch keeps of each of its buffers when nothing has come.
+	// maxIdle is how much memory a watch keeps in each of its buffers while nothing arrives.
 	maxIdle = 16 << 10
-	// mostAhead is how much may have been read of what nobody has taken yet.
+	// maxAhead is how much may be read before it is taken.
 	maxAhead = 128 << 10
-	// biggestFrame is what client-go takes (streaming.NewDecoder).
+	// maxFrame is the limit of client-go (streaming.NewDecoder).
 	maxFrame = 16 << 20
 )
 
-// pipe hands what one goroutine reads from a watch to those who decode it, in
-// pieces that end where a frame does, as far as line ends and brackets tell. Each
-// watch has one.
+// pipe passes what one goroutine reads from a watch to the goroutines that decode it, in pieces that end where a frame
+// ends, as far as line ends and brackets show that. Each watch has its own.
 type pipe struct {
 	mu       sync.Mutex
-	data     []byte // that has come
-	begin    int    // of it, what has not been taken
-	complete int    // up to the end of its last frame
-	scan            // from complete on
+	data     []byte // read so far, without what was dropped
+	begin    int    // of what has not been taken
+	complete int    // the end of the last complete frame
+	scan            // of the frame that begins at complete
 	stopped  bool   // by the receiver
-	ending          // of what is read
+	ending          // what follows data
 
-	room  wait.Signal // has one when something was taken
-	ready wait.Signal // has one when there may be something to take
+	room  wait.Signal // is sent when something was taken
+	ready wait.Signal // is sent when there may be something to take
 }
 
 func newPipe() *pipe {
 	return &pipe{room: wait.NewSignal(), ready: wait.NewSignal()}
 }
 
-// bigBuffers are for watches whose small ones were full.
+// bigBuffers are for watches that have filled their small buffers.
 var bigBuffers = sync.Pool{New: func() any { b := make([]byte, maxRead); return &b }}
 
-// fill reads until the end.
+// fill reads r to its end.
 func (p *pipe) fill(r io.Reader) {
 	small, full := make([]byte, minRead), false
 	for {
@@ -70,10 +69,10 @@ func (p *pipe) fill(r io.Reader) {
 	}
 }
 
-// pieces are buffers for what waits, of watches that are busy.
+// pieces are buffers for the waiting data of busy watches.
 var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*maxAhead); return &b }}
 
-// appendPiece is append, to a small buffer, or to one of pieces.
+// appendPiece appends to data. If data outgrows a small buffer, it moves to one of pieces.
 func appendPiece(data, more []byte) []byte {
 	n := len(data) + len(more)
 	if n <= cap(data) || n <= maxIdle || n > 2*maxAhead {
@@ -109,11 +108,11 @@ func (p *pipe) add(read []byte) {
 	p.ready.Send()
 }
 
-// ends notes the end of a frame.
+// frameEndsAt notes that a frame ends at i.
 func (p *pipe) frameEndsAt(i int) { p.complete, p.scanned, p.frame = i, i, decode.Frame{} }
 
-// has says whether there is a frame. Where a line has not ended brackets tell; that
-// takes longer, so it is for when nothing else is there to be decoded.
+// hasFrame reports whether there is a complete frame. Line ends show that at once. Counting brackets takes longer, so that
+// is done only if there is nothing else to decode.
 func (p *pipe) hasFrame() bool {
 	if p.complete > p.begin {
 		return true
@@ -127,16 +126,15 @@ func (p *pipe) hasFrame() bool {
 		p.frameEndsAt(p.scanned + n)
 	}
 	switch {
-	case !p.frame.Begun(): // white space, that nobody need keep
+	case !p.frame.Begun(): // only white space
 		p.frameEndsAt(len(p.data))
 	case len(p.data)-p.complete > maxFrame:
-		p.complete = len(p.data) // whoever takes it will say what is wrong with it
+		p.complete = len(p.data) // too large: the receiver reports that
 	}
 	return p.complete > p.begin
 }
 
-// await waits while enough has been read ahead. It returns false if nobody wants
-// more.
+// await waits while enough has been read ahead. It returns false if the receiver has stopped.
 func (p *pipe) await() bool {
 	for {
 		p.mu.Lock()
@@ -156,9 +154,8 @@ func (p *pipe) finish(err error) {
 	p.ready.Send()
 }
 
-// take returns the frames that have come, and takes spare for those to come. over
-// says that there will be nothing more, and err why: then what is taken may end
-// within a frame.
+// take removes and returns the complete frames. The pipe uses spare for later data. over says that nothing follows, and
+// err why; then the data may end within a frame.
 func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,8 +171,8 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	return data, over, err
 }
 
-// cut is take for one of many: it takes one frame, or as many as are on lines of
-// their own within so many bytes, and appends them to data.
+// cut is take for one of several workers: it removes one frame, or as many as end with a line within most bytes, and
+// appends them to data.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,8 +194,7 @@ func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	return data, over, err
 }
 
-// offer says how much there is to take. Where that is nothing it lets go of a large
-// buffer.
+// available returns how many bytes there are to take. If there are none, it releases a large buffer.
 func (p *pipe) available() (n int, over bool, err error) {
 	switch {
 	case p.stopped:
@@ -214,15 +210,15 @@ func (p *pipe) available() (n int, over bool, err error) {
 	return n, over, err
 }
 
-// taken tells whom it concerns that something was taken.
+// signalTaken wakes the goroutine that reads, and another receiver if there is more.
 func (p *pipe) signalTaken() {
 	p.room.Send()
 	if p.complete > p.begin || p.over {
-		p.ready.Send() // there is more, or others are to see that there is not
+		p.ready.Send() // other workers can take more, or have to end
 	}
 }
 
-// stop lets everybody go.
+// stop ends the goroutine that reads and those that receive.
 func (p *pipe) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -229,7 +229,9 @@ func respond(code int, body io.ReadCloser) (*http.Response, error) {
 func changes(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"%d"}}}`+"\n", i+1)
+		fmt.Fprintf(&b,
+			`{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a",`+
+				`"resourceVersion":"%d"}}}`+"\n", i+1)
 	}
 	return b.String()
 }
