@@ -14,8 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// listBody is the body of a list. The first Read decodes all of it. Then client-go reads a short replacement, or, if the
-// Decoder has declined the list, the original.
+// listBody is the body of a list. The first Read decodes all of it. Then client-go reads a short replacement, or, if
+// the Decoder has declined the list, the original.
 type listBody struct {
 	io.ReadCloser
 	call   *call

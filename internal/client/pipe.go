@@ -111,8 +111,8 @@ func (p *pipe) add(read []byte) {
 // frameEndsAt notes that a frame ends at i.
 func (p *pipe) frameEndsAt(i int) { p.complete, p.scanned, p.frame = i, i, decode.Frame{} }
 
-// hasFrame reports whether there is a complete frame. Line ends show that at once. Counting brackets takes longer, so that
-// is done only if there is nothing else to decode.
+// hasFrame reports whether there is a complete frame. Line ends show that at once. Counting brackets takes longer, so
+// that is done only if there is nothing else to decode.
 func (p *pipe) hasFrame() bool {
 	if p.complete > p.begin {
 		return true
