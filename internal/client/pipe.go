@@ -82,7 +82,7 @@ func appendPiece(data, more []byte) []byte {
 	return append(append(piece[:0], data...), more...)
 }
 
-// dropPiece returns the buffer without what was in it, if it is a small one.
+// recyclePiece empties a buffer. It returns a small one, and keeps a large one in pieces.
 func recyclePiece(data []byte) []byte {
 	if cap(data) <= maxIdle {
 		return data[:0]

@@ -1,6 +1,6 @@
 package decode
 
-// Object decodes one object, with nothing but white space around it.
+// Object decodes an object. Around it there may be only white space.
 func (d *Decoder) Object(data []byte) (map[string]any, error) {
 	d.begin(data)
 	m, i := d.object(d.space(0), d.drop, nil)

@@ -6,38 +6,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Lister decodes a list while it comes, with nothing but white space around it, as
-// unstructured.UnstructuredJSONScheme decodes into an UnstructuredList: items that do
-// not say what they are get that from the list. Meanwhile its Decoder must not be used
-// for anything else.
+// Lister decodes a list while it arrives, as unstructured.UnstructuredJSONScheme decodes into an UnstructuredList:
+// items without apiVersion and kind get those of the list. Around the list there may be only white space. Until the
+// list is decoded, its Decoder must not be used for anything else.
 type Lister struct {
 	d    *Decoder
 	list unstructured.UnstructuredList
 	next listPart
-	at   int  // where that begins, or white space before it
-	all  bool // there is nothing but white space after what is decoded
+	at   int  // where next begins, or white space before it
+	all  bool // all data is decoded
 }
 
-// listPart is what can be decoded only once all of it has come.
+// listPart is a part of a list that can only be decoded once all of it has arrived.
 type listPart int
 
 const (
 	listBegin     listPart = iota
-	listMember             // a key and its value, or a key and the beginning of the items
-	listMemberEnd          // what stands between members, or after them
+	listMember             // a key and its value, or the key of the items and their bracket
+	listMemberEnd          // a comma between members, or the last brace
 	listItem
 	listItemEnd
 	listEnd
 )
 
-// Lister returns one for the next list.
+// Lister returns a Lister for the next list.
 func (d *Decoder) Lister() *Lister {
 	return &Lister{d: d, list: unstructured.UnstructuredList{Object: map[string]any{}}}
 }
 
-// Come decodes what can be decoded of data, which is all that has come so far. It
-// returns nil if that may be all, ErrShort if there has to be more, and ErrUnlike if
-// that does not matter any more: the list is for client-go to decode.
+// Decode decodes as much as possible of data, which is everything that has arrived so far. It returns nil if the list
+// may be complete, ErrShort if it is not, and ErrDeclined if client-go has to decode it.
 func (l *Lister) Decode(data []byte) error {
 	d := l.d
 	d.begin(data)
@@ -54,8 +52,7 @@ func (l *Lister) Decode(data []byte) error {
 	return d.end(i)
 }
 
-// part decodes the next part, which begins at i, and returns the one after that. If
-// it can't, that is still the same one.
+// part decodes the next part, which begins at i, and returns the part after it, or the same one if it fails.
 func (l *Lister) part(i int) (listPart, int) {
 	d := l.d
 	switch l.next {
@@ -85,7 +82,7 @@ func (l *Lister) part(i int) (listPart, int) {
 	return nextPart(listEnd, l.next, i)
 }
 
-// then returns the next part, or the same if i says that there was none.
+// nextPart returns the next part, or the same one if i stands for an error.
 func nextPart(next, same listPart, i int) (listPart, int) {
 	if i < 0 {
 		return same, i
@@ -122,10 +119,10 @@ func (l *Lister) member(i int) (listPart, int) {
 	return listItem, i
 }
 
-// Left is how much of so many bytes that have come has not been decoded.
-func (l *Lister) Undecoded(come int) int { return come - l.at }
+// Undecoded returns how many of the bytes that have arrived are not decoded.
+func (l *Lister) Undecoded(arrived int) int { return arrived - l.at }
 
-// List returns what has been decoded, which is ErrShort as long as something lacks.
+// List returns the decoded list, or ErrShort if it is not complete.
 func (l *Lister) List() (*unstructured.UnstructuredList, error) {
 	if !l.all {
 		return nil, ErrShort
@@ -135,13 +132,13 @@ func (l *Lister) List() (*unstructured.UnstructuredList, error) {
 	_, text := version.(string)
 	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1
 	if wrong || list.Items == nil || list.GetKind() == "" {
-		return nil, ErrDeclined // client-go says what is wrong
+		return nil, ErrDeclined // client-go returns its own error
 	}
 	fillItemKinds(list)
 	return list, nil
 }
 
-// itemsAreOf says of items that don't what they are.
+// fillItemKinds gives items without apiVersion and kind those of the list.
 func fillItemKinds(l *unstructured.UnstructuredList) {
 	var apiVersion, kind any = l.GetAPIVersion(), strings.TrimSuffix(l.GetKind(), "List")
 	for _, item := range l.Items {

@@ -9,83 +9,80 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Sight is the metadata of an event's object, found without decoding the event. It is
-// valid until its Decoder is used again, or the data changes.
+// MetadataView is the metadata of an event's object, without the event being decoded. It is valid until its Decoder is
+// used again or the data changes.
 //
-// The rest of the frame is searched for its end, and not checked: it may be no JSON.
+// The rest of the event is only searched for its end, not checked: it may be invalid JSON.
 type MetadataView struct {
 	d        *Decoder
 	kind     watch.EventType
-	metadata []byte                     // of the object, as JSON
-	labels   []byte                     // of those
-	decoded  *unstructured.Unstructured // the object with its metadata alone, once they were decoded
+	metadata []byte                     // the object's, as JSON
+	labels   []byte                     // the object's, as JSON
+	decoded  *unstructured.Unstructured // an object with only the metadata; nil before object is called
 	broken   bool
 
 	namespace, name, uid, version []byte
 }
 
-// Sight finds the metadata of the object of the event that data begins with, and
-// returns how long that is. It returns nil if the event is not all there, changes no
-// object, or is unusual: then it has to be decoded.
+// Metadata returns a view of the metadata in the event that data begins with, and the event's length. It returns nil if
+// the event must be decoded: because it is not complete, is not about a change of an object, or is unusual.
 func (d *Decoder) Metadata(data []byte) (*MetadataView, int) {
 	d.begin(data)
-	s := &d.view
-	*s = MetadataView{d: d}
-	end := s.event()
+	v := &d.view
+	*v = MetadataView{d: d}
+	end := v.event()
 	d.data = nil
-	if end < 0 || len(s.name) == 0 || len(s.version) == 0 {
+	if end < 0 || len(v.name) == 0 || len(v.version) == 0 {
 		return nil, 0
 	}
-	return s, end
+	return v, end
 }
 
-func (s *MetadataView) event() int {
+func (v *MetadataView) event() int {
 	var i int
-	if s.kind, i = s.d.envelope(); i < 0 || s.kind == watch.Bookmark {
+	if v.kind, i = v.d.envelope(); i < 0 || v.kind == watch.Bookmark {
 		return -1
 	}
-	if i = s.d.fields(i, s.objectField); i < 0 {
+	if i = v.d.fields(i, v.objectField); i < 0 {
 		return -1
 	}
-	return s.d.endOfEvent(i)
+	return v.d.endOfEvent(i)
 }
 
-// ofObject takes a field of the object, whose value begins at i, and returns where
-// that ends.
-func (s *MetadataView) objectField(key []byte, i int) int {
+// objectField notes a field of the object, and returns where its value ends. The value begins at i.
+func (v *MetadataView) objectField(key []byte, i int) int {
 	if string(key) != "metadata" {
-		return s.d.skip(i)
+		return v.d.skip(i)
 	}
-	if s.metadata != nil {
-		return -1 // which of the two counts is for the decoder to say
+	if v.metadata != nil {
+		return -1 // Event decides which of the two counts
 	}
-	end := s.d.fields(i, s.metadataField)
-	s.metadata = s.d.data[i:max(i, end)]
+	end := v.d.fields(i, v.metadataField)
+	v.metadata = v.d.data[i:max(i, end)]
 	return end
 }
 
-func (s *MetadataView) metadataField(key []byte, i int) (end int) {
+func (v *MetadataView) metadataField(key []byte, i int) (end int) {
 	switch string(key) {
 	case "namespace":
-		s.namespace, end = s.d.rawText(i)
+		v.namespace, end = v.d.rawText(i)
 	case "name":
-		s.name, end = s.d.rawText(i)
+		v.name, end = v.d.rawText(i)
 	case "uid":
-		s.uid, end = s.d.rawText(i)
+		v.uid, end = v.d.rawText(i)
 	case "resourceVersion":
-		s.version, end = s.d.rawText(i)
+		v.version, end = v.d.rawText(i)
 	case "labels":
-		end = s.d.skip(i)
-		s.labels = s.d.data[i:max(i, end)]
+		end = v.d.skip(i)
+		v.labels = v.d.data[i:max(i, end)]
 	default:
-		end = s.d.skip(i)
+		end = v.d.skip(i)
 	}
 	return end
 }
 
-// fields calls f for each field of the object that begins at i, which has some, with
-// where its value begins, and returns where the object ends. f returns where the value
-// ends.
+// fields calls f for each field of the object that begins at i, and returns where the object ends. f gets the position
+// where the value begins, and returns where it ends. An object without fields is declined.
 func (d *Decoder) fields(i int, f func(key []byte, i int) int) int {
 	i = d.open(i, '{')
 	for more := true; i >= 0 && more; {
@@ -103,7 +100,7 @@ func (d *Decoder) fields(i int, f func(key []byte, i int) int) int {
 	return i
 }
 
-// rawText returns a string that means what is written.
+// rawText returns a string without escapes, and only of ASCII.
 func (d *Decoder) rawText(i int) ([]byte, int) {
 	if i >= len(d.data) || d.data[i] != '"' {
 		return nil, -1
@@ -115,8 +112,7 @@ func (d *Decoder) rawText(i int) ([]byte, int) {
 	return d.data[i+1 : end], end + 1
 }
 
-// pass returns where the value ends that begins at i. Whether that is JSON it does not
-// check.
+// skip returns where the value that begins at i ends. It does not check the value.
 func (d *Decoder) skip(i int) int {
 	data := d.data
 	for depth := 0; i < len(data); i++ {
@@ -142,8 +138,8 @@ func (d *Decoder) skip(i int) int {
 	return d.fail(ErrShort)
 }
 
-// textEnd returns where the quote is that ends the string whose content begins at i, or
-// if there is none at least len(data).
+// textEnd returns the position of the closing quote of the string whose content begins at i, or at least len(data) if
+// there is none.
 func textEnd(data []byte, i int) int {
 	for begin := i; ; i++ {
 		n := bytes.IndexByte(data[i:], '"')
@@ -161,49 +157,50 @@ func textEnd(data []byte, i int) int {
 	}
 }
 
-func (s *MetadataView) Type() watch.EventType { return s.kind }
+// Type returns the type of the event.
+func (v *MetadataView) Type() watch.EventType { return v.kind }
 
-// Identity is the object's name and version as they are written.
-func (s *MetadataView) Identity() (namespace, name, version []byte) {
-	return s.namespace, s.name, s.version
+// Identity returns the object's namespace, name and resourceVersion, as slices of the data.
+func (v *MetadataView) Identity() (namespace, name, version []byte) {
+	return v.namespace, v.name, v.version
 }
 
-func (s *MetadataView) text(b []byte) string {
-	if s.d == nil || len(b) == 0 {
+func (v *MetadataView) text(b []byte) string {
+	if v.d == nil || len(b) == 0 {
 		return ""
 	}
 	if len(b) <= maxInterned {
-		if e, h := s.d.strings.find(b); e.has(b) || s.d.admit(e, h, b) {
+		if e, h := v.d.strings.find(b); e.has(b) || v.d.admit(e, h, b) {
 			return e.text
 		}
 	}
 	return string(b)
 }
 
-func (s *MetadataView) GetNamespace() string       { return s.text(s.namespace) }
-func (s *MetadataView) GetName() string            { return s.text(s.name) }
-func (s *MetadataView) GetUID() types.UID          { return types.UID(s.text(s.uid)) }
-func (s *MetadataView) GetResourceVersion() string { return s.text(s.version) }
+func (v *MetadataView) GetNamespace() string       { return v.text(v.namespace) }
+func (v *MetadataView) GetName() string            { return v.text(v.name) }
+func (v *MetadataView) GetUID() types.UID          { return types.UID(v.text(v.uid)) }
+func (v *MetadataView) GetResourceVersion() string { return v.text(v.version) }
 
-// GetLabels returns a map of its own.
-func (s *MetadataView) GetLabels() map[string]string {
-	if s.d == nil {
+// GetLabels returns a map that the caller may change.
+func (v *MetadataView) GetLabels() map[string]string {
+	if v.d == nil {
 		return nil
 	}
-	if len(s.labels) == 0 {
+	if len(v.labels) == 0 {
 		return nil
 	}
-	s.d.begin(s.labels)
-	labels, i := s.d.texts()
-	if s.d.end(i) != nil {
-		s.broken = true
+	v.d.begin(v.labels)
+	labels, i := v.d.texts()
+	if v.d.end(i) != nil {
+		v.broken = true
 		return nil
 	}
 	return labels
 }
 
-// texts decodes an object whose values are strings: null is an empty one, and any
-// other means that there are none, as for unstructured.NestedNullCoercingStringMap.
+// texts decodes an object whose values are strings, as unstructured.NestedNullCoercingStringMap does: null becomes "",
+// and if there is any other value, the result is nil.
 func (d *Decoder) texts() (map[string]string, int) {
 	texts := map[string]string{}
 	i, all := d.open(0, '{'), true
@@ -217,7 +214,7 @@ func (d *Decoder) texts() (map[string]string, int) {
 			return nil, i
 		}
 		if i < len(d.data) && d.data[i] == '"' {
-			text, _, i = d.stringKey(i + 1) // and not stringValue, which would box it
+			text, _, i = d.stringKey(i + 1) // not stringValue, which would allocate an interface value
 		} else {
 			var value any
 			value, i = d.value(i, nil, nil)
@@ -238,45 +235,43 @@ func (d *Decoder) texts() (map[string]string, int) {
 	return texts, i
 }
 
-func (s *MetadataView) GetGeneration() int64               { return s.object().GetGeneration() }
-func (s *MetadataView) GetCreationTimestamp() metav1.Time  { return s.object().GetCreationTimestamp() }
-func (s *MetadataView) GetDeletionTimestamp() *metav1.Time { return s.object().GetDeletionTimestamp() }
-func (s *MetadataView) GetAnnotations() map[string]string  { return s.object().GetAnnotations() }
-func (s *MetadataView) GetFinalizers() []string            { return s.object().GetFinalizers() }
-func (s *MetadataView) GetOwnerReferences() []metav1.OwnerReference {
-	return s.object().GetOwnerReferences()
+func (v *MetadataView) GetGeneration() int64               { return v.object().GetGeneration() }
+func (v *MetadataView) GetCreationTimestamp() metav1.Time  { return v.object().GetCreationTimestamp() }
+func (v *MetadataView) GetDeletionTimestamp() *metav1.Time { return v.object().GetDeletionTimestamp() }
+func (v *MetadataView) GetAnnotations() map[string]string  { return v.object().GetAnnotations() }
+func (v *MetadataView) GetFinalizers() []string            { return v.object().GetFinalizers() }
+func (v *MetadataView) GetOwnerReferences() []metav1.OwnerReference {
+	return v.object().GetOwnerReferences()
 }
 
-// object has all of the metadata but the managedFields.
-func (s *MetadataView) object() *unstructured.Unstructured {
-	if s.decoded == nil {
-		s.decoded = &unstructured.Unstructured{Object: map[string]any{}}
-		if s.d != nil {
-			s.d.begin(s.metadata)
-			m, i := s.d.object(0, managedFields[1:], nil)
-			if s.d.end(i) != nil {
-				s.broken = true
+// object returns an object with the decoded metadata, except managedFields.
+func (v *MetadataView) object() *unstructured.Unstructured {
+	if v.decoded == nil {
+		v.decoded = &unstructured.Unstructured{Object: map[string]any{}}
+		if v.d != nil {
+			v.d.begin(v.metadata)
+			m, i := v.d.object(0, managedFields[1:], nil)
+			if v.d.end(i) != nil {
+				v.broken = true
 			} else {
-				s.decoded.Object["metadata"] = m
+				v.decoded.Object["metadata"] = m
 			}
 		}
 	}
-	return s.decoded
+	return v.decoded
 }
 
-// Sketch returns an object that has no more than what tells it and its version
-// apart from others.
-func (s *MetadataView) IdentityOnly() map[string]any {
-	m := map[string]any{"name": s.text(s.name), "uid": s.text(s.uid), "resourceVersion": s.text(s.version)}
-	if len(s.namespace) > 0 {
-		m["namespace"] = s.text(s.namespace)
+// IdentityOnly returns an object with no more than namespace, name, uid and resourceVersion.
+func (v *MetadataView) IdentityOnly() map[string]any {
+	m := map[string]any{"name": v.text(v.name), "uid": v.text(v.uid), "resourceVersion": v.text(v.version)}
+	if len(v.namespace) > 0 {
+		m["namespace"] = v.text(v.namespace)
 	}
 	return map[string]any{"metadata": m}
 }
 
-// Broken says that something that was asked for could not be read, so that the
-// answer was wrong.
-func (s *MetadataView) Broken() bool { return s.broken }
+// Broken reports whether a method of the view has met invalid JSON, so that its result was wrong.
+func (v *MetadataView) Broken() bool { return v.broken }
 
-// Forget makes sure that who has kept a Sight against the rules sees nothing.
-func (s *MetadataView) Forget() { *s = MetadataView{} }
+// Forget makes the view empty, for a caller that keeps it longer than it is valid.
+func (v *MetadataView) Forget() { *v = MetadataView{} }

@@ -2,9 +2,8 @@ package decode
 
 import "strconv"
 
-// number returns the number that begins at i. As apimachinery has it: what has
-// neither a point nor an exponent and fits is an int64, everything else a
-// float64.
+// number returns the number that begins at i, as apimachinery does: an int64 if it has neither a point nor an exponent
+// and fits, else a float64.
 func (d *Decoder) number(i int) (any, int) {
 	end, float := d.digits(i)
 	if end < 0 {
@@ -33,13 +32,12 @@ func (d *Decoder) parsed(token []byte, float bool, end int) (any, int) {
 	}
 	f, err := strconv.ParseFloat(string(token), 64)
 	if err != nil {
-		return nil, d.fail(ErrDeclined) // too big for a float64
+		return nil, d.fail(ErrDeclined) // too large for a float64
 	}
 	return f, end
 }
 
-// digits returns where the number ends that begins at i, and whether it has a
-// point or an exponent.
+// digits returns where the number that begins at i ends, and whether it has a point or an exponent.
 func (d *Decoder) digits(i int) (end int, float bool) {
 	data := d.data
 	if data[i] == '-' {
@@ -73,12 +71,12 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 		}
 	}
 	if i >= len(data) {
-		return d.fail(ErrShort), false // there may be more of it
+		return d.fail(ErrShort), false // more digits may follow
 	}
 	return i, float
 }
 
-// run returns where the digits end that begin at i.
+// run returns where the digits that begin at i end.
 func run(data []byte, i int) int {
 	for i < len(data) && '0' <= data[i] && data[i] <= '9' {
 		i++
