@@ -2,7 +2,8 @@ package decodetest
 
 import "fmt"
 
-// PodEvent is a MODIFIED of a pod, on a line of its own: 2.8 KB, as of a Deployment.
+// PodEvent returns a MODIFIED event for a pod of a Deployment, 2.8 KB with a line end. The name, uid and times depend
+// on i.
 func PodEvent(i int) []byte {
 	pod := fmt.Sprintf("web-%x-%x", 0x6d4cf56d+i/10, 0x70000+i*7919)
 	uid := fmt.Sprintf("%08x-8a55-4a3e-9c11-%012x", i*2654435761&0xffffffff, i*40503)
