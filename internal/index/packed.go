@@ -35,8 +35,8 @@ type limits struct {
 
 var widest = limits{records: 1<<(32-tagBits) - 1, chunks: 1 << (32 - nameBits), waste: 64}
 
-// A slot has the number of a record plus one, and in its lowest bits a tag: some bits of the name's hash, so that a search
-// reads hardly any record but the right one.
+// A slot has the number of a record plus one, and in its lowest bits a tag: some bits of the name's hash, so that a
+// search reads hardly any record but the right one.
 const (
 	tagBits = 6
 	tagMask = 1<<tagBits - 1
@@ -169,8 +169,8 @@ func (p *packed) insert(name types.NamespacedName, r record) bool {
 	return true
 }
 
-// number returns the number of a namespace. There are no more namespaces than names: limits.records, and half as many of
-// deleted records. spaceMask has room for those.
+// number returns the number of a namespace. There are no more namespaces than names: limits.records, and half as many
+// of deleted records. spaceMask has room for those.
 func (p *packed) number(namespace string) uint32 {
 	n, ok := p.numbers[namespace]
 	if !ok {
@@ -336,8 +336,8 @@ func packVersion(version string) (n uint64, ok bool) {
 
 func (r *record) unpackVersion() string { return strconv.FormatUint(r.version, 10) }
 
-// chunks is a list that grows without moving its items, in chunks of 1<<bits items. Only the first chunk moves, while it
-// grows to that size.
+// chunks is a list that grows without moving its items, in chunks of 1<<bits items. Only the first chunk moves, while
+// it grows to that size.
 type chunks[T any] struct {
 	bits   uint32
 	chunks [][]T

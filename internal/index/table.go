@@ -9,8 +9,8 @@ import (
 
 // table holds the entries of an Index. An entry with a usual uid, version and name is packed: 32 bytes for the uid, the
 // version and the place of the name, a slot of 4 bytes to find it, and the name. All entries of a namespace share its
-// name, and the garbage collector follows no pointer for an entry. Any other entry, or one that finds no room, is plain:
-// in a map that takes more memory. An entry is either packed or plain.
+// name, and the garbage collector follows no pointer for an entry. Any other entry, or one that finds no room, is
+// plain: in a map that takes more memory. An entry is either packed or plain.
 //
 // Deletions leave holes. Once there are more than half as many of them as entries, everything is packed again, so that
 // names that come and go don't fill the memory.

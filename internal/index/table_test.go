@@ -126,7 +126,8 @@ func TestIndexShrinks(t *testing.T) {
 	}
 }
 
-// TestUnusualEntries: an Index returns every entry unchanged, even if no server should send such a name, uid or version.
+// TestUnusualEntries: an Index returns every entry unchanged, even if no server should send such a name, uid or
+// version.
 func TestUnusualEntries(t *testing.T) {
 	x := New()
 	want := map[types.NamespacedName]Entry{}

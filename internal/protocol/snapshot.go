@@ -39,8 +39,8 @@ func (s Listing) page(in Page) (State, []Output) {
 	return Connecting{Memory: s.Memory, pendingSynced: true}, out
 }
 
-// stale handles a snapshot that is older than what was delivered. It returns nil if the snapshot can be used: because it
-// is not older, or because the server has gone back in time, which is a gap.
+// stale handles a snapshot that is older than what was delivered. It returns nil if the snapshot can be used: because
+// it is not older, or because the server has gone back in time, which is a gap.
 func (m *Memory) stale(version string, streamed bool) State {
 	behind, sure := m.isBehind(version)
 	switch {

@@ -80,8 +80,8 @@ func Start(r Rules, b Beginning) State {
 	return m.snapshot(r.Streamed)
 }
 
-// Step returns the State that follows s after an Input, and the Outputs on the way there. An Input that s does not expect
-// is a mistake of the driver: it ends the sequence with an error.
+// Step returns the State that follows s after an Input, and the Outputs on the way there. An Input that s does not
+// expect is a mistake of the driver: it ends the sequence with an error.
 func Step(s State, in Input) (State, []Output) {
 	switch s := s.(type) {
 	case Listing:

@@ -19,8 +19,8 @@ func Before(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// Usable reports whether a watch can begin at a version. It can't at "" or at "0" (or "00"), where it would begin at any
-// version, possibly in the past.
+// Usable reports whether a watch can begin at a version. It can't at "" or at "0" (or "00"), where it would begin at
+// any version, possibly in the past.
 func Usable(version string) bool { return strings.Trim(version, "0") != "" }
 
 // follows reports whether a version can come after another: it is usable, and a server whose versions are numbers does
