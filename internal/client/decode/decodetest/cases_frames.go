@@ -26,9 +26,8 @@ func frames() []Case {
 				`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":{"name":"n"}}`)),
 		usual("a list as the object", frame("ADDED", list(`{"a":1}`))),
 		usual("white space", " \n\t{ \"type\" :\r\n \"ADDED\" , \"object\" : "+thing+" } "),
-		usual("pretty",
-			"{\n  \"type\": \"ADDED\",\n  \"object\": {\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Thing\""+
-				"\n  }\n}\n"),
+		usual("indented", "{\n  \"type\": \"ADDED\",\n  \"object\": {\n    \"apiVersion\": \"v1\",\n"+
+			"    \"kind\": \"Thing\"\n  }\n}\n"),
 		usual("two events on a line", frame("ADDED", thing)+frame("DELETED", thing)),
 		usual("two events on two lines", frame("ADDED", thing)+"\n"+frame("DELETED", thing)+"\n"),
 		usual("CRLF after it", frame("ADDED", thing)+"\r\n"),

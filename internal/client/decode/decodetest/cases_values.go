@@ -237,12 +237,15 @@ func brokenValues() []Case {
 // lengths returns strings around the limits: of the table, of a block, and of words of eight bytes.
 func lengths() []Case {
 	var cases []Case
-	for _, n := range []int{1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 511, 512, 513, 4095, 4096, 4097, 65535, 65536, 65537} {
+	for _, n := range []int{
+		1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 511, 512, 513, 4095, 4096, 4097, 65535, 65536, 65537,
+	} {
 		s := long(n)
 		cases = append(cases,
 			usual("a string of a length", `"`+s+`"`),
 			usual("a key of a length", `{"`+s+`":1}`),
-			usual("strings and keys of a length, again and again", `[{"`+s+`":"`+s+`"},{"`+s+`":"`+s+`"},{"`+s+`":"`+s+`"},{"`+s+`":"`+s+`x"}]`),
+			usual("recurring strings and keys of a length",
+				`[`+strings.Repeat(`{"`+s+`":"`+s+`"},`, 3)+`{"`+s+`":"`+s+`x"}]`),
 			usual("an escape after a length", `"`+s+`\n`+s+`"`),
 			usual("a rune after a length", `"`+s+`é`+s+`"`))
 	}
