@@ -39,7 +39,7 @@ type undecoded struct {
 // scan is the search for the end of a frame.
 type scan struct {
 	frame   decode.Frame
-	scanned int // bytes
+	scanned int // data has been searched up to here
 }
 
 // ending says whether data is followed by more.

@@ -270,8 +270,8 @@ func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool 
 
 // buffer starts a goroutine that receives events while the caller does something else.
 func (w *adaptedWatch) buffer() {
-	in, out, gone := w.events, make(chan watch.Event, Buffer), make(chan struct{})
-	w.events, w.closed = out, gone
+	in, out, closed := w.events, make(chan watch.Event, Buffer), make(chan struct{})
+	w.events, w.closed = out, closed
 	go func() {
 		defer close(out)
 		for {
@@ -282,10 +282,10 @@ func (w *adaptedWatch) buffer() {
 				}
 				select {
 				case out <- ev:
-				case <-gone:
+				case <-closed:
 					return
 				}
-			case <-gone:
+			case <-closed:
 				return
 			}
 		}
