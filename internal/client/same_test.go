@@ -250,12 +250,14 @@ func TestSameEnds(t *testing.T) {
 		fmt.Errorf("wrapped: %w", io.EOF), fmt.Errorf("wrapped: %w", io.ErrUnexpectedEOF), errors.New("something else"),
 	} {
 		for where, chunks := range map[string][][]byte{
-			"before anything": nil, "after a frame": chunksOf(added +
-				"\n"), "after a frame without a line end": chunksOf(added, deleted),
-			"within a frame": chunksOf(added + "\n" + deleted[:70]), "after white space": chunksOf(added + "\n \n"),
-			"after garbage": chunksOf(added +
-				"\nnul"), "after a number": chunksOf("12"), "after ERROR": chunksOf(expired + "\n"),
-			"after many": chunksOf(many(100, added+"\n") + added[:9]),
+			"before any frame": nil, "after a frame": chunksOf(added + "\n"),
+			"after a frame without a line end": chunksOf(added, deleted),
+			"within a frame":                   chunksOf(added + "\n" + deleted[:70]),
+			"after white space":                chunksOf(added + "\n \n"),
+			"after garbage":                    chunksOf(added + "\nnul"),
+			"after a number":                   chunksOf("12"),
+			"after ERROR":                      chunksOf(expired + "\n"),
+			"after many frames":                chunksOf(many(100, added+"\n") + added[:9]),
 		} {
 			for _, with := range []bool{false, true} {
 				inSteps(t, nextVariant(), fmt.Sprintf("%v %s (with the last chunk: %v)", end, where, with),

@@ -73,7 +73,7 @@ func TestWatchStops(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				const ahead, read = 128 << 10, 64 << 10 // the bound of the pipe, and of what is read at once
+				const ahead, read = 128 << 10, 64 << 10 // maxAhead and maxRead
 				if n := s.bodies[0].read.Load(); v.opts != nil && tt.take == 0 &&
 					n > int64(2*(ahead+read)+2*v.opts.DecodeWorkers*ahead) {
 					t.Errorf("%s (%s): %d bytes were read, although no event was received", tt.why, v.name, n)

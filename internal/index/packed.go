@@ -14,7 +14,7 @@ import (
 // packed is a hash table with linear probing, from names to records.
 type packed struct {
 	seed    maphash.Seed
-	slots   []uint32 // at least a quarter of them empty, which is 0
+	slots   []uint32 // 0 if empty; at least a quarter of them are
 	records chunks[record]
 	free    uint32 // the number of the record that was freed last, plus one; its field name has that of the one before
 	live    int    // records in use

@@ -203,7 +203,7 @@ func TestListingFails(t *testing.T) {
 func TestReplaying(t *testing.T) {
 	m := unsynced(streamed)
 	check(t, []transition{
-		{"an initial event", "it is delivered at once; its version is no place to resume at",
+		{"an initial event", "it is delivered at once; no watch can resume at its version",
 			Replaying{Memory: m}, Frame{AddedFrame, "2"},
 			Replaying{Memory: unsynced(streamed, begun, minimum("2"))}, []Output{EmitInitial{}}},
 		{"an initial event, Quiet", "a sequence that starts at now enters the object into the index only",
@@ -230,7 +230,7 @@ func TestReplaying(t *testing.T) {
 		{"a marker at version 0", "a watch at 0 may begin anywhere: read a list instead",
 			Replaying{Memory: m}, Frame{MarkerFrame, "0"},
 			Listing{Memory: unsynced(brokenLists(1))}, []Output{NoStreamedLists{errNoMarker}}},
-		{"a bookmark that is no marker", "the server ignores sendInitialEvents: read a list instead",
+		{"a bookmark without the marker", "the server ignores sendInitialEvents: read a list instead",
 			Replaying{Memory: m}, Frame{BookmarkFrame, "5"},
 			Listing{Memory: unsynced(brokenLists(1))}, []Output{NoStreamedLists{errNoMarker}}},
 		{"a change before the marker", "initial events are always ADDED: read a list instead",

@@ -18,7 +18,7 @@ var (
 )
 
 // Decoder decodes objects, events and lists. It is not for concurrent use. It uses what it has learned from one object
-// to decode the next one faster. Its results share no memory with the data that may change.
+// to decode the next one faster. Its results stay valid when the data changes.
 type Decoder struct {
 	input
 	drop    []string // the path of a field to leave out of objects; may be nil
