@@ -14,7 +14,7 @@ func (w *worker) filter() client.Filter {
 	if w.options.Select == nil {
 		return nil
 	}
-	return func(s *decode.Sight) client.Choice {
+	return func(s *decode.MetadataView) client.Choice {
 		selected := w.options.Select(s)
 		namespace, name, version := s.Identity()
 		switch {

@@ -20,35 +20,40 @@ func TestWriteAhead(t *testing.T) {
 		want                string
 		why                 string
 	}{
-		{"not acked", "", "snapshot +a:1@3 a:1@3", "- !a:1", "it may have been handled"},
-		{"not even delivered", "", "snapshot +a:1@3", "- !a:1", "it may have been delivered right before the end"},
-		{"acked", "", "snapshot +a:1@3 a:1@3 synced@9 ack 0-1", "9 a:1@3", "it is known now"},
-		{"acked in the next run", "snapshot +a:1@5", "snapshot a:1@5 ack 0", "- a:1@5", "it came again"},
-		{"acked in the next run, changed", "snapshot +a:1@5", "snapshot a:1@7 ack 0", "- a:1@7", "it came again"},
+		{"not acked", "", "snapshot +a:1@3 a:1@3", "- !a:1", "the program may have handled it"},
+		{"not even delivered", "", "snapshot +a:1@3", "- !a:1",
+			"the program may have been killed right after delivery"},
+		{"acked", "", "snapshot +a:1@3 a:1@3 synced@9 ack 0-1", "9 a:1@3", "the version is known once it is acked"},
+		{"acked in the next run", "snapshot +a:1@5", "snapshot a:1@5 ack 0", "- a:1@5", "it was delivered again"},
+		{"acked in the next run, changed", "snapshot +a:1@5", "snapshot a:1@7 ack 0", "- a:1@7",
+			"it was delivered again"},
 		{"deleted", "snapshot +a:1@5", "snapshot -a:1 synced@9 ack 0-1", "9", "its deletion is acked"},
 		{"deleted, not acked", "snapshot +a:1@5", "snapshot -a:1 synced@9", "- !a:1",
 			"the next run has to report its deletion"},
 		{"two of a name", "snapshot +a:1@3 +a:2@5", "snapshot a:2@5 ack 0", "- !a:1 a:2@5", "each has its own entry"},
 		{"two of a name, one deleted", "snapshot a:1@3 ack 0 +a:2@5", "snapshot -a:2 synced@9 ack 0-1", "9 a:1@3",
-			"the first one is still what it was"},
+			"the entry of the first one is unchanged"},
 
-		{"left", "", synced + "-a:1@10 ack 2", "10", "it is gone"},
-		{"left and came again, nothing acked", "", synced + "-a:1@10 +a:1@11 a:1@11", "9 a:1@3", "it was handled at 3"},
-		{"left and came again, its end acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2", "10 !a:1",
+		{"deleted after an ack", "", synced + "-a:1@10 ack 2", "10", "it has no entry any more"},
+		{"deleted and back, nothing acked", "", synced + "-a:1@10 +a:1@11 a:1@11", "9 a:1@3", "it was handled at 3"},
+		{"deleted and back, its DELETED acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2", "10 !a:1",
 			"it may have been handled again"},
-		{"left and comes again, its end acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1",
+		{"deleted and about to be back, its DELETED acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1",
 			"it is about to be delivered"},
-		{"left, acked, and comes again", "", synced + "-a:1@10 ack 2 +a:1@11", "10 !a:1", "the same"},
-		{"left and came again, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11",
+		{"deleted, acked, and about to be back", "", synced + "-a:1@10 ack 2 +a:1@11", "10 !a:1",
+			"it is about to be delivered"},
+		{"deleted and back, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11",
 			"it was handled again"},
-		{"left twice", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-3", "11 a:1@11",
-			"its second end is not acked"},
-		{"left twice, acked", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-4", "12", "it is gone"},
-		{"another one of the name", "", synced + "-a:1@10 +a:2@11 a:2@11 ack 2", "10 !a:2", "each has its own entry"},
+		{"deleted twice", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-3", "11 a:1@11",
+			"its second DELETED is not acked"},
+		{"deleted twice, acked", "", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12 ack 2-4", "12",
+			"it has no entry any more"},
+		{"another object of the name", "", synced + "-a:1@10 +a:2@11 a:2@11 ack 2", "10 !a:2",
+			"each has its own entry"},
 
-		{"deferred", "", "defer after@9 +a:1@10", "nothing", "the sequence has not begun"},
+		{"deferred", "", "defer after@9 +a:1@10", "nothing", "nothing is committed before the first ack"},
 		{"deferred, then begun", "", "defer after@9 synced@9 +a:1@10 +b:2@11 a:1@10 ack 0-1", "10 a:1@10 !b:2",
-			"the first is acked before it is written"},
+			"the ack of the first takes the place of its entry"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
 	}
@@ -69,23 +74,28 @@ func TestCoalesce(t *testing.T) {
 		{"acked in its place", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2", "10 a:1@12",
 			"b is not acked"},
 		{"acked, and all before it", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 2-3",
-			"12 a:1@12 b:2@11", "nothing is left"},
+			"12 a:1@12 b:2@11", "nothing waits"},
 		{"not acked", synced + "a:1@10 b:2@11 a:1@12", [][2]int{{2, 4}}, nil, "ack 3", "9 a:1@3",
 			"the mark waits at the older place"},
 		{"several", synced + "a:1@10 a:1@11 a:1@12 b:2@13", [][2]int{{2, 3}, {2, 4}}, nil, "ack 2", "12 a:1@12",
-			"they are one"},
+			"they are one event"},
 		{"deleted", synced + "b:2@10 a:1@11 c:3@12 -a:1@13", [][2]int{{3, 5}}, nil, "ack 2-3", "11 b:2@10",
-			"a is gone, c is not acked"},
-		{"came and went", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3", "12 a:1@3 c:3@11",
-			"nothing is left of b"},
-		{"came and went, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
-			"what was written ahead is taken back"},
-		{"left, came and went", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "", "9 a:1@3",
-			"its first end is not acked"},
-		{"left, came and went, acked", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "ack 2", "12",
-			"it is gone"},
-		{"came, changed and went", synced + "+b:2@10 b:2@10 b:2@11 -b:2@12", [][2]int{{2, 3}}, [][2]int{{2, 4}}, "",
-			"12 a:1@3", "all of them leave"},
+			"a is deleted, c is not acked"},
+		{"created and deleted", synced + "+b:2@10 b:2@10 c:3@11 -b:2@12", nil, [][2]int{{2, 4}}, "ack 3",
+			"12 a:1@3 c:3@11",
+			"b leaves no entry"},
+		{"created and deleted, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "",
+			"9 a:1@3",
+			"the entry that was written ahead is removed"},
+		{"deleted, created and deleted", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "",
+			"9 a:1@3",
+			"its first DELETED is not acked"},
+		{"deleted, created and deleted, acked", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}},
+			"ack 2", "12",
+			"it has no entry any more"},
+		{"created, changed and deleted", synced + "+b:2@10 b:2@10 b:2@11 -b:2@12", [][2]int{{2, 3}}, [][2]int{{2, 4}},
+			"",
+			"12 a:1@3", "all of its events cancel out"},
 		{"within a snapshot", "snapshot b:2@1 a:1@3 c:3@4 a:1@5 synced@9", [][2]int{{1, 3}}, nil, "ack 1", "- a:1@5",
 			"objects of a snapshot count in any order"},
 		{"around a bookmark", synced + "a:1@10 bookmark@11 a:1@12 bookmark@13 b:2@14", [][2]int{{2, 3}}, nil, "ack 2",
@@ -152,7 +162,7 @@ func TestCoalesceTwoSessions(t *testing.T) {
 	first.session.End()
 	second := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@4")
 	if older, newer := first.marks[0], second.marks[0]; older.Coalesce(newer) || older.Cancel(newer) {
-		t.Error("the mark of the new sequence is gone")
+		t.Error("marks of two sessions were coalesced or canceled")
 	}
 	second.run("synced@9").ackAll()
 	flush(t, tracker)
@@ -167,10 +177,10 @@ func TestWriteAheadIsRetried(t *testing.T) {
 		why                         string
 	}{
 		{"nothing meanwhile", "+a:1@3 a:1@3", "", "", "- !a:1", "it is not written yet"},
-		{"acked meanwhile", "+a:1@3 a:1@3", "ack 0", "", "- a:1@3", "there is nothing to be written ahead any more"},
-		{"acked afterwards", "+a:1@3 a:1@3", "", "ack 0", "- a:1@3", "the same"},
-		{"gone meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1", "", "-", "what is older must not take its place"},
-		{"gone, and back meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1 +a:1@5", "", "- !a:1",
+		{"acked meanwhile", "+a:1@3 a:1@3", "ack 0", "", "- a:1@3", "the acked version takes the place of the entry"},
+		{"acked afterwards", "+a:1@3 a:1@3", "", "ack 0", "- a:1@3", "the acked version takes the place of the entry"},
+		{"deleted meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1", "", "-", "an older entry must not take its place"},
+		{"deleted and back meanwhile", "+a:1@3 a:1@3", "-a:1 ack 0-1 +a:1@5", "", "- !a:1",
 			"it is about to be delivered"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -181,7 +191,7 @@ func TestWriteAheadIsRetried(t *testing.T) {
 			fd.run(tc.before)
 			s.hinder(func(context.Context) error { fd.run(tc.during); return errNoSpace })
 			if err := tracker.Flush(t.Context()); !errors.Is(err, errNoSpace) {
-				t.Errorf("%v, want what the store said", err)
+				t.Errorf("%v, want the Store's error", err)
 			}
 			fd.run(tc.after)
 			s.heal()
@@ -199,7 +209,7 @@ func TestWriteAheadTogether(t *testing.T) {
 		want int
 		why  string
 	}{
-		{"succeeding", nil, 2, "one that was under way, and one for all callers that came meanwhile"},
+		{"succeeding", nil, 2, "one commit was under way, and one is for all later callers"},
 		{"failing", errNoSpace, 1, "no caller waits for a second attempt"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -241,7 +251,7 @@ func TestWriteAheadWhileARetryHangs(t *testing.T) {
 		began := time.Now()
 		fd.run("+a:1@10")
 		if waited := time.Since(began); waited > 0 {
-			t.Errorf("it waited %v", waited)
+			t.Errorf("WriteAhead waited %v", waited)
 		}
 		pass(time.Minute)
 	})
@@ -255,7 +265,7 @@ func TestWriteAheadOfAStoppedStream(t *testing.T) {
 	s.hinder(func(ctx context.Context) error { stop(); return ctx.Err() })
 	session.Progress("").WriteAhead(ctx, []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
 	if err := session.Status().Err; err != nil {
-		t.Errorf("the status has %v", err)
+		t.Errorf("Status.Err is %v", err)
 	}
 	isSaved(t, s, "- !a:1", "in the store")
 }
@@ -269,12 +279,12 @@ func TestUnclean(t *testing.T) {
 		want                string
 		why                 string
 	}{
-		{"it goes on", delivered, "", false, "9 unclean a:1@3", "more may be delivered before it is killed"},
+		{"running", delivered, "", false, "9 unclean a:1@3", "more may be delivered before it is killed"},
 		{"ended", delivered, "", true, "9 a:1@3", "nothing more is delivered"},
-		{"ended before anything", "", "", true, "nothing", "there is nothing that the Store should know"},
+		{"ended before anything", "", "", true, "nothing", "there is nothing to commit"},
 		{"ended before an ack", delivered + " b:2@10", "", true, "9 unclean a:1@3", "b was delivered"},
 		{"acked after the end", delivered + " b:2@10", "ack 2", true, "10 a:1@3 b:2@10", "every event is acked"},
-		{"acked after the end, but for one", delivered + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10",
+		{"one not acked after the end", delivered + " b:2@10 c:3@11", "ack 2", true, "10 unclean a:1@3 b:2@10",
 			"c was delivered"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

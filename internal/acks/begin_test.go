@@ -43,15 +43,15 @@ func TestMismatch(t *testing.T) {
 	}{
 		{"the same", same, same, both, both, nil, "no difference"},
 		{"another group", same, of(func(i *identity) { i.Group, i.StorageVersionHash = "example.org", "" }), both, both,
-			differs("resource", "widgets.example.com", "widgets.example.org"), "other objects"},
+			differs("resource", "widgets.example.com", "widgets.example.org"), "the objects differ"},
 		{"another resource", same, of(func(i *identity) { i.Resource, i.StorageVersionHash = "globes", "other" }),
 			both, both,
-			differs("resource", "widgets.example.com", "globes.example.com"), "other objects"},
+			differs("resource", "widgets.example.com", "globes.example.com"), "the objects differ"},
 		{"the core group", same, of(func(i *identity) { i.Group, i.Resource, i.StorageVersionHash = "", "pods", "" }),
 			both, both,
-			differs("resource", "widgets.example.com", "pods"), "it has no name"},
+			differs("resource", "widgets.example.com", "pods"), "the core group has no name"},
 		{"another group, the same storage", same, of(func(i *identity) { i.Group = "example.org" }), both,
-			both, nil, "the hash says that they are one in storage"},
+			both, nil, "the same hash means the same storage"},
 		{"another storage version", same, of(func(i *identity) { i.StorageVersionHash = "migrated" }), both,
 			both, nil, "the objects are the same in another encoding"},
 		{"no storage versions", of(func(i *identity) { i.StorageVersionHash = "" }),
@@ -62,9 +62,9 @@ func TestMismatch(t *testing.T) {
 		{"the whole cluster", same, of(func(i *identity) { i.Namespaces = nil }), both, both,
 			differs("namespaces", "x,y", ""), "each namespace has a version"},
 		{"another label selector", same, of(func(i *identity) { i.LabelSelector = "" }), both, both,
-			differs("label selector", "app=a", ""), "other objects"},
+			differs("label selector", "app=a", ""), "the objects differ"},
 		{"another field selector", same, of(func(i *identity) { i.FieldSelector = "metadata.name=c" }), both, both,
-			differs("field selector", "metadata.name=b", "metadata.name=c"), "other objects"},
+			differs("field selector", "metadata.name=b", "metadata.name=c"), "the objects differ"},
 		{"no index", same, of(func(i *identity) { i.Objects = false }), both, both,
 			differs("index", "objects", "none"), "the objects would become outdated"},
 
@@ -72,16 +72,17 @@ func TestMismatch(t *testing.T) {
 			differs("cluster", "uid-1", "uid-2"), "a new cluster at the old address"},
 		{"another address", same, same, both, checkpoint.Cluster{UID: "uid-1", Address: "https://two"}, nil,
 			"the UID counts where both are known"},
-		{"no UID any more, the address", same, same, both, checkpoint.Cluster{Address: "https://one"}, nil,
+		{"no UID any more, the same address", same, same, both, checkpoint.Cluster{Address: "https://one"}, nil,
 			"the address counts where one is not known"},
 		{"no UID any more, another address", same, same, both, checkpoint.Cluster{Address: "https://two"},
-			differs("cluster", "uid-1", "https://two"), "nothing says that it is the same"},
-		{"a UID at last", same, same, checkpoint.Cluster{Address: "https://one"}, both, nil, "the address is the same"},
+			differs("cluster", "uid-1", "https://two"), "it may be another cluster"},
+		{"a UID for the first time", same, same, checkpoint.Cluster{Address: "https://one"}, both, nil,
+			"the address is the same"},
 		{"addresses only", same, same, checkpoint.Cluster{Address: "https://one"},
 			checkpoint.Cluster{Address: "https://two"},
-			differs("cluster", "https://one", "https://two"), "nothing else is known"},
+			differs("cluster", "https://one", "https://two"), "the address is all that is known"},
 		{"UIDs only", same, same, checkpoint.Cluster{UID: "uid-1"}, checkpoint.Cluster{UID: "uid-2"},
-			differs("cluster", "uid-1", "uid-2"), "two unknown addresses are not the same one"},
+			differs("cluster", "uid-1", "uid-2"), "two unknown addresses are not the same"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore()
@@ -148,12 +149,12 @@ func TestReset(t *testing.T) {
 	fd.run("ack 1")
 	s.fail(errNoSpace)
 	if err := tracker.Flush(t.Context()); err == nil {
-		t.Fatal("the commit went well")
+		t.Fatal("the commit succeeded")
 	}
 	fd.run("ack 2")
 	s.heal()
 	flush(t, tracker)
-	isSaved(t, s, "- c:3@6", "once something is")
+	isSaved(t, s, "- c:3@6", "after an ack")
 	fd.run("ack 0")
 	flush(t, tracker)
 	isSaved(t, s, "12 b:2@5 c:3@6", "in the end")
@@ -175,7 +176,7 @@ func TestResetWhileCommitsFail(t *testing.T) {
 		next := newFeeder(t, begin(t, tracker, other)).run("snapshot b:2@5")
 		pass(time.Hour)
 		if st := next.session.Status(); st.Err != nil || st.Uncommitted {
-			t.Errorf("nothing is to be committed, and the status is %+v", st)
+			t.Errorf("there is nothing to commit, but Status is %+v", st)
 		}
 		s.heal()
 		next.run("ack 0")
@@ -272,7 +273,7 @@ func TestUncommittedIdentity(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
 		{"nothing delivered", "", "there is nothing to commit"},
 		{"nothing acked", "x/snapshot x/a:1@3 x/synced@9", "nothing was acked"},
-		{"deferred", "x/defer x/~a:1@3 x/synced@9", "likewise, though something is known"},
+		{"deferred", "x/defer x/~a:1@3 x/synced@9", "nothing was acked, although an object was noted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), nil)
@@ -316,17 +317,17 @@ func TestKeys(t *testing.T) {
 		why string
 	}{
 		{"a", true, "one letter"},
-		{"widgets.v1.example.com_Z-9", true, "every sort of character"},
+		{"widgets.v1.example.com_Z-9", true, "every kind of character"},
 		{strings.Repeat("x", 200), true, "the longest"},
-		{"..a", true, "not a folder"},
+		{"..a", true, "the prefix '..' is allowed"},
 		{"", false, "empty"},
 		{strings.Repeat("x", 201), false, "too long"},
-		{"a/b", false, "a folder"},
+		{"a/b", false, "a slash"},
 		{"a b", false, "a space"},
-		{"ä", false, "no ASCII"},
+		{"ä", false, "not ASCII"},
 		{"a\x00", false, "a zero byte"},
-		{".", false, "a folder"},
-		{"..", false, "a folder"},
+		{".", false, "names a folder"},
+		{"..", false, "names a folder"},
 	} {
 		_, err := acks.Begin(t.Context(), tracker, tc.key, widgets())
 		if acks.IsKey(tc.key) != tc.ok || (err == nil) != tc.ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestPassesAreBounded: while one event waits for its ack, what happens and is not delivered takes no more memory than
-// there are objects.
+// TestPassesAreBounded: while an event waits for its ack, later changes without an event of their own take no more
+// memory than one per object.
 func TestPassesAreBounded(t *testing.T) {
 	var last *Mark
 	tests := []struct {
@@ -54,7 +54,7 @@ func TestPassesAreBounded(t *testing.T) {
 		}
 		p := s.Progress("")
 		p.Mark("1", false).Ack()
-		waits := p.Mark("2", false)
+		waiting := p.Mark("2", false)
 		const rounds = 2000
 		for i := range rounds {
 			tt.step(t, p, fmt.Sprint(3+2*i), fmt.Sprint(4+2*i))
@@ -68,10 +68,11 @@ func TestPassesAreBounded(t *testing.T) {
 			t.Errorf("%s: after %d rounds %d marks wait, with %d changes of %d objects, %d for the next commit",
 				tt.why, rounds, marks, changes, len(s.pending), len(s.next.changed))
 		}
-		waits.Ack()
+		waiting.Ack()
 		last.Ack()
 		if st := s.Status(); st.Unacked != 0 || p.low.version == "2" {
-			t.Errorf("%s: all is acked, but %d wait, and the position is at %s", tt.why, st.Unacked, p.low.version)
+			t.Errorf("%s: everything is acked, but %d events wait, and the position is at %s", tt.why, st.Unacked,
+				p.low.version)
 		}
 		if err := tracker.Close(); err != nil {
 			t.Error(err)

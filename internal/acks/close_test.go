@@ -16,12 +16,12 @@ import (
 
 // TestClose: Close commits what was acked, once. Nothing is committed after it.
 func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // which would not end if a goroutine were left
+	synctest.Test(t, func(t *testing.T) { // the bubble ends only if no goroutine is left
 		s := newStore()
 		tracker := newTracker(t, s, &checkpoint.Options{Events: 2})
 		fd := live(t, tracker)
 		fd.run("a:1@10 b:2@11")
-		s.hinder(func(context.Context) error { fd.run("ack 2"); return nil }) // by another goroutine, as it were
+		s.hinder(func(context.Context) error { fd.run("ack 2"); return nil }) // as another goroutine might
 		noError(t, tracker.Close())
 		isSaved(t, s, "9", "in the store")
 		fd.run("ack 1 c:3@12 ack 3 bookmark@13 ack 0") // harmless
@@ -30,7 +30,7 @@ func TestClose(t *testing.T) {
 		}
 		fd.session.End()
 		if err := tracker.Close(); err != nil {
-			t.Errorf("once more: %v", err)
+			t.Errorf("the second Close: %v", err)
 		}
 		pass(time.Hour)
 		if s.count() != 1 {
@@ -70,9 +70,10 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 		want   time.Duration
 		why    string
 	}{
-		{"nothing under way", 0, 3 * time.Second, "its own attempt"},
-		{"an attempt under way", 2 * time.Second, 2*time.Second + 3*time.Second, "the rest of that, and its own"},
-		{"a retry due", 5 * time.Second, 3 * time.Second, "its own attempt: it does not wait for the next try"},
+		{"nothing under way", 0, 3 * time.Second, "one attempt"},
+		{"an attempt under way", 2 * time.Second, 2*time.Second + 3*time.Second,
+			"the rest of that attempt, and another one"},
+		{"a retry due", 5 * time.Second, 3 * time.Second, "one attempt, at once"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,9 +133,11 @@ func TestOldMarksKeepNoOthers(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
 		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 0-5",
 			"each refers to the next while it waits"},
-		{"live in reverse", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 5-0", "the same"},
+		{"live in reverse", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14 ack 5-0",
+			"each refers to the next while it waits"},
 		{"a snapshot", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 0-4", "each of an object refers to the next of it"},
-		{"a snapshot in reverse", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 4-0", "the same"},
+		{"a snapshot in reverse", "snapshot a:1@3 a:1@4 a:1@5 -a:1@5 a:2@6 ack 4-0",
+			"each refers to the next while it waits"},
 		{"a snapshot with a hole", "snapshot z:9@1 a:1@3 a:1@4 b:2@4 a:1@5 synced@9 ack 4-1 ack 5 ack 0",
 			"the hole is filled last"},
 	} {
@@ -169,8 +172,8 @@ func TestEndedSessionsAreReleased(t *testing.T) {
 		kept         bool
 		why          string
 	}{
-		{"all acked", "x/snapshot x/a:1@3 x/synced@9 ack 0-1", false, "nothing can come of it any more"},
-		{"nothing delivered", "", false, "nor of this one"},
+		{"all acked", "x/snapshot x/a:1@3 x/synced@9 ack 0-1", false, "no commit can follow"},
+		{"nothing delivered", "", false, "no commit can follow"},
 		{"one not acked", "x/snapshot x/a:1@3 x/synced@9 ack 1", true, "it may still be acked"},
 		{"deferred", "x/defer x/~a:1@3", false, "nothing will be acked"},
 	} {
@@ -182,7 +185,7 @@ func TestEndedSessionsAreReleased(t *testing.T) {
 				s.End()
 				return weak.Make(s)
 			}()
-			for range 2 { // what is committed by the first is let go by the second
+			for range 2 { // the first commits, the second releases the session
 				flush(t, tracker)
 			}
 			for range 3 {

@@ -100,7 +100,7 @@ type batch struct {
 }
 
 // commit commits what there is. The caller has acquired the turn, and commit releases it. If ctx ends first, commit
-// returns the cause, and the commit goes on.
+// returns the cause, and the commit continues in the background.
 func (e *engine) commit(ctx context.Context) error {
 	b := e.gather()
 	if len(b.deltas) == 0 {
@@ -169,7 +169,7 @@ func (e *engine) write(ctx context.Context, b batch) error {
 	return failed
 }
 
-// record records the outcome of a commit, of so many acked events.
+// record records the outcome of a commit, and how many acked events it had.
 func (e *engine) record(acked int, err error) error {
 	log := e.options.Logger
 	if err == nil {

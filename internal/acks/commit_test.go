@@ -40,18 +40,19 @@ func TestCommitBatches(t *testing.T) {
 	}{
 		{"after a second", checkpoint.Options{}, func(fd *feeder) { fd.run("a:1@10 ack 1") },
 			[]at{{999 * time.Millisecond, "nothing"}, {time.Second, "10 a:1@10"}}, "the default interval"},
-		{"what came meanwhile", checkpoint.Options{}, func(fd *feeder) {
+		{"acks during the interval", checkpoint.Options{}, func(fd *feeder) {
 			fd.run("a:1@10 ack 1")
 			time.Sleep(900 * time.Millisecond)
 			fd.run("b:2@11 ack 2")
 		}, []at{{999 * time.Millisecond, "nothing"}, {time.Second, "11 a:1@10 b:2@11"}},
 			"the interval begins with the first ack"},
 		{"after the interval", checkpoint.Options{Interval: time.Minute}, func(fd *feeder) { fd.run("a:1@10 ack 1") },
-			[]at{{59 * time.Second, "nothing"}, {time.Minute, "10 a:1@10"}}, "one that is longer"},
-		{"so many events", checkpoint.Options{Interval: time.Hour, Events: 3},
+			[]at{{59 * time.Second, "nothing"}, {time.Minute, "10 a:1@10"}}, "a longer interval"},
+		{"enough events", checkpoint.Options{Interval: time.Hour, Events: 3},
 			func(fd *feeder) { fd.run("a:1@10 b:2@11 ack 1-2") },
-			[]at{{0, "11 a:1@10 b:2@11"}}, "SYNCED is the third"},
-		{"one less", checkpoint.Options{Interval: time.Hour, Events: 3}, func(fd *feeder) { fd.run("a:1@10 ack 1") },
+			[]at{{0, "11 a:1@10 b:2@11"}}, "with SYNCED they are three"},
+		{"one event less", checkpoint.Options{Interval: time.Hour, Events: 3},
+			func(fd *feeder) { fd.run("a:1@10 ack 1") },
 			[]at{{59 * time.Minute, "nothing"}, {time.Hour, "10 a:1@10"}}, "they wait for the interval"},
 		{"events that wait for another", checkpoint.Options{Interval: time.Hour, Events: 3},
 			func(fd *feeder) { fd.run("a:1@10 b:2@11 c:3@12 ack 2-3") },
@@ -59,14 +60,14 @@ func TestCommitBatches(t *testing.T) {
 		{"bookmarks don't count", checkpoint.Options{Interval: time.Hour, Events: 3},
 			func(fd *feeder) { fd.run("bookmark@10 bookmark@11 bookmark@12") },
 			[]at{{0, "nothing"}, {time.Hour, "12"}}, "they need no ack"},
-		{"what waited for a gap", checkpoint.Options{Interval: time.Hour, Events: 4},
+		{"events that waited for GAP", checkpoint.Options{Interval: time.Hour, Events: 4},
 			func(fd *feeder) { fd.run("gap a:1@10 b:2@11 ack 2-3 ack 1") },
-			[]at{{0, "- a:1@10 b:2@11"}}, "SYNCED, GAP, and two that count at last"},
-		{"what waited for the same object", checkpoint.Options{Interval: time.Hour, Events: 4},
+			[]at{{0, "- a:1@10 b:2@11"}}, "SYNCED, GAP, and two that waited"},
+		{"events that waited for one of the same object", checkpoint.Options{Interval: time.Hour, Events: 4},
 			func(fd *feeder) { fd.run("gap ack 1 a:1@10 a:1@11 ack 3-2") },
-			[]at{{0, "- a:1@11"}}, "SYNCED, GAP, and two that count at last"},
-		{"what overtakes", checkpoint.Options{}, func(fd *feeder) { fd.run("gap a:1@10 ?b:2@11 ack 1") },
-			[]at{{999 * time.Millisecond, "nothing"}, {time.Second, "- b:2@11"}}, "also what needs no ack"},
+			[]at{{0, "- a:1@11"}}, "SYNCED, GAP, and two that waited"},
+		{"an object noted in a snapshot", checkpoint.Options{}, func(fd *feeder) { fd.run("gap a:1@10 ?b:2@11 ack 1") },
+			[]at{{999 * time.Millisecond, "nothing"}, {time.Second, "- b:2@11"}}, "it needs no ack, but a commit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,18 +204,18 @@ func TestStatus(t *testing.T) {
 		time.Sleep(time.Minute)
 		check("three objects", checkpoint.Status{Unacked: 3, OldestUnacked: 2 * time.Minute})
 		fd.run("ack 0")
-		check("the oldest is handled", checkpoint.Status{Unacked: 2, OldestUnacked: time.Minute, Uncommitted: true})
+		check("the oldest is acked", checkpoint.Status{Unacked: 2, OldestUnacked: time.Minute, Uncommitted: true})
 		pass(time.Second)
 		last := began.Add(2*time.Minute + time.Second)
 		oldest := time.Minute + time.Second
-		check("and committed", checkpoint.Status{Unacked: 2, OldestUnacked: oldest, LastCommit: last})
+		check("the ack is committed", checkpoint.Status{Unacked: 2, OldestUnacked: oldest, LastCommit: last})
 		fd.run("ack 2")
-		check("one of a snapshot that overtakes",
+		check("an ack within a snapshot, out of order",
 			checkpoint.Status{Unacked: 1, OldestUnacked: oldest, LastCommit: last, Uncommitted: true})
 		fd.run("ack 1")
-		check("all", checkpoint.Status{LastCommit: last, Uncommitted: true})
+		check("all are acked", checkpoint.Status{LastCommit: last, Uncommitted: true})
 		s.hinder(func(context.Context) error {
-			check("while it is committed", checkpoint.Status{LastCommit: last, Uncommitted: true})
+			check("during the commit", checkpoint.Status{LastCommit: last, Uncommitted: true})
 			return nil
 		})
 		pass(time.Second)

@@ -38,13 +38,13 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 		if wait := time.Until(st.NextTry); wait < time.Second || wait > 2*time.Second {
 			t.Errorf("the next try is in %v, want 1 s to 2 s", wait)
 		}
-		fd.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // watching goes on
+		fd.run("-a:1@13 b:2@14 d:4@15 ack 4-6") // delivery continues
 		pass(10 * time.Minute)
 		for i := 1; i < len(attempts); i++ {
 			wait := attempts[i].Sub(attempts[i-1])
 			longest := min(time.Second<<min(i, 10), 30*time.Second)
 			if wait < longest/2 || wait > longest+time.Millisecond {
-				t.Errorf("attempt %d came %v after the one before it, want %v to %v", i, wait, longest/2, longest)
+				t.Errorf("attempt %d was %v after the one before it, want %v to %v", i, wait, longest/2, longest)
 			}
 		}
 		if n := len(attempts); n < 20 || n > 50 {
@@ -86,7 +86,7 @@ func TestFailedCommitsAreNotHurried(t *testing.T) {
 		fd.session.End()
 		synctest.Wait()
 		if attempts != 1 {
-			t.Errorf("an end of the sequence brought the next attempt")
+			t.Errorf("End caused another attempt")
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestFlushFails(t *testing.T) {
 		s.heal()
 		pass(time.Minute)
 		if got := saved(t, s); got != "10 a:1@10" {
-			t.Errorf("a minute later there is %s", got)
+			t.Errorf("a minute later the Store has %s", got)
 		}
 	})
 }
@@ -144,13 +144,13 @@ func TestFlushHonoursItsContext(t *testing.T) {
 		s.hinder(func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 		tracker := newTracker(t, s, nil)
 		live(t, tracker)
-		why := errors.New("enough")
+		why := errors.New("ended by the test")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second/2, why)
 		defer cancel()
 		if err := tracker.Flush(ctx); !errors.Is(err, why) {
 			t.Errorf("Flush returned %v, want its context's cause", err)
 		}
-		time.Sleep(2 * time.Second) // an attempt hangs, and has its turn
+		time.Sleep(2 * time.Second) // an attempt hangs
 		ctx, cancel = context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
 		began := time.Now()
@@ -181,7 +181,7 @@ func TestFinalErrors(t *testing.T) {
 		why string
 	}{
 		{fmt.Errorf("committing: %w", &checkpoint.FencedError{Store: "configmap default/x", Holder: "pod-2"}),
-			"somebody else has taken over"},
+			"another program has taken over"},
 		{fmt.Errorf("committing: %w", os.ErrClosed), "the store has been closed"},
 	} {
 		t.Run(tc.why, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestFinalErrors(t *testing.T) {
 					t.Errorf("Status: %+v, want one attempt and no next try", st)
 				}
 				if got := saved(t, s); got != "nothing" {
-					t.Errorf("there is %s", got)
+					t.Errorf("the Store has %s", got)
 				}
 			})
 		})

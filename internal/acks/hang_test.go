@@ -12,10 +12,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-var errTired = errors.New("no more time")
+var errTired = errors.New("timeout of the test")
 
-// hanging is a Store whose calls don't answer while they are blocked, whatever ctx says: a file on a network disk that
-// is gone.
+// hanging is a Store whose calls ignore ctx and do not return while they are blocked, as for a file on a network disk
+// that is gone.
 type hanging struct {
 	*checkpoint.Memory
 	load, commit atomic.Pointer[chan struct{}]
@@ -84,13 +84,13 @@ func TestStoreThatHangs(t *testing.T) {
 				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
 				began := time.Now()
 				if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
-					t.Errorf("Ahead: %v", err)
+					t.Errorf("WriteAhead: %v", err)
 				}
 				if waited := time.Since(began); waited > 8*time.Second {
-					t.Errorf("Ahead took %v", waited)
+					t.Errorf("WriteAhead took %v", waited)
 				}
 				if session.Status().Err == nil {
-					t.Error("the Status says that all is well")
+					t.Error("Status.Err is nil")
 				}
 				p.Note(acks.Change{Object: o})
 				m := p.Mark("5", false)
@@ -99,13 +99,13 @@ func TestStoreThatHangs(t *testing.T) {
 				m.Ack()
 				time.Sleep(time.Minute)
 				if st := session.Status(); st.Err != nil || st.Uncommitted {
-					t.Errorf("once it answers: %+v", st)
+					t.Errorf("after the Store has answered: %+v", st)
 				}
 				release = block(&store.commit)
 				p.Mark("6", false).Ack()
 				began = time.Now()
 				if err := tracker.Close(); err == nil {
-					t.Error("Close: nothing is wrong, though nothing was committed")
+					t.Error("Close: no error, although nothing was committed")
 				}
 				if waited := time.Since(began); waited > 15*time.Second {
 					t.Errorf("Close took %v", waited)
@@ -113,7 +113,7 @@ func TestStoreThatHangs(t *testing.T) {
 				release()
 				synctest.Wait()
 				if most := store.most.Load(); most > 1 {
-					t.Errorf("the Store was asked %d things at once", most)
+					t.Errorf("%d calls of the Store at once, want one", most)
 				}
 			})
 		})

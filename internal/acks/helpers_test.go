@@ -27,7 +27,7 @@ func widgets(namespaces ...string) checkpoint.Identity {
 	return checkpoint.Identity{Group: "example.com", Resource: "widgets", Namespaces: namespaces, Objects: true}
 }
 
-// newTracker returns one of the cluster above; opts may be nil.
+// newTracker returns a Tracker of the cluster above. opts may be nil.
 func newTracker(t testing.TB, store checkpoint.Store, opts *checkpoint.Options) *checkpoint.Tracker {
 	t.Helper()
 	var o checkpoint.Options
@@ -59,13 +59,13 @@ func flush(t testing.TB, tracker *checkpoint.Tracker) {
 	noError(t, tracker.Flush(context.Background()))
 }
 
-// store is a Memory whose commits can be made to fail, or to take their time.
+// store is a Memory whose commits can be made to fail, or to take long.
 type store struct {
 	*checkpoint.Memory
 	mu      sync.Mutex
-	before  func(ctx context.Context) error // each commit; nil is no hindrance
-	commits int                             // that went well
-	sizes   []int                           // of those, in objects
+	before  func(ctx context.Context) error // called before each commit, whose error it may return; may be nil
+	commits int                             // that succeeded
+	sizes   []int                           // of those commits, in objects
 }
 
 func newStore() *store { return &store{Memory: &checkpoint.Memory{}} }
@@ -179,19 +179,19 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 // feeder feeds a session with a script, as package stream does with events. The words, each after "NAMESPACE/" where
 // there are several:
 //
-//	defer           a sequence that does not begin with a snapshot
-//	snapshot        one begins
-//	partial         one that may leave objects out begins
-//	after@9         a sequence that begins with what happens after a version
+//	defer           the sequence does not begin with a snapshot
+//	snapshot        a snapshot begins
+//	partial         a snapshot begins that may leave objects out
+//	after@9         the sequence begins after a version
 //	a:1@5           an object: in a snapshot, or as a live event
-//	-a:1@5          its end
-//	~a:1@5          one that is only known from now on, by the next event
-//	?a:1@5          one that is only known from now on, which is no event
-//	+a:1@5          one that is about to be delivered, which is written ahead
+//	-a:1@5          its DELETED
+//	~a:1@5          an object that is noted in the next event
+//	?a:1@5          an object that is noted without an event
+//	+a:1@5          an object that is written ahead, because it is about to be delivered
 //	synced@9        the end of a snapshot
-//	bookmark@9      one that is no event
-//	gap             and the snapshot after it
-//	ack 3           of the event, counted from 0 over all namespaces; 3-5, 5-3: of each
+//	bookmark@9      a bookmark without an event
+//	gap             GAP, and the beginning of the snapshot after it
+//	ack 3           the ack of event 3, counted from 0 over all namespaces; 3-5 and 5-3: of each of them in that order
 type feeder struct {
 	t       testing.TB
 	session *acks.Session
@@ -232,7 +232,7 @@ func (fd *feeder) ack(which string) {
 	i, errFrom := strconv.Atoi(from)
 	last, errTo := strconv.Atoi(to)
 	if errFrom != nil || errTo != nil {
-		fd.t.Fatalf("ack what? %q", which)
+		fd.t.Fatalf("invalid ack %q", which)
 	}
 	step := 1
 	if last < i {
@@ -283,7 +283,7 @@ func (fd *feeder) object(p *acks.Progress, namespace, what, version string) {
 	id := strings.TrimLeft(what, "-?~+")
 	name, uid, ok := strings.Cut(id, ":")
 	if !ok {
-		fd.t.Fatalf("no such word: %q", what)
+		fd.t.Fatalf("invalid word %q", what)
 	}
 	o := checkpoint.Object{Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: version}
 	if what[0] == '+' {
@@ -317,7 +317,7 @@ func (fd *feeder) ackAll() {
 	}
 }
 
-// noError ends a test that can't go on.
+// noError ends the test if there is an error.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -325,7 +325,7 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// pass lets time pass, and what is due then be done.
+// pass waits, and then until all goroutines are blocked.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -90,7 +90,7 @@ func (m *Mark) with(newer *Mark, f func(*Progress) (dirty bool)) (done bool) {
 	return done
 }
 
-// Skip says that the event is not delivered, and that nothing is lost by that.
+// Skip says that the event is not delivered, and need not be.
 func (m *Mark) Skip() {
 	m.update(func(p *Progress) bool { return p.drop(m) })
 }

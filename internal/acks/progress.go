@@ -48,9 +48,9 @@ func (p *Progress) Note(c Change) { p.next.noted = append(p.next.noted, c) }
 // MayBeKnown says that the next Mark is for the ADDED of an object that an earlier run may have delivered.
 func (p *Progress) MayBeKnown() { p.next.mayBeKnown = true }
 
-// Rewound says that the server has gone back in time. A run that begins now has to report that first, and then
-// everything again: no acked version is a place to resume from. That holds until an event is acked that follows a
-// snapshot. It holds for the others, too, which are the namespaces that are not watched now.
+// Rewound says that the server has gone back in time. Until an event after a snapshot is acked, the next run can't
+// resume from an acked version: it has to report the rewind first, and then everything again. The same is true for the
+// others, which are the namespaces that are not watched now.
 //
 // An error is the cause of ctx: nothing more must be delivered then.
 func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
@@ -138,8 +138,8 @@ func (p *Progress) IsWrittenAhead(o checkpoint.Object) bool {
 }
 
 // WriteAhead commits entries for objects that are about to be delivered as ADDED. While commits fail it returns at
-// once: Status shows the failure, and delivery goes on. If it returns an error, which is the cause of ctx, the objects
-// must not be delivered. It may be called from any goroutine.
+// once: Status shows the failure, and delivery continues. If it returns an error, which is the cause of ctx, the
+// objects must not be delivered. It may be called from any goroutine.
 func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) error {
 	s := p.session
 	if len(objects) == 0 || !p.WritesAhead() || s.engine.final.Load() {

@@ -52,7 +52,7 @@ const (
 	closed        // acks don't count any more: the next session has begun
 )
 
-// objectID tells objects apart, even those of one name.
+// objectID identifies an object, even among objects of one name.
 type objectID struct {
 	namespace, name string
 	uid             types.UID
@@ -117,7 +117,7 @@ func (s *Session) End() {
 	s.mu.Lock()
 	s.phase = max(s.phase, ended)
 	if s.engine.options.NoWriteAhead && (s.next.unclean || s.next.committing) && s.isAcked() {
-		s.next.dirty = true // the next commit says that the position is no longer Unclean
+		s.next.dirty = true // the next commit has the position without Unclean
 	}
 	s.mu.Unlock()
 	s.engine.commitSoon()

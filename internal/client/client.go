@@ -25,19 +25,19 @@ type Options struct {
 	DecodeWorkers     int // at least 1
 }
 
-// client is client-go's dynamic client with other lists and watches.
+// client is client-go's dynamic client, but decodes lists and watches itself.
 type client struct {
 	dynamic.Interface
-	watches  dynamic.Interface // for watches: it has no timeout
+	watches  dynamic.Interface // without the config's timeout, which would end watches
 	decoders *decoders
 	workers  int
 }
 
-// New returns client-go's dynamic client, which decodes lists and watches by itself.
+// New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
 func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(cfg)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
-	if c.RateLimiter == nil && c.QPS >= 0 { // else each of the two clients would have its own
+	if c.RateLimiter == nil && c.QPS >= 0 { // one for both clients
 		qps, burst := cmp.Or(c.QPS, rest.DefaultQPS), cmp.Or(c.Burst, rest.DefaultBurst)
 		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	}
@@ -73,19 +73,19 @@ func (r *allNamespaces) Namespace(namespace string) dynamic.ResourceInterface {
 	return &resource{r.all.Namespace(namespace), r.watches.Namespace(namespace), r.client}
 }
 
-// resource is one in a namespace, or in the whole cluster.
+// resource is a resource in a namespace, or in the whole cluster.
 type resource struct {
 	dynamic.ResourceInterface
 	watches dynamic.ResourceInterface
 	client  *client
 }
 
-// List has client-go make the request, and decodes the answer as it arrives.
+// List sends the request through client-go, and decodes the answer while it arrives.
 func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	return r.list(ctx, opts, &call{decoders: r.client.decoders})
 }
 
-// Watch has client-go make the request, and decodes the events as they arrive.
+// Watch sends the request through client-go, and decodes events as they arrive.
 func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w, f, err := r.watch(ctx, opts, &call{decoders: r.client.decoders, watch: true}, r.client.workers)
 	if err != nil || f == nil {
@@ -108,8 +108,10 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 	return list, nil
 }
 
-// watch returns client-go's watch, and its events unless those are client-go's too.
-func (r resource) watch(ctx context.Context, opts metav1.ListOptions, c *call, workers int) (watch.Interface, *frames, error) {
+// watch returns client-go's watch and the frames of its connection. The frames are nil if client-go decodes the events.
+func (r resource) watch(
+	ctx context.Context, opts metav1.ListOptions, c *call, workers int,
+) (watch.Interface, *frames, error) {
 	w, err := r.watches.Watch(context.WithValue(ctx, callKey{}, c), opts)
 	if err != nil || c.pipe == nil {
 		return w, nil, err
@@ -117,26 +119,24 @@ func (r resource) watch(ctx context.Context, opts metav1.ListOptions, c *call, w
 	return w, newFrames(c.decoders, c.pipe, workers), nil
 }
 
-// call is a list or a watch, in the context of its request. transport reads what it
-// asks for and fills in what came of it.
+// call describes a list or a watch to the transport, in the context of the request. The transport fills in the answer.
 type call struct {
 	decoders *decoders
 	watch    bool
-	metadata bool // no more of objects is wanted
-	// noRetry: the caller waits as the server asks, and client-go must not.
+	metadata bool // only the metadata of objects is wanted
+	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration
 
-	// The answer, if it is JSON. Otherwise client-go has it.
+	// The answer, if it is JSON. Otherwise client-go decodes it.
 	list *unstructured.UnstructuredList
 	pipe *pipe
 }
 
 type callKey struct{}
 
-// What client-go's metadata client accepts. A server that does not know it sends
-// whole objects. Lists and watches are asked differently: a kube-apiserver takes
-// the first clause that it knows, and can't make a list of an event.
+// The Accept headers of client-go's metadata client. A server that does not know them sends whole objects. Lists and
+// watches differ: a kube-apiserver takes the first clause that it knows, and can't make a list of an event.
 const (
 	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -145,14 +145,14 @@ const (
 func (c *call) accepts() string {
 	switch {
 	case !c.metadata:
-		return runtime.ContentTypeJSON // and not CBOR, whose decoder is client-go's
+		return runtime.ContentTypeJSON // not CBOR, which only client-go decodes
 	case c.watch:
 		return acceptMetadata
 	}
 	return acceptMetadataList
 }
 
-// transport takes the answers to calls. It passes other requests on.
+// transport reads the answers to calls. Other requests pass through it unchanged.
 type transport struct{ next http.RoundTripper }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -168,8 +168,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if c.noRetry {
-		// client-go would wait, up to ten times, without a word; after "0" it would not
-		// even wait.
+		// client-go would retry up to ten times and report nothing. For "0" it would not even wait.
 		if seconds, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64); err == nil {
 			c.retryAfter = time.Duration(min(max(seconds, 0), math.MaxInt32)) * time.Second
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestTimeout: that of the config is for everything but watches.
+// TestTimeout: the timeout of the config applies to all requests but watches.
 func TestTimeout(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// refusesWatches answers every other watch with 429, so that it is tried again, which
-// client-go limits. (The first time it does not.)
+// refusesWatches answers every other watch with 429. So client-go sends it again, and counts only the second request
+// against the rate limit.
 type refusesWatches struct {
 	http.RoundTripper
 	watches int
@@ -65,7 +65,7 @@ func (r *refusesWatches) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// TestRateLimit: watches share the limit of everything else.
+// TestRateLimit: watches and all other requests share one rate limit.
 func TestRateLimit(t *testing.T) {
 	for _, limit := range []rest.Config{{QPS: 0.1, Burst: 2}, {QPS: 0.1}, {}, {QPS: -1}} {
 		var took [2]time.Duration

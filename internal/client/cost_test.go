@@ -16,8 +16,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
-// The results would be the same if all were left to client-go's decoder. These
-// tests are of what it costs.
+// The results would be the same if client-go decoded everything. These tests check the costs.
 
 func mallocs(f func()) int {
 	var before, after runtime.MemStats
@@ -27,7 +26,7 @@ func mallocs(f func()) int {
 	return int(after.Mallocs - before.Mallocs)
 }
 
-// podList answers each list with some pods, and each watch with their events.
+// podList is a transport that answers each list with pods, and each watch with their events.
 type podList struct{ pods int }
 
 func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -52,7 +51,7 @@ func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(200, io.NopCloser(&b))
 }
 
-// TestOwnDecoderIsUsed: it allocates much less than client-go's.
+// TestOwnDecoderIsUsed: a list or a watch needs at most half of client-go's allocations.
 func TestOwnDecoderIsUsed(t *testing.T) {
 	const pods = 500
 	list := func(c dynamic.Interface) {
@@ -81,8 +80,7 @@ func TestOwnDecoderIsUsed(t *testing.T) {
 	}
 }
 
-// TestIdleAfterBurst: a watch that had a lot to tell, and is silent since, keeps none
-// of the room for it.
+// TestIdleAfterBurst: a watch that is silent after a burst of events releases its large buffers.
 func TestIdleAfterBurst(t *testing.T) {
 	const watches = 20
 	var burst []byte
@@ -107,14 +105,14 @@ func TestIdleAfterBurst(t *testing.T) {
 				for range 200 {
 					<-w.ResultChan()
 				}
-				for range 2 { // what a watch gets now and then
+				for range 2 { // single events after the burst
 					gate <- struct{}{}
 					<-w.ResultChan()
 				}
 				synctest.Wait()
 			}
 			if each := (int(live()) - int(before)) / watches; each > 100<<10 {
-				t.Errorf("%s: a watch that is silent keeps %d bytes", v.name, each)
+				t.Errorf("%s: a silent watch keeps %d bytes, want at most 100 KiB", v.name, each)
 			}
 			for _, w := range all {
 				w.Stop()

@@ -1,8 +1,7 @@
-// Package client is the client behind stream.NewClient, and what a Stream asks of any
-// client: [For] returns a [Reader], whose [Watch] gives one event at a time.
+// Package client is the client behind stream.NewClient ([New]), and the interface between a Stream and any client:
+// [For] returns a [Reader], which lists, and opens a [Watch], which returns one event at a time.
 //
-// A dynamic.Interface that New made is read directly: events are decoded from the
-// connection in one pass, metadata can be looked at before an object is decoded, and waits
-// that the server asks for are returned instead of slept. Any other dynamic.Interface is read through
-// its watch.Interface. Decoding itself is in package decode.
+// A Reader of a client that New returned reads the connection directly: it decodes events in one pass, shows metadata
+// to a [Filter] before it decodes an object, and returns a Retry-After instead of sleeping. A Reader of any other
+// dynamic.Interface reads the watch.Interface of that. Package decode has the JSON decoder.
 package client

@@ -6,42 +6,42 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
-// Filter says what is to become of an event, given the metadata of its object. The
-// view is valid until Filter returns.
-type Filter func(*decode.Sight) Choice
+// Filter decides from the metadata of an object what Watch.Next does with its event. The view is valid until Filter
+// returns.
+type Filter func(*decode.MetadataView) Choice
 
-// Choice is the answer of a Filter.
+// Choice is the decision of a Filter.
 type Choice int
 
 const (
-	DecodeSelected Choice = iota // decode the object, which is wanted
-	DecodeRejected               // decode the object, which is not wanted
-	IdentityOnly                 // an object with name, uid and resourceVersion is enough
-	Skip                         // the event is not returned
+	DecodeSelected Choice = iota // return the whole object, as Selected
+	DecodeRejected               // return the whole object, as Rejected
+	IdentityOnly                 // return an object with only name, uid and resourceVersion, as Rejected
+	Skip                         // do not return the event
 )
 
-// pick decodes the event that data begins with, as the Filter says, and returns how
-// long it is. It returns false if it has to be decoded in any case.
-func (f *frames) pick(data []byte) (ev Event, n int, ok bool) {
-	sight, n := f.dec.Sight(data)
-	if sight == nil || n > biggestFrame {
+// filtered returns the event that data begins with, as the Filter decides, and its length. An event to skip has no
+// Object. It returns false if the event must be decoded without the Filter.
+func (f *frames) filtered(data []byte) (ev Event, n int, ok bool) {
+	view, n := f.dec.Metadata(data)
+	if view == nil || n > maxFrame {
 		return ev, 0, false
 	}
-	defer sight.Forget()
-	picked := f.filter(sight)
-	if sight.Broken() {
-		return ev, 0, false // what Select was shown was wrong
+	defer view.Forget()
+	choice := f.filter(view)
+	if view.Broken() {
+		return ev, 0, false // the Filter has seen wrong metadata
 	}
-	ev.Type, ev.Verdict = sight.Type(), Rejected
-	switch picked {
+	ev.Type, ev.Verdict = view.Type(), Rejected
+	switch choice {
 	case DecodeSelected, DecodeRejected:
-		if picked == DecodeSelected {
+		if choice == DecodeSelected {
 			ev.Verdict = Selected
 		}
 		ev.Event, n, ok = decodeEvent(f.dec, data)
 		return ev, n, ok
 	case IdentityOnly:
-		ev.Object = &unstructured.Unstructured{Object: sight.Sketch()}
+		ev.Object = &unstructured.Unstructured{Object: view.IdentityOnly()}
 	case Skip:
 		f.skipped = true
 	}

@@ -15,33 +15,37 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
-// frames are the events of a watch, decoded by whoever asks for the next one, or
-// before that by workers. It is not for concurrent use.
+// frames are the events of a watch. Next decodes them, or the workers before it. It is not for concurrent use.
 type frames struct {
 	from    *decoders
 	pipe    *pipe
-	workers *workers // nil if there is to be one
+	workers *workers // nil if next decodes the events
 
-	dec     *decode.Decoder // while there is something to decode
-	events  []watch.Event   // that are decoded
-	filter  Filter          // nil where every object is decoded
-	data    []byte          // that is not
-	taken   []byte          // what data is the rest of, if it is to be used again
-	skipped bool            // something was skipped since next was called
-	scan                    // of the frame that data begins with
-	ending                  // there is nothing more than data
+	dec     *decode.Decoder // nil while there is nothing to decode
+	filter  Filter          // nil decodes every object
+	skipped bool            // an event was skipped since next was called
+	events  []watch.Event   // decoded, but not returned yet
+	undecoded
+	ending // what follows undecoded
 }
 
-// scan is how far a frame has been searched for its end.
+// undecoded is what has been taken from the pipe and is not decoded yet.
+type undecoded struct {
+	data   []byte
+	buffer []byte // whose end is data, if the pipe may reuse it
+	scan          // of the frame that data begins with
+}
+
+// scan is the search for the end of a frame.
 type scan struct {
-	frame  decode.Frame
-	looked int // bytes
+	frame   decode.Frame
+	scanned int // data has been searched up to here
 }
 
-// ending is the end of what is read.
+// ending says whether data is followed by more.
 type ending struct {
 	over bool
-	err  error
+	err  error // why there is no more
 }
 
 func newFrames(from *decoders, p *pipe, workers int) *frames {
@@ -52,7 +56,7 @@ func newFrames(from *decoders, p *pipe, workers int) *frames {
 	return f
 }
 
-// ready has one when something may have come.
+// ready receives when an event may have arrived.
 func (f *frames) ready() <-chan struct{} {
 	if f.workers != nil {
 		return f.workers.ready
@@ -60,25 +64,25 @@ func (f *frames) ready() <-chan struct{} {
 	return f.pipe.ready
 }
 
-// next returns the next event, if it has come; over says that none will. It returns
-// from time to time if all that has come was passed by.
+// next returns the next event, if it has arrived; over says that none will. It also returns, with neither, after it has
+// skipped everything that it had taken.
 func (f *frames) next() (ev Event, ok, over bool) {
 	for f.skipped = false; !f.skipped || len(f.data) > 0; {
 		if len(f.events) > 0 {
 			ev := Event{Event: f.events[0]}
-			f.events[0] = watch.Event{} // nothing keeps what is delivered
+			f.events[0] = watch.Event{} // so that it is not kept in memory
 			f.events = f.events[1:]
 			return ev, true, false
 		}
 		switch ev, ok := f.decode(); {
 		case ok && ev.Object == nil:
-			continue // it was passed by
+			continue // skipped
 		case ok:
 			return ev, true, false
 		case f.over:
 			ev, ok := f.last()
 			return Event{Event: ev}, ok, !ok
-		case len(f.data) > biggestFrame:
+		case len(f.data) > maxFrame:
 			return Event{Event: f.end(serializerstreaming.ErrObjectTooLarge)}, true, false
 		case !f.take():
 			return Event{}, false, false
@@ -87,23 +91,23 @@ func (f *frames) next() (ev Event, ok, over bool) {
 	return Event{}, false, false
 }
 
-// take gets what has come since.
+// take takes what has arrived since. It returns false if that is nothing.
 func (f *frames) take() bool {
 	if f.workers != nil {
 		return f.takeBatch()
 	}
-	data, over, err := f.pipe.take(f.taken)
+	data, over, err := f.pipe.take(f.buffer)
 	if len(data) == 0 && !over {
-		f.taken = dropPiece(f.taken)
+		f.buffer = recyclePiece(f.buffer)
 		return false
 	}
-	f.taken = nil // the pipe has it
+	f.buffer = nil // the pipe has it now
 	f.over, f.err = over, err
 	if len(f.data) > 0 {
 		f.data = append(f.data, data...)
 		return true
 	}
-	f.data, f.taken = data, data
+	f.data, f.buffer = data, data
 	return true
 }
 
@@ -114,7 +118,7 @@ func (f *frames) takeBatch() bool {
 	}
 	f.over, f.err = b.over, b.err
 	switch {
-	case len(f.data) > 0: // a frame that began before, so that the worker did not know where it was
+	case len(f.data) > 0: // the batch begins within a frame, which the worker did not know
 		f.data = append(f.data, b.data...)
 		reuse(b.data)
 	case b.decoded < len(b.data):
@@ -126,8 +130,7 @@ func (f *frames) takeBatch() bool {
 	return true
 }
 
-// decode decodes the frame that data begins with. It returns false if that is not
-// complete.
+// decode decodes the frame that f.data begins with. It returns false if the frame is not complete.
 func (f *frames) decode() (Event, bool) {
 	if f.data = bytes.TrimLeft(f.data, " \t\r\n"); len(f.data) == 0 {
 		if f.dec != nil {
@@ -139,20 +142,20 @@ func (f *frames) decode() (Event, bool) {
 	if f.dec == nil {
 		f.dec = f.from.get()
 	}
-	tried := f.looked == 0
+	tried := f.scanned == 0
 	if tried {
 		if ev, n, ok := f.event(f.data); ok {
 			f.data = f.data[n:]
 			return ev, true
 		}
 	}
-	n := f.frame.End(f.data[f.looked:])
+	n := f.frame.End(f.data[f.scanned:])
 	if n < 0 {
-		f.looked, f.taken = len(f.data), nil
+		f.scanned, f.buffer = len(f.data), nil
 		return Event{}, false
 	}
-	frame := f.data[:f.looked+n]
-	f.data, f.looked = f.data[len(frame):], 0
+	frame := f.data[:f.scanned+n]
+	f.data, f.scanned = f.data[len(frame):], 0
 	if !tried {
 		if ev, _, ok := f.event(frame); ok {
 			return ev, true
@@ -165,11 +168,11 @@ func (f *frames) decode() (Event, bool) {
 	return Event{Event: ev}, true
 }
 
-// event decodes the event that data begins with, as the Filter says, and returns how
-// long it is. It returns false if the event is not all there, or for client-go.
+// event decodes the event that data begins with, as the Filter decides, and returns its length. It returns false if the
+// event is not complete, or if client-go has to decode it.
 func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
 	if f.filter != nil {
-		if ev, n, ok = f.pick(data); ok {
+		if ev, n, ok = f.filtered(data); ok {
 			return ev, n, true
 		}
 	}
@@ -179,16 +182,16 @@ func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
 
 func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bool) {
 	e, n, err := dec.Event(data)
-	if err != nil || n > biggestFrame {
+	if err != nil || n > maxFrame {
 		return ev, 0, false
 	}
 	return watch.Event{Type: e.Type, Object: &unstructured.Unstructured{Object: e.Object}}, n, true
 }
 
-// last returns what there is to say of the end.
+// last returns an ERROR for the end of the data, if there is one, or an event that client-go can make of the rest.
 func (f *frames) last() (watch.Event, bool) {
 	err := f.err
-	if len(f.data) > 0 { // what client-go makes of half a frame
+	if len(f.data) > 0 { // half a frame: its result is client-go's
 		var ev watch.Event
 		if ev, err = f.from.fallBack(f.data, f.err); err == nil {
 			f.data = nil
@@ -202,20 +205,20 @@ func (f *frames) last() (watch.Event, bool) {
 	return watch.Event{}, false
 }
 
-// undecodable is how client-go reports what it can't read (watch.StreamWatcher).
+// undecodable makes the ERROR of client-go's watch.StreamWatcher for data that can't be decoded.
 var undecodable = apierrors.NewClientErrorReporter(
 	http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")
 
-// end is the last event: whatever else has come is not to be trusted.
+// end returns an ERROR as the last event, and drops the rest of the data, which is not to be trusted.
 func (f *frames) end(err error) watch.Event {
-	f.events, f.data, f.taken, f.looked = nil, nil, nil, 0
+	f.events, f.data, f.buffer, f.scanned = nil, nil, nil, 0
 	f.over, f.err = true, io.EOF
 	f.pipe.stop()
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
 	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(err)}
 }
 
-// stop lets everybody go who works for the watch.
+// stop ends the goroutines of the watch.
 func (f *frames) stop() {
 	f.pipe.stop()
 	if f.workers != nil {

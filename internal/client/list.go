@@ -14,63 +14,62 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// listBody is the body of a list. It is decoded when client-go begins to read it, which
-// then reads no more than a note, unless it is for client-go to decode.
+// listBody is the body of a list. The first Read decodes all of it. Then client-go reads a short replacement, or, if
+// the Decoder has declined the list, the original.
 type listBody struct {
 	io.ReadCloser
-	call *call
-	say  io.Reader // what client-go reads; nil before that is known
+	call   *call
+	answer io.Reader // for client-go; nil before the first Read
 }
 
-// note is what client-go reads of a list that it need not decode.
+// note is what client-go reads in the place of a list that is already decoded.
 const note = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"gvrwatch decoded this list"}`
 
 func (b *listBody) Read(p []byte) (int, error) {
-	if b.say == nil {
+	if b.answer == nil {
 		c := readList(b.ReadCloser)
 		if b.call.list = c.decode(b.call.decoders); b.call.list != nil {
-			b.say = strings.NewReader(note)
-			dropRoom(c.data)
+			b.answer = strings.NewReader(note)
+			recycleList(c.data)
 		} else {
-			b.say = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
+			b.answer = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
 		}
 	}
-	return b.say.Read(p)
+	return b.answer.Read(p)
 }
 
 const (
-	// smallList is decoded when all of it has come, and others in pieces of that.
+	// smallList is the size up to which a list is decoded at once. A larger one is decoded in pieces of at least that.
 	smallList = 32 << 10
-	// mostGrown is by how much a buffer is made larger at once, or a quarter if that is
-	// more.
-	mostGrown = 16 << 20
-	// mostRoom is the largest buffer that is kept for other lists.
-	mostRoom = 8 << 20
+	// maxGrowth bounds how much a buffer grows at once, unless a quarter of it is more.
+	maxGrowth = 16 << 20
+	// maxRecycled is the largest buffer that is kept for other lists.
+	maxRecycled = 8 << 20
 )
 
-// rooms are buffers that lists were read into.
-var rooms sync.Pool
+// listBuffers are buffers to read lists into.
+var listBuffers sync.Pool
 
-func dropRoom(data []byte) {
-	if data = data[:0]; cap(data) >= smallList && cap(data) <= mostRoom {
-		rooms.Put(&data)
+func recycleList(data []byte) {
+	if data = data[:0]; cap(data) >= smallList && cap(data) <= maxRecycled {
+		listBuffers.Put(&data)
 	}
 }
 
-// coming is a list that is being read.
-type coming struct {
-	more wait.Signal // has one when more has come
+// listReader reads a list while another goroutine decodes it.
+type listReader struct {
+	arrived wait.Signal // is sent when more has been read
 
 	mu       sync.Mutex
-	data     []byte // that has come
-	err      error  // io.EOF when that is all
-	panicked any    // by who is read from
+	data     []byte // read so far
+	err      error  // io.EOF at the end of the list
+	panicked any    // the value of a panic of the body's Read
 }
 
-// readList begins to read a list. What is small has been read when it returns.
-func readList(r io.Reader) *coming {
-	c := &coming{more: wait.NewSignal()}
-	if room, ok := rooms.Get().(*[]byte); ok {
+// readList begins to read a list. It returns when a small one has been read, and reads a larger one in the background.
+func readList(r io.Reader) *listReader {
+	c := &listReader{arrived: wait.NewSignal()}
+	if room, ok := listBuffers.Get().(*[]byte); ok {
 		c.data = *room
 	}
 	for c.err == nil && len(c.data) < smallList {
@@ -82,42 +81,41 @@ func readList(r io.Reader) *coming {
 	return c
 }
 
-// readAll reads until the end. A panic is for who decodes.
-func (c *coming) readAll(r io.Reader) {
+// readAll reads until the end. A panic is passed on to the goroutine that decodes.
+func (c *listReader) readAll(r io.Reader) {
 	ended := false
 	defer func() {
 		p := recover()
 		if p == nil && !ended {
-			p = "the goroutine that reads a list was ended"
+			p = "the Read of a list's body called runtime.Goexit"
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.panicked = p
-		c.more.Send()
+		c.arrived.Send()
 	}()
 	for c.read(r) {
 	}
 	ended = true
 }
 
-// read reads once. It returns false when there is nothing more.
-func (c *coming) read(r io.Reader) bool {
-	// Only who reads changes data, and nobody else looks at what is beyond its length.
+// read reads once. It returns false at the end.
+func (c *listReader) read(r io.Reader) bool {
+	// Only this goroutine changes c.data, and others read it only up to its length.
 	data := c.data
 	if len(data) == cap(data) {
-		data = slices.Grow(data, min(max(len(data), leastRead), mostGrown))
+		data = slices.Grow(data, min(max(len(data), minRead), maxGrowth))
 	}
 	n, err := r.Read(data[len(data):cap(data)])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.data, c.err = data[:len(data)+n], err
-	c.more.Send()
+	c.arrived.Send()
 	return err == nil
 }
 
-// await waits until more than so much has come, or all, and returns it. err is io.EOF
-// when it is all.
-func (c *coming) await(n int) (data []byte, err error) {
+// await waits until more than n bytes have been read, or all, and returns them. At the end err is io.EOF.
+func (c *listReader) await(n int) (data []byte, err error) {
 	for {
 		c.mu.Lock()
 		data, err = c.data, c.err
@@ -129,27 +127,26 @@ func (c *coming) await(n int) (data []byte, err error) {
 		if err != nil || len(data) > n {
 			return data, err
 		}
-		<-c.more
+		<-c.arrived
 	}
 }
 
-// decode decodes the list while it comes. It returns nil if that is for client-go to
-// do. All of it has come then.
-func (c *coming) decode(from *decoders) *unstructured.UnstructuredList {
+// decode decodes the list while it is read. It returns nil if client-go has to decode it; then all of it has been read.
+func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
 	dec := from.get()
 	defer from.put(dec)
 	l := dec.Lister()
 	for n := 0; ; {
 		data, end := c.await(n)
-		err := l.Come(data)
+		err := l.Decode(data)
 		switch {
 		case err != nil && err != decode.ErrShort, end != nil && end != io.EOF:
 			c.await(math.MaxInt)
 			return nil
 		case end == nil:
-			// What is left is decoded anew, so that an item that is large waits until twice
-			// as much of it has come.
-			n = len(data) + max(smallList, l.Left(len(data)))
+			// An item that is cut off is decoded again from its beginning. To keep that cheap, wait until twice as much
+			// of it has been read.
+			n = len(data) + max(smallList, l.Undecoded(len(data)))
 			continue
 		}
 		list, err := l.List()

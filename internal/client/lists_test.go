@@ -22,7 +22,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
-// outcome is what became of a call.
+// outcome is the result of a call.
 type outcome struct {
 	object *unstructured.Unstructured
 	list   *unstructured.UnstructuredList
@@ -49,14 +49,13 @@ func lists(ctx context.Context, c dynamic.Interface, o *outcome) {
 		ResourceVersion: "7"})
 }
 
-// calls are some of what a dynamic client can do: those that are ours, and one of each
-// kind that are not.
+// calls are lists, which this package decodes, and one of each kind of call that it does not change.
 var calls = map[string]calling{
 	"List": lists,
 	"List in a namespace": func(ctx context.Context, c dynamic.Interface, o *outcome) {
 		o.list, o.err = c.Resource(things).Namespace("ns").List(ctx, metav1.ListOptions{})
 	},
-	"List in what is no namespace": func(ctx context.Context, c dynamic.Interface, o *outcome) {
+	"List in an invalid namespace": func(ctx context.Context, c dynamic.Interface, o *outcome) {
 		o.list, o.err = c.Resource(things).Namespace("..").List(ctx, metav1.ListOptions{})
 	},
 	"Get": func(ctx context.Context, c dynamic.Interface, o *outcome) {
@@ -69,8 +68,8 @@ var calls = map[string]calling{
 	},
 }
 
-// callsTheSame makes a call with client-go's client and with that of v, each in a
-// bubble: client-go waits before it repeats requests.
+// callsTheSame compares a call of client-go's client with the same call of v. Each runs in a bubble, because client-go
+// waits before it repeats requests.
 func callsTheSame(t *testing.T, v variant, why string, a served, f calling) {
 	t.Helper()
 	var both [2]outcome
@@ -120,9 +119,9 @@ func TestSameCalls(t *testing.T) {
 					chunks: chunksOf(text)})
 			}
 		}
-		same("a server that is asked again", served{status: 429, header: map[string]string{"Retry-After": "3"},
+		same("a Retry-After", served{status: 429, header: map[string]string{"Retry-After": "3"},
 			chunks: chunksOf(status)})
-		same("a wait that is no number", served{status: 503, header: map[string]string{"Retry-After": "soon"},
+		same("a Retry-After that is not a number", served{status: 503, header: map[string]string{"Retry-After": "soon"},
 			chunks: chunksOf(status)})
 		same("a warning", served{header: map[string]string{"Warning": `299 - "deprecated"`}, chunks: chunksOf(thing)})
 		same("a body that breaks off", served{chunks: chunksOf(thing[:50]),
@@ -130,7 +129,7 @@ func TestSameCalls(t *testing.T) {
 	}
 }
 
-// TestSameLists is of small ones, and of those that are decoded while they come.
+// TestSameLists: lists that are decoded at once or while they are read are the same as client-go's.
 func TestSameLists(t *testing.T) {
 	const large = 400 // things, of 220 bytes
 	whole := listOf(large, thing)
@@ -140,25 +139,26 @@ func TestSameLists(t *testing.T) {
 		end       error
 	}{
 		{"a list", whole, nil},
-		{"of what is decoded at once, almost", listOf(140, thing), nil},
-		{"its metadata come last", `{"items":[` + many(large, thing+",") + thing +
+		{"a list that is just small enough to be decoded at once", listOf(140, thing), nil},
+		{"metadata after the items", `{"items":[` + many(large, thing+",") + thing +
 			`],"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"continue":"c"}}`, nil},
-		{"an object whose kind is not sure at the end", listOf(large, `{"Kind":"x","metadata":{"name":"b"}}`), nil},
-		{"at the beginning", strings.Replace(whole, thing, `{"Kind":"x","metadata":{"name":"b"}}`, 1), nil},
-		{"no object", listOf(large, `7`), nil},
-		{"a number that is none", listOf(large, strings.Replace(thing, "1.5", "1.5.5", 1)), nil},
-		{"white space around it", many(40<<10, "\n") + whole + many(40<<10, " "), nil},
-		{"two of them", whole + whole, nil},
+		{"an ambiguous kind in the last item", listOf(large, `{"Kind":"x","metadata":{"name":"b"}}`), nil},
+		{"an ambiguous kind in the first item",
+			strings.Replace(whole, thing, `{"Kind":"x","metadata":{"name":"b"}}`, 1), nil},
+		{"an item that is a number", listOf(large, `7`), nil},
+		{"an invalid number", listOf(large, strings.Replace(thing, "1.5", "1.5.5", 1)), nil},
+		{"white space around the list", many(40<<10, "\n") + whole + many(40<<10, " "), nil},
+		{"two lists", whole + whole, nil},
 		{"more after white space", whole + many(40<<10, " ") + "}", nil},
 		{"items twice", strings.Replace(whole, `"metadata"`, `"items":[],"metadata"`, 1), nil},
 		{"no kind", strings.Replace(whole, `"kind":"ThingList",`, "", 1), nil},
-		{"no list at all", many(100<<10, "x"), nil},
-		{"it ends within an item", whole[:60<<10], nil},
-		{"it lacks the last bracket", strings.TrimSuffix(whole, "}"), nil},
-		{"it breaks off", whole[:60<<10], gone},
-		{"it breaks off at once", "", gone},
-		{"it breaks off at its end", whole, gone},
-		{"it breaks off before the end", whole, io.ErrUnexpectedEOF},
+		{"not a list", many(100<<10, "x"), nil},
+		{"an end within an item", whole[:60<<10], nil},
+		{"no last bracket", strings.TrimSuffix(whole, "}"), nil},
+		{"the connection breaks within an item", whole[:60<<10], gone},
+		{"the connection breaks before the list", "", gone},
+		{"the connection breaks after the list", whole, gone},
+		{"an unexpected end after the list", whole, io.ErrUnexpectedEOF},
 	} {
 		r := rand.New(rand.NewPCG(6, uint64(i)))
 		for _, with := range []bool{false, true} {
@@ -174,7 +174,7 @@ func TestSameLists(t *testing.T) {
 	}
 }
 
-// TestListThatHangs: who gives up has the answer at once, and nothing is left behind.
+// TestListThatHangs: List returns as soon as its context ends, and leaves no goroutine.
 func TestListThatHangs(t *testing.T) {
 	text := listOf(400, thing)
 	for _, come := range []int{0, 100, 40 << 10} {
@@ -195,8 +195,8 @@ func TestListThatHangs(t *testing.T) {
 	}
 }
 
-// allocationsOfList is how many a list takes that comes in chunks, each of which is
-// decoded, as far as it will be, when the next one comes: until the last one, and then.
+// allocationsOfList counts the allocations of a List whose answer arrives in chunks: before the last chunk, and then.
+// It sends a chunk once the one before has been decoded as far as possible.
 func allocationsOfList(t *testing.T, chunks [][]byte) (before, then int) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -223,16 +223,16 @@ func allocationsOfList(t *testing.T, chunks [][]byte) (before, then int) {
 	return before, then
 }
 
-// TestListIsDecodedWhileItComes: most of it is when the end has not come, and an item
-// that comes slowly is not decoded anew each time that some of it has come.
-func TestListIsDecodedWhileItComes(t *testing.T) {
+// TestListIsDecodedWhileItArrives: most of a list is decoded before its end arrives, and an item that arrives slowly is
+// not decoded again for each piece.
+func TestListIsDecodedWhileItArrives(t *testing.T) {
 	if before, then := allocationsOfList(t, every(16<<10, []byte(listOf(2000, thing)))); before < 4*then {
-		t.Errorf("%d allocations before the last piece has come, %d after that", before, then)
+		t.Errorf("%d allocations before the last chunk arrived, %d after that", before, then)
 	}
 	large := listOf(0, strings.Replace(thing, `"n":1`, `"l":[`+many(100_000, `{"a":{}},`)+`1]`, 1))
 	before, then := allocationsOfList(t, every(16<<10, []byte(large)))
 	if _, whole := allocationsOfList(t, chunksOf(large)); before+then > 3*whole {
-		t.Errorf("%d allocations, want at most three times the %d of one that comes at once", before+then, whole)
+		t.Errorf("%d allocations, want at most three times the %d of a list that arrives at once", before+then, whole)
 	}
 }
 
@@ -245,9 +245,8 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestListsShareTheirRoom: lists are read into the same memory, unless the garbage
-// collector has taken it.
-func TestListsShareTheirRoom(t *testing.T) {
+// TestListsShareBuffers: a list is read into the buffer of an earlier one, unless the garbage collector has freed that.
+func TestListsShareBuffers(t *testing.T) {
 	const size = 1 << 20
 	text := listOf(0, thing)
 	c := variants()[0].client(t, transportFunc(func(*http.Request) (*http.Response, error) {
@@ -264,6 +263,6 @@ func TestListsShareTheirRoom(t *testing.T) {
 		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
 	if least > size/2 {
-		t.Errorf("%d bytes were allocated for a list of %d", least, size)
+		t.Errorf("%d bytes allocated for a list of %d bytes, want at most half of that", least, size)
 	}
 }

@@ -10,43 +10,42 @@ import (
 )
 
 const (
-	// leastRead and mostRead bound what is read at once: an idle watch has a small
-	// buffer, a busy one few system calls.
-	leastRead, mostRead = 4 << 10, 64 << 10
-	// mostIdle is what a watch keeps of each of its buffers when nothing has come.
-	mostIdle = 16 << 10
-	// mostAhead is how much may have been read of what nobody has taken yet.
-	mostAhead = 128 << 10
-	// biggestFrame is what client-go takes (streaming.NewDecoder).
-	biggestFrame = 16 << 20
+	// minRead and maxRead bound how much is read at once: an idle watch has a small buffer, a busy one makes few system
+	// calls.
+	minRead, maxRead = 4 << 10, 64 << 10
+	// maxIdle is how much memory a watch keeps in each of its buffers while nothing arrives.
+	maxIdle = 16 << 10
+	// maxAhead is how much may be read before it is taken.
+	maxAhead = 128 << 10
+	// maxFrame is the limit of client-go (streaming.NewDecoder).
+	maxFrame = 16 << 20
 )
 
-// pipe hands what one goroutine reads from a watch to those who decode it, in
-// pieces that end where a frame does, as far as line ends and brackets tell. Each
-// watch has one.
+// pipe passes what one goroutine reads from a watch to the goroutines that decode it, in pieces that end where a frame
+// ends, as far as line ends and brackets show that. Each watch has its own.
 type pipe struct {
 	mu       sync.Mutex
-	data     []byte // that has come
-	begin    int    // of it, what has not been taken
-	complete int    // up to the end of its last frame
-	scan            // from complete on
+	data     []byte // read so far, without what was dropped
+	begin    int    // of what has not been taken
+	complete int    // the end of the last complete frame
+	scan            // of the frame that begins at complete
 	stopped  bool   // by the receiver
-	ending          // of what is read
+	ending          // what follows data
 
-	room  wait.Signal // has one when something was taken
-	ready wait.Signal // has one when there may be something to take
+	room  wait.Signal // is sent when something was taken
+	ready wait.Signal // is sent when there may be something to take
 }
 
 func newPipe() *pipe {
 	return &pipe{room: wait.NewSignal(), ready: wait.NewSignal()}
 }
 
-// bigBuffers are for watches whose small ones were full.
-var bigBuffers = sync.Pool{New: func() any { b := make([]byte, mostRead); return &b }}
+// bigBuffers are for watches that have filled their small buffers.
+var bigBuffers = sync.Pool{New: func() any { b := make([]byte, maxRead); return &b }}
 
-// fill reads until the end.
+// fill reads r to its end.
 func (p *pipe) fill(r io.Reader) {
-	small, full := make([]byte, leastRead), false
+	small, full := make([]byte, minRead), false
 	for {
 		buf := small
 		var big *[]byte
@@ -70,25 +69,25 @@ func (p *pipe) fill(r io.Reader) {
 	}
 }
 
-// pieces are buffers for what waits, of watches that are busy.
-var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*mostAhead); return &b }}
+// pieces are buffers for the waiting data of busy watches.
+var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*maxAhead); return &b }}
 
-// appendPiece is append, to a small buffer, or to one of pieces.
+// appendPiece appends to data. If data outgrows a small buffer, it moves to one of pieces.
 func appendPiece(data, more []byte) []byte {
 	n := len(data) + len(more)
-	if n <= cap(data) || n <= mostIdle || n > 2*mostAhead {
+	if n <= cap(data) || n <= maxIdle || n > 2*maxAhead {
 		return append(data, more...)
 	}
 	piece := *pieces.Get().(*[]byte)
 	return append(append(piece[:0], data...), more...)
 }
 
-// dropPiece returns the buffer without what was in it, if it is a small one.
-func dropPiece(data []byte) []byte {
-	if cap(data) <= mostIdle {
+// recyclePiece empties a buffer. It returns a small one, and keeps a large one in pieces.
+func recyclePiece(data []byte) []byte {
+	if cap(data) <= maxIdle {
 		return data[:0]
 	}
-	if data = data[:0]; cap(data) == 2*mostAhead {
+	if data = data[:0]; cap(data) == 2*maxAhead {
 		pieces.Put(&data)
 	}
 	return nil
@@ -100,47 +99,46 @@ func (p *pipe) add(read []byte) {
 	defer p.mu.Unlock()
 	if p.begin > 0 && len(p.data)+len(read) > cap(p.data) {
 		p.data = p.data[:copy(p.data, p.data[p.begin:])]
-		p.complete, p.looked, p.begin = p.complete-p.begin, p.looked-p.begin, 0
+		p.complete, p.scanned, p.begin = p.complete-p.begin, p.scanned-p.begin, 0
 	}
 	p.data = appendPiece(p.data, read)
 	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
-		p.ends(len(p.data) - len(read) + i + 1)
+		p.frameEndsAt(len(p.data) - len(read) + i + 1)
 	}
 	p.ready.Send()
 }
 
-// ends notes the end of a frame.
-func (p *pipe) ends(i int) { p.complete, p.looked, p.frame = i, i, decode.Frame{} }
+// frameEndsAt notes that a frame ends at i.
+func (p *pipe) frameEndsAt(i int) { p.complete, p.scanned, p.frame = i, i, decode.Frame{} }
 
-// has says whether there is a frame. Where a line has not ended brackets tell; that
-// takes longer, so it is for when nothing else is there to be decoded.
-func (p *pipe) has() bool {
+// hasFrame reports whether there is a complete frame. Line ends show that at once. Counting brackets takes longer, so
+// that is done only if there is nothing else to decode.
+func (p *pipe) hasFrame() bool {
 	if p.complete > p.begin {
 		return true
 	}
-	for p.looked < len(p.data) {
-		n := p.frame.End(p.data[p.looked:])
+	for p.scanned < len(p.data) {
+		n := p.frame.End(p.data[p.scanned:])
 		if n < 0 {
-			p.looked = len(p.data)
+			p.scanned = len(p.data)
 			break
 		}
-		p.ends(p.looked + n)
+		p.frameEndsAt(p.scanned + n)
 	}
 	switch {
-	case !p.frame.Begun(): // white space, that nobody need keep
-		p.ends(len(p.data))
-	case len(p.data)-p.complete > biggestFrame:
-		p.complete = len(p.data) // whoever takes it will say what is wrong with it
+	case !p.frame.Begun(): // only white space
+		p.frameEndsAt(len(p.data))
+	case len(p.data)-p.complete > maxFrame:
+		p.complete = len(p.data) // too large: the receiver reports that
 	}
 	return p.complete > p.begin
 }
 
-// await waits while enough has been read ahead. It returns false if nobody wants
-// more.
+// await waits while enough has been read ahead. It returns false if the receiver has stopped.
 func (p *pipe) await() bool {
 	for {
 		p.mu.Lock()
-		stopped, enough := p.stopped, len(p.data)-p.begin >= mostAhead && p.has()
+		stopped, enough := p.stopped, len(p.data)-p.begin >= maxAhead && p.hasFrame()
 		p.mu.Unlock()
 		if stopped || !enough {
 			return !stopped
@@ -156,30 +154,29 @@ func (p *pipe) finish(err error) {
 	p.ready.Send()
 }
 
-// take returns the frames that have come, and takes spare for those to come. over
-// says that there will be nothing more, and err why: then what is taken may end
-// within a frame.
+// take removes and returns the complete frames. The pipe uses spare for later data. over says that nothing follows, and
+// err why; then the data may end within a frame.
 func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, over, err := p.offer()
+	n, over, err := p.available()
 	if n == 0 {
 		return nil, over, err
 	}
 	end := p.begin + n
 	data = p.data[p.begin:end]
 	p.data = appendPiece(spare[:0], p.data[end:])
-	p.complete, p.looked, p.begin = max(p.complete-end, 0), max(p.looked-end, 0), 0
-	p.taken()
+	p.complete, p.scanned, p.begin = max(p.complete-end, 0), max(p.scanned-end, 0), 0
+	p.signalTaken()
 	return data, over, err
 }
 
-// cut is take for one of many: it takes one frame, or as many as are on lines of
-// their own within so many bytes, and appends them to data.
+// cut is take for one of several workers: it removes one frame, or as many as end with a line within most bytes, and
+// appends them to data.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, over, err := p.offer()
+	n, over, err := p.available()
 	offered := p.data[p.begin : p.begin+n]
 	if n > most && !over {
 		i := bytes.LastIndexByte(offered[:most], '\n')
@@ -192,37 +189,36 @@ func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	}
 	data = append(data, offered[:n]...)
 	p.begin += n
-	p.looked = max(p.looked, p.begin)
-	p.taken()
+	p.scanned = max(p.scanned, p.begin)
+	p.signalTaken()
 	return data, over, err
 }
 
-// offer says how much there is to take. Where that is nothing it lets go of a large
-// buffer.
-func (p *pipe) offer() (n int, over bool, err error) {
+// available returns how many bytes there are to take. If there are none, it releases a large buffer.
+func (p *pipe) available() (n int, over bool, err error) {
 	switch {
 	case p.stopped:
 		return 0, true, io.EOF
-	case p.has():
+	case p.hasFrame():
 		return p.complete - p.begin, false, nil
 	case p.over:
 		n, over, err = len(p.data)-p.begin, true, p.err
 	}
 	if p.begin == len(p.data) {
-		p.data, p.begin, p.complete, p.looked = dropPiece(p.data), 0, 0, 0
+		p.data, p.begin, p.complete, p.scanned = recyclePiece(p.data), 0, 0, 0
 	}
 	return n, over, err
 }
 
-// taken tells whom it concerns that something was taken.
-func (p *pipe) taken() {
+// signalTaken wakes the goroutine that reads, and another receiver if there is more.
+func (p *pipe) signalTaken() {
 	p.room.Send()
 	if p.complete > p.begin || p.over {
-		p.ready.Send() // there is more, or others are to see that there is not
+		p.ready.Send() // other workers can take more, or have to end
 	}
 }
 
-// stop lets everybody go.
+// stop ends the goroutine that reads and those that receive.
 func (p *pipe) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

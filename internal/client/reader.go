@@ -16,60 +16,54 @@ import (
 
 // Reader reads one resource for one worker of a Stream.
 type Reader interface {
-	// List returns a page. An error may wrap a [RetryAfterError].
+	// List returns a page. Its error may wrap a [RetryAfterError].
 	List(context.Context, metav1.ListOptions, Hints) (*unstructured.UnstructuredList, error)
-	// Watch opens a watch. An error may wrap a [RetryAfterError]. When ctx ends, so does
-	// the watch.
+	// Watch opens a watch, which ends with ctx. Its error may wrap a [RetryAfterError].
 	Watch(context.Context, metav1.ListOptions, Hints) (Watch, error)
-	// Cancels says whether List returns soon after its ctx has ended, so that a page may
-	// be requested that turns out not to be wanted.
+	// Cancels reports whether List returns soon after its ctx has ended. If so, the next page can be requested ahead.
 	Cancels() bool
 }
 
 // Watch is an open watch. It is not for concurrent use.
 type Watch interface {
-	// Next returns the next event, if it has arrived. over says that none will. Next returns
-	// neither if nothing has arrived, and now and then while the Filter skips events.
+	// Next returns the next event if ok, and nothing more follows if over. If neither, no event has arrived, or the
+	// Filter has skipped many.
 	Next() (ev Event, ok, over bool)
-	// Wait waits until Next may return something, for silence, or until ctx ends. It
-	// returns false if silence came first.
+	// Wait waits until Next may return something, silence receives, or ctx ends. It returns false for silence.
 	Wait(ctx context.Context, silence <-chan time.Time) bool
-	// Close ends the watch, and waits up to [ClosingTime] for its goroutines.
+	// Close ends the watch, and waits for its goroutines, at most [ClosingTime] for those of client-go.
 	Close()
 }
 
-// Event is one of a watch. An ERROR event is the last one.
+// Event is an event of a watch. An ERROR is the last one.
 type Event struct {
 	watch.Event
 	Verdict Verdict
 }
 
-// Verdict is what the Filter has said of the object of an event.
+// Verdict is what the Filter has decided about the object of an event.
 type Verdict int
 
 const (
-	Unasked  Verdict = iota // there is no Filter, or it was not asked
+	Unasked  Verdict = iota // the Filter was not called
 	Selected                // the object is wanted
-	Rejected                // it is not
+	Rejected                // the object is not wanted
 )
 
-// Hints are what the caller of a Reader wants. A Reader may ignore MetadataOnly and
-// Filter: any object may arrive whole, and Unasked.
+// Hints are what the caller of a Reader wants. A Reader may ignore MetadataOnly and Filter: then objects are whole, and
+// Unasked.
 type Hints struct {
-	// MetadataOnly: no more than the metadata of objects is wanted.
-	MetadataOnly bool
-	// Filter is asked about the metadata of an event before its object is decoded. It is
-	// called by Watch.Next. Nil means that every object is decoded.
+	MetadataOnly bool // only the metadata of objects is wanted
+	// Filter is called by Watch.Next before an object is decoded. Nil decodes every object.
 	Filter Filter
-	// Buffered: events should keep arriving while the caller does something else. As many
-	// as Buffer may wait.
+	// Buffered lets events arrive while the caller does something else. At most Buffer of them wait.
 	Buffered bool
 }
 
-// Buffer is how many events may wait for the caller.
+// Buffer is how many events may wait for the caller if Hints.Buffered is set.
 const Buffer = 100
 
-// RetryAfterError is an error of a server that said in a header when to try again.
+// RetryAfterError is an error of a server that sent a Retry-After header.
 type RetryAfterError struct {
 	Err   error
 	After time.Duration
@@ -80,15 +74,14 @@ func (e *RetryAfterError) Error() string { return e.Err.Error() }
 func (e *RetryAfterError) Unwrap() error { return e.Err }
 
 var (
-	errNoWatch = errors.New("the client returned neither a watch nor an error")
-	errBroke   = errors.New("the connection broke while the watch was being opened")
+	errNoWatch    = errors.New("the client returned neither a watch nor an error")
+	errConnection = errors.New("the connection broke before the server answered")
 )
 
-// ClosingTime is how long Close waits for the goroutines of a watch.
+// ClosingTime is how long Close waits for the goroutine of client-go's watch.
 const ClosingTime = time.Second
 
-// For returns a Reader of a resource, in a namespace or, if that is empty, in the whole
-// cluster.
+// For returns a Reader of a resource in a namespace, or in the whole cluster if the namespace is empty.
 func For(c dynamic.Interface, r schema.GroupVersionResource, namespace string) Reader {
 	if own, ok := c.(*client); ok {
 		return own.reader(r, namespace)
@@ -101,8 +94,7 @@ func For(c dynamic.Interface, r schema.GroupVersionResource, namespace string) R
 	return plain
 }
 
-// IsFake says whether c is client-go's fake, whose watches are always open and whose
-// objects have no versions.
+// IsFake reports whether c is client-go's fake, whose watches never end and whose objects have no versions.
 func IsFake(c dynamic.Interface) bool { return watchlist.DoesClientNotSupportWatchListSemantics(c) }
 
 func (c *client) reader(r schema.GroupVersionResource, namespace string) Reader {
@@ -114,7 +106,7 @@ func (c *client) reader(r schema.GroupVersionResource, namespace string) Reader 
 	return direct
 }
 
-// directReader reads from the connections of a client of New.
+// directReader reads the connections of a client that New returned.
 type directReader resource
 
 func (r directReader) Cancels() bool { return true }
@@ -123,10 +115,12 @@ func (r directReader) call(watch bool, hints Hints) *call {
 	return &call{decoders: r.client.decoders, watch: watch, metadata: hints.MetadataOnly, noRetry: true}
 }
 
-func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints Hints) (*unstructured.UnstructuredList, error) {
+func (r directReader) List(
+	ctx context.Context, opts metav1.ListOptions, hints Hints,
+) (*unstructured.UnstructuredList, error) {
 	c := r.call(false, hints)
 	list, err := resource(r).list(ctx, opts, c)
-	return list, c.paced(err)
+	return list, c.withRetryAfter(err)
 }
 
 func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
@@ -136,25 +130,25 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 	}
 	w, f, err := resource(r).watch(ctx, opts, c, workers)
 	if err != nil {
-		return nil, c.paced(err)
+		return nil, c.withRetryAfter(err)
 	}
-	if f == nil { // the answer is not JSON, or none
+	if f == nil { // the answer is not JSON, or there is none
 		return adapt(w, hints, false)
 	}
 	f.filter = hints.Filter
 	return &directWatch{w, f}, nil
 }
 
-// paced adds to err how long the server asked to wait.
-func (c *call) paced(err error) error {
+// withRetryAfter adds to err how long the server asked to wait, if it did.
+func (c *call) withRetryAfter(err error) error {
 	if err != nil && c.retryAfter > 0 {
 		return &RetryAfterError{err, c.retryAfter}
 	}
 	return err
 }
 
-// directWatch is a watch whose events are in frames. The ResultChan of client-go's watch
-// only shows that it has ended.
+// directWatch is a watch whose events are in frames. The ResultChan of client-go's watch has none: its end shows that
+// client-go's goroutine has ended.
 type directWatch struct {
 	of watch.Interface // client-go's
 	*frames
@@ -178,18 +172,18 @@ func (w *directWatch) Close() {
 	drain(w.of)
 }
 
-// drain waits until a watch that was stopped has closed its channel, as watch.Interface
-// promises. Not every test double does (watch.NewProxyWatcher).
+// drain waits until a stopped watch has closed its channel, as watch.Interface promises. It waits at most ClosingTime,
+// because not every test double keeps that promise (watch.NewProxyWatcher).
 func drain(w watch.Interface) {
-	parting := time.NewTimer(ClosingTime)
-	defer parting.Stop()
+	timeout := time.NewTimer(ClosingTime)
+	defer timeout.Stop()
 	for {
 		select {
 		case _, ok := <-w.ResultChan():
 			if !ok {
 				return
 			}
-		case <-parting.C:
+		case <-timeout.C:
 			return
 		}
 	}
@@ -203,7 +197,9 @@ type plainReader struct {
 
 func (r plainReader) Cancels() bool { return false }
 
-func (r plainReader) List(ctx context.Context, opts metav1.ListOptions, _ Hints) (*unstructured.UnstructuredList, error) {
+func (r plainReader) List(
+	ctx context.Context, opts metav1.ListOptions, _ Hints,
+) (*unstructured.UnstructuredList, error) {
 	return r.resource.List(ctx, opts)
 }
 
@@ -224,30 +220,28 @@ func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
 	case w == nil:
 		return nil, errNoWatch
 	case !fake && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
-		// client-go returns this, and no error, when the connection broke or timed out
-		// before the server answered.
+		// client-go returns this and no error if the connection broke or timed out before the server answered.
 		w.Stop()
-		return nil, errBroke
+		return nil, errConnection
 	}
-	adapted := &plainStream{of: w, events: w.ResultChan()}
+	adapted := &adaptedWatch{of: w, events: w.ResultChan()}
 	if hints.Buffered {
 		adapted.buffer()
 	}
 	return adapted, nil
 }
 
-// plainStream is a Watch over a watch.Interface.
-type plainStream struct {
-	of     watch.Interface
-	events <-chan watch.Event
-	// arrived, if valid, is what Wait received.
-	arrived watch.Event
+// adaptedWatch is a Watch over a watch.Interface.
+type adaptedWatch struct {
+	of      watch.Interface
+	events  <-chan watch.Event
+	arrived watch.Event // if valid: received, but not returned yet
 	valid   bool
 	over    bool
-	gone    chan struct{} // ends the goroutine of buffer; nil without it
+	closed  chan struct{} // ends the goroutine of buffer; nil if there is none
 }
 
-func (w *plainStream) Next() (ev Event, ok, over bool) {
+func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
 	if !w.valid && !w.over {
 		select {
 		case ev, ok := <-w.events:
@@ -260,7 +254,7 @@ func (w *plainStream) Next() (ev Event, ok, over bool) {
 	return ev, ok, w.over && !ok
 }
 
-func (w *plainStream) Wait(ctx context.Context, silence <-chan time.Time) bool {
+func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
 	if w.valid || w.over {
 		return true
 	}
@@ -274,10 +268,10 @@ func (w *plainStream) Wait(ctx context.Context, silence <-chan time.Time) bool {
 	return true
 }
 
-// buffer lets events arrive while the caller does something else.
-func (w *plainStream) buffer() {
-	in, out, gone := w.events, make(chan watch.Event, Buffer), make(chan struct{})
-	w.events, w.gone = out, gone
+// buffer starts a goroutine that receives events while the caller does something else.
+func (w *adaptedWatch) buffer() {
+	in, out, closed := w.events, make(chan watch.Event, Buffer), make(chan struct{})
+	w.events, w.closed = out, closed
 	go func() {
 		defer close(out)
 		for {
@@ -288,20 +282,20 @@ func (w *plainStream) buffer() {
 				}
 				select {
 				case out <- ev:
-				case <-gone:
+				case <-closed:
 					return
 				}
-			case <-gone:
+			case <-closed:
 				return
 			}
 		}
 	}()
 }
 
-func (w *plainStream) Close() {
-	if w.gone != nil {
-		close(w.gone)
-		for range w.events { // until the goroutine has ended
+func (w *adaptedWatch) Close() {
+	if w.closed != nil {
+		close(w.closed)
+		for range w.events { // ends with the goroutine
 		}
 	}
 	w.of.Stop()

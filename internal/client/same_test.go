@@ -22,11 +22,11 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
-// These tests serve the same bytes to client-go's dynamic client and to those of
-// NewClient, and compare whatever comes of it. What is made of a frame or a list is
-// package decode's to test; here it is where they end, and when, and all else.
+// These tests serve the same bytes to client-go's dynamic client and to clients of New, and compare the results.
+// Package decode tests how a frame or a list is decoded; these tests check where frames end, when events arrive, and
+// errors.
 
-// differentEvents says in what the events of v are not those of client-go.
+// differentEvents returns the first difference between the events of client-go and those of v, or "".
 func differentEvents(v variant, want, got []apiwatch.Event) string {
 	if len(want) != len(got) {
 		return fmt.Sprintf("want %d events, got %d: %.500v, %.500v", len(want), len(got), want, got)
@@ -52,7 +52,7 @@ func differentEvents(v variant, want, got []apiwatch.Event) string {
 	return ""
 }
 
-// differentErrors compares what errors say, and what they are.
+// differentErrors compares the texts, reasons and Statuses of errors.
 func differentErrors(want, got error) string {
 	type class struct {
 		Text   string
@@ -74,7 +74,7 @@ func differentErrors(want, got error) string {
 	return cmp.Diff(classOf(want), classOf(got))
 }
 
-// side is one of two who watch the same.
+// side is one of two watches of the same bytes.
 type side struct {
 	gate   chan struct{}
 	err    error
@@ -100,8 +100,8 @@ func (s *side) seen() (events []apiwatch.Event, ended bool) {
 	return s.events, s.ended
 }
 
-// inSteps lets client-go and v watch the same answer, one chunk after the other, and
-// compares after each what has come: neither waits for more than the other does.
+// inSteps watches one answer with client-go and with v, and compares the events after each chunk: v must not wait for
+// more data than client-go.
 func inSteps(t *testing.T, v variant, why string, a served) {
 	t.Helper()
 	problem := ""
@@ -113,7 +113,7 @@ func inSteps(t *testing.T, v variant, why string, a served) {
 			s := &side{gate: make(chan struct{})}
 			sides[i] = s
 			a := a
-			if a.status == 0 { // else it is read before there is a watch
+			if a.status == 0 { // an error is read before there is a watch
 				a.gate = s.gate
 			}
 			w, err := v.client(t, &server{served: a}, nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
@@ -140,7 +140,7 @@ func inSteps(t *testing.T, v variant, why string, a served) {
 			for _, s := range sides {
 				select {
 				case s.gate <- struct{}{}:
-				default: // nobody reads any more
+				default: // the body is no longer read
 				}
 			}
 		}
@@ -157,45 +157,47 @@ func TestSameFraming(t *testing.T) {
 		why    string
 		chunks [][]byte
 	}{
-		{"nothing", nil},
-		{"one without a line end comes at once", chunksOf(added)},
-		{"two of them", chunksOf(added, deleted)},
-		{"two at once", chunksOf(added + deleted)},
-		{"two on a line", chunksOf(added + " " + deleted + "\n")},
-		{"two on lines", chunksOf(added + "\n" + deleted + "\n")},
-		{"the line end comes later", chunksOf(added, "\n", deleted, "\n")},
-		{"it comes with the next one", chunksOf(added, "\n"+deleted, "\n"+added)},
+		{"no events", nil},
+		{"an event without a line end is delivered at once", chunksOf(added)},
+		{"two events without line ends", chunksOf(added, deleted)},
+		{"two events in a chunk", chunksOf(added + deleted)},
+		{"two events on a line", chunksOf(added + " " + deleted + "\n")},
+		{"two events on two lines", chunksOf(added + "\n" + deleted + "\n")},
+		{"line ends in chunks of their own", chunksOf(added, "\n", deleted, "\n")},
+		{"line ends in the chunk of the next event", chunksOf(added, "\n"+deleted, "\n"+added)},
 		{"CRLF", chunksOf(added+"\r\n"+deleted+"\r\n", "\r\n", added+"\r", "\n")},
 		{"blank lines", chunksOf("\n\n"+added+"\n\n \n", " \t\r\n", deleted+"\n\n")},
 		{"white space alone", chunksOf(" ", "\n", "\t\t")},
-		{"many at once", chunksOf(many(300, added+"\n"))},
-		{"many that differ, whose order counts", chunksOf(changes(1000))},
-		{"many without line ends", chunksOf(many(300, added))},
-		{"many and a half", chunksOf(many(100, added+"\n")+added[:50], added[50:]+"\n"+many(50, deleted))},
-		{"pretty", chunksOf(pretty+"\n", pretty)},
-		{"pretty, without line ends between", chunksOf(pretty+pretty+added+pretty, pretty)},
-		{"pretty, by line", chunksOf(slices.Collect(strings.Lines(pretty + "\n" + pretty + "\n" + added))...)},
-		{"pretty, by byte", every(1, []byte(pretty+"\n"+pretty+added+"\n"))},
-		{"by byte", every(1, []byte(added+"\n"+deleted+added))},
-		{"by three bytes", every(3, []byte(many(3, added+"\n\n"+deleted)))},
-		{"the object first, of a bookmark and of a change", chunksOf(`{"object":`+thing+`,"type":"BOOKMARK"}`+"\n",
+		{"many events in a chunk", chunksOf(many(300, added+"\n"))},
+		{"many events keep their order", chunksOf(changes(1000))},
+		{"many events without line ends", chunksOf(many(300, added))},
+		{"an event cut in two among many",
+			chunksOf(many(100, added+"\n")+added[:50], added[50:]+"\n"+many(50, deleted))},
+		{"indented JSON", chunksOf(pretty+"\n", pretty)},
+		{"indented JSON without line ends between events", chunksOf(pretty+pretty+added+pretty, pretty)},
+		{"indented JSON, a line a chunk",
+			chunksOf(slices.Collect(strings.Lines(pretty + "\n" + pretty + "\n" + added))...)},
+		{"indented JSON, a byte a chunk", every(1, []byte(pretty+"\n"+pretty+added+"\n"))},
+		{"a byte a chunk", every(1, []byte(added+"\n"+deleted+added))},
+		{"three bytes a chunk", every(3, []byte(many(3, added+"\n\n"+deleted)))},
+		{"the object before the type", chunksOf(`{"object":`+thing+`,"type":"BOOKMARK"}`+"\n",
 			`{"object":`+thing+`,"type":"MODIFIED"}`+"\n")},
-		{"ERROR, and what follows", chunksOf(added+"\n"+expired+"\n"+deleted+"\n", expired, added)},
+		{"events after an ERROR", chunksOf(added+"\n"+expired+"\n"+deleted+"\n", expired, added)},
 		{"half a frame at the end", chunksOf(added+"\n", deleted[:100])},
 		{"garbage at the end", chunksOf(added + "\n" + deleted + "\ngarbage\n")},
 		{"broken JSON in the middle", chunksOf(added + "\n" + `{"type":"ADDED","object":{"a":01}}` + "\n" + deleted)},
-		{"a frame whose object is broken, and good ones after it",
+		{"a frame with an invalid object",
 			chunksOf(added + `{"type":"ADDED","object":{}}` + deleted)},
-		{"a closing brace too many", chunksOf(added + "}\n" + deleted)},
+		{"an extra closing brace", chunksOf(added + "}\n" + deleted)},
 		{"an unknown type in the middle", chunksOf(added + "\n" + `{"type":"RENAMED","object":` + thing + "}\n" +
 			deleted)},
 	} {
 		for _, v := range variants() {
 			inSteps(t, v, test.why, served{chunks: test.chunks})
 		}
-		inSteps(t, nextVariant(), test.why+", the end with the last", served{chunks: test.chunks, with: true})
+		inSteps(t, nextVariant(), test.why+", EOF with the last chunk", served{chunks: test.chunks, with: true})
 	}
-	// What can't be an event is reported at once, also by a server that says no more.
+	// What can't be an event is reported at once, even if the server sends nothing more.
 	for _, garbage := range []string{"garbage\n", "<html>\n", "]", "}", ",\n", "data: {}\n", "\xff\n", "\ufeff\n",
 		"k8s\x00\n", "1\n", "null\n", "{}", `{"a":1}`, `[]`} {
 		for _, before := range []string{"", added + "\n", added} {
@@ -223,12 +225,14 @@ func TestSameBigFrames(t *testing.T) {
 		return begin + many(size-len(begin)-len(end), "x") + end
 	}
 	space := many(1000, " \n")
-	inSteps(t, variants()[0], "a byte too much", served{chunks: chunksOf(added+"\n", big(limit+1)+"\n", deleted)})
-	inSteps(t, variants()[1], "as much as may be", served{chunks: chunksOf(added+"\n"+space+big(limit)+space+added,
-		deleted+"\n")})
+	inSteps(t, variants()[0], "a byte more than client-go's limit",
+		served{chunks: chunksOf(added+"\n", big(limit+1)+"\n", deleted)})
+	inSteps(t, variants()[1], "as much as client-go's limit",
+		served{chunks: chunksOf(added+"\n"+space+big(limit)+space+added,
+			deleted+"\n")})
 }
 
-// timeout is an error of a connection that has waited for too long.
+// timeout is the error of a connection that has timed out.
 type timeout struct{}
 
 func (timeout) Error() string   { return "i/o timeout" }
@@ -240,21 +244,23 @@ func TestSameEnds(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, &net.OpError{Op: "read", Net: "tcp",
 			Err: syscall.ECONNRESET},
 		timeout{}, fmt.Errorf("wrapped: %w", timeout{}), net.ErrClosed, context.Canceled, context.DeadlineExceeded,
-		// As the HTTP/2 of net/http says it, whose types are its own.
+		// The texts of HTTP/2 errors of net/http, whose types are not exported.
 		errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"),
 		errors.New("http2: client connection lost"), errors.New("http: read on closed response body"),
 		fmt.Errorf("wrapped: %w", io.EOF), fmt.Errorf("wrapped: %w", io.ErrUnexpectedEOF), errors.New("something else"),
 	} {
 		for where, chunks := range map[string][][]byte{
-			"before anything": nil, "after a frame": chunksOf(added +
-				"\n"), "after a frame without a line end": chunksOf(added, deleted),
-			"within a frame": chunksOf(added + "\n" + deleted[:70]), "after white space": chunksOf(added + "\n \n"),
-			"after garbage": chunksOf(added +
-				"\nnul"), "after a number": chunksOf("12"), "after ERROR": chunksOf(expired + "\n"),
-			"after many": chunksOf(many(100, added+"\n") + added[:9]),
+			"before any frame": nil, "after a frame": chunksOf(added + "\n"),
+			"after a frame without a line end": chunksOf(added, deleted),
+			"within a frame":                   chunksOf(added + "\n" + deleted[:70]),
+			"after white space":                chunksOf(added + "\n \n"),
+			"after garbage":                    chunksOf(added + "\nnul"),
+			"after a number":                   chunksOf("12"),
+			"after ERROR":                      chunksOf(expired + "\n"),
+			"after many frames":                chunksOf(many(100, added+"\n") + added[:9]),
 		} {
 			for _, with := range []bool{false, true} {
-				inSteps(t, nextVariant(), fmt.Sprintf("%v %s (with it: %v)", end, where, with),
+				inSteps(t, nextVariant(), fmt.Sprintf("%v %s (with the last chunk: %v)", end, where, with),
 					served{chunks: chunks, end: end, with: with})
 			}
 		}
@@ -268,7 +274,7 @@ func TestSameHeaders(t *testing.T) {
 		"text/plain", "application/yaml", "application/vnd.kubernetes.protobuf;stream=watch", "application/cbor",
 		"application/cbor-seq", "no type", ";", "application/json; q=\"", "*/*",
 	} {
-		for _, v := range variants()[:2] { // the others don't drop what is not JSON
+		for _, v := range variants()[:2] { // the others drop managedFields of JSON only
 			inSteps(t, v, "content type "+kind, served{header: typed(kind), chunks: chunksOf(added+"\n", deleted)})
 		}
 	}

@@ -36,10 +36,10 @@ const (
 		`"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}`
 )
 
-// many is text, so many times.
+// many returns n times text.
 func many(n int, text string) string { return strings.Repeat(text, n) }
 
-// listOf is a list of so many things, with a last one.
+// listOf returns a list of n things and a last item.
 func listOf(n int, last string) string {
 	return `{"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"resourceVersion":"7"},"items":[` +
 		many(n, thing+",") + last + `]}`
@@ -55,15 +55,15 @@ func chunksOf(texts ...string) (chunks [][]byte) {
 // every cuts data into chunks of n bytes.
 func every(n int, data []byte) [][]byte { return slices.Collect(slices.Chunk(data, n)) }
 
-// variant is a client.
+// variant is a way to make a client.
 type variant struct {
 	name string
-	opts *client.Options // nil for client-go's
+	opts *client.Options // nil for client-go's dynamic client
 }
 
 var stock = variant{name: "client-go"}
 
-// variants are clients of NewClient.
+// variants returns clients with all sorts of Options.
 func variants() []variant {
 	return []variant{
 		{"plain", &client.Options{DecodeWorkers: 1}},
@@ -73,9 +73,9 @@ func variants() []variant {
 	}
 }
 
-// turn is another one of them each time.
 var turn atomic.Int64
 
+// nextVariant returns each variant in turn.
 func nextVariant() variant { return variants()[int(turn.Add(1))%len(variants())] }
 
 func (v variant) client(t testing.TB, transport http.RoundTripper, warn rest.WarningHandler) dynamic.Interface {
@@ -100,7 +100,7 @@ func (v variant) clientFor(t testing.TB, cfg *rest.Config) dynamic.Interface {
 	return c
 }
 
-// prune is what v leaves of an object that client-go has whole.
+// prune returns what v returns of an object that client-go decodes whole.
 func (v variant) prune(o map[string]any) map[string]any {
 	o = decodetest.Copy(o)
 	if v.opts.DropManagedFields {
@@ -109,19 +109,17 @@ func (v variant) prune(o map[string]any) map[string]any {
 	return o
 }
 
-// served is what a server answers with. It is the same for each request.
+// served is the answer of a server to each request.
 type served struct {
 	status int // 200 if zero
 	header map[string]string
-	chunks [][]byte // that come one after the other
-	// end is the error after them, io.EOF if nil; with is whether the last chunk comes
-	// with it.
-	end  error
-	with bool
-	gate chan struct{} // if not nil, each chunk, and the end, waits for one of these
+	chunks [][]byte      // of the body, each for one or more Reads
+	end    error         // of the Read after the last chunk, io.EOF if nil
+	with   bool          // the Read that ends the last chunk returns end, too
+	gate   chan struct{} // if not nil, each chunk and the end wait until it receives
 }
 
-// server answers everything with one answer, and keeps what was asked.
+// server gives one answer to all requests, and records the requests.
 type server struct {
 	served
 	mu     sync.Mutex
@@ -139,12 +137,12 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body.Close()
 	}
 	header := maps.Clone(r.Header)
-	delete(header, "Accept-Encoding") // which is to differ
+	delete(header, "Accept-Encoding") // differs from client-go's
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, fmt.Sprint(r.Method, " ", r.URL, " ", header, " ", content.String()))
 	answer := s.served
-	answer.chunks = slices.Clone(answer.chunks) // of which the body leaves nothing
+	answer.chunks = slices.Clone(answer.chunks) // the body changes them
 	s.bodies = append(s.bodies, &body{served: answer, ctx: r.Context(), closed: make(chan struct{})})
 	code := max(s.status, http.StatusOK)
 	resp := &http.Response{
@@ -161,12 +159,12 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body is the body of an answer, which comes in chunks.
+// body is the body of an answer.
 type body struct {
 	served
-	ctx    context.Context // of the request, as a transport has it
-	begun  bool            // whether some of the first of chunks has been read
-	over   bool            // whether the end has been
+	ctx    context.Context // of the request
+	begun  bool            // part of the first chunk has been read
+	over   bool            // the end has been read
 	read   atomic.Int64    // bytes
 	once   sync.Once
 	closed chan struct{}
@@ -225,11 +223,13 @@ func respond(code int, body io.ReadCloser) (*http.Response, error) {
 	}, nil
 }
 
-// changes are n events, whose resourceVersions show their order.
+// changes returns n events, whose resourceVersions show their order.
 func changes(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"%d"}}}`+"\n", i+1)
+		fmt.Fprintf(&b,
+			`{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a",`+
+				`"resourceVersion":"%d"}}}`+"\n", i+1)
 	}
 	return b.String()
 }

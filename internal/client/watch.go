@@ -15,8 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
-// watchBody is what client-go reads of a watch: nothing. Its goroutine fills the pipe
-// instead.
+// watchBody is the body of a watch. Client-go reads nothing of it: its goroutine fills the pipe instead.
 type watchBody struct {
 	io.ReadCloser
 	pipe *pipe
@@ -58,7 +57,7 @@ func (w *plainWatch) Stop() {
 func (w *plainWatch) receive() {
 	defer func() {
 		w.Stop()
-		for range w.of.ResultChan() { // until client-go's goroutine has ended
+		for range w.of.ResultChan() { // ends with client-go's goroutine
 		}
 		close(w.events)
 	}()
@@ -81,7 +80,7 @@ func (w *plainWatch) receive() {
 	}
 }
 
-// decoders lends Decoders: a watch that is silent has none.
+// decoders is a pool of Decoders, so that silent watches need none.
 type decoders struct {
 	pool        sync.Pool
 	dropManaged bool
@@ -97,9 +96,8 @@ func newDecoders(dropManaged bool, c *rest.Config) *decoders {
 func (d *decoders) get() *decode.Decoder  { return d.pool.Get().(*decode.Decoder) }
 func (d *decoders) put(x *decode.Decoder) { d.pool.Put(x) }
 
-// fallBack has client-go decode the first frame of data, after which then comes. What
-// a Decoder does not take, client-go's own gets: then it is its result that counts, and
-// its error.
+// fallBack decodes the first frame of data as client-go does, for what a Decoder has declined: the result and the error
+// are client-go's. The error then follows data.
 func (d *decoders) fallBack(data []byte, then error) (watch.Event, error) {
 	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{then}))
 	s := d.stock.StreamSerializer

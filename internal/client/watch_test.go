@@ -27,30 +27,29 @@ func receiveAll(w apiwatch.Interface) (events []apiwatch.Event) {
 	return events
 }
 
-// TestWatchStops: whatever a watch is at, it ends, with its goroutines (else the bubble would
-// not), and closes the body. After Stop hardly anything comes; when its context ends
-// what client-go's client says.
+// TestWatchStops: Stop ends a watch in any state, with its goroutines (or the bubble would not end), and closes the
+// body. After Stop hardly any event arrives. When its context ends, the watch delivers what client-go's delivers.
 func TestWatchStops(t *testing.T) {
 	const never = -1
 	flood := slices.Repeat([][]byte{[]byte(many(16, added+"\n"))}, 2000)
 	for _, tt := range []struct {
 		why    string
 		chunks [][]byte
-		come   int // of them, before the server says no more
-		take   int // events that are received before the end
+		come   int // chunks that the server sends
+		take   int // events that are received before Stop or the end of the context
 		cancel bool
 		most   int // events after Stop
 	}{
 		{"silent", nil, 0, 0, false, 0},
 		{"flooded", flood, never, 0, false, 20},
 		{"flooded without line ends", slices.Repeat([][]byte{[]byte(many(16, added))}, 2000), never, 0, false, 20},
-		{"in the middle", flood, never, 777, false, 20},
+		{"in the middle of a flood", flood, never, 777, false, 20},
 		{"after the end", chunksOf(added + "\n" + deleted), never, 2, false, 0},
-		{"within a frame", chunksOf(added+"\n"+deleted[:90], deleted[90:]), 1, 1, false, 0},
-		{"cancelled", chunksOf("", "more"), 1, 0, true, 0},
-		{"cancelled after a frame", chunksOf(added+"\n", "more"), 1, 0, true, 0},
-		{"cancelled within one", chunksOf(added+"\n"+deleted[:90], "more"), 1, 0, true, 0},
-		{"cancelled within garbage", chunksOf("nul", "more"), 1, 0, true, 0},
+		{"stopped within a frame", chunksOf(added+"\n"+deleted[:90], deleted[90:]), 1, 1, false, 0},
+		{"canceled", chunksOf("", "more"), 1, 0, true, 0},
+		{"canceled after a frame", chunksOf(added+"\n", "more"), 1, 0, true, 0},
+		{"canceled within a frame", chunksOf(added+"\n"+deleted[:90], "more"), 1, 0, true, 0},
+		{"canceled within garbage", chunksOf("nul", "more"), 1, 0, true, 0},
 	} {
 		var want []apiwatch.Event
 		for _, v := range append([]variant{stock}, variants()...) {
@@ -74,13 +73,13 @@ func TestWatchStops(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				const ahead, read = 128 << 10, 64 << 10 // the bound of the pipe, and of what is read at once
+				const ahead, read = 128 << 10, 64 << 10 // maxAhead and maxRead
 				if n := s.bodies[0].read.Load(); v.opts != nil && tt.take == 0 &&
 					n > int64(2*(ahead+read)+2*v.opts.DecodeWorkers*ahead) {
-					t.Errorf("%s (%s): %d bytes were read, and nobody received an event", tt.why, v.name, n)
+					t.Errorf("%s (%s): %d bytes were read, although no event was received", tt.why, v.name, n)
 				}
 				if tt.cancel {
-					cancel(errors.New("that is enough"))
+					cancel(errors.New("canceled by the test"))
 					if got := receiveAll(w); v.opts == nil {
 						want = got
 					} else if d := differentEvents(v, want, got); d != "" {
@@ -92,7 +91,7 @@ func TestWatchStops(t *testing.T) {
 					stops.Go(w.Stop)
 				}
 				stops.Wait()
-				// client-go may still say that it could not read any more.
+				// client-go's own watch may still deliver an ERROR that the body was closed.
 				if events := receiveAll(w); len(events) > tt.most && v.opts != nil {
 					t.Errorf("%s (%s): %d events after Stop", tt.why, v.name, len(events))
 				}
@@ -108,8 +107,8 @@ func TestWatchStops(t *testing.T) {
 	}
 }
 
-// TestSameOverHTTP compares over connections, of both versions, which may break. A
-// compressed answer is never asked for.
+// TestSameOverHTTP: lists and watches are the same as client-go's over HTTP/1 and HTTP/2, also if a connection breaks.
+// Compression is never requested.
 func TestSameOverHTTP(t *testing.T) {
 	var pods [2][]byte // a list and events
 	for _, r := range decodetest.ReadRecorded(t, recordings) {

@@ -9,40 +9,38 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// workers decode the events of a watch in several goroutines, and keep their order.
-// They end when the pipe does.
+// workers decodes the events of a watch in several goroutines, and keeps their order. The goroutines end with the pipe.
 type workers struct {
 	from  *decoders
 	pipe  *pipe
-	ready wait.Signal // has one when there may be something to take
+	ready wait.Signal // is sent when there may be something to take
 
 	working sync.WaitGroup
 
-	mu      sync.Mutex // held while something is taken from the pipe, so that batches keep its order
-	room    *sync.Cond
-	batches []*batch // in order
-	most    int      // of them
-	over    bool
+	mu         sync.Mutex // also held while data is cut from the pipe, so that batches keep its order
+	room       *sync.Cond
+	batches    []*batch // in order
+	maxBatches int
+	over       bool
 }
 
-// batch is what a worker has taken.
+// batch is a part of the data, cut by one worker.
 type batch struct {
 	data    []byte
-	over    bool // there is nothing after it
-	err     error
+	over    bool  // it is the last one
+	err     error // why the data ends
 	events  []watch.Event
-	decoded int // bytes of data; what follows is not like the rest, and left to others
-	done    bool
+	decoded int  // bytes of data in events; frames decodes the rest
+	done    bool // the worker has decoded it
 }
 
-// batchSize is about what a worker takes at once, so that there is something left
-// for the others.
+// batchSize is about how many bytes a worker takes at once, so that some are left for the others.
 const batchSize = 16 << 10
 
 var batchBuffers = sync.Pool{New: func() any { b := make([]byte, 0, batchSize); return &b }}
 
 func newWorkers(from *decoders, p *pipe, n int) *workers {
-	w := &workers{from: from, pipe: p, ready: wait.NewSignal(), most: 2 * n}
+	w := &workers{from: from, pipe: p, ready: wait.NewSignal(), maxBatches: 2 * n}
 	w.room = sync.NewCond(&w.mu)
 	for range n {
 		w.working.Go(w.work)
@@ -84,16 +82,15 @@ func (w *workers) decode(b *batch) {
 	}
 }
 
-// begin takes something to do, which is nil if nothing has come. over says that there
-// will be nothing any more.
+// begin cuts a batch from the pipe. It returns nil if nothing has arrived; over says that nothing will.
 func (w *workers) begin() (b *batch, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.batches) >= w.most && !w.over {
+	for len(w.batches) >= w.maxBatches && !w.over {
 		w.room.Wait()
 	}
 	if w.over {
-		w.pipe.ready.Send() // the others shall see it too
+		w.pipe.ready.Send() // wake the next worker, so that it ends, too
 		return nil, true
 	}
 	buffer := batchBuffers.Get().(*[]byte)
@@ -112,7 +109,7 @@ func (w *workers) begin() (b *batch, over bool) {
 	return b, false
 }
 
-// take returns the next batch, or nil if it is not decoded yet.
+// take removes and returns the next batch, or nil if it is not decoded yet.
 func (w *workers) take() *batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,14 +123,14 @@ func (w *workers) take() *batch {
 	return b
 }
 
-// reuse takes a buffer back.
+// reuse keeps a buffer for another batch.
 func reuse(data []byte) {
 	if cap(data) <= 2*batchSize {
 		batchBuffers.Put(&data)
 	}
 }
 
-// stop ends the workers: the pipe has been stopped.
+// stop ends the workers and waits for them. The pipe must have been stopped.
 func (w *workers) stop() {
 	w.mu.Lock()
 	w.over = true

@@ -7,7 +7,7 @@ import (
 
 const benchmarked = 100_000
 
-// BenchmarkIndexMemory prints the live heap for an object, of 100,000.
+// BenchmarkIndexMemory reports the live heap per object, for 100,000 objects.
 func BenchmarkIndexMemory(b *testing.B) {
 	for b.Loop() {
 		before := liveHeap()
@@ -22,28 +22,28 @@ func BenchmarkIndexMemory(b *testing.B) {
 
 func liveHeap() uint64 {
 	runtime.GC()
-	runtime.GC() // what had a finalizer
+	runtime.GC() // frees what had a finalizer
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// BenchmarkIndexPut is one change of an object among 100,000.
+// BenchmarkIndexPut measures one change of an object among 100,000.
 func BenchmarkIndexPut(b *testing.B) {
 	x := New()
-	var is, changed, others []Entry
+	var known, changed, others []Entry
 	for i := range benchmarked {
 		x.Enter(usual(i))
-		k := usual(i)
-		is = append(is, (k))
-		k.Version = "1" + k.Version
-		changed = append(changed, (k))
-		others = append(others, (usual(i + benchmarked)))
+		e := usual(i)
+		known = append(known, e)
+		e.Version = "1" + e.Version
+		changed = append(changed, e)
+		others = append(others, usual(i+benchmarked))
 	}
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			drain(x.Put(is[i*7919%benchmarked], true, Listed))
+			drain(x.Put(known[i*7919%benchmarked], true, Listed))
 		}
 	})
 	b.Run("changed", func(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkIndexPut(b *testing.B) {
 			if n := i * 7919; n/benchmarked%2 == 0 {
 				drain(x.Put(changed[n%benchmarked], true, Listed))
 			} else {
-				drain(x.Put(is[n%benchmarked], true, Listed))
+				drain(x.Put(known[n%benchmarked], true, Listed))
 			}
 		}
 	})
@@ -69,7 +69,7 @@ func BenchmarkIndexPut(b *testing.B) {
 			if i%benchmarked == 0 {
 				x = New()
 			}
-			drain(x.Put(is[i%benchmarked], true, Listed))
+			drain(x.Put(known[i%benchmarked], true, Listed))
 		}
 	})
 }

@@ -12,35 +12,34 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// index remembers which objects were delivered and in which version, so that a
-// snapshot can be reported as differences. It does not keep the objects. There is one
-// entry for each uid. One goroutine may change an index; any may call len and all.
+// Index remembers which objects were delivered, and in which version. One goroutine may change an Index; any may call
+// Len, All, Has, HasName and Saw.
 //
-// Its iterators look and change when they are ranged over, not when they are
-// made, and step by step, each step right before what it means is yielded: if the
-// caller leaves the loop, what was not yielded has not been entered. They must be ranged
-// over even where they yield nothing.
+// The iterators of Put, Remove and EndList read and change the Index while the caller ranges over them, one step right
+// before each Change. So a caller that leaves the loop finds the rest again the next time, and a caller must range over
+// them even if it expects no Change.
 type Index struct {
 	mu       sync.Mutex // never held while yielding
 	table    table
-	OnChange func(e Entry, gone bool) // is called for each entry that is new, has changed or is gone; may be nil
+	OnChange func(e Entry, gone bool) // if not nil, is called for each entry that is new, has changed or is gone
 }
 
-// identity says which object, in which version.
+// Entry is what an Index knows of an object.
 type Entry struct {
 	types.NamespacedName
 	UID     types.UID // empty on client-go's fakes
 	Version string    // empty for a pending entry
 }
 
-func (i Entry) Pending() bool { return i.Version == "" }
+// Pending reports whether the object may have been delivered, but was never acked.
+func (e Entry) Pending() bool { return e.Version == "" }
 
-// change is what an object means to somebody who knows what was delivered.
+// Change is an event that follows from what the Index knows.
 type Change struct {
 	Kind watch.EventType
-	Gone *Entry // set for a DELETED that has no object of its own
-	Left *Entry // set for a DELETED of one that exists, and is no longer selected
-	// maybe: an ADDED of a pending entry, which the receiver may know.
+	Gone *Entry // set only for a DELETED for which the server has sent no object
+	Left *Entry // set only for a DELETED of an object that exists and is no longer selected
+	// Pending is set only for an ADDED whose entry was pending: the caller may know the object.
 	Pending bool
 }
 
@@ -48,27 +47,30 @@ func named(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// New returns an empty Index.
 func New() *Index { return &Index{table: newTable()} }
 
+// Len returns the number of entries.
 func (x *Index) Len() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.table.len()
 }
 
-// get returns the entry of an object. Where either has no uid the name decides.
+// get returns the entry of an object. If either has no uid, the name decides. A stale entry is from before Distrust.
 func (x *Index) get(o Entry) (was Entry, stale, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.table.get(o.NamespacedName, o.UID)
 }
 
+// Has reports whether the Index has an entry for an object.
 func (x *Index) Has(o Entry) bool {
 	_, _, ok := x.get(o)
 	return ok
 }
 
-// hasBytes says whether any object of a name is known. A nil index knows nothing.
+// HasName reports whether the Index has an entry for any object of a name. It may be called on nil.
 func (x *Index) HasName(namespace, name []byte) bool {
 	if x == nil {
 		return false
@@ -78,34 +80,34 @@ func (x *Index) HasName(namespace, name []byte) bool {
 	return x.table.hasName(namespace, name)
 }
 
-// saw says whether the list that was begun last has had an object of that name.
+// Saw reports whether an object of a name was entered since BeginList.
 func (x *Index) Saw(name types.NamespacedName) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.table.saw(name)
 }
 
-// enter makes an object known, and seen.
-func (x *Index) Enter(i Entry) {
+// Enter sets the entry of an object, without a Change and without OnChange. It counts as seen by the current list.
+func (x *Index) Enter(e Entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.table.set(i, true)
+	x.table.set(e, true)
 }
 
-func (x *Index) forget(i Entry) {
+func (x *Index) forget(e Entry) {
 	x.mu.Lock()
-	x.table.delete(i.NamespacedName, i.UID)
+	x.table.delete(e.NamespacedName, e.UID)
 	x.mu.Unlock()
 	if x.OnChange != nil {
-		x.OnChange(i, true)
+		x.OnChange(e, true)
 	}
 }
 
-// all yields what is known at the time when it is ranged over, in any order.
+// All yields a copy of the entries, in any order. The copy is made when the loop begins.
 func (x *Index) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for _, i := range x.collect(func(bool) bool { return true }) {
-			if !yield(i) {
+		for _, e := range x.collect(func(bool) bool { return true }) {
+			if !yield(e) {
 				return
 			}
 		}
@@ -116,30 +118,30 @@ func (x *Index) collect(want func(seen bool) bool) []Entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var found []Entry
-	for i, seen := range x.table.all() {
+	for e, seen := range x.table.all() {
 		if want(seen) {
-			found = append(found, i)
+			found = append(found, e)
 		}
 	}
 	return found
 }
 
-// beginList makes every object unseen. A list that was broken off leaves no trace.
+// BeginList begins a list: no object counts as seen. What an earlier list that broke off has seen does not count.
 func (x *Index) BeginList() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.table.unsee()
 }
 
-// distrust is for a server that has gone back in time: it may use a version again,
-// for something else. The next list that is read to its end reports everything.
+// Distrust makes every entry stale, because the server has gone back in time and may use a version again for another
+// state. Each object that is listed is then reported once, even if its version is the same.
 func (x *Index) Distrust() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.table.distrust()
 }
 
-// endList removes what the list did not have, in the order of names.
+// EndList ends a list: it yields a DELETED for each object that the list did not have, in the order of names.
 func (x *Index) EndList() iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		gone := x.collect(func(seen bool) bool { return !seen })
@@ -155,24 +157,24 @@ func (x *Index) EndList() iter.Seq[Change] {
 	}
 }
 
-// evidence is what a list or a watch says of an object.
+// Evidence is what is known about an object from a list or a watch.
 type Evidence int
 
 const (
-	Listed   Evidence = iota // it exists now
-	Happened                 // it has changed
-	Replayed                 // it had changed, which may have been delivered
+	Listed   Evidence = iota // the object exists now
+	Happened                 // the object has changed
+	Replayed                 // the object changed in the past, and that may have been delivered
 )
 
-// put enters an object that exists and yields what that changes.
+// Put enters an object that exists, and yields the changes.
 func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		was, stale, ok := x.get(now)
 		if ok && from != Listed && !was.Pending() && protocol.NotAfter(now.Version, was.Version) {
-			return // delivered before, or acked ahead of what the watch goes on from
+			return // delivered before, or acked ahead of where the watch resumes
 		}
 		if from == Replayed && (!ok || was.Pending()) {
-			return // whether its end has been delivered can't be known; a pending one came later
+			return // it is unknown whether its DELETED was delivered; a pending entry is newer
 		}
 		if (!ok || was.Pending() || from == Listed) && !x.replace(now, from, yield) {
 			return
@@ -184,7 +186,7 @@ func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
 			yield(Change{Kind: watch.Deleted, Left: &was})
 		default:
 			now.UID = cmp.Or(now.UID, was.UID)
-			x.renew(was, now, ok, stale)
+			x.update(was, now, ok, stale)
 			switch {
 			case !ok || was.Pending():
 				yield(Change{Kind: watch.Added, Pending: ok})
@@ -195,8 +197,8 @@ func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
 	}
 }
 
-// renew enters what is new of an object, which was known before or not.
-func (x *Index) renew(was, now Entry, known, stale bool) {
+// update enters the current version of an object. The known one is was.
+func (x *Index) update(was, now Entry, known, stale bool) {
 	if known && was.UID != now.UID {
 		x.forget(was)
 	}
@@ -206,16 +208,16 @@ func (x *Index) renew(was, now Entry, known, stale bool) {
 	}
 }
 
-// replace removes other objects of the same name, whose end nobody has reported: all
-// of them where a list has this one, and those that a watch had passed. A pending one
-// is newer than where the watch goes on from, which will report its end.
+// replace removes other objects of the same name, whose deletion was missed. A list that has this object proves that
+// all others are gone. A watch proves it for those that are not newer than its event. A pending entry is newer than the
+// version where the watch resumes, so the watch will report its deletion.
 func (x *Index) replace(now Entry, from Evidence, yield func(Change) bool) bool {
 	return x.endOthers(now, func(other Entry) bool {
 		return from == Listed || !other.Pending() && !protocol.NotAfter(now.Version, other.Version)
 	}, yield)
 }
 
-// endOthers removes objects of a name that have another uid, and have ended.
+// endOthers removes the objects of a name that have another uid and have ended.
 func (x *Index) endOthers(of Entry, ended func(other Entry) bool, yield func(Change) bool) bool {
 	x.mu.Lock()
 	others := x.table.others(of.NamespacedName, of.UID)
@@ -232,9 +234,9 @@ func (x *Index) endOthers(of Entry, ended func(other Entry) bool, yield func(Cha
 	return true
 }
 
-// remove takes out an object that the server says is gone. An event that is older
-// than what is known is a replay. (Servers exist whose last event of an object bears
-// the version of the one before.)
+// Remove removes an object that the server has reported as deleted, and yields the changes. An event that is older than
+// the entry is a replay. One of the same version is not: some servers send the last event of an object with the version
+// of the event before.
 func (x *Index) Remove(o Entry, from Evidence) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		was, _, ok := x.get(o)
@@ -245,9 +247,8 @@ func (x *Index) Remove(o Entry, from Evidence) iter.Seq[Change] {
 			x.forget(was)
 			yield(Change{Kind: watch.Deleted})
 		case from == Happened:
-			// Objects of the name of one that has come and gone after them. Where versions
-			// can't be compared it may be the replay of an earlier one's end, and a
-			// deletion must not be invented.
+			// The object has come and gone after others of its name, which must be gone, too. If versions can't be
+			// compared, this may be a replay of an earlier object's end: a deletion must not be invented.
 			x.endOthers(o, func(other Entry) bool {
 				return !other.Pending() && protocol.NotAfter(other.Version, o.Version)
 			}, yield)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// obj is an entry of ns; without a resourceVersion it has the hash of a fake's object.
+// obj returns an Entry of a namespace. Without a version it has a hash, as the objects of client-go's fake.
 func obj(name, uid, rv string) Entry {
 	if rv == "" {
 		rv = "#hash"
@@ -19,8 +19,8 @@ func obj(name, uid, rv string) Entry {
 	return Entry{named("ns", name), types.UID(uid), rv}
 }
 
-// said writes changes as "ADDED", or "DELETED name/uid@version" for one without an object.
-func said(changes []Change) string {
+// text returns changes as "ADDED", or as "DELETED name/uid@version" if Gone is set.
+func text(changes []Change) string {
 	var parts []string
 	for _, c := range changes {
 		s := string(c.Kind)
@@ -44,18 +44,18 @@ func TestIndex(t *testing.T) {
 			return slices.AppendSeq(all, x.EndList())
 		}
 	}
-	brokenOff := func(o Entry) op {
+	brokenList := func(o Entry) op {
 		return func(x *Index) []Change { x.BeginList(); return slices.Collect(x.Put(o, true, Listed)) }
 	}
 	put := func(o Entry) op {
 		return func(x *Index) []Change { return slices.Collect(x.Put(o, true, Happened)) }
 	}
 	remove := func(o Entry) op { return func(x *Index) []Change { return slices.Collect(x.Remove(o, Happened)) } }
-	putOld := func(o Entry) op {
+	replayPut := func(o Entry) op {
 		return func(x *Index) []Change { return slices.Collect(x.Put(o, true, Replayed)) }
 	}
-	removeOld := func(o Entry) op { return func(x *Index) []Change { return slices.Collect(x.Remove(o, Replayed)) } }
-	unwanted := func(o Entry) op {
+	replayRemove := func(o Entry) op { return func(x *Index) []Change { return slices.Collect(x.Remove(o, Replayed)) } }
+	unselected := func(o Entry) op {
 		return func(x *Index) []Change { return slices.Collect(x.Put(o, false, Happened)) }
 	}
 	pending := func(name, uid string) op {
@@ -67,81 +67,144 @@ func TestIndex(t *testing.T) {
 	distrust := func(x *Index) []Change { x.Distrust(); return nil }
 
 	tests := []struct {
-		name  string
-		known []op
-		op    op
-		want  string
-		why   string
+		name, why string
+		known     []op
+		op        op
+		want      string
 	}{
-		{"first list", nil, list(obj("a", "1", "5"), obj("b", "2", "6")), "ADDED, ADDED", "all is new"},
-		{"unchanged", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "nothing to tell"},
-		{"changed meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "only its last state"},
-		{"gone meanwhile", []op{list(obj("d", "4", "6"), obj("b", "2", "6"), obj("c", "3", "6"), obj("a", "1", "5"))}, list(),
-			"DELETED a/1@5, DELETED b/2@6, DELETED c/3@6, DELETED d/4@6", "by uid and last version, in the order of names"},
-		{"gone for good", []op{list(obj("a", "1", "5")), list()}, list(), "", "an end is told once"},
-		{"no uid in an earlier version", []op{list(obj("a", "", "5"))}, list(obj("a", "1", "7")), "MODIFIED", "what did not say who it was is no proof of another one"},
-		{"no uid in a later version", []op{list(obj("a", "1", "5"))}, list(obj("a", "", "7")), "MODIFIED", "what does not say who it is is no proof of another one"},
-		{"recreated meanwhile", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "9")), "DELETED a/1@5, ADDED", "another object of the same name: the first one's end is told first"},
-		{"same version, other uid", []op{list(obj("a", "1", "5"))}, list(obj("a", "2", "5")), "DELETED a/1@5, ADDED", "the uid decides (a restored etcd can repeat versions)"},
-		{"added live, kept by list", []op{list(), put(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "live events are known to the next list"},
-		{"broken off list, then whole", []op{list(obj("a", "1", "5"), obj("b", "2", "6")), brokenOff(obj("b", "2", "6"))}, list(obj("a", "1", "5")), "DELETED b/2@6", "seen by the list that broke off does not count"},
-		{"listed twice", []op{brokenOff(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "told by the list that broke off, not told again"},
+		{"first list", "every object is ADDED",
+			nil, list(obj("a", "1", "5"), obj("b", "2", "6")), "ADDED, ADDED"},
+		{"unchanged", "an unchanged object causes no event",
+			[]op{list(obj("a", "1", "5"))}, list(obj("a", "1", "5")), ""},
+		{"changed between lists", "one MODIFIED stands for all changes in between",
+			[]op{list(obj("a", "1", "5"))}, list(obj("a", "1", "7")), "MODIFIED"},
+		{"gone between lists", "each DELETED has the uid and the last version; they come in the order of names",
+			[]op{list(obj("d", "4", "6"), obj("b", "2", "6"), obj("c", "3", "6"), obj("a", "1", "5"))}, list(),
+			"DELETED a/1@5, DELETED b/2@6, DELETED c/3@6, DELETED d/4@6"},
+		{"gone in two lists", "a deletion is reported once",
+			[]op{list(obj("a", "1", "5")), list()}, list(), ""},
+		{"an object gets a uid", "an object without a uid may be any of its name",
+			[]op{list(obj("a", "", "5"))}, list(obj("a", "1", "7")), "MODIFIED"},
+		{"an object loses its uid", "an object without a uid may be any of its name",
+			[]op{list(obj("a", "1", "5"))}, list(obj("a", "", "7")), "MODIFIED"},
+		{"recreated between lists", "DELETED of the first object comes before ADDED of the second",
+			[]op{list(obj("a", "1", "5"))}, list(obj("a", "2", "9")), "DELETED a/1@5, ADDED"},
+		{"same version, other uid", "the uid decides: a restored etcd can repeat versions",
+			[]op{list(obj("a", "1", "5"))}, list(obj("a", "2", "5")), "DELETED a/1@5, ADDED"},
+		{"added live, then listed", "the next list knows what the watch has delivered",
+			[]op{list(), put(obj("a", "1", "5"))}, list(obj("a", "1", "5")), ""},
+		{"a list broke off, then a whole one", "what the broken list has seen does not count",
+			[]op{list(obj("a", "1", "5"), obj("b", "2", "6")), brokenList(obj("b", "2", "6"))},
+			list(obj("a", "1", "5")), "DELETED b/2@6"},
+		{"listed twice", "what the broken list has delivered is not delivered again",
+			[]op{brokenList(obj("a", "1", "5"))}, list(obj("a", "1", "5")), ""},
 
-		{"live add", nil, put(obj("a", "1", "5")), "ADDED", ""},
-		{"live change", []op{put(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "MODIFIED", "also if the server calls it ADDED"},
-		{"live replay", []op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), "", "told"},
-		{"live replacement", []op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED", "a missed end is told"},
-		{"live end", []op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "with the server's object"},
-		{"end of the unknown", nil, remove(obj("a", "1", "6")), "", "never told of, or told of its end"},
-		{"end of one of no uid", []op{put(obj("a", "1", "5"))}, remove(obj("a", "", "6")), "DELETED", "by name"},
-		{"end of one that had no uid", []op{put(obj("a", "", "5"))}, remove(obj("a", "1", "6")), "DELETED", "by name"},
-		{"end of one that had neither", []op{put(obj("a", "", ""))}, remove(obj("a", "1", "6")), "DELETED", "a removal must be told, even of a double's object that got its uid and version late"},
-		{"end of a predecessor", []op{put(obj("a", "2", "8"))}, remove(obj("a", "1", "7")), "", "told of already"},
-		{"end of somebody, opaque versions", []op{put(obj("a", "2", "x"))}, remove(obj("a", "1", "y")), "", "whose end is later can't be told: no guess"},
-		{"old end never told", []op{put(obj("a", "1", "5"))}, removeOld(obj("a", "1", "5")), "DELETED", "a server whose last event bears the version of the one before"},
-		{"old end of one that came back", []op{put(obj("a", "1", "8"))}, removeOld(obj("a", "1", "7")), "", "a replay: it left the selector at 7 and was back at 8"},
-		{"old end of another", []op{put(obj("a", "2", "8"))}, removeOld(obj("a", "1", "9")), "", "a replay"},
-		{"old end of the unknown", nil, removeOld(obj("a", "1", "9")), "", "a replay"},
-		{"old change never told", []op{put(obj("a", "1", "5"))}, putOld(obj("a", "1", "6")), "MODIFIED", "newer than what was told of it"},
-		{"old change", []op{put(obj("a", "1", "7"))}, putOld(obj("a", "1", "6")), "", "a replay"},
-		{"old addition of the unknown", nil, putOld(obj("a", "1", "6")), "", "a replay of one whose end was told, for all that is known"},
-		{"old addition of another", []op{put(obj("a", "2", "8"))}, putOld(obj("a", "1", "9")), "", "a replay"},
-		{"end of a successor", []op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5", "the one that was told of must be gone as well"},
-		{"back after its end", []op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "left the selector and came back"},
+		{"live creation", "a new object is ADDED",
+			nil, put(obj("a", "1", "5")), "ADDED"},
+		{"live change", "a known object is MODIFIED, even if the server says ADDED",
+			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "MODIFIED"},
+		{"live replay", "what was delivered is not delivered again",
+			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), ""},
+		{"live replacement", "a missed deletion is reported first",
+			[]op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED"},
+		{"live deletion", "DELETED has the server's object",
+			[]op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
+		{"deletion of an unknown object", "it was never delivered, or its deletion was",
+			nil, remove(obj("a", "1", "6")), ""},
+		{"deletion without a uid", "the name decides",
+			[]op{put(obj("a", "1", "5"))}, remove(obj("a", "", "6")), "DELETED"},
+		{"deletion with a uid, known without one", "the name decides",
+			[]op{put(obj("a", "", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
+		{"deletion with a uid, known without uid and version",
+			"a deletion is reported even if a test double's object got uid and version late",
+			[]op{put(obj("a", "", ""))}, remove(obj("a", "1", "6")), "DELETED"},
+		{"deletion of an earlier object", "it was reported when the new object came",
+			[]op{put(obj("a", "2", "8"))}, remove(obj("a", "1", "7")), ""},
+		{"deletion of another object, versions that can't be compared",
+			"it is unknown which object ended later, so no deletion is invented",
+			[]op{put(obj("a", "2", "x"))}, remove(obj("a", "1", "y")), ""},
+		{"replayed deletion of a known object", "some servers send the deletion with the version of the last change",
+			[]op{put(obj("a", "1", "5"))}, replayRemove(obj("a", "1", "5")), "DELETED"},
+		{"replayed deletion of an object that came back", "it left the selector at 7 and was back at 8",
+			[]op{put(obj("a", "1", "8"))}, replayRemove(obj("a", "1", "7")), ""},
+		{"replayed deletion of another object", "a replay proves nothing about the known object",
+			[]op{put(obj("a", "2", "8"))}, replayRemove(obj("a", "1", "9")), ""},
+		{"replayed deletion of an unknown object", "it was delivered before",
+			nil, replayRemove(obj("a", "1", "9")), ""},
+		{"replayed change that is newer", "it was never delivered",
+			[]op{put(obj("a", "1", "5"))}, replayPut(obj("a", "1", "6")), "MODIFIED"},
+		{"replayed change that is older", "it was delivered before",
+			[]op{put(obj("a", "1", "7"))}, replayPut(obj("a", "1", "6")), ""},
+		{"replayed creation of an unknown object", "as far as is known, its deletion was delivered",
+			nil, replayPut(obj("a", "1", "6")), ""},
+		{"replayed creation of another object", "a replay proves nothing about the known object",
+			[]op{put(obj("a", "2", "8"))}, replayPut(obj("a", "1", "9")), ""},
+		{"deletion of a later object", "the known one, which was before it, must be gone as well",
+			[]op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5"},
+		{"creation after a deletion", "an object that left the selector and came back is ADDED",
+			[]op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED"},
 
-		{"not wanted", nil, unwanted(obj("a", "1", "5")), "", "it is not entered"},
-		{"no longer wanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "1", "6")), "DELETED", "with the object as it is now"},
-		{"wanted again", []op{put(obj("a", "1", "5")), unwanted(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED", "its end was delivered"},
-		{"end of the unwanted", []op{unwanted(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "", "it was never delivered"},
-		{"replaced by an unwanted", []op{put(obj("a", "1", "5"))}, unwanted(obj("a", "2", "6")), "DELETED a/1@5", "only the end of the old one is delivered"},
+		{"not selected", "an object that is not selected gets no entry",
+			nil, unselected(obj("a", "1", "5")), ""},
+		{"no longer selected", "DELETED has the object as it is now",
+			[]op{put(obj("a", "1", "5"))}, unselected(obj("a", "1", "6")), "DELETED"},
+		{"selected again", "ADDED follows DELETED",
+			[]op{put(obj("a", "1", "5")), unselected(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED"},
+		{"deletion of an object that was never selected", "it was never delivered",
+			[]op{unselected(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), ""},
+		{"replaced by an object that is not selected", "only the deletion of the old object is reported",
+			[]op{put(obj("a", "1", "5"))}, unselected(obj("a", "2", "6")), "DELETED a/1@5"},
 
-		{"acked ahead", []op{list(obj("a", "1", "9"))}, put(obj("a", "1", "7")), "", "the watch goes on before what was acked"},
-		{"end before what was acked ahead", []op{list(obj("a", "1", "9"))}, remove(obj("a", "1", "8")), "", "it left, and came back at 9"},
+		{"acked ahead, then an older change", "the watch resumes before what was acked",
+			[]op{list(obj("a", "1", "9"))}, put(obj("a", "1", "7")), ""},
+		{"acked ahead, then an older deletion", "it left the selector at 8 and came back at 9",
+			[]op{list(obj("a", "1", "9"))}, remove(obj("a", "1", "8")), ""},
 
-		{"pending, listed", []op{pending("a", "1")}, list(obj("a", "1", "5")), "ADDED", "nobody acked it"},
-		{"pending, changed", []op{pending("a", "1")}, put(obj("a", "1", "5")), "ADDED", "nobody acked it"},
-		{"pending, gone from the list", []op{pending("a", "1")}, list(), "DELETED a/1@", "it may have been delivered"},
-		{"pending, an earlier end", []op{pending("a", "1")}, remove(obj("a", "1", "4")), "", "the watch has not come to what was delivered"},
-		{"pending, an earlier life replayed", []op{pending("a", "1")}, putOld(obj("a", "1", "4")), "", "it was delivered after that"},
-		{"pending, back, and its end", []op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED", "now it has"},
-		{"pending, not wanted any more", []op{pending("a", "1")}, func(x *Index) []Change {
-			return slices.Collect(x.Put(obj("a", "1", "6"), false, Listed))
-		}, "DELETED", "it may have been delivered"},
-		{"pending, not wanted yet", []op{pending("a", "1")}, unwanted(obj("a", "1", "6")), "", "the watch goes on before it was delivered"},
-		{"two of a name, the old one changes", []op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "1", "6")), "MODIFIED", "the watch goes on before the new one"},
-		{"two of a name, the old one ends", []op{list(obj("a", "1", "5")), pending("a", "2")}, remove(obj("a", "1", "6")), "DELETED", "the new one is still to come"},
-		{"two of a name, the new one comes", []op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "2", "7")), "DELETED a/1@5, ADDED", "the end of the old one was missed"},
-		{"two of a name, the new one listed", []op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "2", "7")), "DELETED a/1@5, ADDED", "each has its entry"},
-		{"two of a name, the known one listed", []op{list(obj("a", "2", "5")), pending("a", "1")}, list(obj("a", "2", "7")), "DELETED a/1@, MODIFIED", "the end of the other one comes first"},
-		{"two of a name, another one listed", []op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "3", "9")), "DELETED a/1@5, DELETED a/2@, ADDED", "both are gone"},
+		{"pending, listed", "an object that was never acked is ADDED",
+			[]op{pending("a", "1")}, list(obj("a", "1", "5")), "ADDED"},
+		{"pending, changed", "an object that was never acked is ADDED",
+			[]op{pending("a", "1")}, put(obj("a", "1", "5")), "ADDED"},
+		{"pending, not in the list", "its ADDED may have been delivered, so its DELETED is",
+			[]op{pending("a", "1")}, list(), "DELETED a/1@"},
+		{"pending, an earlier deletion", "the watch has not reached the version that was delivered",
+			[]op{pending("a", "1")}, remove(obj("a", "1", "4")), ""},
+		{"pending, an earlier creation replayed", "the object was delivered after that",
+			[]op{pending("a", "1")}, replayPut(obj("a", "1", "4")), ""},
+		{"pending, back, then deleted", "now the watch has reached the version that was delivered",
+			[]op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
+		{"pending, listed and no longer selected", "its ADDED may have been delivered, so its DELETED is",
+			[]op{pending("a", "1")}, func(x *Index) []Change {
+				return slices.Collect(x.Put(obj("a", "1", "6"), false, Listed))
+			}, "DELETED"},
+		{"pending, not selected at an earlier version", "the watch resumes before the version that was delivered",
+			[]op{pending("a", "1")}, unselected(obj("a", "1", "6")), ""},
+		{"two of a name, the old one changes", "the watch resumes before the new object was created",
+			[]op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "1", "6")), "MODIFIED"},
+		{"two of a name, the old one is deleted", "the new object is still to come",
+			[]op{list(obj("a", "1", "5")), pending("a", "2")}, remove(obj("a", "1", "6")), "DELETED"},
+		{"two of a name, the new one is created", "the deletion of the old one was missed",
+			[]op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "2", "7")), "DELETED a/1@5, ADDED"},
+		{"two of a name, the new one is listed", "each has its own entry",
+			[]op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "2", "7")), "DELETED a/1@5, ADDED"},
+		{"two of a name, the acked one is listed", "DELETED of the other one comes first",
+			[]op{list(obj("a", "2", "5")), pending("a", "1")}, list(obj("a", "2", "7")), "DELETED a/1@, MODIFIED"},
+		{"two of a name, a third is listed", "both are gone",
+			[]op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "3", "9")),
+			"DELETED a/1@5, DELETED a/2@, ADDED"},
 
-		{"gone back in time, unchanged", []op{list(obj("a", "1", "5")), distrust}, list(obj("a", "1", "5")), "MODIFIED", "the version may be that of something else"},
-		{"gone back in time, listed twice", []op{list(obj("a", "1", "5")), distrust, brokenOff(obj("a", "1", "5"))}, list(obj("a", "1", "5")), "", "it was delivered since"},
-		{"gone back in time, gone", []op{list(obj("a", "1", "5")), distrust}, list(), "DELETED a/1@5", "it was known"},
-		{"gone back in time, pending", []op{pending("a", "1"), distrust}, list(obj("a", "1", "5")), "ADDED", "nobody acked it"},
+		{"rewound, unchanged", "the version may be of another state, so the object is MODIFIED",
+			[]op{list(obj("a", "1", "5")), distrust}, list(obj("a", "1", "5")), "MODIFIED"},
+		{"rewound, listed twice", "it was MODIFIED by the list that broke off",
+			[]op{list(obj("a", "1", "5")), distrust, brokenList(obj("a", "1", "5"))}, list(obj("a", "1", "5")), ""},
+		{"rewound, gone", "the object was known, so it is DELETED",
+			[]op{list(obj("a", "1", "5")), distrust}, list(), "DELETED a/1@5"},
+		{"rewound, pending", "an object that was never acked is ADDED",
+			[]op{pending("a", "1"), distrust}, list(obj("a", "1", "5")), "ADDED"},
 
-		{"no versions, unchanged", []op{list(obj("a", "", ""))}, list(obj("a", "", "")), "", "fakes: the hash is the version"},
-		{"no versions, changed", []op{list(obj("a", "", ""))}, list(obj("a", "", "#other")), "MODIFIED", "fakes: the hash is the version"},
+		{"no versions, unchanged", "client-go's fake: a hash takes the place of the version",
+			[]op{list(obj("a", "", ""))}, list(obj("a", "", "")), ""},
+		{"no versions, changed", "client-go's fake: a hash takes the place of the version",
+			[]op{list(obj("a", "", ""))}, list(obj("a", "", "#other")), "MODIFIED"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,28 +212,28 @@ func TestIndex(t *testing.T) {
 			for _, op := range tt.known {
 				op(x)
 			}
-			if diff := cmp.Diff(tt.want, said(tt.op(x))); diff != "" {
+			if diff := cmp.Diff(tt.want, text(tt.op(x))); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
 		})
 	}
 }
 
-func TestIndexEntersWhatIsYielded(t *testing.T) {
-	// Whoever leaves in the middle finds the rest untold the next time.
+// TestPartialIteration: a caller that leaves the loop early gets the other changes the next time.
+func TestPartialIteration(t *testing.T) {
 	x := New()
 	drain(x.Put(obj("a", "1", "5"), true, Listed))
 	for c := range x.Put(obj("a", "2", "6"), true, Listed) {
 		if c.Kind != watch.Deleted {
-			t.Errorf("got %v first, want the end of the old one", c.Kind)
+			t.Errorf("got %v first, want the DELETED of the old object", c.Kind)
 		}
 		break
 	}
 	if x.Has(obj("a", "1", "5")) {
-		t.Error("its end was told, but it is still known")
+		t.Error("its DELETED was yielded, but its entry is still there")
 	}
-	if diff := cmp.Diff("ADDED", said(slices.Collect(x.Put(obj("a", "2", "6"), true, Listed)))); diff != "" {
-		t.Errorf("the new one was not told yet (-want +got):\n%s", diff)
+	if diff := cmp.Diff("ADDED", text(slices.Collect(x.Put(obj("a", "2", "6"), true, Listed)))); diff != "" {
+		t.Errorf("the ADDED of the new object was not yielded yet (-want +got):\n%s", diff)
 	}
 
 	drain(x.Put(obj("b", "1", "7"), true, Listed))
@@ -179,7 +242,7 @@ func TestIndexEntersWhatIsYielded(t *testing.T) {
 		break
 	}
 	if !x.Has(obj("b", "1", "7")) || x.Len() != 1 {
-		t.Error("after the end of a only b is known, whose end was not told")
+		t.Error("want an entry for b only, whose DELETED was not yielded")
 	}
 }
 
@@ -188,7 +251,7 @@ func drain(changes iter.Seq[Change]) {
 	}
 }
 
-// TestHasName: it is known whose end may have to be reported.
+// TestHasName: HasName finds every entry whose deletion may have to be reported.
 func TestHasName(t *testing.T) {
 	const uid = "0f3c1f1e-8a55-4a3e-9c11-5a1d0a6a1b2c"
 	enter := func(name string, uid types.UID) func(*Index) {
@@ -199,12 +262,12 @@ func TestHasName(t *testing.T) {
 		x    func(*Index)
 		want bool
 	}{
-		{"nothing is known", func(*Index) {}, false},
-		{"it is known", enter("a", uid), true},
-		{"with a uid that can't be packed", enter("a", "odd"), true},
-		{"another one is", enter("b", uid), false},
-		{"another one is, with an odd uid", enter("b", "odd"), false},
-		{"a pending one", func(x *Index) { x.Enter(Entry{named("ns", "a"), uid, ""}) }, true},
+		{"an empty index", func(*Index) {}, false},
+		{"a packed entry", enter("a", uid), true},
+		{"an entry whose uid can't be packed", enter("a", "odd"), true},
+		{"an entry of another name", enter("b", uid), false},
+		{"a plain entry of another name", enter("b", "odd"), false},
+		{"a pending entry", func(x *Index) { x.Enter(Entry{named("ns", "a"), uid, ""}) }, true},
 	} {
 		x := New()
 		tt.x(x)
@@ -212,10 +275,10 @@ func TestHasName(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.why, got, tt.want)
 		}
 		if x.HasName([]byte("other"), []byte("a")) {
-			t.Errorf("%s: known in another namespace", tt.why)
+			t.Errorf("%s: found in another namespace", tt.why)
 		}
 	}
 	if (*Index)(nil).HasName([]byte("ns"), []byte("a")) {
-		t.Error("known without an index")
+		t.Error("found in a nil Index")
 	}
 }

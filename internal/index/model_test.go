@@ -17,21 +17,21 @@ import (
 
 const indexSeeds = seedtest.Default(100)
 
-// modelEntry is what a table holds of an object.
+// modelEntry is the entry of an object in the model.
 type modelEntry struct {
 	Entry
 	seen, stale bool
 }
 
-// model is a table that is as plain as can be.
+// model is the simplest table: a list of entries.
 type model []modelEntry
 
 func (m model) find(name types.NamespacedName, uid types.UID) int {
 	return slices.IndexFunc(m, func(e modelEntry) bool { return e.NamespacedName == name && same(e.UID, uid) })
 }
 
-// ambiguous says whether it is a matter of chance which of several objects is meant:
-// where some of a name have uids and others do not.
+// ambiguous reports whether a name and uid fit several entries, because only some of them have a uid: then any of them
+// may be found.
 func (m model) ambiguous(name types.NamespacedName, uid types.UID) bool {
 	matches := 0
 	for _, e := range m {
@@ -42,7 +42,7 @@ func (m model) ambiguous(name types.NamespacedName, uid types.UID) bool {
 	return matches > 1
 }
 
-// dice are a random generator, or the bytes of a fuzzer.
+// dice is a random generator, or the bytes of a fuzzer.
 type dice interface{ IntN(n int) int }
 
 type byteDice struct{ rest []byte }
@@ -61,28 +61,33 @@ func pick[T any](d dice, from []T) T { return from[d.IntN(len(from))] }
 var (
 	someNamespaces = []string{"", "default", "kube-system", "a", "a/b", "\xff", strings.Repeat("n", 300)}
 	someNames      = func() []string {
-		names := []string{"", "b/c", "\x00", "ünïcode", strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("huge", 250)}
+		names := []string{"", "b/c", "\x00", "ünïcode", strings.Repeat("x", 255), strings.Repeat("x", 256),
+			strings.Repeat("huge", 250)}
 		for i := range 30 {
 			names = append(names, fmt.Sprintf("robot-%d", i))
 		}
 		return names
 	}()
 	someUIDs = []types.UID{
-		"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "ffffffff-ffff-ffff-ffff-ffffffffffff",
-		"00000000-0000-0000-0000-000000000000", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6ba7b8109dad11d180b400c04fd430c8",
-		"6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b810-9dad-11d1-80b4000c04fd430c8", "u-1", "\xff\x00", types.UID(strings.Repeat("u", 1000)),
+		"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8",
+		"ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"00000000-0000-0000-0000-000000000000", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+		"6ba7b8109dad11d180b400c04fd430c8",
+		"6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b810-9dad-11d1-80b4000c04fd430c8", "u-1", "\xff\x00",
+		types.UID(strings.Repeat("u", 1000)),
 	}
 	someVersions = []string{
-		"1", "2", "3", "10", "5000", "0", "00", "07", "", "-1", "+1", "1_0", " 1", "1.0", "#abc", "opaque", "18446744073709551615",
+		"1", "2", "3", "10", "5000", "0", "00", "07", "", "-1", "+1", "1_0", " 1", "1.0", "#abc", "opaque",
+		"18446744073709551615",
 		"18446744073709551616", "99999999999999999999999999", "\xff", strings.Repeat("9", 1000),
 	}
 )
 
-// play compares a table to the model through random operations.
-func play(t *testing.T, d dice, operations int) {
+// runModel compares a table to the model through random operations.
+func runModel(t *testing.T, d dice, operations int) {
 	t.Helper()
 	x := newTable()
-	if d.IntN(4) > 0 { // one that is full or worth tidying soon
+	if d.IntN(4) > 0 { // a table that is soon full, or packed again
 		x.packed = newPacked(limits{
 			records: uint32(pick(d, []int{0, 1, 7, 30, 1 << 20})), chunks: uint32(d.IntN(3)), waste: d.IntN(12),
 		})
@@ -90,7 +95,8 @@ func play(t *testing.T, d dice, operations int) {
 	var m model
 	usual := d.IntN(3) // how many in 3 objects are usual
 	for range operations {
-		i := Entry{named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]), pick(d, someVersions[:5])}
+		i := Entry{named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]),
+			pick(d, someVersions[:5])}
 		if d.IntN(3) >= usual {
 			i = Entry{named(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions)}
 		}
@@ -134,12 +140,13 @@ func play(t *testing.T, d dice, operations int) {
 	slices.SortFunc(got, order)
 	slices.SortFunc(m, order)
 	if !slices.Equal(m, got) {
-		t.Fatalf("what is known at the end (-want +got):\n%s", gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
+		t.Fatalf("all entries (-want +got):\n%s",
+			gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
 	}
 	checkPacked(t, &x)
 }
 
-// compare looks up one object, and those of its name.
+// compare looks up an object, and the others of its name, in the table and in the model.
 func (m model) compare(t *testing.T, x *table, i Entry) {
 	t.Helper()
 	var want modelEntry
@@ -161,14 +168,14 @@ func (m model) compare(t *testing.T, x *table, i Entry) {
 			others++
 		}
 	}
-	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.UID)) != others || x.hasName([]byte(i.Namespace), []byte(i.Name)) != named {
-		t.Fatalf("%.100q: %d of %d are there, with %d others of the name, want %d", fmt.Sprint(i), x.len(), len(m),
+	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.UID)) != others ||
+		x.hasName([]byte(i.Namespace), []byte(i.Name)) != named {
+		t.Fatalf("%.100q: %d entries, want %d; %d others of the name, want %d", fmt.Sprint(i), x.len(), len(m),
 			len(x.others(i.NamespacedName, i.UID)), others)
 	}
 }
 
-// checkPacked looks for what the model can't see: an object in two places, and
-// slots or records that nobody uses or two do.
+// checkPacked checks what the model can't see: each object is in one place, and each slot and record has one owner.
 func checkPacked(t *testing.T, x *table) {
 	t.Helper()
 	p := &x.packed
@@ -182,12 +189,12 @@ func checkPacked(t *testing.T, x *table) {
 	for r := range p.all() {
 		inUse++
 		found := false
-		p.each(p.name(r), func(other *record) { found = found || other == r })
+		p.eachNamed(p.name(r), func(other *record) { found = found || other == r })
 		if !found {
-			t.Errorf("the record of %.100q is not found", p.name(r))
+			t.Errorf("no slot leads to the record of %.100q", p.name(r))
 		}
-		if slices.ContainsFunc(x.odd[p.name(r)], func(o oddity) bool { return o.uid == r.unpackUID() }) {
-			t.Errorf("%.100q is packed, and among the odd ones", p.name(r))
+		if slices.ContainsFunc(x.plain[p.name(r)], func(o plainEntry) bool { return o.uid == r.unpackUID() }) {
+			t.Errorf("%.100q is both packed and plain", p.name(r))
 		}
 	}
 	for n := p.free; n != 0; n = p.records.at(n - 1).name {
@@ -207,7 +214,7 @@ func checkPacked(t *testing.T, x *table) {
 func TestIndexModel(t *testing.T) {
 	indexSeeds.Run(t, func(t *testing.T, seed uint64) {
 		for n := range uint64(10) {
-			play(t, rand.New(rand.NewPCG(seed, n)), 200)
+			runModel(t, rand.New(rand.NewPCG(seed, n)), 200)
 		}
 	})
 }
@@ -222,6 +229,6 @@ func FuzzIndex(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		play(t, &byteDice{b}, min(len(b)/4, 2_000))
+		runModel(t, &byteDice{b}, min(len(b)/4, 2_000))
 	})
 }

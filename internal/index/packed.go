@@ -14,35 +14,35 @@ import (
 // packed is a hash table with linear probing, from names to records.
 type packed struct {
 	seed    maphash.Seed
-	slots   []uint32 // at least a quarter of them empty, which is 0
+	slots   []uint32 // 0 if empty; at least a quarter of them are
 	records chunks[record]
-	free    uint32 // the record that was freed last, plus one; its name is the next
+	free    uint32 // the number of the record that was freed last, plus one; its field name has that of the one before
 	live    int    // records in use
 	deleted int    // since everything was packed: as many names are garbage
 
-	names      chunks[byte] // each after a byte that says how long it is
+	names      chunks[byte] // each name comes after a byte with its length
 	namespaces []string
-	numbers    map[string]uint32 // of the namespaces
+	numbers    map[string]uint32 // the index of each namespace in namespaces
 
 	limits limits
 }
 
-// limits are usually those of the numbers in records and slots.
+// limits bound a packed table: widest is what the numbers in records and slots can count. Tests use narrower ones.
 type limits struct {
 	records, chunks uint32 // chunks of names
-	waste           int    // that is not worth tidying
+	waste           int    // deleted records that are not worth packing everything again
 }
 
 var widest = limits{records: 1<<(32-tagBits) - 1, chunks: 1 << (32 - nameBits), waste: 64}
 
-// A slot holds the number of a record plus one, and below it a tag: some bits of
-// the name's hash, so that hardly any record but the right one is looked at.
+// A slot has the number of a record plus one, and in its lowest bits a tag: some bits of the name's hash, so that a
+// search reads hardly any record but the right one.
 const (
 	tagBits = 6
 	tagMask = 1<<tagBits - 1
 )
 
-// The chunks are 32 KiB, a size that the allocator has.
+// Chunks have 32 KiB, which is a size class of the allocator.
 const (
 	recordBits = 10
 	nameBits   = 15
@@ -70,8 +70,8 @@ func (p *packed) nameBytes(r *record) []byte {
 	return text[1 : 1+int(text[0])]
 }
 
-// hash of a name in a namespace. The same name in many namespaces is usual, and
-// their numbers are small, so that they are spread.
+// hashed returns the hash of a name in a namespace. Many namespaces may have the same name, and the numbers of
+// namespaces are small, so they are spread.
 func hashed(name uint64, space uint32) uint64 { return name ^ uint64(space)*0x9e3779b97f4a7c15 }
 
 // home returns the slot where the search for a hash begins.
@@ -89,7 +89,7 @@ func (p *packed) next(slot int) int {
 
 func tag(hash uint64) uint32 { return uint32(hash) & tagMask }
 
-// find returns the slot of an object. Where either has no uid the name decides.
+// find returns the slot of an object. If either has no uid, the name decides.
 func (p *packed) find(name types.NamespacedName, uid types.UID) (slot int, ok bool) {
 	space, ok := p.numbers[name.Namespace]
 	if !ok || len(p.slots) == 0 {
@@ -104,8 +104,8 @@ func (p *packed) find(name types.NamespacedName, uid types.UID) (slot int, ok bo
 	})
 }
 
-// each calls f with the records of a name.
-func (p *packed) each(name types.NamespacedName, f func(*record)) {
+// eachNamed calls f with each record of a name.
+func (p *packed) eachNamed(name types.NamespacedName, f func(*record)) {
 	space, ok := p.numbers[name.Namespace]
 	if !ok || len(p.slots) == 0 {
 		return
@@ -118,7 +118,7 @@ func (p *packed) each(name types.NamespacedName, f func(*record)) {
 	})
 }
 
-// hasBytes says whether there is a record of a name, which need not become a string.
+// hasName reports whether there is a record of a name. It makes no string of the name.
 func (p *packed) hasName(namespace, name []byte) bool {
 	space, ok := p.numbers[string(namespace)]
 	if !ok || len(p.slots) == 0 {
@@ -142,7 +142,7 @@ func (p *packed) search(hash uint64, space uint32, is func(*record) bool) (slot 
 	return 0, false
 }
 
-// insert enters a record for an object that has none, unless there is no room for it.
+// insert enters a record for an object that has none. It returns false if there is no room for it.
 func (p *packed) insert(name types.NamespacedName, r record) bool {
 	if len(name.Name) > maxName || p.free == 0 && p.records.len >= p.limits.records {
 		return false
@@ -169,8 +169,8 @@ func (p *packed) insert(name types.NamespacedName, r record) bool {
 	return true
 }
 
-// number returns that of a namespace. There are at most as many as names, which
-// spaceMask has room for: those of limits.records, and of half as many deleted.
+// number returns the number of a namespace. There are no more namespaces than names: limits.records, and half as many
+// of deleted records. spaceMask has room for those.
 func (p *packed) number(namespace string) uint32 {
 	n, ok := p.numbers[namespace]
 	if !ok {
@@ -195,7 +195,7 @@ func (p *packed) hash(r *record) uint64 {
 	return hashed(maphash.Bytes(p.seed, p.nameBytes(r)), r.space&spaceMask)
 }
 
-// reserve makes slots for so many records.
+// reserve makes slots for a number of records.
 func (p *packed) reserve(records int) {
 	p.slots = make([]uint32, records*4/3+8)
 	for i := range p.records.len {
@@ -205,7 +205,7 @@ func (p *packed) reserve(records int) {
 	}
 }
 
-// replace enters what is new of an object.
+// replace updates the record of an object.
 func (p *packed) replace(slot int, r record) {
 	old := p.at(slot)
 	r.name, r.space = old.name, r.space&^spaceMask|old.space&spaceMask
@@ -221,13 +221,13 @@ func (p *packed) delete(slot int) {
 	p.closeUp(slot)
 }
 
-// closeUp fills the hole at a slot with one of those behind it that is found from
-// there: whose home is not between the hole and where it is.
+// closeUp fills the hole at a slot with a later entry, if a search still finds that entry there: if its home is not
+// between the hole and its own slot. Then it fills the new hole in the same way.
 func (p *packed) closeUp(hole int) {
 	for slot := p.next(hole); p.slots[slot] != 0; slot = p.next(slot) {
 		home := p.home(p.hash(p.at(slot)))
 		between := hole < home && home <= slot
-		if slot < hole { // it goes on at the beginning
+		if slot < hole { // the search has wrapped around
 			between = hole < home || home <= slot
 		}
 		if !between {
@@ -238,7 +238,7 @@ func (p *packed) closeUp(hole int) {
 	p.slots[hole] = 0
 }
 
-// wasteful says whether it should be packed again.
+// wasteful reports whether everything should be packed again.
 func (p *packed) wasteful() bool { return p.deleted > p.live/2+p.limits.waste }
 
 // all yields the records in use.
@@ -254,9 +254,9 @@ func (p *packed) all() iter.Seq[*record] {
 
 // record is a packed entry.
 type record struct {
-	uid     [16]byte // all zero for none
+	uid     [16]byte // all zeros if there is none
 	version uint64
-	name    uint32 // where it is
+	name    uint32 // the place in names
 	space   uint32 // the number of the namespace, and flags
 }
 
@@ -266,17 +266,16 @@ const (
 	spaceMask = 1<<30 - 1
 	freed     = 1<<32 - 1 // the space of a record that is not in use
 
-	maxName = 255 // what a byte can count; the names of Kubernetes have 253 at most
+	maxName = 255 // fits into a byte; names in Kubernetes have at most 253 bytes
 )
 
-// pack returns the record of what can be packed and comes out again as it was:
-// uids that are none or written as UUIDs are, other than the one that is all
-// zeros, and versions that are plain decimal numbers.
-func pack(i Entry, seen bool) (r record, ok bool) {
-	if r.version, ok = packVersion(i.Version); !ok {
+// pack returns the record of an entry, and false if unpacking it would not return the same entry. The uid must be empty
+// or a UUID in its usual form, other than the one of zeros only. The version must be a plain decimal number.
+func pack(e Entry, seen bool) (r record, ok bool) {
+	if r.version, ok = packVersion(e.Version); !ok {
 		return r, false
 	}
-	if r.uid, ok = packUID(i.UID); !ok {
+	if r.uid, ok = packUID(e.UID); !ok {
 		return r, false
 	}
 	if seen {
@@ -304,9 +303,8 @@ func packUID(uid types.UID) (b [16]byte, ok bool) {
 	return b, all <= 0xf && b != [16]byte{}
 }
 
-// digits has the values of hexadecimal digits as UIDs have them, and 0xff for
-// everything else. To look them up is faster than to ask: there is no guessing
-// which of the two kinds comes next.
+// digits has the values of hexadecimal digits in lower case, and 0xff for every other byte. A lookup is faster than
+// comparisons, whose branches can't be predicted: a letter is as likely as a number.
 var digits = func() (values [256]byte) {
 	for c := range values {
 		values[c] = 0xff
@@ -338,29 +336,29 @@ func packVersion(version string) (n uint64, ok bool) {
 
 func (r *record) unpackVersion() string { return strconv.FormatUint(r.version, 10) }
 
-// chunks is a growing list that does not move what it holds when it is large. It
-// is in chunks of 1<<bits, the first of which grows as it is filled.
+// chunks is a list that grows without moving its items, in chunks of 1<<bits items. Only the first chunk moves, while
+// it grows to that size.
 type chunks[T any] struct {
 	bits   uint32
 	chunks [][]T
-	len    uint32 // of all, if append was given one at a time
+	len    uint32 // calls of append
 }
 
 func (c *chunks[T]) count() uint32 { return uint32(len(c.chunks)) }
 
-// at returns the item at a place that append returned.
+// at returns the item at a place that append has returned.
 func (c *chunks[T]) at(i uint32) *T { return &c.chunks[i>>c.bits][i&(1<<c.bits-1)] }
 
-// from returns what is at such a place, and what follows in its chunk.
+// from returns the items from such a place to the end of its chunk.
 func (c *chunks[T]) from(i uint32) []T { return c.chunks[i>>c.bits][i&(1<<c.bits-1):] }
 
-// fits says whether n more have room in the last chunk.
+// fits reports whether the last chunk has room for n more items.
 func (c *chunks[T]) fits(n int) bool {
 	last := len(c.chunks) - 1
 	return last >= 0 && len(c.chunks[last])+n <= 1<<c.bits
 }
 
-// append adds items, which are not parted, and returns where.
+// append adds items to one chunk, and returns the place of the first.
 func (c *chunks[T]) append(items ...T) uint32 {
 	if !c.fits(len(items)) {
 		var chunk []T

@@ -12,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// usual is an object with names and versions of usual length.
+// usual returns an entry whose names and version have the usual length.
 func usual(i int) Entry {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
-	uid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), r.Uint32N(1<<12), r.Uint64N(1<<48))
-	return Entry{named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)), types.UID(uid), fmt.Sprint(40_000_000 + i)}
+	uid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), r.Uint32N(1<<12),
+		r.Uint64N(1<<48))
+	return Entry{named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)),
+		types.UID(uid), fmt.Sprint(40_000_000 + i)}
 }
 
-// footprint is what a table takes, but for the few bytes of its maps of
-// namespaces and for what odd objects take.
+// footprint returns the memory of a table in bytes, without plain entries and the small maps of namespaces.
 func footprint(x *table) int {
 	p := &x.packed
 	n := 4*cap(p.slots) + 64*len(p.namespaces)
@@ -38,13 +39,13 @@ func TestIndexIsCompact(t *testing.T) {
 	for i := range 100_000 {
 		x.Enter(usual(i))
 	}
-	if n := footprint(&x.table) / x.Len(); n > 70 || x.table.odds > 0 {
-		t.Errorf("%d bytes for an object and %d odd ones, want at most 70 and none", n, x.table.odds)
+	if n := footprint(&x.table) / x.Len(); n > 70 || x.table.plainCount > 0 {
+		t.Errorf("%d bytes for an object and %d plain entries, want at most 70 and none", n, x.table.plainCount)
 	}
 	small := New()
 	small.Enter(usual(0))
 	if n := footprint(&small.table); n > 300 {
-		t.Errorf("%d bytes for one object: many streams have few", n)
+		t.Errorf("%d bytes for one object, want at most 300: most streams have few objects", n)
 	}
 }
 
@@ -55,24 +56,24 @@ func TestIndexDoesNotGrow(t *testing.T) {
 		of   func(i int) Entry
 		why  string
 	}{
-		{"names", usual, "Pods come and go for ever"},
+		{"names", usual, "names come and go, as those of Pods"},
 		{"namespaces", func(i int) Entry {
-			k := usual(i)
-			k.Namespace = fmt.Sprintf("preview-%d", i)
-			return k
-		}, "so do namespaces"},
-		{"odd ones", func(i int) Entry {
-			k := usual(i)
-			k.Version = fmt.Sprintf("v%d", i)
-			return k
-		}, "and what can't be packed"},
-		{"in turns", func(i int) Entry {
-			k := usual(i)
+			e := usual(i)
+			e.Namespace = fmt.Sprintf("preview-%d", i)
+			return e
+		}, "namespaces come and go"},
+		{"plain entries", func(i int) Entry {
+			e := usual(i)
+			e.Version = fmt.Sprintf("v%d", i)
+			return e
+		}, "plain entries come and go"},
+		{"packed and plain entries", func(i int) Entry {
+			e := usual(i)
 			if i%3 == 0 {
-				k.Name += strings.Repeat("-long", 100)
+				e.Name += strings.Repeat("-long", 100)
 			}
-			return k
-		}, "and both"},
+			return e
+		}, "packed and plain entries come and go"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,16 +82,16 @@ func TestIndexDoesNotGrow(t *testing.T) {
 			for i := range rounds {
 				x.Enter(tt.of(i))
 				if i >= live {
-					drain(x.Remove((tt.of(i - live)), Happened))
+					drain(x.Remove(tt.of(i-live), Happened))
 				}
 				if i%50 == 0 {
 					most = max(most, footprint(&x.table))
 				}
 			}
 			if x.Len() != live {
-				t.Fatalf("%d are known, want %d", x.Len(), live)
+				t.Fatalf("%d entries, want %d", x.Len(), live)
 			}
-			// Two chunks of 32 KiB may hardly be begun.
+			// Two chunks of 32 KiB may be almost empty.
 			if limit := live*250 + 2<<15; most > limit {
 				t.Errorf("%s: %d bytes, want at most %d", tt.why, most, limit)
 			}
@@ -102,31 +103,32 @@ func TestIndexDoesNotGrow(t *testing.T) {
 func TestIndexShrinks(t *testing.T) {
 	x := New()
 	const many, few = 20_000, 10
-	odd := func(i int) Entry {
-		k := usual(i)
-		k.Name, k.Version = "odd-"+k.Name, "x"
-		return k
+	plain := func(i int) Entry {
+		e := usual(i)
+		e.Name, e.Version = "plain-"+e.Name, "x"
+		return e
 	}
 	for i := range many {
 		x.Enter(usual(i))
-		x.Enter(odd(i))
+		x.Enter(plain(i))
 	}
 	for i := range many - few {
-		drain(x.Remove((usual(i)), Happened))
-		drain(x.Remove((odd(i)), Happened))
+		drain(x.Remove(usual(i), Happened))
+		drain(x.Remove(plain(i), Happened))
 	}
-	if n := footprint(&x.table); n > 32<<10 || len(x.table.odd) != few {
-		t.Errorf("%d bytes, and a map of %d odd ones: most of the bytes should have gone, and all the others", n, len(x.table.odd))
+	if n := footprint(&x.table); n > 32<<10 || len(x.table.plain) != few {
+		t.Errorf("%d bytes and %d plain entries, want at most 32 KiB and 10", n, len(x.table.plain))
 	}
 	for i := many - few; i < many; i++ {
-		if !x.Has(usual(i)) || !x.Has(odd(i)) {
-			t.Errorf("%d is not known any longer", i)
+		if !x.Has(usual(i)) || !x.Has(plain(i)) {
+			t.Errorf("entry %d is lost", i)
 		}
 	}
 }
 
-// TestIndexKeepsOdd is for a server that sends what no server should.
-func TestIndexKeepsOdd(t *testing.T) {
+// TestUnusualEntries: an Index returns every entry unchanged, even if no server should send such a name, uid or
+// version.
+func TestUnusualEntries(t *testing.T) {
 	x := New()
 	want := map[types.NamespacedName]Entry{}
 	enter := func(k Entry) {
@@ -149,7 +151,7 @@ func TestIndexKeepsOdd(t *testing.T) {
 		}
 	}
 	if x.Len() != len(want) {
-		t.Errorf("%d are known, want %d", x.Len(), len(want))
+		t.Errorf("%d entries, want %d", x.Len(), len(want))
 	}
 }
 
@@ -161,20 +163,20 @@ func TestPack(t *testing.T) {
 		want    bool
 		why     string
 	}{
-		{uid, "1", true, "usual"},
-		{uid, "0", true, "a number"},
-		{uid, "18446744073709551615", true, "the largest that there is room for"},
-		{"", "1", true, "a fake's object with a version"},
-		{"ffffffff-ffff-ffff-ffff-ffffffffffff", "1", true, "all digits"},
-		{uid, "18446744073709551616", false, "no room"},
-		{uid, "", false, "no number"},
-		{uid, "01", false, "would come out as 1"},
-		{uid, "+1", false, "would come out as 1"},
-		{uid, "#1", false, "a hash"},
-		{"00000000-0000-0000-0000-000000000000", "1", false, "would come out as none"},
-		{"6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "1", false, "would come out in lower case"},
-		{"6ba7b810-9dad-11d1-80b4x00c04fd430c8", "1", false, "would come out with a dash"},
-		{"6ba7b8109-dad-11d1-80b4-00c04fd430c8", "1", false, "a dash for a digit"},
+		{uid, "1", true, "the usual case"},
+		{uid, "0", true, "0 is a number"},
+		{uid, "18446744073709551615", true, "the largest uint64"},
+		{"", "1", true, "the object of a fake may have a version and no uid"},
+		{"ffffffff-ffff-ffff-ffff-ffffffffffff", "1", true, "the largest uid"},
+		{uid, "18446744073709551616", false, "too large for a uint64"},
+		{uid, "", false, "not a number"},
+		{uid, "01", false, "would be unpacked as 1"},
+		{uid, "+1", false, "would be unpacked as 1"},
+		{uid, "#1", false, "a hash is not a number"},
+		{"00000000-0000-0000-0000-000000000000", "1", false, "would be unpacked as an empty uid"},
+		{"6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "1", false, "would be unpacked in lower case"},
+		{"6ba7b810-9dad-11d1-80b4x00c04fd430c8", "1", false, "would be unpacked with a dash"},
+		{"6ba7b8109-dad-11d1-80b4-00c04fd430c8", "1", false, "a dash in the place of a digit"},
 		{"{6ba7b810-9dad-11d1-80b4-00c04fd430c8}", "1", false, "too long"},
 	}
 	for _, tt := range tests {
@@ -183,13 +185,13 @@ func TestPack(t *testing.T) {
 			t.Errorf("pack(%s, %s) is %v, want %v: %s", tt.uid, tt.version, got, tt.want, tt.why)
 		}
 		if got && (r.unpackUID() != tt.uid || r.unpackVersion() != tt.version) {
-			t.Errorf("%s, %s comes out as %s, %s", tt.uid, tt.version, r.unpackUID(), r.unpackVersion())
+			t.Errorf("%s, %s is unpacked as %s, %s", tt.uid, tt.version, r.unpackUID(), r.unpackVersion())
 		}
 	}
 }
 
-// TestIndexWatched asks from other goroutines, for the race detector.
-func TestIndexWatched(t *testing.T) {
+// TestConcurrentReaders: other goroutines may call Len and All. The race detector checks that.
+func TestConcurrentReaders(t *testing.T) {
 	x := New()
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -206,31 +208,32 @@ func TestIndexWatched(t *testing.T) {
 					n++
 				}
 				if n > 100 || x.Len() > 100 {
-					t.Errorf("%d are known, there are never more than 100", n)
+					t.Errorf("%d entries, there are never more than 100", n)
 				}
 			}
 		})
 	}
 	for i := range 5_000 {
-		drain(x.Put((usual(i)), true, Happened))
+		drain(x.Put(usual(i), true, Happened))
 		if i >= 99 {
-			drain(x.Remove((usual(i - 99)), Happened))
+			drain(x.Remove(usual(i-99), Happened))
 		}
 	}
 	close(stop)
 	wg.Wait()
 }
 
-func TestIndexTellsNamespacesApart(t *testing.T) {
+// TestSameNameInManyNamespaces: objects of one name are found in their own namespaces, even if their hashes collide.
+func TestSameNameInManyNamespaces(t *testing.T) {
 	of := func(i int) Entry {
 		return Entry{named(fmt.Sprint("ns-", i), "kube-root-ca.crt"), "", fmt.Sprint(i)}
 	}
-	for range 100 { // hashes
+	for range 100 { // seeds of the hash
 		x := newTable()
 		for i := range 8 << tagBits {
 			x.packed.number(of(i).Namespace)
 		}
-		for i := range 8 { // of one name and tag, in few slots
+		for i := range 8 { // objects of one name and tag, in few slots
 			x.set(of(i<<tagBits), true)
 		}
 		for i := range 8 {
@@ -241,9 +244,10 @@ func TestIndexTellsNamespacesApart(t *testing.T) {
 	}
 }
 
-func TestTidyFindsRoom(t *testing.T) {
-	// Two chunks are filled to the last byte by names of n bytes (and their lengths).
-	// In the order of the records, one of which was used again, they need more.
+// TestRepackWithoutRoom: an entry that has no room after repacking becomes plain.
+func TestRepackWithoutRoom(t *testing.T) {
+	// The names fill two chunks to the last byte. In the order of their records, one of which was used again, they need
+	// more room.
 	x := newTable()
 	x.packed = newPacked(limits{records: 1000, chunks: 2, waste: 1000})
 	count := 0
@@ -264,13 +268,13 @@ func TestTidyFindsRoom(t *testing.T) {
 	}
 	x.delete(gone.NamespacedName, gone.UID)
 	want = append(want, enter(250), enter(6))
-	if x.odds > 0 {
-		t.Fatal("they do not fit before")
+	if x.plainCount > 0 {
+		t.Fatal("the entries do not fit before repacking")
 	}
 	x.packed.limits.waste = -1000
-	x.tidy()
-	if x.odds != 1 {
-		t.Errorf("%d did not fit, want 1", x.odds)
+	x.repack()
+	if x.plainCount != 1 {
+		t.Errorf("%d plain entries, want 1", x.plainCount)
 	}
 	for _, k := range want {
 		if got, _, ok := x.get(k.NamespacedName, k.UID); !ok || got != k {

@@ -10,9 +10,11 @@ import (
 	"testing"
 )
 
-// The protocol imports the standard library without I/O, and apimachinery's comparison of versions.
+// TestImports: the protocol imports apimachinery's comparison of versions, and of the standard library nothing that
+// does I/O.
 func TestImports(t *testing.T) {
-	allowed := []string{"cmp", "errors", "fmt", "slices", "strings", "time", "k8s.io/apimachinery/pkg/util/resourceversion"}
+	allowed := []string{"cmp", "errors", "fmt", "slices", "strings", "time",
+		"k8s.io/apimachinery/pkg/util/resourceversion"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,8 @@ func (s Listing) page(in Page) (State, []Output) {
 	}
 	out = append(out, EmitPage{s.mode()})
 	if in.Token != "" {
-		next := Listing{Memory: s.Memory, tokens: append(s.tokens, in.Token), listVersion: in.Version, duplicates: s.duplicates}
+		next := Listing{Memory: s.Memory, tokens: append(s.tokens, in.Token), listVersion: in.Version,
+			duplicates: s.duplicates}
 		if s.duplicates > maxDuplicates {
 			return Waiting{s.duplicates - maxDuplicates, Failure{Err: errDuplicate}, next}, out
 		}
@@ -38,8 +39,8 @@ func (s Listing) page(in Page) (State, []Output) {
 	return Connecting{Memory: s.Memory, pendingSynced: true}, out
 }
 
-// stale handles a snapshot that is older than what was delivered. It returns nil if the
-// snapshot can be used: it is not older, or the server insists, which is a gap.
+// stale handles a snapshot that is older than what was delivered. It returns nil if the snapshot can be used: because
+// it is not older, or because the server has gone back in time, which is a gap.
 func (m *Memory) stale(version string, streamed bool) State {
 	behind, sure := m.isBehind(version)
 	switch {
@@ -60,8 +61,8 @@ func (s Listing) failed(f Failure) State {
 	if len(s.tokens) == 0 {
 		switch {
 		case f.mayNotList() && s.rules.WantStreamed && (s.synced || s.brokenLists < maxTries):
-			// A caller who may watch but not list can have streaming lists only: also if
-			// they seemed to be missing, as they do while servers are upgraded.
+			// A caller that may watch but not list can only use streaming lists. They are tried even if they seemed to
+			// be missing: while servers are upgraded, some have them and some do not.
 			s.rules.Streamed = true
 			return s.restart(true, f)
 		case !s.synced && f.Refused():
@@ -74,9 +75,8 @@ func (s Listing) failed(f Failure) State {
 		return Stopped{Err: f.Err}
 	}
 	if f.Class == Expired || f.Refused() || s.tries >= maxTries {
-		// The server can't or won't go on with this list. After a 410 it may offer a
-		// token for the rest as it is now, but such a list holds for no version. The
-		// token may be at fault and the list not.
+		// The server can't or won't continue this list, but may serve a new one. The token that it may offer after a
+		// 410, for the rest as it is now, is not used: such a list is not a snapshot of any version.
 		return s.restart(false, f)
 	}
 	s.failures++
@@ -93,7 +93,7 @@ func (s Replaying) frame(in Frame) (State, []Output) {
 		}
 		return s, []Output{EmitInitial{s.mode()}}
 	case in.Kind != MarkerFrame || !Usable(in.Version):
-		// There are no other initial events: it is a watch like any other.
+		// Initial events are ADDED, up to the marker. Anything else shows an ordinary watch.
 		return s.unsupported(errNoMarker)
 	}
 	if stale := s.stale(in.Version, true); stale != nil {
@@ -109,7 +109,7 @@ func (s Replaying) frame(in Frame) (State, []Output) {
 	return next, append(out, synced)
 }
 
-// unsupported reads a list instead, now and from now on.
+// unsupported reads a list instead, now and for later snapshots.
 func (s Replaying) unsupported(cause error) (State, []Output) {
 	s.rules.Streamed = false
 	s.brokenLists++
@@ -119,7 +119,7 @@ func (s Replaying) unsupported(cause error) (State, []Output) {
 	return Listing{Memory: s.Memory}, []Output{NoStreamedLists{cause}}
 }
 
-// fellSilent reads a list instead: either the marker will never come, or the server is slow.
+// fellSilent reads a list instead, whether the marker will never come or the server is slow.
 func (s Replaying) fellSilent() State {
 	if end := s.unrepeatable(errNoMarker); end != nil {
 		return end
@@ -139,8 +139,8 @@ func (s Replaying) closed(in Closed) (State, []Output) {
 	return s.brokeOff(in.Cause), nil
 }
 
-// brokeOff: a streaming list failed or broke off. If part of it was delivered, a list is
-// better, since its version is known before its objects are delivered.
+// brokeOff handles a streaming list that failed or broke off. If part of it was delivered, a paged list follows: its
+// version is known before its objects are delivered.
 func (m Memory) brokeOff(f Failure) State {
 	m.brokenLists++
 	return m.restart(m.brokenLists < maxTries && m.minimum == "", f)

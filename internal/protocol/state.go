@@ -2,36 +2,34 @@ package protocol
 
 import "time"
 
-// State says what the driver does next. It is one of [Listing], [Connecting], [Replaying],
-// [Streaming], [Probing], [Waiting] and [Stopped].
+// State is what the driver has to do next: one of [Listing], [Connecting], [Replaying], [Streaming], [Probing],
+// [Waiting] and [Stopped].
 type State interface {
-	// Recall returns what outlives a change of State; false if the sequence has ended.
+	// Recall returns the Memory that the next State inherits, or false if the sequence has ended.
 	Recall() (Memory, bool)
 }
 
 type (
-	// Listing reads the list, a page at a time. Pages are delivered as differences to
-	// the index, so a list may begin again at any point.
+	// Listing reads a list, a page at a time. Pages are delivered as differences from the index, so a list may begin
+	// again at any point.
 	Listing struct {
 		Memory
 		tokens      []string // of the pages after the first; the last one is read next
 		listVersion string   // resourceVersion of the pages read so far
 		tries       int      // failures of this page
-		duplicates  int      // pages in a row that held nothing new
+		duplicates  int      // pages in a row without anything new
 	}
-	// Connecting opens a watch: at Version, or one that begins with a snapshot (a
-	// streaming list, KEP-3157).
+	// Connecting opens a watch at Version, or one that begins with a snapshot (a streaming list, KEP-3157).
 	Connecting struct {
 		Memory
 		streamed bool
-		// pendingSynced: SYNCED is emitted once the watch is open. A caller should not
-		// rely on a watch that may still be refused. And client-go's fakes remember no
-		// deletions: what a test does on SYNCED must find the watch open.
+		// pendingSynced says that SYNCED is emitted once the watch is open, not earlier: the server may still refuse
+		// the watch. And client-go's fakes have no history: changes that a test makes on SYNCED are only seen by a
+		// watch that is already open.
 		pendingSynced bool
 	}
-	// Replaying receives the initial events of a watch up to the bookmark that ends
-	// them. With retain they are kept back until that bookmark has shown that they are
-	// not older than what was delivered before.
+	// Replaying receives the initial events of a streaming list, up to the bookmark that ends them. With retain, none
+	// is delivered until that bookmark shows that they are not older than what was delivered before.
 	Replaying struct {
 		Memory
 		retain bool
@@ -42,28 +40,28 @@ type (
 		frames      bool // this connection has sent something
 		unversioned bool // ... without a resourceVersion, so Version is stale
 	}
-	// Probing reads a list of one object, to learn whether the watch at Version can be
-	// opened again: whether the server answers, permits it, and has not gone back in time.
+	// Probing reads a list of one object before a watch is opened at Version: the server must answer, permit it, and
+	// not have gone back in time.
 	Probing struct {
 		Memory
 		pendingSynced bool // as in Connecting
-		stalled       bool // the watch before it fell silent
+		stalled       bool // because the watch before it fell silent
 	}
 	// Waiting lets time pass before the next State.
 	Waiting struct {
 		Attempt int     // 1 is the first; later ones wait longer
-		Cause   Failure // its RetryAfter is the shortest wait
+		Cause   Failure // the wait is at least its RetryAfter
 		next    State
 	}
-	// Stopped is the end. The zero Stopped is an end without an error.
+	// Stopped is the end of the sequence. The zero Stopped is an end without an error.
 	Stopped struct {
 		Err    error  // what failed
 		Gap    *Gap   // with Rules.FailOnGap: the gap that ended the sequence
-		GaveUp GaveUp // if not zero, Err was retried for so long
+		GaveUp GaveUp // if not zero, how long Err was retried
 	}
 )
 
-// Token is that of the page to read, empty for the first.
+// Token returns the continue token of the page to read, which is empty for the first page.
 func (s Listing) Token() string {
 	if len(s.tokens) == 0 {
 		return ""
@@ -71,28 +69,27 @@ func (s Listing) Token() string {
 	return s.tokens[len(s.tokens)-1]
 }
 
-// Streamed says whether the watch begins with a snapshot.
+// Streamed reports whether the watch begins with a snapshot.
 func (s Connecting) Streamed() bool { return s.streamed }
 
-// PendingSynced says whether SYNCED follows once the watch is open.
+// PendingSynced reports whether SYNCED is emitted once the watch is open.
 func (s Connecting) PendingSynced() bool { return s.pendingSynced }
 
-// MaySkip says whether the driver may leave out events that report nothing, and
-// give one [Frame] of the kind [SkippedFrame] for them.
+// MaySkip reports whether the driver may skip events that change nothing for the caller, and pass one [Frame] of the
+// kind [SkippedFrame] in their place.
 func (s Streaming) MaySkip() bool { return !s.rules.Partial && !s.unversioned }
 
-// Stalled says whether the wait is for a server that does not say why its watch fell
-// silent.
+// Stalled reports whether the wait is for an answer to the probe that follows a silent watch.
 func (s Waiting) Stalled() bool {
 	p, ok := s.next.(Probing)
 	return ok && p.stalled
 }
 
-// Memory is what outlives a change of State.
+// Memory is what one State passes on to the next.
 type Memory struct {
 	rules   Rules
 	synced  bool // SYNCED has been emitted
-	current bool // ... and no gap since
+	current bool // SYNCED has been emitted, and no gap was found since
 	place
 	streaks
 }
@@ -100,75 +97,74 @@ type Memory struct {
 // place is how far the sequence has come.
 type place struct {
 	version string // everything up to here has been delivered
-	gap     *Gap   // found and not emitted yet
-	begun   bool   // a snapshot has been delivered in part
+	gap     *Gap   // found, but not emitted yet
+	begun   bool   // part of a snapshot has been delivered
 	minimum string // the version of that snapshot, as far as it is known
-	since   string // with Rules.Partial: objects that are not newer may have been known at the gap
+	since   string // with Rules.Partial: the caller may know objects that are not newer
 }
 
-// streaks count what happened several times in a row.
+// streaks counts what has happened several times in a row.
 type streaks struct {
-	failures    int  // since a connection last was healthy
-	relists     int  // likewise
+	failures    int  // since the last healthy connection
+	relists     int  // since the last healthy connection
 	empty       int  // connections that closed soon and without a frame
-	poison      int  // connections that ended at what can't be read, at version
+	poison      int  // connections that ended at version with an unreadable event
 	behind      int  // answers that were older than version
 	brokenLists int  // streaming lists that broke off
-	silent      bool // the last of those fell silent
+	silent      bool // the last of the broken lists fell silent
 }
 
 // Recall returns m.
 func (m Memory) Recall() (Memory, bool) { return m, true }
 
-// Recall returns what the next State recalls.
+// Recall returns the Memory of the State after the wait.
 func (s Waiting) Recall() (Memory, bool) { return s.next.Recall() }
 
 // Recall returns false.
 func (Stopped) Recall() (Memory, bool) { return Memory{}, false }
 
-// Version is the resourceVersion up to which everything has been delivered.
+// Version returns the resourceVersion up to which everything has been delivered.
 func (m Memory) Version() string { return m.version }
 
-// Current says whether SYNCED has been emitted, and no gap was found since.
+// Current reports whether SYNCED has been emitted and no gap was found since.
 func (m Memory) Current() bool { return m.current }
 
-// Failures counts failures since a connection last was healthy.
+// Failures returns the number of failures since the last healthy connection.
 func (m Memory) Failures() int { return m.failures }
 
-// Incomplete says whether objects may have been delivered that the index does not know.
+// Incomplete reports whether objects may have been delivered that the index does not know.
 func (m Memory) Incomplete() bool { return m.rules.Partial || m.rules.NoIndex }
 
-// Unclean says whether an earlier run may have delivered more than is known.
+// Unclean reports whether an earlier run may have delivered more than the index knows.
 func (m Memory) Unclean() bool { return m.rules.Unclean }
 
-// Resumable says whether a later run can begin at Version: not within a
-// snapshot, nor while a gap is still to be emitted.
+// Resumable reports whether a later run can begin at Version. It can't within a snapshot, or while a GAP is pending.
 func (m Memory) Resumable() bool { return !m.begun && m.gap == nil }
 
-// Rewound says whether a gap is to be emitted because the server has gone back in time.
+// Rewound reports whether a GAP is pending because the server has gone back in time.
 func (m Memory) Rewound() bool { return m.gap != nil && m.gap.Reason == GapRewound }
 
-// Rules are the options that the protocol heeds, and what is known of the server.
+// Rules are the options that matter to the protocol, and what is known of the server.
 type Rules struct {
 	FailOnGap    bool // a gap ends the sequence
 	NoIndex      bool // nothing is known of the objects that were delivered
-	Partial      bool // the index lacks what existed before the start at a version
-	Unclean      bool // more may have been delivered than the index knows
+	Partial      bool // the sequence started at a version; the index lacks the objects that existed then
+	Unclean      bool // an earlier run may have delivered more than the index knows
 	Quiet        bool // the first snapshot is not delivered
 	UntilClosed  bool // the end of a watch ends the sequence
-	UntilSynced  bool // the first SYNCED ends it
+	UntilSynced  bool // the first SYNCED ends the sequence
 	WantStreamed bool // streaming lists are wanted
-	Streamed     bool // ... and not known to be missing
-	NoProbe      bool // lists say nothing about watches: client-go's fakes
+	Streamed     bool // streaming lists are wanted, and the server seems to have them
+	NoProbe      bool // lists say nothing about watches, as with client-go's fakes
 }
 
-// Gap is one that was found.
+// Gap is a break in the sequence.
 type Gap struct {
 	Reason Reason
 	From   string // resourceVersion up to which everything has been delivered
 }
 
-// Reason says why a gap is one.
+// Reason is the cause of a Gap.
 type Reason string
 
 // The reasons are documented in package stream.
@@ -181,38 +177,36 @@ const (
 	GapScope       Reason = "scope"
 )
 
-// Input is what came of what a State asked for. It is one of [Page], [Opened], [Frame], [Silent],
-// [Closed], [Failed], [Elapsed] and [GaveUp].
+// Input is the result of what a State asked for: one of [Page], [Opened], [Frame], [Silent], [Closed], [Failed],
+// [Elapsed] and [GaveUp].
 type Input any
 
 type (
-	// Page is an answer to a list or a probe. A Duplicate holds nothing that the list has
-	// not had before.
+	// Page is an answer to a list or a probe. In a Duplicate, every object was in the list before.
 	Page struct {
 		Version, Token string
 		Duplicate      bool
 	}
-	// Opened: the server has accepted the watch.
+	// Opened says that the server has accepted the watch.
 	Opened struct{}
-	// Frame is an event of the server about an object, or a bookmark.
+	// Frame is an event from the server: a change of an object, or a bookmark.
 	Frame struct {
 		Kind    FrameKind
 		Version string
 	}
-	// Silent: nothing has come for so long that the connection may be dead.
+	// Silent says that nothing has arrived for so long that the connection may be dead.
 	Silent struct{}
-	// Closed: the connection ended this long after it was opened, with the error that the
-	// server sent in it, if any.
+	// Closed says that the connection ended: how long After it was opened, and with which error of the server, if any.
 	Closed struct {
 		After   time.Duration
-		Planned bool // at the time the server was asked to end it
+		Planned bool // it ended when the server had been asked to end it
 		Cause   Failure
 	}
-	// Failed: the list, the probe or the opening of the watch failed.
+	// Failed says that a list or a probe failed, or that the watch could not be opened.
 	Failed struct{ Failure }
-	// Elapsed: the wait is over.
+	// Elapsed says that the wait is over.
 	Elapsed struct{}
-	// GaveUp: requests have failed for longer than the caller wants to retry.
+	// GaveUp says that requests have failed for longer than the caller wants to retry them.
 	GaveUp struct{ After time.Duration }
 )
 
@@ -224,38 +218,37 @@ const (
 	ChangedFrame            // MODIFIED or DELETED
 	BookmarkFrame           // BOOKMARK
 	MarkerFrame             // the BOOKMARK that ends the initial events
-	SkippedFrame            // stands for events that report nothing
+	SkippedFrame            // stands for skipped events
 )
 
 func (k FrameKind) isBookmark() bool { return k == BookmarkFrame || k == MarkerFrame }
 
 func (k FrameKind) isOfObject() bool { return k == AddedFrame || k == ChangedFrame }
 
-// Output is an event to emit, or something to remember. Outputs are carried out in order.
+// Output is an event to emit, or a change to what the driver remembers. The driver carries out Outputs in order.
 type Output any
 
 type (
-	// EmitGap emits GAP. To is the version of the snapshot to come, if it is known.
+	// EmitGap emits GAP. To is the version of the snapshot that follows, if it is known.
 	EmitGap struct {
 		Gap
 		To          string
 		HistoryLost bool
 	}
-	// BeginSnapshot forgets which objects were seen by a snapshot that broke off.
+	// BeginSnapshot forgets which objects an earlier snapshot had that broke off.
 	BeginSnapshot struct{}
-	// EmitPage emits what the page has that is new or changed.
+	// EmitPage emits the objects of the page that are new or changed.
 	EmitPage struct{ Mode }
-	// EmitInitial emits the initial event in the same way.
+	// EmitInitial emits the object of the initial event if it is new or changed.
 	EmitInitial struct{ Mode }
 	// RetainInitial keeps the initial event, to be emitted as part of a page.
 	RetainInitial struct{}
-	// EndSnapshot emits DELETED for what the snapshot did not have, or, if Quiet, forgets it.
+	// EndSnapshot emits DELETED for each object that the snapshot did not have. If Quiet, it only forgets the object.
 	EndSnapshot struct{ Quiet bool }
 	// EmitSynced emits SYNCED: everything that existed at Version has been delivered.
 	EmitSynced struct{ Version string }
-	// EmitEvent emits the event. With it everything up to Version has been delivered,
-	// unless that is empty. A Replay is at or before what has been delivered, so it counts
-	// only where the index shows that it is news.
+	// EmitEvent emits the event. Unless Version is empty, everything up to Version has then been delivered. A Replay is
+	// not newer than what was delivered, so it is emitted only if the index shows that it is news.
 	EmitEvent struct {
 		Version         string
 		Replay, Partial bool
@@ -268,6 +261,6 @@ type (
 
 // Mode says which objects of a snapshot are delivered.
 type Mode struct {
-	Quiet bool   // none; they are only entered into the index
-	Since string // not those that the index does not know and that are not newer than this
+	Quiet bool   // none: they are only entered into the index
+	Since string // if not empty, of the objects that the index does not know only those that are newer than Since
 }

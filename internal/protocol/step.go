@@ -8,53 +8,52 @@ import (
 )
 
 const (
-	// Healthy is how long a connection must have lasted to count as a success. A
-	// server in trouble closes at once; one that is well ends watches after
-	// minutes, and an impatient proxy after seconds.
+	// Healthy is how long a connection must have lasted to count as a success. A server in trouble closes connections
+	// at once; a healthy one ends watches after minutes, an impatient proxy after seconds.
 	Healthy = 2 * time.Second
-	// maxTries is how often a page may fail before the list begins again, and how
-	// often a streaming list may break off before a paged one is tried.
+	// maxTries is how often a page may fail before the list begins again, and how often a streaming list may break off
+	// before a paged one is tried.
 	maxTries = 3
-	// maxDuplicates pages in a row may hold nothing new before the next ones are
-	// requested more and more slowly. A kube-apiserver has no such pages. A proxy that
-	// filters objects may, and a server that repeats its pages for ever.
+	// maxDuplicates pages in a row may hold nothing new. Before each further one there is a wait, which grows. A
+	// kube-apiserver sends no such pages. A proxy that filters objects may, and so may a server that repeats its pages
+	// for ever.
 	maxDuplicates = 3
-	// maxEmpty connections in a row may close soon and without a frame before the
-	// version counts as expired (kubernetes/kubernetes#104171, #137089).
+	// maxEmpty connections in a row that close soon and without a frame show that the version has expired
+	// (kubernetes/kubernetes#104171, #137089).
 	maxEmpty = 3
-	// maxPoison connections in a row may end at the same version with an event that
-	// can't be read, before that is skipped.
+	// maxPoison connections in a row that end at the same version with an unreadable event show that the event must be
+	// skipped.
 	maxPoison = 3
-	// maxBehind answers in a row that are older than what was delivered prove that the
-	// server has gone back in time. One may come from a replica that lags.
+	// maxBehind answers in a row that are older than what was delivered prove that the server has gone back in time. A
+	// single one may come from a replica that lags.
 	maxBehind = 2
 )
 
 var (
-	errInconsistent = errors.New("the pages of the list do not fit together: their resourceVersions differ, or a page came twice")
-	errDuplicate    = errors.New("page after page holds nothing new")
+	errInconsistent = errors.New("inconsistent list: the resourceVersions of its pages differ, or a token came twice")
+	errDuplicate    = errors.New("the pages of the list hold nothing new")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 	errBehind       = errors.New("the server answered with an older resourceVersion than before")
-	errScope        = errors.New("another set of namespaces, or the cluster, was watched before")
-	errNoMarker     = errors.New("the server did not end its initial events with the bookmark that marks their end")
+	errScope        = errors.New("the last run watched other namespaces, or the whole cluster")
+	errNoMarker     = errors.New("the server did not send the bookmark that ends the initial events")
 )
 
-// ErrSilent is why a watch counts as dead that nothing has come from.
+// ErrSilent is the cause when a watch counts as dead because nothing has arrived on it.
 var ErrSilent = errors.New("the watch fell silent")
 
 // Beginning is what is known when a sequence begins.
 type Beginning struct {
-	Version string // to resume at; empty: begin with a snapshot
+	Version string // to resume at; if empty, the sequence begins with a snapshot
 	Minimum string // the snapshot must not be older than this
 	Begun   bool   // an unknown part of a snapshot was delivered
-	Rewound bool   // the server has gone back in time, which was not emitted yet
-	// Moved: another scope was watched before, whose versions say nothing of this one.
-	// Nothing is missing up to From, which may be empty.
+	Rewound bool   // the server has gone back in time, and no GAP has reported that yet
+	// Moved says that another scope was watched before. Its versions mean nothing in this one. Everything up to From,
+	// which may be empty, was delivered.
 	Moved bool
 	From  string
 }
 
-// Start is the first State of a sequence.
+// Start returns the first State of a sequence.
 func Start(r Rules, b Beginning) State {
 	m := Memory{rules: r, place: place{version: b.Version, minimum: b.Minimum, begun: b.Begun}}
 	if b.Rewound {
@@ -81,8 +80,8 @@ func Start(r Rules, b Beginning) State {
 	return m.snapshot(r.Streamed)
 }
 
-// Step takes a State to the next one. An Input that does not fit the State is a mistake
-// of the driver and ends the sequence with an error.
+// Step returns the State that follows s after an Input, and the Outputs on the way there. An Input that s does not
+// expect is a mistake of the driver: it ends the sequence with an error.
 func Step(s State, in Input) (State, []Output) {
 	switch s := s.(type) {
 	case Listing:
@@ -134,7 +133,7 @@ func Step(s State, in Input) (State, []Output) {
 	case Stopped:
 		return s, nil
 	}
-	return Stopped{Err: fmt.Errorf("stream: no rule for %T while %T; please report this", in, s)}, nil
+	return Stopped{Err: fmt.Errorf("stream: unexpected %T in state %T: please report this bug", in, s)}, nil
 }
 
 // resume opens a watch at version, after a probe of the server where that is possible.
@@ -153,7 +152,7 @@ func (m Memory) snapshot(streamed bool) State {
 	return Listing{Memory: m}
 }
 
-// retry waits before s.
+// retry returns a wait, with s after it.
 func (m Memory) retry(f Failure, s State) State { return Waiting{m.failures, f, s} }
 
 // restart begins the snapshot again, after a wait.
@@ -165,8 +164,8 @@ func (m Memory) restart(streamed bool, f Failure) State {
 	return m.retry(f, m.snapshot(streamed))
 }
 
-// unrepeatable is the end of a sequence with FailOnGap whose snapshot would have to begin
-// again, if part of it was delivered and without an index nobody knows which part.
+// unrepeatable returns the end of a sequence whose snapshot can't begin again, or nil: with FailOnGap and without an
+// index, if an unknown part of the snapshot was delivered.
 func (m Memory) unrepeatable(err error) State {
 	if m.rules.FailOnGap && m.rules.NoIndex && m.begun {
 		return Stopped{Gap: &Gap{GapRestarted, m.lastKnown()}, Err: err}
@@ -174,15 +173,15 @@ func (m Memory) unrepeatable(err error) State {
 	return nil
 }
 
-// lastKnown is the version that a gap begins at.
+// lastKnown returns the version that a gap begins at.
 func (m Memory) lastKnown() string { return cmp.Or(m.version, m.minimum) }
 
-// relist answers a gap with a new snapshot: at once the first time, later after a wait,
-// because a version that expires before it can be watched would otherwise be a loop of
-// lists. The snapshot is a list, whose version comes first, so that GAP can bear it.
+// relist answers a gap with a new snapshot: at once the first time, then after waits, because a version that expires
+// before it can be watched would cause a loop of lists. The snapshot is a paged list: its version comes before its
+// objects, so GAP can name it.
 func (m Memory) relist(reason Reason, cause Failure) State {
 	switch {
-	case m.rules.Quiet: // nothing was delivered yet, so nothing is missing
+	case m.rules.Quiet: // nothing was delivered yet, so there is no gap
 	case m.rules.FailOnGap:
 		return Stopped{Gap: &Gap{reason, m.lastKnown()}, Err: cause.Err}
 	case m.gap == nil:
@@ -203,8 +202,8 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
 }
 
-// isBehind says whether an answer at a version is older than what was delivered, so that it
-// must not be used, and whether that has been seen often enough to be sure.
+// isBehind reports whether an answer at a version is older than what was delivered, and must not be used, and whether
+// enough such answers in a row prove that the server has gone back in time.
 func (m *Memory) isBehind(version string) (behind, sure bool) {
 	if !Before(version, m.version) && !Before(version, m.minimum) {
 		m.behind = 0
@@ -214,11 +213,10 @@ func (m *Memory) isBehind(version string) (behind, sure bool) {
 	return true, m.behind >= maxBehind
 }
 
-// forgetVersions drops the versions that the server has gone back behind: it will use
-// them again.
+// forgetVersions drops all versions: a server that has gone back in time will use them again.
 func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 
-// beginSnapshot begins to deliver a snapshot at version to, if that is known.
+// beginSnapshot begins to deliver a snapshot. Its version is to, which is empty if it is not known yet.
 func (m *Memory) beginSnapshot(to string) []Output {
 	var out []Output
 	switch {
@@ -234,7 +232,7 @@ func (m *Memory) beginSnapshot(to string) []Output {
 	return append(out, BeginSnapshot{})
 }
 
-// mode says which objects of the snapshot are delivered.
+// mode returns which objects of the snapshot are delivered, and notes that delivery has begun.
 func (m *Memory) mode() Mode {
 	m.begun = m.begun || !m.rules.Quiet
 	return Mode{m.rules.Quiet, m.since}
@@ -248,7 +246,7 @@ func (m *Memory) endSnapshot(version string) Output {
 	return out
 }
 
-// emitSynced: a snapshot has been delivered and the watch is open.
+// emitSynced follows a snapshot once it has been delivered and the watch is open.
 func (m Memory) emitSynced() (State, Output) {
 	m.synced, m.current, m.rules.Quiet = true, true, false
 	out := EmitSynced{m.version}

@@ -10,83 +10,127 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// transition is one row of the protocol's tables.
+// transition is one row of the tables: in a situation, a rule takes a State and an Input to another State and Outputs.
 type transition struct {
-	name string
-	s    State
-	in   Input
-	want State
-	out  []Output
-	why  string
+	name, why string
+	from      State
+	in        Input
+	to        State
+	out       []Output
 }
 
 func check(t *testing.T, rows []transition) {
 	equal := cmp.Options{
-		cmp.AllowUnexported(Listing{}, Connecting{}, Replaying{}, Streaming{}, Probing{}, Waiting{}, Memory{}, place{}, streaks{}),
-		cmp.FilterValues(func(a, b error) bool { return a != nil && b != nil }, cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })),
+		cmp.AllowUnexported(Listing{}, Connecting{}, Replaying{}, Streaming{}, Probing{}, Waiting{}, Memory{}, place{},
+			streaks{}),
+		cmp.FilterValues(func(a, b error) bool { return a != nil && b != nil },
+			cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })),
 		cmpopts.EquateEmpty(),
 	}
 	for _, tt := range rows {
 		t.Run(tt.name, func(t *testing.T) {
-			before := fmt.Sprintf("%#v", tt.s)
-			got, out := Step(tt.s, tt.in)
-			if diff := cmp.Diff(tt.want, got, equal); diff != "" {
+			before := fmt.Sprintf("%#v", tt.from)
+			got, out := Step(tt.from, tt.in)
+			if diff := cmp.Diff(tt.to, got, equal); diff != "" {
 				t.Errorf("state: %s (-want +got):\n%s", tt.why, diff)
 			}
 			if diff := cmp.Diff(tt.out, out, equal); diff != "" {
 				t.Errorf("outputs: %s (-want +got):\n%s", tt.why, diff)
 			}
-			if after := fmt.Sprintf("%#v", tt.s); before != after {
-				t.Errorf("step changed the state it was given:\n%s\n%s", before, after)
+			if after := fmt.Sprintf("%#v", tt.from); before != after {
+				t.Errorf("Step changed the State it was given:\n%s\n%s", before, after)
 			}
 		})
 	}
 }
 
-// sameErrors compares errors that are not of this package by identity.
-var sameErrors = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Err" }, cmp.Comparer(func(a, b error) bool { return a == b }))
+// sameErrors compares errors by identity.
+var sameErrors = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Err" },
+	cmp.Comparer(func(a, b error) bool { return a == b }))
 
 func TestStart(t *testing.T) {
 	tests := []struct {
-		r    Rules
-		b    Beginning
-		want State
-		why  string
-	}{
-		{Rules{}, Beginning{}, Listing{}, "pages, where streaming lists are not wanted or not there"},
-		{Rules{Streamed: true}, Beginning{}, Connecting{Memory: first(streamed), streamed: true}, "the snapshot comes with the watch"},
-		{Rules{Quiet: true, Streamed: true}, Beginning{}, Connecting{Memory: first(quiet, streamed), streamed: true}, "what is not told must still be known"},
-		{Rules{Quiet: true, NoIndex: true, Streamed: true}, Beginning{}, Probing{Memory: first(quiet, noIndex, streamed), pendingSynced: true}, "where nothing is known, a version is all it takes"},
-		{Rules{Quiet: true, NoIndex: true, NoProbe: true}, Beginning{}, Listing{Memory: first(quiet, noIndex, noProbe)}, "client-go's fake lists as any"},
-		{Rules{Partial: true, Streamed: true}, Beginning{Version: "7"}, Probing{Memory: first(partial, streamed, rv("7")), pendingSynced: true}, "the server may have gone back behind it"},
-		{Rules{NoProbe: true}, Beginning{Version: "7"}, Connecting{Memory: first(noProbe, rv("7")), pendingSynced: true}, "client-go's fake has no past"},
-		{Rules{Streamed: true}, Beginning{Minimum: "7"}, Connecting{Memory: first(streamed, minimum("7")), streamed: true}, "the rest of a snapshot, which must not be older than what was told of it"},
-		{Rules{Streamed: true}, Beginning{Moved: true, From: "5", Minimum: "7"}, Listing{Memory: first(streamed, minimum("7"), relists(1), gapped(GapScope, "5"))}, "another scope was watched before: a GAP, whose version a list says first"},
-		{Rules{Streamed: true, FailOnGap: true}, Beginning{Moved: true, From: "5", Minimum: "7"}, Stopped{Gap: &Gap{GapScope, "5"}, Err: errScope}, "likewise, to one who would rather fail"},
-		{Rules{NoIndex: true, Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"}, Listing{Memory: first(noIndex, unclean, relists(1), gapped(GapScope, "5"))}, "also where nobody knows what was told"},
-		{Rules{NoIndex: true}, Beginning{Begun: true}, Listing{Memory: first(noIndex, begun)}, "the rest of a snapshot, of which nobody knows what it is: a GAP"},
-		{Rules{NoIndex: true, FailOnGap: true}, Beginning{Begun: true}, Stopped{Gap: &Gap{GapRestarted, ""}}, "likewise, to one who would rather fail"},
-	}
+		why   string
+		rules Rules
+		from  Beginning
+		want  State
+	}{{
+		"without streaming lists, a paged list comes first",
+		Rules{}, Beginning{},
+		Listing{},
+	}, {
+		"with streaming lists, the snapshot comes with the watch",
+		Rules{Streamed: true}, Beginning{},
+		Connecting{Memory: unsynced(streamed), streamed: true},
+	}, {
+		"a start at now reads a snapshot for the index, though none of it is delivered",
+		Rules{Quiet: true, Streamed: true}, Beginning{},
+		Connecting{Memory: unsynced(quiet, streamed), streamed: true},
+	}, {
+		"a start at now without an index needs no more than a version",
+		Rules{Quiet: true, NoIndex: true, Streamed: true}, Beginning{},
+		Probing{Memory: unsynced(quiet, noIndex, streamed), pendingSynced: true},
+	}, {
+		"client-go's fake is listed, even at a start at now without an index",
+		Rules{Quiet: true, NoIndex: true, NoProbe: true}, Beginning{},
+		Listing{Memory: unsynced(quiet, noIndex, noProbe)},
+	}, {
+		"a start at a version probes first: the server may have gone back in time",
+		Rules{Partial: true, Streamed: true}, Beginning{Version: "7"},
+		Probing{Memory: unsynced(partial, streamed, rv("7")), pendingSynced: true},
+	}, {
+		"client-go's fake does not go back in time: no probe",
+		Rules{NoProbe: true}, Beginning{Version: "7"},
+		Connecting{Memory: unsynced(noProbe, rv("7")), pendingSynced: true},
+	}, {
+		"the rest of a snapshot must not be older than the part that was delivered",
+		Rules{Streamed: true}, Beginning{Minimum: "7"},
+		Connecting{Memory: unsynced(streamed, minimum("7")), streamed: true},
+	}, {
+		"after another scope comes GAP, and a paged list, which names the version of GAP first",
+		Rules{Streamed: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
+		Listing{Memory: unsynced(streamed, minimum("7"), relists(1), gapped(GapScope, "5"))},
+	}, {
+		"after another scope, FailOnGap ends the sequence",
+		Rules{Streamed: true, FailOnGap: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
+		Stopped{Gap: &Gap{GapScope, "5"}, Err: errScope},
+	}, {
+		"after another scope comes one GAP, even if it is unknown what was delivered",
+		Rules{NoIndex: true, Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"},
+		Listing{Memory: unsynced(noIndex, unclean, relists(1), gapped(GapScope, "5"))},
+	}, {
+		"the rest of a snapshot without an index: GAP, because it is unknown what was delivered",
+		Rules{NoIndex: true}, Beginning{Begun: true},
+		Listing{Memory: unsynced(noIndex, begun)},
+	}, {
+		"the rest of a snapshot without an index: FailOnGap ends the sequence",
+		Rules{NoIndex: true, FailOnGap: true}, Beginning{Begun: true},
+		Stopped{Gap: &Gap{GapRestarted, ""}},
+	}}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Start(tt.r, tt.b), cmp.AllowUnexported(Listing{}, Connecting{}, Probing{}, Waiting{}, Memory{}, place{}, streaks{}), sameErrors); diff != "" {
+		if diff := cmp.Diff(tt.want, Start(tt.rules, tt.from),
+			cmp.AllowUnexported(Listing{}, Connecting{}, Probing{}, Waiting{}, Memory{}, place{}, streaks{}),
+			sameErrors); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}
 	}
 }
 
 func TestWaiting(t *testing.T) {
-	next := Connecting{Memory: at("5")}
+	next := Connecting{Memory: synced("5")}
 	check(t, []transition{
-		{"over", Waiting{Attempt: 2, next: next}, Elapsed{}, next, nil, "on as decided"},
-		{"given up", Waiting{Attempt: 2, Cause: errServer, next: next}, GaveUp{time.Minute},
-			Stopped{Err: errServer.Err, GaveUp: GaveUp{time.Minute}}, nil, "the caller has waited enough"},
+		{"the wait is over", "the next State is the one that was decided before the wait",
+			Waiting{Attempt: 2, next: next}, Elapsed{},
+			next, nil},
+		{"retries took too long", "the sequence ends with the error that was retried",
+			Waiting{Attempt: 2, Cause: errServer, next: next}, GaveUp{time.Minute},
+			Stopped{Err: errServer.Err, GaveUp: GaveUp{time.Minute}}, nil},
 	})
 }
 
 func TestEveryPair(t *testing.T) {
-	// A pair is either handled or ends the sequence with an error; none panics,
-	// and none is passed over.
-	fits := map[string]bool{
+	// Step handles a pair of State and Input, or ends the sequence with an error. It neither panics nor ignores it.
+	handled := map[string]bool{
 		"Listing Page": true, "Listing Failed": true,
 		"Connecting Opened": true, "Connecting Failed": true,
 		"Replaying Frame": true, "Replaying Silent": true, "Replaying Closed": true,
@@ -95,7 +139,8 @@ func TestEveryPair(t *testing.T) {
 		"Waiting Elapsed": true, "Waiting GaveUp": true,
 	}
 	states := []State{Listing{}, Connecting{}, Replaying{}, Streaming{}, Probing{}, Waiting{next: Listing{}}}
-	inputs := []Input{Page{Version: "1"}, Opened{}, Frame{Version: "9"}, Silent{}, Closed{}, Failed{errServer}, Elapsed{}, GaveUp{}, nil}
+	inputs := []Input{Page{Version: "1"}, Opened{}, Frame{Version: "9"}, Silent{}, Closed{}, Failed{errServer},
+		Elapsed{}, GaveUp{}, nil}
 	tried := 0
 	for _, s := range states {
 		for _, in := range inputs {
@@ -103,23 +148,23 @@ func TestEveryPair(t *testing.T) {
 			got, out := Step(s, in)
 			end, ended := got.(Stopped)
 			unknown := ended && end.Err != nil && end.GaveUp == GaveUp{}
-			if unknown == fits[pair] {
-				t.Errorf("%s: %#v, want handled = %v", pair, got, fits[pair])
+			if unknown == handled[pair] {
+				t.Errorf("%s: %#v, want handled = %v", pair, got, handled[pair])
 			}
 			if unknown && len(out) > 0 {
-				t.Errorf("%s: a mistake of the driver emits %v", pair, out)
+				t.Errorf("%s: outputs after a mistake of the driver: %v", pair, out)
 			}
-			if fits[pair] {
+			if handled[pair] {
 				tried++
 			}
 		}
 	}
-	if tried != len(fits) {
-		t.Errorf("%d of the %d pairs were tried", tried, len(fits))
+	if tried != len(handled) {
+		t.Errorf("%d of the %d pairs were tried", tried, len(handled))
 	}
 	for _, in := range inputs {
 		if got, _ := Step(Stopped{Err: errServer.Err}, in); got != (Stopped{Err: errServer.Err}) {
-			t.Errorf("%T moved a sequence that has ended: %#v", in, got)
+			t.Errorf("%T changed Stopped to %#v", in, got)
 		}
 	}
 }

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// Shorthand for the tables of the protocol.
+// Shorthand for the tables.
 
 var (
-	errTooOld      = failure("too old", Expired)
-	errNotYours    = failure("no", Forbidden)
-	errWho         = failure("who are you", Unauthorized)
-	errNotFound    = failure("not found", NotFound)
-	errBad         = failure("no such token", BadRequest)
-	errInvalid     = failure("invalid", Invalid)
-	errServer      = failure("boom", ServerError)
-	errBusy        = Failure{errors.New("later"), Transient, 7 * time.Second}
-	errRefused     = failure("connection refused", Transient)
-	errNonsense    = failure("no JSON", Unreadable)
-	errVersionless = failure("no version", Unusable)
+	errExpired      = failure("too old resource version", Expired)
+	errForbidden    = failure("forbidden", Forbidden)
+	errUnauthorized = failure("unauthorized", Unauthorized)
+	errNotFound     = failure("not found", NotFound)
+	errBadRequest   = failure("no such token", BadRequest)
+	errInvalid      = failure("invalid", Invalid)
+	errServer       = failure("internal error", ServerError)
+	errBusy         = Failure{errors.New("too many requests"), Transient, 7 * time.Second}
+	errConnection   = failure("connection refused", Transient)
+	errUnreadable   = failure("invalid JSON", Unreadable)
+	errNoVersion    = failure("no version", Unusable)
 )
 
 func failure(text string, class Class) Failure { return Failure{Err: errors.New(text), Class: class} }
 
 type tweak func(*Memory)
 
-// at is the memory of a sequence that has told SYNCED and stands at rv.
-func at(rv string, tweaks ...tweak) Memory {
-	return first(append([]tweak{func(m *Memory) { m.version, m.synced, m.current = rv, true, true }}, tweaks...)...)
+// synced is the Memory of a sequence that has emitted SYNCED and is at rv.
+func synced(rv string, tweaks ...tweak) Memory {
+	return unsynced(append([]tweak{func(m *Memory) { m.version, m.synced, m.current = rv, true, true }}, tweaks...)...)
 }
 
-// first is the memory of a sequence that has not told SYNCED yet.
-func first(tweaks ...tweak) Memory {
+// unsynced is the Memory of a sequence that has not emitted SYNCED yet.
+func unsynced(tweaks ...tweak) Memory {
 	var m Memory
 	for _, t := range tweaks {
 		t(&m)
@@ -59,7 +59,7 @@ func quiet(m *Memory)         { m.rules.Quiet = true }
 func wantStreamed(m *Memory)  { m.rules.WantStreamed = true }
 func streamed(m *Memory)      { m.rules.Streamed = true }
 func noProbe(m *Memory)       { m.rules.NoProbe = true }
-func broken(m *Memory)        { m.current = false }
+func notCurrent(m *Memory)    { m.current = false }
 func gapped(r Reason, from string) tweak {
 	return func(m *Memory) { m.gap, m.current = &Gap{r, from}, false }
 }

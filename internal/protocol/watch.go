@@ -24,7 +24,7 @@ func (s Connecting) failed(f Failure) (State, []Output) {
 	case s.streamed && f.unsupported():
 		return Replaying{Memory: s.Memory}.unsupported(f.Err)
 	case s.streamed && f.Class == BadRequest:
-		// The selector may be at fault, or the initial events. A list will show which.
+		// Either the selector or sendInitialEvents is at fault. A list will show which.
 		s.brokenLists++
 		return Listing{Memory: s.Memory}, nil
 	case s.streamed && !s.synced && f.Refused():
@@ -47,7 +47,7 @@ func (s Streaming) frame(in Frame) (State, []Output) {
 	s.frames, s.empty = true, 0
 	switch {
 	case !follows(in.Version, s.version):
-		// No watch can resume at that, so the version stays, and is stale.
+		// No watch can resume at this version. So s.version stays, although it is stale.
 		if !in.Kind.isOfObject() {
 			return s, nil
 		}
@@ -73,7 +73,7 @@ func (s Streaming) fellSilent() (State, []Output) {
 	if s.unversioned {
 		return s.relist(GapUnversioned, Failure{Err: ErrSilent}), nil
 	}
-	// It may have been healthy until then: forget the failures.
+	// The connection may have been healthy until now: forget the failures.
 	s.failures, s.relists, s.empty, s.poison = 0, 0, 0, 0
 	return s.resume(false, true), nil
 }
@@ -83,12 +83,12 @@ func (s Streaming) closed(in Closed) (State, []Output) {
 	case in.After >= Healthy || in.Planned:
 		s.failures, s.relists, s.empty = 0, 0, 0
 	case s.frames:
-		// It delivered something, so the waits need not grow; but there must be some.
+		// The connection delivered something, so waits need not grow, but there must be one.
 		s.failures, s.relists = min(s.failures, 1), min(s.relists, 1)
 	}
 	cause := in.Cause
 	if cause.Err == nil && s.failures == 0 {
-		s.poison = 0 // the event that could not be read did not come again
+		s.poison = 0 // the unreadable event did not come again
 	}
 	switch {
 	case cause.Class == Expired:
@@ -129,7 +129,7 @@ func (s Probing) page(in Page) (State, []Output) {
 		return s.again(Failure{Err: errBehind}), nil
 	}
 	if s.version == "" {
-		s.endSnapshot(in.Version) // a start at now, without an index: the version is enough
+		s.endSnapshot(in.Version) // a start at now without an index needs no more than a version
 	}
 	return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}, nil
 }
@@ -137,10 +137,10 @@ func (s Probing) page(in Page) (State, []Output) {
 func (s Probing) failed(f Failure) State {
 	switch {
 	case s.version != "" && (f.mayNotList() || f.Class == Unusable):
-		// Lists are forbidden, or of no use here: let the watch decide.
+		// Lists are forbidden or useless here: let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
 	case s.version != "" && f.Class == Expired && s.failures >= maxTries:
-		// The probe names no version, so a 410 proves nothing: it is retried first.
+		// The probe names no version, so a 410 proves nothing. After maxTries let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
 	case !s.synced && f.Refused():
 		return Stopped{Err: f.Err}

@@ -1,5 +1,5 @@
-// Package scenario holds what random tests of several packages share: a scripted server, random changes of it, a
-// database that applies events, and a store that can be killed.
+// Package scenario has what the random tests of several packages share: a scripted server, random changes and faults of
+// it, a database that applies events, and a Store of a program that can be killed.
 package scenario
 
 import (
@@ -27,13 +27,13 @@ type Scenario struct {
 	Server     *streamtest.Server
 	Resources  []gvr.Resource
 	Namespaces []string
-	Log        []string // after the run
+	Log        []string // complete once the run has ended
 
-	database map[string]string // UID@VERSION by RESOURCE NAMESPACE/NAME
+	database map[string]string // from RESOURCE NAMESPACE/NAME to UID@VERSION
 	mu       sync.Mutex        // guards Log
 }
 
-// New returns a Scenario for one seed of a test, with a server of these resources.
+// New returns a Scenario for a seed, with a server that serves the resources. Each test has its own number.
 func New(t *testing.T, seed, test uint64, resources []gvr.Resource, namespaces ...string) *Scenario {
 	return &Scenario{
 		T: t, Rand: rand.New(rand.NewPCG(seed, test)), Server: streamtest.NewServer(resources...),
@@ -42,9 +42,9 @@ func New(t *testing.T, seed, test uint64, resources []gvr.Resource, namespaces .
 }
 
 // Pick returns one of the values.
-func Pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+func Pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// Chance returns true in so many percent of the calls.
+// Chance returns true for the given percentage of calls.
 func (s *Scenario) Chance(percent int) bool { return s.IntN(100) < percent }
 
 // Note adds a line to the log.
@@ -54,7 +54,7 @@ func (s *Scenario) Note(format string, args ...any) {
 	s.Log = append(s.Log, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// HistoryText returns a history, one change a line.
+// HistoryText returns a history as text, with a line for each change.
 func HistoryText(h streamtest.History) string {
 	var b strings.Builder
 	for _, c := range h.Changes {
@@ -65,16 +65,16 @@ func HistoryText(h streamtest.History) string {
 }
 
 // Do sends commands to the server.
-func (s *Scenario) Do(whats ...string) {
-	for _, what := range whats {
-		s.Note("%s", what)
-		if err := s.Server.Do(what); err != nil {
+func (s *Scenario) Do(commands ...string) {
+	for _, command := range commands {
+		s.Note("%s", command)
+		if err := s.Server.Do(command); err != nil {
 			s.Error(err)
 		}
 	}
 }
 
-// write writes or deletes an object, unless its resource is not served.
+// write creates, changes or deletes a random object, unless its resource is not served.
 func (s *Scenario) write(r *rand.Rand) {
 	defer func() { _ = recover() }() // Put panics if the resource is not served
 	res, namespace, name := Pick(r, s.Resources...), Pick(r, s.Namespaces...), string(rune('a'+r.IntN(4)))
@@ -86,23 +86,23 @@ func (s *Scenario) write(r *rand.Rand) {
 	s.Server.Put(res, namespace, name, "labels.colour="+Pick(r, "red", "blue"), fmt.Sprint("spec.n=", r.IntN(1000)))
 }
 
-// Writes changes up to most objects.
+// Writes makes up to most random changes.
 func (s *Scenario) Writes(r *rand.Rand, most int) {
 	for range r.IntN(most + 1) {
 		s.write(r)
 	}
 }
 
-// Faults gives the server up to most faults of these kinds.
+// Faults adds up to most random faults of these kinds to the server.
 func (s *Scenario) Faults(most int, kinds ...string) {
 	for range s.IntN(most + 1) {
-		n, in := 1+s.IntN(Pick(s.Rand, 4, 40)), ""
+		n, where := 1+s.IntN(Pick(s.Rand, 4, 40)), ""
 		if s.Chance(40) {
-			n, in = 1+s.IntN(8), " in "+Pick(s.Rand, s.Namespaces...)
+			n, where = 1+s.IntN(8), " in "+Pick(s.Rand, s.Namespaces...)
 		}
-		of := Pick(s.Rand, s.Resources...).GroupVersionResource.Resource
+		resource := Pick(s.Rand, s.Resources...).GroupVersionResource.Resource
 		trigger := Pick(s.Rand, "list", "page", "probe", "watch", "initial", "any")
-		fault := fmt.Sprintf("%s %s %d-%d%s: %s", of, trigger, n, n+s.IntN(3), in, Pick(s.Rand, kinds...))
+		fault := fmt.Sprintf("%s %s %d-%d%s: %s", resource, trigger, n, n+s.IntN(3), where, Pick(s.Rand, kinds...))
 		s.Note("%s", fault)
 		if err := s.Server.Apply(fault); err != nil {
 			s.Fatal(err)
@@ -110,13 +110,13 @@ func (s *Scenario) Faults(most int, kinds ...string) {
 	}
 }
 
-// NameOf returns RESOURCE NAMESPACE/NAME.
+// NameOf returns the key of an object in the database: RESOURCE NAMESPACE/NAME.
 func NameOf(resource string, o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", resource, o.GetNamespace(), o.GetName())
 }
 
-// Apply applies an event to the database. It returns the uid of the object that another one of the same name has
-// replaced, or "".
+// Apply applies an event to the database. If the object replaces another one of the same name, Apply returns the uid of
+// that one, else "".
 func (s *Scenario) Apply(ev stream.Event) (replaced string) {
 	if ev.Object == nil {
 		return ""
@@ -135,7 +135,8 @@ func (s *Scenario) Apply(ev stream.Event) (replaced string) {
 	return ""
 }
 
-// CheckDatabase compares the database with the objects that exist and are selected. Nil selects all.
+// CheckDatabase fails the test unless the database has exactly the objects of the server that are selected. If selected
+// is nil, all are.
 func (s *Scenario) CheckDatabase(selected func(*unstructured.Unstructured) bool) {
 	want := map[string]string{}
 	for _, r := range s.Resources {
@@ -151,13 +152,14 @@ func (s *Scenario) CheckDatabase(selected func(*unstructured.Unstructured) bool)
 	}
 }
 
-// Killable is the Store of a program that may be killed.
+// Killable is the Store of a program that can be killed.
 type Killable struct {
 	checkpoint.Store
 	mu   sync.Mutex
 	dead bool
 }
 
+// Commit commits to the Store, or returns a *checkpoint.FencedError after Kill.
 func (m *Killable) Commit(ctx context.Context, d []checkpoint.Delta) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,13 +196,13 @@ func PositionIn(t *testing.T, store checkpoint.Store, r gvr.Resource) *checkpoin
 	return &c.Position
 }
 
-// PositionsOnly is a Store that keeps no objects, as a ConfigMap.
+// PositionsOnly is a Store that keeps positions and no objects, as the Store of package configmap.
 type PositionsOnly struct{ *checkpoint.Memory }
 
-// PositionsOnly implements the interface that says so.
+// PositionsOnly marks a Store that keeps no objects.
 func (PositionsOnly) PositionsOnly() {}
 
-// NewTracker returns a Tracker of a store.
+// NewTracker returns a Tracker for a store.
 func NewTracker(t *testing.T, store checkpoint.Store) *checkpoint.Tracker {
 	t.Helper()
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})

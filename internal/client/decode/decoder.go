@@ -11,25 +11,25 @@ import (
 )
 
 var (
-	// ErrUnlike: whether it is JSON, and what it means, is left to apimachinery.
-	ErrUnlike = errors.New("decode: left to apimachinery's decoder")
-	// ErrShort: the data ends within a value.
+	// ErrDeclined says that the input is unusual, valid or not, and that apimachinery has to decode it.
+	ErrDeclined = errors.New("decode: unusual input, left to apimachinery's decoder")
+	// ErrShort says that the data ends within a value.
 	ErrShort = errors.New("decode: the data ends within a value")
 )
 
-// Decoder is not for concurrent use. It learns from one object what the next one
-// will have; what it returns is independent of that, and of the data.
+// Decoder decodes objects, events and lists. It is not for concurrent use. It uses what it has learned from one object
+// to decode the next one faster. Its results stay valid when the data changes.
 type Decoder struct {
 	input
-	drop    []string // the path of a field that is left out of objects; may be nil
-	kind    kind     // that was found to be usual last
+	drop    []string // the path of a field to leave out of objects; may be nil
+	kind    kind     // the last one that isUnstructured accepted
 	strings table
 	numbers table
 
-	items   []any  // of the lists that are being read
+	items   []any  // of the lists that are being decoded
 	scratch []byte // a string without its escapes
-	sight   Sight
-	rest
+	view    MetadataView
+	ownStrings
 }
 
 // input is what is being decoded.
@@ -39,28 +39,28 @@ type input struct {
 	depth int
 }
 
-// rest holds the strings of an object that no other object shares.
-type rest struct {
+// ownStrings holds the strings of an object that are not in the table.
+type ownStrings struct {
 	block  strings.Builder
-	used   int // bytes of strings of the object
-	last   int // ... of the last one
-	expect int // ... of it, or the one before, whichever had less
+	used   int // bytes of the object's strings
+	last   int // bytes of the last object's strings
+	expect int // for this object: the smaller number of the last two objects, and an eighth more
 }
 
 const (
 	stringPlaces, numberPlaces = 2048, 256
-	// deepest is how deeply values may be nested; apimachinery takes 10,000.
-	deepest = 500
-	// biggestBlock bounds what a string keeps in memory besides itself.
-	biggestBlock = 4 << 10
-	// mostItems and mostScratch are kept from one object to the next.
-	mostItems, mostScratch = 1 << 10, 16 << 10
+	// maxDepth is how deeply values may be nested; apimachinery allows 10,000.
+	maxDepth = 500
+	// maxBlock bounds how much other memory a string may keep in use.
+	maxBlock = 4 << 10
+	// maxItems and maxScratch are kept from one object to the next.
+	maxItems, maxScratch = 1 << 10, 16 << 10
 )
 
-// managedFields is the path of a field that is large and seldom wanted.
+// managedFields is the path of metadata.managedFields, which is large and seldom wanted.
 var managedFields = []string{"metadata", "managedFields"}
 
-// New returns a Decoder. With dropManagedFields objects come without them.
+// New returns a Decoder. If dropManagedFields, it leaves out the managedFields of objects.
 func New(dropManagedFields bool) *Decoder {
 	d := &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces)}
 	if dropManagedFields {
@@ -71,20 +71,20 @@ func New(dropManagedFields bool) *Decoder {
 
 func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
 
-// end forgets what the data was, and returns why it could not be read.
+// end forgets the data, and returns the error if the position i says that there is one.
 func (d *Decoder) end(i int) error {
 	d.data = nil
 	if i < 0 {
-		d.block, d.used = strings.Builder{}, 0 // as if it had never begun
+		d.block, d.used = strings.Builder{}, 0 // a broken object teaches nothing
 	} else {
 		d.finish()
 	}
-	clear(d.items) // of what could not be read to its end
+	clear(d.items) // of lists that end early
 	d.items = d.items[:0]
-	if cap(d.items) > mostItems {
+	if cap(d.items) > maxItems {
 		d.items = nil
 	}
-	if cap(d.scratch) > mostScratch {
+	if cap(d.scratch) > maxScratch {
 		d.scratch = nil
 	}
 	if i >= 0 {
@@ -93,7 +93,7 @@ func (d *Decoder) end(i int) error {
 	return d.err
 }
 
-// finish is the end of an object: the next one has strings of its own.
+// finish ends an object: the next one gets its own block of strings.
 func (d *Decoder) finish() {
 	d.block = strings.Builder{}
 	d.expect = min(d.used, d.last)
@@ -101,7 +101,7 @@ func (d *Decoder) finish() {
 	d.last, d.used = d.used, 0
 }
 
-// fail keeps the first error and returns a position that says that there is one.
+// fail keeps the first error, and returns -1, the position that stands for an error.
 func (d *Decoder) fail(err error) int {
 	if d.err == nil {
 		d.err = err
@@ -109,19 +109,18 @@ func (d *Decoder) fail(err error) int {
 	return -1
 }
 
-// kind is what an object says it is.
+// kind is the apiVersion and kind of an object.
 type kind struct{ apiVersion, kind string }
 
-// typed has the kinds that client-go's dynamic client makes structs of, such as
-// Status.
-var typed = func() *runtime.Scheme {
+// structKinds has the kinds that client-go's dynamic client decodes into structs, such as Status.
+var structKinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	return s
 }()
 
-// isUsual says whether client-go would make an unstructured object of m.
-func (d *Decoder) isUsual(m map[string]any) bool {
+// isUnstructured reports whether client-go would decode m into an unstructured object.
+func (d *Decoder) isUnstructured(m map[string]any) bool {
 	var k kind
 	k.apiVersion, _ = m["apiVersion"].(string)
 	k.kind, _ = m["kind"].(string)
@@ -132,15 +131,15 @@ func (d *Decoder) isUsual(m map[string]any) bool {
 	if err != nil || gv.Version == "" || k.kind == "" {
 		return false
 	}
-	if _, err := typed.New(gv.WithKind(k.kind)); err == nil {
+	if _, err := structKinds.New(gv.WithKind(k.kind)); err == nil {
 		return false
 	}
 	d.kind = kind{strings.Clone(k.apiVersion), strings.Clone(k.kind)}
 	return true
 }
 
-// misleading says whether a key of an object looks like "kind" or "apiVersion" to
-// encoding/json, which client-go looks for those with, whatever their case.
+// misleading reports whether encoding/json might take a key of an object for "kind" or "apiVersion". Client-go finds
+// these with it, and it ignores case.
 func misleading(key string) bool {
 	if len(key) == 4 && key != "kind" && strings.EqualFold(key, "kind") ||
 		len(key) == 10 && key != "apiVersion" && strings.EqualFold(key, "apiVersion") {

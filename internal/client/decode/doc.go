@@ -1,35 +1,35 @@
-// Package decode turns the JSON of lists and watches into the maps that
-// unstructured objects are made of, with the results of apimachinery's decoder and
-// several times faster.
+// Package decode decodes the JSON of lists and watches into the maps of unstructured objects. The results are those of
+// apimachinery's decoder, several times faster.
 //
 // # What is the same
 //
-// What it accepts, apimachinery accepts (sigs.k8s.io/json, case-sensitive, ints
-// kept), and makes the same of it: a number without a point and without an
-// exponent that fits is an int64, every other a float64; -0 is int64 0; one too
-// large for a float64 is an error; the last of several keys of one name wins; what
-// is no UTF-8, and half a surrogate pair, becomes U+FFFD. Only what managedFields hold
-// that are dropped is not checked. The fuzz targets compare both.
+// What a [Decoder] accepts, apimachinery accepts (sigs.k8s.io/json, case-sensitive, with ints), with the same result:
 //
-// What it does not like it refuses, with ErrUnlike, whether it is right or wrong:
-// Status and the other kinds that client-go makes structs of, kinds that are
-// missing or written KIND, values nested deeper than 500, lists without items. Its
-// caller asks client-go's decoder then, so that errors are client-go's.
+//   - A number without a point or an exponent is an int64 if it fits, any other number a float64. -0 is the int64 0. A
+//     number that is too large for a float64 is an error.
+//   - Of several keys of one name the last wins.
+//   - Invalid UTF-8, and half a surrogate pair, become U+FFFD.
+//   - Only dropped managedFields are not checked.
+//
+// The fuzz targets compare both decoders.
+//
+// A Decoder declines unusual input with [ErrDeclined], valid or not: Status and the other kinds that client-go decodes
+// into structs, objects without a kind or with a key such as KIND, values nested deeper than 500, lists without items.
+// The caller then uses client-go's decoder, so errors are client-go's.
 //
 // # Why it is fast
 //
-// It is one pass where the dynamic client makes about ten: framing, the event, its
-// kind, its object's kind, and the object, each of which checks the syntax before
-// it decodes. Keys and short values that come again are looked up and not made anew,
-// also their boxes, most of them as three words instead of byte by byte; a place in
-// that table has to be earned by coming twice, so that names and times don't drive
-// out the rest, and it never grows. The strings that remain share one allocation for
-// each object, of at most 4 KiB: that is what one of them may keep in memory. Maps
-// are made in the size that the last one under the same key had, and smaller if that
-// was far too much.
+// It makes one pass where the dynamic client makes about ten: for the frame, the event, its kind, its object's kind and
+// the object, and each of these checks the syntax before it decodes.
 //
-// A pod of 2.3 KB takes 13 us and 109 allocations; goccy/go-json takes 17 us and 323,
-// bytedance/sonic 22 us and 330, sigs.k8s.io/json 33 us and 346, encoding/json 36 us
-// and 343 (medians of three runs on one machine, Go 1.26, amd64, 2026-11). More than
-// half of the 13 us is to fill the maps (BenchmarkMaps). There is no unsafe code.
+// Keys and short values that recur are looked up in a table and not allocated again, nor is the interface value around
+// them. Most are compared as three words instead of byte by byte. A text gets its place in the table when it is seen
+// twice, so names and times do not replace what all objects have. The table never grows.
+//
+// The other strings of an object share blocks of at most 4 KiB, so one string keeps at most that in memory. A map is
+// made in the size of the last map under the same key, and copied to a smaller one if that was far too large.
+//
+// A pod of 2.3 KB takes 13 us and 109 allocations; goccy/go-json takes 17 us and 323, bytedance/sonic 22 us and 330,
+// sigs.k8s.io/json 33 us and 346, encoding/json 36 us and 343 (medians of three runs on one machine, Go 1.26, amd64,
+// 2026-11). Filling the maps takes more than half of the 13 us (BenchmarkMaps). There is no unsafe code.
 package decode

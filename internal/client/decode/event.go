@@ -2,19 +2,18 @@ package decode
 
 import "k8s.io/apimachinery/pkg/watch"
 
-// Event is one of a watch.
+// Event is an event of a watch.
 type Event struct {
 	Type   watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
 	Object map[string]any
 }
 
-// Event decodes the event that data begins with, and returns how long it is. What
-// a bookmark has is not dropped.
+// Event decodes the event that data begins with, and returns its length. A bookmark keeps its managedFields.
 func (d *Decoder) Event(data []byte) (Event, int, error) {
 	d.begin(data)
 	ev, i := d.event()
-	if i >= 0 && !d.isUsual(ev.Object) {
-		i = d.fail(ErrUnlike)
+	if i >= 0 && !d.isUnstructured(ev.Object) {
+		i = d.fail(ErrDeclined)
 	}
 	return ev, i, d.end(i)
 }
@@ -33,15 +32,14 @@ func (d *Decoder) event() (ev Event, i int) {
 	return ev, d.endOfEvent(i)
 }
 
-// envelope returns the type of the event, and where its object begins. They come
-// in this order.
+// envelope returns the type of the event, and where its object begins. It declines an event with the object first.
 func (d *Decoder) envelope() (watch.EventType, int) {
 	i := d.open(d.space(0), '{')
 	if i < 0 {
 		return "", i
 	}
 	d.depth--
-	if i = d.expects(i, `"type"`); i < 0 {
+	if i = d.expectKey(i, `"type"`); i < 0 {
 		return "", i
 	}
 	kind, i := d.eventType(i)
@@ -50,16 +48,16 @@ func (d *Decoder) envelope() (watch.EventType, int) {
 	}
 	i, more := d.more(i, '}')
 	if i >= 0 && !more {
-		i = d.fail(ErrUnlike)
+		i = d.fail(ErrDeclined)
 	}
 	if i < 0 {
 		return "", i
 	}
-	return kind, d.expects(i, `"object"`)
+	return kind, d.expectKey(i, `"object"`)
 }
 
-// expects returns where the value begins of the key that is to be at i.
-func (d *Decoder) expects(i int, key string) int {
+// expectKey returns where the value of the key begins, which must be at i.
+func (d *Decoder) expectKey(i int, key string) int {
 	if i = d.literal(i, key); i < 0 {
 		return i
 	}
@@ -86,33 +84,32 @@ func (d *Decoder) eventType(i int) (watch.EventType, int) {
 			return "", end
 		}
 	}
-	return "", d.fail(ErrUnlike)
+	return "", d.fail(ErrDeclined)
 }
 
-// endOfEvent returns where the event ends whose object ends at i.
+// endOfEvent returns where an event ends. Its object ends at i.
 func (d *Decoder) endOfEvent(i int) int {
 	i, more := d.more(i, '}')
 	if i >= 0 && more {
-		return d.fail(ErrUnlike)
+		return d.fail(ErrDeclined)
 	}
 	return i
 }
 
-// Frame tells where frames end, as far as brackets can tell: each is a JSON value,
-// and what stands between them is white space. It is fed with bytes as they come,
-// looks at each once, and can't be wrong about JSON.
+// Frame finds the ends of frames by counting brackets. A frame is a JSON value, with white space between frames. Frame
+// reads each byte once, as the bytes arrive, and is always right if they are JSON.
 type Frame struct {
 	depth   int
 	text    bool // within a string
-	escaped bool // after a backslash there
+	escaped bool // within a string, after a backslash
 	begun   bool
 }
 
-// Begun says whether something else than white space has come of the frame.
+// Begun reports whether the frame has begun: whether there was anything but white space.
 func (f *Frame) Begun() bool { return f.begun }
 
-// End returns where the frame ends that has begun in data, or with it, and makes
-// ready for the next one. It is negative if it does not end there.
+// End returns where the frame ends in data, and prepares for the next frame. If the frame does not end in data, End
+// returns a negative number, and the next data must be what follows.
 func (f *Frame) End(data []byte) int {
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
@@ -124,7 +121,7 @@ func (f *Frame) End(data []byte) int {
 			f.text = false
 		case f.text:
 			for i+1 < len(data) && data[i+1] != '"' && data[i+1] != '\\' {
-				i++ // most of what there is
+				i++ // most bytes are in strings
 			}
 		case c == '"':
 			f.text, f.begun = true, true

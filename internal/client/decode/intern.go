@@ -5,48 +5,46 @@ import (
 	"math/bits"
 )
 
-// longest is how long a string may be to be worth a place in a table. UIDs have
-// 36 bytes, and are of one object.
-const longest = 64
+// maxInterned is the length of the longest string in a table. (UIDs have 36 bytes, but differ between objects.)
+const maxInterned = 64
 
-// table keeps what has been seen more than once, so that it need not be made
-// anew: strings as keys, and boxed as values. It never grows. What is in it is
-// shared by many objects, and immutable.
+// table keeps texts that have been seen more than once, so that they are not allocated again: as strings for keys, and
+// as interface values. It never grows. Objects share what is in it, which is immutable.
 //
-// A place has one owner. Whoever else comes there twice in a row wears the owner
-// down, who recovers each time it is asked for: names and times that come and go
-// do not drive out what all objects have.
+// Each text has one possible place, and a place has one owner. The owner gains credit each time it is found. Another
+// text that is seen there twice in a row takes a credit from the owner, and the place once there is none. So names and
+// times do not replace what all objects have.
 type table struct{ entries []entry }
 
 type entry struct {
-	hash   uint32 // of whoever was refused last
+	hash   uint32 // of the last text that was refused
 	credit uint8
-	size   uint8 // of the object that was under this key last
+	size   uint8 // of the last map under this key
 	short  uint8 // the length of a short text
-	words  words // of it
+	words  words // a short text
 	text   string
 	boxed  any
 }
 
-const mostCredit = 15
+const maxCredit = 15
 
-// hint says how many keys an object probably has that is under the key of the
-// entry, which may be nil, if its text has at most so many bytes. It says so once: an
-// object within that one under the same key need not be like it.
-func (e *entry) hint(bytes int) int {
+// hint returns how many keys a map under the key of the entry probably has. The JSON of the map has at most n bytes,
+// and the entry may be nil. The next hint is 0 until a map was decoded: a map within the map, under the same key, may
+// differ.
+func (e *entry) hint(n int) int {
 	if e == nil {
 		return 0
 	}
-	n := min(int(e.size), bytes/4) // "":0, is the shortest
+	size := min(int(e.size), n/4) // the shortest member is "":0
 	e.size = 0
-	return n
+	return size
 }
 
 func newTable(size int) table { return table{make([]entry, size)} }
 
-// find returns the place of a text, which is not empty, and what wants needs.
+// find returns the place of a text, which must not be empty, and its hash for wants.
 func (t *table) find(text []byte) (*entry, uint32) {
-	if len(text) <= mostWords {
+	if len(text) <= maxWords {
 		return t.at(wordsOf(text), len(text))
 	}
 	return t.place(hash(text))
@@ -59,12 +57,12 @@ func (t *table) place(h uint64) (*entry, uint32) {
 	return &t.entries[h&uint64(len(t.entries)-1)], uint32(h >> 32)
 }
 
-// has says whether the entry is that of a text.
+// has reports whether a text is the owner.
 func (e *entry) has(text []byte) bool {
 	if e.boxed == nil || e.text != string(text) {
 		return false
 	}
-	e.asked()
+	e.credited()
 	return true
 }
 
@@ -73,17 +71,17 @@ func (e *entry) is(w words, n int) bool {
 	if e.words != w || int(e.short) != n {
 		return false
 	}
-	e.asked()
+	e.credited()
 	return true
 }
 
-func (e *entry) asked() {
-	if e.credit < mostCredit {
+func (e *entry) credited() {
+	if e.credit < maxCredit {
 		e.credit++
 	}
 }
 
-// wants says whether the place is to be given to a text that it does not have.
+// wants reports whether a text that is not the owner gets the place.
 func (e *entry) wants(hash uint32) bool {
 	if e.hash != hash {
 		e.hash = hash
@@ -96,15 +94,15 @@ func (e *entry) wants(hash uint32) bool {
 	return true
 }
 
-// give gives the place to a text that stands for v.
-func (e *entry) give(text string, v any) {
+// assign makes a text that stands for v the owner.
+func (e *entry) assign(text string, v any) {
 	*e = entry{text: text, boxed: v}
-	if len(text) <= mostWords {
+	if len(text) <= maxWords {
 		e.words, e.short = wordsOf([]byte(text)), uint8(len(text))
 	}
 }
 
-// hash is for texts that have more than mostWords.
+// hash is for texts that are longer than maxWords.
 func hash(b []byte) uint64 {
 	n := len(b)
 	first, last := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
@@ -112,23 +110,21 @@ func hash(b []byte) uint64 {
 	return mix(first, last^bits.RotateLeft64(middle, 23), n)
 }
 
-// mostWords is how long a text may be to be compared as words.
-const mostWords = 24
+// maxWords is the length of the longest text that is compared as words.
+const maxWords = 24
 
-// words are the bytes of a short text, the first one lowest, and zeros behind them:
-// with how many there are they are all that it is. Most keys are short, and found
-// with a few instructions.
+// words are the bytes of a short text, the first one lowest, followed by zeros. Together with its length they identify
+// the text. Most keys are short, so a few instructions find them.
 type words struct{ a, b, c uint64 }
 
-// short returns the words of the string whose content begins at i, and its length.
-// That is negative if it is too long, or not plain, or if the data may end before
-// it does.
+// short returns the words of the string whose content begins at i, and its length, which is negative if the string is
+// too long, not plain, or too near the end of the data.
 func (d *Decoder) short(i int) (w words, n int) {
-	if i+mostWords >= len(d.data) {
+	if i+maxWords >= len(d.data) {
 		return w, -1
 	}
-	text := d.data[i : i+mostWords+1 : i+mostWords+1]
-	n = mostWords
+	text := d.data[i : i+maxWords+1 : i+maxWords+1]
+	n = maxWords
 	if w.a = binary.LittleEndian.Uint64(text); notable(w.a) != 0 {
 		n = bits.TrailingZeros64(notable(w.a)) >> 3
 		w.a &= 1<<(8*n) - 1
@@ -147,18 +143,17 @@ func (d *Decoder) short(i int) (w words, n int) {
 	return w, n
 }
 
-// notable returns a word whose lowest bit that is set is in the first byte of x that
-// is a quote, a backslash, a control character or no ASCII. Bits above it may be set
-// by a borrow.
+// notable finds the first byte of x that is a quote, a backslash, a control character or not ASCII: the lowest bit of
+// the result that is set is in that byte. Borrows may set bits above it.
 func notable(x uint64) uint64 {
 	quote := x ^ each*'"'
 	escape := x ^ each*'\\'
 	return (((quote - each) &^ quote) | ((escape - each) &^ escape) | (x - each*' ') | x) & high
 }
 
-// wordsOf returns the words of a text that is short enough.
+// wordsOf returns the words of a text of at most maxWords bytes.
 func wordsOf(text []byte) (w words) {
-	var all [mostWords]byte
+	var all [maxWords]byte
 	copy(all[:], text)
 	w.a = binary.LittleEndian.Uint64(all[:])
 	w.b = binary.LittleEndian.Uint64(all[8:])
@@ -170,7 +165,7 @@ func (w words) hash(n int) uint64 {
 	return mix(w.a^bits.RotateLeft64(w.c, 32), w.b^w.c, n)
 }
 
-// mix need not be good against an enemy: who collides is not interned.
+// mix need not resist attacks: texts that collide are only slower to decode.
 func mix(x, y uint64, n int) uint64 {
 	top, low := bits.Mul64(x^0x9e3779b97f4a7c15, y^0xc2b2ae3d27d4eb4f^uint64(n)<<56)
 	return top ^ low

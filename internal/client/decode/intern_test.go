@@ -10,15 +10,13 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
-// specOf is an object with such a spec, and room behind it for a text to be looked
-// at as words.
+// specOf returns an object with a spec, and white space after it, so that short texts are compared as words.
 func specOf(spec string) []byte {
 	return []byte(`{"apiVersion":"v1","kind":"Thing","spec":` + spec + `}` + strings.Repeat(" ", 32))
 }
 
-// madeAnew is how many allocations d makes for the object besides its maps and
-// lists.
-func madeAnew(t *testing.T, d *decode.Decoder, data []byte) int {
+// textAllocations returns how many allocations d makes for an object, without its maps and lists.
+func textAllocations(t *testing.T, d *decode.Decoder, data []byte) int {
 	t.Helper()
 	o, err := decode.New(false).Object(data)
 	if err != nil {
@@ -28,43 +26,44 @@ func madeAnew(t *testing.T, d *decode.Decoder, data []byte) int {
 	return mallocs(func() { _, err = d.Object(data) }) - least
 }
 
-// TestWhatComesAgainIsNotMadeAnew: neither keys nor values, nor room in a map.
-func TestWhatComesAgainIsNotMadeAnew(t *testing.T) {
+// TestRecurringTexts: keys and values that recur are not allocated again, nor do maps grow again.
+func TestRecurringTexts(t *testing.T) {
 	type test struct {
 		why, spec string
-		anew      bool
+		allocates bool
 	}
 	tests := []test{
-		{"a text that is too long to be worth it", `{"` + strings.Repeat("k", 65) + `":true}`, true},
-		{"with an escape, and a rune", `{"a\"b":"c\nd","é":"ü"}`, false},
+		{"a text that is too long for the table", `{"` + strings.Repeat("k", 65) + `":true}`, true},
+		{"texts with escapes, and with runes", `{"a\"b":"c\nd","é":"ü"}`, false},
 		{"numbers", `[1,-2,1.5,1e3,123456789012345678]`, false},
-		{"long ones that begin alike", `["registry.example.com/shop/web","registry.example.com/shop/api",` +
+		{"long texts that begin alike", `["registry.example.com/shop/web","registry.example.com/shop/api",` +
 			`"registry.example.com/shop/job"]`, false},
-		{"long ones that begin and end alike",
+		{"long texts that begin and end alike",
 			`["registry.example.com/one/service/web:1.42.0","registry.example.com/two/service/web:1.42.0"]`, false},
-		{"long ones that differ in their length alone", `["` + strings.Repeat("x", 40) + `","` +
+		{"long texts that differ only in length", `["` + strings.Repeat("x", 40) + `","` +
 			strings.Repeat("x", 41) + `","` + strings.Repeat("x", 42) + `"]`, false},
 		{"a map with more than 8 keys", `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,` +
 			`"l":1,"m":1,"n":1,"o":1,"p":1,"q":1,"r":1,"s":1}`, false},
 	}
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
 	for n := 1; n <= len(letters); n++ {
-		tests = append(tests, test{fmt.Sprintf("%d bytes", n), `{"` + letters[:n] + `":"` + letters[len(letters)-n:] +
-			`"}`, false})
+		tests = append(tests,
+			test{fmt.Sprintf("texts of %d bytes", n), `{"` + letters[:n] + `":"` + letters[len(letters)-n:] +
+				`"}`, false})
 	}
 	for _, tt := range tests {
 		d, data := decode.New(false), specOf(tt.spec)
 		for range 3 {
-			madeAnew(t, d, data)
+			textAllocations(t, d, data)
 		}
-		if n := madeAnew(t, d, data); (n > 0) != tt.anew {
-			t.Errorf("%s: %d allocations besides the maps, want some: %v", tt.why, n, tt.anew)
+		if n := textAllocations(t, d, data); (n > 0) != tt.allocates {
+			t.Errorf("%s: %d allocations besides the maps, want some: %v", tt.why, n, tt.allocates)
 		}
 	}
 }
 
-// TestPlacesAreEarned: what comes and goes does not drive out what all objects
-// have, and what all objects have now drives out what they had.
+// TestPlacesAreEarned: rare texts do not replace what all objects have, and what all objects have now replaces what
+// they had before.
 func TestPlacesAreEarned(t *testing.T) {
 	d := decode.New(false)
 	times := func(n int, spec string) {
@@ -74,30 +73,30 @@ func TestPlacesAreEarned(t *testing.T) {
 			}
 		}
 	}
-	// More texts than there are places, each often enough to have one.
+	// More texts than there are places, each often enough to get one.
 	for i := range 10_000 {
 		times(20, fmt.Sprintf(`["old-%d"]`, i))
 	}
 	times(20, `["new"]`)
-	if n := madeAnew(t, d, specOf(`["new"]`)); n > 0 {
-		t.Errorf("a text that comes again and again has no place where others had one: %d allocations", n)
+	if n := textAllocations(t, d, specOf(`["new"]`)); n > 0 {
+		t.Errorf("a frequent text has not replaced texts that are gone: %d allocations", n)
 	}
 	for i := range 100_000 {
 		times(1, fmt.Sprintf(`["once-%d"]`, i))
 	}
-	if n := madeAnew(t, d, specOf(`["new"]`)); n > 0 {
-		t.Errorf("driven out by texts that came once each: %d allocations", n)
+	if n := textAllocations(t, d, specOf(`["new"]`)); n > 0 {
+		t.Errorf("replaced by texts that came once each: %d allocations", n)
 	}
 	for i := range 10_000 {
 		times(2, fmt.Sprintf(`["twice-%d"]`, i))
 	}
-	if n := madeAnew(t, d, specOf(`["new"]`)); n > 0 {
-		t.Errorf("driven out by texts that came twice each: %d allocations", n)
+	if n := textAllocations(t, d, specOf(`["new"]`)); n > 0 {
+		t.Errorf("replaced by texts that came twice each: %d allocations", n)
 	}
 }
 
-// TestZerosAtTheEnd: as words a text is the same as one with zeros behind it. Two of
-// these have the same place.
+// TestZerosAtTheEnd: a text and the same text followed by zero bytes are different, although their words are the same.
+// Two of these texts share a place in the table.
 func TestZerosAtTheEnd(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	d, zeros := decode.New(false), 7

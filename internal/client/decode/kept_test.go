@@ -11,9 +11,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
-// TestResultsLastAndShareNothing decodes everything that is recorded twice, with the
-// same decoder. What it returns changes neither with what is decoded later, nor with
-// what becomes of other objects.
+// TestResultsLastAndShareNothing: neither later calls of the same Decoder nor changes of other objects change a result.
+// It decodes everything that is recorded twice.
 func TestResultsLastAndShareNothing(t *testing.T) {
 	d := decode.New(false)
 	var objects, want []map[string]any
@@ -50,8 +49,8 @@ func TestResultsLastAndShareNothing(t *testing.T) {
 	}
 }
 
-// TestWithinAnObjectNothingIsShared: equal parts of one object are apart, too, and who
-// appends to a list does not write into another.
+// TestWithinAnObjectNothingIsShared: a change of one part of an object does not change an equal part, and an append to
+// a list does not write into another list.
 func TestWithinAnObjectNothingIsShared(t *testing.T) {
 	const part = `{"a":[1,"x",{}],"b":{"c":[]}}`
 	data := []byte(`{"apiVersion":"v1","kind":"Thing","one":` + part + `,"two":` + part + `,"lists":[` + part + `,` +
@@ -74,22 +73,21 @@ func TestWithinAnObjectNothingIsShared(t *testing.T) {
 		decodetest.Ruin(lists[0])
 		for what, got := range map[string]any{"two": o["two"], "lists[1]": lists[1]} {
 			if diff := decodetest.Difference(want["two"], got); diff != "" {
-				t.Errorf("%s changed when another part was written to: %s", what, diff)
+				t.Errorf("%s changed with another part: %s", what, diff)
 			}
 		}
 	}
 }
 
-// TestNothingIsKept: a Decoder that is used for years keeps nothing of the largest
-// object that it has met, nor of the last one.
+// TestNothingIsKept: a Decoder keeps no memory of a large object that it has decoded.
 func TestNothingIsKept(t *testing.T) {
 	huge := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct{ why, text string }{
-		{"the text of the object", `{"apiVersion":"v1","kind":"Thing"}` + strings.Repeat(" ", 1<<20)},
-		{"what was in a list", string(specOf(`["` + huge + `"]`))},
-		{"what was in a list that does not end", `{"apiVersion":"v1","kind":"Thing","spec":["` + huge + `",`},
-		{"room for a long list", string(specOf(`[` + strings.Repeat("0,", 200_000) + `0]`))},
-		{"room for a text with an escape", string(specOf(`"\n` + huge + `"`))},
+		{"the data", `{"apiVersion":"v1","kind":"Thing"}` + strings.Repeat(" ", 1<<20)},
+		{"the items of a list", string(specOf(`["` + huge + `"]`))},
+		{"the items of a list without an end", `{"apiVersion":"v1","kind":"Thing","spec":["` + huge + `",`},
+		{"the buffer for a long list", string(specOf(`[` + strings.Repeat("0,", 200_000) + `0]`))},
+		{"the buffer for a text with an escape", string(specOf(`"\n` + huge + `"`))},
 	} {
 		d := decode.New(false)
 		before := live()
@@ -104,8 +102,8 @@ func TestNothingIsKept(t *testing.T) {
 	runtime.KeepAlive(huge)
 }
 
-// TestKeptOfOthers: who keeps a string keeps that object's others, up to 4 KiB, and
-// nothing of other objects.
+// TestKeptOfOthers: a string keeps at most 4 KiB of other strings of its object in memory, and nothing of other
+// objects.
 func TestKeptOfOthers(t *testing.T) {
 	round := 0
 	unique := func() string { round++; return fmt.Sprintf("%0100d", round) }
@@ -132,16 +130,16 @@ func TestKeptOfOthers(t *testing.T) {
 		most int
 		keep func(*decode.Decoder) string
 	}{
-		{"one of the many of an object", 5 << 10, func(d *decode.Decoder) string { return object(d, big()) }},
-		{"that of a small object, between others", 1 << 10, func(d *decode.Decoder) string {
+		{"a string of a big object", 5 << 10, func(d *decode.Decoder) string { return object(d, big()) }},
+		{"a string of a small object between others", 1 << 10, func(d *decode.Decoder) string {
 			for range 20 {
 				object(d, small())
 			}
 			return object(d, small())
 		}},
-		{"that of a small object, after a big one", 1 << 10,
+		{"a string of a small object after a big one", 1 << 10,
 			func(d *decode.Decoder) string { object(d, big()); return object(d, small()) }},
-		{"that of a small item, between others", 1 << 10, func(d *decode.Decoder) string {
+		{"a string of a small item between others", 1 << 10, func(d *decode.Decoder) string {
 			items := make([]string, 40)
 			for i := range items {
 				items[i] = small()
@@ -164,14 +162,14 @@ func TestKeptOfOthers(t *testing.T) {
 			kept[i] = tt.keep(d)
 		}
 		if each := (int(live()) - int(before)) / len(kept); each > tt.most {
-			t.Errorf("%s: each string that is kept keeps %d bytes, want at most %d", tt.why, each, tt.most)
+			t.Errorf("%s: a string keeps %d bytes in memory, want at most %d", tt.why, each, tt.most)
 		}
 		runtime.KeepAlive(kept)
 		runtime.KeepAlive(d)
 	}
 }
 
-// wide is the fields of an object, as many as a Decoder remembers.
+// wide has the fields of an object, as many as an entry can count.
 var wide = func() string {
 	var all []string
 	for i := range 255 {
@@ -180,8 +178,7 @@ var wide = func() string {
 	return strings.Join(all, ",")
 }()
 
-// TestHostileSizes: who writes an object must not make it much larger for us than it
-// is for others, by having us expect what does not come.
+// TestHostileSizes: no object makes a Decoder allocate much more than apimachinery, by its guesses of sizes.
 func TestHostileSizes(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 480) + "0" + strings.Repeat("}", 480)
 	for _, tt := range []struct{ why, before, text string }{
@@ -197,7 +194,7 @@ func TestHostileSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 3 { // so that it has learned what it can
+		for range 3 { // until d has learned all sizes
 			decodes(tt.text)
 			if tt.before != "" {
 				decodes(tt.before)
@@ -213,8 +210,7 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestConfigMapsInTurn: what a small object keeps does not depend on the large one
-// that came before it.
+// TestConfigMapsInTurn: a small object keeps as little memory after a large one as with apimachinery.
 func TestConfigMapsInTurn(t *testing.T) {
 	configMap := func(name, data string) []byte {
 		return []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{` + data +
@@ -238,17 +234,17 @@ func TestConfigMapsInTurn(t *testing.T) {
 		return n
 	}
 	d := decode.New(false)
-	keeps(d.Object) // once, so that it has learned what it can
+	keeps(d.Object) // until d has learned all sizes
 	if ours, theirs := keeps(d.Object), keeps(decodetest.Object); ours > 2*theirs {
 		t.Errorf("a small object keeps %d bytes, apimachinery's %d", ours, theirs)
 	}
 	runtime.KeepAlive(d)
 }
 
-// mallocs is how many times f allocates.
+// mallocs returns how many times f allocates.
 func mallocs(f func()) int { n, _ := measure(f); return n }
 
-// allocated is how many bytes f allocates.
+// allocated returns how many bytes f allocates.
 func allocated(f func()) int { _, n := measure(f); return n }
 
 func measure(f func()) (times, bytes int) {

@@ -6,39 +6,37 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Lister decodes a list while it comes, with nothing but white space around it, as
-// unstructured.UnstructuredJSONScheme decodes into an UnstructuredList: items that do
-// not say what they are get that from the list. Meanwhile its Decoder must not be used
-// for anything else.
+// Lister decodes a list while it arrives, as unstructured.UnstructuredJSONScheme decodes into an UnstructuredList:
+// items without apiVersion and kind get those of the list. Around the list there may be only white space. Until the
+// list is decoded, its Decoder must not be used for anything else.
 type Lister struct {
 	d    *Decoder
 	list unstructured.UnstructuredList
 	next listPart
-	at   int  // where that begins, or white space before it
-	all  bool // there is nothing but white space after what is decoded
+	at   int  // where next begins, or white space before it
+	all  bool // all data is decoded
 }
 
-// listPart is what can be decoded only once all of it has come.
+// listPart is a part of a list that can only be decoded once all of it has arrived.
 type listPart int
 
 const (
 	listBegin     listPart = iota
-	listMember             // a key and its value, or a key and the beginning of the items
-	listMemberEnd          // what stands between members, or after them
+	listMember             // a key and its value, or the key of the items and their bracket
+	listMemberEnd          // a comma between members, or the last brace
 	listItem
 	listItemEnd
 	listEnd
 )
 
-// Lister returns one for the next list.
+// Lister returns a Lister for the next list.
 func (d *Decoder) Lister() *Lister {
 	return &Lister{d: d, list: unstructured.UnstructuredList{Object: map[string]any{}}}
 }
 
-// Come decodes what can be decoded of data, which is all that has come so far. It
-// returns nil if that may be all, ErrShort if there has to be more, and ErrUnlike if
-// that does not matter any more: the list is for client-go to decode.
-func (l *Lister) Come(data []byte) error {
+// Decode decodes as much as possible of data, which is everything that has arrived so far. It returns nil if the list
+// may be complete, ErrShort if it is not, and ErrDeclined if client-go has to decode it.
+func (l *Lister) Decode(data []byte) error {
 	d := l.d
 	d.begin(data)
 	i := 0
@@ -49,18 +47,17 @@ func (l *Lister) Come(data []byte) error {
 		}
 	}
 	if l.all = i >= 0 && d.space(l.at) == len(data); i >= 0 && !l.all {
-		i = d.fail(ErrUnlike)
+		i = d.fail(ErrDeclined)
 	}
 	return d.end(i)
 }
 
-// part decodes the next part, which begins at i, and returns the one after that. If
-// it can't, that is still the same one.
+// part decodes the next part, which begins at i, and returns the part after it, or the same one if it fails.
 func (l *Lister) part(i int) (listPart, int) {
 	d := l.d
 	switch l.next {
 	case listBegin:
-		return then(listMember, l.next, d.open(i, '{'))
+		return nextPart(listMember, l.next, d.open(i, '{'))
 	case listMember:
 		return l.member(i)
 	case listItem:
@@ -70,23 +67,23 @@ func (l *Lister) part(i int) (listPart, int) {
 			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
 			d.finish()
 		}
-		return then(listItemEnd, l.next, i)
+		return nextPart(listItemEnd, l.next, i)
 	case listItemEnd:
 		i, more := d.more(i, ']')
 		if more {
 			return listItem, i
 		}
-		return then(listMemberEnd, l.next, i)
+		return nextPart(listMemberEnd, l.next, i)
 	}
 	i, more := d.more(i, '}')
 	if more {
 		return listMember, i
 	}
-	return then(listEnd, l.next, i)
+	return nextPart(listEnd, l.next, i)
 }
 
-// then returns the next part, or the same if i says that there was none.
-func then(next, same listPart, i int) (listPart, int) {
+// nextPart returns the next part, or the same one if i stands for an error.
+func nextPart(next, same listPart, i int) (listPart, int) {
 	if i < 0 {
 		return same, i
 	}
@@ -100,14 +97,14 @@ func (l *Lister) member(i int) (listPart, int) {
 		return listMember, i
 	}
 	if _, again := l.list.Object[key]; again || misleading(key) || key == "items" && l.list.Items != nil {
-		return listMember, d.fail(ErrUnlike)
+		return listMember, d.fail(ErrDeclined)
 	}
 	if key != "items" {
 		v, i := d.value(i, nil, e)
 		if i >= 0 {
 			l.list.Object[key] = v
 		}
-		return then(listMemberEnd, listMember, i)
+		return nextPart(listMemberEnd, listMember, i)
 	}
 	if i = d.open(i, '['); i >= len(d.data) {
 		i = d.fail(ErrShort)
@@ -122,10 +119,10 @@ func (l *Lister) member(i int) (listPart, int) {
 	return listItem, i
 }
 
-// Left is how much of so many bytes that have come has not been decoded.
-func (l *Lister) Left(come int) int { return come - l.at }
+// Undecoded returns how many of the bytes that have arrived are not decoded.
+func (l *Lister) Undecoded(arrived int) int { return arrived - l.at }
 
-// List returns what has been decoded, which is ErrShort as long as something lacks.
+// List returns the decoded list, or ErrShort if it is not complete.
 func (l *Lister) List() (*unstructured.UnstructuredList, error) {
 	if !l.all {
 		return nil, ErrShort
@@ -135,14 +132,14 @@ func (l *Lister) List() (*unstructured.UnstructuredList, error) {
 	_, text := version.(string)
 	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1
 	if wrong || list.Items == nil || list.GetKind() == "" {
-		return nil, ErrUnlike // client-go says what is wrong
+		return nil, ErrDeclined // client-go returns its own error
 	}
-	itemsAreOf(list)
+	fillItemKinds(list)
 	return list, nil
 }
 
-// itemsAreOf says of items that don't what they are.
-func itemsAreOf(l *unstructured.UnstructuredList) {
+// fillItemKinds gives items without apiVersion and kind those of the list.
+func fillItemKinds(l *unstructured.UnstructuredList) {
 	var apiVersion, kind any = l.GetAPIVersion(), strings.TrimSuffix(l.GetKind(), "List")
 	for _, item := range l.Items {
 		if item.GetKind() == "" && item.GetAPIVersion() == "" {

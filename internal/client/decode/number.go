@@ -2,16 +2,15 @@ package decode
 
 import "strconv"
 
-// number returns the number that begins at i. As apimachinery has it: what has
-// neither a point nor an exponent and fits is an int64, everything else a
-// float64.
+// number returns the number that begins at i, as apimachinery does: an int64 if it has neither a point nor an exponent
+// and fits, else a float64.
 func (d *Decoder) number(i int) (any, int) {
 	end, float := d.digits(i)
 	if end < 0 {
 		return nil, end
 	}
 	token := d.data[i:end]
-	if len(token) > longest {
+	if len(token) > maxInterned {
 		return d.parsed(token, float, end)
 	}
 	e, h := d.numbers.find(token)
@@ -20,7 +19,7 @@ func (d *Decoder) number(i int) (any, int) {
 	}
 	v, end := d.parsed(token, float, end)
 	if v != nil && e.wants(h) {
-		e.give(string(token), v)
+		e.assign(string(token), v)
 	}
 	return v, end
 }
@@ -33,13 +32,12 @@ func (d *Decoder) parsed(token []byte, float bool, end int) (any, int) {
 	}
 	f, err := strconv.ParseFloat(string(token), 64)
 	if err != nil {
-		return nil, d.fail(ErrUnlike) // too big for a float64
+		return nil, d.fail(ErrDeclined) // too large for a float64
 	}
 	return f, end
 }
 
-// digits returns where the number ends that begins at i, and whether it has a
-// point or an exponent.
+// digits returns where the number that begins at i ends, and whether it has a point or an exponent.
 func (d *Decoder) digits(i int) (end int, float bool) {
 	data := d.data
 	if data[i] == '-' {
@@ -53,7 +51,7 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 	case '1' <= data[i] && data[i] <= '9':
 		i = run(data, i)
 	default:
-		return d.fail(ErrUnlike), false
+		return d.fail(ErrDeclined), false
 	}
 	if i < len(data) && data[i] == '.' {
 		float = true
@@ -73,12 +71,12 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 		}
 	}
 	if i >= len(data) {
-		return d.fail(ErrShort), false // there may be more of it
+		return d.fail(ErrShort), false // more digits may follow
 	}
 	return i, float
 }
 
-// run returns where the digits end that begin at i.
+// run returns where the digits that begin at i end.
 func run(data []byte, i int) int {
 	for i < len(data) && '0' <= data[i] && data[i] <= '9' {
 		i++
@@ -90,5 +88,5 @@ func (d *Decoder) noDigit(i int) int {
 	if i >= len(d.data) {
 		return d.fail(ErrShort)
 	}
-	return d.fail(ErrUnlike)
+	return d.fail(ErrDeclined)
 }

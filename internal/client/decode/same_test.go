@@ -19,17 +19,17 @@ import (
 
 const recordings = "../../../testdata/objects"
 
-// comparison is what is compared with client-go's decoders: decoders that are used for
-// one input after another. What they keep of others may make no difference.
+// comparison compares Decoders with client-go's decoders. It uses the same Decoders for all inputs, so that a
+// difference caused by earlier inputs is found.
 type comparison struct{ whole, dropping *decode.Decoder }
 
 func newComparison() *comparison { return &comparison{decode.New(false), decode.New(true)} }
 
-// errDeclined is wrapped by why an input was left to client-go.
+// errDeclined says that the Decoder has declined an input, and is wrapped with its error.
 var errDeclined = errors.New("declined")
 
-// each calls f with both decoders, and what is left of an object that one returns. f
-// returns what the decoder did, which is compared if that is no error.
+// each calls f with both Decoders, and with a function that removes from client-go's object what the Decoder drops. f
+// compares the results, and returns the Decoder's error or the difference.
 func (c *comparison) each(f func(d *decode.Decoder, left func(map[string]any)) error) error {
 	var declined error
 	for _, d := range []*decode.Decoder{c.whole, c.dropping} {
@@ -39,11 +39,11 @@ func (c *comparison) each(f func(d *decode.Decoder, left func(map[string]any)) e
 			}
 		})
 		switch {
-		case errors.Is(err, decode.ErrUnlike), errors.Is(err, decode.ErrShort):
+		case errors.Is(err, decode.ErrDeclined), errors.Is(err, decode.ErrShort):
 			if d == c.whole {
 				declined = fmt.Errorf("%w: %w", errDeclined, err)
 			}
-		case errors.Is(err, errTaken) && d == c.dropping: // what is in managedFields it does not check
+		case errors.Is(err, errTaken) && d == c.dropping: // it does not check dropped managedFields
 		case err != nil:
 			return fmt.Errorf("dropping: %v: %w", d == c.dropping, err)
 		}
@@ -51,8 +51,7 @@ func (c *comparison) each(f func(d *decode.Decoder, left func(map[string]any)) e
 	return declined
 }
 
-// lent gives f a copy of data, and overwrites that afterwards: nothing that f returns
-// may depend on it.
+// lent calls f with a copy of data, and then overwrites the copy: no result of f may depend on it.
 func lent(data []byte, f func([]byte)) {
 	data = slices.Clone(data)
 	f(data)
@@ -68,7 +67,7 @@ func different(d string) error {
 	return errors.New("different: " + d)
 }
 
-// object compares what the decoders make of an object.
+// object compares the results for an object.
 func (c *comparison) object(data []byte) error {
 	want, refused := decodetest.Object(data)
 	return c.each(func(d *decode.Decoder, left func(map[string]any)) (err error) {
@@ -83,10 +82,9 @@ func (c *comparison) object(data []byte) error {
 	})
 }
 
-var errTaken = errors.New("client-go refuses what was taken")
+var errTaken = errors.New("accepted, but client-go rejects it")
 
-// taken is err, if a decoder has refused something, or an error if client-go has
-// refused what the decoder took.
+// taken returns err, or errTaken if only client-go has rejected the input.
 func taken(err, refused error) error {
 	if err == nil && refused != nil {
 		return fmt.Errorf("%w: %w", errTaken, refused)
@@ -94,18 +92,19 @@ func taken(err, refused error) error {
 	return err
 }
 
-// list compares what the decoders make of a list, as a whole and in pieces.
+// list compares the results for a list, decoded as a whole and in pieces.
 func (c *comparison) list(data []byte) error {
 	want, refused := decodetest.List(data)
 	return c.each(func(d *decode.Decoder, left func(map[string]any)) error {
 		got, err := inPieces(d, data, len(data)+1)
 		most := len(data) / 5
 		if len(data) < 300 {
-			most = 1 // it may end anywhere in what has come
+			most = 1 // try every place where a piece can end
 		}
 		pieces, inPiecesErr := inPieces(d, data, most)
 		if (err == nil) != (inPiecesErr == nil) {
-			return fmt.Errorf("as a whole: %v; in pieces: %v", err, inPiecesErr) // which is none of those that may be
+			return fmt.Errorf("as a whole: %v; in pieces: %v", err,
+				inPiecesErr) // not ErrDeclined, so it fails the test
 		}
 		if err != nil || refused != nil {
 			return taken(err, refused)
@@ -119,7 +118,7 @@ func (c *comparison) list(data []byte) error {
 	})
 }
 
-// inPieces decodes a list that comes in pieces of random sizes, up to most bytes.
+// inPieces decodes a list that arrives in pieces of random sizes, up to most bytes.
 func inPieces(d *decode.Decoder, data []byte, most int) (*unstructured.UnstructuredList, error) {
 	r := rand.New(rand.NewPCG(uint64(len(data)), 6))
 	for l, n := d.Lister(), 0; ; n = min(len(data), n+1+r.IntN(max(most, 1))) {
@@ -127,7 +126,7 @@ func inPieces(d *decode.Decoder, data []byte, most int) (*unstructured.Unstructu
 			n = len(data)
 		}
 		var err error
-		lent(data[:n], func(data []byte) { err = l.Come(data) })
+		lent(data[:n], func(data []byte) { err = l.Decode(data) })
 		switch {
 		case n == len(data) && err == nil:
 			return l.List()
@@ -135,19 +134,19 @@ func inPieces(d *decode.Decoder, data []byte, most int) (*unstructured.Unstructu
 			return nil, err
 		case err != nil:
 			if _, err := l.List(); err == nil {
-				return nil, fmt.Errorf("%d of %d bytes lack something, and make a list", n, len(data))
+				return nil, fmt.Errorf("%d of %d bytes are an incomplete list, but List returned one", n, len(data))
 			}
 		}
 	}
 }
 
-// event compares what the decoders make of the event that data begins with.
+// event compares the results for the event that data begins with.
 func (c *comparison) event(data []byte) error {
 	kind, o, refused := decodetest.Event(data)
 	length, more, broken := decodetest.Frame(data)
 	if broken == nil && bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		if n := frameEnd(data); !more && n != length || more && n >= 0 {
-			return fmt.Errorf("the frame ends at %d, want %d, or none: %v", n, length, more)
+			return fmt.Errorf("the frame ends at %d, want %d; incomplete: %v", n, length, more)
 		}
 	}
 	return c.each(func(d *decode.Decoder, left func(map[string]any)) (err error) {
@@ -155,7 +154,7 @@ func (c *comparison) event(data []byte) error {
 		var n int
 		lent(data, func(data []byte) { got, n, err = d.Event(data) })
 		if errors.Is(err, decode.ErrShort) && !more && broken == nil {
-			return fmt.Errorf("short, but the event is complete with %d bytes", length)
+			return fmt.Errorf("ErrShort, but the event is complete with %d bytes", length)
 		}
 		if err != nil || refused != nil {
 			return taken(err, refused)
@@ -186,7 +185,7 @@ func frameEnd(data []byte) int {
 	return -1
 }
 
-// compare reports a difference, and that what is not exotic was declined.
+// compare fails the test if f finds a difference, or if the Decoder has declined an input that is not exotic.
 func compare(t testing.TB, exotic bool, why string, data []byte, f func([]byte) error) {
 	t.Helper()
 	if err := f(data); err != nil && !(exotic && errors.Is(err, errDeclined)) {
@@ -196,7 +195,7 @@ func compare(t testing.TB, exotic bool, why string, data []byte, f func([]byte) 
 
 func TestRecordedIsTheSame(t *testing.T) {
 	c := newComparison()
-	for range 3 { // what is kept from before makes no difference
+	for range 3 { // earlier inputs must make no difference
 		for _, r := range decodetest.ReadRecorded(t, recordings) {
 			if !r.Watch {
 				compare(t, r.Exotic, r.Name, r.Data, c.list)
@@ -233,8 +232,8 @@ func TestCasesAreTheSame(t *testing.T) {
 
 const randomSeeds = seedtest.Default(20)
 
-// TestRandomIsTheSame compares JSON that was made at random, and broken at random. A
-// seed's inputs go through the same decoders.
+// TestRandomIsTheSame: random JSON, valid or not, gives the same results. All inputs of a seed go through the same
+// Decoders.
 func TestRandomIsTheSame(t *testing.T) {
 	taken, all := map[string]int{}, 0
 	for s := range randomSeeds.All(t) {
@@ -258,12 +257,12 @@ func TestRandomIsTheSame(t *testing.T) {
 			}
 		}
 	}
-	// A comparison of what is declined shows nothing.
+	// Enough must be accepted: a declined input compares nothing.
 	for _, what := range []string{"object", "list", "event"} {
 		if part := float64(taken[what]) / float64(all); part < 0.2 {
-			t.Errorf("%s: only %.0f %% were taken", what, 100*part)
+			t.Errorf("%s: only %.0f %% were accepted, want at least 20 %%", what, 100*part)
 		} else {
-			t.Logf("%s: %.0f %% of %d taken", what, 100*part, all)
+			t.Logf("%s: %.0f %% of %d accepted", what, 100*part, all)
 		}
 	}
 }
@@ -273,7 +272,7 @@ func FuzzList(f *testing.F)   { fuzz(f, decodetest.Lists(), (*comparison).list) 
 func FuzzEvent(f *testing.F)  { fuzz(f, decodetest.Frames(), (*comparison).event) }
 
 func fuzz(f *testing.F, cases []decodetest.Case, compare func(*comparison, []byte) error) {
-	const biggest = 4 << 10 // the fuzzer mutates what it is given as a whole
+	const biggest = 4 << 10 // the fuzzer mutates whole inputs, so large ones are slow
 	for _, c := range cases {
 		if len(c.Text) <= biggest {
 			f.Add([]byte(c.Text))

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// stringKey returns the string whose content begins at i, where it is interned, if
-// it is, and where what follows it is.
+// stringKey returns the string whose content begins at i, its entry if it is in the table, and where it ends.
 func (d *Decoder) stringKey(i int) (string, *entry, int) {
 	e, s, i := d.lookUp(i)
 	if e != nil {
@@ -18,7 +17,7 @@ func (d *Decoder) stringKey(i int) (string, *entry, int) {
 	return d.own(s), nil, i
 }
 
-// stringValue is stringKey for a value.
+// stringValue returns the string whose content begins at i, as an interface value, and where it ends.
 func (d *Decoder) stringValue(i int) (any, int) {
 	e, s, i := d.lookUp(i)
 	if e != nil {
@@ -27,8 +26,8 @@ func (d *Decoder) stringValue(i int) (any, int) {
 	return d.own(s), i
 }
 
-// lookUp returns where the string is interned whose content begins at i, or, if it is
-// not, what it stands for, in memory that may change.
+// lookUp returns the entry of the string whose content begins at i. If it is not in the table, lookUp returns the text,
+// in memory that may change.
 func (d *Decoder) lookUp(i int) (*entry, []byte, int) {
 	if w, n := d.short(i); n > 0 {
 		s := d.data[i : i+n]
@@ -38,7 +37,7 @@ func (d *Decoder) lookUp(i int) (*entry, []byte, int) {
 		return nil, s, i + n + 1
 	}
 	s, end := d.content(i)
-	if len(s) == 0 || len(s) > longest {
+	if len(s) == 0 || len(s) > maxInterned {
 		return nil, s, end
 	}
 	if e, h := d.strings.find(s); e.has(s) || d.admit(e, h, s) {
@@ -52,11 +51,12 @@ func (d *Decoder) admit(e *entry, h uint32, s []byte) bool {
 		return false
 	}
 	text := string(s)
-	e.give(text, text)
+	e.assign(text, text)
 	return true
 }
 
-// content returns what a string stands for, in memory that may change.
+// content returns the text of the string whose content begins at i, in memory that may change, and where the string
+// ends.
 func (d *Decoder) content(i int) ([]byte, int) {
 	end, plain := d.quoted(i)
 	if end < 0 {
@@ -72,16 +72,15 @@ func (d *Decoder) content(i int) ([]byte, int) {
 	return s, end + 1
 }
 
-// own returns a string of its own. The short ones of an object are in one block
-// of memory, or a few.
+// own returns a copy of s. The short strings of an object share one or a few blocks of memory.
 func (d *Decoder) own(s []byte) string {
 	n := len(s)
-	if n > biggestBlock/8 {
+	if n > maxBlock/8 {
 		return string(s)
 	}
 	if d.block.Cap()-d.block.Len() < n {
 		d.block = strings.Builder{}
-		d.block.Grow(min(max(d.expect-d.used, n, 64), biggestBlock))
+		d.block.Grow(min(max(d.expect-d.used, n, 64), maxBlock))
 	}
 	d.used += n
 	begin := d.block.Len()
@@ -94,9 +93,9 @@ const (
 	high = 0x8080808080808080
 )
 
-// quoted returns where the quote is that ends the string whose content begins at
-// i, and whether it is plain: bytes that stand for themselves. end is negative if
-// there is no such quote, or a control character before it.
+// quoted returns the position of the closing quote of the string whose content begins at i, and whether the content is
+// plain: ASCII without escapes. The position is negative if there is no closing quote, or a control character before
+// it.
 func (d *Decoder) quoted(i int) (end int, plain bool) {
 	data := d.data
 	ascii := true
@@ -123,7 +122,7 @@ func (d *Decoder) quoted(i int) (end int, plain bool) {
 				return d.fail(ErrShort), false
 			}
 		case data[i] < ' ':
-			return d.fail(ErrUnlike), false
+			return d.fail(ErrDeclined), false
 		default:
 			ascii = false
 			for i < len(data) && data[i] >= utf8.RuneSelf {
@@ -133,8 +132,7 @@ func (d *Decoder) quoted(i int) (end int, plain bool) {
 	}
 }
 
-// text returns what a string's content stands for, in memory that the next call
-// may change.
+// text returns the text that the content of a string stands for, in memory that the next call may change.
 func (d *Decoder) text(s []byte) ([]byte, bool) {
 	if utf8.Valid(s) && indexEscape(s) < 0 {
 		return s, true
@@ -145,7 +143,7 @@ func (d *Decoder) text(s []byte) ([]byte, bool) {
 		case c == '\\':
 			var ok bool
 			if out, i, ok = unescape(out, s, i); !ok {
-				d.fail(ErrUnlike)
+				d.fail(ErrDeclined)
 				return nil, false
 			}
 		case c < utf8.RuneSelf:
@@ -171,8 +169,7 @@ func indexEscape(s []byte) int {
 	return -1
 }
 
-// unescape appends what the escape at s[i] stands for, and returns where the next
-// character is.
+// unescape appends the character that the escape at s[i] stands for, and returns where the next one begins.
 func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	if i+1 >= len(s) {
 		return out, i, false
@@ -200,7 +197,7 @@ func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	}
 	i += 6
 	if utf16.IsSurrogate(r) {
-		// Half a pair alone becomes U+FFFD, and what follows it stands for itself.
+		// Half a pair becomes U+FFFD, and what follows is decoded separately.
 		low, _ := unit(s, i)
 		if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
 			i += 6
@@ -209,7 +206,7 @@ func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	return utf8.AppendRune(out, r), i, true
 }
 
-// unit is the UTF-16 code unit that is escaped at i with four digits, if one is.
+// unit returns the UTF-16 code unit of the escape \uXXXX at i, if there is one.
 func unit(s []byte, i int) (rune, bool) {
 	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
 		return 0, false

@@ -4,8 +4,8 @@ import (
 	"maps"
 )
 
-// value decodes the value that begins at i, and returns where it ends. That is
-// negative if there is none. under is the key that it has, if that is interned.
+// value decodes the value that begins at i, and returns where it ends, or a negative position if there is an error.
+// under is the entry of its key, or nil.
 func (d *Decoder) value(i int, drop []string, under *entry) (any, int) {
 	if i >= len(d.data) {
 		return nil, d.fail(ErrShort)
@@ -34,14 +34,14 @@ func (d *Decoder) literal(i int, word string) int {
 	end := min(i+len(word), len(d.data))
 	switch {
 	case string(d.data[i:end]) != word[:end-i]:
-		return d.fail(ErrUnlike)
+		return d.fail(ErrDeclined)
 	case end-i < len(word):
 		return d.fail(ErrShort)
 	}
 	return end
 }
 
-// object decodes the object that begins at i, without the field whose path is drop.
+// object decodes the object that begins at i, without the field at the path drop.
 func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, int) {
 	if i = d.open(i, '{'); i < 0 {
 		return nil, i
@@ -51,7 +51,7 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 		return map[string]any{}, i + 1
 	}
 	m, room := map[string]any(nil), under.hint(len(d.data)-i)
-	if room > 8 { // a small map has room for 8 by itself
+	if room > 8 { // an empty map has room for 8 keys
 		m = make(map[string]any, room)
 	} else {
 		m = map[string]any{}
@@ -63,18 +63,18 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 			return nil, i
 		}
 		if d.depth == 1 && misleading(key) {
-			return nil, d.fail(ErrUnlike)
+			return nil, d.fail(ErrDeclined)
 		}
 		var below []string
 		if len(drop) > 0 && key == drop[0] {
 			below = drop[1:]
 		}
 		if below != nil && len(below) == 0 {
-			i = d.pass(i)
+			i = d.skip(i)
 		} else {
 			var v any
 			v, i = d.value(i, below, e)
-			m[key] = v // the last one of a name wins
+			m[key] = v // the last of several keys of one name wins
 			n++
 		}
 		if i < 0 {
@@ -85,7 +85,7 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 		}
 	}
 	d.depth--
-	if room > 8 && len(m) < room/2 { // it may be kept, whatever the last one was like
+	if room > 8 && len(m) < room/2 { // the caller may keep it, so it must not be too large
 		wide := m
 		m = make(map[string]any, len(wide))
 		maps.Copy(m, wide)
@@ -94,7 +94,7 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 		under.size = uint8(min(len(m), 255))
 	}
 	if d.depth == 0 && len(m) < n {
-		return nil, d.fail(ErrUnlike)
+		return nil, d.fail(ErrDeclined)
 	}
 	return m, i
 }
@@ -127,20 +127,19 @@ func (d *Decoder) list(i int, under *entry) ([]any, int) {
 	return l, i
 }
 
-// open returns where the first thing within a list or an object is.
+// open returns where the content of a list or an object begins.
 func (d *Decoder) open(i int, bracket byte) int {
 	switch {
 	case i >= len(d.data):
 		return d.fail(ErrShort)
-	case d.data[i] != bracket || d.depth == deepest:
-		return d.fail(ErrUnlike)
+	case d.data[i] != bracket || d.depth == maxDepth:
+		return d.fail(ErrDeclined)
 	}
 	d.depth++
 	return d.space(i + 1)
 }
 
-// more returns where the next thing within a list or an object is, or where that
-// ends.
+// more returns true and where the next item or member begins, or false and where the list or object ends.
 func (d *Decoder) more(i int, bracket byte) (int, bool) {
 	if i = d.space(i); i >= len(d.data) {
 		return d.fail(ErrShort), false
@@ -151,17 +150,16 @@ func (d *Decoder) more(i int, bracket byte) (int, bool) {
 	case bracket:
 		return i + 1, false
 	}
-	return d.fail(ErrUnlike), false
+	return d.fail(ErrDeclined), false
 }
 
-// key returns the key that begins at i, where it is interned, if it is, and where
-// its value begins.
+// key returns the key that begins at i, its entry if it is in the table, and where its value begins.
 func (d *Decoder) key(i int) (string, *entry, int) {
 	switch {
 	case i >= len(d.data):
 		return "", nil, d.fail(ErrShort)
 	case d.data[i] != '"':
-		return "", nil, d.fail(ErrUnlike)
+		return "", nil, d.fail(ErrDeclined)
 	}
 	key, e, i := d.stringKey(i + 1)
 	if i < 0 {
@@ -170,18 +168,18 @@ func (d *Decoder) key(i int) (string, *entry, int) {
 	return key, e, d.colon(i)
 }
 
-// colon returns where the value begins whose key ends at i.
+// colon returns where the value of the key that ends at i begins.
 func (d *Decoder) colon(i int) int {
 	if i = d.space(i); i >= len(d.data) {
 		return d.fail(ErrShort)
 	}
 	if d.data[i] != ':' {
-		return d.fail(ErrUnlike)
+		return d.fail(ErrDeclined)
 	}
 	return d.space(i + 1)
 }
 
-// space returns where the white space ends that may be at i.
+// space returns where the white space at i ends, or i if there is none.
 func (d *Decoder) space(i int) int {
 	for i < len(d.data) && d.data[i] <= ' ' {
 		switch d.data[i] {

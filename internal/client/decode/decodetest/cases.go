@@ -1,5 +1,5 @@
-// Package decodetest is what the fast decoder is compared with: client-go's own
-// decoders, the inputs that tell decoders apart, and generators of more of them.
+// Package decodetest has what package decode is compared with: client-go's decoders, inputs on which decoders differ,
+// and generators of more inputs.
 package decodetest
 
 import (
@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// Case is an input that decoders are known to differ about, or a limit.
+// Case is an input on which decoders are known to differ, or a limit.
 type Case struct {
 	Why  string
 	Text string
-	// Exotic: no server sends it, so the fast decoder may decline it. What the stock
-	// one refuses is refused by both anyway.
+	// Exotic says that package decode may decline the input: no server sends it, or it is invalid.
 	Exotic bool
 }
 
 func usual(why, text string) Case  { return Case{Why: why, Text: text} }
 func exotic(why, text string) Case { return Case{why, text, true} }
 
-// long is text of n bytes that does not repeat itself.
+// long returns n bytes of text that does not repeat itself.
 func long(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -37,12 +36,12 @@ func nestedMaps(depth int, inner string) string {
 	return strings.Repeat(`{"n":`, depth) + inner + strings.Repeat("}", depth)
 }
 
-// Values are values of a field.
+// Values returns values of a field.
 func Values() []Case {
 	return slices.Concat(numbers(), texts(), structures(), brokenValues(), lengths())
 }
 
-// Objects are values within an object, and objects.
+// Objects returns objects with each of the Values, and others.
 func Objects() []Case {
 	var cases []Case
 	for _, c := range Values() {
@@ -54,7 +53,7 @@ func Objects() []Case {
 	return append(cases, objects()...)
 }
 
-// Lists are those as items, and lists.
+// Lists returns lists with each of the Objects as an item, and others.
 func Lists() []Case {
 	cases := lists()
 	for _, c := range Objects() {
@@ -63,7 +62,7 @@ func Lists() []Case {
 	return cases
 }
 
-// Frames are the same as objects of events, and events.
+// Frames returns events with each of the Objects, and others.
 func Frames() []Case {
 	cases := frames()
 	for _, c := range Objects() {

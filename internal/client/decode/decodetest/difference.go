@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Difference says where two decoded values are not the same, or nothing if they
-// are: with the same types, nil apart from empty, and 0 from -0.
+// Difference returns the difference between two decoded values, or "" if they are the same. Types count, and so do nil
+// or empty, and 0 or -0.
 func Difference(want, got any) string {
 	if same(want, got) {
 		return ""
@@ -53,7 +53,7 @@ func DifferenceOfLists(want, got *unstructured.UnstructuredList) string {
 	return ""
 }
 
-// Copy is a deep copy that shares no byte of a string either.
+// Copy returns a deep copy, which does not share the bytes of strings either.
 func Copy[V any](v V) V { return copied(v).(V) }
 
 func copied(v any) any {
@@ -79,7 +79,7 @@ func copied(v any) any {
 	return v
 }
 
-// Ruin overwrites everything in a decoded value that can be overwritten.
+// Ruin overwrites all maps and lists of a decoded value.
 func Ruin(v any) {
 	switch v := v.(type) {
 	case map[string]any:

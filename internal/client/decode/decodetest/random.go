@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Random writes objects, lists and frames whose values are those of the cases, and
-// breaks them.
+// Random generates objects, lists and frames with the values of the cases, and breaks them.
 type Random struct {
 	*rand.Rand
 	values []string
 }
 
-// NewRandom returns one that writes the same for the same seed.
+// NewRandom returns a Random that generates the same for the same seed.
 func NewRandom(seed uint64) *Random {
 	r := &Random{Rand: rand.New(rand.NewPCG(seed, 6))}
 	for _, c := range Values() {
@@ -24,7 +23,7 @@ func NewRandom(seed uint64) *Random {
 	return r
 }
 
-// words are keys; odd ones may mean something at the top of an object.
+// words are keys. odd ones may have a meaning at the top of an object.
 var (
 	words = []string{"name", "managedFields", "annotations", "spec", "v1", "", long(20), long(24), long(25), long(64),
 		long(65)}
@@ -34,7 +33,7 @@ var (
 
 func (r *Random) pick(from ...string) string { return from[r.IntN(len(from))] }
 
-// often is mostly the first of them.
+// often mostly returns the first text.
 func (r *Random) often(first string, others ...string) string {
 	if r.IntN(16) > 0 {
 		return first
@@ -56,7 +55,7 @@ func (r *Random) value(depth int) string {
 	return "[" + strings.Join(items, r.often(",", " , ", ",\n")) + "]"
 }
 
-// object has these fields, mostly, and others.
+// object returns an object that mostly has all of the fields, and others.
 func (r *Random) object(depth int, fields ...string) string {
 	for range r.IntN(6) {
 		fields = append(fields, `"`+r.often(r.pick(words...), odd...)+`":`+r.value(depth))
@@ -70,14 +69,14 @@ func (r *Random) object(depth int, fields ...string) string {
 	return "{" + strings.Join(fields, r.often(",", ", ", "\n,\t")) + r.often("}", " }", "\r\n}")
 }
 
-// Object is an object, mostly one that says what it is.
+// Object returns an object, mostly with an apiVersion and a kind.
 func (r *Random) Object() []byte {
 	return []byte(r.object(0, `"apiVersion":`+r.often(`"v1"`, `"apps/v1"`, `"a/b/c"`, `""`, `7`),
 		`"kind":`+r.often(`"Thing"`, `"Status"`, `"ThingList"`, `null`),
 		`"metadata":`+r.object(1, `"name":"n"`, `"managedFields":`+r.value(2))))
 }
 
-// List is a list of such objects.
+// List returns a list of such objects.
 func (r *Random) List() []byte {
 	var items []string
 	for range r.IntN(5) {
@@ -88,7 +87,7 @@ func (r *Random) List() []byte {
 		`"items" : [`+strings.Join(items, r.often(",", " ,\n"))+`]`))
 }
 
-// Frame is an event with such an object, and perhaps something after it.
+// Frame returns an event with such an object, and perhaps something after it.
 func (r *Random) Frame() []byte {
 	kind := r.often(r.pick("ADDED", "MODIFIED", "DELETED", "BOOKMARK"), "ERROR", "RENAMED")
 	fields := []string{`"type":"` + kind + `"`, `"object": ` + string(r.Object())}

@@ -12,22 +12,22 @@ import (
 type Recorded struct {
 	Name  string
 	Data  []byte
-	Watch bool // or a list
-	// Exotic: the fast decoder may decline some of it.
+	Watch bool // else it is a list
+	// Exotic says that package decode may decline some of it.
 	Exotic bool
 }
 
-// Frames are the events of a watch, each with its newline.
+// Frames returns the events of a watch, each with its line end.
 func (r Recorded) Frames() [][]byte {
 	return slices.Collect(bytes.Lines(r.Data))
 }
 
-// exoticFiles: one has an object that has other fields than objects have, "Kind" among them.
+// exoticFiles are the files with Exotic data.
 var exoticFiles = map[string]bool{
-	"frees.list.json": true, "frees.watch.ndjson": true,
-	"expired.watch.ndjson": true, // an ERROR
-	// Not lists of objects.
-	"typeds-table.list.json": true,
+	"frees.list.json":        true, // has an object with a field "Kind"
+	"frees.watch.ndjson":     true, // the same
+	"expired.watch.ndjson":   true, // an ERROR
+	"typeds-table.list.json": true, // not a list of objects
 }
 
 // ReadRecorded reads the folder testdata/objects.

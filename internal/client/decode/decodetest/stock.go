@@ -16,13 +16,12 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 )
 
-// stock is what the dynamic client reads JSON with.
+// stock returns the JSON serializers of the dynamic client.
 func stock() runtime.SerializerInfo {
 	return dynamic.ConfigFor(&rest.Config{}).NegotiatedSerializer.SupportedMediaTypes()[0]
 }
 
-// Object is what unstructured.UnstructuredJSONScheme makes of data, whatever its
-// kind.
+// Object decodes an object as unstructured.UnstructuredJSONScheme does, whatever its kind.
 func Object(data []byte) (map[string]any, error) {
 	m := map[string]any{}
 	if err := utiljson.Unmarshal(data, &m); err != nil {
@@ -31,7 +30,7 @@ func Object(data []byte) (map[string]any, error) {
 	return m, nil
 }
 
-// List is what the dynamic client makes of a list.
+// List decodes a list as the dynamic client does.
 func List(data []byte) (*unstructured.UnstructuredList, error) {
 	l := &unstructured.UnstructuredList{}
 	if _, _, err := stock().Serializer.Decode(data, nil, l); err != nil {
@@ -40,14 +39,14 @@ func List(data []byte) (*unstructured.UnstructuredList, error) {
 	return l, nil
 }
 
-// Event is the first event of a watch that has sent data.
+// Event decodes the event that data begins with as the dynamic client does.
 func Event(data []byte) (watch.EventType, runtime.Object, error) {
 	s := stock()
 	frames := s.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(data)))
 	return restwatch.NewDecoder(streaming.NewDecoder(frames, s.StreamSerializer.Serializer), s.Serializer).Decode()
 }
 
-// errMore is how a reader says that it would block.
+// errMore is the error of a reader that has no more data yet.
 var errMore = errors.New("more is needed")
 
 type starved struct{ bytes.Reader }
@@ -59,9 +58,8 @@ func (s *starved) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// Frame says how long the JSON value is that data begins with, white space before
-// it included, or that this can't be known without more data. It is an error where
-// more can't help.
+// Frame returns the length of the JSON value that data begins with, including white space before it. more says that the
+// value is incomplete, and err that it is invalid.
 func Frame(data []byte) (n int, more bool, err error) {
 	var s starved
 	s.Reset(data)

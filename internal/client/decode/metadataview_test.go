@@ -14,55 +14,55 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// see is all that a Select can ask for.
-func see(v stream.Meta) []any {
+// read returns everything that a Select can read.
+func read(v stream.Meta) []any {
 	return []any{v.GetNamespace(), v.GetName(), v.GetResourceVersion(), v.GetUID(), v.GetLabels(), v.GetAnnotations(),
 		v.GetGeneration(), v.GetCreationTimestamp(), v.GetDeletionTimestamp(), v.GetFinalizers(),
 		v.GetOwnerReferences()}
 }
 
-// sameSight compares what is seen of a frame with what client-go decodes. It returns
-// whether anything was. (That nothing is seen of an event is always right.)
-func sameSight(t *testing.T, d *decode.Decoder, why string, frame []byte) bool {
+// sameMetadata compares the view of a frame's metadata with what client-go decodes. It returns whether there was a
+// view. (None is always right.)
+func sameMetadata(t *testing.T, d *decode.Decoder, why string, frame []byte) bool {
 	t.Helper()
 	kind, o, err := decodetest.Event(frame)
 	want, ok := o.(*unstructured.Unstructured)
 	if err != nil || !ok {
 		return false
 	}
-	s, n := d.Sight(append(bytes.Clone(frame), "\n{"...))
+	s, n := d.Metadata(append(bytes.Clone(frame), "\n{"...))
 	if s == nil {
 		return false
 	}
 	if n != len(bytes.TrimRight(frame, " \t\r\n")) || s.Type() != kind {
 		t.Errorf("%s: want %s of %d bytes, got %s of %d", why, kind, len(frame), s.Type(), n)
 	}
-	got := see(s)
+	got := read(s)
 	if s.Broken() {
 		return false
 	}
-	if diff := cmp.Diff(see(want), got); diff != "" {
+	if diff := cmp.Diff(read(want), got); diff != "" {
 		t.Errorf("%s: %s", why, diff)
 	}
-	clear(s.GetLabels()) // a map of its own
+	clear(s.GetLabels()) // the caller may change it
 	if diff := cmp.Diff(want.GetLabels(), s.GetLabels()); diff != "" {
-		t.Errorf("%s: labels that were written to: %s", why, diff)
+		t.Errorf("%s: labels after a change of the first result: %s", why, diff)
 	}
 	namespace, name, version := s.Identity()
-	sketch := &unstructured.Unstructured{Object: s.Sketch()}
+	only := &unstructured.Unstructured{Object: s.IdentityOnly()}
 	names := []string{want.GetNamespace(), want.GetName(), want.GetResourceVersion()}
 	if diff := cmp.Diff(names, []string{string(namespace), string(name), string(version)}); diff != "" {
 		t.Errorf("%s: identity: %s", why, diff)
 	}
 	if diff := cmp.Diff(append(names, string(want.GetUID())),
-		[]string{sketch.GetNamespace(), sketch.GetName(), sketch.GetResourceVersion(),
-			string(sketch.GetUID())}); diff != "" {
-		t.Errorf("%s: sketch: %s", why, diff)
+		[]string{only.GetNamespace(), only.GetName(), only.GetResourceVersion(),
+			string(only.GetUID())}); diff != "" {
+		t.Errorf("%s: IdentityOnly: %s", why, diff)
 	}
 	return true
 }
 
-func TestSightOfRecorded(t *testing.T) {
+func TestMetadataOfRecorded(t *testing.T) {
 	d := decode.New(false)
 	for range 2 {
 		for _, r := range decodetest.ReadRecorded(t, recordings) {
@@ -70,29 +70,29 @@ func TestSightOfRecorded(t *testing.T) {
 				frame = bytes.TrimSuffix(frame, []byte("\n"))
 				change := !bytes.HasPrefix(frame, []byte(`{"type":"BOOKMARK"`)) &&
 					!bytes.HasPrefix(frame, []byte(`{"type":"ERROR"`))
-				if saw := sameSight(t, d, r.Name, frame); r.Watch && saw != change {
-					t.Errorf("%s: seen: %v, want %v: %.300s", r.Name, saw, change, frame)
+				if saw := sameMetadata(t, d, r.Name, frame); r.Watch && saw != change {
+					t.Errorf("%s: view: %v, want %v: %.300s", r.Name, saw, change, frame)
 				}
 			}
 		}
 	}
 }
 
-func TestSight(t *testing.T) {
+func TestMetadata(t *testing.T) {
 	const rest = `"spec":{"metadata":{"name":"other"},"n":1e3},"status":null`
 	d := decode.New(false)
 	for _, test := range []struct {
 		why, metadata string
 		saw           bool
 	}{
-		{"as little as there has to be", `{"name":"a","resourceVersion":"7"}`, true},
-		{"as the server encodes a struct",
+		{"only a name and a resourceVersion", `{"name":"a","resourceVersion":"7"}`, true},
+		{"in the order of a struct",
 			`{"name":"a","generateName":"g","namespace":"n","uid":"u","resourceVersion":"7","generation":3,` +
 				`"creationTimestamp":"2026-01-02T03:04:05Z","deletionTimestamp":"2026-01-02T03:04:06Z",` +
 				`"labels":{"a":"b"},"annotations":{"c":"d"},"ownerReferences":[{"apiVersion":"v1",` +
 				`"kind":"K","name":"o","uid":"x","controller":true}],"finalizers":["f"],` +
 				`"managedFields":[{"manager":"}]\""}]}`, true},
-		{"as it encodes a map", `{"annotations":{"c":"d"},"creationTimestamp":"2026-01-02T03:04:05Z",` +
+		{"in the order of a map", `{"annotations":{"c":"d"},"creationTimestamp":"2026-01-02T03:04:05Z",` +
 			`"finalizers":["f"],"generation":3,"labels":{"a":"b"},"managedFields":[{"fieldsV1":{"f:a":{}}}],` +
 			`"name":"a","namespace":"n","resourceVersion":"7","uid":"u"}`, true},
 		{"managedFields first", `{"managedFields":[],"name":"a","namespace":"n","labels":{"a":"b"},` +
@@ -106,8 +106,8 @@ func TestSight(t *testing.T) {
 		{"an annotation like metadata", `{"name":"a","resourceVersion":"7",` +
 			`"annotations":{"last":"{\"metadata\":{\"name\":\"b\"},\"x\":\"}}\"}"}}`, true},
 		{"empty labels", `{"name":"a","resourceVersion":"7","labels":{}}`, true},
-		{"labels that are no texts", `{"name":"a","resourceVersion":"7","labels":{"a":1}}`, true},
-		{"a field that is repeated", `{"name":"a","resourceVersion":"6","labels":{"a":"b"},` +
+		{"labels that are not strings", `{"name":"a","resourceVersion":"7","labels":{"a":1}}`, true},
+		{"repeated fields", `{"name":"a","resourceVersion":"6","labels":{"a":"b"},` +
 			`"resourceVersion":"7","name":"b","labels":{"a":"c"}}`, false},
 		{"null labels", `{"name":"a","resourceVersion":"7","labels":null}`, false},
 		{"labels that are a list", `{"name":"a","resourceVersion":"7","labels":[]}`, false},
@@ -120,7 +120,7 @@ func TestSight(t *testing.T) {
 			`{"name":"é","resourceVersion":"7"}`, false}, {"a key with an escape", `{"n\u0061me":"a","resourceVe` +
 			`rsion":"7"}`, false},
 		{"null", `null`, false}, {"a list", `[]`, false}, {"a text", `"name"`, false}, {"nothing", `{}`, false},
-		{"metadata before it", `{"name":"b","resourceVersion":"6"},"metadata":{"name":"a","resourceVersion":"7"}`,
+		{"metadata twice", `{"name":"b","resourceVersion":"6"},"metadata":{"name":"a","resourceVersion":"7"}`,
 			false},
 	} {
 		for _, kind := range []string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} {
@@ -128,60 +128,59 @@ func TestSight(t *testing.T) {
 				"first": `{"apiVersion":"v1","kind":"Thing","metadata":` + test.metadata + `,` + rest + `}`,
 				"last":  `{"apiVersion":"v1","kind":"Thing",` + rest + `,"metadata":` + test.metadata + `}`,
 			} {
-				saw := sameSight(t, d, test.why+", "+why, []byte(`{"type":"`+kind+`","object":`+object+`}`))
+				saw := sameMetadata(t, d, test.why+", "+why, []byte(`{"type":"`+kind+`","object":`+object+`}`))
 				if saw != (test.saw && kind != string(watch.Bookmark)) {
-					t.Errorf("%s, %s, %s: seen: %v", test.why, why, kind, saw)
+					t.Errorf("%s, %s, %s: view: %v", test.why, why, kind, saw)
 				}
 			}
 		}
 	}
 }
 
-// TestSightOfCases: whatever is wrong with the rest of an object, of the metadata
-// nothing wrong is seen.
-func TestSightOfCases(t *testing.T) {
+// TestMetadataOfCases: the metadata is right, whatever is wrong with the rest of the object.
+func TestMetadataOfCases(t *testing.T) {
 	d, saw := decode.New(false), 0
 	for _, c := range decodetest.Frames() {
 		text := strings.ReplaceAll(c.Text, `"metadata":{"name":"n"}`,
 			`"metadata":{"name":"n","resourceVersion":"7","labels":{"a":"b"}}`)
-		// What comes after a frame is another test's.
+		// TestMetadataFindsTheEnd is for data after a frame.
 		if n, _, err := decodetest.Frame([]byte(text)); err != nil || n != len(text) || len(text) > 10<<10 {
 			continue
 		}
-		if sameSight(t, d, c.Why, []byte(text)) {
+		if sameMetadata(t, d, c.Why, []byte(text)) {
 			saw++
 		}
 	}
 	if saw < 400 {
-		t.Errorf("only %d were seen", saw)
+		t.Errorf("only %d views, want at least 400", saw)
 	}
 }
 
-// TestSightEnds: it is known where the frame ends, whatever the lines are.
-func TestSightEnds(t *testing.T) {
+// TestMetadataFindsTheEnd: Metadata returns where the frame ends, with or without line ends.
+func TestMetadataFindsTheEnd(t *testing.T) {
 	const one = `{"type":"ADDED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a",` +
 		`"resourceVersion":"7"},"spec":{"a":{}}}}`
 	two := strings.Replace(one, `"a":{}`, `"a":{}}`+"\n"+`,"status":{"b":{}`, 1)
 	for _, tt := range []struct {
 		why, data string
-		end       int // zero if nothing is to be seen
+		end       int // 0 if there is no view
 	}{
-		{"a line", one + "\n", len(one)},
-		{"a line and what follows", one + "\n" + one + "\n", len(one)},
-		{"no end of the line", one, len(one)},
-		{"two on a line", one + one + "\n", len(one)},
-		{"two on a line, apart", one + " " + one + "\n", len(one)},
-		{"on two lines, the first of which ends like an event", two, len(two)},
-		{"white space before it", "\r\n\t " + one, 4 + len(one)},
-		{"braces in a text", strings.Replace(one, `{}`, `"}}\"{"`, 1), len(one) + 5},
-		{"something after the object", strings.TrimSuffix(one, "}") + `,"x":1}`, 0},
-		{"half of it", one[:len(one)-3], 0},
-		{"all but its end", one[:len(one)-1], 0},
-		{"a text that does not end", strings.Replace(one, `{}`, `"`, 1), 0},
+		{"a frame and a line end", one + "\n", len(one)},
+		{"a frame on a line, and another", one + "\n" + one + "\n", len(one)},
+		{"a frame without a line end", one, len(one)},
+		{"two frames on a line", one + one + "\n", len(one)},
+		{"two frames on a line, with a space between", one + " " + one + "\n", len(one)},
+		{"a frame on two lines, the first of which ends like a frame", two, len(two)},
+		{"white space before the frame", "\r\n\t " + one, 4 + len(one)},
+		{"braces in a string", strings.Replace(one, `{}`, `"}}\"{"`, 1), len(one) + 5},
+		{"a field after the object", strings.TrimSuffix(one, "}") + `,"x":1}`, 0},
+		{"an incomplete frame", one[:len(one)-3], 0},
+		{"a frame without its last brace", one[:len(one)-1], 0},
+		{"a string that does not end", strings.Replace(one, `{}`, `"`, 1), 0},
 	} {
-		s, end := decode.New(false).Sight([]byte(tt.data))
+		s, end := decode.New(false).Metadata([]byte(tt.data))
 		if (s != nil) != (tt.end > 0) || end != tt.end {
-			t.Errorf("%s: seen: %v; it ends at %d, want %d", tt.why, s != nil, end, tt.end)
+			t.Errorf("%s: view: %v; the frame ends at %d, want %d", tt.why, s != nil, end, tt.end)
 		}
 	}
 }
