@@ -98,7 +98,7 @@ func TestBlockIsBounded(t *testing.T) {
 		{mux.Options{}, mux.SourceOptions{}, 3*100 + 3, "100 by default"},
 		{mux.Options{Events: 7}, mux.SourceOptions{}, 3*7 + 3, "Options.Events"},
 		{mux.Options{Events: 7}, mux.SourceOptions{Events: 2}, 3*2 + 3, "SourceOptions.Events"},
-		{mux.Options{Latest: true}, mux.SourceOptions{Block: true, Events: 5}, 3*5 + 3, "a source that blocks though others coalesce"},
+		{mux.Options{Latest: true}, mux.SourceOptions{Block: true, Events: 5}, 3*5 + 3, "Block overrides Latest"},
 		{mux.Options{Bytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "Bytes of all sources together"},
 		{mux.Options{Bytes: 1}, mux.SourceOptions{}, 3 + 3, "one event of each source in any case"},
 	}

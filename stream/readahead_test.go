@@ -137,7 +137,8 @@ func TestReadAheadFails(t *testing.T) {
 				outcomes[kind] = append(record(t, p.Stream, time.Hour), p.requests...)
 			})
 		}
-		if diff := cmp.Diff(outcomes["client-go"], outcomes["NewClient"]); diff != "" || len(outcomes["NewClient"]) < 6 {
+		if diff := cmp.Diff(outcomes["client-go"], outcomes["NewClient"]); diff != "" ||
+			len(outcomes["NewClient"]) < 6 {
 			t.Errorf("%s: %s (-client-go +NewClient):\n%s", tt.script, tt.why, diff)
 		}
 	}

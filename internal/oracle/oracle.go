@@ -1,5 +1,5 @@
 // Package oracle checks promises of this library that only its own tests need: one function per promise, each over
-// what a run recorded. The promises about the sequence itself are those of [streamtest.Check], which users' tests share.
+// what a run recorded. [streamtest.Check] checks the promises about the sequence itself, for users' tests, too.
 //
 // A failed check is a [*streamtest.Violation]. [Events] and [History] read recordings from text, for test tables.
 package oracle

@@ -14,9 +14,9 @@ import (
 type Options struct {
 	// Mux configures the mux.Mux.
 	Mux mux.Options
-	// Stream returns the options for a resource; it may be called by several goroutines at once. Namespaces, UntilSynced,
-	// UntilClosed and NoIndex must be zero, and Start must be zero or Now, which counts for resources served at the
-	// beginning; otherwise the source fails with an *OptionsError. Nil means the zero Options.
+	// Stream returns the options for a resource. Several goroutines may call it at once. Namespaces, UntilSynced,
+	// UntilClosed and NoIndex must be zero. Start must be zero or Now, and applies to resources served at the
+	// beginning. Otherwise the source fails with an *OptionsError. Nil means the zero Options.
 	Stream func(gvr.Resource) stream.Options
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not
 	// wait for APIs that do not answer (Status.Discovery), for resources that are Gone or Failing, nor longer than

@@ -97,8 +97,8 @@
 //
 //	compact                 all versions but the newest expire
 //	restart                 the same, and all connections end
-//	rewind N                the state of N changes ago is the newest again, as after a restore of etcd; open watches are
-//	                        silent until the revisions have passed their position
+//	rewind N                the state of N changes ago is the newest again, as after a restore of etcd; open watches
+//	                        are silent until the revisions have passed their position
 //	rewind N restart        the same, and all connections end
 //	unauthorized            401 for all requests, until "authorized"
 //	discovery down GROUP    its discovery fails, until "discovery up GROUP"; the core group is "core"
