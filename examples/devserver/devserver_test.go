@@ -289,8 +289,8 @@ func TestStartFails(t *testing.T) {
 	start(t, &devserver.Options{Dir: free}) // the failed starts left no lock
 }
 
-// TestCancelledStartStopsServer cancels Start after more and more time. Start must stop what it has started, without
-// ending the process: the API server does that if it is stopped at the wrong time.
+// TestCancelledStartStopsServer cancels Start after more and more time. Start must stop what it has started. The
+// API server would end the process if it were stopped at the wrong time.
 func TestCancelledStartStopsServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -378,7 +378,7 @@ func dynamicClient(t *testing.T, config *rest.Config) dynamic.Interface {
 }
 
 func TestDamagedData(t *testing.T) {
-	// etcd panics on these damages, in some cases in its own goroutine.
+	// etcd panics if its files are damaged like this, in the second case in its own goroutine.
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"log": func(t *testing.T, dir string) {
 			logs, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "0*.wal"))

@@ -104,7 +104,7 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 type checkpointDocument struct {
 	Key      string              `json:"key"`
 	Identity checkpoint.Identity `json:"identity"`
-	// ResourceVersions are by namespace. An empty or missing one means that the snapshot was not complete.
+	// ResourceVersions are by namespace. An empty or missing one means that the snapshot is incomplete.
 	ResourceVersions map[string]string `json:"resourceVersions,omitempty"`
 	Partial          bool              `json:"partial,omitempty"`
 	Rewound          bool              `json:"rewound,omitempty"`

@@ -19,8 +19,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// silenceClientGo discards what client-go logs through klog: the user sees errors and what the Logger prints. It sets
-// globals that other goroutines read, so it runs once. devserver.Start redirects klog again.
+// silenceClientGo discards klog's output and the server's warnings: the user sees errors and what the Logger prints. It
+// sets globals that other goroutines read, so it runs once. devserver.Start redirects klog again.
 var silenceClientGo = sync.OnceFunc(func() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)

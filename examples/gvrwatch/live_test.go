@@ -67,7 +67,7 @@ func (p *program) end() (stdout, stderr string) {
 	return p.wait(0)
 }
 
-// wait waits until the program ends without a signal, and checks the exit status.
+// wait waits until the program has ended, and checks the exit status.
 func (p *program) wait(status int) (stdout, stderr string) {
 	p.Helper()
 	defer p.signal()

@@ -32,8 +32,8 @@ func main() {
 	os.Exit(status)
 }
 
-// endSignals returns the signals that end the program, without those that it was started to ignore, by nohup or by the
-// shell for a background job.
+// endSignals returns the signals that end the program. It leaves out those that the process ignores because nohup, or
+// the shell of a background job, started it so.
 func endSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {

@@ -31,7 +31,7 @@ func TestMistakes(t *testing.T) {
 		{"watch boats/argo", 2, "single objects", "kubectl's TYPE/NAME is refused"},
 		{"watch boats,", 2, "it is empty", "a trailing comma is refused"},
 		{"watch boats --all", 2, `--all and "boats" exclude each other`,
-			"--all does not mean all objects of a type, as in kubectl"},
+			"--all does not mean all objects of a type, unlike in kubectl"},
 		{"watch --all --category all", 2, "--all and --category exclude each other", "--all includes every category"},
 		{"watch [*.example.com", 2,
 			`invalid pattern "[*.example.com": must be a pattern of path.Match: syntax error in pattern`,

@@ -60,8 +60,8 @@ type gapDocument struct {
 	HistoryLost bool             `json:"historyLost"`
 }
 
-// namespaceOf returns the namespace of a control event that covers only one, although all were requested: those where
-// the resource may be watched are then watched one by one.
+// namespaceOf returns the namespace of a control event that covers only one namespace although -A requests all. That
+// happens if the resource may be watched only in some namespaces.
 func namespaceOf(ev stream.Event, allNamespaces bool) string {
 	if !allNamespaces || ev.Object != nil {
 		return ""
@@ -192,7 +192,7 @@ func (p *tablePrinter) printObject(ev stream.Event, _ io.Writer) error {
 func age(o *unstructured.Unstructured) string {
 	created := o.GetCreationTimestamp()
 	if created.IsZero() {
-		return "<unknown>" // an inferred DELETED has only the name and uid
+		return "<unknown>" // an inferred DELETED has no creation time
 	}
 	return duration.HumanDuration(time.Since(created.Time))
 }

@@ -37,7 +37,7 @@ func TestWatchSelections(t *testing.T) {
 		{"planets,all -n web", "mars p-web r-web", "", "a category can be named beside a type"},
 		{"all,gone.example.com -n web", "p-web r-web", "gone.example.com: not served yet: waiting",
 			"a name beside a category is followed"},
-		{"*.nobody.com", "", "*.nobody.com" + nothing, "a pattern without a match is reported and waits"},
+		{"*.nobody.com", "", "*.nobody.com" + nothing, "a pattern without a match is reported, but is not an error"},
 		{"*.example.com,x* -n web", "o-web r-web", "x*" + nothing, "each pattern without a match is reported"},
 		{"--category none", "", "category none" + nothing, "a category without types is reported"},
 		{"*.space.io", "", "*.space.io: matches only cluster-scoped types, which need -A: waiting",

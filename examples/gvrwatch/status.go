@@ -21,7 +21,7 @@ import (
 //	gvrwatch: widgets.v1.example.com: gone: waiting
 type statusPrinter struct {
 	w          io.Writer
-	namespaces []string // the wanted ones; empty means all
+	namespaces []string // the requested ones; empty means all
 
 	mu sync.Mutex
 	// servedAtStart has the resources that were served at the beginning. No line is written when their watch begins.
