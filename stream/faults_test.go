@@ -128,7 +128,7 @@ func TestFaults(t *testing.T) {
 		{"inconsistent pages", "at 15s: expire\npage 1: inconsistent pages", stream.Options{PageSize: 2},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
 			"a list whose pages have different versions is discarded"},
-		{"continue token expires", "page 1: 410", stream.Options{PageSize: 2, PagedLists: true},
+		{"continue token expires", "page 1: 410", stream.Options{PageSize: 1, PagedLists: true},
 			plain, 0,
 			"the list starts again"},
 	}
@@ -157,6 +157,9 @@ func TestFaults(t *testing.T) {
 				})
 				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				if unmet := srv.UnmetFaults(); len(unmet) > 0 {
+					t.Errorf("%s: no request has met the faults %q", tt.why, unmet)
 				}
 				if n := requestsUntil(srv, rec); tt.requests > 0 && n > tt.requests {
 					t.Errorf("%s: %d requests, want at most %d", tt.why, n, tt.requests)
@@ -214,7 +217,7 @@ func watchOn(
 	running.Wait()
 	rec.Statuses = statuses
 	h := srv.History(widgets(), nil)
-	check := &streamtest.CheckOptions{Settled: errors.Is(rec.Err, errTimeUp)}
+	check := &streamtest.CheckOptions{Settled: errors.Is(rec.Err, errTimeUp), Namespaces: o.Namespaces}
 	if err := errors.Join(
 		streamtest.Check(h, rec.Events, check),
 		oracle.CheckRequests(h.Requests),

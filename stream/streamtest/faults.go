@@ -117,11 +117,13 @@ func (f *fault) is(usage string) bool { return f != nil && f.usage == usage }
 
 // rule is a line of a script about requests.
 type rule struct {
+	line      string
 	on        class
 	resources []gvr.Resource // empty means all
 	namespace string         // empty means all
 	from, to  int            // which of the requests; to == 0 means no end
 	seen      int
+	met       bool // a request has met the fault
 	fault     fault
 }
 
@@ -134,10 +136,24 @@ func (s *Server) faultFor(q *query) *fault {
 		}
 		r.seen++
 		if found == nil && r.seen >= r.from && (r.to == 0 || r.seen <= r.to) {
-			found = &r.fault
+			found, r.met = &r.fault, true
 		}
 	}
 	return found
+}
+
+// UnmetFaults returns the lines of scripts whose faults no request has met so far. A test of a client that is to survive
+// a fault should check that the fault happened. Lines of the triggers "at" and "change" are not among them.
+func (s *Server) UnmetFaults() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var unmet []string
+	for _, r := range s.rules {
+		if !r.met {
+			unmet = append(unmet, r.line)
+		}
+	}
+	return unmet
 }
 
 func among(resources []gvr.Resource, q *query) bool {

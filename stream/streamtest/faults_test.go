@@ -170,3 +170,19 @@ func TestCounting(t *testing.T) {
 		})
 	}
 }
+
+// UnmetFaults names the lines whose faults no request has met.
+func TestUnmetFaults(t *testing.T) {
+	srv := streamtest.NewServer(widgets)
+	if err := srv.Apply("list 1: 500\nlist 2: 503 # later\nwidgets watch 1: close\nat 1h: compact"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"list 1: 500", "list 2: 503", "widgets watch 1: close"}
+	if diff := cmp.Diff(want, srv.UnmetFaults()); diff != "" {
+		t.Errorf("before a request (-want +got):\n%s", diff)
+	}
+	_, _ = srv.Client().Resource(widgets.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
+	if diff := cmp.Diff(want[1:], srv.UnmetFaults()); diff != "" {
+		t.Errorf("after a list (-want +got):\n%s", diff)
+	}
+}

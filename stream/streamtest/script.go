@@ -82,7 +82,9 @@ func (s *Server) line(text string) (func(), error) {
 	case a.class&f.on == 0:
 		return nil, fmt.Errorf("invalid fault %q: must be one that happens to these requests", f.usage)
 	}
-	r := &rule{on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to, fault: f}
+	r := &rule{
+		line: text, on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to, fault: f,
+	}
 	if strings.Contains(usage, "after") {
 		r.fault.afterFrames, r.fault.after = a.n, a.duration
 		if r.on &= watches; r.on == 0 || f.at == answering {
