@@ -141,7 +141,7 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 		if end, ok := s.(protocol.Stopped); ok {
 			return errorAtEnd(end)
 		}
-		if err := w.limitLists(ctx, s); err != nil {
+		if err := w.takeListTurn(ctx, s); err != nil {
 			return err
 		}
 		w.listTurn.Await()

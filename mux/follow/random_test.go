@@ -296,22 +296,22 @@ func (p *randomFollow) checkRun(r *followRun, res gvr.Resource, n string, last b
 		return oracle.CheckCheckpoint(oracle.CheckpointRun{Before: before, After: after, Events: events,
 			Acked: func(i int) bool { return i < acked }, Options: opts})
 	}
-	var errs []error
+	var checkpointErr error
 	if p.tracked {
-		errs = append(errs, kept(events))
+		checkpointErr = kept(events)
 	}
-	if p.tracked && after != nil && len(after.ResourceVersions) == 0 && errs[0] != nil {
+	if checkpointErr != nil && after != nil && len(after.ResourceVersions) == 0 {
 		// At some moment the namespace was no longer watched.
 		acked++
-		errs[0] = oneOf(events, stream.Event{Type: stream.Gap, Namespace: n, Resource: res}, 0, acked-1, kept)
+		checkpointErr = oneOf(events, stream.Event{Type: stream.Gap, Namespace: n, Resource: res}, 0, acked-1, kept)
 	}
 	if p.tracked && p.slow { // events not acked soon after a run has ended are delivered again
-		return errors.Join(errs...)
+		return checkpointErr
 	}
 	opts.From = before
 	h := p.Server.History(res, &stream.Options{Namespaces: []string{n}})
 	if !last {
-		return errors.Join(append(errs, streamtest.Check(h, events, &opts))...)
+		return errors.Join(checkpointErr, streamtest.Check(h, events, &opts))
 	}
 	// eventsIn leaves SYNCED out, since it is of all namespaces; in the end there is one. Where no history was lost it
 	// comes after a snapshot and before the changes since.
@@ -320,8 +320,8 @@ func (p *randomFollow) checkRun(r *followRun, res gvr.Resource, n string, last b
 		p.exact++
 		least, most = 0, snapshot(events)
 	}
-	return errors.Join(append(errs, oneOf(events, stream.Event{Type: stream.Synced, Resource: res}, least, most,
-		func(events []stream.Event) error { return streamtest.Check(h, events, &opts) }))...)
+	return errors.Join(checkpointErr, oneOf(events, stream.Event{Type: stream.Synced, Resource: res}, least, most,
+		func(events []stream.Event) error { return streamtest.Check(h, events, &opts) }))
 }
 
 // oneOf checks the events with one more of them, at any place from least to most. It returns nil if one place is right.

@@ -172,13 +172,13 @@ func (c *checker) apply(s *source, rule func(*source) *Violation) {
 
 func (c *checker) event(i int, ev stream.Event) {
 	if ev.Type == stream.Synced {
-		due := slices.ContainsFunc(c.sources, func(s *source) bool { return s.broken || s.phase != live || s.begins })
+		due := slices.ContainsFunc(c.sources, func(s *source) bool { return s.broken || s.phase != isLive || s.begins })
 		for _, s := range c.sources {
 			c.apply(s, func(s *source) *Violation {
 				switch {
 				case !due:
 					return c.violation(announced, i, "SYNCED without a snapshot before it")
-				case s.phase != live:
+				case s.phase != isLive:
 					return s.synced(i, ev.ResourceVersion)
 				case s.begins: // a watch at the start version is open
 					s.begins = false

@@ -17,13 +17,13 @@ import (
 func (s *source) mismarked(ev stream.Event) string {
 	switch added := ev.Type == stream.Added; {
 	case s.joint(), ev.Coalesced > 0, s.opts.NoIndex && added:
-	case s.phase == initial && s.opts.Now:
+	case s.phase == inSnapshot && s.opts.Now:
 		return "a start at now delivers nothing before SYNCED"
-	case s.phase == initial && added && ev.Inferred:
+	case s.phase == inSnapshot && added && ev.Inferred:
 		return "the first snapshot must not be inferred"
-	case s.phase == initial && !added && !ev.Inferred:
+	case s.phase == inSnapshot && !added && !ev.Inferred:
 		return "no watch event may come before SYNCED"
-	case s.phase == gap && !ev.Inferred:
+	case s.phase == inGap && !ev.Inferred:
 		return "after a GAP all events must be inferred until SYNCED"
 	}
 	return ""
@@ -206,7 +206,7 @@ func (s *source) synced(i int, rv string) *Violation {
 		return v
 	}
 	s.candidates = fit
-	s.segment = segment{phase: live, cursor: rv, delivered: map[types.NamespacedName]int{}, opened: i}
+	s.segment = segment{phase: isLive, cursor: rv, delivered: map[types.NamespacedName]int{}, opened: i}
 	s.start = start{}
 	return nil
 }

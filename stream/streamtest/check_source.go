@@ -14,9 +14,9 @@ import (
 type phase int
 
 const (
-	initial phase = iota // the first snapshot is being delivered
-	gap                  // the differences after a GAP are being delivered
-	live                 // changes are being delivered
+	inSnapshot phase = iota // the first snapshot is being delivered
+	inGap                   // the differences after a GAP are being delivered
+	isLive                  // changes are being delivered
 )
 
 // source checks the events of one namespace, or of the whole cluster.
@@ -64,7 +64,7 @@ func newSource(c *checker, h History, namespace string) *source {
 	s.segment = segment{cursor: o.startVersion(namespace), delivered: map[types.NamespacedName]int{}, opened: -1}
 	s.start = start{unknown: o.Now || o.partial(), resuming: o.From != nil}
 	if s.cursor != "" {
-		s.phase, s.begins = live, true
+		s.phase, s.begins = isLive, true
 	}
 	known := state{}
 	if o.From != nil {
@@ -129,7 +129,7 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 		return s.gap(i, ev)
 	case ev.Type == stream.Bookmark:
 		return s.bookmark(i, ev.ResourceVersion)
-	case s.phase != live:
+	case s.phase != isLive:
 		if why := s.mismarked(ev); why != "" {
 			return s.violation(announced, i, why)
 		}
@@ -142,7 +142,7 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	}
 	s.delivered[keyOf(ev.Object)] = i
 	delete(s.pending, ev.Object.GetUID())
-	if s.phase == live {
+	if s.phase == isLive {
 		s.resuming = false
 		if !ev.Inferred && ev.Coalesced == 0 && !older(ev.ResourceVersion, s.cursor) {
 			s.cursor = ev.ResourceVersion
@@ -185,15 +185,15 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		why = "unknown reason"
 	case g.Duration < 0:
 		why = "negative duration"
-	case g.From == "" && s.phase == live:
+	case g.From == "" && s.phase == isLive:
 		why = "From must be set"
-	case !g.HistoryLost && (s.opts.NoIndex || s.phase == live && s.unknown):
+	case !g.HistoryLost && (s.opts.NoIndex || s.phase == isLive && s.unknown):
 		why = "HistoryLost must be set without an index"
 	}
 	if why != "" {
 		return s.violation(announced, i, why)
 	}
-	if s.phase == live {
+	if s.phase == isLive {
 		if v := s.upTo(i, g.From); v != nil {
 			return v
 		}
@@ -205,7 +205,7 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 	if g.Reason == stream.GapRewound {
 		s.opened, s.rewound = i, true // all objects may be delivered again
 	}
-	s.phase, s.to = gap, g.To
+	s.phase, s.to = inGap, g.To
 	if s.opts.NoIndex {
 		s.unknown = false
 		clear(s.delivered)
@@ -218,9 +218,9 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 
 func (s *source) bookmark(i int, rv string) *Violation {
 	switch {
-	case s.phase != live && s.joint():
+	case s.phase != isLive && s.joint():
 		return nil // this namespace may be live already
-	case s.phase != live:
+	case s.phase != isLive:
 		return s.violation(announced, i, "BOOKMARK before SYNCED")
 	case older(rv, s.cursor):
 		return s.violation(monotonic, i, "everything up to "+s.cursor+" was delivered before")
@@ -286,7 +286,7 @@ func (s *source) end() *Violation {
 	switch {
 	case !s.opts.Settled:
 		return nil
-	case s.phase != live:
+	case s.phase != isLive:
 		return s.violation(announced, i, "SYNCED is missing"+s.in())
 	}
 	if v := s.try(func(cand *candidate) *Violation {

@@ -6,9 +6,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// limitLists takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for delivery.
+// takeListTurn takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for delivery.
 // It gives the turn up before any other state, such as the wait after a failure.
-func (w *worker) limitLists(ctx context.Context, s protocol.State) error {
+func (w *worker) takeListTurn(ctx context.Context, s protocol.State) error {
 	reads := false
 	switch s := s.(type) {
 	case protocol.Listing, protocol.Replaying:
