@@ -16,8 +16,8 @@
 //   - A new object's entry is committed before the object is delivered, without a version. So the object's deletion is
 //     reported even if its ack was never committed (see [Options].NoWriteAhead).
 //   - A failed commit is retried, and does not end the Stream. [Status] shows it.
-//   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces and selectors. Another Stream that wants to
-//     resume from it gets a [*MismatchError].
+//   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces, selectors, and whether there is an index.
+//     Another Stream that wants to resume from it gets a [*MismatchError].
 //
 // # Not promised
 //
