@@ -30,8 +30,8 @@ type Options struct {
 
 	// Interval is how long acks may wait for a commit. 0 means 1 s.
 	Interval time.Duration
-	// Events is how many acked events may wait for a commit. 0 means 1,000. During a commit more may gather for the
-	// next.
+	// Events is how many acked events may wait for a commit. 0 means 1,000. While a commit is under way, more may
+	// gather for the next one.
 	Events int
 	// Timeout is how long a commit may take before it counts as failed. 0 means 10 s. Close may wait for two commits:
 	// one that is under way, and its own.

@@ -11,12 +11,12 @@ import (
 type Position struct {
 	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which everything
 	// was delivered (with a Tracker: acked). If it is empty or missing, the namespace was within a snapshot, and
-	// resumes with the rest of it. An entry for the cluster next to entries for namespaces dates from before the Stream
-	// watched single namespaces.
+	// resumes with the rest of it. If there are entries for namespaces, an entry for the cluster is from an earlier
+	// time, before the Stream watched single namespaces.
 	ResourceVersions map[string]string
 	// Objects are the objects that exist, as far as they were delivered.
 	Objects []Object
-	// Partial means that objects may exist which Objects lacks, because the Stream started after a version or kept no
+	// Partial means that Objects may lack some existing objects, because the Stream started after a version or kept no
 	// index.
 	Partial bool
 	// Rewound means that the server has gone back in time, and that the GAP and the snapshot which report it are not
@@ -26,9 +26,9 @@ type Position struct {
 	Unclean bool
 }
 
-// At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if there is
-// none. moved means that there is none because the Stream has since watched other namespaces, or has watched the
-// namespace as a part of the cluster.
+// At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if the position
+// has none, or none that applies. In the latter case moved is true: for "" the Stream has watched single namespaces,
+// for a namespace it has watched the whole cluster.
 func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 	rv, here := p.ResourceVersions[namespace]
 	_, cluster := p.ResourceVersions[""]
@@ -63,7 +63,7 @@ func (o Object) compare(other Object) int {
 		cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name), cmp.Compare(o.UID, other.UID))
 }
 
-// Identity says which Stream a checkpoint belongs to. Only a Stream with the same Identity can resume from it.
+// Identity says which Stream a checkpoint belongs to. Only a Stream with a matching Identity can resume from it.
 type Identity struct {
 	Cluster Cluster `json:"cluster"`
 	// Group and Resource come without the version, because every version has the same objects.

@@ -11,8 +11,8 @@ import (
 // missing one.
 //
 // Commit should return only when the checkpoint is on disk. A Store that loses its last commits causes repeated events,
-// and one loss: the deletion of an object that was delivered after the last surviving commit, if the server's history
-// no longer holds it.
+// and one kind of loss: the deletion of an object that was delivered after the last surviving commit, if the server's
+// history no longer holds it.
 //
 // A Store that keeps no objects has a method PositionsOnly(), which is never called. Load then returns Partial
 // positions, and the Tracker does not write new objects ahead.
@@ -47,7 +47,7 @@ type Delta struct {
 	Reset bool
 	// Put has the objects that are new or have changed.
 	Put []Object
-	// Gone has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object; none
-	// is in Put and Gone, or twice in one of them.
+	// Gone has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object; no
+	// object is in both Put and Gone, or twice in either.
 	Gone []Object
 }

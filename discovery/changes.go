@@ -24,8 +24,9 @@ const (
 	// categories or verbs differ. It may have become watchable, or stopped being so. A
 	// Changed also ends an Unknown.
 	Changed ChangeType = "Changed"
-	// Unknown reports that the resource, the API or the server cannot be read, and so
-	// may or may not exist. Err is the reason. It comes once, until something ends it.
+	// Unknown reports that the resource, the API or the server cannot be read, and so may
+	// or may not exist. Err is the reason. It comes once, and is not repeated until
+	// another Change has ended it.
 	Unknown ChangeType = "Unknown"
 	// Known ends an Unknown with the same Resource: the resource is unchanged (if it is
 	// not, Changed or Removed comes instead), the API or the server answers again, or
@@ -114,13 +115,13 @@ func (o *ChangesOptions) interval() time.Duration {
 // would return or, if none can be watched, the one that [Resolver.Resolve] would.
 // Changes to its other versions are not reported.
 //
-// Unknown does not mean Removed. While an API cannot be read, its resources are
-// Unknown; so is a resource whose own version cannot be read, even if another version
-// can. A resource Added in a lesser version, because the better one could not be
-// read, is Changed when it can. While the whole server does not answer, or denies
-// access, Changes reports one Unknown for the server and nothing else. Every Unknown
-// ends: for a resource with Known, Changed or Removed, otherwise with Known. If the
-// server or an API is down at the start, its Unknown comes before Synced.
+// Unknown does not mean Removed. While an API cannot be read, its resources are Unknown;
+// so is a resource whose own version cannot be read, even if another version can. A
+// resource that was Added in a less preferred version, because the preferred one could
+// not be read, is Changed when the preferred one can be. While the whole server does not
+// answer, or denies access, Changes reports one Unknown for the server and nothing else.
+// Every Unknown ends: for a resource with Known, Changed or Removed, otherwise with
+// Known. If the server or an API is down at the start, its Unknown comes before Synced.
 //
 // A CRD that is being deleted first loses its verbs create, update and patch, so a
 // Changed often precedes its Removed.

@@ -40,7 +40,8 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
 
 // The caller of the following methods holds m.mu.
 
-// fits reports whether an item may be queued. A source that blocks may have fewer than most events in its queue.
+// fits reports whether an item may be queued. If the queue of the source is empty, it always may. Otherwise a source
+// without Latest needs fewer than most items in its queue, and room for the item within Options.Bytes.
 func (m *Mux) fits(s *source, it item, most int) bool {
 	waiting := s.buffer.load().items
 	if waiting == 0 || s.options.Latest {

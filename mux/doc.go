@@ -11,8 +11,9 @@
 //     where it was.
 //   - Sources take turns: once an event waits, every other source delivers at most one event before it.
 //   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
-//   - A source that fails does not affect the others, unless Options.OnError says so; without OnError it ends the run.
-//   - What waits is bounded: by number and size, and with Latest by the number of objects.
+//   - A source that fails does not affect the others if Options.OnError returns Drop or Retry. If it returns Fail, or
+//     is nil, the failure ends the run.
+//   - The events that wait are bounded by number and size, and with Latest by the number of objects.
 //   - No goroutine is left when the loop has ended.
 //
 // # Not promised

@@ -183,9 +183,9 @@ func (m *Mux) end(how ending) {
 	m.notify()
 }
 
-// AllSynced reports whether the loop has received SYNCED from every source, and no GAP since, in this run or the
-// last one. Events that wait don't count. It is true in the loop body that receives the last SYNCED, and false without
-// sources.
+// AllSynced reports whether the loop has received SYNCED from every source, and no GAP since, in this run or the last
+// one. Events that still wait for the loop don't count. It is true in the loop body that receives the last SYNCED, and
+// false without sources.
 func (m *Mux) AllSynced() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

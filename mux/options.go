@@ -9,8 +9,8 @@ import (
 // Options configure a Mux. The zero value is the default.
 type Options struct {
 	// Events is the number of events of each source that may wait for the loop. A source with one more event waits
-	// until there is room for half of them; the server of a Stream notices, and may end the watch, which costs a GAP
-	// at worst. With Latest it has no effect. Zero means 100.
+	// until half of its queue is free. Meanwhile the server of a Stream can't send, and may end the watch, which at
+	// worst causes a GAP. With Latest it has no effect. Zero means 100.
 	Events int
 	// Bytes is the total size of the events that may wait, measured roughly as JSON; in memory they take several times
 	// that. One event of each source may wait in any case. With Latest it has no effect. Zero means 64 MiB.
@@ -20,7 +20,7 @@ type Options struct {
 	//
 	//   - ADDED stays ADDED, with the newest state.
 	//   - ADDED then DELETED cancel out.
-	//   - MODIFIED and the event after it become that event.
+	//   - MODIFIED is replaced by the event after it.
 	//   - DELETED stays; if the same object is ADDED again, that is a separate event.
 	//
 	// Objects with different uids are never coalesced. Event.Coalesced counts the other events that an event stands
@@ -28,8 +28,8 @@ type Options struct {
 	// that of their resourceVersions.
 	//
 	// Nothing is coalesced across GAP and SYNCED, so at each SYNCED what was delivered still adds up to what exists.
-	// Of the BOOKMARKs only the last one waits. A source waits with a second GAP (of one namespace) or a third
-	// SYNCED, so at most four states of each object are in memory. Acking an event acks all that it stands for; until
+	// Only the last BOOKMARK is kept. A source that is about to queue a second GAP (of one namespace) or a third SYNCED
+	// waits, so at most four states of each object are in memory. Acking an event acks all that it stands for; until
 	// then the checkpoint does not pass its place in line.
 	Latest bool
 
@@ -62,13 +62,13 @@ type Decision string
 const (
 	// Fail ends the run with a *SourceError. It is the default, and any unknown Decision means Fail.
 	Fail Decision = "fail"
-	// Drop removes the source. The ends of its objects are not reported. If no source is left, the run waits for
-	// Add; if all that are left have ended, it ends.
+	// Drop removes the source. Its objects are not reported as deleted. If no source is left, the run waits for Add; if
+	// all remaining sources have ended, the run ends.
 	Drop Decision = "drop"
 	// Retry starts the source again after a random wait that grows up to 30 s, and is short again once the source has
 	// run for a minute.
 	//
-	//  1. A Stream with a Checkpoint resumes from that: what has not been acked is delivered again.
+	//  1. A Stream with a Checkpoint resumes from it: what has not been acked is delivered again.
 	//  2. A Stream that has delivered something resumes where it was, and delivers SYNCED when it watches again.
 	//  3. After a gap (*stream.GapError) or a panic, and for all other sources, it starts from the beginning: ADDED
 	//     is delivered again, and objects that ended meanwhile are not reported.

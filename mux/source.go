@@ -12,13 +12,13 @@ import (
 )
 
 // Source is a sequence that a [Mux] merges with others. A [*stream.Stream] is one. A type that embeds a *stream.Stream
-// is one, too: the Mux resumes it as it does the Stream, and for that bypasses an Events method of the type itself.
+// is one, too: the Mux resumes the embedded Stream, and does not call an Events method that the type itself has.
 type Source interface {
 	// Key distinguishes the source from the others of the Mux. It never changes.
 	Key() string
-	// Events behaves as that of a Stream: an error is the last value, the sequence ends soon after ctx does, and
-	// there may be many runs, one at a time. Each run has a goroutine of its own, which must not call Remove for its
-	// own key: that would wait for itself.
+	// Events behaves like the method of a Stream: an error is the last value, the sequence ends soon after ctx does,
+	// and there may be many runs, one at a time. Each run has a goroutine of its own, which must not call Remove for
+	// its own key: Remove would wait for that goroutine.
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 }
 
@@ -69,10 +69,10 @@ type buffer struct {
 	queue
 	scheduled bool          // the source is in backlog.ready
 	blocked   *item         // does not fit into the queue; the worker waits
-	room      chan struct{} // what was blocked has been queued; of capacity one
+	room      chan struct{} // receives when what was blocked has been queued; of capacity one
 }
 
-// progress is what a source has done in the active run, or the last one.
+// progress is what a source has done in the active run, or else in the last one.
 type progress struct {
 	delivered           bool // an event to its buffer
 	restart             bool // it can't resume from its Position

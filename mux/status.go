@@ -23,7 +23,7 @@ type SourceStatus struct {
 	// State is that of Stream, if that is set. Otherwise a source is Listing until it is Synced, then Streaming.
 	// A source that waits to be retried is in Backoff.
 	State stream.State
-	// Stream is the result of the source's Status method, as a *stream.Stream has one, else nil.
+	// Stream is the result of the source's Status method, or nil if it has none with the signature of Stream.Status.
 	Stream *stream.Status
 	// Synced reports that the loop has received SYNCED, and no GAP or error since.
 	Synced bool

@@ -19,7 +19,7 @@ type ClientOptions struct {
 	// of the events. Zero means 1: the goroutine of the Stream, or one that belongs to a plain Watch.
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
-	// decodes up to twice as many pieces of 16 KiB (or one event, if larger) ahead; as objects these take five to eight
+	// decodes up to twice as many pieces of 16 KiB (or one event, if larger) ahead; decoded, these take five to eight
 	// times as much memory. With [Options.Select] it is always 1.
 	DecodeWorkers int
 }

@@ -207,7 +207,7 @@ func (w *worker) deliverChanges(
 		case c.Gone != nil:
 			object, isInferred = inferred(c.Gone, w.resource), true
 		case c.Left != nil && listed:
-			// It is unknown when, and at which version, the object stopped matching: as if it were gone.
+			// It is unknown when, and at which version, the object stopped matching: it is handled as if it were gone.
 			object, isInferred = inferred(c.Left, w.resource), true
 		case listed:
 			// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
@@ -227,7 +227,7 @@ func (w *worker) deliverChanges(
 }
 
 func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
-	if w.movesTo != "" && !isInferred { // an inferred DELETED precedes the event that does so
+	if w.movesTo != "" && !isInferred { // an inferred DELETED precedes the event that moves it
 		w.report.resourceVersion(w.movesTo)
 	}
 	if kind == Added && w.progress != nil && w.report.isUnclean() {

@@ -20,13 +20,15 @@
 //     precedes ADDED of the new one.
 //   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no
 //     DELETED.
-//   - Resumable: [From] resumes where [Stream.Position] was called, even past the server's history.
-//   - Acknowledged: a checkpoint never passes an event that was not acked.
+//   - Resumable: [From] resumes where [Stream.Position] was called, even if the server no longer has the history since
+//     then.
+//   - Acknowledged: a checkpoint never moves past an event that was not acked.
 //   - Never back in time: the Stream reads nothing at resourceVersion 0. If the server's version is lower than one that
 //     was delivered, and still is at the next request, the server has gone back in time: the Stream emits GAP, then
 //     everything again.
 //   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
-//   - Durable: a checkpoint is old or new, never torn. A corrupt, foreign or locked one is refused with a typed error.
+//   - Durable: a checkpoint is the old one or the new one, never a mixture. One that is corrupt or locked, or does not
+//     match the Stream, is refused with a typed error.
 //   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks. With a
 //     client of [NewClient] no server can cause more than about five requests per second for long. (Other clients may
 //     repeat requests on their own: client-go does so ten times at once after "Retry-After: 0".) The index takes about
@@ -38,10 +40,10 @@
 //   - Every state of an object across a GAP: only the last one is delivered.
 //   - An order between two Streams or two namespaces, or a maximum delay.
 //   - Exactly once across runs. Without [Options.Start] or [Options.Checkpoint] each run begins with everything that
-//     exists, as ADDED. While a Store cannot be written, it misses what is delivered: see [checkpoint.Status].
-//   - Detection of every server that went back in time. Once the server's versions have caught up, nothing shows it, so
-//     the Stream probes after each unplanned end of a watch and after IdleTimeout. A caller that may not list cannot
-//     probe. After a restart, only a server that is behind the last commit is detected.
+//     exists, as ADDED. While commits fail, the checkpoint lacks what is delivered: see [checkpoint.Status].
+//   - Detection of every server that went back in time. Once the server's versions have caught up, the rewind can no
+//     longer be seen, so the Stream probes after each unplanned end of a watch and after IdleTimeout. A caller that may
+//     not list cannot probe. After a restart, only a server that is behind the last commit is detected.
 //
 // All promises assume what Kubernetes documents: each change and each deletion has a higher resourceVersion than all
 // changes before it. Versions that are not numbers are trusted to arrive in order, and never show that a server has
@@ -53,8 +55,8 @@
 // # Restarts
 //
 // With Options.Checkpoint and a Store in package checkpoint, [Event.Ack] marks an event as handled. The next run, in
-// this process or a later one, resumes from the acks: at least once, even after a kill, and even if the server no
-// longer knows what happened since. Then it emits GAP and the differences from what was acked.
+// this process or a later one, resumes from the acks, even after a kill. Delivery is at least once. If the server no
+// longer knows what happened since, the run emits GAP and the differences from what was acked.
 //
 //	store, err := file.Open("positions.db")
 //	cluster, err := stream.ClusterOf(ctx, config)

@@ -58,7 +58,7 @@ type Options struct {
 	// UntilSynced ends a run after its first SYNCED.
 	UntilSynced bool
 	// UntilClosed ends a run when the server ends a watch (the first of several) after SYNCED. If the server ends it
-	// with an error, the run yields that; but a 410 is a gap and does not end the run.
+	// with an error, the run yields that error. A 410 is a gap instead, and does not end the run.
 	UntilClosed bool
 
 	// What is remembered.
@@ -82,8 +82,8 @@ type Options struct {
 	// How the Stream makes its requests.
 
 	// PagedLists reads each snapshot in pages of PageSize objects. By default the first snapshot is read as initial
-	// events of the watch (a streaming list, KEP-3157), which costs the server far less memory, or in pages if the
-	// server has no streaming lists; the snapshot after a gap is read in pages unless lists are forbidden.
+	// events of the watch (a streaming list, KEP-3157), which costs the server far less memory. If the server has no
+	// streaming lists, it is read in pages. The snapshot after a gap is read in pages unless lists are forbidden.
 	PagedLists bool
 	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
 	// with a client of [NewClient], those of the next page too, so large objects need small pages.

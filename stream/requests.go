@@ -33,7 +33,7 @@ var (
 	errNoAnswer  = errors.New("the server did not answer in time")
 	errNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
 	errNameless  = errors.New("the server sent an object that lacks its name or namespace")
-	errNoList    = errors.New("the server answered a list request with something else")
+	errNotList   = errors.New("the server answered a list request with something else")
 )
 
 // list reads the page of a token.
@@ -89,8 +89,8 @@ func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout 
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err != nil:
-	case list == nil || w.isNoList(list.GetKind()):
-		err = errNoList
+	case list == nil || w.isNotList(list.GetKind()):
+		err = errNotList
 	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
 	}
@@ -117,9 +117,10 @@ func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) p
 	}
 }
 
-// isNoList reports whether an answer of this kind is not a list of objects. client-go turns it into an empty list, and
-// every object would seem deleted. (The kind of a real list can have any name: spec.names.listKind of the CRD.)
-func (w *worker) isNoList(kind string) bool {
+// isNotList reports whether an answer of this kind is not a list of objects. client-go turns such an answer into an
+// empty list, and every object would seem deleted. (The kind of a real list can have any name: spec.names.listKind of
+// the CRD.)
+func (w *worker) isNotList(kind string) bool {
 	return !w.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", w.resource.Kind}, kind)
 }
 

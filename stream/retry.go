@@ -60,7 +60,7 @@ func classOf(err error) protocol.Class {
 	switch {
 	case errors.Is(err, errUnreadable):
 		return protocol.Unreadable
-	case errors.Is(err, errNoVersion), errors.Is(err, errNameless), errors.Is(err, errNoList):
+	case errors.Is(err, errNoVersion), errors.Is(err, errNameless), errors.Is(err, errNotList):
 		return protocol.Unusable
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err): // 410 Gone, and 410 Expired in ERROR events
 		return protocol.Expired

@@ -49,7 +49,7 @@ func TestFailure(t *testing.T) {
 		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},
 		{errNoVersion, protocol.Unusable, 0, "a list without a resourceVersion to watch from"},
 		{errNameless, protocol.Unusable, 0, "a list of objects without names"},
-		{errNoList, protocol.Unusable, 0, "an object that is not a list"},
+		{errNotList, protocol.Unusable, 0, "an object that is not a list"},
 	} {
 		for _, err := range []error{tt.err, wrapped(tt.err)} {
 			got := failure(err)

@@ -52,9 +52,9 @@ var errStopped = errors.New("stopped")
 // New returns a Stream of r, a resource that package discovery returned. It makes no request. opts is copied and may be
 // nil.
 //
-// Create c with [NewClient], or from a rest.Config without a Timeout, which would end every watch. The Stream would
-// resume after two requests each time. A Timeout under two seconds looks like a failing server, and causes waits and
-// GAPs.
+// Create c with [NewClient], or from a rest.Config without a Timeout. A Timeout would end every watch, and the Stream
+// would need two requests each time to resume. One of less than two seconds looks like a failing server, and causes
+// waits and GAPs.
 //
 // New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {

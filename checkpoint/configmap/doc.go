@@ -3,8 +3,8 @@
 //
 // Each commit is one update of the ConfigMap with the positions of all keys, even if none has changed: the answer shows
 // whether this process still owns the ConfigMap. So a Tracker should have an Interval of 10 s or more. The program
-// needs the rights to get and update the ConfigMap, and to create it unless it exists; it may be empty, and must not be
-// immutable. The server limits it to 1 MiB.
+// needs the rights to get and update the ConfigMap, and to create it unless it exists. An existing ConfigMap may be
+// empty, but must not be immutable. The server limits it to 1 MiB.
 //
 // A Stream that watches ConfigMaps and selects this one receives each commit as an event, acks it, and so causes the
 // next commit: exclude the ConfigMap with a selector or stream.Options.Select.
@@ -18,7 +18,7 @@
 //     objects that have changed are reported as ADDED, and earlier deletions are not reported.
 //   - If the last run ended within a snapshot, the next one begins with that GAP and the whole snapshot, including
 //     objects whose events were acked.
-//   - An object that leaves stream.Options.Select with its first change is not reported as DELETED.
+//   - If an object's first change makes it stop matching stream.Options.Select, that is not reported as DELETED.
 //
 // A program that must not miss a deletion needs package file.
 //

@@ -8,10 +8,10 @@
 //
 // # Promises
 //
-//   - A program that is killed at any instruction, also by a power failure, finds the outcome of its last commit
+//   - A program that is killed at any instruction, even by a power failure, finds the outcome of its last commit
 //     afterwards, or of the commit that was under way.
-//   - Every byte has a checksum, and a record is valid only behind the records that preceded it when it was written.
-//     Open refuses an invalid file with a [*checkpoint.CorruptError] and does not change it.
+//   - Every byte has a checksum, and a record is valid only after the same records that preceded it when it was
+//     written. Open refuses an invalid file with a [*checkpoint.CorruptError] and does not change it.
 //   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it
 //     never reached the disk. Open ignores it, and the next commit overwrites it.
 //   - One process at a time has the file open. Others get a [*checkpoint.LockedError].
@@ -26,8 +26,8 @@
 //
 // # Operations
 //
-// Beside the file lies a lock file, named after it with the suffix ".gvrwatch-lock", which names the process that has
-// the file open. It may be removed while no process has.
+// Open creates a lock file beside the file, with the same name and the suffix ".gvrwatch-lock". The lock file names the
+// process that has the file open. It may be removed while no process has the file open.
 //
 // A copy of the file may be made at any time. If a copy is restored, the next run delivers again what was acked since
 // the copy was made, but it does not report the deletion of an object that was created and deleted since. To have

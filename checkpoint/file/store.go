@@ -168,7 +168,8 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 	return s.failed(s.write(payload))
 }
 
-// Delete appends that there is no checkpoint under a key. The next snapshot leaves the checkpoint out.
+// Delete appends a record which says that there is no checkpoint under a key. The next snapshot leaves the checkpoint
+// out.
 func (s *Store) Delete(_ context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -169,16 +169,16 @@ func (e *engine) write(ctx context.Context, b batch) error {
 	return failed
 }
 
-// record records the outcome of a commit, and how many acked events it had.
+// record records and logs the outcome of a commit, which had that many acked events.
 func (e *engine) record(acked int, err error) error {
 	log := e.options.Logger
 	if err == nil {
-		if e.succeeded() {
+		if e.recordSuccess() {
 			log.Info("checkpoints are committed again")
 		}
 		return nil
 	}
-	last := e.failed(acked, err)
+	last := e.recordFailure(acked, err)
 	if last.nextTry.IsZero() {
 		log.Error("checkpoint commits stopped permanently", "error", err)
 	} else {
@@ -188,8 +188,8 @@ func (e *engine) record(acked int, err error) error {
 	return last.err
 }
 
-// succeeded reports whether the commit before failed.
-func (e *engine) succeeded() bool {
+// recordSuccess records that a commit has succeeded, and reports whether the one before it failed.
+func (e *engine) recordSuccess() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	failing := e.last.err != nil
@@ -201,7 +201,7 @@ func (e *engine) succeeded() bool {
 	return failing
 }
 
-func (e *engine) failed(acked int, err error) outcome {
+func (e *engine) recordFailure(acked int, err error) outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.schedule.acked += acked
@@ -220,8 +220,8 @@ func (e *engine) failed(acked int, err error) outcome {
 	return e.last
 }
 
-// writeAhead commits what the next event of s waits for, together with everything else there is. Callers that waited
-// for another one's commit find theirs done. It returns the cause if ctx ends.
+// writeAhead commits what the next event of s waits for, together with everything else there is. A caller that waits
+// while another caller commits may find its own changes committed by then. It returns the cause if ctx ends.
 func (e *engine) writeAhead(ctx context.Context, s *Session) error {
 	if e.result().err != nil {
 		return context.Cause(ctx)

@@ -113,7 +113,7 @@ func (m *Mark) update(f func(*Progress) (dirty bool)) {
 	}
 }
 
-// isPass reports whether m has no event.
+// isPass reports whether m is a pass: a mark without an event.
 func (m *Mark) isPass() bool { return m.acked && !m.applied && m.delivered.IsZero() }
 
 // take removes and returns the changes of an object.

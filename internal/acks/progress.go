@@ -25,7 +25,7 @@ type Progress struct {
 type nextMark struct {
 	noted      []Change // since the last mark
 	mayBeKnown bool
-	first      bool // after DeferCommits: nothing is passed before this mark
+	first      bool // after DeferCommits: no pass goes before this mark
 }
 
 // markList are the marks above the low-water mark, in the order of delivery.
@@ -34,8 +34,9 @@ type markList struct {
 	unacked     int // events among them
 }
 
-// DeferCommits retains everything of the session until an event has been acked. Where a sequence does not begin with a
-// snapshot, the next run then begins as this one did. It must be called before any other method.
+// DeferCommits commits nothing of the session until an event has been acked. It is for a sequence that does not begin
+// with a snapshot: if the program ends before the first ack, the next run begins as this one did. DeferCommits must be
+// called before any other method.
 func (p *Progress) DeferCommits() {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
@@ -93,8 +94,8 @@ func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	return m
 }
 
-// Pass moves the sequence to a version without an event to ack: after a bookmark, at the beginning of a snapshot, or
-// with the changes of objects that are not delivered.
+// Pass moves the sequence to a version with a pass, which is a mark without an event to ack: after a bookmark, at the
+// beginning of a snapshot, or with the changes of objects that are not delivered.
 func (p *Progress) Pass(resourceVersion string, partial bool) {
 	s := p.session
 	s.mu.Lock()

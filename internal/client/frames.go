@@ -64,8 +64,8 @@ func (f *frames) ready() <-chan struct{} {
 	return f.pipe.ready
 }
 
-// next returns the next event, if it has arrived; over says that none will. It also returns, with neither, after it has
-// skipped everything that it had taken.
+// next returns the next event if one has arrived (ok), or says that no more will (over). It returns neither if it has
+// to wait, or once it has skipped everything that it had taken.
 func (f *frames) next() (ev Event, ok, over bool) {
 	for f.skipped = false; !f.skipped || len(f.data) > 0; {
 		if len(f.events) > 0 {
@@ -91,7 +91,7 @@ func (f *frames) next() (ev Event, ok, over bool) {
 	return Event{}, false, false
 }
 
-// take takes what has arrived since. It returns false if that is nothing.
+// take takes from the pipe what has arrived since the last call. It returns false if there is nothing to take.
 func (f *frames) take() bool {
 	if f.workers != nil {
 		return f.takeBatch()
@@ -188,7 +188,7 @@ func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bo
 	return watch.Event{Type: e.Type, Object: &unstructured.Unstructured{Object: e.Object}}, n, true
 }
 
-// last returns an ERROR for the end of the data, if there is one, or an event that client-go can make of the rest.
+// last returns an ERROR for the end of the data, if there is one, or an event that client-go can decode from the rest.
 func (f *frames) last() (watch.Event, bool) {
 	err := f.err
 	if len(f.data) > 0 { // half a frame: its result is client-go's

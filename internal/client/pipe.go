@@ -171,8 +171,8 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	return data, over, err
 }
 
-// cut is take for one of several workers: it removes one frame, or as many as end with a line within most bytes, and
-// appends them to data.
+// cut is like take, but for one of several workers: it removes only the frames that end with a line within the first
+// most bytes, or else one frame, and appends them to data.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -197,7 +197,7 @@ func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
 	}
 }
 
-// update enters the current version of an object. The known one is was.
+// update enters the current version of an object. was is the entry before, if the object was known.
 func (x *Index) update(was, now Entry, known, stale bool) {
 	if known && was.UID != now.UID {
 		x.forget(was)
@@ -217,7 +217,7 @@ func (x *Index) replace(now Entry, from Evidence, yield func(Change) bool) bool 
 	}, yield)
 }
 
-// endOthers removes the objects of a name that have another uid and have ended.
+// endOthers removes the objects of the same name that have another uid and for which ended returns true.
 func (x *Index) endOthers(of Entry, ended func(other Entry) bool, yield func(Change) bool) bool {
 	x.mu.Lock()
 	others := x.table.others(of.NamespacedName, of.UID)

@@ -118,7 +118,7 @@ func (p *packed) eachNamed(name types.NamespacedName, f func(*record)) {
 	})
 }
 
-// hasName reports whether there is a record of a name. It makes no string of the name.
+// hasName reports whether there is a record of a name. It does not allocate a string for the name.
 func (p *packed) hasName(namespace, name []byte) bool {
 	space, ok := p.numbers[string(namespace)]
 	if !ok || len(p.slots) == 0 {

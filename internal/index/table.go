@@ -163,7 +163,7 @@ func (t *table) repack() {
 	}
 }
 
-// unsee makes no object count as seen.
+// unsee marks every object as not seen.
 func (t *table) unsee() {
 	t.mark(func(r *record) { r.space &^= flagSeen }, func(o *plainEntry) { o.seen = false })
 }

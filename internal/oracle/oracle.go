@@ -21,7 +21,7 @@ import (
 
 // The promises checked here.
 const (
-	acknowledged = "acknowledged" // a checkpoint never passes an event that was not acked
+	acknowledged = "acknowledged" // a checkpoint never moves past an event that was not acked
 	durable      = "durable"      // a checkpoint is old or new, never torn
 	bounded      = "bounded"      // at most 5 requests per second, averaged over 10 seconds
 	classified   = "classified"   // a status has a known state, and a cause and a next try when something failed

@@ -9,7 +9,7 @@ func (s Listing) page(in Page) (State, []Output) {
 			return s.restart(false, Failure{Err: errInconsistent}), nil
 		}
 	} else {
-		if stale := s.stale(in.Version, false); stale != nil {
+		if stale := s.rejectStale(in.Version, false); stale != nil {
 			return stale, nil
 		}
 		out = s.beginSnapshot(in.Version)
@@ -39,9 +39,10 @@ func (s Listing) page(in Page) (State, []Output) {
 	return Connecting{Memory: s.Memory, pendingSynced: true}, out
 }
 
-// stale handles a snapshot that is older than what was delivered. It returns nil if the snapshot can be used: because
-// it is not older, or because the server has gone back in time, which is a gap.
-func (m *Memory) stale(version string, streamed bool) State {
+// rejectStale returns the State that follows if a snapshot must not be used because it is older than what was
+// delivered. It returns nil if the snapshot can be used: either it is not older, or the server has gone back in time,
+// which is a gap. With FailOnGap that gap ends the sequence.
+func (m *Memory) rejectStale(version string, streamed bool) State {
 	behind, sure := m.isBehind(version)
 	switch {
 	case sure && m.rules.Quiet: // nothing was delivered
@@ -96,7 +97,7 @@ func (s Replaying) frame(in Frame) (State, []Output) {
 		// Initial events are ADDED, up to the marker. Anything else shows an ordinary watch.
 		return s.unsupported(errNoMarker)
 	}
-	if stale := s.stale(in.Version, true); stale != nil {
+	if stale := s.rejectStale(in.Version, true); stale != nil {
 		return stale, nil
 	}
 	var out []Output
@@ -119,7 +120,7 @@ func (s Replaying) unsupported(cause error) (State, []Output) {
 	return Listing{Memory: s.Memory}, []Output{NoStreamedLists{cause}}
 }
 
-// fellSilent reads a list instead, whether the marker will never come or the server is slow.
+// fellSilent reads a list instead: the marker may never come, or the server may only be slow.
 func (s Replaying) fellSilent() State {
 	if end := s.unrepeatable(errNoMarker); end != nil {
 		return end

@@ -94,13 +94,13 @@ type Memory struct {
 	streaks
 }
 
-// place is how far the sequence has come.
+// place is how far the sequence has been delivered.
 type place struct {
 	version string // everything up to here has been delivered
 	gap     *Gap   // found, but not emitted yet
 	begun   bool   // part of a snapshot has been delivered
 	minimum string // the version of that snapshot, as far as it is known
-	since   string // with Rules.Partial: the caller may know objects that are not newer
+	since   string // with Rules.Partial: the caller may know objects that are not newer than this
 }
 
 // streaks counts what has happened several times in a row.

@@ -164,8 +164,8 @@ func (m Memory) restart(streamed bool, f Failure) State {
 	return m.retry(f, m.snapshot(streamed))
 }
 
-// unrepeatable returns the end of a sequence whose snapshot can't begin again, or nil: with FailOnGap and without an
-// index, if an unknown part of the snapshot was delivered.
+// unrepeatable returns the end of the sequence if its snapshot can't begin again, else nil. It can't with FailOnGap and
+// without an index, once an unknown part of the snapshot was delivered.
 func (m Memory) unrepeatable(err error) State {
 	if m.rules.FailOnGap && m.rules.NoIndex && m.begun {
 		return Stopped{Gap: &Gap{GapRestarted, m.lastKnown()}, Err: err}
@@ -202,8 +202,8 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
 }
 
-// isBehind reports whether an answer at a version is older than what was delivered, and must not be used, and whether
-// enough such answers in a row prove that the server has gone back in time.
+// isBehind reports whether an answer at a version is older than what was delivered, and whether it is sure that the
+// server has gone back in time, because enough such answers have come in a row.
 func (m *Memory) isBehind(version string) (behind, sure bool) {
 	if !Before(version, m.version) && !Before(version, m.minimum) {
 		m.behind = 0
@@ -246,7 +246,8 @@ func (m *Memory) endSnapshot(version string) Output {
 	return out
 }
 
-// emitSynced follows a snapshot once it has been delivered and the watch is open.
+// emitSynced returns the SYNCED after a snapshot, once the snapshot has been delivered and the watch is open, and the
+// next State.
 func (m Memory) emitSynced() (State, Output) {
 	m.synced, m.current, m.rules.Quiet = true, true, false
 	out := EmitSynced{m.version}

@@ -37,13 +37,13 @@ func (a *accessChecker) mayWatch(ctx context.Context, r gvr.Resource, namespace 
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if a.noAccess.Load() {
-		return a.try(ctx, r, namespace)
+		return a.tryList(ctx, r, namespace)
 	}
 	for _, verb := range []string{"list", "watch"} {
 		yes, err := a.access(ctx, r, namespace, verb)
 		if isUnserved(err) {
 			a.noAccess.Store(true)
-			return a.try(ctx, r, namespace)
+			return a.tryList(ctx, r, namespace)
 		}
 		if err != nil || !yes {
 			return false, err
@@ -85,8 +85,8 @@ func (a *accessChecker) review(
 	return review.Status, err
 }
 
-// try lists one object, which does not show whether the resource may be watched.
-func (a *accessChecker) try(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+// tryList lists one object. Success does not show that the resource may also be watched.
+func (a *accessChecker) tryList(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) {
 		return false, nil

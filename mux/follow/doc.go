@@ -7,19 +7,20 @@
 //   - it is deleted and served again ([Gone], then another incarnation): GAP, the differences, SYNCED,
 //   - it is served in another version: nothing that was delivered is delivered again,
 //   - the rights to watch it change ([Forbidden]): it is watched across the cluster if that is allowed, else in each
-//     namespace where it is.
+//     namespace where that is allowed.
 //
 // # Promises
 //
 //   - A resource is attached or detached within two seconds of the change, unless discovery lags behind.
-//   - Rights are checked every five seconds while they do not suffice, so new rights and new namespaces are noticed
+//   - Rights are checked every five seconds while they are insufficient, so new rights and new namespaces are noticed
 //     within 15 seconds. Checks that take more than half a second in all (many namespaces, a server without
 //     SelfSubjectRulesReview) are repeated less often.
-//   - A namespace that comes or goes affects its own watch only: its objects are listed and delivered, and SYNCED
-//     follows. Between the cluster and namespaces the sequence goes on with GAP (stream.GapScope), the differences,
-//     and SYNCED. With stream.Fail that GAP is an error.
-//   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is; what is known
-//     of them is compared when they can be seen again.
+//   - A namespace that is added or removed affects its own watch only. When it is added, its objects are listed and
+//     delivered, and SYNCED follows. When the watch moves between the cluster and single namespaces, the sequence
+//     continues with GAP (stream.GapScope), the differences, and SYNCED. With stream.Options.FailOnGap that GAP is an
+//     error.
+//   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is deleted. When
+//     the namespace is watched again, its objects are compared with what was delivered before.
 //   - A resource that the server refuses does not affect the others: its [State] says so, and it is retried. Errors
 //     that only the program can solve (a checkpoint of another cluster) go to mux.Options.OnError.
 //   - With stream.Options.Checkpoint each resource has its own checkpoint, under its group and resource.
@@ -32,5 +33,6 @@
 //
 // # Errors
 //
-// [New] returns an [*OptionsError], for the selection too, or a *mux.OptionsError. Runs end as those of a mux.Mux.
+// [New] returns an [*OptionsError] if the selection is invalid, or a *mux.OptionsError if Options.Mux is. A run ends
+// with the errors that end a run of a mux.Mux.
 package follow

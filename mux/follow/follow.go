@@ -20,8 +20,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Mux is a [mux.Mux] that attaches and detaches what a [Selection] matches during each run. Unlike another Mux it does
-// not end when its sources have ended.
+// Mux is a [mux.Mux] that attaches and detaches what a [Selection] matches during each run. Unlike a run of a plain
+// mux.Mux, its run does not end when all sources have ended.
 //
 // Add adds more sources. Remove detaches a resource until the next run. AllSynced counts all that is attached, so a
 // resource that may not be watched keeps it false (see [Mux.Status] and Options.UntilSynced).
@@ -127,8 +127,8 @@ func (f *follower) run(ctx context.Context) error {
 	return nil
 }
 
-// poll checks what nothing reports: names that could not be resolved, versions that are served again, and whether
-// everything is synced.
+// poll regularly checks what no event reports: names that could not be resolved, versions that are served again, and
+// whether everything is synced.
 func (f *follower) poll(ctx context.Context) {
 	var synced <-chan time.Time
 	if f.options.UntilSynced {
@@ -180,7 +180,7 @@ func (f *follower) handle(ctx context.Context, c discovery.Change) {
 	}
 }
 
-// complete records that what is served at the beginning is known.
+// complete records that everything that is served at the beginning is known.
 func (f *follower) complete() {
 	f.mu.Lock()
 	f.found.complete = true

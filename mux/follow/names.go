@@ -55,8 +55,8 @@ func (f *follower) bind(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 	return r, isNamed
 }
 
-// retryNames resolves names again that could not be resolved when a resource was added that they may stand for: no
-// change reports that they can be.
+// retryNames tries again to resolve names that failed when a resource was added that they may stand for. No
+// discovery.Change reports when they can be resolved.
 func (f *follower) retryNames(ctx context.Context) {
 	for _, n := range f.names {
 		f.mu.Lock()
@@ -99,8 +99,8 @@ func (f *follower) unbound(n *name) (ResourceStatus, bool) {
 	return n.status, !n.bound
 }
 
-// otherVersion returns how a resource is served whose version is not. (Discovery reports no change when a version that
-// was named, and is not the preferred one, is no longer served.)
+// otherVersion returns a resource in a version that is served, if its own no longer is. (Discovery reports no change
+// when a version that was named, and is not the preferred one, is no longer served.)
 func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resource {
 	if same, err := f.resolver.Resolve(ctx, r.Ref()); err == nil {
 		return same
@@ -112,7 +112,7 @@ func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resourc
 	return other
 }
 
-// setCauses sets the cause of the names that an API may serve whose availability has changed.
+// setCauses sets the cause of each name that may belong to an API whose availability has changed.
 func (f *follower) setCauses(c discovery.Change) {
 	for _, n := range f.names {
 		anyGroup := n.ref.Group == "" && n.ref.Version == ""

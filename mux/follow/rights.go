@@ -16,7 +16,7 @@ import (
 // twice as long after each further refusal, up to maxDistrust.
 const minDistrust, maxDistrust = 4 * time.Second, 2 * time.Minute
 
-// rights knows where resources may be watched that may not be watched everywhere.
+// rights knows the resources that may not be watched everywhere, and where they may be watched.
 type rights struct {
 	checker *accessChecker
 	checked func()        // is called after each round of checks
@@ -100,7 +100,7 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	r.wake.Send()
 }
 
-// reset forgets everything. If the namespaces are not watched, it is known that they can't be listed.
+// reset forgets everything. If nothing watches the namespaces, they count as known to be impossible to list.
 func (r *rights) reset(watches bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +144,8 @@ func (r *rights) pending(gr schema.GroupResource) bool {
 	return d != nil && r.rounds.ended <= d.since
 }
 
-// unresolved reports whether a resource has been refused, and neither where it may be watched is known nor that this
-// can't be found out.
+// unresolved reports whether a resource has been refused, and the checks since then have neither found out where it may
+// be watched nor given up.
 func (r *rights) unresolved(gr schema.GroupResource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,8 +22,8 @@ const (
 	roundShare    = 10
 	// roundTimeout bounds a round whose answers do not come.
 	roundTimeout = 10 * time.Second
-	// maxVainRounds is the number of rounds without an answer after which nothing waits for it any more.
-	maxVainRounds = 12
+	// maxUnansweredRounds is how many rounds may end without an answer before nothing waits for that answer any more.
+	maxUnansweredRounds = 12
 	// maxConcurrent is the number of concurrent checks, and maxChecks of those in a round that rules have not answered.
 	maxConcurrent, maxChecks = 8, 500
 	// collectTime is the wait for further refusals before a round.
@@ -160,7 +160,7 @@ func (r *rights) end(rd *round, complete bool) {
 			d.changed = d.changed || r.rounds.ended <= d.since
 			_, unanswered := rd.unanswered[d.resource.GroupResource()]
 			found := complete && !unanswered && len(rd.left) <= maxChecks
-			d.resolved = d.resolved || rd.known && (found || rd.number-d.since >= maxVainRounds)
+			d.resolved = d.resolved || rd.known && (found || rd.number-d.since >= maxUnansweredRounds)
 		}
 		if d.changed {
 			d.changed = false
@@ -188,8 +188,8 @@ func concurrently(ctx context.Context, all []func()) {
 	}
 }
 
-// takeTurns returns the checks of this round that rules have not answered: all of what was allowed, and of the others
-// up to maxChecks, in turn.
+// takeTurns returns the checks to make in this round, of those that rules have not answered: all that were allowed
+// before, and up to maxChecks of the others, which take turns.
 func (r *rights) takeTurns(rd *round) []check {
 	slices.SortFunc(rd.left, func(a, b check) int {
 		return cmp.Or(cmp.Compare(a.resource.String(), b.resource.String()), cmp.Compare(a.namespace, b.namespace))

@@ -36,15 +36,15 @@ type Selection struct {
 	Candidates []string
 }
 
-// DefaultExclude returns the patterns that a Selection excludes unless Everything is set: resources that change
-// all the time and say little about what a cluster holds. (Events are one storage with two names.)
+// DefaultExclude returns the patterns that a Selection excludes unless Everything is set: resources that change all the
+// time and say little about what a cluster holds. (Events are stored once and served in two groups.)
 func DefaultExclude() []string {
 	return []string{"events.", "events.events.k8s.io", "leases.coordination.k8s.io",
 		"leasecandidates.coordination.k8s.io"}
 }
 
-// Selects reports whether a pattern or a category of s selects r. (Names take a discovery.Resolver.) It returns an
-// *OptionsError if s is invalid.
+// Selects reports whether a pattern or a category of s selects r. (Only a discovery.Resolver can match names.) It
+// returns an *OptionsError if s is invalid.
 func (s Selection) Selects(r gvr.Resource) (bool, error) {
 	c, err := s.check()
 	return err == nil && c.selects(r), err

@@ -29,12 +29,12 @@ const (
 	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. Rights are checked every few
 	// seconds.
 	Forbidden State = "Forbidden"
-	// Gone: the resource is no longer served, or not as something to watch (Cause).
+	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause).
 	Gone State = "Gone"
 	// Failing: the server refuses for another reason (Cause). It is retried within five minutes.
 	Failing State = "Failing"
-	// Dropped: the resource is no source of the Mux, because of Remove, mux.Options.OnError, or another source with its
-	// key (Cause). It is attached again in the next run.
+	// Dropped: the resource is not a source of the Mux, because of Remove, mux.Options.OnError, or another source with
+	// its key (Cause). It is attached again in the next run.
 	Dropped State = "Dropped"
 )
 
@@ -59,7 +59,8 @@ type Status struct {
 	mux.Status
 	// Resources are sorted by resource and name.
 	Resources []ResourceStatus
-	// Discovery is why what is served is not known, or only in part. It is nil if it is known.
+	// Discovery is the error that keeps the Mux from knowing everything that the server serves. It is nil if there is
+	// none.
 	Discovery error
 }
 

@@ -20,9 +20,9 @@ const (
 	quietTime = time.Second
 	// ackTimeout is how long a run that has ended waits for acks. What is not acked is delivered again.
 	ackTimeout = 5 * time.Second
-	// goneDelay is the wait before a resource is retried that is gone though discovery says that it is served.
+	// goneDelay is the wait before retrying a resource that is gone although discovery says that it is served.
 	goneDelay = 500 * time.Millisecond
-	// pollInterval is how often values are checked whose changes nothing reports.
+	// pollInterval is how often to check values whose changes no event reports.
 	pollInterval = 50 * time.Millisecond
 )
 

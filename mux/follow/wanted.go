@@ -30,9 +30,9 @@ func (s *followed) wanted() (r gvr.Resource, namespaces []string, ok bool) {
 	return r, allowed, len(allowed) > 0
 }
 
-// staying returns namespaces that are watched though the rights no longer allow it: an open watch may go on, and when a
-// namespace is deleted, the rights in it may be deleted before its objects. Such a namespace stays until its watch is
-// refused, or until it is deleted and DELETED of all its objects has been delivered.
+// staying returns namespaces that are still watched although the rights no longer allow it: an open watch may go on,
+// and when a namespace is deleted, the rights in it may be deleted before its objects. Such a namespace stays until its
+// watch is refused, or until it is deleted and DELETED of all its objects has been delivered.
 func (s *followed) staying(st stream.Status, allowed []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *followed) staying(st stream.Status, allowed []string) []string {
 	return staying
 }
 
-// forbidden handles that the resource may not be watched in a namespace, or across the cluster.
+// forbidden handles a refusal to let the resource be watched in a namespace, or across the cluster.
 func (s *followed) forbidden(r gvr.Resource, namespace string, err error) {
 	s.setState(Forbidden, err)
 	s.mu.Lock()
@@ -109,7 +109,7 @@ func (s *followed) move(sr *streamRun, namespaces []string) {
 	}
 }
 
-// watching handles that SYNCED has been delivered.
+// watching updates the state after SYNCED has been delivered.
 func (s *followed) watching(sr *streamRun) {
 	refused := s.refusedNow() // since SYNCED: the loop may have been slow
 	synced := map[string]bool{}
@@ -142,7 +142,7 @@ func (s *followed) setWatching(r gvr.Resource, namespaces, refused []string) {
 	}
 }
 
-// serve handles that a resource is served. It reports whether this is the first time in this run of the Mux.
+// serve records that a resource is served, and how. It reports whether this is the first time in this run of the Mux.
 func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
 	s.mu.Lock()
 	again, first := !s.served.now, s.served.unknown
@@ -166,7 +166,7 @@ func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
 	return first
 }
 
-// remove handles that a resource is no longer served, or no longer to be watched for a reason.
+// remove records that a resource is no longer served or, with a reason, is no longer to be watched.
 func (s *followed) remove(reason error) {
 	s.mu.Lock()
 	r := s.served.resource
@@ -177,7 +177,7 @@ func (s *followed) remove(reason error) {
 	s.changed.Send()
 }
 
-// complete handles that what is served at the beginning of a run of the Mux is known.
+// complete is called once everything that is served at the beginning of a run of the Mux is known.
 func (s *followed) complete() {
 	s.mu.Lock()
 	unknown := s.served.unknown
@@ -195,7 +195,7 @@ func (s *followed) reset() {
 	s.served.now, s.served.unknown, s.run.failed = false, true, false
 }
 
-// rediscover finds out how a resource is served that has turned out to be gone. With refresh the Resolver asks the
+// rediscover finds out how a resource that has turned out to be gone is served now. With refresh the Resolver asks the
 // server first.
 func (s *followed) rediscover(ctx context.Context, refresh bool) {
 	s.mu.Lock()

@@ -38,17 +38,17 @@ type nameWatcher struct {
 	resource gvr.Resource
 	client   dynamic.Interface
 	options  stream.Options
-	retry    time.Duration        // after which it is retried if it is not served or not allowed
+	retry    time.Duration        // the wait before another try, if the resource is not served or may not be watched
 	changed  func(names []string) // receives the names, sorted, or nil when they are not known
 
-	works atomic.Bool // it is watching
+	watching atomic.Bool // it is watching
 }
 
 // run watches until ctx ends.
 func (w *nameWatcher) run(ctx context.Context) {
 	for more := true; more; more = wait.Sleep(ctx, wait.Between(w.retry/2, w.retry), nil) {
 		w.watch(ctx)
-		w.works.Store(false)
+		w.watching.Store(false)
 	}
 }
 
@@ -85,7 +85,7 @@ func (w *nameWatcher) watch(ctx context.Context) {
 			delete(names, ev.Object.GetName())
 		case stream.Synced:
 			synced = true
-			w.works.Store(true)
+			w.watching.Store(true)
 		}
 		if synced {
 			w.changed(slices.Sorted(maps.Keys(names)))
@@ -93,9 +93,9 @@ func (w *nameWatcher) watch(ctx context.Context) {
 	}
 }
 
-// Discovery polls every watchedPoll while the typeWatcher works, else every alonePoll. With aggregated discovery a poll
-// without changes costs one 304 answer (discovery.NewClient).
-const watchedPoll, alonePoll = 30 * time.Second, 1200 * time.Millisecond
+// Discovery polls at intervals of pollWhileWatching while the typeWatcher watches CRDs, else of pollWithoutWatch. With
+// aggregated discovery a poll without changes costs one 304 answer (discovery.NewClient).
+const pollWhileWatching, pollWithoutWatch = 30 * time.Second, 1200 * time.Millisecond
 
 // typeWatcher makes a Resolver refresh whenever a CustomResourceDefinition or an APIService changes, if the server
 // has them and they may be watched.
@@ -124,8 +124,8 @@ func (t *typeWatcher) run(ctx context.Context) {
 
 // pollInterval is discovery.ChangesOptions.Poll.
 func (t *typeWatcher) pollInterval() time.Duration {
-	if t.definitions.works.Load() {
-		return watchedPoll
+	if t.definitions.watching.Load() {
+		return pollWhileWatching
 	}
-	return alonePoll
+	return pollWithoutWatch
 }

@@ -53,7 +53,7 @@ const (
 	maxDepth = 500
 	// maxBlock bounds how much other memory a string may keep in use.
 	maxBlock = 4 << 10
-	// maxItems and maxScratch are kept from one object to the next.
+	// maxItems and maxScratch bound the buffers that are kept from one object to the next.
 	maxItems, maxScratch = 1 << 10, 16 << 10
 )
 
@@ -71,7 +71,7 @@ func New(dropManagedFields bool) *Decoder {
 
 func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
 
-// end forgets the data, and returns the error if the position i says that there is one.
+// end forgets the data. If the position i stands for an error, end returns that error.
 func (d *Decoder) end(i int) error {
 	d.data = nil
 	if i < 0 {

@@ -45,13 +45,13 @@ func newTable(size int) table { return table{make([]entry, size)} }
 // find returns the place of a text, which must not be empty, and its hash for wants.
 func (t *table) find(text []byte) (*entry, uint32) {
 	if len(text) <= maxWords {
-		return t.at(wordsOf(text), len(text))
+		return t.findShort(wordsOf(text), len(text))
 	}
 	return t.place(hash(text))
 }
 
-// at is find for a short text.
-func (t *table) at(w words, n int) (*entry, uint32) { return t.place(w.hash(n)) }
+// findShort is like find, for a short text.
+func (t *table) findShort(w words, n int) (*entry, uint32) { return t.place(w.hash(n)) }
 
 func (t *table) place(h uint64) (*entry, uint32) {
 	return &t.entries[h&uint64(len(t.entries)-1)], uint32(h >> 32)
@@ -66,8 +66,8 @@ func (e *entry) has(text []byte) bool {
 	return true
 }
 
-// is is has for a short text.
-func (e *entry) is(w words, n int) bool {
+// hasShort is like has, for a short text.
+func (e *entry) hasShort(w words, n int) bool {
 	if e.words != w || int(e.short) != n {
 		return false
 	}

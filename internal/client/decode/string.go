@@ -31,7 +31,7 @@ func (d *Decoder) stringValue(i int) (any, int) {
 func (d *Decoder) lookUp(i int) (*entry, []byte, int) {
 	if w, n := d.short(i); n > 0 {
 		s := d.data[i : i+n]
-		if e, h := d.strings.at(w, n); e.is(w, n) || d.admit(e, h, s) {
+		if e, h := d.strings.findShort(w, n); e.hasShort(w, n) || d.admit(e, h, s) {
 			return e, nil, i + n + 1
 		}
 		return nil, s, i + n + 1
