@@ -14,8 +14,8 @@ func (s Listing) page(in Page) (State, []Output) {
 		}
 		out = s.beginSnapshot(in.Version)
 		if s.silent {
-			s.silent, s.rules.Streamed = false, false
-			out = append(out, NoStreamedLists{errNoMarker})
+			s.silent, s.rules.InitialEvents = false, false
+			out = append(out, NoInitialEvents{errNoMarker})
 		}
 	}
 	if in.Duplicate {
@@ -28,7 +28,7 @@ func (s Listing) page(in Page) (State, []Output) {
 	}
 	out = append(out, EmitPage{s.mode()})
 	if in.Token != "" {
-		next := Listing{Memory: s.Memory, tokens: append(s.tokens, in.Token), listVersion: in.Version,
+		next := Listing{Memory: s.Memory, tokens: append(slices.Clip(s.tokens), in.Token), listVersion: in.Version,
 			duplicates: s.duplicates}
 		if s.duplicates > maxDuplicates {
 			return Waiting{s.duplicates - maxDuplicates, Failure{Err: errDuplicate}, next}, out
@@ -61,10 +61,10 @@ func (m *Memory) rejectStale(version string, streamed bool) State {
 func (s Listing) failed(f Failure) State {
 	if len(s.tokens) == 0 {
 		switch {
-		case f.mayNotList() && s.rules.WantStreamed && (s.synced || s.brokenLists < maxTries):
+		case f.mayNotList() && s.rules.WantInitialEvents && (s.synced || s.brokenInitial < maxTries):
 			// A caller that may watch but not list can only use streaming lists. They are tried even if they seemed to
 			// be missing: while servers are upgraded, some have them and some do not.
-			s.rules.Streamed = true
+			s.rules.InitialEvents = true
 			return s.restart(true, f)
 		case !s.synced && f.Refused():
 			return Stopped{Err: f.Err}
@@ -84,7 +84,7 @@ func (s Listing) failed(f Failure) State {
 	return s.retry(f, s)
 }
 
-func (s Replaying) frame(in Frame) (State, []Output) {
+func (s ReadingInitial) frame(in Frame) (State, []Output) {
 	switch {
 	case in.Kind == AddedFrame && s.retain:
 		return s, []Output{RetainInitial{}}
@@ -105,32 +105,32 @@ func (s Replaying) frame(in Frame) (State, []Output) {
 		out = append(s.beginSnapshot(in.Version), EmitPage{s.mode()})
 	}
 	out = append(out, s.endSnapshot(in.Version))
-	s.brokenLists, s.silent = 0, false
+	s.brokenInitial, s.silent = 0, false
 	next, synced := s.emitSynced()
 	return next, append(out, synced)
 }
 
 // unsupported reads a list instead, now and for later snapshots.
-func (s Replaying) unsupported(cause error) (State, []Output) {
-	s.rules.Streamed = false
-	s.brokenLists++
+func (s ReadingInitial) unsupported(cause error) (State, []Output) {
+	s.rules.InitialEvents = false
+	s.brokenInitial++
 	if end := s.unrepeatable(cause); end != nil {
 		return end, nil
 	}
-	return Listing{Memory: s.Memory}, []Output{NoStreamedLists{cause}}
+	return Listing{Memory: s.Memory}, []Output{NoInitialEvents{cause}}
 }
 
 // fellSilent reads a list instead: the marker may never come, or the server may only be slow.
-func (s Replaying) fellSilent() State {
+func (s ReadingInitial) fellSilent() State {
 	if end := s.unrepeatable(errNoMarker); end != nil {
 		return end
 	}
-	s.brokenLists++
+	s.brokenInitial++
 	s.silent = true
 	return Listing{Memory: s.Memory}
 }
 
-func (s Replaying) closed(in Closed) (State, []Output) {
+func (s ReadingInitial) closed(in Closed) (State, []Output) {
 	if in.Cause.Err == nil {
 		in.Cause.Err = errClosed
 	}
@@ -143,6 +143,6 @@ func (s Replaying) closed(in Closed) (State, []Output) {
 // brokeOff handles a streaming list that failed or broke off. If part of it was delivered, a paged list follows: its
 // version is known before its objects are delivered.
 func (m Memory) brokeOff(f Failure) State {
-	m.brokenLists++
-	return m.restart(m.brokenLists < maxTries && m.minimum == "", f)
+	m.brokenInitial++
+	return m.restart(m.brokenInitial < maxTries && m.minimum == "", f)
 }

@@ -2,7 +2,7 @@ package protocol
 
 import "time"
 
-// State is what the driver has to do next: one of [Listing], [Connecting], [Replaying], [Streaming], [Probing],
+// State is what the driver has to do next: one of [Listing], [Connecting], [ReadingInitial], [Streaming], [Probing],
 // [Waiting] and [Stopped].
 type State interface {
 	// Recall returns the Memory that the next State inherits, or false if the sequence has ended.
@@ -22,15 +22,15 @@ type (
 	// Connecting opens a watch at Version, or one that begins with a snapshot (a streaming list, KEP-3157).
 	Connecting struct {
 		Memory
-		streamed bool
+		initial bool
 		// pendingSynced says that SYNCED is emitted once the watch is open, not earlier: the server may still refuse
 		// the watch. And client-go's fakes have no history: changes that a test makes on SYNCED are only seen by a
 		// watch that is already open.
 		pendingSynced bool
 	}
-	// Replaying receives the initial events of a streaming list, up to the bookmark that ends them. With retain, none
-	// is delivered until that bookmark shows that they are not older than what was delivered before.
-	Replaying struct {
+	// ReadingInitial receives the initial events of a streaming list, up to the bookmark that ends them. With retain,
+	// none is delivered until that bookmark shows that they are not older than what was delivered before.
+	ReadingInitial struct {
 		Memory
 		retain bool
 	}
@@ -69,8 +69,8 @@ func (s Listing) Token() string {
 	return s.tokens[len(s.tokens)-1]
 }
 
-// Streamed reports whether the watch begins with a snapshot.
-func (s Connecting) Streamed() bool { return s.streamed }
+// Initial reports whether the watch begins with a snapshot.
+func (s Connecting) Initial() bool { return s.initial }
 
 // PendingSynced reports whether SYNCED is emitted once the watch is open.
 func (s Connecting) PendingSynced() bool { return s.pendingSynced }
@@ -105,13 +105,13 @@ type place struct {
 
 // streaks counts what has happened several times in a row.
 type streaks struct {
-	failures    int  // since the last healthy connection
-	relists     int  // since the last healthy connection
-	empty       int  // connections that closed soon and without a frame
-	poison      int  // connections that ended at version with an unreadable event
-	behind      int  // answers that were older than version
-	brokenLists int  // streaming lists that broke off
-	silent      bool // the last of the broken lists fell silent
+	failures      int  // since the last healthy connection
+	relists       int  // since the last healthy connection
+	empty         int  // connections that closed soon and without a frame
+	poison        int  // connections that ended at version with an unreadable event
+	behind        int  // answers that were older than version
+	brokenInitial int  // streaming lists that broke off
+	silent        bool // the last of the broken lists fell silent
 }
 
 // Recall returns m.
@@ -146,16 +146,16 @@ func (m Memory) Rewound() bool { return m.gap != nil && m.gap.Reason == GapRewou
 
 // Rules are the options that matter to the protocol, and what is known of the server.
 type Rules struct {
-	FailOnGap    bool // a gap ends the sequence
-	NoIndex      bool // nothing is known of the objects that were delivered
-	Partial      bool // the sequence started at a version; the index lacks the objects that existed then
-	Unclean      bool // an earlier run may have delivered more than the index knows
-	Quiet        bool // the first snapshot is not delivered
-	UntilClosed  bool // the end of a watch ends the sequence
-	UntilSynced  bool // the first SYNCED ends the sequence
-	WantStreamed bool // streaming lists are wanted
-	Streamed     bool // streaming lists are wanted, and the server seems to have them
-	NoProbe      bool // lists say nothing about watches, as with client-go's fakes
+	FailOnGap         bool // a gap ends the sequence
+	NoIndex           bool // nothing is known of the objects that were delivered
+	Partial           bool // the sequence started at a version; the index lacks the objects that existed then
+	Unclean           bool // an earlier run may have delivered more than the index knows
+	Quiet             bool // the first snapshot is not delivered
+	UntilClosed       bool // the end of a watch ends the sequence
+	UntilSynced       bool // the first SYNCED ends the sequence
+	WantInitialEvents bool // streaming lists are wanted
+	InitialEvents     bool // streaming lists are wanted, and the server seems to have them
+	NoProbe           bool // lists say nothing about watches, as with client-go's fakes
 }
 
 // Gap is a break in the sequence.
@@ -255,8 +255,8 @@ type (
 	}
 	// EmitBookmark emits BOOKMARK: everything up to Version has been delivered.
 	EmitBookmark struct{ Version string }
-	// NoStreamedLists remembers that the server has no streaming lists.
-	NoStreamedLists struct{ Cause error }
+	// NoInitialEvents remembers that the server has no streaming lists.
+	NoInitialEvents struct{ Cause error }
 )
 
 // Mode says which objects of a snapshot are delivered.

@@ -77,7 +77,7 @@ func Start(r Rules, b Beginning) State {
 	if m.version != "" || r.Quiet && r.NoIndex && !r.NoProbe {
 		return m.resume(true, false)
 	}
-	return m.snapshot(r.Streamed)
+	return m.snapshot(r.InitialEvents)
 }
 
 // Step returns the State that follows s after an Input, and the Outputs on the way there. An Input that s does not
@@ -98,7 +98,7 @@ func Step(s State, in Input) (State, []Output) {
 		case Failed:
 			return s.failed(in.Failure)
 		}
-	case Replaying:
+	case ReadingInitial:
 		switch in := in.(type) {
 		case Frame:
 			return s.frame(in)
@@ -147,7 +147,7 @@ func (m Memory) resume(pendingSynced, stalled bool) State {
 // snapshot reads everything that exists, from the initial events of a watch or as a list.
 func (m Memory) snapshot(streamed bool) State {
 	if streamed {
-		return Connecting{Memory: m, streamed: true}
+		return Connecting{Memory: m, initial: true}
 	}
 	return Listing{Memory: m}
 }
@@ -178,7 +178,9 @@ func (m Memory) lastKnown() string { return cmp.Or(m.version, m.minimum) }
 
 // relist answers a gap with a new snapshot: at once the first time, then after waits, because a version that expires
 // before it can be watched would cause a loop of lists. The snapshot is a paged list: its version comes before its
-// objects, so GAP can name it.
+// objects, so GAP can name it and each page can be delivered when it arrives. A streaming list has its version at its
+// end, so after a gap all of it would have to be retained (ReadingInitial.retain). That is done only where lists are
+// forbidden and watches are not (Listing.failed).
 func (m Memory) relist(reason Reason, cause Failure) State {
 	switch {
 	case m.rules.Quiet: // nothing was delivered yet, so there is no gap

@@ -21,7 +21,8 @@ type transition struct {
 
 func check(t *testing.T, rows []transition) {
 	equal := cmp.Options{
-		cmp.AllowUnexported(Listing{}, Connecting{}, Replaying{}, Streaming{}, Probing{}, Waiting{}, Memory{}, place{},
+		cmp.AllowUnexported(Listing{}, Connecting{}, ReadingInitial{}, Streaming{}, Probing{}, Waiting{}, Memory{},
+			place{},
 			streaks{}),
 		cmp.FilterValues(func(a, b error) bool { return a != nil && b != nil },
 			cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })),
@@ -60,15 +61,15 @@ func TestStart(t *testing.T) {
 		Listing{},
 	}, {
 		"with streaming lists, the snapshot comes with the watch",
-		Rules{Streamed: true}, Beginning{},
-		Connecting{Memory: unsynced(streamed), streamed: true},
+		Rules{InitialEvents: true}, Beginning{},
+		Connecting{Memory: unsynced(streamed), initial: true},
 	}, {
 		"a start at now reads a snapshot for the index, though none of it is delivered",
-		Rules{Quiet: true, Streamed: true}, Beginning{},
-		Connecting{Memory: unsynced(quiet, streamed), streamed: true},
+		Rules{Quiet: true, InitialEvents: true}, Beginning{},
+		Connecting{Memory: unsynced(quiet, streamed), initial: true},
 	}, {
 		"a start at now without an index needs no more than a version",
-		Rules{Quiet: true, NoIndex: true, Streamed: true}, Beginning{},
+		Rules{Quiet: true, NoIndex: true, InitialEvents: true}, Beginning{},
 		Probing{Memory: unsynced(quiet, noIndex, streamed), pendingSynced: true},
 	}, {
 		"client-go's fake is listed, even at a start at now without an index",
@@ -76,7 +77,7 @@ func TestStart(t *testing.T) {
 		Listing{Memory: unsynced(quiet, noIndex, noProbe)},
 	}, {
 		"a start at a version probes first: the server may have gone back in time",
-		Rules{Partial: true, Streamed: true}, Beginning{Version: "7"},
+		Rules{Partial: true, InitialEvents: true}, Beginning{Version: "7"},
 		Probing{Memory: unsynced(partial, streamed, rv("7")), pendingSynced: true},
 	}, {
 		"client-go's fake does not go back in time: no probe",
@@ -84,15 +85,15 @@ func TestStart(t *testing.T) {
 		Connecting{Memory: unsynced(noProbe, rv("7")), pendingSynced: true},
 	}, {
 		"the rest of a snapshot must not be older than the part that was delivered",
-		Rules{Streamed: true}, Beginning{Minimum: "7"},
-		Connecting{Memory: unsynced(streamed, minimum("7")), streamed: true},
+		Rules{InitialEvents: true}, Beginning{Minimum: "7"},
+		Connecting{Memory: unsynced(streamed, minimum("7")), initial: true},
 	}, {
 		"after another scope comes GAP, and a paged list, which names the version of GAP first",
-		Rules{Streamed: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
+		Rules{InitialEvents: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
 		Listing{Memory: unsynced(streamed, minimum("7"), relists(1), gapped(GapScope, "5"))},
 	}, {
 		"after another scope, FailOnGap ends the sequence",
-		Rules{Streamed: true, FailOnGap: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
+		Rules{InitialEvents: true, FailOnGap: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
 		Stopped{Gap: &Gap{GapScope, "5"}, Err: errScope},
 	}, {
 		"after another scope comes one GAP, even if it is unknown what was delivered",
@@ -133,12 +134,12 @@ func TestEveryPair(t *testing.T) {
 	handled := map[string]bool{
 		"Listing Page": true, "Listing Failed": true,
 		"Connecting Opened": true, "Connecting Failed": true,
-		"Replaying Frame": true, "Replaying Silent": true, "Replaying Closed": true,
+		"ReadingInitial Frame": true, "ReadingInitial Silent": true, "ReadingInitial Closed": true,
 		"Streaming Frame": true, "Streaming Silent": true, "Streaming Closed": true,
 		"Probing Page": true, "Probing Failed": true,
 		"Waiting Elapsed": true, "Waiting GaveUp": true,
 	}
-	states := []State{Listing{}, Connecting{}, Replaying{}, Streaming{}, Probing{}, Waiting{next: Listing{}}}
+	states := []State{Listing{}, Connecting{}, ReadingInitial{}, Streaming{}, Probing{}, Waiting{next: Listing{}}}
 	inputs := []Input{Page{Version: "1"}, Opened{}, Frame{Version: "9"}, Silent{}, Closed{}, Failed{errServer},
 		Elapsed{}, GaveUp{}, nil}
 	tried := 0

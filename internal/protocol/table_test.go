@@ -39,27 +39,27 @@ func unsynced(tweaks ...tweak) Memory {
 	return m
 }
 
-func rv(rv string) tweak      { return func(m *Memory) { m.version = rv } }
-func failures(n int) tweak    { return func(m *Memory) { m.failures = n } }
-func relists(n int) tweak     { return func(m *Memory) { m.relists = n } }
-func empties(n int) tweak     { return func(m *Memory) { m.empty = n } }
-func poisons(n int) tweak     { return func(m *Memory) { m.poison = n } }
-func behinds(n int) tweak     { return func(m *Memory) { m.behind = n } }
-func brokenLists(n int) tweak { return func(m *Memory) { m.brokenLists = n } }
-func since(rv string) tweak   { return func(m *Memory) { m.since = rv } }
-func minimum(rv string) tweak { return func(m *Memory) { m.minimum = rv } }
-func untilSynced(m *Memory)   { m.rules.UntilSynced = true }
-func untilClosed(m *Memory)   { m.rules.UntilClosed = true }
-func begun(m *Memory)         { m.begun = true }
-func failOnGap(m *Memory)     { m.rules.FailOnGap = true }
-func noIndex(m *Memory)       { m.rules.NoIndex = true }
-func partial(m *Memory)       { m.rules.Partial = true }
-func unclean(m *Memory)       { m.rules.Unclean = true }
-func quiet(m *Memory)         { m.rules.Quiet = true }
-func wantStreamed(m *Memory)  { m.rules.WantStreamed = true }
-func streamed(m *Memory)      { m.rules.Streamed = true }
-func noProbe(m *Memory)       { m.rules.NoProbe = true }
-func notCurrent(m *Memory)    { m.current = false }
+func rv(rv string) tweak        { return func(m *Memory) { m.version = rv } }
+func failures(n int) tweak      { return func(m *Memory) { m.failures = n } }
+func relists(n int) tweak       { return func(m *Memory) { m.relists = n } }
+func empties(n int) tweak       { return func(m *Memory) { m.empty = n } }
+func poisons(n int) tweak       { return func(m *Memory) { m.poison = n } }
+func behinds(n int) tweak       { return func(m *Memory) { m.behind = n } }
+func brokenInitial(n int) tweak { return func(m *Memory) { m.brokenInitial = n } }
+func since(rv string) tweak     { return func(m *Memory) { m.since = rv } }
+func minimum(rv string) tweak   { return func(m *Memory) { m.minimum = rv } }
+func untilSynced(m *Memory)     { m.rules.UntilSynced = true }
+func untilClosed(m *Memory)     { m.rules.UntilClosed = true }
+func begun(m *Memory)           { m.begun = true }
+func failOnGap(m *Memory)       { m.rules.FailOnGap = true }
+func noIndex(m *Memory)         { m.rules.NoIndex = true }
+func partial(m *Memory)         { m.rules.Partial = true }
+func unclean(m *Memory)         { m.rules.Unclean = true }
+func quiet(m *Memory)           { m.rules.Quiet = true }
+func wantStreamed(m *Memory)    { m.rules.WantInitialEvents = true }
+func streamed(m *Memory)        { m.rules.InitialEvents = true }
+func noProbe(m *Memory)         { m.rules.NoProbe = true }
+func notCurrent(m *Memory)      { m.current = false }
 func gapped(r Reason, from string) tweak {
 	return func(m *Memory) { m.gap, m.current = &Gap{r, from}, false }
 }

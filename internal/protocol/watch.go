@@ -2,12 +2,12 @@ package protocol
 
 func (s Connecting) opened() (State, []Output) {
 	switch {
-	case s.streamed:
+	case s.initial:
 		if s.version != "" || s.minimum != "" || s.gap != nil || s.begun {
-			return Replaying{s.Memory, true}, nil
+			return ReadingInitial{s.Memory, true}, nil
 		}
 		out := s.beginSnapshot("")
-		return Replaying{s.Memory, false}, out
+		return ReadingInitial{s.Memory, false}, out
 	case s.pendingSynced:
 		next, synced := s.emitSynced()
 		if s, ok := next.(Streaming); ok {
@@ -21,15 +21,15 @@ func (s Connecting) opened() (State, []Output) {
 
 func (s Connecting) failed(f Failure) (State, []Output) {
 	switch {
-	case s.streamed && f.unsupported():
-		return Replaying{Memory: s.Memory}.unsupported(f.Err)
-	case s.streamed && f.Class == BadRequest:
+	case s.initial && f.unsupported():
+		return ReadingInitial{Memory: s.Memory}.unsupported(f.Err)
+	case s.initial && f.Class == BadRequest:
 		// Either the selector or sendInitialEvents is at fault. A list will show which.
-		s.brokenLists++
+		s.brokenInitial++
 		return Listing{Memory: s.Memory}, nil
-	case s.streamed && !s.synced && f.Refused():
+	case s.initial && !s.synced && f.Refused():
 		return Stopped{Err: f.Err}, nil
-	case s.streamed:
+	case s.initial:
 		return s.brokeOff(f), nil
 	case f.Class == Expired:
 		return s.relist(GapExpired, f), nil
