@@ -27,6 +27,7 @@ func orNone(s string) string {
 // newer version of it. The Store has not changed them.
 type CorruptError struct {
 	Store string // a file's path, or the name of a ConfigMap
+	Newer bool   // a newer version of this library wrote the Store, which is not damaged
 	Err   error
 }
 

@@ -72,7 +72,7 @@ func (m *Memory) Commit(_ context.Context, deltas []Delta) error {
 			o.ResourceVersion = ""
 			s.objects[o] = version
 		}
-		for _, o := range d.Gone {
+		for _, o := range d.Removed {
 			o.ResourceVersion = ""
 			delete(s.objects, o)
 		}

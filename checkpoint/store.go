@@ -49,5 +49,5 @@ type Delta struct {
 	Put []Object
 	// Gone has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object; no
 	// object is in both Put and Gone, or twice in either.
-	Gone []Object
+	Removed []Object
 }

@@ -103,8 +103,8 @@ func check(name string, o *unstructured.Unstructured, data map[string]string) er
 	case err != nil || n < 1:
 		return corrupt(fmt.Errorf("invalid format %q: must be a number from 1 on", text))
 	case n > format:
-		return corrupt(fmt.Errorf(
-			"format %d, and this version reads up to %d: use the version that wrote it", n, format))
+		return &checkpoint.CorruptError{Store: name, Newer: true, Err: fmt.Errorf(
+			"format %d, and this version reads up to %d: use the version that wrote it", n, format)}
 	}
 	if text, ok := data[ownerKey]; ok {
 		if _, err := readOwner(text); err != nil {

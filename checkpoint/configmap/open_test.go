@@ -39,7 +39,7 @@ func TestOpenFound(t *testing.T) {
 	var (
 		none    error
 		corrupt = &checkpoint.CorruptError{Store: "ConfigMap ns/cp"}
-		newer   = &checkpoint.CorruptError{Store: "ConfigMap ns/cp", Err: errors.New(
+		newer   = &checkpoint.CorruptError{Store: "ConfigMap ns/cp", Newer: true, Err: errors.New(
 			"format 2, and this version reads up to 1: use the version that wrote it")}
 	)
 	tests := []struct {
@@ -75,9 +75,9 @@ func TestOpenFound(t *testing.T) {
 		}
 		s, err := Open(t.Context(), srv.Client(), "ns", "cp", nil)
 		if c := (*checkpoint.CorruptError)(nil); tt.err == newer && errors.As(err, &c) {
-			err = &checkpoint.CorruptError{Store: c.Store, Err: errors.New(c.Err.Error())}
+			err = &checkpoint.CorruptError{Store: c.Store, Newer: c.Newer, Err: errors.New(c.Err.Error())}
 		} else if errors.As(err, &c) {
-			err = &checkpoint.CorruptError{Store: c.Store} // with any cause
+			err = &checkpoint.CorruptError{Store: c.Store, Newer: c.Newer} // with any cause
 		}
 		if !errors.Is(err, tt.err) && !reflect.DeepEqual(err, tt.err) {
 			t.Errorf("%s: %v, want %v", tt.why, err, tt.err)

@@ -80,7 +80,7 @@ func text(s state) string {
 func small(r *rand.Rand, i int) []checkpoint.Delta {
 	d := checkpoint.Delta{Key: "k", ResourceVersions: map[string]string{"": fmt.Sprint(i)}}
 	d.Put = []checkpoint.Object{odd[0], odd[1], odd[2]}[:r.IntN(3)]
-	return []checkpoint.Delta{d, {Key: fmt.Sprint("k-", i%2), Reset: i%3 == 0, Gone: []checkpoint.Object{odd[1]}}}
+	return []checkpoint.Delta{d, {Key: fmt.Sprint("k-", i%2), Reset: i%3 == 0, Removed: []checkpoint.Object{odd[1]}}}
 }
 
 func large(r *rand.Rand, i int) []checkpoint.Delta {
@@ -353,8 +353,10 @@ func TestOtherFiles(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.why, got, err)
 		}
 		newer := fmt.Sprintf("%s: format %d, and this version reads up to 1", path, tt.newer)
-		if err != nil && strings.Contains(err.Error(), newer) != (tt.newer > 0) {
-			t.Errorf("%s: %v, want %q only for newer versions", tt.why, err, newer)
+		var corrupt *checkpoint.CorruptError
+		if err != nil && strings.Contains(err.Error(), newer) != (tt.newer > 0) ||
+			errors.As(err, &corrupt) && corrupt.Newer != (tt.newer > 0) {
+			t.Errorf("%s: %v, want %q and Newer only for newer versions", tt.why, err, newer)
 		}
 	}
 }
@@ -385,7 +387,7 @@ func frozen(t testing.TB, path string) state {
 	if err := s.Delete(t.Context(), "deleted"); err != nil {
 		t.Fatal(err)
 	}
-	pods.Put, pods.Gone = nil, []checkpoint.Object{short[2], short[5]}
+	pods.Put, pods.Removed = nil, []checkpoint.Object{short[2], short[5]}
 	pods.ResourceVersions = map[string]string{"one": "103", "two": ""}
 	widgets.Put, widgets.Reset = short[1:2], true
 	commit(t, s, pods, widgets)

@@ -158,7 +158,7 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 		for _, o := range d.Put {
 			objects = appendText(appendID(objects, o), "\x00"+o.ResourceVersion)
 		}
-		for _, o := range d.Gone {
+		for _, o := range d.Removed {
 			objects = appendText(appendID(objects, o), "")
 		}
 		payload = appendSection(payload, d.Key, string(text), objects)
@@ -354,7 +354,7 @@ func (s *Store) read() ([]byte, error) {
 		return nil, err
 	}
 	if fmt.Sscanf(string(b), "gvrwatch checkpoint format %d", &found); found > format {
-		return nil, &checkpoint.CorruptError{Store: s.path, Err: fmt.Errorf(
+		return nil, &checkpoint.CorruptError{Store: s.path, Newer: true, Err: fmt.Errorf(
 			"format %d, and this version reads up to %d: use the version that wrote it", found, format)}
 	} else if !bytes.HasPrefix(b, []byte(firstLine)) {
 		return nil, damaged("invalid first line: must be that of a gvrwatch checkpoint file")

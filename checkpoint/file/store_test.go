@@ -60,7 +60,7 @@ func TestOddObjects(t *testing.T) {
 		}
 		rewritten(t, s)
 	}
-	d = checkpoint.Delta{Key: "odd", Gone: slices.Clone(odd)}
+	d = checkpoint.Delta{Key: "odd", Removed: slices.Clone(odd)}
 	commit(t, s, d)
 	if diff := diff(&checkpoint.Checkpoint{}, load(t, s, "odd")); diff != "" {
 		t.Errorf("nothing should be left (-want +got):\n%s", diff)
@@ -127,7 +127,7 @@ func randomDelta(r *rand.Rand, key string, version, longest int) checkpoint.Delt
 		switch {
 		case mentioned[o]:
 		case r.IntN(3) == 0:
-			d.Gone = append(d.Gone, o)
+			d.Removed = append(d.Removed, o)
 		default:
 			d.Put = append(d.Put, o)
 		}
