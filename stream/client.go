@@ -42,8 +42,9 @@ const maxDecodeWorkers = 64
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
 //     other strings in memory.
 //
-// For a Stream the client also requests metadata only ([Options.MetadataOnly]), reads the next page of a list while the
-// Stream delivers one, and returns Retry-After to the Stream, which waits and shows that in its Status.
+// For a Stream the client also requests metadata only ([Options.MetadataOnly]), calls [Options.Select] before it
+// decodes an object, reads the next page of a list while the Stream delivers one, and returns Retry-After to the
+// Stream, which waits and shows that in its Status. A client that is wrapped in another type does not.
 //
 // The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
 // small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.

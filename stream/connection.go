@@ -209,8 +209,9 @@ func (c *connection) close() WatchEnd {
 	if c.silence.timer != nil {
 		c.silence.timer.Stop()
 	}
-	c.watch.Close()
+	c.watch.Stop()
 	c.cancel(nil)
+	c.watch.Drain()
 	c.end.Duration = time.Since(c.opened)
 	return c.end
 }

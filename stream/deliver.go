@@ -113,8 +113,8 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		if w.options.Bookmarks {
 			return w.emitVersion(ctx, Bookmark, o.Version)
 		}
-	case protocol.NoStreamedLists:
-		w.noStreamedLists.Store(true)
+	case protocol.NoInitialEvents:
+		w.noInitialEvents.Store(true)
 		w.options.Logger.DebugContext(ctx, "the server has no streaming lists: reading pages from now on",
 			"resource", w.resource.String(), "namespace", w.namespace, "cause", o.Cause)
 	}

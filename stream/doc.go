@@ -3,8 +3,8 @@
 //
 // A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
 // it opens another one at the last resourceVersion. If the server no longer knows what happened since then, the Stream
-// emits GAP, reads another snapshot, delivers only the differences from what it delivered before, including deletions,
-// and emits SYNCED again.
+// reads another snapshot: it emits GAP, delivers only the differences from what it delivered before, including
+// deletions, and emits SYNCED again.
 //
 // # Promises
 //

@@ -13,13 +13,15 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// Options configure a Stream. The zero value is the default. There are 22 fields because each is a decision of its own.
+// Options configure a Stream. The zero value is the default. It has 23 fields because
+// each is a decision of its own.
 type Options struct {
 	// What to watch.
 
 	// Namespaces to watch, each with a list and a watch of its own. Empty means the whole cluster, with one list and
 	// one watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one namespace
-	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced.
+	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced, so one may come between the GAPs of
+	// two namespaces.
 	Namespaces []string
 	// LabelSelector in the syntax of kubectl -l. Empty selects every object.
 	LabelSelector string
@@ -86,7 +88,8 @@ type Options struct {
 	// streaming lists, it is read in pages. The snapshot after a gap is read in pages unless lists are forbidden.
 	PagedLists bool
 	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
-	// with a client of [NewClient], those of the next page too, so large objects need small pages.
+	// with a client of [NewClient], those of the next page too, so large objects need small pages. With a Checkpoint,
+	// as many initial events of a streaming list are written ahead together.
 	PageSize int
 	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in whole seconds. Zero means a
 	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.
@@ -128,19 +131,19 @@ const (
 )
 
 // rules returns the rules of the protocol for a run that begins at from.
-func (o *Options) rules(from Start, fake, noStreamedLists bool) protocol.Rules {
+func (o *Options) rules(from Start, fake, noInitialEvents bool) protocol.Rules {
 	streamed := !o.PagedLists && !fake
 	return protocol.Rules{
-		FailOnGap:    o.FailOnGap,
-		NoIndex:      o.NoIndex,
-		Quiet:        from.kind == startNow,
-		Partial:      (from.kind == startAfter || from.position.Partial) && !o.NoIndex,
-		Unclean:      from.position.Unclean,
-		UntilClosed:  o.UntilClosed,
-		UntilSynced:  o.UntilSynced,
-		WantStreamed: streamed,
-		Streamed:     streamed && !noStreamedLists,
-		NoProbe:      fake,
+		FailOnGap:         o.FailOnGap,
+		NoIndex:           o.NoIndex,
+		Quiet:             from.kind == startNow,
+		Partial:           (from.kind == startAfter || from.position.Partial) && !o.NoIndex,
+		Unclean:           from.position.Unclean,
+		UntilClosed:       o.UntilClosed,
+		UntilSynced:       o.UntilSynced,
+		WantInitialEvents: streamed,
+		InitialEvents:     streamed && !noInitialEvents,
+		NoProbe:           fake,
 	}
 }
 

@@ -154,17 +154,17 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
 	}
-	if s.Streamed() {
+	if s.Initial() {
 		w.items = nil // left by an earlier attempt
 		all := true
 		o.ResourceVersion, o.SendInitialEvents = "", &all
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	w.options.Logger.DebugContext(ctx, "watching", "resource", w.resource.String(), "namespace", w.namespace,
-		"resourceVersion", o.ResourceVersion, "initialEvents", s.Streamed(), "lifetime", lifetime)
+		"resourceVersion", o.ResourceVersion, "initialEvents", s.Initial(), "lifetime", lifetime)
 	began := time.Now()
 	in := w.open(ctx, o, lifetime, openTimeout<<min(s.Failures(), maxDoublings))
-	w.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.Streamed(),
+	w.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.Initial(),
 		Duration: time.Since(began)}, in)
 	return in
 }
@@ -175,7 +175,7 @@ func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeo
 	watch, err := w.reader.Watch(ctx, o, w.hints())
 	if !noAnswer.Stop() {
 		if watch != nil {
-			watch.Close()
+			watch.Stop()
 		}
 		err = context.Cause(ctx)
 	}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ func TestFailure(t *testing.T) {
 			"503 with the wait in a header"},
 		{&client.RetryAfterError{Err: status(503, ""), After: time.Hour + 1}, protocol.ServerError, time.Hour,
 			"a wait in a header is cut to an hour, too"},
+		{fmt.Errorf("%w: %w", errUnreadable, errNameless), protocol.Unreadable, 0,
+			"an event without a name"},
 		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},
 		{errNoVersion, protocol.Unusable, 0, "a list without a resourceVersion to watch from"},
 		{errNameless, protocol.Unusable, 0, "a list of objects without names"},

@@ -249,10 +249,10 @@ func (r *report) position() checkpoint.Position {
 
 func stateOf(s protocol.State) State {
 	switch s := s.(type) {
-	case protocol.Listing, protocol.Replaying:
+	case protocol.Listing, protocol.ReadingInitial:
 		return Listing
 	case protocol.Connecting:
-		if s.Streamed() || s.PendingSynced() {
+		if s.Initial() || s.PendingSynced() {
 			return Listing
 		}
 		return Resuming

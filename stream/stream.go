@@ -31,7 +31,7 @@ type Stream struct {
 	matches  func(*unstructured.Unstructured) bool // applies the selectors, which the fake ignores; else nil
 	jitter   func(least, most time.Duration) time.Duration
 
-	noStreamedLists atomic.Bool // the server does not support them
+	noInitialEvents atomic.Bool // the server does not support them
 
 	mu   sync.Mutex
 	next string // set by SetResourceVersion
@@ -58,6 +58,9 @@ var errStopped = errors.New("stopped")
 //
 // New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
+	if c == nil {
+		return nil, &OptionsError{"client", "", "must not be nil"}
+	}
 	o, err := opts.check(r)
 	if err != nil {
 		return nil, err

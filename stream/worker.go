@@ -80,7 +80,7 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 
 // begin returns the first State of the worker.
 func (w *worker) begin(from Start) protocol.State {
-	r := w.options.rules(from, w.fake, w.noStreamedLists.Load())
+	r := w.options.rules(from, w.fake, w.noInitialEvents.Load())
 	b, begun := protocol.Beginning{Version: from.version}, false
 	if from.kind == startFrom {
 		b = w.enterPosition(from)
@@ -153,7 +153,7 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 		w.noteHealth(s, in)
 		next, outputs := protocol.Step(s, in)
 		switch next.(type) {
-		case protocol.Replaying, protocol.Streaming:
+		case protocol.ReadingInitial, protocol.Streaming:
 		default:
 			w.disconnect()
 		}
@@ -203,7 +203,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 		return w.list(ctx, s.Token(), s.Failures())
 	case protocol.Connecting:
 		return w.connect(ctx, s)
-	case protocol.Replaying:
+	case protocol.ReadingInitial:
 		if w.conn.silence.total > streamedTimeout {
 			return protocol.Silent{}
 		}

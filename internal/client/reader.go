@@ -26,13 +26,16 @@ type Reader interface {
 
 // Watch is an open watch. It is not for concurrent use.
 type Watch interface {
-	// Next returns the next event if ok, and nothing more follows if over. If neither, no event has arrived, or the
-	// Filter has skipped many.
+	// Next returns the next event if ok is true. If over is true, no event will follow. If both are false, no event has
+	// arrived, or all that arrived were skipped by the Filter.
 	Next() (ev Event, ok, over bool)
 	// Wait waits until Next may return something, silence receives, or ctx ends. It returns false for silence.
 	Wait(ctx context.Context, silence <-chan time.Time) bool
-	// Close ends the watch, and waits for its goroutines, at most [ClosingTime] for those of client-go.
-	Close()
+	// Stop ends the watch.
+	Stop()
+	// Drain waits for the goroutines of the watch, at most [ClosingTime] for those of client-go. It is called after
+	// Stop, and after the watch's ctx has ended: some watches end with that and not with Stop.
+	Drain()
 }
 
 // Event is an event of a watch. An ERROR is the last one.
@@ -166,11 +169,12 @@ func (w *directWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
 
 func (w *directWatch) Next() (ev Event, ok, over bool) { return w.next() }
 
-func (w *directWatch) Close() {
+func (w *directWatch) Stop() {
 	w.of.Stop()
 	w.frames.stop()
-	drain(w.of)
 }
+
+func (w *directWatch) Drain() { drain(w.of) }
 
 // drain waits until a stopped watch has closed its channel, as watch.Interface promises. It waits at most ClosingTime,
 // because not every test double keeps that promise (watch.NewProxyWatcher).
@@ -292,12 +296,13 @@ func (w *adaptedWatch) buffer() {
 	}()
 }
 
-func (w *adaptedWatch) Close() {
+func (w *adaptedWatch) Stop() {
 	if w.closed != nil {
 		close(w.closed)
 		for range w.events { // ends with the goroutine
 		}
 	}
 	w.of.Stop()
-	drain(w.of)
 }
+
+func (w *adaptedWatch) Drain() { drain(w.of) }

@@ -142,8 +142,8 @@ func (s *Server) faultFor(q *query) *fault {
 	return found
 }
 
-// UnmetFaults returns the lines of scripts whose faults no request has met so far. A test of a client that is to survive
-// a fault should check that the fault happened. Lines of the triggers "at" and "change" are not among them.
+// UnmetFaults returns the lines of scripts whose faults no request has met so far. A test of a client that is to
+// survive a fault should check that the fault happened. Lines of the triggers "at" and "change" are not among them.
 func (s *Server) UnmetFaults() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
