@@ -8,7 +8,7 @@
 //
 //   - The events of a source keep their order, and all of them are delivered unless Latest is set. All that package
 //     stream promises holds for the events of each Stream. A Stream that is restarted after an error ([Retry]) resumes
-//     where it was.
+//     where it was, except after a GapError or a panic.
 //   - Sources take turns: once an event waits, every other source delivers at most one event before it.
 //   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
 //   - A source that fails does not affect the others if Options.OnError returns Drop or Retry. If it returns Fail, or

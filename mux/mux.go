@@ -69,7 +69,7 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 		return nil, err
 	}
 	m := &Mux{
-		options: o, lists: run.NewLists(o.Lists), wake: wait.NewSignal(),
+		options: o, lists: run.NewLists(o.ConcurrentSnapshots), wake: wait.NewSignal(),
 		sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
 	}
 	for _, s := range sources {

@@ -34,7 +34,7 @@ type Options struct {
 	Latest bool
 
 	// Lists is the number of sources that may read their snapshots at once. Zero means 16.
-	Lists int
+	ConcurrentSnapshots int
 
 	// OnError decides about a source that has ended with an error. The error is final: a Stream handles temporary
 	// failures without it. The goroutine of the loop calls OnError after it has delivered the events of
@@ -90,14 +90,14 @@ func (o *Options) check() (Options, error) {
 	for _, number := range []struct {
 		field string
 		value int64
-	}{{"Events", int64(c.Events)}, {"Bytes", c.Bytes}, {"Lists", int64(c.Lists)}} {
+	}{{"Events", int64(c.Events)}, {"Bytes", c.Bytes}, {"Lists", int64(c.ConcurrentSnapshots)}} {
 		if err := checkNumber(number.field, number.value); err != nil {
 			return c, err
 		}
 	}
 	c.Events = cmp.Or(c.Events, defaultEvents)
 	c.Bytes = cmp.Or(c.Bytes, defaultBytes)
-	c.Lists = cmp.Or(c.Lists, defaultLists)
+	c.ConcurrentSnapshots = cmp.Or(c.ConcurrentSnapshots, defaultLists)
 	if c.OnError == nil {
 		c.OnError = func(string, error) Decision { return Fail }
 	}

@@ -16,7 +16,7 @@ type Status struct {
 	Sources   []SourceStatus // sorted by key
 }
 
-// SourceStatus is what one source is doing. It has more than ten fields because it is a plain record, without nested
+// SourceStatus is what one source is doing. It has 11 fields because it is a plain record, without nested
 // values.
 type SourceStatus struct {
 	Key string

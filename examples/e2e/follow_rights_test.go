@@ -78,7 +78,7 @@ func switchRights(t *testing.T, crds bool) {
 	crd := devserver.CRD{Group: unique("rights") + ".example.com", Kind: "Thing", Namespaced: true}
 	all := []string{"a", "b", "c", "d"}
 	s := startWorkload(t, srv, crd, all...)
-	sel := follow.Selection{Resources: []string{s.source}, Candidates: all}
+	sel := follow.Selection{Resources: []string{s.source}, CandidateNamespaces: all}
 	f := followOn(t, srv.LimitedConfig(), sel, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
 	})

@@ -204,7 +204,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	if listed {
 		l.grant("namespaces", "")
 	} else {
-		sel.Candidates = append(all, e)
+		sel.CandidateNamespaces = append(all, e)
 	}
 	time.Sleep(time.Second) // until the server's authorizer has the new roles
 	counted := &requestCounts{number: map[string]int{}}

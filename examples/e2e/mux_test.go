@@ -149,7 +149,7 @@ func TestHangingTypesDoNotDelayOthers(t *testing.T) {
 	tr := newFaultInjector()
 	tr.set("hanging", hanging...)
 	sel := follow.Selection{Resources: []string{"*." + group}}
-	f := followOn(t, tr.wrap(srv.Config()), sel, &follow.Options{Mux: mux.Options{Lists: 2}})
+	f := followOn(t, tr.wrap(srv.Config()), sel, &follow.Options{Mux: mux.Options{ConcurrentSnapshots: 2}})
 	time.Sleep(time.Second)
 	began := d.create(good)
 	_, synced := f.awaitSynced(sourceOf(good), 0)
@@ -266,7 +266,7 @@ func runUntilSynced(
 ) (err error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	sel := follow.Selection{Resources: []string{"*." + group}, Candidates: []string{"a", "b"}}
+	sel := follow.Selection{Resources: []string{"*." + group}, CandidateNamespaces: []string{"a", "b"}}
 	m := newFollow(t, cfg, sel, follow.Options{Stream: options})
 	defer func() {
 		if p := recover(); p != nil {

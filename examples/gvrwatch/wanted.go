@@ -111,7 +111,7 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 func (o *watchOptions) selection(want wanted, namespaces []string) follow.Selection {
 	s := follow.Selection{
 		Resources: want.patterns[:len(want.patterns):len(want.patterns)], Categories: want.categories,
-		Exclude: o.exclude, Namespaces: namespaces, Candidates: o.candidates,
+		Exclude: o.exclude, Namespaces: namespaces, CandidateNamespaces: o.candidates,
 	}
 	for _, ref := range want.names {
 		s.Resources = append(s.Resources, ref.String())

@@ -2,7 +2,7 @@
 // ("*.example.com"), or a category, as they come and go.
 //
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
-// goes on, without repeating or losing an event, when
+// goes on, without repeating an event or losing a deletion, when
 //
 //   - it is deleted and served again ([Gone], then another incarnation): GAP, the differences, SYNCED,
 //   - it is served in another version: nothing that was delivered is delivered again,

@@ -38,7 +38,7 @@ func TestFinal(t *testing.T) {
 			f.srv.Put(robots, "one", "a", "spec.n=2")
 			f.srv.Put(robots, "one", "a", "spec.n=3")
 			f.do("compact", "robots close watches")
-		}, func(err error) bool { return errors.As(err, &gap) }, "OnExpired applies"},
+		}, func(err error) bool { return errors.As(err, &gap) }, "FailOnGap applies"},
 		{"without an index", stream.Options{NoIndex: true}, nil,
 			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.NoIndex" },
 			"the error names the option"},

@@ -281,7 +281,7 @@ func TestRights(t *testing.T) {
 		{"namespaces listed", follow.Selection{Resources: []string{"robots"}}, "the namespaces can be listed"},
 		{"namespaces named",
 			follow.Selection{Resources: []string{"robots"},
-				Candidates: []string{"one", "two", "three"}}, "the namespaces can't be listed"},
+				CandidateNamespaces: []string{"one", "two", "three"}}, "the namespaces can't be listed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestRights(t *testing.T) {
 					srv.Put(robots, n, "a", "spec.n=1")
 				}
 				f := newFollower(t, srv, tt.sel, nil)
-				if len(tt.sel.Candidates) > 0 {
+				if len(tt.sel.CandidateNamespaces) > 0 {
 					f.do("namespaces forbid all")
 				}
 				f.do("robots forbid all", "robots allow all in one")

@@ -146,7 +146,7 @@ func (p *randomFollow) begin() {
 		r.tracker = scenario.NewTracker(p.T, r.store)
 	}
 	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4)}
-	selection := follow.Selection{Resources: []string{"*.example.com", "planets"}, Candidates: p.Namespaces}
+	selection := follow.Selection{Resources: []string{"*.example.com", "planets"}, CandidateNamespaces: p.Namespaces}
 	r.follower = newFollower(p.T, p.Server, selection, &follow.Options{
 		Mux:    mux.Options{Latest: p.latest},
 		Stream: func(gvr.Resource) stream.Options { return options },

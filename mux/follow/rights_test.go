@@ -148,7 +148,8 @@ func TestRightsToNamespaces(t *testing.T) {
 			srv.Put(spaces, "", n)
 			srv.Put(robots, n, "a")
 		}
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}, Candidates: []string{"one", "three"}},
+		selection := follow.Selection{Resources: []string{"robots"}, CandidateNamespaces: []string{"one", "three"}}
+		f := newFollower(t, srv, selection,
 			nil)
 		f.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
 		f.start(t.Context())

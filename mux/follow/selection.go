@@ -31,9 +31,9 @@ type Selection struct {
 	// Namespaces to watch. Empty means all. If it is set, cluster-scoped resources are followed only if Resources
 	// names them.
 	Namespaces []string
-	// Candidates are the namespaces to try if neither watching a resource across the cluster nor listing the
+	// CandidateNamespaces are the namespaces to try if neither watching a resource across the cluster nor listing the
 	// namespaces is allowed.
-	Candidates []string
+	CandidateNamespaces []string
 }
 
 // DefaultExclude returns the patterns that a Selection excludes unless Everything is set: resources that change all the
@@ -99,7 +99,7 @@ func (s Selection) check() (selection, error) {
 	if c.namespaces, err = checkNamespaces("Namespaces", s.Namespaces); err != nil {
 		return c, err
 	}
-	c.candidates, err = checkNamespaces("Candidates", s.Candidates)
+	c.candidates, err = checkNamespaces("Candidates", s.CandidateNamespaces)
 	return c, err
 }
 

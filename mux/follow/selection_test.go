@@ -101,7 +101,7 @@ func TestSelectionErrors(t *testing.T) {
 		{Selection{Exclude: []string{""}}, "Exclude", "an empty name"},
 		{Selection{Categories: []string{""}}, "Categories", "an empty name"},
 		{Selection{Namespaces: []string{"Web"}}, "Namespaces", "an invalid name"},
-		{Selection{Candidates: []string{"a/b"}}, "Candidates", "the same rule"},
+		{Selection{CandidateNamespaces: []string{"a/b"}}, "Candidates", "the same rule"},
 	}
 	for _, tt := range tests {
 		_, err := tt.s.check()
