@@ -143,7 +143,7 @@ func (r *report) structs(files *token.FileSet, f *ast.File) {
 				fields += max(1, len(field.Names))
 			}
 			doc := strings.Join(strings.Fields(cmp.Or(spec.Doc, decl.Doc).Text()), " ")
-			if fields > maxFields && !strings.Contains(doc, reason) {
+			if fields > maxFields && !strings.Contains(doc, fmt.Sprintf("%d %s", fields, reason)) {
 				r.problem("%s: %s has %d fields, %d at most: group them, or say why in its comment (\"%d %s ...\")",
 					files.Position(spec.Pos()), spec.Name.Name, fields, maxFields, fields, reason)
 			}

@@ -96,11 +96,11 @@ func (s *store) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	for _, d := range deltas {
 		if both := slices.IndexFunc(d.Put, func(o checkpoint.Object) bool {
 			o.ResourceVersion = ""
-			return slices.Contains(d.Gone, o)
+			return slices.Contains(d.Removed, o)
 		}); both >= 0 {
 			return fmt.Errorf("%v is both put and gone", d.Put[both])
 		}
-		n += len(d.Put) + len(d.Gone)
+		n += len(d.Put) + len(d.Removed)
 	}
 	s.sizes = append(s.sizes, n)
 	return s.Memory.Commit(ctx, deltas)

@@ -222,7 +222,7 @@ func (s *Session) takeDelta() (d checkpoint.Delta, ok bool) {
 	s.fillPosition(&d)
 	for id, c := range s.next.changed {
 		if c.Gone {
-			d.Gone = append(d.Gone, id.object())
+			d.Removed = append(d.Removed, id.object())
 		} else {
 			d.Put = append(d.Put, c.Object)
 		}
@@ -282,11 +282,11 @@ func (s *Session) committed(d checkpoint.Delta, err error) {
 func (s *Session) restore(d checkpoint.Delta) {
 	s.next.dirty, s.next.reset, s.next.unclean = true, s.next.reset || d.Reset, false
 	newer := s.next.changed
-	s.next.changed = make(map[objectID]Change, len(d.Put)+len(d.Gone))
+	s.next.changed = make(map[objectID]Change, len(d.Put)+len(d.Removed))
 	for _, o := range d.Put {
 		s.next.changed[idOf(o)] = Change{Object: o}
 	}
-	for _, o := range d.Gone {
+	for _, o := range d.Removed {
 		s.next.changed[idOf(o)] = Change{Object: o, Gone: true}
 	}
 	maps.Copy(s.next.changed, newer)
