@@ -138,7 +138,7 @@ func (f *fanIn) isOver() bool {
 	return f.namespaces == nil || (f.options.UntilSynced || f.options.UntilClosed)
 }
 
-// isSynced reports whether all watched members are synced, and at least one is, or was when it ended.
+// isSynced reports whether every watched member is synced. If none is watched, one must have been when it ended.
 func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
 		if m.state == watched && !m.synced {

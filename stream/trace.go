@@ -40,7 +40,7 @@ type WatchEnd struct {
 	Namespace string
 	Duration  time.Duration // how long the watch was open
 	Frames    int
-	Err       error // nil if the server ended the watch without an error, or the Stream ended it
+	Err       error // nil if the server ended it without an error, or the caller; set after IdleTimeout
 }
 
 // trace calls f unless it is nil.

@@ -150,8 +150,8 @@ func (c *call) withRetryAfter(err error) error {
 	return err
 }
 
-// directWatch is a watch whose events are in frames. The ResultChan of client-go's watch has none: its end shows that
-// client-go's goroutine has ended.
+// directWatch is a watch whose events are in frames. client-go's own watch delivers none of them: its ResultChan only
+// shows, by closing, that client-go's goroutine has ended.
 type directWatch struct {
 	of watch.Interface // client-go's
 	*frames

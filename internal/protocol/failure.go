@@ -31,8 +31,8 @@ const (
 // MaxRetryAfter bounds RetryAfter.
 const MaxRetryAfter = time.Hour
 
-// Refused reports whether the server refused the request. Before the first SYNCED, waiting does not help. Later it may:
-// a role binding is replaced, a CRD created again, a token renewed.
+// Refused reports whether the server refused the request, or gave an answer that can never be used. Before the first
+// SYNCED, waiting does not help. Later it may: a role binding is replaced, a CRD created again, a token renewed.
 func (f Failure) Refused() bool {
 	switch f.Class {
 	case BadRequest, Unauthorized, Forbidden, NotFound, NotAllowed, Invalid, Unusable:

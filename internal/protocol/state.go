@@ -262,5 +262,5 @@ type (
 // Mode says which objects of a snapshot are delivered.
 type Mode struct {
 	Quiet bool   // none: they are only entered into the index
-	Since string // if not empty, of the objects that the index does not know only those that are newer than Since
+	Since string // if set, objects that are unknown to the index and not newer than this are not emitted
 }

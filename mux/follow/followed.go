@@ -257,7 +257,7 @@ func (s *followed) handleEnd(ctx context.Context, r gvr.Resource, err error) err
 	return nil
 }
 
-// backOff waits before the next run, until something has changed at most.
+// backOff waits before the next run, or until something changes.
 func (s *followed) backOff(ctx context.Context, err error, state State, first, most time.Duration) {
 	s.setState(state, err)
 	s.cursor.failures++
