@@ -142,7 +142,7 @@ func (c *consumer) runOnce(last bool) {
 		c.Error(err)
 	}
 	c.checkStored()
-	c.check.Settled, c.check.From = last, c.before
+	c.check.Complete, c.check.From = last, c.before
 	scope := stream.Options{Namespaces: c.options.Namespaces, LabelSelector: c.options.LabelSelector}
 	if err := streamtest.Check(c.Server.History(widgets(), &scope), c.events, &c.check); err != nil {
 		c.Errorf("%v\nbefore: %+v", err, c.before)

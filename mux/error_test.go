@@ -235,7 +235,7 @@ func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
 		t.Error(err)
 	}
 	if err := streamtest.Check(h, rec.Events[split:],
-		&streamtest.CheckOptions{From: resume, Settled: true}); err != nil {
+		&streamtest.CheckOptions{From: resume, Complete: true}); err != nil {
 		t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(rec.Events), "\n"))
 	}
 }

@@ -46,13 +46,13 @@ type randomRun struct {
 
 // life is what a source delivered in one run, from Add to Remove or the end of the run.
 type life struct {
-	key     string
-	r       gvr.Resource
-	o       stream.Options
-	latest  bool
-	events  []stream.Event
-	settled bool               // the source was in the Mux until nothing changed any more
-	history streamtest.History // up to its end
+	key      string
+	r        gvr.Resource
+	o        stream.Options
+	latest   bool
+	events   []stream.Event
+	complete bool               // the source was in the Mux until nothing changed any more
+	history  streamtest.History // up to its end
 }
 
 var resources = []gvr.Resource{widgets(), gadgets(), resource("cogs", "Cog")}
@@ -176,7 +176,7 @@ func (p *randomRun) runOnce() {
 		p.Errorf("it ended with %v", last)
 	}
 	for key, l := range p.lives {
-		l.settled = how == 0
+		l.complete = how == 0
 		p.finish(l)
 		p.lives[key] = &life{key: key, r: l.r, o: l.o, latest: l.latest}
 	}
@@ -231,7 +231,7 @@ func (p *randomRun) others(r *rand.Rand, how int, over chan struct{}) {
 
 func (p *randomRun) check(l *life) {
 	err := streamtest.Check(l.history, l.events, &streamtest.CheckOptions{
-		Latest: l.latest, Settled: l.settled, NoIndex: l.o.NoIndex, Namespaces: l.o.Namespaces,
+		Latest: l.latest, Complete: l.complete, NoIndex: l.o.NoIndex, Namespaces: l.o.Namespaces,
 	})
 	if err != nil {
 		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,

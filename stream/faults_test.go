@@ -217,7 +217,7 @@ func watchOn(
 	running.Wait()
 	rec.Statuses = statuses
 	h := srv.History(widgets(), nil)
-	check := &streamtest.CheckOptions{Settled: errors.Is(rec.Err, errTimeUp), Namespaces: o.Namespaces}
+	check := &streamtest.CheckOptions{Complete: errors.Is(rec.Err, errTimeUp), Namespaces: o.Namespaces}
 	if err := errors.Join(
 		streamtest.Check(h, rec.Events, check),
 		oracle.CheckRequests(h.Requests),

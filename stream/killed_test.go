@@ -209,7 +209,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 	}
 	p.options.Checkpoint = tracker
 	check := p.check
-	check.Settled = last
+	check.Complete = last
 	switch {
 	case before != nil:
 		check.From = &before.Position
@@ -246,7 +246,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 	for ev, err := range s.Events(ctx) {
 		if err != nil {
 			if err != errTimeUp {
-				check.Settled = false
+				check.Complete = false
 				if refused := (*stream.RequestError)(nil); !errors.As(err, &refused) || synced(events) {
 					p.Errorf("the run ended with %v", err)
 				}
@@ -304,7 +304,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ndelivered:\n%s\n\nhistory:\n%s",
 			err, p.options, p.script, p.acts, before, strings.Join(p.log, "\n"), historyText(h))
 	}
-	return check.Settled == last
+	return check.Complete == last
 }
 
 // positionsOnly is a Store that keeps no objects, like the one in checkpoint/configmap.

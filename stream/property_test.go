@@ -97,7 +97,7 @@ func (p *randomRun) run() {
 		case !errors.As(rec.Err, &refused), synced(rec.Events):
 			p.Errorf("the run ended with %v", rec.Err)
 		}
-		p.check.Settled = false
+		p.check.Complete = false
 	}
 	h := p.srv.History(p.r, &p.scope)
 	err := errors.Join(
@@ -180,7 +180,7 @@ func (p *randomRun) choose() {
 		o.Timeout = time.Duration(20+p.IntN(120)) * time.Second
 	}
 	o.IdleTimeout = time.Duration(15+p.IntN(60)) * time.Second
-	p.check.Settled = true
+	p.check.Complete = true
 }
 
 // write puts or deletes a random object.

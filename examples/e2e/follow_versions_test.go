@@ -68,7 +68,7 @@ func (s *workload) finish(cache bool, followers map[string]*follower) {
 		}
 		r := events[0].Resource
 		history := s.historian.history(s.t, r, len(writes))
-		err := streamtest.Check(history, inVersion(events, r), &streamtest.CheckOptions{Settled: true})
+		err := streamtest.Check(history, inVersion(events, r), &streamtest.CheckOptions{Complete: true})
 		if err != nil {
 			s.t.Errorf("%s: %v", name, err)
 		}

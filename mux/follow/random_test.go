@@ -291,7 +291,7 @@ func (p *randomFollow) checkRun(r *followRun, res gvr.Resource, n string, last b
 	key := res.GroupResource().String()
 	before, after := within(r.before[key], n), within(r.after[key], n)
 	events, acked, lost := p.eventsIn(r, res, n)
-	opts := streamtest.CheckOptions{Settled: last, Latest: p.latest, Namespaces: []string{n, "nowhere"}}
+	opts := streamtest.CheckOptions{Complete: last, Latest: p.latest, Namespaces: []string{n, "nowhere"}}
 	kept := func(events []stream.Event) error {
 		return oracle.CheckCheckpoint(oracle.CheckpointRun{Before: before, After: after, Events: events,
 			Acked: func(i int) bool { return i < acked }, Options: opts})

@@ -125,7 +125,7 @@ func (f *follower) checkSynced() {
 	f.mu.Lock()
 	complete, all := f.found.complete, slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
-	waits := func(s *followed) bool { return !s.isSettled() && f.sources.has(s) }
+	waits := func(s *followed) bool { return !s.hasSynced() && f.sources.has(s) }
 	if complete && !slices.ContainsFunc(all, waits) {
 		f.sources.Drain()
 	}

@@ -224,8 +224,8 @@ func (s *followed) setActive(active bool) {
 	s.run.active, s.run.synced = active, false
 }
 
-// isSettled reports whether Options.UntilSynced has nothing to wait for.
-func (s *followed) isSettled() bool {
+// hasSynced reports whether Options.UntilSynced need not wait for the resource.
+func (s *followed) hasSynced() bool {
 	s.mu.Lock()
 	run, state, r, namespaces := s.run, s.status.State, s.served.resource, s.status.Namespaces
 	s.mu.Unlock()

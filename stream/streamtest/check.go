@@ -35,11 +35,11 @@ type CheckOptions struct {
 	Transform func(*unstructured.Unstructured)
 	// Latest: the events are those of a Mux with mux.Options.Latest. The newest state of each object takes the place of
 	// the oldest one that it replaces. So states may be missing, and so may objects that came and went, and only the
-	// events of one object are in order. At each SYNCED, GAP and BOOKMARK, and at the end if Settled, the delivered
+	// events of one object are in order. At each SYNCED, GAP and BOOKMARK, and at the end if Complete, the delivered
 	// objects are those that existed then, or newer states.
 	Latest bool
-	// Settled: the recording ended after everything had been delivered, so that nothing may be missing at its end.
-	Settled bool
+	// Complete: the recording ended after everything had been delivered, so that nothing may be missing at its end.
+	Complete bool
 }
 
 // partial reports whether the sequence does not know what existed at its start.
@@ -120,7 +120,7 @@ func (v *Violation) Error() string {
 //   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.
 //   - SYNCED has no version if it covers several namespaces. Any version at which the delivered objects fit is
 //     accepted, and events before that SYNCED need not be marked as inferred.
-//   - Without Settled, nothing is said about events that would have followed.
+//   - Without Complete, nothing is said about events that would have followed.
 func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if opts == nil {
 		opts = &CheckOptions{}

@@ -114,7 +114,7 @@ func (m *model) start() {
 			}
 		}
 	}
-	m.opts.Settled = true
+	m.opts.Complete = true
 	resumes := m.opts.After != "" || m.opts.From != nil
 	for _, ns := range m.namespaces() {
 		c := &modelClient{model: m, ns: ns, known: state{}}

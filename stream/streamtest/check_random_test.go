@@ -30,11 +30,11 @@ func TestCheckNoFalseAlarm(t *testing.T) {
 			}
 		}
 		check("whole", m.events, func(*streamtest.CheckOptions) {})
-		check("stopped", m.events[:m.IntN(len(m.events)+1)], func(o *streamtest.CheckOptions) { o.Settled = false })
+		check("stopped", m.events[:m.IntN(len(m.events)+1)], func(o *streamtest.CheckOptions) { o.Complete = false })
 		events := m.coalesced()
 		check("coalesced", events, func(o *streamtest.CheckOptions) { o.Latest = true })
 		check("coalesced and stopped", events[:m.IntN(len(events)+1)],
-			func(o *streamtest.CheckOptions) { o.Latest, o.Settled = true, false })
+			func(o *streamtest.CheckOptions) { o.Latest, o.Complete = true, false })
 	}
 }
 

@@ -284,7 +284,7 @@ func (s *source) promiseOf(kind stream.Type) string {
 func (s *source) end() *Violation {
 	i := len(s.events)
 	switch {
-	case !s.opts.Settled:
+	case !s.opts.Complete:
 		return nil
 	case s.phase != isLive:
 		return s.violation(announced, i, "SYNCED is missing"+s.in())

@@ -33,12 +33,12 @@ const spaces = `ADDED x/a(u1)@1; ADDED y/b(u2)@2; MODIFIED x/a(u1)@3; MODIFIED y
 	ADDED y/c(u3)@6`
 
 var (
-	settled   = streamtest.CheckOptions{Settled: true}
-	twoSpaces = streamtest.CheckOptions{Settled: true, Namespaces: []string{"x", "y"}}
-	noIndex   = streamtest.CheckOptions{Settled: true, NoIndex: true}
-	fromNow   = streamtest.CheckOptions{Settled: true, Now: true}
-	after5    = streamtest.CheckOptions{Settled: true, After: "5"}
-	from4     = streamtest.CheckOptions{Settled: true,
+	whole   = streamtest.CheckOptions{Complete: true}
+	twoSpaces = streamtest.CheckOptions{Complete: true, Namespaces: []string{"x", "y"}}
+	noIndex   = streamtest.CheckOptions{Complete: true, NoIndex: true}
+	fromNow   = streamtest.CheckOptions{Complete: true, Now: true}
+	after5    = streamtest.CheckOptions{Complete: true, After: "5"}
+	from4     = streamtest.CheckOptions{Complete: true,
 		From: positionAt("4", known("a", "u1", "3"), known("b", "u2", "2"), known("c", "u3", "4"))}
 )
 
@@ -65,38 +65,38 @@ func TestCheck(t *testing.T) {
 		events  string
 		want    string
 	}{
-		{"nothing happened", "", settled, "SYNCED @1", ""},
-		{"a snapshot in any order, then all changes", lives, settled, upTo4 + theRest, ""},
+		{"nothing happened", "", whole, "SYNCED @1", ""},
+		{"a snapshot in any order, then all changes", lives, whole, upTo4 + theRest, ""},
 		{"a recording may end anywhere", lives, streamtest.CheckOptions{}, upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6",
 			""},
 		{"a recording may end within a snapshot", lives, streamtest.CheckOptions{}, "ADDED a(u1)@1", ""},
-		{"an interrupted snapshot continues with differences", lives, settled,
+		{"an interrupted snapshot continues with differences", lives, whole,
 			"ADDED a(u1)@1; ADDED b(u2)@2; MODIFIED a(u1)@3 inferred; ADDED c(u3)@4; DELETED b(u2)@2 inferred; " +
 				"ADDED d(u5)@8; MODIFIED a(u1)@9 inferred; SYNCED @9", ""},
-		{"a gap with every kind of difference", lives, settled, upTo4 + "GAP expired 4..9; " + differ4to9, ""},
-		{"a gap in which another object takes the name", lives, settled,
+		{"a gap with every kind of difference", lives, whole, upTo4 + "GAP expired 4..9; " + differ4to9, ""},
+		{"a gap in which another object takes the name", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; GAP expired 6..; MODIFIED a(u1)@9 inferred; " +
 				"DELETED d(u4)@6 inferred; ADDED d(u5)@8 inferred; SYNCED @9", ""},
-		{"a gap without differences", lives, settled,
+		{"a gap without differences", lives, whole,
 			"ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; SYNCED @9; GAP expired 9..9; SYNCED @12", ""},
-		{"several gaps before one SYNCED", lives, settled,
+		{"several gaps before one SYNCED", lives, whole,
 			upTo4 + "GAP expired 4..5; DELETED b(u2)@2 inferred; GAP poison 5..9; MODIFIED a(u1)@9 inferred; " +
 				"ADDED d(u5)@8 inferred; SYNCED @9",
 			""},
-		{"a BOOKMARK may have any version up to the next change", lives, settled,
+		{"a BOOKMARK may have any version up to the next change", lives, whole,
 			upTo4 + "BOOKMARK @4; DELETED b(u2)@5; BOOKMARK @5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; " +
 				"MODIFIED a(u1)@9; BOOKMARK @20",
 			""},
-		{"a removal that is inferred from the replacement", lives, settled,
+		{"a removal that is inferred from the replacement", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@6 inferred; ADDED d(u5)@8; MODIFIED a(u1)@9", ""},
-		{"a rewind with its GAP", restored, settled,
+		{"a rewind with its GAP", restored, whole,
 			"ADDED a(u1)@4; ADDED b(u2)@2; SYNCED @4; ADDED c(u3)@5; GAP rewound 5..4; DELETED b(u2)@2 inferred; " +
 				"DELETED c(u3)@5 inferred; MODIFIED a(u1)@3 inferred; SYNCED @4; ADDED c(u9)@5 =50; " +
 				"MODIFIED a(u1)@6", ""},
-		{"a rewind to a version after the last delivered one", restored, settled,
+		{"a rewind to a version after the last delivered one", restored, whole,
 			"ADDED a(u1)@3; ADDED b(u2)@2; SYNCED @3; DELETED b(u2)@4; ADDED c(u9)@5 =50; MODIFIED a(u1)@6", ""},
 		{"the same versions again after a rewind that undid nothing", "ADDED a(u1)@1; rewind 1; MODIFIED a(u1)@2",
-			settled, "ADDED a(u1)@1; SYNCED @1; GAP rewound 2..1; SYNCED @1; MODIFIED a(u1)@2", ""},
+			whole, "ADDED a(u1)@1; SYNCED @1; GAP rewound 2..1; SYNCED @1; MODIFIED a(u1)@2", ""},
 		{"now: removals, but nothing of the snapshot", lives, fromNow, "SYNCED @4; " + theRest, ""},
 		{"now: differences from objects that were not delivered", lives, fromNow,
 			"SYNCED @4; GAP expired 4..; " + differ4to9, ""},
@@ -128,46 +128,46 @@ func TestCheck(t *testing.T) {
 			"ADDED x/a(u1)@1 in x; ADDED y/b(u2)@2 in y; SYNCED ; GAP expired 1..5 in x; MODIFIED y/b(u2)@4 in y; " +
 				"DELETED x/a(u1)@1 inferred in x; SYNCED ; ADDED y/c(u3)@6 in y", ""},
 		{"SYNCED of a single namespace has a version", spaces,
-			streamtest.CheckOptions{Settled: true, Namespaces: []string{"y"}},
+			streamtest.CheckOptions{Complete: true, Namespaces: []string{"y"}},
 			"ADDED y/b(u2)@2 in y; SYNCED @3; MODIFIED y/b(u2)@4 in y; ADDED y/c(u3)@6 in y", ""},
 		{"an unselected object does not exist", lives,
-			streamtest.CheckOptions{Settled: true, Selected: oracle.Above(2)},
+			streamtest.CheckOptions{Complete: true, Selected: oracle.Above(2)},
 			"ADDED a(u1)@3; ADDED c(u3)@4; SYNCED @4; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9",
 			""},
 		{"DELETED when it leaves the selection, ADDED when it returns",
 			"ADDED a(u1)@1 =5; MODIFIED a(u1)@2 =1; MODIFIED a(u1)@3 =1; MODIFIED a(u1)@4 =6",
-			streamtest.CheckOptions{Settled: true, Selected: oracle.Above(2)},
+			streamtest.CheckOptions{Complete: true, Selected: oracle.Above(2)},
 			"ADDED a(u1)@1 =5; SYNCED @1; DELETED a(u1)@2 =1; ADDED a(u1)@4 =6", ""},
 
-		{"two live events are swapped", lives, settled,
+		{"two live events are swapped", lives, whole,
 			upTo4 + "ADDED d(u4)@6; DELETED b(u2)@5; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", ordered},
-		{"a live event from before SYNCED", lives, settled,
+		{"a live event from before SYNCED", lives, whole,
 			"ADDED a(u1)@3; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; MODIFIED a(u1)@3; " + theRest, ordered},
 		{"out of order within one namespace", spaces, twoSpaces,
 			"ADDED x/a(u1)@1 in x; ADDED y/b(u2)@2 in y; SYNCED ; MODIFIED x/a(u1)@3 in x; " +
 				"DELETED x/a(u1)@5 in x; ADDED y/c(u3)@6 in y; MODIFIED y/b(u2)@4 in y", ordered},
 
-		{"a replay after a reconnect", lives, settled,
+		{"a replay after a reconnect", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9",
 			unique},
-		{"a snapshot is delivered twice", lives, settled,
+		{"a snapshot is delivered twice", lives, whole,
 			"ADDED a(u1)@3; ADDED a(u1)@3; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, unique},
-		{"a live event repeats the snapshot", "ADDED a(u1)@1; ADDED b(u2)@2", settled,
+		{"a live event repeats the snapshot", "ADDED a(u1)@1; ADDED b(u2)@2", whole,
 			"ADDED a(u1)@1; ADDED b(u2)@2; SYNCED @2; ADDED b(u2)@2", unique},
-		{"a difference is delivered twice", lives, settled,
+		{"a difference is delivered twice", lives, whole,
 			upTo4 + "GAP expired 4..9; ADDED d(u5)@8 inferred; ADDED d(u5)@8 inferred; MODIFIED a(u1)@9 inferred; " +
 				"DELETED b(u2)@2 inferred; SYNCED @9",
 			unique},
 
-		{"a live event is missing", lives, settled,
+		{"a live event is missing", lives, whole,
 			upTo4 + "DELETED b(u2)@5; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", complete},
-		{"the last event is missing", lives, settled,
+		{"the last event is missing", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8", complete},
-		{"an object is not in the snapshot", lives, settled, "ADDED a(u1)@3; ADDED b(u2)@2; SYNCED @4; " + theRest,
+		{"an object is not in the snapshot", lives, whole, "ADDED a(u1)@3; ADDED b(u2)@2; SYNCED @4; " + theRest,
 			complete},
-		{"the snapshot is of several versions", lives, settled,
+		{"the snapshot is of several versions", lives, whole,
 			"ADDED a(u1)@1; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, complete},
-		{"a change in a gap is missing", lives, settled,
+		{"a change in a gap is missing", lives, whole,
 			upTo4 + "GAP expired 4..9; ADDED d(u5)@8 inferred; DELETED b(u2)@2 inferred; SYNCED @9", complete},
 		{"BOOKMARK before the event", lives, streamtest.CheckOptions{}, upTo4 + "DELETED b(u2)@5; BOOKMARK @6",
 			complete},
@@ -179,77 +179,77 @@ func TestCheck(t *testing.T) {
 		{"now: the next event is missing", lives, fromNow,
 			"SYNCED @5; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", complete},
 
-		{"differences without GAP", lives, settled, upTo4 + differ4to9, announced},
-		{"SYNCED without GAP", lives, settled, upTo4 + "SYNCED @4; " + theRest, announced},
-		{"no SYNCED after the differences", lives, settled,
+		{"differences without GAP", lives, whole, upTo4 + differ4to9, announced},
+		{"SYNCED without GAP", lives, whole, upTo4 + "SYNCED @4; " + theRest, announced},
+		{"no SYNCED after the differences", lives, whole,
 			upTo4 + "GAP expired 4..5; DELETED b(u2)@2 inferred; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; " +
 				"MODIFIED a(u1)@9",
 			announced},
-		{"no SYNCED at all", lives, settled, "ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8", announced},
-		{"GAP without a reason", lives, settled, upTo4 + "GAP  4..9; " + differ4to9, announced},
-		{"GAP without From", lives, settled, upTo4 + "GAP expired ..9; " + differ4to9, announced},
-		{"an unchanged object among the differences", lives, settled,
+		{"no SYNCED at all", lives, whole, "ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8", announced},
+		{"GAP without a reason", lives, whole, upTo4 + "GAP  4..9; " + differ4to9, announced},
+		{"GAP without From", lives, whole, upTo4 + "GAP expired ..9; " + differ4to9, announced},
+		{"an unchanged object among the differences", lives, whole,
 			upTo4 + "GAP expired 4..9; MODIFIED c(u3)@4 inferred; " + differ4to9, announced},
-		{"a difference that is not inferred", lives, settled,
+		{"a difference that is not inferred", lives, whole,
 			upTo4 + "GAP expired 4..9; ADDED d(u5)@8; MODIFIED a(u1)@9 inferred; DELETED b(u2)@2 inferred; SYNCED @9",
 			announced},
-		{"a first snapshot that is inferred", lives, settled,
+		{"a first snapshot that is inferred", lives, whole,
 			"ADDED a(u1)@3 inferred; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, announced},
-		{"a live event before SYNCED", lives, settled,
+		{"a live event before SYNCED", lives, whole,
 			"ADDED a(u1)@1; MODIFIED a(u1)@3; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, announced},
 		{"now: the snapshot is delivered", lives, fromNow, upTo4 + theRest, announced},
 		{"no index: a GAP without HistoryLost", lives, noIndex,
 			upTo4 + "DELETED b(u2)@5; GAP expired 5..9; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; SYNCED @9",
 			announced},
-		{"BOOKMARK before SYNCED", lives, settled,
+		{"BOOKMARK before SYNCED", lives, whole,
 			"ADDED a(u1)@3; BOOKMARK @4; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, announced},
 
-		{"a live removal is missing", lives, settled,
+		{"a live removal is missing", lives, whole,
 			upTo4 + "ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", removed},
-		{"a replacement without the removal", lives, settled,
+		{"a replacement without the removal", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; ADDED d(u5)@8; MODIFIED a(u1)@9", removed},
-		{"DELETED with the uid of another object", lives, settled,
+		{"DELETED with the uid of another object", lives, whole,
 			upTo4 + "DELETED b(u1)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", removed},
-		{"a removal in a gap is missing", lives, settled,
+		{"a removal in a gap is missing", lives, whole,
 			upTo4 + "GAP expired 4..9; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", removed},
-		{"a replacement in a gap without the removal", lives, settled,
+		{"a replacement in a gap without the removal", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; GAP expired 6..; ADDED d(u5)@8 inferred; " +
 				"MODIFIED a(u1)@9 inferred; SYNCED @9",
 			removed},
-		{"a removal in a gap with another uid", lives, settled,
+		{"a removal in a gap with another uid", lives, whole,
 			upTo4 + "GAP expired 4..9; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; DELETED b(u7)@2 inferred; " +
 				"SYNCED @9",
 			removed},
 		{"now: a removal is missing", lives, fromNow,
 			"SYNCED @4; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", removed},
-		{"an object of an interrupted snapshot was removed", lives, settled,
+		{"an object of an interrupted snapshot was removed", lives, whole,
 			"ADDED b(u2)@2; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; SYNCED @9", removed},
 
 		{"DELETED of an existing object, as after a failure", lives, streamtest.CheckOptions{},
 			upTo4 + "DELETED a(u1)@3", truthful},
-		{"an object that never existed", lives, settled,
+		{"an object that never existed", lives, whole,
 			"ADDED z(u9)@3; ADDED a(u1)@3; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, truthful},
-		{"DELETED of an existing object in a gap, as after a partial list", lives, settled,
+		{"DELETED of an existing object in a gap, as after a partial list", lives, whole,
 			upTo4 + "GAP expired 4..9; DELETED c(u3)@4 inferred; " + differ4to9, truthful},
-		{"content of another version", lives, settled,
+		{"content of another version", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9 =3", truthful},
-		{"wrong content in a snapshot", lives, settled,
+		{"wrong content in a snapshot", lives, whole,
 			"ADDED a(u1)@3 =1; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, truthful},
-		{"an inferred removal with content", lives, settled,
+		{"an inferred removal with content", lives, whole,
 			upTo4 + "GAP expired 4..9; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; " +
 				"DELETED b(u2)@2 =2 inferred; SYNCED @9",
 			truthful},
-		{"an inferred removal with the version of the removal", lives, settled,
+		{"an inferred removal with the version of the removal", lives, whole,
 			upTo4 + "GAP expired 4..9; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; DELETED b(u2)@5 inferred; " +
 				"SYNCED @9",
 			truthful},
-		{"ADDED of a known object", lives, settled,
+		{"ADDED of a known object", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; ADDED a(u1)@9", truthful},
 		{"no index: an inferred removal", lives, noIndex,
 			upTo4 + "GAP expired 4..9 history lost; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; " +
 				"DELETED b(u2)@2 inferred; SYNCED @9",
 			truthful},
-		{"a removed object returns from a stale list", lives, settled,
+		{"a removed object returns from a stale list", lives, whole,
 			upTo4 + "DELETED b(u2)@5; GAP expired 5..9; ADDED b(u2)@2 inferred; MODIFIED a(u1)@9 inferred; " +
 				"ADDED d(u5)@8 inferred; SYNCED @9",
 			truthful},
@@ -266,22 +266,22 @@ func TestCheck(t *testing.T) {
 			"GAP expired 4..9; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", resumed},
 		{"from: no change is delivered", lives, from4, "SYNCED @4", resumed},
 
-		{"a rewind called expired", restored, settled,
+		{"a rewind called expired", restored, whole,
 			"ADDED a(u1)@4; ADDED b(u2)@2; SYNCED @4; ADDED c(u3)@5; GAP expired 5..4; DELETED b(u2)@2 inferred; " +
 				"DELETED c(u3)@5 inferred; MODIFIED a(u1)@3 inferred; SYNCED @4; ADDED c(u9)@5 =50; " +
 				"MODIFIED a(u1)@6", monotonic},
-		{"live events from after a rewind, without GAP", restored, settled,
+		{"live events from after a rewind, without GAP", restored, whole,
 			"ADDED a(u1)@4; ADDED b(u2)@2; SYNCED @4; ADDED c(u3)@5; MODIFIED a(u1)@6; GAP rewound 6..6; " +
 				"DELETED b(u2)@2 inferred; DELETED c(u3)@5 inferred; ADDED c(u9)@5 =50 inferred; SYNCED @6", monotonic},
-		{"a lagging replica", lives, settled,
+		{"a lagging replica", lives, whole,
 			upTo4 + "GAP expired 4..2; MODIFIED a(u1)@1 inferred; DELETED c(u3)@4 inferred; SYNCED @2; " +
 				"MODIFIED a(u1)@3; ADDED c(u3)@4; " + theRest,
 			monotonic},
-		{"an object goes back in a gap", lives, settled,
+		{"an object goes back in a gap", lives, whole,
 			upTo4 + "GAP expired 4..9; MODIFIED a(u1)@1 inferred; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; " +
 				"DELETED b(u2)@2 inferred; SYNCED @9",
 			monotonic},
-		{"a rewind without GAP", restored, settled, "ADDED a(u1)@4; ADDED b(u2)@2; SYNCED @4; ADDED c(u3)@5",
+		{"a rewind without GAP", restored, whole, "ADDED a(u1)@4; ADDED b(u2)@2; SYNCED @4; ADDED c(u3)@5",
 			monotonic},
 		{"a BOOKMARK goes back", lives, streamtest.CheckOptions{}, upTo4 + "BOOKMARK @3", monotonic},
 	}
@@ -304,7 +304,7 @@ func TestCheckOptions(t *testing.T) {
 			t.Errorf("%+v was accepted", bad)
 		}
 	}
-	opts := streamtest.CheckOptions{Settled: true,
+	opts := streamtest.CheckOptions{Complete: true,
 		Transform: func(u *unstructured.Unstructured) { delete(u.Object, "spec") }}
 	oracle.WantBroken(t, streamtest.Check(oracle.History(t, lives), events, &opts), truthful)
 	for _, ev := range events {
@@ -411,7 +411,7 @@ const overtaken = `ADDED a(u1)@1; ADDED b(u2)@2; MODIFIED a(u1)@3; ADDED c(u3)@4
 	MODIFIED a(u1)@7; DELETED b(u2)@8; ADDED b(u4)@9; MODIFIED a(u1)@10`
 
 func TestCheckLatest(t *testing.T) {
-	latest := streamtest.CheckOptions{Latest: true, Settled: true}
+	latest := streamtest.CheckOptions{Latest: true, Complete: true}
 	resumed2 := latest
 	resumed2.From = positionAt("2", known("a", "u1", "7"), known("b", "u2", "2"), known("c", "u3", ""))
 	const from2 = "ADDED a(u1)@1; ADDED b(u2)@2; SYNCED @2; "
@@ -474,7 +474,7 @@ func TestCheckLatest(t *testing.T) {
 		{"a coalesced BOOKMARK", latest, from2 + "BOOKMARK @2 coalesced 1", truthful},
 		{"no coalesced event without Latest", streamtest.CheckOptions{}, from2 + "MODIFIED a(u1)@3 coalesced 1",
 			truthful},
-		{"no missing event without Latest", settled, from2 + "MODIFIED a(u1)@7; ADDED c(u3)@4", complete},
+		{"no missing event without Latest", whole, from2 + "MODIFIED a(u1)@7; ADDED c(u3)@4", complete},
 		{"from: an object acked ahead is delivered again", resumed2, "MODIFIED a(u1)@3", resumed},
 		{"from: the state of a pending object is missing", resumed2,
 			"DELETED b(u2)@8 coalesced 1; ADDED b(u4)@9; MODIFIED a(u1)@10", resumed},

@@ -40,7 +40,7 @@ func Example() {
 		fmt.Println(line)
 	}
 	history := srv.History(widgets, nil)
-	fmt.Println(streamtest.Check(history, rec.Events, &streamtest.CheckOptions{Settled: true}))
+	fmt.Println(streamtest.Check(history, rec.Events, &streamtest.CheckOptions{Complete: true}))
 
 	rec.Events = slices.DeleteFunc(rec.Events, func(ev stream.Event) bool { return ev.Type == stream.Deleted })
 	var broken *streamtest.Violation
