@@ -33,7 +33,7 @@ const spaces = `ADDED x/a(u1)@1; ADDED y/b(u2)@2; MODIFIED x/a(u1)@3; MODIFIED y
 	ADDED y/c(u3)@6`
 
 var (
-	whole   = streamtest.CheckOptions{Complete: true}
+	whole     = streamtest.CheckOptions{Complete: true}
 	twoSpaces = streamtest.CheckOptions{Complete: true, Namespaces: []string{"x", "y"}}
 	noIndex   = streamtest.CheckOptions{Complete: true, NoIndex: true}
 	fromNow   = streamtest.CheckOptions{Complete: true, Now: true}
