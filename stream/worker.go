@@ -59,20 +59,17 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 	w := &worker{activeRun: r, namespace: namespace}
 	w.delivery.emit, w.upToDateAt = emit, time.Now()
 	w.report.status = Status{State: Idle, Namespace: namespace, Since: w.upToDateAt}
-	if !r.options.NoIndex {
-		w.index = index.New()
-		w.report.index = w.index
-	}
+	var changed func(index.Entry, bool)
 	if r.session != nil {
 		w.progress = r.session.Progress(namespace)
-		if w.index != nil {
-			w.index.OnChange = func(e index.Entry, gone bool) {
-				w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone})
-			}
-		}
 		if r.from.kind == startNow || r.from.kind == startAfter {
 			w.progress.DeferCommits()
 		}
+		changed = func(e index.Entry, gone bool) { w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
+	}
+	if !r.options.NoIndex {
+		w.index = index.New(changed)
+		w.report.index = w.index
 	}
 	w.reader = client.For(r.dynamic, r.resource.GroupVersionResource, namespace)
 	return w

@@ -142,7 +142,7 @@ func selectNothing(l *lap) error {
 			return err
 		case ev.Type == stream.Synced:
 			if calls < l.Scenario.Objects {
-				return fmt.Errorf("Select was called for %d of %d objects", calls, l.Scenario.Objects)
+				return fmt.Errorf("called Select for %d of %d objects", calls, l.Scenario.Objects)
 			}
 			calls = 0
 			if err := l.synced(); err != nil {

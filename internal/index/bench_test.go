@@ -11,7 +11,7 @@ const benchmarked = 100_000
 func BenchmarkIndexMemory(b *testing.B) {
 	for b.Loop() {
 		before := liveHeap()
-		x := New()
+		x := New(nil)
 		for i := range benchmarked {
 			x.Enter(usual(i))
 		}
@@ -30,7 +30,7 @@ func liveHeap() uint64 {
 
 // BenchmarkIndexPut measures one change of an object among 100,000.
 func BenchmarkIndexPut(b *testing.B) {
-	x := New()
+	x := New(nil)
 	var known, changed, others []Entry
 	for i := range benchmarked {
 		x.Enter(usual(i))
@@ -64,10 +64,10 @@ func BenchmarkIndexPut(b *testing.B) {
 		}
 	})
 	b.Run("first-list", func(b *testing.B) {
-		x := New()
+		x := New(nil)
 		for i := 0; b.Loop(); i++ {
 			if i%benchmarked == 0 {
-				x = New()
+				x = New(nil)
 			}
 			drain(x.Put(known[i%benchmarked], true, Listed))
 		}

@@ -19,9 +19,9 @@ import (
 // before each Change. So a caller that leaves the loop finds the rest again the next time, and a caller must range over
 // them even if it expects no Change.
 type Index struct {
-	mu       sync.Mutex // never held while yielding
-	table    table
-	OnChange func(e Entry, gone bool) // if not nil, is called for each entry that is new, has changed or is gone
+	mu      sync.Mutex // never held while yielding
+	table   table
+	changed func(e Entry, gone bool) // may be nil
 }
 
 // Entry is what an Index knows of an object.
@@ -47,8 +47,9 @@ func named(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// New returns an empty Index.
-func New() *Index { return &Index{table: newTable()} }
+// New returns an empty Index. If changed is not nil, the Index calls it for each entry that is new, has changed or is
+// gone, but not for those of Enter.
+func New(changed func(e Entry, gone bool)) *Index { return &Index{table: newTable(), changed: changed} }
 
 // Len returns the number of entries.
 func (x *Index) Len() int {
@@ -87,7 +88,7 @@ func (x *Index) Saw(name types.NamespacedName) bool {
 	return x.table.saw(name)
 }
 
-// Enter sets the entry of an object, without a Change and without OnChange. It counts as seen by the current list.
+// Enter sets the entry of an object, without a Change. It counts as seen by the current list.
 func (x *Index) Enter(e Entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -98,8 +99,8 @@ func (x *Index) forget(e Entry) {
 	x.mu.Lock()
 	x.table.delete(e.NamespacedName, e.UID)
 	x.mu.Unlock()
-	if x.OnChange != nil {
-		x.OnChange(e, true)
+	if x.changed != nil {
+		x.changed(e, true)
 	}
 }
 
@@ -203,8 +204,8 @@ func (x *Index) update(was, now Entry, known, stale bool) {
 		x.forget(was)
 	}
 	x.Enter(now)
-	if x.OnChange != nil && (!known || stale || was != now) {
-		x.OnChange(now, false)
+	if x.changed != nil && (!known || stale || was != now) {
+		x.changed(now, false)
 	}
 }
 

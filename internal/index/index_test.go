@@ -208,7 +208,7 @@ func TestIndex(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x := New()
+			x := New(nil)
 			for _, op := range tt.known {
 				op(x)
 			}
@@ -221,7 +221,7 @@ func TestIndex(t *testing.T) {
 
 // TestPartialIteration: a caller that leaves the loop early gets the other changes the next time.
 func TestPartialIteration(t *testing.T) {
-	x := New()
+	x := New(nil)
 	drain(x.Put(obj("a", "1", "5"), true, Listed))
 	for c := range x.Put(obj("a", "2", "6"), true, Listed) {
 		if c.Kind != watch.Deleted {
@@ -269,7 +269,7 @@ func TestHasName(t *testing.T) {
 		{"a plain entry of another name", enter("b", "odd"), false},
 		{"a pending entry", func(x *Index) { x.Enter(Entry{named("ns", "a"), uid, ""}) }, true},
 	} {
-		x := New()
+		x := New(nil)
 		tt.x(x)
 		if got := x.HasName([]byte("ns"), []byte("a")); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.why, got, tt.want)

@@ -35,14 +35,14 @@ func footprint(x *table) int {
 }
 
 func TestIndexIsCompact(t *testing.T) {
-	x := New()
+	x := New(nil)
 	for i := range 100_000 {
 		x.Enter(usual(i))
 	}
 	if n := footprint(&x.table) / x.Len(); n > 70 || x.table.plainCount > 0 {
 		t.Errorf("%d bytes for an object and %d plain entries, want at most 70 and none", n, x.table.plainCount)
 	}
-	small := New()
+	small := New(nil)
 	small.Enter(usual(0))
 	if n := footprint(&small.table); n > 300 {
 		t.Errorf("%d bytes for one object, want at most 300: most streams have few objects", n)
@@ -77,7 +77,7 @@ func TestIndexDoesNotGrow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x := New()
+			x := New(nil)
 			most := 0
 			for i := range rounds {
 				x.Enter(tt.of(i))
@@ -101,7 +101,7 @@ func TestIndexDoesNotGrow(t *testing.T) {
 }
 
 func TestIndexShrinks(t *testing.T) {
-	x := New()
+	x := New(nil)
 	const many, few = 20_000, 10
 	plain := func(i int) Entry {
 		e := usual(i)
@@ -129,7 +129,7 @@ func TestIndexShrinks(t *testing.T) {
 // TestUnusualEntries: an Index returns every entry unchanged, even if no server should send such a name, uid or
 // version.
 func TestUnusualEntries(t *testing.T) {
-	x := New()
+	x := New(nil)
 	want := map[types.NamespacedName]Entry{}
 	enter := func(k Entry) {
 		x.Enter(k)
@@ -192,7 +192,7 @@ func TestPack(t *testing.T) {
 
 // TestConcurrentReaders: other goroutines may call Len and All. The race detector checks that.
 func TestConcurrentReaders(t *testing.T) {
-	x := New()
+	x := New(nil)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
