@@ -34,7 +34,7 @@ type delivery struct {
 	emit    func(Event) error                         // an error ends the run
 	turn    func(context.Context, func() error) error // runs a function in a turn; nil for a lone worker
 	movesTo string                                    // the version of the sequence after the current event
-	// infers: a snapshot has been delivered, or GAP, so differences in the next snapshot are inferred.
+	// infers: a snapshot has been delivered, or GAP, so differences in any later snapshot are inferred.
 	infers bool
 }
 

@@ -135,7 +135,7 @@ func (c *conn) breakOff(err error) {
 	_ = hijacked.Close()
 }
 
-// writeHalf writes the beginning of a body.
+// writeHalf writes a few bytes, as a body that is never completed.
 func (c *conn) writeHalf() {
 	_, _ = io.WriteString(c.w, `{"kind":"`)
 	c.flush()

@@ -72,13 +72,12 @@ type faultKind struct {
 type moment int
 
 const (
-	answering moment = iota
-	betweenFrames
-	inFrame // instead of a frame, or inside
+	answering     moment = iota // to the answer, whose content may be affected
+	betweenFrames               // in a watch between two frames; instead of the body of any other answer
+	inFrame                     // in a watch instead of a frame or inside one; instead of the body of any other answer
 )
 
-// faultKinds are the faults of the script language. A new one also needs its effect, in injectBefore, in list or in
-// watcher.inject, and a line in doc.go.
+// faultKinds are the faults of the script language. CONTRIBUTING says what else a new one needs.
 var faultKinds = []faultKind{
 	{"CODE", anyOf, answering},
 	{"CODE plain", anyOf, answering},
@@ -189,7 +188,7 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 	return true
 }
 
-// breakBody ends the body of an answer early, or makes it invalid.
+// breakBody writes a broken body instead of the answer's, which has not been made yet.
 func (c *conn) breakBody(f *fault) {
 	switch f.usage {
 	case "reset":
@@ -200,6 +199,9 @@ func (c *conn) breakBody(f *fault) {
 		c.fallSilent()
 	case "garbage":
 		_, _ = io.WriteString(c.w, "this is not JSON\n")
+	case "close": // no body
+	default:
+		panic("streamtest: no body for the fault " + f.usage)
 	}
 }
 
