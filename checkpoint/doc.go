@@ -7,14 +7,15 @@
 //
 // # Promises
 //
-//   - A checkpoint never moves past an event that is not acked. Its version advances only over contiguous acks, and
-//     over bookmarks once everything before them is acked.
+//   - A checkpoint never moves past an event that is not acked. Its version advances past an event only when that
+//     event and all events before it are acked, and past an undelivered bookmark only when all events before it are
+//     acked.
 //   - Within a snapshot it has no version. It keeps the objects that were acked, in whatever order, and the next run
 //     delivers the rest.
 //   - It has an entry for each object: namespace, name, uid, and the last acked version. So after an expired version
 //     the next run delivers the differences, deletions among them.
-//   - A new object's entry is committed before the object is delivered, without a version. So the object's deletion is
-//     reported even if its ack was never committed (see [Options].NoWriteAhead).
+//   - Before the Stream delivers a new object, the Tracker commits an entry for it that has no version. So the
+//     object's deletion is reported even if its ack was never committed (see [Options].NoWriteAhead).
 //   - A failed commit is retried, and does not end the Stream. [Status] shows it.
 //   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces, selectors, and whether there is an index.
 //     Another Stream that wants to resume from it gets a [*MismatchError].

@@ -27,8 +27,8 @@ type Position struct {
 }
 
 // At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if the position
-// has none, or none that applies. In the latter case moved is true: for "" the Stream has watched single namespaces,
-// for a namespace it has watched the whole cluster.
+// has none, and if moved is true. moved is true if namespace is "" and the Stream has watched single namespaces, or if
+// namespace is not "" and the Stream has watched the whole cluster instead.
 func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 	rv, here := p.ResourceVersions[namespace]
 	_, cluster := p.ResourceVersions[""]
@@ -48,8 +48,9 @@ func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
 type Object struct {
 	Namespace, Name string
 	UID             types.UID
-	// ResourceVersion is the last version that was acked (without a Tracker: delivered). It is empty if none was: the
-	// object may have been delivered. The next run reports it as ADDED if it exists, and else as DELETED.
+	// ResourceVersion is the last version that was acked (without a Tracker: delivered). It is empty if no version
+	// was acked. Then it is unknown whether the object was delivered, and the next run reports the object as ADDED if
+	// it exists, and otherwise as DELETED.
 	ResourceVersion string
 }
 

@@ -47,7 +47,7 @@ type Delta struct {
 	Reset bool
 	// Put has the objects that are new or have changed.
 	Put []Object
-	// Gone has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object; no
-	// object is in both Put and Gone, or twice in either.
+	// Removed has the objects to remove, without their ResourceVersion. Namespace, name and uid identify an object.
+	// No object is in both Put and Removed, and none is twice in one of them.
 	Removed []Object
 }

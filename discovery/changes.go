@@ -185,8 +185,8 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 // server updates its discovery documents late: a CRD is Established, and even
 // served, before they list it (by up to 1.7 s on an idle server; see also
 // kube-rs/kube#951). However often Refresh is called, it causes at most three polls
-// a second, except for the first three, which may come at once. Without a run of
-// Changes, it causes none.
+// a second, except that the first three may follow each other without a pause.
+// Without a run of Changes, it causes no polls.
 func (r *Resolver) Refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

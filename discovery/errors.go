@@ -9,8 +9,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// NotFoundError reports that the server serves no such resource type, as of a
-// poll that started after the call that returns the error.
+// NotFoundError reports that the server serves no such resource type. The poll that
+// shows this started after the call that returns the error.
 type NotFoundError struct {
 	Ref     gvr.Ref
 	Similar []gvr.Resource // at most five served types with similar names, the most similar first

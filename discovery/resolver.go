@@ -65,9 +65,9 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver 
 // never reuses an error: before it returns [*NotFoundError], [*AmbiguousError] or
 // [*UnavailableError], it polls the server again.
 //
-// When ctx ends, Resolve returns its cause as soon as the client honors ctx, which
-// client-go's own does at once. A shared poll runs with the ctx of one of its
-// callers; if that ctx ends, another caller polls again.
+// When ctx ends, Resolve returns the cause of ctx as soon as the client returns.
+// client-go's own client returns at once. A shared poll runs with the ctx of one of
+// its callers; if that ctx ends, another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	cached, started := r.cached()
 	if cached != nil {

@@ -13,7 +13,8 @@
 //   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
 //   - A source that fails does not affect the others if Options.OnError returns Drop or Retry. If it returns Fail, or
 //     is nil, the failure ends the run.
-//   - The events that wait are bounded by number and size, and with Latest by the number of objects.
+//   - The number and total size of the events that wait are bounded. With Latest only the number of objects bounds
+//     them.
 //   - No goroutine is left when the loop has ended.
 //
 // # Not promised

@@ -33,7 +33,7 @@ type Options struct {
 	// then the checkpoint does not pass its place in line.
 	Latest bool
 
-	// Lists is the number of sources that may read their snapshots at once. Zero means 16.
+	// ConcurrentSnapshots is the number of sources that may read their snapshots at once. Zero means 16.
 	ConcurrentSnapshots int
 
 	// OnError decides about a source that has ended with an error. The error is final: a Stream handles temporary
@@ -47,7 +47,8 @@ type Options struct {
 
 // SourceOptions configure one source. The zero value is the default.
 type SourceOptions struct {
-	// Key replaces the source's own Key: two Streams of the same resource have the same one. Empty means its own.
+	// Key replaces the source's own Key, for example to add two Streams whose own Keys are the same. Empty means
+	// its own.
 	Key string
 	// Events replaces Options.Events for this source. Zero means Options.Events.
 	Events int
@@ -71,7 +72,7 @@ const (
 	//  1. A Stream with a Checkpoint resumes from it: what has not been acked is delivered again.
 	//  2. A Stream that has delivered something resumes where it was, and delivers SYNCED when it watches again.
 	//  3. After a gap (*stream.GapError) or a panic, and for all other sources, it starts from the beginning: ADDED
-	//     is delivered again, and objects that ended meanwhile are not reported.
+	//     is delivered again, and objects that were deleted meanwhile are not reported.
 	Retry Decision = "retry"
 )
 

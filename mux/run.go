@@ -20,8 +20,9 @@ import (
 //   - a *SourceError when a source has failed and Options.OnError is nil or returns Fail, after the events of that
 //     source.
 //
-// The sequence ends without an error after Stop or Drain, and when every source has ended without an error, as Streams
-// with UntilSynced or UntilClosed do, and its events have been delivered. Without any source it waits for Add.
+// The sequence ends without an error after Stop or Drain. It also does so once every source has ended without an error
+// (as Streams with UntilSynced or UntilClosed do) and all events have been delivered. Without any source it waits for
+// Add.
 func (m *Mux) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		if err := m.loop(ctx, yield); err != nil {

@@ -20,7 +20,7 @@ type Status struct {
 // values.
 type SourceStatus struct {
 	Key string
-	// State is that of Stream, if that is set. Otherwise a source is Listing until it is Synced, then Streaming.
+	// State is Stream.State if Stream is not nil. Otherwise a source is Listing until it is Synced, then Streaming.
 	// A source that waits to be retried is in Backoff.
 	State stream.State
 	// Stream is the result of the source's Status method, or nil if it has none with the signature of Stream.Status.

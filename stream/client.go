@@ -18,9 +18,9 @@ type ClientOptions struct {
 	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
 	// of the events. Zero means 1: the goroutine of the Stream, or one that belongs to a plain Watch.
 	//
-	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
-	// decodes up to twice as many pieces of 16 KiB (or one event, if larger) ahead; decoded, these take five to eight
-	// times as much memory. With [Options.Select] it is always 1.
+	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines.
+	// They decode up to twice as many pieces ahead, each of about 16 KiB or, if that is larger, one event. A decoded
+	// piece takes five to eight times as much memory as its JSON. With [Options.Select] it is always 1.
 	DecodeWorkers int
 }
 
@@ -37,8 +37,8 @@ const maxDecodeWorkers = 64
 //     managedFields.
 //   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes up to 16 events ahead,
 //     or more with [ClientOptions.DecodeWorkers].
-//   - It decodes a list while it arrives. client-go reads, logs and measures (rest_client_response_size_bytes) a short
-//     placeholder instead.
+//   - It decodes a list while it arrives. Instead of the list, client-go reads, logs and measures
+//     (rest_client_response_size_bytes) a short placeholder.
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
 //     other strings in memory.
 //

@@ -11,28 +11,29 @@
 // Each promise is about one run of one Stream (a loop over [Stream.Events]), unless it says otherwise.
 //
 //   - Ordered: the live events of a watch are delivered in the order of their resourceVersions.
-//   - Unique: no two events have the same uid, resourceVersion and type, except after a GAP with HistoryLost or
-//     GapRewound, and with [Options.NoIndex]. Across restarts, delivery is at least once from the last ack.
+//   - Unique: no two events have the same uid, resourceVersion and type, except with [Options.NoIndex], and after a
+//     GAP with HistoryLost or GapRewound. Across restarts with a checkpoint, delivery is at least once: events
+//     whose acks were not committed may come again.
 //   - Reliable: between two SYNCED no event is missing, unless a GAP reports the loss.
 //   - Never silent: where events are lost, the Stream emits GAP, then only differences, then SYNCED. If it does not
 //     know enough to find all differences, the GAP has HistoryLost: see [GapDetails].
-//   - Every removal is reported, by uid. If another object of the same name replaces one, DELETED of the old object
+//   - Every removal is reported, by uid. When a new object takes the name of an old one, DELETED of the old object
 //     precedes ADDED of the new one.
 //   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no
 //     DELETED.
 //   - Resumable: [From] resumes where [Stream.Position] was called, even if the server no longer has the history since
 //     then.
 //   - Acknowledged: a checkpoint never moves past an event that was not acked.
-//   - Never back in time: the Stream reads nothing at resourceVersion 0. If the server's version is lower than one that
-//     was delivered, and still is at the next request, the server has gone back in time: the Stream emits GAP, then
-//     everything again.
+//   - Never back in time: the Stream reads nothing at resourceVersion 0. If two answers in a row have a version lower
+//     than one that was delivered, the server has gone back in time: the Stream emits GAP, then everything again.
 //   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
-//   - Durable: a checkpoint is the old one or the new one, never a mixture. One that is corrupt or locked, or does not
-//     match the Stream, is refused with a typed error.
+//   - Durable: a commit, even an interrupted one, leaves the old checkpoint or the new one, never a mixture. A
+//     checkpoint that is corrupt or locked, or does not match the Stream, is refused with a typed error.
 //   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks. With a
 //     client of [NewClient] no server can cause more than about five requests per second for long. (Other clients may
-//     repeat requests on their own: client-go does so ten times at once after "Retry-After: 0".) The index takes about
-//     70 bytes per object, for its name, uid and resourceVersion. No goroutine is left when the loop has ended.
+//     repeat requests on their own: after "Retry-After: 0" client-go repeats a request up to ten times without a
+//     wait.) The index takes about 70 bytes per object, for its name, uid and resourceVersion. No goroutine is left
+//     when the loop has ended.
 //   - Classified: [Stream.Status] returns the current state and, if something failed, the cause and the next try.
 //
 // # Not promised
@@ -68,11 +69,11 @@
 //	err = tracker.Close()
 //
 // The Store gets an entry for each new object before the object is delivered, so that its removal is reported even if
-// the program is killed before the ack. ADDED therefore waits for a commit; all objects of a page share one, and so do
-// up to 100 events that a watch has sent meanwhile. The entry has no resourceVersion until the object is acked. The
-// next run delivers such an object as ADDED if it exists, and otherwise as an inferred DELETED without a
-// resourceVersion, possibly for an object that was never delivered. [checkpoint.Options.NoWriteAhead] avoids the wait,
-// and documents what that costs.
+// the program is killed before the ack. ADDED therefore waits for a commit. All objects of a page share one commit,
+// and so do the new objects among up to 100 events of a watch that have already arrived. The entry has no
+// resourceVersion until the object is acked. The next run delivers such an object as ADDED if it exists, and otherwise
+// as an inferred DELETED without a resourceVersion, possibly for an object that was never delivered.
+// [checkpoint.Options.NoWriteAhead] avoids the wait, and documents what that costs.
 //
 // # Many resources
 //

@@ -35,8 +35,9 @@ func (e *OptionsError) Error() string {
 	return fmt.Sprintf("stream: invalid %s %q: %s", e.Field, e.Value, e.Problem)
 }
 
-// RequestError reports a failed request that is not retried, or in [Status.Cause] one that is. The predicates of
-// k8s.io/apimachinery/pkg/api/errors, such as IsForbidden, work on it.
+// RequestError reports a failed request. If a run yields it, the request is not retried. If [Status.Cause] has it
+// while the run goes on, the request is retried. The predicates of k8s.io/apimachinery/pkg/api/errors, such as
+// IsForbidden, work on it.
 type RequestError struct {
 	Verb      string // "list" or "watch"
 	Resource  gvr.Resource

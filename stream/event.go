@@ -11,8 +11,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// Type is the type of an [Event]. ADDED, MODIFIED and DELETED are those of the Kubernetes watch, relative to this
-// sequence: ADDED is an object that was not delivered before, or not since its DELETED.
+// Type is the type of an [Event]. ADDED, MODIFIED and DELETED have the meaning that they have in a Kubernetes
+// watch, but relative to what this sequence has delivered: ADDED is an object that was not delivered before, or not
+// since its DELETED.
 type Type string
 
 const (
@@ -87,15 +88,15 @@ const (
 	GapRewound GapReason = "rewound"
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped.
 	GapPoison GapReason = "poison"
-	// GapUnversioned: the watch ended, and its events had no resourceVersion to resume from (client-go's fakes), or one
-	// that cannot follow the previous one.
+	// GapUnversioned: the watch ended, and the Stream cannot resume it, because an event had no resourceVersion
+	// (client-go's fakes) or one that cannot follow the previous one.
 	GapUnversioned GapReason = "unversioned"
-	// GapRestarted: a snapshot broke off and began again, or an earlier run was killed before it had acked its first
-	// snapshot, and it is unknown which part was delivered. This happens with [Options.NoIndex], and with a checkpoint
-	// whose Store gets no entries ahead of delivery.
+	// GapRestarted: it is unknown which part of a snapshot was delivered, because the snapshot broke off and began
+	// again, or because an earlier run was killed before it had acked its first snapshot. This happens with
+	// [Options.NoIndex], and with a checkpoint whose Store gets no entries ahead of delivery.
 	GapRestarted GapReason = "restarted"
-	// GapScope: the resource was watched in other namespaces, or across the cluster, before (package mux/follow, when
-	// permissions change). The differences follow.
+	// GapScope: before the GAP, the resource was watched in other namespaces or across the cluster (package
+	// mux/follow, when permissions change). The differences follow.
 	GapScope GapReason = "scope"
 )
 

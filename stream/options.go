@@ -59,8 +59,9 @@ type Options struct {
 	Start Start
 	// UntilSynced ends a run after its first SYNCED.
 	UntilSynced bool
-	// UntilClosed ends a run when the server ends a watch (the first of several) after SYNCED. If the server ends it
-	// with an error, the run yields that error. A 410 is a gap instead, and does not end the run.
+	// UntilClosed ends a run after SYNCED, as soon as the server has ended a watch. With several namespaces, one
+	// watch is enough. If the server ends it with an error, the run yields that error. A 410 is a gap instead, and
+	// does not end the run.
 	UntilClosed bool
 
 	// What is remembered.
@@ -89,7 +90,7 @@ type Options struct {
 	PagedLists bool
 	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
 	// with a client of [NewClient], those of the next page too, so large objects need small pages. With a Checkpoint,
-	// as many initial events of a streaming list are written ahead together.
+	// one commit writes ahead the new objects of up to PageSize initial events of a streaming list.
 	PageSize int
 	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in whole seconds. Zero means a
 	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.

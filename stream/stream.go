@@ -103,7 +103,8 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 // with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until the Stream's
 // timeout: 30 s for a watch, 2 minutes for a list page.)
 //
-// [Stream.Stop], [Options.UntilSynced] and [Options.UntilClosed] end a run without an error, except as above.
+// [Stream.Stop], [Options.UntilSynced] and [Options.UntilClosed] end a run without an error, except that with
+// UntilClosed the run yields the error, if any, with which the server ended the watch.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return s.eventsWith(ctx, run.Options{})
 }

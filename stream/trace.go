@@ -40,7 +40,7 @@ type WatchEnd struct {
 	Namespace string
 	Duration  time.Duration // how long the watch was open
 	Frames    int
-	Err       error // nil if the server ended it without an error, or the caller; set after IdleTimeout
+	Err       error // nil if the caller ended it, or the server did without an error; not nil after IdleTimeout
 }
 
 // trace calls f unless it is nil.

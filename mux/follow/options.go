@@ -15,12 +15,13 @@ type Options struct {
 	// Mux configures the mux.Mux.
 	Mux mux.Options
 	// Stream returns the options for a resource. Several goroutines may call it at once. Namespaces, UntilSynced,
-	// UntilClosed and NoIndex must be zero. Start must be zero or Now, and applies to resources served at the
-	// beginning. Otherwise the source fails with an *OptionsError. Nil means the zero Options.
+	// UntilClosed and NoIndex must be zero. Start must be zero or Now, and applies only to resources that are
+	// served when the run begins. A source whose options break these rules fails with an *OptionsError. Nil means
+	// the zero Options.
 	Stream func(gvr.Resource) stream.Options
-	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not
-	// wait for APIs that do not answer (Status.Discovery), for resources that are Gone or Failing, nor longer than
-	// about a minute for rights that can't be checked.
+	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
+	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
+	// a minute for rights that can't be checked.
 	UntilSynced bool
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
 	// once. It must return quickly and must not call the Mux. A panic is logged (Mux.Logger). Nil disables it.

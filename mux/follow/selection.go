@@ -22,8 +22,9 @@ type Selection struct {
 	Resources []string
 	// Categories are those of discovery, such as "all".
 	Categories []string
-	// Exclude are names and patterns that patterns and categories do not select, in addition to DefaultExclude. A name
-	// excludes every resource that it may stand for. Names in Resources are followed in any case.
+	// Exclude are names and patterns of resources that Categories, and patterns in Resources, must not select, in
+	// addition to DefaultExclude. A name excludes every resource that it may stand for. Names in Resources are
+	// followed in any case.
 	Exclude []string
 	// Everything disables DefaultExclude.
 	Everything bool

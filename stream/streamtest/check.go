@@ -113,14 +113,14 @@ func (v *Violation) Error() string {
 // the zero CheckOptions.
 //
 // Check accepts every correct sequence, with one exception. A server that goes back in time, and passes the old
-// version again before anybody sends a request, looks as if it never went back: Check reports what no client can
-// detect. Let the scripts of tests leave time for a request after a rewind.
+// version again before anybody sends a request, looks as if it never went back. No client can detect this, and
+// Check reports it all the same. Let the scripts of tests leave time for a request after a rewind.
 //
 // Check does not find every error:
 //   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.
 //   - SYNCED has no version if it covers several namespaces. Any version at which the delivered objects fit is
 //     accepted, and events before that SYNCED need not be marked as inferred.
-//   - Without Complete, nothing is said about events that would have followed.
+//   - Without Complete, Check does not report events that are missing at the end.
 func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if opts == nil {
 		opts = &CheckOptions{}

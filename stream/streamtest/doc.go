@@ -27,7 +27,7 @@
 //
 // RESOURCE is PLURAL, PLURAL.GROUP or PLURAL.VERSION.GROUP. A line without it applies to all resources. The triggers:
 //
-//	list N                  the Nth list: its first page, with a limit other than 1
+//	list N                  the Nth request for the first page of a list, unless its limit is 1
 //	page N                  the Nth list with a continue token
 //	probe N                 the Nth list with limit=1
 //	watch N                 the Nth watch without sendInitialEvents
@@ -48,7 +48,7 @@
 // Faults of any request:
 //
 //	400 ... 599             a Status with that code and its usual reason
-//	410, 410 Gone           reason Expired; reason Gone
+//	410, 410 Gone           "410" has the reason Expired, "410 Gone" the reason Gone
 //	503 plain               a text instead of a Status, as from a proxy
 //	429 retry-after 3s      with the header Retry-After, which client-go obeys
 //	429 in status 3s        with retryAfterSeconds in the Status only
@@ -111,7 +111,7 @@
 // A RESOURCE may precede these:
 //
 //	forbid VERB             403 for that verb, or for "all"; with "in NAMESPACE" for requests in that namespace
-//	allow VERB              permits it again, or makes an exception; "allow" permits everything
+//	allow VERB              permits it: the last matching "forbid" or "allow" counts; "allow" alone permits everything
 //	delete crd              its objects are deleted, watches end after 1s, requests get 404
 //	create crd              it exists again, empty, and earlier versions have expired
 //	expire                  its versions expire and its watches end, as after a change of a CRD's schema

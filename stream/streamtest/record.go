@@ -20,7 +20,8 @@ type Recording struct {
 }
 
 // Record ranges over seq until it ends, or until an event for which until returns true, which it records last. A nil
-// until records everything. Record does not copy objects: those that until changes are recorded changed.
+// until records everything. Record does not copy objects: if until changes an object, the Recording has the changed
+// object.
 func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) Recording {
 	rec := Recording{Begin: time.Now()}
 	for ev, err := range seq {

@@ -59,7 +59,7 @@ func (s *Server) permitted(q *query) error {
 }
 
 // Reviews returns the resources with which a client asks for its rights: SelfSubjectAccessReview and
-// SelfSubjectRulesReview. A Server that serves them answers by what scripts have forbidden.
+// SelfSubjectRulesReview. A Server that serves them answers according to the forbid and allow actions so far.
 func Reviews() []gvr.Resource {
 	review := func(name, kind string) gvr.Resource {
 		return gvr.Resource{
