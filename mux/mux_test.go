@@ -24,7 +24,7 @@ func TestNewRefuses(t *testing.T) {
 		{nil, nil, "", "sources may be added later"},
 		{&mux.Options{Events: -1}, nil, "Events", "a negative number"},
 		{&mux.Options{Bytes: -1}, nil, "Bytes", "a negative number"},
-		{&mux.Options{ConcurrentSnapshots: -1}, nil, "Lists", "a negative number"},
+		{&mux.Options{ConcurrentSnapshots: -1}, nil, "ConcurrentSnapshots", "a negative number"},
 		{nil, []mux.Source{nil}, "Source", "no source"},
 		{nil, []mux.Source{(*stream.Stream)(nil)}, "Source", "a nil pointer is no source"},
 		{nil, []mux.Source{emitting("")}, "Key", "a source without a key"},

@@ -91,7 +91,7 @@ func (o *Options) check() (Options, error) {
 	for _, number := range []struct {
 		field string
 		value int64
-	}{{"Events", int64(c.Events)}, {"Bytes", c.Bytes}, {"Lists", int64(c.ConcurrentSnapshots)}} {
+	}{{"Events", int64(c.Events)}, {"Bytes", c.Bytes}, {"ConcurrentSnapshots", int64(c.ConcurrentSnapshots)}} {
 		if err := checkNumber(number.field, number.value); err != nil {
 			return c, err
 		}

@@ -20,8 +20,8 @@ type Options struct {
 
 	// Namespaces to watch, each with a list and a watch of its own. Empty means the whole cluster, with one list and
 	// one watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one namespace
-	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced, so one may come between the GAPs of
-	// two namespaces.
+	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced. After two GAPs of two
+	// namespaces there may be one SYNCED or two.
 	Namespaces []string
 	// LabelSelector in the syntax of kubectl -l. Empty selects every object.
 	LabelSelector string
