@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -44,7 +45,7 @@ func (s *skipped) allow(rv string, on bool) {
 		return
 	}
 	if s.on = on; on {
-		s.version, s.on = plainNumber(rv)
+		s.version, s.on = index.ParseVersion(rv)
 	}
 }
 
@@ -53,7 +54,7 @@ func (s *skipped) skip(rv []byte) bool {
 	if !s.on {
 		return false
 	}
-	version, ok := plainNumber(string(rv))
+	version, ok := index.ParseVersion(string(rv))
 	if !ok || version <= s.version {
 		return false
 	}
@@ -69,10 +70,4 @@ func (s *skipped) take() (in protocol.Input, events int) {
 	}
 	events, s.events = s.events, 0
 	return protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(s.version, 10)}, events
-}
-
-// plainNumber parses a version that is a decimal number without leading zeros.
-func plainNumber(version string) (n uint64, ok bool) {
-	n, err := strconv.ParseUint(version, 10, 64)
-	return n, err == nil && (version[0] != '0' || version == "0")
 }

@@ -272,7 +272,7 @@ const (
 // pack returns the record of an entry, and false if unpacking it would not return the same entry. The uid must be empty
 // or a UUID in its usual form, other than the one of zeros only. The version must be a plain decimal number.
 func pack(e Entry, seen bool) (r record, ok bool) {
-	if r.version, ok = packVersion(e.Version); !ok {
+	if r.version, ok = ParseVersion(e.Version); !ok {
 		return r, false
 	}
 	if r.uid, ok = packUID(e.UID); !ok {
@@ -329,7 +329,8 @@ func (r *record) unpackUID() types.UID {
 	return types.UID(text[:])
 }
 
-func packVersion(version string) (n uint64, ok bool) {
+// ParseVersion parses a version that is a decimal number without leading zeros.
+func ParseVersion(version string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(version, 10, 64)
 	return n, err == nil && (version[0] != '0' || version == "0")
 }

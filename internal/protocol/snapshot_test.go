@@ -200,7 +200,7 @@ func TestListingFails(t *testing.T) {
 	})
 }
 
-func TestReplaying(t *testing.T) {
+func TestReadingInitial(t *testing.T) {
 	m := unsynced(streamed)
 	check(t, []transition{
 		{"an initial event", "it is delivered at once; no watch can resume at its version",
@@ -220,6 +220,10 @@ func TestReplaying(t *testing.T) {
 			nil},
 		{"the marker", "SYNCED comes with the marker, and the watch is open already",
 			ReadingInitial{Memory: unsynced(streamed, begun)}, Frame{MarkerFrame, "5"},
+			Streaming{Memory: synced("5", streamed), frames: true}, []Output{EndSnapshot{}, EmitSynced{"5"}}},
+		{"the marker, after a streaming list that fell silent", "the server has streaming lists after all",
+			ReadingInitial{Memory: unsynced(streamed, begun, brokenInitial(2), func(m *Memory) { m.silent = true })},
+			Frame{MarkerFrame, "5"},
 			Streaming{Memory: synced("5", streamed), frames: true}, []Output{EndSnapshot{}, EmitSynced{"5"}}},
 		{"the marker, UntilSynced", "with UntilSynced the sequence ends with SYNCED",
 			ReadingInitial{Memory: unsynced(streamed, untilSynced)}, Frame{MarkerFrame, "5"},
