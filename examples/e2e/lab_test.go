@@ -122,6 +122,26 @@ func (l *lab) grant(of, ns string) {
 	}
 }
 
+// awaitGrants waits until the server's authorizer has the new roles.
+func (l *lab) awaitGrants(limited dynamic.Interface, crd devserver.CRD, listed bool) {
+	l.t.Helper()
+	resources := []schema.GroupVersionResource{crd.Resource()}
+	if listed {
+		resources = append(resources, labNamespaces)
+	}
+	for _, r := range resources {
+		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			_, err := limited.Resource(r).List(l.t.Context(), metav1.ListOptions{Limit: 1})
+			if err == nil {
+				break
+			}
+			if time.Since(began) > timeout {
+				l.t.Fatalf("%s can't be listed with the new roles: %v", r, err)
+			}
+		}
+	}
+}
+
 func (l *lab) revoke(of, ns string) {
 	l.t.Helper()
 	if ns == "" {
@@ -206,7 +226,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	} else {
 		sel.CandidateNamespaces = append(all, e)
 	}
-	time.Sleep(time.Second) // until the server's authorizer has the new roles
+	l.awaitGrants(dynamic.NewForConfigOrDie(limited), crd, listed)
 	counted := &requestCounts{number: map[string]int{}}
 	f := followOn(t, counted.wrap(limited), sel, &follow.Options{
 		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },

@@ -150,11 +150,20 @@ func TestHangingTypesDoNotDelayOthers(t *testing.T) {
 	tr.set("hanging", hanging...)
 	sel := follow.Selection{Resources: []string{"*." + group}}
 	f := followOn(t, tr.wrap(srv.Config()), sel, &follow.Options{Mux: mux.Options{ConcurrentSnapshots: 2}})
-	time.Sleep(time.Second)
+	f.await("the hanging types to be listed", func() bool {
+		listing := 0
+		for _, s := range f.mux.Status().Sources {
+			if s.State == stream.Listing {
+				listing++
+			}
+		}
+		return listing == len(hanging)
+	})
 	began := d.create(good)
 	_, synced := f.awaitSynced(sourceOf(good), 0)
 	took := synced.at.Sub(began)
-	t.Logf("SYNCED %v after the first list with 200, beside %d types that hang, with Lists: 2", took, len(hanging))
+	t.Logf("SYNCED %v after the first list with 200, two snapshots at a time, beside %d types that hang", took,
+		len(hanging))
 	if took > 10*time.Second {
 		t.Errorf("SYNCED took %v beside types that hang, want at most 10s", took)
 	}

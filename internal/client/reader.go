@@ -255,7 +255,7 @@ func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
 	}
 	ev, ok = Event{Event: w.arrived}, w.valid
 	w.arrived, w.valid = watch.Event{}, false
-	return ev, ok, w.over && !ok
+	return ev, ok, w.over
 }
 
 func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {

@@ -206,7 +206,7 @@ func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	return utf8.AppendRune(out, r), i, true
 }
 
-// unit returns the UTF-16 code unit of the escape \uXXXX at i, if there is one.
+// unit returns the UTF-16 code unit of the escape at i, "\u" and four hexadecimal digits, if there is one.
 func unit(s []byte, i int) (rune, bool) {
 	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
 		return 0, false
