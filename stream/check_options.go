@@ -119,7 +119,7 @@ func (o *Options) checkStart(start Start, mayMove bool) error {
 	switch {
 	case start.kind == startAfter && !protocol.Usable(start.version):
 		return &OptionsError{"Start", start.version, `After must have a resourceVersion; "0" would mean any`}
-	case o.UntilSynced && (start.kind == startNow || start.kind == startAfter || resumes):
+	case o.UntilSynced && (start.beginsSynced() || resumes):
 		return &OptionsError{"Start and UntilSynced", "",
 			"a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
 	}

@@ -20,11 +20,18 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, mayMove bool) (*ack
 	if s.options.Checkpoint == nil {
 		return nil, from, nil
 	}
-	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity())
+	fresh := from // where the run begins if nothing of an earlier one was acked
+	if from.kind == startFrom {
+		fresh = s.options.Start
+	}
+	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity(), fresh.beginsSynced())
 	if err != nil {
 		return nil, from, err
 	}
-	if p := session.Position(); p != nil {
+	p := session.Position()
+	if p == nil {
+		from = fresh
+	} else {
 		from = From(*p)
 		// A run that ends at SYNCED reports the current state, which needs a snapshot. So does client-go's fake, which
 		// keeps no history.
@@ -33,8 +40,6 @@ func (s *Stream) checkpoint(ctx context.Context, from Start, mayMove bool) (*ack
 			session.End()
 			return nil, from, fmt.Errorf("stream: cannot resume from checkpoint %q: %w", s.options.CheckpointKey, err)
 		}
-	} else if from.kind == startFrom { // nothing of the earlier run was acked
-		from = s.options.Start
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

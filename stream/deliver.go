@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,10 +95,9 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		switch {
 		case w.index == nil:
 		case o.Quiet:
-			for range w.index.EndList() {
-			}
+			return w.index.EndList(nil)
 		default:
-			return w.deliverChanges(ctx, w.index.EndList(), nil, true)
+			return w.index.EndList(func(c index.Change) error { return w.deliverChange(ctx, c, nil, true) })
 		}
 	case protocol.EmitSynced:
 		w.options.Logger.DebugContext(ctx, "synced",
@@ -130,17 +128,16 @@ func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode
 		}
 		return w.emitObject(ctx, Added, o.Unstructured, false)
 	}
-	onlyEntered, from := w.isOnlyEntered(o, mode), index.Listed
+	from := index.Listed
 	if w.index.Saw(o.NamespacedName) {
 		from = index.Replayed // the server sent the object twice
 	}
-	changes := w.index.Put(o.Entry, w.selects(o), from)
-	if onlyEntered {
-		for range changes { // enter them, without delivery
-		}
-		return nil
+	if w.isOnlyEntered(o, mode) {
+		return w.index.Put(o.Entry, w.selects(o), from, nil)
 	}
-	return w.deliverChanges(ctx, changes, o.Unstructured, true)
+	return w.index.Put(o.Entry, w.selects(o), from, func(c index.Change) error {
+		return w.deliverChange(ctx, c, o.Unstructured, true)
+	})
 }
 
 // isOnlyEntered reports whether an object of a snapshot is entered into the index without being delivered.
@@ -159,35 +156,35 @@ func (w *worker) deliverEvent(ctx context.Context, ev objectEvent, out protocol.
 	case w.index == nil:
 		return w.emitObject(ctx, ev.kind, o.Unstructured, false)
 	case out.Partial && !out.Replay && !w.index.Has(o.Entry):
-		return w.deliverChanges(ctx, w.unknownChange(ev), o.Unstructured, false)
+		return w.deliverUnknown(ctx, ev)
 	}
 	from := index.Happened
 	if out.Replay {
 		from = index.Replayed
 	}
-	if ev.kind == Deleted { // a shared call of deliverChanges would cost three more allocations
-		return w.deliverChanges(ctx, w.index.Remove(o.Entry, from), o.Unstructured, false)
+	deliver := func(c index.Change) error { return w.deliverChange(ctx, c, o.Unstructured, false) }
+	if ev.kind == Deleted {
+		return w.index.Remove(o.Entry, from, deliver)
 	}
-	return w.deliverChanges(ctx, w.index.Put(o.Entry, w.selects(o), from), o.Unstructured, false)
+	return w.index.Put(o.Entry, w.selects(o), from, deliver)
 }
 
-// unknownChange returns the change of an object that is not in the index, but may have existed before the start. With a
-// Select the object may not have been selected before, so it is ADDED.
-func (w *worker) unknownChange(ev objectEvent) iter.Seq[index.Change] {
-	return func(yield func(index.Change) bool) {
-		if !w.selects(ev.object) {
-			return
-		}
-		kind := ev.kind
-		if kind != Deleted {
-			for range w.index.Put(ev.Entry, true, index.Happened) {
-			}
-			if w.options.Select != nil {
-				kind = Added
-			}
-		}
-		yield(index.Change{Kind: watch.EventType(kind)})
+// deliverUnknown delivers the event of an object that is not in the index, but may have existed before the start. With
+// a Select the object may not have been selected before, so it is ADDED.
+func (w *worker) deliverUnknown(ctx context.Context, ev objectEvent) error {
+	if !w.selects(ev.object) {
+		return nil
 	}
+	kind := ev.kind
+	if kind != Deleted {
+		if err := w.index.Put(ev.Entry, true, index.Happened, nil); err != nil {
+			return err
+		}
+		if w.options.Select != nil {
+			kind = Added
+		}
+	}
+	return w.deliverChange(ctx, index.Change{Kind: watch.EventType(kind)}, ev.object.Unstructured, false)
 }
 
 func (w *worker) selects(o object) bool {
@@ -197,33 +194,28 @@ func (w *worker) selects(o object) bool {
 	return (w.matches == nil || w.matches(o.Unstructured)) && (w.options.Select == nil || w.options.Select(o))
 }
 
-// deliverChanges emits changes. Those that are not inferred have the object o.
-func (w *worker) deliverChanges(
-	ctx context.Context, changes iter.Seq[index.Change], o *unstructured.Unstructured, listed bool,
+// deliverChange emits a change. One that is not inferred has the object o.
+func (w *worker) deliverChange(
+	ctx context.Context, c index.Change, o *unstructured.Unstructured, listed bool,
 ) error {
-	for c := range changes {
-		object, isInferred := o, false
-		switch {
-		case c.Gone != nil:
-			object, isInferred = inferred(c.Gone, w.resource), true
-		case c.Left != nil && listed:
-			// It is unknown when, and at which version, the object stopped matching: it is handled as if it were gone.
-			object, isInferred = inferred(c.Left, w.resource), true
-		case listed:
-			// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
-			isInferred = w.infers || c.Kind != watch.Added
-		}
-		if c.Pending && w.progress != nil {
-			w.progress.MayBeKnown()
-		}
-		if err := w.emitObject(ctx, Type(c.Kind), object, isInferred); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // before the next change enters the index
-		}
+	object, isInferred := o, false
+	switch {
+	case c.Gone != nil:
+		object, isInferred = inferred(c.Gone, w.resource), true
+	case c.Left != nil && listed:
+		// It is unknown when, and at which version, the object stopped matching: it is handled as if it were gone.
+		object, isInferred = inferred(c.Left, w.resource), true
+	case listed:
+		// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
+		isInferred = w.infers || c.Kind != watch.Added
 	}
-	return nil
+	if c.Pending && w.progress != nil {
+		w.progress.MayBeKnown()
+	}
+	if err := w.emitObject(ctx, Type(c.Kind), object, isInferred); err != nil {
+		return err
+	}
+	return context.Cause(ctx) // nil, or the index must make no further change
 }
 
 func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {

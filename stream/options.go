@@ -165,6 +165,9 @@ const (
 	startFrom
 )
 
+// beginsSynced reports whether the first event is SYNCED. It may be for a position, too.
+func (s Start) beginsSynced() bool { return s.kind == startNow || s.kind == startAfter }
+
 // Snapshot begins with everything that exists, as ADDED, then SYNCED.
 func Snapshot() Start { return Start{} }
 

@@ -62,9 +62,6 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 	var changed func(index.Entry, bool)
 	if r.session != nil {
 		w.progress = r.session.Progress(namespace)
-		if r.from.kind == startNow || r.from.kind == startAfter {
-			w.progress.DeferCommits()
-		}
 		changed = func(e index.Entry, gone bool) { w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
 	}
 	if !r.options.NoIndex {

@@ -94,7 +94,7 @@ func TestMismatch(t *testing.T) {
 				t.Fatal("the first run has committed nothing")
 			}
 
-			_, err := acks.Begin(t.Context(), newTracker(t, s, &checkpoint.Options{Cluster: tc.to}), key, tc.wanted)
+			_, err := acks.Begin(t.Context(), newTracker(t, s, &checkpoint.Options{Cluster: tc.to}), key, tc.wanted, false)
 			var got *checkpoint.MismatchError
 			if err != nil && !errors.As(err, &got) {
 				t.Fatalf("%v, want a *MismatchError", err)
@@ -108,7 +108,7 @@ func TestMismatch(t *testing.T) {
 			isSaved(t, s, before, "the checkpoint has changed")
 
 			tracker := newTracker(t, s, &checkpoint.Options{Cluster: tc.to, Reset: true})
-			reset, err := acks.Begin(t.Context(), tracker, key, tc.wanted)
+			reset, err := acks.Begin(t.Context(), tracker, key, tc.wanted, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,11 +190,11 @@ func TestKeyInUse(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
 	first := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@3 b:2@5 synced@9 ack 0")
-	_, err := acks.Begin(t.Context(), tracker, key, widgets())
+	_, err := acks.Begin(t.Context(), tracker, key, widgets(), false)
 	if want := fmt.Sprintf("%q is in use", key); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want an error with %q", err, want)
 	}
-	if _, err := acks.Begin(t.Context(), tracker, "another", widgets()); err != nil {
+	if _, err := acks.Begin(t.Context(), tracker, "another", widgets(), false); err != nil {
 		t.Errorf("another key: %v", err)
 	}
 	first.session.End()
@@ -258,7 +258,7 @@ func TestUncommittedAcksOfAnother(t *testing.T) {
 	other := widgets()
 	other.FieldSelector = "metadata.name=b"
 	s.fail(errNoSpace) // End has asked for a commit
-	_, err := acks.Begin(t.Context(), tracker, key, other)
+	_, err := acks.Begin(t.Context(), tracker, key, other, false)
 	var mismatch *checkpoint.MismatchError
 	if !errors.As(err, &mismatch) {
 		t.Errorf("%v, want a *MismatchError", err)
@@ -273,13 +273,12 @@ func TestUncommittedIdentity(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
 		{"nothing delivered", "", "there is nothing to commit"},
 		{"nothing acked", "x/snapshot x/a:1@3 x/synced@9", "nothing was acked"},
-		{"deferred", "x/defer x/~a:1@3 x/synced@9", "nothing was acked, although an object was noted"},
+		{"deferred", "defer x/~a:1@3 x/synced@9", "nothing was acked, although an object was noted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), nil)
-			fd := newFeeder(t, begin(t, tracker, widgets("x", "y"))).run(tc.script)
-			fd.session.End()
-			if _, err := acks.Begin(t.Context(), tracker, key, widgets("z")); err != nil {
+			play(t, tracker, widgets("x", "y"), tc.script).End()
+			if _, err := acks.Begin(t.Context(), tracker, key, widgets("z"), false); err != nil {
 				t.Errorf("another sequence under the key: %v: %s", err, tc.why)
 			}
 		})
@@ -291,7 +290,7 @@ func TestTheUIDIsKept(t *testing.T) {
 	s := newStore()
 	run := func(c checkpoint.Cluster) error {
 		tracker := newTracker(t, s, &checkpoint.Options{Cluster: c})
-		session, err := acks.Begin(t.Context(), tracker, key, widgets())
+		session, err := acks.Begin(t.Context(), tracker, key, widgets(), false)
 		if err != nil {
 			return err
 		}
@@ -329,7 +328,7 @@ func TestKeys(t *testing.T) {
 		{".", false, "names a folder"},
 		{"..", false, "names a folder"},
 	} {
-		_, err := acks.Begin(t.Context(), tracker, tc.key, widgets())
+		_, err := acks.Begin(t.Context(), tracker, tc.key, widgets(), false)
 		if acks.IsKey(tc.key) != tc.ok || (err == nil) != tc.ok {
 			t.Errorf("%q (%s): %v", tc.key, tc.why, err)
 		} else if !tc.ok && !strings.Contains(err.Error(), fmt.Sprintf("invalid checkpoint key %q", tc.key)) {
@@ -342,21 +341,21 @@ func TestKeys(t *testing.T) {
 func TestBeginFails(t *testing.T) {
 	corrupt := &checkpoint.CorruptError{Store: "x.db", Err: errors.New("bad checksum")}
 	tracker := newTracker(t, unreadable{newStore(), corrupt}, nil)
-	if _, err := acks.Begin(t.Context(), tracker, key, widgets()); !errors.Is(err, corrupt) {
+	if _, err := acks.Begin(t.Context(), tracker, key, widgets(), false); !errors.Is(err, corrupt) {
 		t.Errorf("%v, want the error of Load", err)
 	}
-	if _, err := acks.Begin(t.Context(), tracker, key, widgets()); !errors.Is(err, corrupt) {
+	if _, err := acks.Begin(t.Context(), tracker, key, widgets(), false); !errors.Is(err, corrupt) {
 		t.Errorf("the second time: %v, want the same: the key is not in use", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tracker = newTracker(t, unreadable{newStore(), nil}, nil)
-	if _, err := acks.Begin(ctx, tracker, key, widgets()); !errors.Is(err, context.Canceled) {
+	if _, err := acks.Begin(ctx, tracker, key, widgets(), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled", err)
 	}
 	closed := newTracker(t, newStore(), nil)
 	noError(t, closed.Close())
-	if _, err := acks.Begin(t.Context(), closed, key, widgets()); !errors.Is(err, os.ErrClosed) {
+	if _, err := acks.Begin(t.Context(), closed, key, widgets(), false); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after Close: %v, want os.ErrClosed", err)
 	}
 }

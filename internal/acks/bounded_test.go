@@ -48,7 +48,7 @@ func TestPassesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Begin(t.Context(), tracker, "k", checkpoint.Identity{Resource: "widgets", Objects: true})
+		s, err := Begin(t.Context(), tracker, "k", checkpoint.Identity{Resource: "widgets", Objects: true}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -175,13 +175,12 @@ func TestEndedSessionsAreReleased(t *testing.T) {
 		{"all acked", "x/snapshot x/a:1@3 x/synced@9 ack 0-1", false, "no commit can follow"},
 		{"nothing delivered", "", false, "no commit can follow"},
 		{"one not acked", "x/snapshot x/a:1@3 x/synced@9 ack 1", true, "it may still be acked"},
-		{"deferred", "x/defer x/~a:1@3", false, "nothing will be acked"},
+		{"deferred", "defer x/~a:1@3", false, "nothing will be acked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
 			w := func() weak.Pointer[acks.Session] {
-				s := begin(t, tracker, widgets("x", "y"))
-				newFeeder(t, s).run(tc.script)
+				s := play(t, tracker, widgets("x", "y"), tc.script)
 				s.End()
 				return weak.Make(s)
 			}()

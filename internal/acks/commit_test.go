@@ -164,7 +164,7 @@ func TestCommitOfSeveralKeys(t *testing.T) {
 		tracker := newTracker(t, s, nil)
 		var feeders []*feeder
 		for _, k := range []string{"b", "a", "c"} {
-			session, err := acks.Begin(t.Context(), tracker, k, widgets())
+			session, err := acks.Begin(t.Context(), tracker, k, widgets(), false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -88,9 +88,14 @@ func IsKey(key string) bool {
 
 // Begin starts a Session under a key, where the last one under that key stopped. It fills in the Identity's Cluster.
 //
+// Deferred is for a sequence that does not begin with a snapshot. If nothing was acked under the key yet, nothing is
+// committed until an event has been acked: if the program ends before, the next run begins as this one does.
+//
 // It returns a *checkpoint.MismatchError, an error of the Store, or an error if the key is invalid, a Session under the
 // key has not ended, or the Tracker is closed (os.ErrClosed) or commits nothing more.
-func Begin(ctx context.Context, t *checkpoint.Tracker, key string, id checkpoint.Identity) (*Session, error) {
+func Begin(
+	ctx context.Context, t *checkpoint.Tracker, key string, id checkpoint.Identity, deferred bool,
+) (*Session, error) {
 	if !IsKey(key) {
 		return nil, fmt.Errorf("invalid checkpoint key %q: must be %s", key, KeyRule)
 	}
@@ -131,7 +136,12 @@ func Begin(ctx context.Context, t *checkpoint.Tracker, key string, id checkpoint
 		mismatch.Key = key
 		return nil, mismatch
 	}
-	return e.replace(before, key, id, saved, mismatch != nil)
+	s := newSession(e, key, id)
+	s.next.deferred = deferred
+	if err := e.replace(before, s, saved, mismatch != nil); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // previous returns the last session under a key, nil if there is none, and an error if another can't begin.
@@ -148,30 +158,27 @@ func (e *engine) previous(key string) (*Session, error) {
 	return before, nil
 }
 
-// replace starts a session, and gives it what the one before has not committed.
-func (e *engine) replace(
-	before *Session, key string, id checkpoint.Identity, saved *checkpoint.Checkpoint, reset bool,
-) (*Session, error) {
+// replace starts s after the session before it: from what is saved and what that session has not committed, or with
+// reset from the beginning.
+func (e *engine) replace(before, s *Session, saved *checkpoint.Checkpoint, reset bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing.closed {
-		return nil, errClosed
+		return errClosed
 	}
 	uncommitted, ok := before.close()
-	ok = ok && differs(id, uncommitted.Identity) == nil // there may have been acks since the identities were compared
-	var s *Session
+	ok = ok && differs(s.identity, uncommitted.Identity) == nil // there may have been acks since Begin compared them
 	switch {
 	case reset:
-		s = newSession(e, key, id, nil)
 		s.next.reset = true
 	case ok:
-		s = newSession(e, key, id, merge(saved, uncommitted))
+		s.resume(merge(saved, uncommitted).Position)
 		s.restore(uncommitted)
-	default:
-		s = newSession(e, key, id, saved)
+	case saved != nil:
+		s.resume(saved.Position)
 	}
-	e.sessions[key] = s
-	return s, nil
+	e.sessions[s.key] = s
+	return nil
 }
 
 // merge returns c with a delta added. c may be nil.

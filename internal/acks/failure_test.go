@@ -199,7 +199,7 @@ func TestFinalErrors(t *testing.T) {
 					t.Errorf("%d attempts, want one: %s", attempts, tc.why)
 				}
 				fd.session.End()
-				_, err := acks.Begin(t.Context(), tracker, key, widgets())
+				_, err := acks.Begin(t.Context(), tracker, key, widgets(), false)
 				for what, err := range map[string]error{
 					"Begin": err, "Status": fd.session.Status().Err,
 					"Flush": tracker.Flush(t.Context()), "Close": tracker.Close(),

@@ -75,7 +75,7 @@ func TestStoreThatHangs(t *testing.T) {
 					release = block(&store.load)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
 					defer cancel()
-					if _, err := acks.Begin(ctx, tracker, "other", widgets()); !errors.Is(err, errTired) {
+					if _, err := acks.Begin(ctx, tracker, "other", widgets(), false); !errors.Is(err, errTired) {
 						t.Errorf("Begin: %v, want the cause of its ctx", err)
 					}
 				} else {

@@ -47,10 +47,18 @@ func newTracker(t testing.TB, store checkpoint.Store, opts *checkpoint.Options) 
 
 func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *acks.Session {
 	t.Helper()
-	s, err := acks.Begin(context.Background(), tracker, key, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := acks.Begin(context.Background(), tracker, key, id, false)
+	noError(t, err)
+	return s
+}
+
+// play begins a session and plays a script. A script that begins with the word "defer" is of a deferred session.
+func play(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity, script string) *acks.Session {
+	t.Helper()
+	script, deferred := strings.CutPrefix(script, "defer ")
+	s, err := acks.Begin(context.Background(), tracker, key, id, deferred)
+	noError(t, err)
+	newFeeder(t, s).run(script)
 	return s
 }
 
@@ -255,8 +263,6 @@ func (fd *feeder) word(w string) {
 	}
 	what, version, _ := strings.Cut(rest, "@")
 	switch what {
-	case "defer":
-		p.DeferCommits()
 	case "snapshot", "partial":
 		fd.at[namespace], fd.partial[namespace] = "", what == "partial"
 		fd.pass(p, namespace)

@@ -129,7 +129,7 @@ func TestPositionGap(t *testing.T) {
 	}
 }
 
-// TestPositionDeferred: after DeferCommits there is no position before the first ack.
+// TestPositionDeferred: a deferred session has no position before the first ack.
 func TestPositionDeferred(t *testing.T) {
 	const now = "defer ~a:1@3 ~b:2@5 "
 	for _, tc := range []struct {
@@ -145,10 +145,14 @@ func TestPositionDeferred(t *testing.T) {
 		{"bookmarks no longer wait", now + "synced@9 ack 0 bookmark@12", "12 a:1@3 b:2@5", "the sequence has begun"},
 		{"bookmarks after the first event", "defer after@9 c:3@10 bookmark@12 ack 0", "12 partial c:3@10",
 			"it counts once the first event is acked"},
+		{"a second namespace", "defer x/after@9 y/after@9 x/bookmark@12 y/bookmark@12", "nothing",
+			"nothing is committed before the first ack"},
 		{"noted twice", now + "~a:1@8 synced@9 ack 0", "9 a:1@8 b:2@5", "the list began again: the last state counts"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", nil, tc.script, tc.want, tc.why) })
 	}
+	isPosition(t, "after@9 a:1@10 ack 0", nil, "defer bookmark@20", "20 partial a:1@10",
+		"a session that resumes from a position is not deferred")
 }
 
 // TestPositionPartial: Partial follows acks as the version does.
@@ -210,12 +214,12 @@ func TestPositionNamespaces(t *testing.T) {
 			"the other does not wait for it"},
 		{"a gap in one", both + "ack 0-3 y/gap x/b:4@11 y/b:3@12 ack 4-6", "x=11 y=- x/a:1@3 x/b:4@11 y/a:2@4 y/b:3@12",
 			"only y reads a snapshot"},
-		{"deferred", "x/defer y/defer x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run begins as this one"},
-		{"deferred, one object noted", "x/defer y/defer x/?a:1@3 y/synced@8 ack 0", "x=- y=8",
+		{"deferred", "defer x/~a:1@3 y/~a:2@4 x/synced@8", "nothing", "the next run begins as this one"},
+		{"deferred, one object noted", "defer x/?a:1@3 y/synced@8 ack 0", "x=- y=8",
 			"the next run delivers the rest of x"},
-		{"no longer deferred", "x/defer y/defer x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9",
+		{"no longer deferred", "defer x/~a:1@3 x/synced@8 x/b:2@9 ack 0-1", "x=9 y=- x/a:1@3 x/b:2@9",
 			"y does not hinder x"},
-		{"both have begun", "x/defer y/defer x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1",
+		{"both have begun", "defer x/~a:1@3 y/~a:2@4 x/synced@8 ack 0 y/synced@9 ack 1",
 			"x=8 y=9 x/a:1@3 y/a:2@4", "noted objects count, too"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { isPosition(t, "", []string{"x", "y"}, tc.script, tc.want, tc.why) })
@@ -258,8 +262,7 @@ func isPosition(t *testing.T, first string, namespaces []string, script, want, w
 		noError(t, tracker.Close())
 	}
 	tracker := newTracker(t, s, nil)
-	session := begin(t, tracker, widgets(namespaces...))
-	newFeeder(t, session).run(script)
+	play(t, tracker, widgets(namespaces...), script)
 	flush(t, tracker)
 	isSaved(t, s, want, why)
 }

@@ -25,22 +25,13 @@ type Progress struct {
 type nextMark struct {
 	noted      []Change // since the last mark
 	mayBeKnown bool
-	first      bool // after DeferCommits: no pass goes before this mark
+	first      bool // of a deferred session: no pass goes before this mark
 }
 
 // markList are the marks above the low-water mark, in the order of delivery.
 type markList struct {
 	first, last *Mark
 	unacked     int // events among them
-}
-
-// DeferCommits commits nothing of the session until an event has been acked. It is for a sequence that does not begin
-// with a snapshot: if the program ends before the first ack, the next run begins as this one did. DeferCommits must be
-// called before any other method.
-func (p *Progress) DeferCommits() {
-	p.session.mu.Lock()
-	defer p.session.mu.Unlock()
-	p.next.first, p.session.next.deferred = true, true
 }
 
 // Note adds a change to the next Mark, or if no event delivers it, to the next Pass.

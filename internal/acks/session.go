@@ -41,7 +41,7 @@ type nextCommit struct {
 	reset      bool // the commit replaces what is in the Store
 	urgent     bool // an event waits for the commit
 	unclean    bool // with NoWriteAhead: the Store has the position as Unclean
-	deferred   bool // nothing is committed before the first ack
+	deferred   bool // nothing is committed before the first ack (see Begin)
 }
 
 type phase int
@@ -70,17 +70,18 @@ type queue struct {
 	ahead bool // written ahead: an ADDED is about to follow
 }
 
-func newSession(e *engine, key string, id checkpoint.Identity, saved *checkpoint.Checkpoint) *Session {
-	s := &Session{
+func newSession(e *engine, key string, id checkpoint.Identity) *Session {
+	return &Session{
 		engine: e, key: key, identity: id, progress: map[string]*Progress{}, pending: map[objectID]queue{},
 	}
-	if saved != nil {
-		from := saved.Position
-		s.position = &from
-		s.start.point = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
-		s.start.versions = maps.Clone(from.ResourceVersions)
-	}
-	return s
+}
+
+// resume makes a new session start from a position.
+func (s *Session) resume(from checkpoint.Position) {
+	s.position = &from
+	s.start.point = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
+	s.start.versions = maps.Clone(from.ResourceVersions)
+	s.next.deferred = false
 }
 
 // Position returns where the sequence resumes, or nil if it starts from the beginning. It can be large, so that only
@@ -103,6 +104,7 @@ func (s *Session) Progress(namespace string) *Progress {
 			p.low.snapshot = 1
 		}
 		p.delivered = p.low
+		p.next.first = s.next.deferred
 		s.progress[namespace] = p
 	}
 	return p

@@ -43,24 +43,24 @@ func BenchmarkIndexPut(b *testing.B) {
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			drain(x.Put(known[i*7919%benchmarked], true, Listed))
+			x.Put(known[i*7919%benchmarked], true, Listed, nil)
 		}
 	})
 	b.Run("changed", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			if n := i * 7919; n/benchmarked%2 == 0 {
-				drain(x.Put(changed[n%benchmarked], true, Listed))
+				x.Put(changed[n%benchmarked], true, Listed, nil)
 			} else {
-				drain(x.Put(known[n%benchmarked], true, Listed))
+				x.Put(known[n%benchmarked], true, Listed, nil)
 			}
 		}
 	})
 	b.Run("new-and-removed", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			drain(x.Put(others[i*7919%benchmarked], true, Listed))
-			drain(x.Remove(others[i*7919%benchmarked], Happened))
+			x.Put(others[i*7919%benchmarked], true, Listed, nil)
+			x.Remove(others[i*7919%benchmarked], Happened, nil)
 		}
 	})
 	b.Run("first-list", func(b *testing.B) {
@@ -69,7 +69,7 @@ func BenchmarkIndexPut(b *testing.B) {
 			if i%benchmarked == 0 {
 				x = New(nil)
 			}
-			drain(x.Put(known[i%benchmarked], true, Listed))
+			x.Put(known[i%benchmarked], true, Listed, nil)
 		}
 	})
 }

@@ -15,11 +15,11 @@ import (
 // Index remembers which objects were delivered, and in which version. One goroutine may change an Index; any may call
 // Len, All, Has, HasName and Saw.
 //
-// The iterators of Put, Remove and EndList read and change the Index while the caller ranges over them, one step right
-// before each Change. So a caller that leaves the loop finds the rest again the next time, and a caller must range over
-// them even if it expects no Change.
+// Put, Remove and EndList call deliver for each Change, right after it has entered the Index. If deliver returns an
+// error, they return that error and do not make the rest of the changes, which are found again the next time. A nil
+// deliver receives nothing.
 type Index struct {
-	mu      sync.Mutex // never held while yielding
+	mu      sync.Mutex // not held while deliver or changed is called
 	table   table
 	changed func(e Entry, gone bool) // may be nil
 }
@@ -142,20 +142,34 @@ func (x *Index) Distrust() {
 	x.table.distrust()
 }
 
-// EndList ends a list: it yields a DELETED for each object that the list did not have, in the order of names.
-func (x *Index) EndList() iter.Seq[Change] {
-	return func(yield func(Change) bool) {
-		gone := x.collect(func(seen bool) bool { return !seen })
-		slices.SortFunc(gone, func(a, b Entry) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-		})
-		for i := range gone {
-			x.forget(gone[i])
-			if !yield(Change{Kind: watch.Deleted, Gone: &gone[i]}) {
-				return
-			}
+// Deliver is called with a change. An error ends the call that led to it.
+type Deliver func(Change) error
+
+func (d Deliver) call(c Change) error {
+	if d == nil {
+		return nil
+	}
+	return d(c)
+}
+
+// EndList ends a list: it delivers a DELETED for each object that the list did not have, in the order of names.
+func (x *Index) EndList(deliver Deliver) error {
+	gone := x.collect(func(seen bool) bool { return !seen })
+	slices.SortFunc(gone, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return x.end(gone, deliver)
+}
+
+// end removes objects and delivers their DELETED.
+func (x *Index) end(gone []Entry, deliver Deliver) error {
+	for i := range gone {
+		x.forget(gone[i])
+		if err := deliver.call(Change{Kind: watch.Deleted, Gone: &gone[i]}); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // Evidence is what is known about an object from a list or a watch.
@@ -167,35 +181,36 @@ const (
 	Replayed                 // the object changed in the past, and that may have been delivered
 )
 
-// Put enters an object that exists, and yields the changes.
-func (x *Index) Put(now Entry, selected bool, from Evidence) iter.Seq[Change] {
-	return func(yield func(Change) bool) {
-		was, stale, ok := x.get(now)
-		if ok && from != Listed && !was.Pending() && protocol.NotAfter(now.Version, was.Version) {
-			return // delivered before, or acked ahead of where the watch resumes
-		}
-		if from == Replayed && (!ok || was.Pending()) {
-			return // it is unknown whether its DELETED was delivered; a pending entry is newer
-		}
-		if (!ok || was.Pending() || from == Listed) && !x.replace(now, from, yield) {
-			return
-		}
-		switch {
-		case !selected && (!ok || was.Pending() && from != Listed):
-		case !selected:
-			x.forget(was)
-			yield(Change{Kind: watch.Deleted, Left: &was})
-		default:
-			now.UID = cmp.Or(now.UID, was.UID)
-			x.update(was, now, ok, stale)
-			switch {
-			case !ok || was.Pending():
-				yield(Change{Kind: watch.Added, Pending: ok})
-			case stale || was.Version != now.Version:
-				yield(Change{Kind: watch.Modified})
-			}
+// Put enters an object that exists, and delivers the changes.
+func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) error {
+	was, stale, ok := x.get(now)
+	if ok && from != Listed && !was.Pending() && protocol.NotAfter(now.Version, was.Version) {
+		return nil // delivered before, or acked ahead of where the watch resumes
+	}
+	if from == Replayed && (!ok || was.Pending()) {
+		return nil // it is unknown whether its DELETED was delivered; a pending entry is newer
+	}
+	if !ok || was.Pending() || from == Listed {
+		if err := x.replace(now, from, deliver); err != nil {
+			return err
 		}
 	}
+	switch {
+	case !selected && (!ok || was.Pending() && from != Listed):
+		return nil
+	case !selected:
+		x.forget(was)
+		return deliver.call(Change{Kind: watch.Deleted, Left: &was})
+	}
+	now.UID = cmp.Or(now.UID, was.UID)
+	x.update(was, now, ok, stale)
+	switch {
+	case !ok || was.Pending():
+		return deliver.call(Change{Kind: watch.Added, Pending: ok})
+	case stale || was.Version != now.Version:
+		return deliver.call(Change{Kind: watch.Modified})
+	}
+	return nil
 }
 
 // update enters the current version of an object. was is the entry before, if the object was known.
@@ -212,47 +227,37 @@ func (x *Index) update(was, now Entry, known, stale bool) {
 // replace removes other objects of the same name, whose deletion was missed. A list that has this object proves that
 // all others are gone. A watch proves it for those that are not newer than its event. A pending entry is newer than the
 // version where the watch resumes, so the watch will report its deletion.
-func (x *Index) replace(now Entry, from Evidence, yield func(Change) bool) bool {
+func (x *Index) replace(now Entry, from Evidence, deliver Deliver) error {
 	return x.endOthers(now, func(other Entry) bool {
 		return from == Listed || !other.Pending() && !protocol.NotAfter(now.Version, other.Version)
-	}, yield)
+	}, deliver)
 }
 
 // endOthers removes the objects of the same name that have another uid and for which ended returns true.
-func (x *Index) endOthers(of Entry, ended func(other Entry) bool, yield func(Change) bool) bool {
+func (x *Index) endOthers(of Entry, ended func(other Entry) bool, deliver Deliver) error {
 	x.mu.Lock()
 	others := x.table.others(of.NamespacedName, of.UID)
 	x.mu.Unlock()
-	for i := range others {
-		if !ended(others[i]) {
-			continue
-		}
-		x.forget(others[i])
-		if !yield(Change{Kind: watch.Deleted, Gone: &others[i]}) {
-			return false
-		}
-	}
-	return true
+	return x.end(slices.DeleteFunc(others, func(other Entry) bool { return !ended(other) }), deliver)
 }
 
-// Remove removes an object that the server has reported as deleted, and yields the changes. An event that is older than
-// the entry is a replay. One of the same version is not: some servers send the last event of an object with the version
-// of the event before.
-func (x *Index) Remove(o Entry, from Evidence) iter.Seq[Change] {
-	return func(yield func(Change) bool) {
-		was, _, ok := x.get(o)
-		switch {
-		case ok && was.Pending(), ok && protocol.Before(o.Version, was.Version):
-		case ok && from == Replayed && !protocol.NotAfter(was.Version, o.Version):
-		case ok:
-			x.forget(was)
-			yield(Change{Kind: watch.Deleted})
-		case from == Happened:
-			// The object has come and gone after others of its name, which must be gone, too. If versions can't be
-			// compared, this may be a replay of an earlier object's end: a deletion must not be invented.
-			x.endOthers(o, func(other Entry) bool {
-				return !other.Pending() && protocol.NotAfter(other.Version, o.Version)
-			}, yield)
-		}
+// Remove removes an object that the server has reported as deleted, and delivers the changes. An event that is older
+// than the entry is a replay. One of the same version is not: some servers send the last event of an object with the
+// version of the event before.
+func (x *Index) Remove(o Entry, from Evidence, deliver Deliver) error {
+	was, _, ok := x.get(o)
+	switch {
+	case ok && was.Pending(), ok && protocol.Before(o.Version, was.Version):
+	case ok && from == Replayed && !protocol.NotAfter(was.Version, o.Version):
+	case ok:
+		x.forget(was)
+		return deliver.call(Change{Kind: watch.Deleted})
+	case from == Happened:
+		// The object has come and gone after others of its name, which must be gone, too. If versions can't be
+		// compared, this may be a replay of an earlier object's end: a deletion must not be invented.
+		return x.endOthers(o, func(other Entry) bool {
+			return !other.Pending() && protocol.NotAfter(other.Version, o.Version)
+		}, deliver)
 	}
+	return nil
 }

@@ -1,14 +1,12 @@
 package index
 
 import (
-	"iter"
-	"slices"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // obj returns an Entry of a namespace. Without a version it has a hash, as the objects of client-go's fake.
@@ -37,26 +35,34 @@ func TestIndex(t *testing.T) {
 	list := func(objects ...Entry) op {
 		return func(x *Index) []Change {
 			x.BeginList()
-			var all []Change
-			for _, o := range objects {
-				all = slices.AppendSeq(all, x.Put(o, true, Listed))
-			}
-			return slices.AppendSeq(all, x.EndList())
+			return collect(func(d Deliver) error {
+				for _, o := range objects {
+					x.Put(o, true, Listed, d)
+				}
+				return x.EndList(d)
+			})
 		}
 	}
 	brokenList := func(o Entry) op {
-		return func(x *Index) []Change { x.BeginList(); return slices.Collect(x.Put(o, true, Listed)) }
+		return func(x *Index) []Change {
+			x.BeginList()
+			return collect(func(d Deliver) error { return x.Put(o, true, Listed, d) })
+		}
 	}
 	put := func(o Entry) op {
-		return func(x *Index) []Change { return slices.Collect(x.Put(o, true, Happened)) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(o, true, Happened, d) }) }
 	}
-	remove := func(o Entry) op { return func(x *Index) []Change { return slices.Collect(x.Remove(o, Happened)) } }
+	remove := func(o Entry) op {
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(o, Happened, d) }) }
+	}
 	replayPut := func(o Entry) op {
-		return func(x *Index) []Change { return slices.Collect(x.Put(o, true, Replayed)) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(o, true, Replayed, d) }) }
 	}
-	replayRemove := func(o Entry) op { return func(x *Index) []Change { return slices.Collect(x.Remove(o, Replayed)) } }
+	replayRemove := func(o Entry) op {
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(o, Replayed, d) }) }
+	}
 	unselected := func(o Entry) op {
-		return func(x *Index) []Change { return slices.Collect(x.Put(o, false, Happened)) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(o, false, Happened, d) }) }
 	}
 	pending := func(name, uid string) op {
 		return func(x *Index) []Change {
@@ -174,7 +180,7 @@ func TestIndex(t *testing.T) {
 			[]op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
 		{"pending, listed and no longer selected", "its ADDED may have been delivered, so its DELETED is",
 			[]op{pending("a", "1")}, func(x *Index) []Change {
-				return slices.Collect(x.Put(obj("a", "1", "6"), false, Listed))
+				return collect(func(d Deliver) error { return x.Put(obj("a", "1", "6"), false, Listed, d) })
 			}, "DELETED"},
 		{"pending, not selected at an earlier version", "the watch resumes before the version that was delivered",
 			[]op{pending("a", "1")}, unselected(obj("a", "1", "6")), ""},
@@ -219,36 +225,46 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestPartialIteration: a caller that leaves the loop early gets the other changes the next time.
-func TestPartialIteration(t *testing.T) {
-	x := New(nil)
-	drain(x.Put(obj("a", "1", "5"), true, Listed))
-	for c := range x.Put(obj("a", "2", "6"), true, Listed) {
-		if c.Kind != watch.Deleted {
-			t.Errorf("got %v first, want the DELETED of the old object", c.Kind)
-		}
-		break
+// TestFirstErrorEnds: after an error of deliver the other changes are not made, and delivered the next time.
+func TestFirstErrorEnds(t *testing.T) {
+	x, left := New(nil), errors.New("left")
+	x.Put(obj("a", "1", "5"), true, Listed, nil)
+	var first []Change
+	leave := func(c Change) error {
+		first = append(first, c)
+		return left
+	}
+	if err := x.Put(obj("a", "2", "6"), true, Listed, leave); err != left {
+		t.Errorf("Put returns %v, want the error of deliver", err)
+	}
+	if diff := cmp.Diff("DELETED a/1@5", text(first)); diff != "" {
+		t.Errorf("delivered first (-want +got):\n%s", diff)
 	}
 	if x.Has(obj("a", "1", "5")) {
-		t.Error("its DELETED was yielded, but its entry is still there")
+		t.Error("a DELETED was delivered, but its entry is still there")
 	}
-	if diff := cmp.Diff("ADDED", text(slices.Collect(x.Put(obj("a", "2", "6"), true, Listed)))); diff != "" {
-		t.Errorf("the ADDED of the new object was not yielded yet (-want +got):\n%s", diff)
+	again := collect(func(d Deliver) error { return x.Put(obj("a", "2", "6"), true, Listed, d) })
+	if diff := cmp.Diff("ADDED", text(again)); diff != "" {
+		t.Errorf("the ADDED of the new object was not delivered yet (-want +got):\n%s", diff)
 	}
 
-	drain(x.Put(obj("b", "1", "7"), true, Listed))
+	x.Put(obj("b", "1", "7"), true, Listed, nil)
 	x.BeginList()
-	for range x.EndList() {
-		break
+	if err := x.EndList(leave); err != left {
+		t.Errorf("EndList returns %v, want the error of deliver", err)
 	}
 	if !x.Has(obj("b", "1", "7")) || x.Len() != 1 {
-		t.Error("want an entry for b only, whose DELETED was not yielded")
+		t.Error("want an entry for b only, whose DELETED was not delivered")
 	}
 }
 
-func drain(changes iter.Seq[Change]) {
-	for range changes {
-	}
+// collect returns the changes that f delivers.
+func collect(f func(Deliver) error) (all []Change) {
+	f(func(c Change) error {
+		all = append(all, c)
+		return nil
+	})
+	return all
 }
 
 // TestHasName: HasName finds every entry whose deletion may have to be reported.

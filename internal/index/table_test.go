@@ -82,7 +82,7 @@ func TestIndexDoesNotGrow(t *testing.T) {
 			for i := range rounds {
 				x.Enter(tt.of(i))
 				if i >= live {
-					drain(x.Remove(tt.of(i-live), Happened))
+					x.Remove(tt.of(i-live), Happened, nil)
 				}
 				if i%50 == 0 {
 					most = max(most, footprint(&x.table))
@@ -113,8 +113,8 @@ func TestIndexShrinks(t *testing.T) {
 		x.Enter(plain(i))
 	}
 	for i := range many - few {
-		drain(x.Remove(usual(i), Happened))
-		drain(x.Remove(plain(i), Happened))
+		x.Remove(usual(i), Happened, nil)
+		x.Remove(plain(i), Happened, nil)
 	}
 	if n := footprint(&x.table); n > 32<<10 || len(x.table.plain) != few {
 		t.Errorf("%d bytes and %d plain entries, want at most 32 KiB and 10", n, len(x.table.plain))
@@ -214,9 +214,9 @@ func TestConcurrentReaders(t *testing.T) {
 		})
 	}
 	for i := range 5_000 {
-		drain(x.Put(usual(i), true, Happened))
+		x.Put(usual(i), true, Happened, nil)
 		if i >= 99 {
-			drain(x.Remove(usual(i-99), Happened))
+			x.Remove(usual(i-99), Happened, nil)
 		}
 	}
 	close(stop)
