@@ -76,7 +76,7 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	if _, isPage := in.(protocol.Page); !isPage || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
 		return
 	}
-	o, timeout := w.page(s.Token()), w.capTimeout(pageTimeout<<min(s.Failures(), maxDoublings))
+	o, timeout := w.page(s.Token()), w.timeout(pageTimeout, s.Failures())
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := &pageAhead{s.Token(), cancel, make(chan answer, 1)}
 	w.nextPage = ahead

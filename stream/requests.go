@@ -40,7 +40,7 @@ var (
 func (w *worker) list(ctx context.Context, token string, failures int) protocol.Input {
 	a, ok := w.takePageAhead(token)
 	if !ok {
-		a = w.requestPage(ctx, w.page(token), w.capTimeout(pageTimeout<<min(failures, maxDoublings)))
+		a = w.requestPage(ctx, w.page(token), w.timeout(pageTimeout, failures))
 	}
 	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
 	if a.err == nil {
@@ -57,7 +57,7 @@ func (w *worker) page(token string) metav1.ListOptions {
 
 // probe lists one object, for the resourceVersion of the list.
 func (w *worker) probe(ctx context.Context) protocol.Input {
-	a := w.requestPage(ctx, metav1.ListOptions{Limit: 1}, w.capTimeout(probeTimeout))
+	a := w.requestPage(ctx, metav1.ListOptions{Limit: 1}, w.timeout(probeTimeout, 0))
 	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
 	if a.err == nil {
 		in = protocol.Page{Version: a.list.GetResourceVersion()}
@@ -163,7 +163,7 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 	w.options.Logger.DebugContext(ctx, "watching", "resource", w.resource.String(), "namespace", w.namespace,
 		"resourceVersion", o.ResourceVersion, "initialEvents", s.Initial(), "lifetime", lifetime)
 	began := time.Now()
-	in := w.open(ctx, o, lifetime, openTimeout<<min(s.Failures(), maxDoublings))
+	in := w.open(ctx, o, lifetime, w.timeout(openTimeout, s.Failures()))
 	w.requestDone(Request{Verb: "watch", ResourceVersion: o.ResourceVersion, InitialEvents: s.Initial(),
 		Duration: time.Since(began)}, in)
 	return in
@@ -171,7 +171,7 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 
 func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) protocol.Input {
 	ctx, cancel := context.WithCancelCause(ctx)
-	noAnswer := time.AfterFunc(w.capTimeout(timeout), func() { cancel(errNoAnswer) })
+	noAnswer := time.AfterFunc(timeout, func() { cancel(errNoAnswer) })
 	watch, err := w.reader.Watch(ctx, o, w.hints())
 	if !noAnswer.Stop() {
 		if watch != nil {

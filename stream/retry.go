@@ -12,8 +12,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-// capTimeout limits the timeout of a request to the time that GiveUpAfter leaves, but to at least 1 s.
-func (w *worker) capTimeout(timeout time.Duration) time.Duration {
+// timeout returns the timeout of a request: first, doubled with each failure, but no longer than the time that
+// GiveUpAfter leaves, and at least 1 s.
+func (w *worker) timeout(first time.Duration, failures int) time.Duration {
+	timeout := wait.Doubled(failures+1, first, first<<maxDoublings)
 	if w.options.GiveUpAfter == 0 {
 		return timeout
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // worker drives the protocol through one run, for one namespace or the cluster: it does what the State says, passes the
@@ -246,12 +247,7 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	w.warned = true
 	w.options.Logger.WarnContext(ctx, "trying again after a failure",
 		"resource", w.resource.String(), "namespace", w.namespace, "after", d, "error", s.Cause.Err)
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	wait.Sleep(ctx, d, nil)
 	if w.failedFor += time.Since(began); limit > 0 && w.failedFor >= limit {
 		return protocol.GaveUp{After: w.failedFor}
 	}

@@ -12,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
 // store is a checkpoint.Store in a ConfigMap.
@@ -168,10 +168,9 @@ func (s *store) reread(ctx context.Context) error {
 		return fmt.Errorf("write %s: %w", s, err)
 	}
 	now, err := readOwner(data[ownerKey])
-	order, lagErr := resourceversion.CompareResourceVersion(o.GetResourceVersion(), s.seen.GetResourceVersion())
 	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(now.Holder, "an unknown owner")
 	switch {
-	case !ours && lagErr == nil && order < 0:
+	case !ours && protocol.Before(o.GetResourceVersion(), s.seen.GetResourceVersion()):
 		return fmt.Errorf("write %s: the server lags, or was restored: it shows an earlier owner, %s", s, holder)
 	case !ours:
 		return s.fence(holder)
