@@ -27,17 +27,17 @@ type Position struct {
 }
 
 // At returns the version at which a watch of a namespace, or of the cluster (""), resumes. It is empty if the position
-// has none, and if moved is true. moved is true if namespace is "" and the Stream has watched single namespaces, or if
-// namespace is not "" and the Stream has watched the whole cluster instead.
-func (p *Position) At(namespace string) (resourceVersion string, moved bool) {
+// has none, or if scopeMoved is true: the Stream has watched single namespaces instead of the cluster, or the cluster
+// instead of the namespace.
+func (p *Position) At(namespace string) (resourceVersion string, scopeMoved bool) {
 	rv, here := p.ResourceVersions[namespace]
 	_, cluster := p.ResourceVersions[""]
 	if namespace == "" {
-		moved = len(p.ResourceVersions) > 1 || len(p.ResourceVersions) == 1 && !cluster
+		scopeMoved = len(p.ResourceVersions) > 1 || len(p.ResourceVersions) == 1 && !cluster
 	} else {
-		moved = !here && cluster
+		scopeMoved = !here && cluster
 	}
-	if moved {
+	if scopeMoved {
 		return "", true
 	}
 	return rv, false

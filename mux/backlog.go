@@ -16,7 +16,7 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
 		return false
 	}
 	s.progress.delivered = true
-	if m.fits(s, it, s.options.Events) {
+	if m.fits(s, it, s.options.BufferEvents) {
 		m.enqueue(s, it)
 		m.mu.Unlock()
 		return true
@@ -41,13 +41,13 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
 // The caller of the following methods holds m.mu.
 
 // fits reports whether an item may be queued. If the queue of the source is empty, it always may. Otherwise a source
-// without Latest needs fewer than most items in its queue, and room for the item within Options.Bytes.
+// without Latest needs fewer than most items in its queue, and room for the item within Options.BufferBytes.
 func (m *Mux) fits(s *source, it item, most int) bool {
 	waiting := s.buffer.load().items
 	if waiting == 0 || s.options.Latest {
 		return waiting == 0 || s.buffer.fits(&it.event)
 	}
-	return waiting < most && m.waiting.bytes+it.size <= m.options.Bytes
+	return waiting < most && m.waiting.bytes+it.size <= m.options.BufferBytes
 }
 
 // enqueue adds an item to the queue of a source.
@@ -90,7 +90,7 @@ func (m *Mux) take() (*source, item, bool) {
 // admit queues the blocked item of a source if half of the queue is free, so that not every event costs a switch of
 // goroutines, or in any case with force. It is called after each turn of the source.
 func (m *Mux) admit(s *source, force bool) {
-	if s.buffer.blocked == nil || !force && !m.fits(s, *s.buffer.blocked, s.options.Events/2+1) {
+	if s.buffer.blocked == nil || !force && !m.fits(s, *s.buffer.blocked, s.options.BufferEvents/2+1) {
 		return
 	}
 	it := *s.buffer.blocked

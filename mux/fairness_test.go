@@ -96,11 +96,11 @@ func TestBlockIsBounded(t *testing.T) {
 		why     string
 	}{
 		{mux.Options{}, mux.SourceOptions{}, 3*100 + 3, "100 by default"},
-		{mux.Options{Events: 7}, mux.SourceOptions{}, 3*7 + 3, "Options.Events"},
-		{mux.Options{Events: 7}, mux.SourceOptions{Events: 2}, 3*2 + 3, "SourceOptions.Events"},
-		{mux.Options{Latest: true}, mux.SourceOptions{Block: true, Events: 5}, 3*5 + 3, "Block overrides Latest"},
-		{mux.Options{Bytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "Bytes of all sources together"},
-		{mux.Options{Bytes: 1}, mux.SourceOptions{}, 3 + 3, "one event of each source in any case"},
+		{mux.Options{BufferEvents: 7}, mux.SourceOptions{}, 3*7 + 3, "Options.BufferEvents"},
+		{mux.Options{BufferEvents: 7}, mux.SourceOptions{BufferEvents: 2}, 3*2 + 3, "SourceOptions.BufferEvents"},
+		{mux.Options{Latest: true}, mux.SourceOptions{Block: true, BufferEvents: 5}, 3*5 + 3, "Block overrides Latest"},
+		{mux.Options{BufferBytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "Bytes of all sources together"},
+		{mux.Options{BufferBytes: 1}, mux.SourceOptions{}, 3 + 3, "one event of each source in any case"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ type Mux struct {
 	sources map[string]*source
 	leaving map[string]<-chan struct{} // closed when a source that was removed has ended
 	counts  counts
-	run     activeRun
+	run     runState
 	waiting backlog
 }
 
@@ -34,8 +34,8 @@ type counts struct {
 	ended    int // without an error
 }
 
-// activeRun is the run over Events, if there is one.
-type activeRun struct {
+// runState is the run over Events, if there is one.
+type runState struct {
 	cancel  context.CancelCauseFunc      // nil if there is none
 	start   func(*source, time.Duration) // starts a source after a delay; nil if there is no run, or it ends
 	workers int                          // goroutines of sources

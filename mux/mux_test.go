@@ -22,8 +22,8 @@ func TestNewRefuses(t *testing.T) {
 		why     string
 	}{
 		{nil, nil, "", "sources may be added later"},
-		{&mux.Options{Events: -1}, nil, "Events", "a negative number"},
-		{&mux.Options{Bytes: -1}, nil, "Bytes", "a negative number"},
+		{&mux.Options{BufferEvents: -1}, nil, "BufferEvents", "a negative number"},
+		{&mux.Options{BufferBytes: -1}, nil, "BufferBytes", "a negative number"},
 		{&mux.Options{ConcurrentSnapshots: -1}, nil, "ConcurrentSnapshots", "a negative number"},
 		{nil, []mux.Source{nil}, "Source", "no source"},
 		{nil, []mux.Source{(*stream.Stream)(nil)}, "Source", "a nil pointer is no source"},
@@ -39,7 +39,7 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	m := newMux(t, nil)
-	for _, o := range []mux.SourceOptions{{Events: -1}, {Latest: true, Block: true}} {
+	for _, o := range []mux.SourceOptions{{BufferEvents: -1}, {Latest: true, Block: true}} {
 		if err := m.Add(a, &o); !errors.As(err, new(*mux.OptionsError)) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -115,7 +115,7 @@ func TestEnds(t *testing.T) {
 					all = append(all, emitting(fmt.Sprint(i), events...))
 					sources = append(sources, all[i])
 				}
-				m := newMux(t, &mux.Options{Events: 2}, sources...)
+				m := newMux(t, &mux.Options{BufferEvents: 2}, sources...)
 				for range 3 { // a Mux may run again
 					ctx, cancel := context.WithCancelCause(t.Context())
 					n, last := 0, error(nil)

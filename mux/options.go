@@ -8,13 +8,13 @@ import (
 
 // Options configure a Mux. The zero value is the default.
 type Options struct {
-	// Events is the number of events of each source that may wait for the loop. A source with one more event waits
-	// until half of its queue is free. Meanwhile the server of a Stream can't send, and may end the watch, which at
-	// worst causes a GAP. With Latest it has no effect. Zero means 100.
-	Events int
-	// Bytes is the total size of the events that may wait, measured roughly as JSON; in memory they take several times
-	// that. One event of each source may wait in any case. With Latest it has no effect. Zero means 64 MiB.
-	Bytes int64
+	// BufferEvents is the number of events of each source that may wait for the loop. A source with one more event
+	// waits until half of its queue is free. Meanwhile the server of a Stream can't send, and may end the watch, which
+	// at worst causes a GAP. With Latest it has no effect. Zero means 100.
+	BufferEvents int
+	// BufferBytes is the total size of the events that may wait, measured roughly as JSON; in memory they take several
+	// times that. One event of each source may wait in any case. With Latest it has no effect. Zero means 64 MiB.
+	BufferBytes int64
 	// Latest keeps only what is needed to describe each object as it is now, so that a source is read however slow
 	// the loop is. The newest event of an object takes the place in line of the oldest one that it stands for:
 	//
@@ -50,8 +50,8 @@ type SourceOptions struct {
 	// Key replaces the source's own Key, for example to add two Streams whose own Keys are the same. Empty means
 	// its own.
 	Key string
-	// Events replaces Options.Events for this source. Zero means Options.Events.
-	Events int
+	// BufferEvents replaces Options.BufferEvents for this source. Zero means Options.BufferEvents.
+	BufferEvents int
 	// Latest coalesces the events of this source as Options.Latest does for all. Block delivers all of its events even
 	// if Options.Latest is set.
 	Latest, Block bool
@@ -88,16 +88,15 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	for _, number := range []struct {
-		field string
-		value int64
-	}{{"Events", int64(c.Events)}, {"Bytes", c.Bytes}, {"ConcurrentSnapshots", int64(c.ConcurrentSnapshots)}} {
-		if err := checkNumber(number.field, number.value); err != nil {
-			return c, err
-		}
+	err := cmp.Or(
+		checkNumber("BufferEvents", int64(c.BufferEvents)),
+		checkNumber("BufferBytes", c.BufferBytes),
+		checkNumber("ConcurrentSnapshots", int64(c.ConcurrentSnapshots)))
+	if err != nil {
+		return c, err
 	}
-	c.Events = cmp.Or(c.Events, defaultEvents)
-	c.Bytes = cmp.Or(c.Bytes, defaultBytes)
+	c.BufferEvents = cmp.Or(c.BufferEvents, defaultEvents)
+	c.BufferBytes = cmp.Or(c.BufferBytes, defaultBytes)
 	c.ConcurrentSnapshots = cmp.Or(c.ConcurrentSnapshots, defaultLists)
 	if c.OnError == nil {
 		c.OnError = func(string, error) Decision { return Fail }
@@ -114,10 +113,10 @@ func (o *SourceOptions) check(all Options) (SourceOptions, error) {
 	if o != nil {
 		c = *o
 	}
-	if err := checkNumber("Events", int64(c.Events)); err != nil {
+	if err := checkNumber("BufferEvents", int64(c.BufferEvents)); err != nil {
 		return c, err
 	}
-	c.Events = cmp.Or(c.Events, all.Events)
+	c.BufferEvents = cmp.Or(c.BufferEvents, all.BufferEvents)
 	if c.Latest && c.Block {
 		return c, &OptionsError{"Latest and Block", "", "at most one must be set"}
 	}

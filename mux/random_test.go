@@ -63,8 +63,9 @@ func (p *randomRun) run() {
 	p.latest = p.Chance(50)
 	decision := scenario.Pick(p.Rand, mux.Drop, mux.Retry)
 	p.m = newMux(p.T, &mux.Options{
-		Latest: p.latest, Events: 1 + p.IntN(5), Bytes: int64(1 + p.IntN(5000)), ConcurrentSnapshots: 1 + p.IntN(3),
-		OnError: func(string, error) mux.Decision { return decision },
+		Latest: p.latest, BufferEvents: 1 + p.IntN(5), BufferBytes: int64(1 + p.IntN(5000)),
+		ConcurrentSnapshots: 1 + p.IntN(3),
+		OnError:             func(string, error) mux.Decision { return decision },
 	})
 	for i := range 1 + p.IntN(4) {
 		p.add(p.Rand, fmt.Sprint("s", i))

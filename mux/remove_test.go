@@ -27,7 +27,7 @@ func TestRemoveInBody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := emitting("a", modified("x", "1"), modified("y", "1"), modified("z", "1"),
 				modified("w", "1")), emitting("b", modified("x", "1"), modified("y", "2"))
-			m := newMux(t, &mux.Options{Events: 1, Latest: latest}, a, b)
+			m := newMux(t, &mux.Options{BufferEvents: 1, Latest: latest}, a, b)
 			removed, after := false, 0
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {

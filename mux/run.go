@@ -71,7 +71,7 @@ func (m *Mux) open(ctx context.Context, cancel context.CancelCauseFunc, workers 
 	if m.run.cancel != nil {
 		return false
 	}
-	m.run = activeRun{cancel: cancel, start: m.starter(ctx, workers)}
+	m.run = runState{cancel: cancel, start: m.starter(ctx, workers)}
 	m.counts = counts{unsynced: len(m.sources)}
 	for _, s := range m.sources {
 		s.reset()
@@ -113,7 +113,7 @@ func (m *Mux) close(cancel context.CancelCauseFunc, workers *sync.WaitGroup) {
 		m.purge(s)
 		s.worker.state = stopped
 	}
-	m.waiting.ready, m.run = ring[*source]{}, activeRun{}
+	m.waiting.ready, m.run = ring[*source]{}, runState{}
 }
 
 // next is what the loop does next.

@@ -190,9 +190,9 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	}
 	var at []string
 	for _, n := range namespaces {
-		rv, moved := c.Position.At(n)
+		rv, scopeMoved := c.Position.At(n)
 		switch {
-		case moved:
+		case scopeMoved:
 			rv = "<by namespace>"
 		case rv == "":
 			rv = "<snapshot>"

@@ -290,7 +290,7 @@ func TestDeletedWhileTheLoopIsSlow(t *testing.T) {
 			want = append(want, "robots.example.com DELETED one/"+name)
 		}
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
-			&follow.Options{Mux: mux.Options{Events: 1}})
+			&follow.Options{Mux: mux.Options{BufferEvents: 1}})
 		slow := time.Now().Add(30 * time.Second)
 		f.handle = func(stream.Event) {
 			if time.Now().After(slow) {

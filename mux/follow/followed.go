@@ -30,7 +30,7 @@ type followed struct {
 	served   served
 	status   ResourceStatus
 	reported []string // the namespaces that were reported last
-	run      activeRun
+	last     lastRun
 	refused  map[string]bool // namespaces, since they were watched last
 
 	cursor cursor // used by the goroutine of the source only
@@ -44,9 +44,9 @@ type served struct {
 	unknown  bool // nothing is known since the last run of the Mux
 }
 
-// activeRun is the streamRun of a resource.
-type activeRun struct {
-	stream *stream.Stream // of the last run, if none is active
+// lastRun is the streamRun of a resource that is active, or was last.
+type lastRun struct {
+	stream *stream.Stream // nil before the first
 	active bool
 	synced bool // the run is active and has delivered SYNCED
 	failed bool // the source has ended with an error in this run of the Mux
@@ -72,7 +72,7 @@ func (s *followed) Key() string { return s.key }
 // Status returns that of the Stream.
 func (s *followed) Status() stream.Status {
 	s.mu.Lock()
-	st := s.run.stream
+	st := s.last.stream
 	s.mu.Unlock()
 	if st == nil {
 		return stream.Status{State: stream.Idle}
@@ -83,11 +83,11 @@ func (s *followed) Status() stream.Status {
 func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		s.mu.Lock()
-		retried := s.run.failed
+		retried := s.last.failed
 		if !retried {
-			s.run.stream, s.refused = nil, map[string]bool{}
+			s.last.stream, s.refused = nil, map[string]bool{}
 		}
-		s.run.failed = false
+		s.last.failed = false
 		s.mu.Unlock()
 		if !retried {
 			s.cursor = cursor{}
@@ -106,7 +106,7 @@ func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 			}
 			if err != nil {
 				s.mu.Lock()
-				s.run.failed = !s.served.unknown
+				s.last.failed = !s.served.unknown
 				s.mu.Unlock()
 				yield(stream.Event{}, err)
 				return

@@ -112,7 +112,7 @@ func TestNamespacesThatGo(t *testing.T) {
 // TestBusyWhileANamespaceGoes: a deleted namespace is watched until the loop has received DELETED of its objects.
 func TestBusyWhileANamespaceGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := inNamespaces(t, &follow.Options{Mux: mux.Options{Events: 1}}, "one", "two")
+		f := inNamespaces(t, &follow.Options{Mux: mux.Options{BufferEvents: 1}}, "one", "two")
 		slow := time.Now().Add(30 * time.Second)
 		f.handle = func(stream.Event) {
 			if time.Now().After(slow) {

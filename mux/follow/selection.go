@@ -26,8 +26,8 @@ type Selection struct {
 	// addition to DefaultExclude. A name excludes every resource that it may stand for. Names in Resources are
 	// followed in any case.
 	Exclude []string
-	// Everything disables DefaultExclude.
-	Everything bool
+	// NoDefaultExclude disables DefaultExclude.
+	NoDefaultExclude bool
 
 	// Namespaces to watch. Empty means all. If it is set, cluster-scoped resources are followed only if Resources
 	// names them.
@@ -37,7 +37,7 @@ type Selection struct {
 	CandidateNamespaces []string
 }
 
-// DefaultExclude returns the patterns that a Selection excludes unless Everything is set: resources that change all the
+// DefaultExclude returns the patterns that a Selection excludes unless NoDefaultExclude is set: resources that change all the
 // time and say little about what a cluster holds. (Events are stored once and served in two groups.)
 func DefaultExclude() []string {
 	return []string{"events.", "events.events.k8s.io", "leases.coordination.k8s.io",
@@ -82,7 +82,7 @@ func (s Selection) check() (selection, error) {
 		}
 	}
 	exclude := s.Exclude
-	if !s.Everything {
+	if !s.NoDefaultExclude {
 		exclude = append(DefaultExclude(), exclude...)
 	}
 	for _, name := range exclude {
@@ -100,7 +100,7 @@ func (s Selection) check() (selection, error) {
 	if c.namespaces, err = checkNamespaces("Namespaces", s.Namespaces); err != nil {
 		return c, err
 	}
-	c.candidates, err = checkNamespaces("Candidates", s.CandidateNamespaces)
+	c.candidates, err = checkNamespaces("CandidateNamespaces", s.CandidateNamespaces)
 	return c, err
 }
 

@@ -34,8 +34,8 @@ func TestSelects(t *testing.T) {
 		{Selection{Resources: []string{"*"}}, resource("leases", "coordination.k8s.io", true), false, "the same rule"},
 		{Selection{Resources: []string{"*"}}, resource("events", "calendar.example.com", true), true,
 			"a resource of the same name in another group"},
-		{Selection{Resources: []string{"*"}, Everything: true}, resource("events", "", true), true,
-			"Everything disables DefaultExclude"},
+		{Selection{Resources: []string{"*"}, NoDefaultExclude: true}, resource("events", "", true), true,
+			"NoDefaultExclude disables DefaultExclude"},
 		{Selection{Resources: []string{"*"}, Exclude: []string{"po*"}}, resource("pods", "", true), false,
 			"excluded by name, of any group"},
 		{Selection{Resources: []string{"*"}, Exclude: []string{"*.example.com"}},
@@ -101,7 +101,7 @@ func TestSelectionErrors(t *testing.T) {
 		{Selection{Exclude: []string{""}}, "Exclude", "an empty name"},
 		{Selection{Categories: []string{""}}, "Categories", "an empty name"},
 		{Selection{Namespaces: []string{"Web"}}, "Namespaces", "an invalid name"},
-		{Selection{CandidateNamespaces: []string{"a/b"}}, "Candidates", "the same rule"},
+		{Selection{CandidateNamespaces: []string{"a/b"}}, "CandidateNamespaces", "the same rule"},
 	}
 	for _, tt := range tests {
 		_, err := tt.s.check()

@@ -66,7 +66,7 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	}
 	sr.delivered.Store(time.Now().UnixNano())
 	s.mu.Lock()
-	s.run.stream = sr.stream
+	s.last.stream = sr.stream
 	s.status.Namespaces = namespaces
 	s.mu.Unlock()
 	return sr, nil

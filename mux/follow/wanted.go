@@ -11,7 +11,7 @@ import (
 // wanted returns what is to be watched now, and false if nothing can be.
 func (s *followed) wanted() (r gvr.Resource, namespaces []string, ok bool) {
 	s.mu.Lock()
-	r, served, last := s.served.resource, s.served.now, s.run.stream
+	r, served, last := s.served.resource, s.served.now, s.last.stream
 	s.mu.Unlock()
 	if !served {
 		return r, nil, false
@@ -99,8 +99,8 @@ func (s *followed) move(sr *streamRun, namespaces []string) {
 		return
 	}
 	s.status.Namespaces = namespaces
-	s.run.synced = s.run.synced && !more
-	synced := s.run.synced
+	s.last.synced = s.last.synced && !more
+	synced := s.last.synced
 	s.mu.Unlock()
 	sr.namespaces.Set(namespaces)
 	if synced {
@@ -124,7 +124,7 @@ func (s *followed) watching(sr *streamRun) {
 			delete(s.refused, n)
 		}
 	}
-	s.run.synced = s.run.active && all
+	s.last.synced = s.last.active && all
 	s.mu.Unlock()
 	if all { // else namespaces have been added since SYNCED
 		s.setWatching(sr.resource, namespaces, refused)
@@ -154,7 +154,7 @@ func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
 	}
 	s.served = served{resource: r, now: true, initial: initial}
 	s.status.Resource = r
-	synced, namespaces := s.run.active && s.run.synced, s.status.Namespaces
+	synced, namespaces := s.last.active && s.last.synced, s.status.Namespaces
 	s.mu.Unlock()
 	switch {
 	case again && synced: // its watch is still open
@@ -192,7 +192,7 @@ func (s *followed) complete() {
 func (s *followed) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.served.now, s.served.unknown, s.run.failed = false, true, false
+	s.served.now, s.served.unknown, s.last.failed = false, true, false
 }
 
 // rediscover finds out how a resource that has turned out to be gone is served now. With refresh the Resolver asks the
@@ -221,13 +221,13 @@ func (s *followed) isServed() bool {
 func (s *followed) setActive(active bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run.active, s.run.synced = active, false
+	s.last.active, s.last.synced = active, false
 }
 
 // hasSynced reports whether Options.UntilSynced need not wait for the resource.
 func (s *followed) hasSynced() bool {
 	s.mu.Lock()
-	run, state, r, namespaces := s.run, s.status.State, s.served.resource, s.status.Namespaces
+	run, state, r, namespaces := s.last, s.status.State, s.served.resource, s.status.Namespaces
 	s.mu.Unlock()
 	switch state {
 	case Starting:
