@@ -94,7 +94,8 @@ func TestMismatch(t *testing.T) {
 				t.Fatal("the first run has committed nothing")
 			}
 
-			_, err := acks.Begin(t.Context(), newTracker(t, s, &checkpoint.Options{Cluster: tc.to}), key, tc.wanted, false)
+			other := newTracker(t, s, &checkpoint.Options{Cluster: tc.to})
+			_, err := acks.Begin(t.Context(), other, key, tc.wanted, false)
 			var got *checkpoint.MismatchError
 			if err != nil && !errors.As(err, &got) {
 				t.Fatalf("%v, want a *MismatchError", err)
