@@ -252,7 +252,9 @@ func (s *Session) fillPosition(d *checkpoint.Delta) {
 			moved, d.ResourceVersions[n] = true, p.low.version
 		}
 	}
-	rest.rewound = rest.rewound && !moved // else another namespace has reported it
+	// Each namespace that has a version or an object in the position has a Progress (see fanIn.enter in package stream).
+	// So once one of them has moved, the rest has nothing from before the rewind: its next watch begins with a list.
+	rest.rewound = rest.rewound && !moved
 	for _, p := range append(points, rest) {
 		d.Partial = d.Partial || p.partial
 		d.Rewound = d.Rewound || p.rewound
