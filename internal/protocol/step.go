@@ -77,7 +77,7 @@ func Start(r Rules, b Beginning) State {
 	if m.version != "" || r.Quiet && r.NoIndex && !r.NoProbe {
 		return m.resume(true, false)
 	}
-	return m.snapshot(r.InitialEvents)
+	return m.snapshot(r.InitialEvents && m.isFresh())
 }
 
 // Step returns the State that follows s after an Input, and the Outputs on the way there. An Input that s does not
@@ -152,6 +152,13 @@ func (m Memory) snapshot(streamed bool) State {
 	return Listing{Memory: m}
 }
 
+// isFresh reports whether a streaming list can be delivered while it arrives, because nothing was delivered before. If
+// something was, a paged list is read instead: its version comes before its objects, so that GAP can name it, an older
+// one can be refused, and each page can be delivered when it arrives. A streaming list has its version at its end, so
+// that all of it must be retained until then (ReadingInitial.retain). It is read nevertheless if the caller may watch
+// but not list (Listing.failed).
+func (m *Memory) isFresh() bool { return m.version == "" && m.minimum == "" && m.gap == nil && !m.begun }
+
 // retry returns a wait, with s after it.
 func (m Memory) retry(f Failure, s State) State { return Waiting{m.failures, f, s} }
 
@@ -177,10 +184,7 @@ func (m Memory) unrepeatable(err error) State {
 func (m Memory) lastKnown() string { return cmp.Or(m.version, m.minimum) }
 
 // relist answers a gap with a new snapshot: at once the first time, then after waits, because a version that expires
-// before it can be watched would cause a loop of lists. The snapshot is a paged list: its version comes before its
-// objects, so GAP can name it and each page can be delivered when it arrives. A streaming list has its version at its
-// end, so after a gap all of it would have to be retained (ReadingInitial.retain). That is done only where lists are
-// forbidden and watches are not (Listing.failed).
+// before it can be watched would cause a loop of lists. The snapshot is a paged list (see isFresh).
 func (m Memory) relist(reason Reason, cause Failure) State {
 	switch {
 	case m.rules.Quiet: // nothing was delivered yet, so there is no gap

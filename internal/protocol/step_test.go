@@ -84,9 +84,17 @@ func TestStart(t *testing.T) {
 		Rules{NoProbe: true}, Beginning{Version: "7"},
 		Connecting{Memory: unsynced(noProbe, rv("7")), pendingSynced: true},
 	}, {
-		"the rest of a snapshot must not be older than the part that was delivered",
+		"the rest of a snapshot must not be older than the part that was delivered: a paged list shows that first",
 		Rules{InitialEvents: true}, Beginning{Minimum: "7"},
-		Connecting{Memory: unsynced(streamed, minimum("7")), initial: true},
+		Listing{Memory: unsynced(streamed, minimum("7"))},
+	}, {
+		"after a kill it is unknown what was delivered: GAP, and a paged list, which names the version of GAP first",
+		Rules{InitialEvents: true, Unclean: true}, Beginning{Begun: true, Minimum: "7"},
+		Listing{Memory: unsynced(streamed, unclean, minimum("7"), gapped(GapRestarted, "7"))},
+	}, {
+		"without an index it is unknown which part was delivered: a paged list names the version of GAP first",
+		Rules{InitialEvents: true, NoIndex: true}, Beginning{Begun: true},
+		Listing{Memory: unsynced(streamed, noIndex, begun)},
 	}, {
 		"after another scope comes GAP, and a paged list, which names the version of GAP first",
 		Rules{InitialEvents: true}, Beginning{Moved: true, From: "5", Minimum: "7"},

@@ -3,7 +3,7 @@ package protocol
 func (s Connecting) opened() (State, []Output) {
 	switch {
 	case s.initial:
-		if s.version != "" || s.minimum != "" || s.gap != nil || s.begun {
+		if !s.isFresh() {
 			return ReadingInitial{s.Memory, true}, nil
 		}
 		out := s.beginSnapshot("")
