@@ -121,7 +121,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	return s.waitReady(ctx)
 }
 
-// run starts the API server's controllers. s.serving passes the requests to it.
+// run starts the API server's controllers. Requests come through s.serving.
 func (s *Server) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancelRun, s.runDone = cancel, make(chan struct{})

@@ -32,8 +32,8 @@ type changeRecorder struct {
 // recordChanges starts a server without other CRDs and records its changes. It calls Refresh at each event of a CRD if
 // refresh is set; Changes polls in any case.
 func recordChanges(t *testing.T, group string, refresh bool, poll time.Duration) *changeRecorder {
-	// With the watch cache a CRD that is deleted right after a change may never go: the server failed to list its
-	// objects because "storage is (re)initializing".
+	// With the watch cache a CRD that is deleted right after a change may never be removed: the server failed to list
+	// its objects because "storage is (re)initializing".
 	srv := startServer(t, &devserver.Options{DisableWatchCache: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -263,7 +263,7 @@ func difference(want, got map[string]string) string {
 }
 
 // checkRepeats checks that no event repeats within a run, and that no run receives an event that was committed before
-// it. enough is true if at least rounds runs received events, with repeats, gaps and inferred removals among them.
+// it. enough is true once the log has events of that many runs (rounds), a repeat, a gap and an inferred removal.
 func checkRepeats(
 	t *testing.T, log []relayed, committed []checkpoint.Position, rounds int,
 ) (summary string, enough bool) {

@@ -27,7 +27,7 @@ func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Show or delete the checkpoints of watch --checkpoint",
-		Long: "Show or delete the checkpoints that 'gvrwatch watch --checkpoint FILE' stores in its file. KEY is\n" +
+		Long: "Show or delete the checkpoints that 'gvrwatch watch --checkpoint FILE' stores in FILE. KEY is\n" +
 			"the resource and its group, such as deployments.apps, as show prints it. Only one process at a time\n" +
 			"can open the file, so these commands fail while a watch uses it.",
 		Args: cobra.NoArgs,

@@ -24,7 +24,7 @@ func main() {
 	// does not: timeout(1) signals the program and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	// If the reader of stdout exits (| head), Write must return an error: SIGPIPE would kill the program before it
-	// stops its server and removes its folder. Notify, because credential plugins would inherit Ignore.
+	// stops its server and removes its folder. Not signal.Ignore, because credential plugins would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	tuneMemory()
 	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
@@ -32,8 +32,8 @@ func main() {
 	os.Exit(status)
 }
 
-// endSignals returns the signals that end the program. It leaves out those that the process ignores because nohup, or
-// the shell of a background job, started it so.
+// endSignals returns the signals that end the program. It leaves out those that the process already ignores: nohup, and
+// the shell of a background job, start it that way.
 func endSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {

@@ -21,8 +21,8 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resources",
 		Short: "List the resource types that can be watched",
-		Long: "List the resource types that can be listed and watched, each in the server's preferred version, and\n" +
-			"whether that works across the cluster and inside a namespace. Your permissions are not checked.",
+		Long: "List the resource types that can be listed and watched, each in the server's preferred version, with\n" +
+			"whether it can be watched across the cluster and inside a namespace. Your permissions are not checked.",
 		Example: "  gvrwatch resources\n  gvrwatch resources -o name",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

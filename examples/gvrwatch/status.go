@@ -24,7 +24,8 @@ type statusPrinter struct {
 	namespaces []string // the requested ones; empty means all
 
 	mu sync.Mutex
-	// servedAtStart has the resources that were served at the beginning. No line is written when their watch begins.
+	// servedAtStart has the resources that were served when the program started. No line is written when their watch
+	// begins.
 	servedAtStart map[schema.GroupResource]bool
 	last          map[string]printedStatus // by followed resource or name
 }
@@ -46,7 +47,7 @@ func newStatusPrinter(w io.Writer, served []gvr.Resource, namespaces []string) *
 	return s
 }
 
-// missing reports why a name can't be resolved at the beginning.
+// missing reports why a name can't be resolved when the program starts.
 func (s *statusPrinter) missing(ref gvr.Ref, err error) {
 	s.changed(follow.ResourceStatus{Ref: ref, State: follow.Unserved, Cause: err})
 }

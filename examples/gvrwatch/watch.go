@@ -109,8 +109,8 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 	f.IntVar(&o.limit, "limit", 0,
 		"End after this many events; SYNCED and GAP do not count. Zero means never.")
 	f.BoolVar(&o.untilSynced, "until-synced", false,
-		"End when everything that exists has been printed. Does not wait for followed types that are not served or "+
-			"forbidden.")
+		"End when everything that exists has been printed. Does not wait for followed types that are not served, or "+
+			"that you may not watch.")
 	f.BoolVar(&o.latest, "latest", false,
 		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
 			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")

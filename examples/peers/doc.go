@@ -12,12 +12,12 @@
 //
 //   - Events: how many events a peer processes in a second if the server sends them as fast as the peer reads them, and
 //     what one event costs the peer: CPU time of its process (user and system, all threads), allocations, and bytes
-//     allocated. A peer that reads existing objects (1,000) has finished before the first event comes, so its snapshot
-//     does not count; the plain watches read no objects. A peer only counts its events. At the last event the count is
-//     checked; for a peer that delivers all events in one sequence, so is the resourceVersion of the last one.
+//     allocated. A peer that reads the 1,000 existing objects does so before the events start, so its snapshot does
+//     not count; the plain watches read no objects. A peer only counts its events. At the last event the count is
+//     checked, and, if the peer delivers all events in one sequence, the resourceVersion of that event.
 //   - Latency: the server writes the time into an annotation just before it sends an event, and the peer compares it
 //     with its own clock when it has the object. That covers the way from the server's write, through the kernel, to
-//     the loop body or handler. The server sends the events of half a millisecond at a time. If a peer does not keep
+//     the loop body or handler. The server sends a batch of events every half millisecond. If a peer does not keep
 //     up, the server has to wait, and that wait does not count: the table shows the rate that was reached. Three peers
 //     are measured at three rates. Most others that decode each event, or one in ten, are measured once, at the lowest
 //     rate; ours-mux8-select10 is not, because half of its Streams receive no event.
@@ -43,7 +43,7 @@
 //
 // A kube-apiserver: the server here is a stand-in that renders everything beforehand and speaks plain HTTP/1.1 on
 // loopback, so the figures contain no encryption and no HTTP/2. It sends many frames in one large write, as a busy
-// server does. It sends JSON only, also to the metadata informer, which would prefer protobuf, and never compresses.
+// server does. It sends JSON without compression, even to the metadata informer, which would prefer protobuf.
 // No client has a rate limit (QPS: -1). No object is created or deleted while events come. Reconnects, gaps and errors
 // are matters of correctness; other tests cover them. Server and peer share the machine's processors: on a machine with
 // two, a peer with several goroutines can't use both.
