@@ -19,8 +19,8 @@ import (
 )
 
 // followed is the mux.Source of a followed resource. Its sequence consists of runs of several Streams, one after the
-// other. A new run begins when the resource is served again or in another version, or when its watch moves between the
-// cluster and single namespaces. Each run resumes where the one before it ended.
+// other. A new run begins when the resource is served again or in another version, when its watch moves between the
+// cluster and single namespaces, and after a failure. Each run resumes where the one before it ended.
 type followed struct {
 	follower *follower
 	key      string
