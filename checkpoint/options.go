@@ -21,8 +21,8 @@ type Options struct {
 	// Without it each ADDED waits for a commit (the objects of a page, and events that arrived together, share one), so
 	// that every removal is reported, no matter when the program is killed. With it a removal can be missed if the
 	// object was delivered after the last commit before a kill, and the server's history no longer holds the deletion
-	// at the next run. A GAP with HistoryLost then marks the place, unless the last run ended with Close and every
-	// event acked.
+	// at the next run. Whenever that run can't resume from the history, it delivers a GAP with HistoryLost, unless the
+	// run before ended with Close and every event acked.
 	//
 	// A Store that keeps no objects (package configmap) always works like this. A Stream that starts Now, or After a
 	// version, commits nothing before its first ack.

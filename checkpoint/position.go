@@ -43,8 +43,8 @@ func (p *Position) At(namespace string) (resourceVersion string, scopeMoved bool
 	return rv, false
 }
 
-// Object is the entry for one object. A name can have several entries: also those of earlier objects whose deletion is
-// not yet acked.
+// Object is the entry for one object. A name has several entries while the deletion of earlier objects of that name is
+// not acked.
 type Object struct {
 	Namespace, Name string
 	UID             types.UID

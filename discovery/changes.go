@@ -115,13 +115,11 @@ func (o *ChangesOptions) interval() time.Duration {
 // would return or, if none can be watched, the one that [Resolver.Resolve] would.
 // Changes to its other versions are not reported.
 //
-// Unknown does not mean Removed. While an API cannot be read, its resources are Unknown;
-// so is a resource whose own version cannot be read, even if another version can. A
-// resource that was Added in a less preferred version, because the preferred one could
-// not be read, is Changed when the preferred one can be. While the whole server does not
-// answer, or denies access, Changes reports one Unknown for the server and nothing else.
-// Every Unknown ends: for a resource with Known, Changed or Removed, otherwise with
-// Known. If the server or an API is down at the start, its Unknown comes before Synced.
+// Unknown does not mean Removed. While an API cannot be read, its resources are Unknown; so is a resource whose own
+// version cannot be read, even if another version can. A resource is Added in a less preferred version if the preferred
+// one cannot be read, and is Changed once that one can be. While the whole server does not answer, or denies access,
+// Changes reports one Unknown for the server and nothing else. Every Unknown ends: for a resource with Known, Changed
+// or Removed, otherwise with Known. If the server or an API is down at the start, its Unknown comes before Synced.
 //
 // A CRD that is being deleted first loses its verbs create, update and patch, so a
 // Changed often precedes its Removed.

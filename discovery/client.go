@@ -17,13 +17,10 @@ import (
 // NewClient returns a discovery client suited to polling. It copies cfg and
 // drops the copy's rate limit, because a [Resolver] limits its own polls.
 //
-// The client keeps the two documents of aggregated discovery in memory and
-// requests them with If-None-Match on every poll; a kube-apiserver answers 304
-// without a body if they have not changed (KEP-3352, section "ETag"). Documents of
-// servers without aggregated discovery have no ETags and are downloaded each
-// time. The documents belong to one identity, cfg's, and stay valid when its
-// token is renewed. (client-go makes conditional requests only with its disk
-// cache.)
+// The client keeps the two documents of aggregated discovery in memory and requests them with If-None-Match on every
+// poll; a kube-apiserver answers 304 without a body if they have not changed (KEP-3352, section "ETag"). Documents of
+// servers without aggregated discovery have no ETags and are downloaded each time. The stored documents stay valid when
+// cfg's token is renewed. (client-go makes conditional requests only with its disk cache.)
 //
 // A cfg.Timeout of 0 means 32 s, client-go's default for discovery. NewClient fails
 // only if cfg is invalid.

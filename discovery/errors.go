@@ -9,8 +9,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// NotFoundError reports that the server serves no such resource type. The poll that
-// shows this started after the call that returns the error.
+// NotFoundError reports that the server serves no such resource type. It is based on a poll that began after the call.
 type NotFoundError struct {
 	Ref     gvr.Ref
 	Similar []gvr.Resource // at most five served types with similar names, the most similar first

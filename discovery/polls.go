@@ -146,8 +146,8 @@ func (r *Resolver) run(ctx context.Context, p *poll) {
 		r.wake()
 	}()
 	r.invalidate(ctx)
-	// Not the method of the same name: the one of client-go's client requests
-	// everything twice while an API is down.
+	// This function, and not the client's method of the same name: while an API is down, the method of client-go's
+	// client requests everything twice.
 	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {
 		return // APIs that a canceled poll did not read are not down

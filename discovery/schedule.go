@@ -34,11 +34,11 @@ var refreshDelays = [...]time.Duration{
 // schedule computes when the next poll is due. It reads no clock.
 type schedule struct {
 	refreshed time.Time // the last Refresh
-	repeated  int       // refreshDelays polled since then
+	repeated  int       // how many of the refreshDelays have had their poll since then
 	pending   time.Time // the first Refresh without a poll after it; zero if none
 	ended     time.Time // the end of the last poll
 	took      time.Duration
-	bucket    time.Time // refreshInterval per poll: in the future while Refresh polls faster than that
+	bucket    time.Time // each poll adds refreshInterval; in the future while polls come faster than that
 	failures  int       // consecutive
 	retry     time.Time // the next attempt after a failure
 }

@@ -2,14 +2,15 @@
 //
 // A [Mux] has sources, each with a key; a *stream.Stream is one. Each run over [Mux.Events] watches all of them.
 // Event.Source names the source of an event. Sources can be added and removed at any time. Package mux does not choose
-// what to watch: package follow, below it, keeps everything that a selection matches attached to a Mux.
+// what to watch; package mux/follow does.
 //
 // # Promises
 //
-//   - The events of a source keep their order, and all of them are delivered unless Latest is set. All that package
-//     stream promises holds for the events of each Stream. A Stream that is restarted after an error ([Retry]) resumes
-//     where it was, except after a GapError or a panic.
-//   - Sources take turns: once an event waits, every other source delivers at most one event before it.
+//   - The events of a source keep their order, and all of them are delivered unless [Options].Latest is set. All that
+//     package stream promises holds for the events of each Stream. A Stream that is restarted after an error ([Retry])
+//     resumes where it was, except after a GapError or a panic.
+//   - Sources take turns: a source with waiting events delivers the next one after at most one event of every other
+//     source.
 //   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
 //   - A source that fails does not affect the others if Options.OnError returns Drop or Retry. If it returns Fail, or
 //     is nil, the failure ends the run.

@@ -40,10 +40,10 @@ type node struct {
 }
 
 // maxGaps (for each namespace) and maxSynced bound the GAPs and SYNCEDs in the line, and so the memory to a few times
-// what exists. A source waits with one more.
+// what exists. A source that has one more waits.
 const maxGaps, maxSynced = 1, 2
 
-// maxEmptyMap bounds the former size of an empty map that is kept: a map never shrinks.
+// maxEmptyMap is how many objects an empty map may once have held to be kept: a map never shrinks.
 const maxEmptyMap = 1000
 
 func newLatestQueue(coalesced, vanished *uint64) *latestQueue {

@@ -118,7 +118,7 @@ func (o *SourceOptions) check(all Options) (SourceOptions, error) {
 	}
 	c.BufferEvents = cmp.Or(c.BufferEvents, all.BufferEvents)
 	if c.Latest && c.Block {
-		return c, &OptionsError{"Latest and Block", "", "at most one must be set"}
+		return c, &OptionsError{"Latest and Block", "", "must set at most one"}
 	}
 	c.Latest = !c.Block && (c.Latest || all.Latest)
 	return c, nil

@@ -93,7 +93,7 @@ func sizeOf(ev *stream.Event) int64 {
 	return size
 }
 
-// jsonSize returns the approximate size of v, as client-go decodes objects, as JSON without escapes.
+// jsonSize returns the approximate size, as JSON without escapes, of a value that client-go has decoded.
 func jsonSize(v any) int64 {
 	switch v := v.(type) {
 	case string:

@@ -50,7 +50,7 @@ type worker struct {
 	running bool
 	stop    context.CancelCauseFunc
 	done    <-chan struct{} // closed when it has ended
-	began   time.Time       // to receive events
+	began   time.Time       // when it began to receive events
 	ended   time.Time
 }
 
@@ -74,14 +74,14 @@ type buffer struct {
 
 // progress is what a source has done in the active run, or else in the last one.
 type progress struct {
-	delivered           bool // an event to its buffer
+	delivered           bool // it has put an event into its buffer
 	restart             bool // it can't resume from its Position
 	ended               bool // without an error
-	synced              bool // as the loop knows
+	synced              bool // the loop has received SYNCED, and no GAP or error since
 	coalesced, vanished uint64
 }
 
-// failure is the last one of a source.
+// failure is the last failure of a source.
 type failure struct {
 	err     error
 	inARow  int

@@ -20,8 +20,8 @@ type Status struct {
 // values.
 type SourceStatus struct {
 	Key string
-	// State is Stream.State if Stream is not nil. Otherwise a source is Listing until it is Synced, then Streaming.
-	// A source that waits to be retried is in Backoff.
+	// State is Stream.State if Stream is not nil. Otherwise a source that runs is Listing until it is Synced, then
+	// Streaming. A source that waits to be retried is in Backoff.
 	State stream.State
 	// Stream is the result of the source's Status method, or nil if it has none with the signature of Stream.Status.
 	Stream *stream.Status
@@ -33,7 +33,7 @@ type SourceStatus struct {
 	// Coalesced counts the events that became part of a newer one in this run, Vanished those of objects that came
 	// and went before the loop received them. Both are zero without Latest.
 	Coalesced, Vanished uint64
-	// Err is the error that the source has ended with. It is set until the source receives events again.
+	// Err is the error that the source has ended with. It is set until the source is started again.
 	Err error
 	// Attempt counts the failures in a row, and NextTry is the time of the next attempt. Both are zero unless the
 	// source waits to be retried.

@@ -97,7 +97,7 @@ func (o *Options) contradiction() error {
 	case o.GiveUpAfter < 0:
 		return &OptionsError{"GiveUpAfter", o.GiveUpAfter.String(), "must not be negative"}
 	case o.UntilSynced && o.UntilClosed:
-		return &OptionsError{"UntilSynced and UntilClosed", "", "at most one must be set"}
+		return &OptionsError{"UntilSynced and UntilClosed", "", "must set at most one"}
 	case o.Checkpoint == nil && o.CheckpointKey != "":
 		return &OptionsError{"CheckpointKey", o.CheckpointKey, "requires Checkpoint"}
 	case o.Checkpoint != nil && o.Start.kind == startFrom:

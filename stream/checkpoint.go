@@ -130,8 +130,8 @@ func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out prot
 func (w *worker) isNew(o object) bool { return !w.index.Has(o.Entry) && w.selects(o) }
 
 // markRewound marks the position as rewound if the server has gone back in time, before GAP is delivered. A run that
-// resumes from the position must report the rewind even if the server's versions have caught up by then. The same holds
-// for namespaces that are not watched now, or whose watch is not open.
+// resumes from the position must report the rewind even if the server's versions have caught up by then. Namespaces
+// that are not watched now, or whose watch is not open, are marked, too.
 func (w *worker) markRewound(ctx context.Context, next protocol.State, outputs []protocol.Output) error {
 	m, _ := next.Recall()
 	rewound := m.Rewound()

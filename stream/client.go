@@ -16,7 +16,7 @@ type ClientOptions struct {
 	// of an object. Dropped fields are not checked for valid JSON.
 	DropManagedFields bool
 	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
-	// of the events. Zero means 1: the goroutine of the Stream, or one that belongs to a plain Watch.
+	// of the events. Zero means 1: a Stream then decodes in its own goroutine, and a plain Watch in one that it starts.
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines.
 	// They decode up to twice as many pieces ahead, each of about 16 KiB or, if that is larger, one event. A decoded
@@ -33,12 +33,12 @@ const maxDecodeWorkers = 64
 //
 //   - The client decodes their JSON in one pass instead of several, into the same objects. It passes JSON that differs
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
-//   - It requests JSON without compression. client-go handles an answer in any other content type, and keeps its
-//     managedFields.
+//   - It requests JSON without compression. client-go handles an answer in any other content type.
+//     [ClientOptions.DropManagedFields] then applies to lists only.
 //   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes up to 16 events ahead,
 //     or more with [ClientOptions.DecodeWorkers].
-//   - It decodes a list while it arrives. Instead of the list, client-go reads, logs and measures
-//     (rest_client_response_size_bytes) a short placeholder.
+//   - It decodes a list while it arrives, and passes a short placeholder to client-go. So client-go's logs, and its
+//     metric rest_client_response_size_bytes, show the placeholder instead of the list.
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
 //     other strings in memory.
 //

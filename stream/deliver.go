@@ -28,7 +28,7 @@ func (w *worker) inTurn(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// deliverOutput carries out an output in a turn of its own, or object by object if it is about several.
+// deliverOutput carries out an output in one turn, or if it is about several objects, in one turn for each.
 func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 	switch o := out.(type) {
 	case protocol.EmitPage:
@@ -219,7 +219,7 @@ func (w *worker) deliverChange(
 }
 
 func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
-	if w.movesTo != "" && !isInferred { // an inferred DELETED precedes the event that moves it
+	if w.movesTo != "" && !isInferred { // an inferred DELETED comes before the event of this version
 		w.report.resourceVersion(w.movesTo)
 	}
 	if kind == Added && w.progress != nil && w.report.isUnclean() {

@@ -43,8 +43,9 @@
 //   - Exactly once across runs. Without [Options.Start] or [Options.Checkpoint] each run begins with everything that
 //     exists, as ADDED. While commits fail, the checkpoint lacks what is delivered: see [checkpoint.Status].
 //   - Detection of every server that went back in time. Once the server's versions have caught up, the rewind can no
-//     longer be seen, so the Stream probes after each unplanned end of a watch and after IdleTimeout. A caller that may
-//     not list cannot probe. After a restart, only a server that is behind the last commit is detected.
+//     longer be seen, so the Stream probes (lists one object) after each unplanned end of a watch and after
+//     IdleTimeout. A caller that may not list cannot probe. After a restart, only a server that is behind the last
+//     commit is detected.
 //
 // All promises assume what Kubernetes documents: each change and each deletion has a higher resourceVersion than all
 // changes before it. Versions that are not numbers are trusted to arrive in order, and never show that a server has
@@ -69,10 +70,10 @@
 //	err = tracker.Close()
 //
 // The Store gets an entry for each new object before the object is delivered, so that its removal is reported even if
-// the program is killed before the ack. ADDED therefore waits for a commit. All objects of a page share one commit,
-// and so do the new objects among up to 100 events of a watch that have already arrived. The entry has no
-// resourceVersion until the object is acked. The next run delivers such an object as ADDED if it exists, and otherwise
-// as an inferred DELETED without a resourceVersion, possibly for an object that was never delivered.
+// the program is killed before the ack. ADDED therefore waits for a commit. All objects of a page share one commit, and
+// so do the new objects among up to 100 events of a watch that have already arrived. The entry has no resourceVersion
+// until the object is acked. The next run delivers ADDED for such an object if it exists. Otherwise it delivers an
+// inferred DELETED ([Event].Inferred) without a resourceVersion, even if the object was never delivered.
 // [checkpoint.Options.NoWriteAhead] avoids the wait, and documents what that costs.
 //
 // # Many resources

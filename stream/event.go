@@ -71,7 +71,7 @@ type GapDetails struct {
 	Duration time.Duration
 	// HistoryLost means that the snapshot cannot be fully compared with what was delivered before, so that more is lost
 	// than the states in between. With [Options.NoIndex] everything follows as ADDED again, and removals are not
-	// reported. After a start [After] a version, removals of objects that were never delivered are not reported.
+	// reported. In a run that began [After] a version, removals of objects that were never delivered are not reported.
 	HistoryLost bool
 }
 
@@ -79,7 +79,7 @@ type GapDetails struct {
 type GapReason string
 
 const (
-	// GapExpired: the server answered 410, or kept closing watches at that version without a frame
+	// GapExpired: the server answered 410, or repeatedly closed a watch from the same version without sending anything
 	// (kubernetes/kubernetes#104171, #137089).
 	GapExpired GapReason = "expired"
 	// GapRewound: the server has gone back in time, as when its etcd is restored from a backup: its versions are lower
@@ -89,7 +89,7 @@ const (
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped.
 	GapPoison GapReason = "poison"
 	// GapUnversioned: the watch ended, and the Stream cannot resume it, because an event had no resourceVersion
-	// (client-go's fakes) or one that cannot follow the previous one.
+	// (client-go's fakes) or one that is not a number, unlike the one before.
 	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: it is unknown which part of a snapshot was delivered, because the snapshot broke off and began
 	// again, or because an earlier run was killed before it had acked its first snapshot. This happens with

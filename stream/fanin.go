@@ -40,7 +40,7 @@ const (
 	watched memberState = iota
 	leaving             // no longer wanted; its goroutine has not ended yet
 	parked              // no longer watched
-	ended               // at the end that the options set
+	ended               // its goroutine has ended, because of UntilSynced or UntilClosed
 )
 
 // turn is the turn of a member. It lasts from its receipt by loop until over is closed.
@@ -138,7 +138,8 @@ func (f *fanIn) isOver() bool {
 	return f.namespaces == nil || (f.options.UntilSynced || f.options.UntilClosed)
 }
 
-// isSynced reports whether every watched member is synced. If none is watched, one must have been when it ended.
+// isSynced reports whether every watched member is synced. If none is watched, at least one must have been synced when
+// it ended.
 func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
 		if m.state == watched && !m.synced {

@@ -23,8 +23,9 @@ func (w *worker) timeout(first time.Duration, failures int) time.Duration {
 }
 
 const (
-	// The first retry comes soon, because most failures are a restarting server or a broken connection. A server
-	// that sends an event and closes every watch gets a probe and a watch after each nextBackoff, 0.8 s on average.
+	// The first retry comes soon, because most failures are a restarting server or a broken connection. A server that
+	// closes every watch after one event receives a probe and a watch after each wait of up to nextBackoff, 0.8 s on
+	// average.
 	firstBackoff = 200 * time.Millisecond
 	nextBackoff  = 1600 * time.Millisecond
 	maxBackoff   = 30 * time.Second

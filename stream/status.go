@@ -202,7 +202,7 @@ func (r *report) resourceVersion(rv string) {
 	r.status.ResourceVersion, r.begun = rv, true
 }
 
-// setPosition reports that version and what the index may lack.
+// setPosition reports the version up to which everything has been delivered, and what the index may lack.
 func (r *report) setPosition(rv string, partial, unclean bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

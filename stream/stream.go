@@ -93,8 +93,8 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //
 //   - The cause of ctx, if ctx has ended.
 //   - A [*RequestError], if before the first SYNCED the server refuses the list or the watch (400, 401, 403, 404, 405,
-//     422) or returns an unusable list (no resourceVersion, or objects without names). With [Options.UntilClosed], also
-//     if the server ends the watch with an error.
+//     422) or returns an unusable list (not a list, no resourceVersion, or objects without names). With
+//     [Options.UntilClosed], also if the server ends the watch with an error.
 //   - A [*GapError], with [Options.FailOnGap].
 //   - A [*GaveUpError], after [Options.GiveUpAfter].
 //   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or
@@ -260,9 +260,9 @@ func init() {
 	}
 }
 
-// Key returns the name of the Stream in a Mux: the [Options.CheckpointKey] if there is one. Otherwise it is the
-// resource and its group ("deployments.apps"), then the namespaces ("deployments.apps in a,b") and the selectors ("pods
-// where app=web"), if there are any.
+// Key returns the name of the Stream in a Mux. With [Options.Checkpoint] that is the key of the checkpoint. Otherwise
+// it is the resource and its group ("deployments.apps"), then the namespaces ("deployments.apps in a,b") and the
+// selectors ("pods where app=web"), if there are any.
 func (s *Stream) Key() string {
 	if s.options.CheckpointKey != "" {
 		return s.options.CheckpointKey

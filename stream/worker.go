@@ -23,7 +23,7 @@ type worker struct {
 	reader    client.Reader
 	index     *index.Index   // nil with NoIndex
 	progress  *acks.Progress // nil without a checkpoint
-	conn      *connection    // while replaying or streaming
+	conn      *connection    // nil while no watch is open
 	report    report         // for Status and Position
 	delivery
 	snapshot

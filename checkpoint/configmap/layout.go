@@ -15,8 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// Keys of data. A ConfigMap allows 253 characters, among them all that a checkpoint's key can have, which are at most
-// 200.
+// Keys of data. A ConfigMap allows 253 characters. A checkpoint's key has at most 200, all of which a ConfigMap allows.
 const (
 	formatKey        = "format"
 	ownerKey         = "owner"

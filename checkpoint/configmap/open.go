@@ -55,7 +55,7 @@ func Open(
 ) (checkpoint.Store, error) {
 	switch {
 	case namespace == "":
-		return nil, errors.New("open ConfigMap: a namespace is required, in a Pod usually its own")
+		return nil, errors.New("open ConfigMap: a namespace is required, usually that of this Pod")
 	case name == "":
 		return nil, errors.New("open ConfigMap: a name is required")
 	}

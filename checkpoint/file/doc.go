@@ -3,8 +3,8 @@
 // # Format
 //
 // The file is a log. Commit appends one record, and returns when the record is on disk. Once the records after the last
-// snapshot are longer than that snapshot and 1 MiB, the next commit first writes a snapshot of everything to a new file
-// (mode 0600) and renames it to the old name. Without room for both files, commits fail.
+// snapshot are longer than that snapshot plus 1 MiB, the next commit first writes a snapshot of everything to a new
+// file (mode 0600) and renames it to the old name. Without room for both files, commits fail.
 //
 // # Promises
 //

@@ -43,7 +43,8 @@ var fsync = (*os.File).Sync // tests replace it
 // the process must be able to create files there. Open reads the whole file into memory, and keeps none of it.
 //
 // Open returns a [*checkpoint.LockedError] at once if another process has the file open, a [*checkpoint.CorruptError]
-// if the file is damaged or empty or a newer version of this library wrote it, and else an [*fs.PathError].
+// if the file is damaged or empty or a newer version of this library wrote it, and otherwise an error of package os,
+// mostly an [*fs.PathError].
 func Open(path string) (*Store, error) {
 	file, err := resolve(path)
 	if err != nil {
@@ -63,7 +64,7 @@ func Open(path string) (*Store, error) {
 		s.log, err = parse(b)
 	}
 	if err == nil {
-		err = syncFolder(file) // the process that named it may have been killed before it did
+		err = syncFolder(file) // the process that created the file may have been killed before it did this
 	}
 	if err != nil {
 		return nil, errors.Join(s.failed(err), s.Close())

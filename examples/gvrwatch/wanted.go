@@ -125,11 +125,11 @@ func asFlagError(err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	switch bad.Field {
-	case "Resources":
+	flag := map[string]string{
+		"Exclude": "exclude", "Categories": "category", "Namespaces": "namespace", "CandidateNamespaces": "candidates",
+	}[bad.Field]
+	if flag == "" {
 		return fmt.Errorf("invalid pattern %q: %s", bad.Value, bad.Problem)
-	case "Categories":
-		return fmt.Errorf("--category=%s: %s", bad.Value, bad.Problem)
 	}
-	return fmt.Errorf("--%s=%s: %s", strings.ToLower(bad.Field), bad.Value, bad.Problem)
+	return fmt.Errorf("--%s=%s: %s", flag, bad.Value, bad.Problem)
 }

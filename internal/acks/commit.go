@@ -154,7 +154,7 @@ func (e *engine) gather() batch {
 func (e *engine) write(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.Timeout)
 	defer cancel()
-	late := make(chan struct{}) // later than ctx, for a Store that returns ctx's error
+	late := make(chan struct{}) // closed some time after ctx ends, so that the Store can return ctx's error
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, func() { close(late) }) })()
 	recorded := make(chan struct{}) // the next commit waits until the outcome of this one is recorded
 	defer close(recorded)

@@ -11,7 +11,7 @@ import (
 type Mark struct {
 	progress   *Progress
 	point      point     // where the low-water mark is after this mark
-	changes    []Change  // usually one, which is in one
+	changes    []Change  // usually one, stored in the field one
 	one        [1]Change // saves an allocation
 	delivered  time.Time // zero for a pass, which has no event
 	mayBeKnown bool

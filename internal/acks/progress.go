@@ -16,7 +16,7 @@ type Progress struct {
 	// session.mu guards the rest.
 	waiting   markList
 	low       point // everything up to here has been acked
-	moved     bool  // low has, since the session began
+	moved     bool  // low has moved since the session began
 	delivered point // everything up to here has been delivered
 	snapshots int   // begun so far
 }
@@ -42,7 +42,7 @@ func (p *Progress) MayBeKnown() { p.next.mayBeKnown = true }
 
 // Rewound says that the server has gone back in time. Until an event after a snapshot is acked, the next run can't
 // resume from an acked version: it has to report the rewind first, and then everything again. The same is true for the
-// others, which are the namespaces that are not watched now.
+// others: the namespaces that are not watched now, or whose watch is not open.
 //
 // An error is the cause of ctx: nothing more must be delivered then.
 func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
@@ -65,8 +65,8 @@ func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
 	return s.engine.writeAhead(ctx, s)
 }
 
-// Mark returns the mark of an event, after which the sequence is at a version: empty within a snapshot. Partial is as
-// in checkpoint.Position.
+// Mark returns the mark of an event. After the event the sequence is at resourceVersion, which is empty within a
+// snapshot. Partial is as in checkpoint.Position.
 func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
 	m := &Mark{progress: p, delivered: time.Now(), mayBeKnown: p.next.mayBeKnown}
 	noted := p.next.noted

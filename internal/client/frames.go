@@ -15,7 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
-// frames are the events of a watch. Next decodes them, or the workers before it. It is not for concurrent use.
+// frames are the events of a watch. Either next decodes them, or the workers have done so before. It is not for
+// concurrent use.
 type frames struct {
 	from    *decoders
 	pipe    *pipe
@@ -32,7 +33,7 @@ type frames struct {
 // undecoded is what has been taken from the pipe and is not decoded yet.
 type undecoded struct {
 	data   []byte
-	buffer []byte // whose end is data, if the pipe may reuse it
+	buffer []byte // data is its end; nil if the pipe must not reuse it
 	scan          // of the frame that data begins with
 }
 

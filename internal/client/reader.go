@@ -81,7 +81,7 @@ var (
 	errConnection = errors.New("the connection broke before the server answered")
 )
 
-// ClosingTime is how long Close waits for the goroutine of client-go's watch.
+// ClosingTime is how long Drain waits for the goroutine of client-go's watch.
 const ClosingTime = time.Second
 
 // For returns a Reader of a resource in a namespace, or in the whole cluster if the namespace is empty.

@@ -9,6 +9,7 @@ package friend
 var StreamEvents any
 
 // MuxControl is set by package mux: func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool).
-// The function runs beside each run of the Mux, which then doesn't end because its sources have; an error of it ends
-// the run. MuxControl returns the Mux's bound on snapshots, and a function that reports whether a source is in the Mux.
+// The function runs beside each run of the Mux. Such a run goes on when all sources have ended; an error of the
+// function ends it. MuxControl returns the Mux's bound on snapshots, and a function that reports whether a source is in
+// the Mux.
 var MuxControl any

@@ -16,7 +16,7 @@ type packed struct {
 	seed    maphash.Seed
 	slots   []uint32 // 0 if empty; at least a quarter of them are
 	records chunks[record]
-	free    uint32 // the number of the record that was freed last, plus one; its field name has that of the one before
+	free    uint32 // the last freed record: its number plus one, or 0; its field name has that of the one freed before
 	live    int    // records in use
 	deleted int    // since everything was packed: as many names are garbage
 
@@ -70,8 +70,8 @@ func (p *packed) nameBytes(r *record) []byte {
 	return text[1 : 1+int(text[0])]
 }
 
-// hashed returns the hash of a name in a namespace. Many namespaces may have the same name, and the numbers of
-// namespaces are small, so they are spread.
+// hashed returns the hash of a name in a namespace. A multiplication spreads the numbers of namespaces, which are
+// small: one name may exist in many namespaces.
 func hashed(name uint64, space uint32) uint64 { return name ^ uint64(space)*0x9e3779b97f4a7c15 }
 
 // home returns the slot where the search for a hash begins.
@@ -169,8 +169,8 @@ func (p *packed) insert(name types.NamespacedName, r record) bool {
 	return true
 }
 
-// number returns the number of a namespace. There are no more namespaces than names: limits.records, and half as many
-// of deleted records. spaceMask has room for those.
+// number returns the number of a namespace. There are no more namespaces than names, and no more names than
+// limits.records, plus half as many of deleted records. spaceMask has room for that.
 func (p *packed) number(namespace string) uint32 {
 	n, ok := p.numbers[namespace]
 	if !ok {

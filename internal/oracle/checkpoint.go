@@ -291,7 +291,7 @@ func (w *checkpointWalk) atVersion(rest []step) bool {
 	return w.correct(w.wrong, "not the state "+where)
 }
 
-// reaches reports whether the version of After is one that only rest reaches.
+// reaches reports whether the sequence is at the version of After only after some of rest.
 func (w *checkpointWalk) reaches(rest []step) bool {
 	for _, ev := range rest {
 		switch {

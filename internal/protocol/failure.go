@@ -24,7 +24,7 @@ const (
 	Invalid                     // 422
 	NotImplemented              // 501
 	ServerError                 // any other code from 500
-	Unusable                    // a list without a resourceVersion, or of objects without names
+	Unusable                    // not a list, or one without a resourceVersion, or of objects without names
 	Unreadable                  // an event can't be decoded
 )
 

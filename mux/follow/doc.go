@@ -1,5 +1,5 @@
-// Package follow keeps what a selection matches attached to a Mux: resources by name, all of a group
-// ("*.example.com"), or a category, as they come and go.
+// Package follow watches the resources that a [Selection] matches, as they come and go, each as a source of a Mux. A
+// Selection matches by name, by group ("*.example.com") or by category.
 //
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
 // goes on, without repeating an event or losing a deletion, when

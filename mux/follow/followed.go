@@ -19,8 +19,8 @@ import (
 )
 
 // followed is the mux.Source of a followed resource. Its sequence consists of runs of several Streams, one after the
-// other: as the resource comes and goes, is served in another version, or may be watched in other namespaces. Each run
-// resumes where the one before it ended.
+// other. A new run begins when the resource is served again or in another version, when its watch moves between the
+// cluster and single namespaces, and after a failure. Each run resumes where the one before it ended.
 type followed struct {
 	follower *follower
 	key      string
@@ -38,13 +38,13 @@ type followed struct {
 
 // served is how a resource is served.
 type served struct {
-	resource gvr.Resource // in the version that is, or was last
+	resource gvr.Resource // in the version that is served, or was last
 	now      bool
-	initial  bool // since the beginning of the Mux's run
-	unknown  bool // nothing is known since the last run of the Mux
+	initial  bool // was served when the run of the Mux began
+	unknown  bool // discovery has not reported it since the last run of the Mux
 }
 
-// lastRun is the streamRun of a resource that is active, or was last.
+// lastRun is the active streamRun of a resource, or else the last one.
 type lastRun struct {
 	stream *stream.Stream // nil before the first
 	active bool
@@ -199,7 +199,7 @@ func (s *followed) endPosition(ctx context.Context, sr *streamRun) checkpoint.Po
 	}
 	p.Objects = nil // the checkpoint has them
 	if !sr.awaitAcks(ctx) {
-		// The next run resumes from the checkpoint, or begins: it must not skip what was not acked.
+		// The next run resumes from the checkpoint, and so does not skip what was not acked.
 		s.cursor.synced, p.ResourceVersions = false, nil
 	}
 	return p

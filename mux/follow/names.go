@@ -15,7 +15,7 @@ type name struct {
 	ref    gvr.Ref
 	retry  bool // it could not be resolved when a resource was added that it may stand for
 	bound  bool
-	of     schema.GroupResource // that it is bound to
+	of     schema.GroupResource // the resource that it is bound to
 	status ResourceStatus       // until it is bound
 }
 

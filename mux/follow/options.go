@@ -69,13 +69,14 @@ func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
 	case so.UntilSynced:
 		err = &OptionsError{"Stream.UntilSynced", "true", "must be false: set Options.UntilSynced"}
 	case so.UntilClosed:
-		err = &OptionsError{"Stream.UntilClosed", "true", "must be false: a followed resource goes on in another watch"}
+		err = &OptionsError{"Stream.UntilClosed", "true",
+			"must be false: a followed resource is watched again when a watch ends"}
 	case so.NoIndex:
 		err = &OptionsError{"Stream.NoIndex", "true",
 			"must be false: resuming in another version or namespace takes an index"}
 	case !so.Start.IsSnapshot() && !so.Start.IsNow():
 		err = &OptionsError{"Stream.Start", "After or From",
-			"must be Snapshot or Now: other versions and positions belong to one resource"}
+			"must be Snapshot or Now: a version or a position is valid for one resource only"}
 	}
 	return so, err
 }

@@ -42,7 +42,7 @@ type denial struct {
 	wanted   []string           // namespaces; none for the cluster
 	access   map[string]*access // by namespace, "" for the cluster; a missing one is not allowed
 	since    int                // rounds.begun, at the last refusal
-	resolved bool               // a round since then has answered everything, or several could not
+	resolved bool               // a round since then has answered everything, or maxUnansweredRounds could not
 	changed  bool               // the active round has changed something
 	notify   func()
 }
@@ -100,7 +100,7 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	r.wake.Send()
 }
 
-// reset forgets everything. If nothing watches the namespaces, they count as known to be impossible to list.
+// reset forgets everything. If nothing watches the namespaces, it is as if they could not be listed.
 func (r *rights) reset(watches bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +135,8 @@ func (r *rights) allowed(gr schema.GroupResource) (everywhere bool, namespaces [
 	return false, namespaces
 }
 
-// pending reports whether a resource has been refused and no round of checks has ended since: the refusal in one
-// namespace may be one in all of them.
+// pending reports whether a resource has been refused and no round of checks has ended since: the other namespaces may
+// be refused, too.
 func (r *rights) pending(gr schema.GroupResource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

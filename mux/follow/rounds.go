@@ -17,7 +17,7 @@ import (
 
 const (
 	// roundInterval is the time between rounds of checks while something is denied. It grows with the duration of a
-	// round, so that checks take at most one part in roundShare of the time.
+	// round, so that checks take at most 1/roundShare of the time.
 	roundInterval = 5 * time.Second
 	roundShare    = 10
 	// roundTimeout bounds a round whose answers do not come.
@@ -33,7 +33,7 @@ const (
 // rounds counts rounds of checks.
 type rounds struct {
 	begun, ended int
-	next         int // of the checks that take turns
+	next         int // the index of the next check, among those that take turns
 }
 
 // run runs rounds until ctx ends.
@@ -74,7 +74,7 @@ type round struct {
 	left []check // that rules have not answered
 	// unanswered holds the resources of failed checks, with true if an answer did not come in time.
 	unanswered map[schema.GroupResource]bool
-	late       bool // at least one of them
+	late       bool // at least one answer did not come in time
 }
 
 // check asks whether a resource may be watched in a namespace, or if that is empty across the cluster.
@@ -123,7 +123,8 @@ func (r *rights) newRound() *round {
 //
 //  1. The cluster is checked for each resource, and the rules of each namespace are read.
 //  2. Where rules do not allow a resource and may be incomplete, it is checked.
-//  3. Each resource whose rights have changed is notified once, since watching other namespaces is a new watch in each.
+//  3. Each resource whose rights have changed is notified once, after all checks, so that it changes its namespaces
+//     once.
 func (r *rights) check(ctx context.Context) (timely bool) {
 	rd := r.newRound()
 	parent := ctx

@@ -37,8 +37,8 @@ type Selection struct {
 	CandidateNamespaces []string
 }
 
-// DefaultExclude returns the patterns that a Selection excludes unless NoDefaultExclude is set: resources that change
-// all the time and say little about what a cluster holds. (Events are stored once and served in two groups.)
+// DefaultExclude returns the patterns that a Selection excludes unless NoDefaultExclude is set: Events (in both groups
+// that serve them), Leases and LeaseCandidates. They change all the time and say little about what a cluster holds.
 func DefaultExclude() []string {
 	return []string{"events.", "events.events.k8s.io", "leases.coordination.k8s.io",
 		"leasecandidates.coordination.k8s.io"}

@@ -102,7 +102,7 @@ func (s *followed) getStatus() ResourceStatus {
 // setAvailability records whether an API answers.
 func (f *follower) setAvailability(c discovery.Change) {
 	if !c.IsAPI() && !c.IsServer() {
-		return // the status of its watch describes it
+		return // it concerns a resource, whose watch has a status
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -64,7 +64,7 @@ func (o *CheckOptions) validate() error {
 	}
 	switch {
 	case starts > 1:
-		return errors.New("streamtest: invalid CheckOptions: at most one of Now, After and From must be set")
+		return errors.New("streamtest: invalid CheckOptions: must have at most one of Now, After and From")
 	case o.NoIndex && o.Selected != nil:
 		return errors.New("streamtest: invalid CheckOptions: Selected must be nil with NoIndex")
 	}

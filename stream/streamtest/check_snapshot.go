@@ -13,7 +13,8 @@ import (
 )
 
 // mismarked says what is wrong with Inferred before SYNCED. It accepts anything if there are several namespaces, each
-// of which is live at a time that the events do not show, and for coalesced events, which are marked as the last one.
+// of which is live at a time that the events do not show, and for coalesced events, which have the mark of the last of
+// them.
 func (s *source) mismarked(ev stream.Event) string {
 	switch added := ev.Type == stream.Added; {
 	case s.joint(), ev.Coalesced > 0, s.opts.NoIndex && added:
@@ -81,8 +82,8 @@ func (s *source) unchanged(ev stream.Event) (promise, why string) {
 	return announced, "the object is unchanged, and only differences may follow a GAP"
 }
 
-// existed reports whether the object ever was as ev has it, or was removed so. Of an inferred removal only the identity
-// counts.
+// existed reports whether the object ever had the state in ev, or for a DELETED, was removed in that state. Of an
+// inferred removal only the identity counts.
 func (s *source) existed(cand *candidate, ev stream.Event) bool {
 	identity := ev.Type == stream.Deleted && ev.Inferred
 	for epoch := cand.epoch; epoch < len(s.timelines); epoch++ {

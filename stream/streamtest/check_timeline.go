@@ -55,8 +55,8 @@ func timelines(h History, namespace string, opts *CheckOptions) []timeline {
 			kept := all[epoch-1].position(h.Rewinds[epoch-1].To)
 			all[epoch] = append(timeline(nil), all[epoch-1][:kept]...)
 		}
-		// Whether each object passes Selected. An object that does not differs from an unknown one only if the
-		// history begins in the middle.
+		// Whether each object passes Selected. An object with false is not the same as a missing one: if the history
+		// begins in the middle, nothing is known of the missing one.
 		selected := map[types.NamespacedName]bool{}
 		for _, e := range all[epoch] {
 			selected[e.key] = e.exists

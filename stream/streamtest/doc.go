@@ -64,8 +64,8 @@
 //
 //	stale N                 the state and version of N changes ago; also for gets and for snapshots of watches
 //	no version              a list without resourceVersion
-//	inconsistent pages      a page of the newest state; for pages
-//	token circle            the continue token of the request is returned
+//	inconsistent pages      a page of the newest state instead of the first page's; only for "page N"
+//	token circle            the answer has the continue token of the request
 //
 // Faults of watches, at their start or after K frames. Those of the first group need no frame and happen at once; the
 // others happen to the next frame. Each may also follow "change REVISION:".

@@ -53,8 +53,8 @@ func (fr frame) corrupt(kind string) []byte {
 	case "no name":
 		delete(fr.metadata(), "name")
 	case "invalid utf-8":
-		// In the type, because client-go's decoders replace it by U+FFFD without an error, which would go unnoticed in
-		// the object.
+		// The invalid bytes are in the type: client-go's decoders replace them by U+FFFD without an error, so in the
+		// object nobody would notice.
 		return []byte(strings.Replace(string(fr.encode()), `"type":"`, "\"type\":\"\xff\xfe", 1))
 	}
 	return fr.encode()

@@ -29,8 +29,8 @@ type entry struct {
 const maxCredit = 15
 
 // hint returns how many keys a map under the key of the entry probably has. The JSON of the map has at most n bytes,
-// and the entry may be nil. The next hint is 0 until a map was decoded: a map within the map, under the same key, may
-// differ.
+// and the entry may be nil. Until that map has been decoded, further hints are 0: a map within it, under the same key,
+// may differ.
 func (e *entry) hint(n int) int {
 	if e == nil {
 		return 0

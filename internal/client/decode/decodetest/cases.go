@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Case is an input on which decoders are known to differ, or a limit.
+// Case is an input on which decoders are known to differ, or one at a limit.
 type Case struct {
 	Why  string
 	Text string

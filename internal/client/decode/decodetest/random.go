@@ -23,7 +23,7 @@ func NewRandom(seed uint64) *Random {
 	return r
 }
 
-// words are keys. odd ones may have a meaning at the top of an object.
+// words are ordinary keys. odd are keys that may have a meaning at the top of an object.
 var (
 	words = []string{"name", "managedFields", "annotations", "spec", "v1", "", long(20), long(24), long(25), long(64),
 		long(65)}
