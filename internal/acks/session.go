@@ -252,8 +252,8 @@ func (s *Session) fillPosition(d *checkpoint.Delta) {
 			moved, d.ResourceVersions[n] = true, p.low.version
 		}
 	}
-	// Each namespace with a version or an object in the position has a Progress (fanIn.enter in package stream). So once
-	// one of them has moved, the rest has nothing from before the rewind: its next watch begins with a list.
+	// Each namespace with a version or an object in the position has a Progress (fanIn.enter in package stream). So
+	// once one of them has moved, the rest has nothing from before the rewind: its next watch begins with a list.
 	rest.rewound = rest.rewound && !moved
 	for _, p := range append(points, rest) {
 		d.Partial = d.Partial || p.partial
