@@ -33,14 +33,14 @@ var refreshDelays = [...]time.Duration{
 
 // schedule computes when the next poll is due. It reads no clock.
 type schedule struct {
-	refreshed time.Time // the last Refresh
-	repeated  int       // how many of the refreshDelays have had their poll since then
-	pending   time.Time // the first Refresh without a poll after it; zero if none
-	ended     time.Time // the end of the last poll
-	took      time.Duration
-	bucket    time.Time // each poll adds refreshInterval; in the future while polls come faster than that
-	failures  int       // consecutive
-	retry     time.Time // the next attempt after a failure
+	refreshed    time.Time // the last Refresh
+	repeated     int       // how many of the refreshDelays have had their poll since then
+	pending      time.Time // the first Refresh without a poll after it; zero if none
+	ended        time.Time // the end of the last poll
+	took         time.Duration
+	chargedUntil time.Time // each poll adds refreshInterval; in the future while polls come faster than that
+	failures     int       // consecutive
+	retry        time.Time // the next attempt after a failure
 }
 
 // refresh notes a call of Refresh.
@@ -60,7 +60,7 @@ func (s *schedule) polled(started, ended time.Time, failed bool) {
 		s.repeated++
 	}
 	s.ended, s.took = ended, ended.Sub(started)
-	s.bucket = earlier(later(s.bucket, started).Add(refreshInterval), started.Add(refreshBurst*refreshInterval))
+	s.chargedUntil = earlier(later(s.chargedUntil, started).Add(refreshInterval), started.Add(refreshBurst*refreshInterval))
 	if !failed {
 		s.failures = 0
 		return
@@ -78,7 +78,7 @@ func (s *schedule) next(interval time.Duration) time.Time {
 	if s.failures > 0 {
 		due = s.retry
 	}
-	allowed := later(s.ended.Add(s.took), s.bucket.Add(-(refreshBurst-1)*refreshInterval))
+	allowed := later(s.ended.Add(s.took), s.chargedUntil.Add(-(refreshBurst-1)*refreshInterval))
 	if !s.pending.IsZero() {
 		due = earlier(due, later(allowed, s.pending.Add(debounce)))
 	}

@@ -15,7 +15,7 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
 		m.mu.Unlock()
 		return false
 	}
-	s.progress.delivered = true
+	s.progress.buffered = true
 	if m.fits(s, it, s.options.BufferEvents) {
 		m.enqueue(s, it)
 		m.mu.Unlock()

@@ -146,7 +146,7 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 	if !s.progress.synced {
 		m.counts.unsynced--
 	}
-	if s.progress.ended {
+	if s.progress.finished {
 		m.counts.ended--
 	}
 	m.purge(s)

@@ -174,7 +174,7 @@ func (m *Mux) sourceEnded(s *source, err error) bool {
 		m.setSynced(s, false)
 		return m.run.ending == notEnding
 	}
-	s.progress.ended = true
+	s.progress.finished = true
 	m.counts.ended++
 	return false
 }

@@ -74,9 +74,9 @@ type buffer struct {
 
 // progress is what a source has done in the active run, or else in the last one.
 type progress struct {
-	delivered           bool // it has put an event into its buffer
+	buffered            bool // an event, so that it can resume
 	restart             bool // it can't resume from its Position
-	ended               bool // without an error
+	finished            bool // without an error
 	synced              bool // the loop has received SYNCED, and no GAP or error since
 	coalesced, vanished uint64
 }

@@ -85,7 +85,7 @@ func (m *Mux) receive(ctx context.Context, s *source) error {
 func (m *Mux) events(ctx context.Context, s *source) (events iter.Seq2[stream.Event, error], resumed bool) {
 	m.mu.Lock()
 	s.worker.state, s.worker.began, s.failure.nextTry, s.failure.err = receiving, time.Now(), time.Time{}, nil
-	resume := s.progress.delivered && !s.progress.restart
+	resume := s.progress.buffered && !s.progress.restart
 	s.progress.restart = false
 	m.mu.Unlock()
 	withOptions := streamEvents(s.Source)

@@ -97,9 +97,9 @@ func (d *decoders) get() *decode.Decoder  { return d.pool.Get().(*decode.Decoder
 func (d *decoders) put(x *decode.Decoder) { d.pool.Put(x) }
 
 // fallBack decodes the first frame of data as client-go does, for what a Decoder has declined: the result and the error
-// are client-go's, as if reading had returned data and then the error "then".
-func (d *decoders) fallBack(data []byte, then error) (watch.Event, error) {
-	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{then}))
+// are client-go's, as if reading had returned data and then cause.
+func (d *decoders) fallBack(data []byte, cause error) (watch.Event, error) {
+	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{cause}))
 	s := d.stock.StreamSerializer
 	events := serializerstreaming.NewDecoder(s.Framer.NewFrameReader(body), s.Serializer)
 	t, o, err := restwatch.NewDecoder(events, d.stock.Serializer).Decode()

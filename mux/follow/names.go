@@ -12,11 +12,11 @@ import (
 
 // name is a name in Selection.Resources. Once it is bound to a resource it stays so.
 type name struct {
-	ref    gvr.Ref
-	retry  bool // it could not be resolved when a resource was added that it may stand for
-	bound  bool
-	of     schema.GroupResource // the resource that it is bound to
-	status ResourceStatus       // until it is bound
+	ref     gvr.Ref
+	retry   bool // it could not be resolved when a resource was added that it may stand for
+	bound   bool
+	boundTo schema.GroupResource // the resource that it is bound to
+	status  ResourceStatus       // until it is bound
 }
 
 // bind binds the names that stand for r, and reports whether there are any. It returns r in the version that was named,
@@ -24,7 +24,7 @@ type name struct {
 func (f *follower) bind(ctx context.Context, r gvr.Resource) (gvr.Resource, bool) {
 	isNamed := false
 	for _, n := range f.names {
-		if n.bound && n.of != r.GroupResource() || !mayName(n.ref, r) {
+		if n.bound && n.boundTo != r.GroupResource() || !mayName(n.ref, r) {
 			continue
 		}
 		res, err := r, error(nil)
@@ -37,7 +37,7 @@ func (f *follower) bind(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 		switch {
 		case err == nil && res.GroupResource() == r.GroupResource():
 			f.mu.Lock()
-			n.bound, n.of = true, r.GroupResource()
+			n.bound, n.boundTo = true, r.GroupResource()
 			f.mu.Unlock()
 			if !isNamed { // the first of several names decides the version
 				r = res
@@ -76,7 +76,7 @@ func (f *follower) restoreVersions(ctx context.Context) {
 	seen := map[schema.GroupResource]bool{}
 	for _, n := range f.names {
 		f.mu.Lock()
-		bound, of := n.bound, n.of
+		bound, of := n.bound, n.boundTo
 		s := f.followed[of]
 		f.mu.Unlock()
 		if !bound || seen[of] {

@@ -154,7 +154,7 @@ func (f *follower) addStatus(st *Status) {
 			one.State = Dropped
 		}
 		for _, n := range f.names {
-			if n.bound && n.of == one.Resource.GroupResource() {
+			if n.bound && n.boundTo == one.Resource.GroupResource() {
 				one.Ref = n.ref
 			}
 		}
