@@ -129,13 +129,13 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		same := ok && r.String() == sr.resource.String() && r.Namespaced == sr.resource.Namespaced &&
 			sr.clusterWide == (len(namespaces) == 0)
 		switch {
-		case s.isServed() && !restart && s.follower.rights.pending(r.GroupResource()):
-			continue // a change will follow
 		case !s.isServed():
 			if !sr.awaitEnd(ctx) {
 				s.changed.Send() // it is served again, perhaps in another way
 				continue
 			}
+		case !restart && s.follower.rights.pending(r.GroupResource()):
+			continue // a change will follow
 		case same && !restart:
 			s.move(sr, namespaces)
 			continue
