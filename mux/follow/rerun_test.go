@@ -138,10 +138,7 @@ func TestUnackedWithPositionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
-		tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: &checkpoint.Memory{}})
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{
-			Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
-		})
+		f := unacked(t, srv, stream.Options{})
 		f.start(t.Context())
 		f.after(time.Minute, "nothing is acked", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		srv.Serve(robotsV2)
@@ -149,6 +146,60 @@ func TestUnackedWithPositionsOnly(t *testing.T) {
 		f.after(time.Minute, "so the object is delivered again", "robots.example.com GAP restarted ..2 history lost",
 			"robots.example.com ADDED one/a@2 inferred", "robots.example.com SYNCED @2")
 		f.stop()
-		_ = tracker.Close()
+	})
+}
+
+// TestUnackedOfALaterType: Start: Now does not count for a type that is served later, even if nothing was acked when
+// its version changes.
+func TestUnackedOfALaterType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets)
+		f := unacked(t, srv, stream.Options{Start: stream.Now()})
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		srv.Serve(robots)
+		f.after(time.Minute, "nothing is acked", "robots.example.com SYNCED @1")
+		srv.Serve(robotsV2)
+		srv.Unserve(robots)
+		time.Sleep(4 * time.Second)
+		srv.Put(robotsV2, "one", "a") // while acks are waited for
+		f.after(time.Minute, "the object is new", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.stop()
+	})
+}
+
+// unacked follows robots with a Store of positions.
+func unacked(t *testing.T, srv *streamtest.Server, o stream.Options) *follower {
+	tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: &checkpoint.Memory{}})
+	t.Cleanup(func() { _ = tracker.Close() })
+	o.Checkpoint = tracker
+	return newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}},
+		&follow.Options{Stream: func(gvr.Resource) stream.Options { return o }})
+}
+
+// TestConcurrentSnapshots: no more resources are listed at once than mux.Options.ConcurrentSnapshots says.
+func TestConcurrentSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers, planets)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
+			Mux:    mux.Options{ConcurrentSnapshots: 1},
+			Stream: func(gvr.Resource) stream.Options { return stream.Options{PagedLists: true} },
+		})
+		f.apply("list *: slow 1s")
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		f.stop()
+		at := map[time.Duration]string{}
+		for _, q := range srv.Requests() {
+			if began := q.At.Sub(f.began); q.Verb == "list" && q.Limit != 1 {
+				if at[began] != "" {
+					t.Errorf("at %v both %s and %s are listed", began, at[began], q.Resource)
+				}
+				at[began] = q.Resource
+			}
+		}
+		if len(at) != 3 {
+			t.Errorf("lists: %v, want three", at)
+		}
 	})
 }

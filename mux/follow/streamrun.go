@@ -134,7 +134,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 				s.changed.Send() // it is served again, perhaps in another way
 				continue
 			}
-		case !restart && s.follower.rights.pending(r.GroupResource()):
+		case s.follower.rights.pending(r.GroupResource()):
 			continue // a change will follow
 		case same && !restart:
 			s.move(sr, namespaces)
