@@ -61,6 +61,12 @@ func TestSecondRun(t *testing.T) {
 			time.Sleep(time.Hour)
 		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
 			[]string{"ADDED one/a@3", "SYNCED @4"}, "the position of a failed run is not resumed"},
+		{"gave up", stream.Options{GiveUpAfter: time.Minute}, func(f *follower) {
+			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
+			f.do("robots close watches")
+			time.Sleep(time.Hour)
+		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
+			[]string{"ADDED one/a@3", "SYNCED @4"}, "nor is that of one that gave up"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +89,7 @@ func TestSecondRun(t *testing.T) {
 				}
 				f.m.Stop()
 				var failed *mux.SourceError
-				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap) {
+				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap || tt.options.GiveUpAfter > 0) {
 					t.Errorf("the first run ended with %v", err)
 				}
 				f.take()
@@ -96,6 +102,9 @@ func TestSecondRun(t *testing.T) {
 				if is.State != tt.state || !slices.Equal(is.Namespaces, tt.in) {
 					t.Errorf("%s: the state is %s in %q, want %s in %q", tt.why, is.State, is.Namespaces, tt.state,
 						tt.in)
+				}
+				if is.Incarnation != 1 || slices.Contains(f.reported(), "robots.example.com Dropped") {
+					t.Errorf("%s: the incarnation is %d, reported: %q", tt.why, is.Incarnation, f.reported())
 				}
 				var want []string
 				for _, line := range tt.want {

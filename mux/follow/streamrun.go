@@ -52,7 +52,6 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	}
 	sr.namespaces = run.NewNamespaces(namespaces, func(namespace string, err error) {
 		s.forbidden(r, namespace, err)
-		s.changed.Send()
 	})
 	sr.options.Namespaces = s.follower.selection.scope(r)
 	if s.follower.options.UntilSynced && o.Checkpoint != nil && !s.cursor.synced {
@@ -131,8 +130,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		switch {
 		case !s.isServed():
 			if !sr.awaitEnd(ctx) {
-				s.changed.Send() // it is served again, perhaps in another way
-				continue
+				continue // it is served again, perhaps in another way, as a change will report
 			}
 		case s.follower.rights.pending(r.GroupResource()):
 			continue // a change will follow
