@@ -270,7 +270,7 @@ func TestRetryAfterAGap(t *testing.T) {
 		f.start(t.Context())
 		f.after(time.Minute, "the first time", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		f.expire()
-		f.after(time.Minute, "again", "robots.example.com ADDED one/a@4", "robots.example.com SYNCED @4")
+		f.after(5*time.Minute, "again", "robots.example.com ADDED one/a@4", "robots.example.com SYNCED @4")
 		f.stop()
 	})
 }
