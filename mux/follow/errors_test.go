@@ -250,7 +250,8 @@ func TestGoneRediscovers(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.apply("robots initial *: 404\nrobots list *: 404\nrobots probe *: 404\nrobots watch *: 404")
 		f.do("robots close watches")
-		f.within(5*time.Second, "the resource is gone again", func() bool { return f.state("robots.example.com") == "Gone" })
+		f.within(5*time.Second, "the resource is gone again",
+			func() bool { return f.state("robots.example.com") == "Gone" })
 		f.do("heal")
 		f.within(2*time.Second, "earlier failures do not count",
 			func() bool { return f.state("robots.example.com") == "Watching" })

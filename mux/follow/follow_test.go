@@ -179,7 +179,8 @@ func TestTypesThatComeAndGo(t *testing.T) {
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com", "*.space.io"}}, nil)
 		f.start(t.Context())
 		f.after(10*time.Second, "types that are not served are waited for", "planets.space.io SYNCED @1")
-		if diff := cmp.Diff([]string{"planets.space.io Watching", "robots.example.com Unserved"}, f.reported()); diff != "" {
+		want := []string{"planets.space.io Watching", "robots.example.com Unserved"}
+		if diff := cmp.Diff(want, f.reported()); diff != "" {
 			t.Errorf("what StatusChanged reported (-want +got):\n%s", diff)
 		}
 		srv.Serve(robots)
