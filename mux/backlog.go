@@ -28,14 +28,8 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
 	case <-s.buffer.room:
 		return true
 	case <-ctx.Done():
+		return false // whatever has canceled ctx has admitted the item, or purges it
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.buffer.blocked == nil && !s.removed {
-		<-s.buffer.room // the item was admitted meanwhile
-	}
-	s.buffer.blocked = nil
-	return false
 }
 
 // The caller of the following methods holds m.mu.

@@ -81,3 +81,31 @@ func TestControl(t *testing.T) {
 		})
 	}
 }
+
+// TestRemoveForgets: nothing is left of a source that was removed, so a Mux may have any number of keys over time.
+func TestRemoveForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(nil, waiting("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Minute, func() {
+			m.Remove("a")
+			m.Stop()
+		})
+		for range m.Events(t.Context()) {
+		}
+		if len(m.sources)+len(m.leaving) > 0 {
+			t.Errorf("left: %v and %v", m.sources, m.leaving)
+		}
+	})
+}
+
+// waiting is a source that ends with its context.
+type waiting string
+
+func (w waiting) Key() string { return string(w) }
+
+func (w waiting) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
+	return func(func(stream.Event, error) bool) { <-ctx.Done() }
+}

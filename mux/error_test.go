@@ -59,6 +59,13 @@ func TestOnError(t *testing.T) {
 			}
 			return mux.Retry // of a source that was removed
 		}, "", []string{"bad", "good"}, "", "the decision does not concern a new source with the key"},
+		{"replace, and drop", ending("bad", errBroken, modified("x", "1")), func(m *mux.Mux) mux.Decision {
+			m.Remove("bad")
+			if m.Add(emitting("bad", modified("x", "2")), nil) != nil {
+				panic("the source can't be replaced")
+			}
+			return mux.Drop
+		}, "", []string{"bad", "good"}, "", "nor does Drop"},
 		{"stop", ending("bad", errBroken, modified("x", "1")),
 			func(m *mux.Mux) mux.Decision { m.Stop(); return mux.Retry }, "",
 			[]string{"bad", "good"}, "", "OnError may call Stop"},

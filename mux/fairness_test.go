@@ -108,29 +108,31 @@ func TestBlockIsBounded(t *testing.T) {
 			for _, key := range []string{"a", "b", "c"} {
 				add(t, m, many(key), &tt.own)
 			}
-			n, each := 0, map[string]int{}
-			for ev, err := range m.Events(anHour(t)) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				each[ev.Source]++
-				if want := fmt.Sprint(each[ev.Source] - 1); ev.ResourceVersion != want {
-					t.Fatalf("%s: got %s of %s, want %s", tt.why, ev.ResourceVersion, ev.Source, want)
-				}
-				synctest.Wait()
-				if n++; n == 1 {
-					if st := m.Status(); st.Queued > tt.want+1 ||
-						st.Queued < tt.want-1 { // one has been delivered, and sizes differ
-						t.Errorf("%s: %d wait, want about %d", tt.why, st.Queued, tt.want)
+			for range 2 { // runs
+				n, each := 0, map[string]int{}
+				for ev, err := range m.Events(anHour(t)) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					each[ev.Source]++
+					if want := fmt.Sprint(each[ev.Source] - 1); ev.ResourceVersion != want {
+						t.Fatalf("%s: got %s of %s, want %s", tt.why, ev.ResourceVersion, ev.Source, want)
+					}
+					synctest.Wait()
+					if n++; n == 1 {
+						if st := m.Status(); st.Queued > tt.want+1 ||
+							st.Queued < tt.want-1 { // one has been delivered, and sizes differ
+							t.Errorf("%s: %d wait, want about %d", tt.why, st.Queued, tt.want)
+						}
+					}
+					if n == 500 {
+						break
 					}
 				}
-				if n == 500 {
-					break
-				}
-			}
-			for key, n := range each {
-				if n < 100 {
-					t.Errorf("%s: %s has starved: %v", tt.why, key, each)
+				for key, n := range each {
+					if n < 100 {
+						t.Errorf("%s: %s has starved: %v", tt.why, key, each)
+					}
 				}
 			}
 		})

@@ -20,18 +20,21 @@ import (
 
 func retrying(string, error) mux.Decision { return mux.Retry }
 
-// TestRetryAfterGap: a Stream that failed because of a gap starts from the beginning.
+// TestRetryAfterGap: a Stream that failed because of a gap starts from the beginning, once: after a later failure it
+// resumes.
 func TestRetryAfterGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
-		failures := 0
+		gaps, others := 0, 0
 		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
-			if failures++; !errors.As(err, new(*stream.GapError)) {
-				t.Errorf("it failed with %v", err)
+			if errors.As(err, new(*stream.GapError)) {
+				gaps++
+			} else {
+				others++
 			}
 			return mux.Retry
-		}}, newStream(t, srv, widgets(), &stream.Options{FailOnGap: true}))
+		}}, newStream(t, srv, widgets(), &stream.Options{FailOnGap: true, GiveUpAfter: 30 * time.Second}))
 		go func() {
 			time.Sleep(10 * time.Second)
 			do := func(what string) {
@@ -43,14 +46,22 @@ func TestRetryAfterGap(t *testing.T) {
 			}
 			do("restart")
 			time.Sleep(10 * time.Minute)
+			do("unauthorized")
+			do("close watches")
+			time.Sleep(time.Minute)
+			do("authorized")
+			time.Sleep(10 * time.Minute)
 			srv.Put(widgets(), "default", "late")
 			time.Sleep(time.Minute)
 			m.Drain()
 		}()
 		rec := streamtest.Record(m.Events(anHour(t)), nil)
 		texts := streamtest.Texts(rec.Events)
-		if rec.Err != nil || failures != 1 || !strings.HasPrefix(texts[len(texts)-1], "ADDED default/late") {
-			t.Errorf("failed %d times, ended with %v:\n%s", failures, rec.Err, strings.Join(texts, "\n"))
+		begun := strings.Count(strings.Join(texts, "\n"), "ADDED default/a")
+		if rec.Err != nil || gaps != 1 || others == 0 || begun != 2 ||
+			!strings.HasPrefix(texts[len(texts)-1], "ADDED default/late") {
+			t.Errorf("%d gaps, %d other failures, begun %d times, ended with %v:\n%s", gaps, others, begun, rec.Err,
+				strings.Join(texts, "\n"))
 		}
 	})
 }

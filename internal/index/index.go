@@ -184,7 +184,7 @@ const (
 // Put enters an object that exists, and delivers the changes.
 func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) error {
 	was, stale, ok := x.get(now)
-	if ok && from != Listed && !was.Pending() && protocol.NotAfter(now.Version, was.Version) {
+	if ok && from != Listed && protocol.NotAfter(now.Version, was.Version) {
 		return nil // delivered before, or acked ahead of where the watch resumes
 	}
 	if from == Replayed && (!ok || was.Pending()) {
@@ -256,7 +256,7 @@ func (x *Index) Remove(o Entry, from Evidence, deliver Deliver) error {
 		// The object has come and gone after others of its name, which must be gone, too. If versions can't be
 		// compared, this may be a replay of an earlier object's end: a deletion must not be invented.
 		return x.endOthers(o, func(other Entry) bool {
-			return !other.Pending() && protocol.NotAfter(other.Version, o.Version)
+			return protocol.NotAfter(other.Version, o.Version) // not of a pending entry
 		}, deliver)
 	}
 	return nil

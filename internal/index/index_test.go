@@ -111,6 +111,8 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "MODIFIED"},
 		{"live replay", "what was delivered is not delivered again",
 			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), ""},
+		{"live, with a pending entry of the name", "the watch will report the end of that object",
+			[]op{pending("a", "1")}, put(obj("a", "2", "6")), "ADDED"},
 		{"live replacement", "a missed deletion is reported first",
 			[]op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED"},
 		{"live deletion", "DELETED has the server's object",

@@ -157,7 +157,9 @@ func (m Memory) snapshot(streamed bool) State {
 // one can be refused, and each page can be delivered when it arrives. A streaming list has its version at its end, so
 // that all of it must be retained until then (ReadingInitial.retain). It is read nevertheless if the caller may watch
 // but not list (Listing.failed).
-func (m *Memory) isFresh() bool { return m.version == "" && m.minimum == "" && m.gap == nil && !m.begun }
+func (m *Memory) isFresh() bool {
+	return m.version == "" && m.minimum == "" && m.gap == nil && !m.begun
+}
 
 // retry returns a wait, with s after it.
 func (m Memory) retry(f Failure, s State) State { return Waiting{m.failures, f, s} }

@@ -34,10 +34,8 @@ func TestFinal(t *testing.T) {
 			f.do("robots close watches")
 		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter applies"},
 		{"expired", stream.Options{FailOnGap: true}, func(f *follower) {
-			f.do("410 as status", "robots silence")
-			f.srv.Put(robots, "one", "a", "spec.n=2")
-			f.srv.Put(robots, "one", "a", "spec.n=3")
-			f.do("compact", "robots close watches")
+			f.do("410 as status")
+			f.expire()
 		}, func(err error) bool { return errors.As(err, &gap) }, "FailOnGap applies"},
 		{"without an index", stream.Options{NoIndex: true}, nil,
 			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.NoIndex" },
@@ -53,7 +51,7 @@ func TestFinal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(robots, planets)
-				srv.Put(robots, "one", "a", "spec.n=1")
+				srv.Put(robots, "one", "a")
 				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}},
 					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
 				f.start(t.Context())
@@ -198,6 +196,15 @@ func TestDiscoveryDown(t *testing.T) {
 		if st.Resources[0].State != follow.Watching || st.Sources[0].State != stream.Unauthorized {
 			t.Errorf("the state is %s, and that of the source %s", st.Resources[0].State, st.Sources[0].State)
 		}
+		f.do("authorized", "discovery down example.com")
+		time.Sleep(time.Minute)
+		f.stop()
+		f.do("discovery up example.com")
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		if err := f.m.Status().Discovery; err != nil {
+			t.Errorf("in the next run Status.Discovery is %v", err)
+		}
 		f.stop()
 	})
 }
@@ -239,8 +246,43 @@ func TestGoneRediscovers(t *testing.T) {
 		if got := f.state("robots.example.com"); got != "Gone" {
 			t.Errorf("the state is %s", got)
 		}
+		f.do("heal")
+		time.Sleep(time.Minute)
+		f.apply("robots initial *: 404\nrobots list *: 404\nrobots probe *: 404\nrobots watch *: 404")
+		f.do("robots close watches")
+		f.within(5*time.Second, "the resource is gone again",
+			func() bool { return f.state("robots.example.com") == "Gone" })
+		f.do("heal")
+		f.within(2*time.Second, "earlier failures do not count",
+			func() bool { return f.state("robots.example.com") == "Watching" })
 		f.stop()
 	})
+}
+
+// TestRetryAfterAGap: with FailOnGap, a Retry starts from the beginning.
+func TestRetryAfterAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		srv.Put(robots, "one", "a")
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, &follow.Options{
+			Mux:    mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
+			Stream: func(gvr.Resource) stream.Options { return stream.Options{FailOnGap: true} },
+		})
+		f.start(t.Context())
+		f.after(time.Minute, "the first time", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.expire()
+		f.after(5*time.Minute, "again", "robots.example.com ADDED one/a@4", "robots.example.com SYNCED @4")
+		f.stop()
+	})
+}
+
+// expire changes robots twice while the watch is silent, and makes the first change expire.
+func (f *follower) expire() {
+	f.Helper()
+	f.do("robots silence")
+	f.srv.Put(robots, "one", "a", "spec.n=1")
+	f.srv.Put(robots, "one", "a", "spec.n=2")
+	f.do("compact")
 }
 
 // discoveries counts the discoveries in some time. Each is at least two requests.

@@ -179,6 +179,10 @@ func TestTypesThatComeAndGo(t *testing.T) {
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com", "*.space.io"}}, nil)
 		f.start(t.Context())
 		f.after(10*time.Second, "types that are not served are waited for", "planets.space.io SYNCED @1")
+		want := []string{"planets.space.io Watching", "robots.example.com Unserved"}
+		if diff := cmp.Diff(want, f.reported()); diff != "" {
+			t.Errorf("what StatusChanged reported (-want +got):\n%s", diff)
+		}
 		srv.Serve(robots)
 		srv.Put(robots, "one", "a", "spec.n=1")
 		f.after(2*time.Second, "served: attached within two seconds", "robots.example.com ADDED one/a@2",
@@ -200,12 +204,22 @@ func TestTypesThatComeAndGo(t *testing.T) {
 			!strings.Contains(got[len(got)-1], "SYNCED") {
 			t.Errorf("added again: %q, want GAP, ADDED and SYNCED within two seconds", got)
 		}
+		if n := f.status("robots.example.com").Incarnation; n != 2 {
+			t.Errorf("the incarnation is %d, want 2", n)
+		}
 		srv.Put(planets, "", "mars", "spec.n=1")
 		f.after(time.Second, "other types are not affected", "planets.space.io ADDED mars@7")
 		if err := f.stop(); err != nil {
 			t.Errorf("the run ended with %v", err)
 		}
 	})
+}
+
+// reported returns what StatusChanged has reported, sorted.
+func (f *follower) reported() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(slices.Values(f.states))
 }
 
 func (f *follower) state(key string) string { return string(f.status(key).State) }

@@ -87,7 +87,6 @@ func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 		if !retried {
 			s.last.stream, s.refused = nil, map[string]bool{}
 		}
-		s.last.failed = false
 		s.mu.Unlock()
 		if !retried {
 			s.cursor = cursor{}

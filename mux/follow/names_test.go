@@ -82,6 +82,43 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestFirstNameDecides: of two names of one resource, the first one decides the version.
+func TestFirstNameDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, robotsV2)
+		names := []string{"robots.v1.example.com", "robots.v2.example.com"}
+		f := newFollower(t, srv, follow.Selection{Resources: names}, nil)
+		f.start(t.Context())
+		f.after(5*time.Minute, "the resource is watched once", "robots.example.com SYNCED @1")
+		for _, q := range srv.Requests() {
+			if q.Resource == "robots.v2.example.com" {
+				t.Errorf("a %s of the other version at %v", q.Verb, q.At)
+			}
+		}
+		f.stop()
+	})
+}
+
+// TestSyncedAfterAGap: a SYNCED that follows a GAP is delivered, even if the version changes in between.
+func TestSyncedAfterAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
+		f.start(t.Context())
+		f.after(time.Minute, "before", "robots.example.com SYNCED @1")
+		f.apply("robots watch 2-*: 503")
+		f.expire()
+		f.after(5*time.Minute, "the snapshot is read, but no watch opens", "robots.example.com GAP expired 1..3",
+			"robots.example.com ADDED one/a@3 inferred")
+		srv.Serve(robotsV2)
+		srv.Unserve(robots)
+		time.Sleep(10 * time.Second)
+		f.do("heal")
+		f.after(time.Minute, "the watch is open", "robots.example.com SYNCED @3")
+		f.stop()
+	})
+}
+
 // TestCauseOfAName: a name has a Cause exactly while its group does not answer.
 func TestCauseOfAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

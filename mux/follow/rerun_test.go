@@ -61,6 +61,12 @@ func TestSecondRun(t *testing.T) {
 			time.Sleep(time.Hour)
 		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
 			[]string{"ADDED one/a@3", "SYNCED @4"}, "the position of a failed run is not resumed"},
+		{"gave up", stream.Options{GiveUpAfter: time.Minute}, func(f *follower) {
+			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
+			f.do("robots close watches")
+			time.Sleep(time.Hour)
+		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
+			[]string{"ADDED one/a@3", "SYNCED @4"}, "nor is that of one that gave up"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +89,7 @@ func TestSecondRun(t *testing.T) {
 				}
 				f.m.Stop()
 				var failed *mux.SourceError
-				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap) {
+				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap || tt.options.GiveUpAfter > 0) {
 					t.Errorf("the first run ended with %v", err)
 				}
 				f.take()
@@ -96,6 +102,9 @@ func TestSecondRun(t *testing.T) {
 				if is.State != tt.state || !slices.Equal(is.Namespaces, tt.in) {
 					t.Errorf("%s: the state is %s in %q, want %s in %q", tt.why, is.State, is.Namespaces, tt.state,
 						tt.in)
+				}
+				if is.Incarnation != 1 || slices.Contains(f.reported(), "robots.example.com Dropped") {
+					t.Errorf("%s: the incarnation is %d, reported: %q", tt.why, is.Incarnation, f.reported())
 				}
 				var want []string
 				for _, line := range tt.want {
@@ -138,10 +147,7 @@ func TestUnackedWithPositionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
-		tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: &checkpoint.Memory{}})
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{
-			Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
-		})
+		f := unacked(t, srv, stream.Options{})
 		f.start(t.Context())
 		f.after(time.Minute, "nothing is acked", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		srv.Serve(robotsV2)
@@ -149,6 +155,60 @@ func TestUnackedWithPositionsOnly(t *testing.T) {
 		f.after(time.Minute, "so the object is delivered again", "robots.example.com GAP restarted ..2 history lost",
 			"robots.example.com ADDED one/a@2 inferred", "robots.example.com SYNCED @2")
 		f.stop()
-		_ = tracker.Close()
+	})
+}
+
+// TestUnackedOfALaterType: Start: Now does not count for a type that is served later, even if nothing was acked when
+// its version changes.
+func TestUnackedOfALaterType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(planets)
+		f := unacked(t, srv, stream.Options{Start: stream.Now()})
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		srv.Serve(robots)
+		f.after(time.Minute, "nothing is acked", "robots.example.com SYNCED @1")
+		srv.Serve(robotsV2)
+		srv.Unserve(robots)
+		time.Sleep(4 * time.Second)
+		srv.Put(robotsV2, "one", "a") // while acks are waited for
+		f.after(time.Minute, "the object is new", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.stop()
+	})
+}
+
+// unacked follows robots with a Store of positions.
+func unacked(t *testing.T, srv *streamtest.Server, o stream.Options) *follower {
+	tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: &checkpoint.Memory{}})
+	t.Cleanup(func() { _ = tracker.Close() })
+	o.Checkpoint = tracker
+	return newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}},
+		&follow.Options{Stream: func(gvr.Resource) stream.Options { return o }})
+}
+
+// TestConcurrentSnapshots: no more resources are listed at once than mux.Options.ConcurrentSnapshots says.
+func TestConcurrentSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers, planets)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
+			Mux:    mux.Options{ConcurrentSnapshots: 1},
+			Stream: func(gvr.Resource) stream.Options { return stream.Options{PagedLists: true} },
+		})
+		f.apply("list *: slow 1s")
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		f.stop()
+		at := map[time.Duration]string{}
+		for _, q := range srv.Requests() {
+			if began := q.At.Sub(f.began); q.Verb == "list" && q.Limit != 1 {
+				if at[began] != "" {
+					t.Errorf("at %v both %s and %s are listed", began, at[began], q.Resource)
+				}
+				at[began] = q.Resource
+			}
+		}
+		if len(at) != 3 {
+			t.Errorf("lists: %v, want three", at)
+		}
 	})
 }

@@ -191,6 +191,14 @@ func TestChosenNamespaces(t *testing.T) {
 		want := []string{"robots.example.com ADDED one/a@2", "robots.example.com SYNCED",
 			"robots.example.com ADDED two/a@3", "robots.example.com SYNCED"}
 		f.after(time.Minute, "each object is delivered once", want...)
+		before := len(srv.Requests())
+		time.Sleep(time.Minute)
+		for i, q := range srv.Requests() {
+			isReview := strings.HasPrefix(q.Resource, "selfsubject")
+			if i >= before && isReview || strings.HasPrefix(q.Resource, "namespaces") {
+				t.Errorf("a needless request of %s at %v", q.Resource, q.At)
+			}
+		}
 		f.stop()
 	})
 }
@@ -220,6 +228,12 @@ func TestNow(t *testing.T) {
 				f.srv.Put(rovers, "one", "a")
 				f.after(10*time.Second, "all objects of a type served later are ADDED",
 					"rovers.example.com ADDED one/a@7", "rovers.example.com SYNCED @7")
+				f.stop()
+				f.start(t.Context())
+				time.Sleep(time.Minute)
+				if got := strings.Join(f.take(), "\n"); strings.Contains(got, "ADDED") {
+					t.Errorf("in the next run all types are served at the beginning, and it delivers\n%s", got)
+				}
 				f.stop()
 			})
 		})

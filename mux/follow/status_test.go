@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -36,8 +37,8 @@ func TestForbiddenNowhere(t *testing.T) {
 			t.Errorf("the last state has no namespaces (-want +got):\n%s", diff)
 		}
 		for _, one := range f.m.Status().Resources {
-			if len(one.Namespaces) > 0 {
-				t.Errorf("the Status has the namespaces %q", one.Namespaces)
+			if len(one.Namespaces) > 0 || !apierrors.IsForbidden(one.Cause) {
+				t.Errorf("the Status has the namespaces %q and the cause %v", one.Namespaces, one.Cause)
 			}
 		}
 		f.stop()

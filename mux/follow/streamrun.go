@@ -52,7 +52,6 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	}
 	sr.namespaces = run.NewNamespaces(namespaces, func(namespace string, err error) {
 		s.forbidden(r, namespace, err)
-		s.changed.Send()
 	})
 	sr.options.Namespaces = s.follower.selection.scope(r)
 	if s.follower.options.UntilSynced && o.Checkpoint != nil && !s.cursor.synced {
@@ -129,13 +128,12 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		same := ok && r.String() == sr.resource.String() && r.Namespaced == sr.resource.Namespaced &&
 			sr.clusterWide == (len(namespaces) == 0)
 		switch {
-		case s.isServed() && !restart && s.follower.rights.pending(r.GroupResource()):
-			continue // a change will follow
 		case !s.isServed():
 			if !sr.awaitEnd(ctx) {
-				s.changed.Send() // it is served again, perhaps in another way
-				continue
+				continue // it is served again, perhaps in another way, as a change will report
 			}
+		case s.follower.rights.pending(r.GroupResource()):
+			continue // a change will follow
 		case same && !restart:
 			s.move(sr, namespaces)
 			continue

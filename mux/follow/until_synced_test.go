@@ -65,6 +65,9 @@ func TestUntilSynced(t *testing.T) {
 			follow.Options{},
 			"selfsubjectaccessreviews write 1-8: 500\nselfsubjectrulesreviews write 1-8: 500",
 			[]string{"robots forbid all", "robots allow all in one"}, nil, inOne, "a review that failed is repeated"},
+		{"reviews never work", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
+			"selfsubjectaccessreviews write *: 500\nselfsubjectrulesreviews write *: 500",
+			[]string{"robots forbid all"}, nil, planetsAlone, "rights that can't be checked are not waited for long"},
 		{"allowed nowhere", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "",
 			[]string{"robots forbid all"}, nil, planetsAlone,
 			"a resource that may be watched nowhere is not waited for"},
@@ -79,6 +82,27 @@ func TestUntilSynced(t *testing.T) {
 			}}, "planets initial 1: slow 300ms", nil, nil,
 			[]string{"planets.space.io SYNCED @3", "robots.example.com ADDED one/a@3",
 				"robots.example.com SYNCED @3"}, "the run does not end before every SYNCED is delivered"},
+		{"a namespace goes", true, []string{"robots"}, follow.Selection{}, follow.Options{},
+			"robots initial 1 in one: hang", []string{"robots forbid all", "robots allow all in one"},
+			func(f *follower) {
+				f.srv.Put(spaces, "", "two")
+				f.do("robots allow all in two")
+				time.Sleep(15 * time.Second)
+				_, _ = f.srv.Delete(spaces, "", "two")
+				time.Sleep(15 * time.Second)
+			}, []string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED"},
+			"the namespaces that remain are waited for"},
+		{"a namespace comes", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
+			"planets initial 1: hang\nrobots initial 1-2 in two: hang",
+			[]string{"robots forbid all", "robots allow all in one"},
+			func(f *follower) {
+				time.Sleep(10 * time.Second)
+				f.srv.Put(spaces, "", "two")
+				f.srv.Put(robots, "two", "b")
+				f.do("robots allow all in two")
+			}, []string{"planets.space.io SYNCED @5", "robots.example.com ADDED one/a@3",
+				"robots.example.com ADDED two/b@5", "robots.example.com SYNCED",
+				"robots.example.com SYNCED @3 in one"}, "a namespace that was added is waited for"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

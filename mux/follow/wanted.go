@@ -124,7 +124,7 @@ func (s *followed) watching(sr *streamRun) {
 			delete(s.refused, n)
 		}
 	}
-	s.last.synced = s.last.active && all
+	s.last.synced = all
 	s.mu.Unlock()
 	if all { // else namespaces have been added since SYNCED
 		s.setWatching(sr.resource, namespaces, refused)
