@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
@@ -121,12 +119,25 @@ func TestCoalesce(t *testing.T) {
 // TestNoWriteAhead: the first object waits until the Store has the position as Unclean.
 func TestNoWriteAhead(t *testing.T) {
 	s := newStore()
-	tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true})
-	newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3")
-	if diff := cmp.Diff("- unclean", saved(t, s)); diff != "" { // before the first is delivered
-		t.Errorf("-want +got:\n%s", diff)
+	for _, tc := range []struct {
+		store checkpoint.Store
+		opts  checkpoint.Options
+		want  string
+		why   string
+	}{
+		{s, checkpoint.Options{NoWriteAhead: true}, "- unclean", "the option"},
+		{positionsOnly{s}, checkpoint.Options{}, "- partial unclean", "a Store that keeps no objects"},
+	} {
+		newFeeder(t, begin(t, newTracker(t, tc.store, &tc.opts), widgets())).run("snapshot +a:1@3")
+		isSaved(t, s, tc.want, tc.why) // before the first is delivered
+		noError(t, s.Delete(t.Context(), key))
 	}
 }
+
+// positionsOnly is a Store that keeps no objects.
+type positionsOnly struct{ *store }
+
+func (positionsOnly) PositionsOnly() {}
 
 // TestNoWriteAheadOfTwo: without writing ahead, the first object of each namespace waits until the Store has the
 // position as Unclean.
