@@ -207,6 +207,7 @@ func TestKeyInUse(t *testing.T) {
 	second := newFeeder(t, begin(t, tracker, widgets())).run("-a:1@10")
 	second.session.End()
 	third := newFeeder(t, begin(t, tracker, widgets()))
+	second.session.End() // has no effect any more
 	second.run("ack 0")
 	flush(t, tracker)
 	isSaved(t, s, "9 a:1@3 b:2@5", "an ack of the one before the last")
@@ -273,7 +274,7 @@ func TestUncommittedIdentity(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
 		{"nothing delivered", "", "there is nothing to commit"},
 		{"nothing acked", "x/snapshot x/a:1@3 x/synced@9", "nothing was acked"},
-		{"deferred", "x/defer x/~a:1@3 x/synced@9", "nothing was acked, although an object was noted"},
+		{"deferred", "x/defer x/~a:1@3 x/+b:2@4 x/synced@9", "nothing was acked, although objects were noted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), nil)

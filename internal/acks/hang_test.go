@@ -3,6 +3,8 @@ package acks_test
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,6 +55,39 @@ func block(p *atomic.Pointer[chan struct{}]) (release func()) {
 		p.Store(nil)
 		close(blocked)
 	}
+}
+
+// TestCloseWhileLoadHangs: Close gives up after Timeout, and no Session begins afterwards.
+func TestCloseWhileLoadHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hanging{Memory: &checkpoint.Memory{}}
+		tracker := newTracker(t, store, &checkpoint.Options{Events: 1, Timeout: 3 * time.Second})
+		session := begin(t, tracker, widgets())
+		release := block(&store.load)
+		late := make(chan error)
+		for _, k := range []string{"loads", "waits for its turn"} {
+			go func() {
+				_, err := acks.Begin(t.Context(), tracker, strings.ReplaceAll(k, " ", "-"), widgets())
+				late <- err
+			}()
+			synctest.Wait()
+		}
+		newFeeder(t, session).run("snapshot synced@9 ack 0") // its commit waits for a turn, too
+		synctest.Wait()
+		began := time.Now()
+		if err := tracker.Close(); err == nil || time.Since(began) != 3*time.Second {
+			t.Errorf("Close: %v after %v, want an error after 3 s", err, time.Since(began))
+		}
+		if st := session.Status(); st.Err == nil || st.Attempts != 1 || !st.NextTry.IsZero() {
+			t.Errorf("Status: %+v, want one attempt and no next try", st)
+		}
+		release()
+		for range 2 {
+			if err := <-late; !errors.Is(err, os.ErrClosed) {
+				t.Errorf("Begin: %v, want os.ErrClosed", err)
+			}
+		}
+	})
 }
 
 // TestStoreThatHangs: no call waits longer than Timeout and a grace period, the Store gets one call at a time, and once
