@@ -128,8 +128,8 @@ func TestAcksFromManyGoroutines(t *testing.T) {
 	isSaved(t, s, "x=22 y=21 x/a:4@10 x/h:5@4 x/z:9@22 y/a:2@3", "in the store")
 }
 
-// TestOldMarksKeepNoOthers: a caller that keeps an old event does not keep later ones in memory, and an event that waits
-// for its ack does not keep earlier ones.
+// TestOldMarksKeepNoOthers: a caller that keeps an old event does not keep later ones in memory, and an event that
+// waits for its ack does not keep earlier ones.
 func TestOldMarksKeepNoOthers(t *testing.T) {
 	for _, tc := range []struct{ name, script, acks, why string }{
 		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14", "ack 0-5",

@@ -107,7 +107,7 @@ func (e *engine) commit(ctx context.Context) error {
 		defer e.release()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.final.Load() && e.last.err != nil {
+		if e.final.Load() {
 			return e.last.err
 		}
 		e.last = outcome{success: e.last.success} // what failed to commit is not needed any more
