@@ -160,18 +160,23 @@ func TestFlushHonoursItsContext(t *testing.T) {
 	})
 }
 
-// TestFailureWithAnEndlessInterval: retries do not wait for the interval.
+// TestFailureWithAnEndlessInterval: retries do not wait for the interval, even if a commit is due after it.
 func TestFailureWithAnEndlessInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		s.fail(errNoSpace)
-		tracker := newTracker(t, s, &checkpoint.Options{Interval: math.MaxInt64, Events: 1})
-		live(t, tracker)
-		synctest.Wait()
-		s.heal()
-		pass(time.Minute)
-		isSaved(t, s, "9", "in the store")
-	})
+	for _, events := range []int{1, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			s.fail(errNoSpace)
+			tracker := newTracker(t, s, &checkpoint.Options{Interval: math.MaxInt64, Events: events})
+			fd := live(t, tracker)
+			if err := tracker.Flush(t.Context()); !errors.Is(err, errNoSpace) {
+				t.Errorf("Flush: %v, want the Store's error", err)
+			}
+			synctest.Wait()
+			s.heal()
+			pass(time.Until(fd.session.Status().NextTry))
+			isSaved(t, s, "9", fmt.Sprint("at NextTry, with commits of ", events))
+		})
+	}
 }
 
 // TestFinalErrors: final errors end the attempts.
