@@ -207,7 +207,6 @@ func TestKeyInUse(t *testing.T) {
 	second := newFeeder(t, begin(t, tracker, widgets())).run("-a:1@10")
 	second.session.End()
 	third := newFeeder(t, begin(t, tracker, widgets()))
-	second.session.End() // has no effect any more
 	second.run("ack 0")
 	flush(t, tracker)
 	isSaved(t, s, "9 a:1@3 b:2@5", "an ack of the one before the last")

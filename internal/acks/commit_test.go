@@ -117,14 +117,12 @@ func TestCommitWhileCommitting(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		n     int
-		late  time.Duration // of the events, from the beginning of the first commit
 		sizes []int
 		after time.Duration // of the second commit, from the end of the first
 		why   string
 	}{
-		{"enough", 10, 0, []int{9, 10}, 0, "they fill a batch"},
-		{"too few", 4, 0, []int{9, 4}, time.Second, "they wait for the interval"},
-		{"too few, late", 4, 4500 * time.Millisecond, []int{9, 4}, time.Second, "the interval begins after the commit"},
+		{"enough", 10, []int{9, 10}, 0, "they fill a batch"},
+		{"too few", 4, []int{9, 4}, time.Second, "they wait for the interval"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +136,7 @@ func TestCommitWhileCommitting(t *testing.T) {
 				tracker := newTracker(t, s, &checkpoint.Options{Events: 10})
 				fd := live(t, tracker)
 				feedMany(fd, 0, 9) // with SYNCED they are ten
-				pass(tc.late)
+				synctest.Wait()
 				feedMany(fd, 9, tc.n)
 				pass(time.Minute)
 				if diff := cmp.Diff(tc.sizes, s.sizes); diff != "" {
@@ -208,7 +206,7 @@ func TestStatus(t *testing.T) {
 		time.Sleep(time.Minute)
 		fd.run("y/a:1@3 y/b:2@4")
 		time.Sleep(time.Minute)
-		for range 20 { // the order of a map is random
+		for range 100 { // the order of a map is random
 			check("three objects", checkpoint.Status{Unacked: 3, OldestUnacked: 2 * time.Minute})
 		}
 		fd.run("ack 0")
