@@ -200,6 +200,27 @@ func TestPositionPartial(t *testing.T) {
 	}
 }
 
+// TestPositionRewound: the position stays Rewound until an event after a snapshot is acked.
+func TestPositionRewound(t *testing.T) {
+	const before = "snapshot a:1@3 synced@9 ack 0-1 "
+	for _, tc := range []struct {
+		name, first, script string
+		want                string
+		why                 string
+	}{
+		{"nothing acked", "", before + "rewound gap", "9 rewound a:1@3", "the next run has to report it"},
+		{"an event before it", "", before + "a:1@10 rewound gap ack 2", "10 rewound a:1@10", "GAP is not acked"},
+		{"GAP acked", "", before + "rewound gap a:1@3 ack 2", "- rewound a:1@3", "the snapshot is not acked"},
+		{"SYNCED acked", "", before + "rewound gap a:1@3 synced@5 ack 2-4", "5 a:1@3", "it has been reported"},
+		{"the next run, nothing acked", before + "rewound", "gap +b:2@4", "9 rewound a:1@3 !b:2",
+			"the run after it has to report it"},
+		{"the next run of one namespace", "x/snapshot y/snapshot x/synced@9 y/synced@9 ack 0-1 x/rewound y/rewound",
+			"x/gap x/synced@5 ack 0-1", "- x=5 y=9", "this namespace has reported it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
+	}
+}
+
 // TestPositionNamespaces: each namespace has a version and acks of its own.
 func TestPositionNamespaces(t *testing.T) {
 	const both = "x/snapshot y/snapshot x/a:1@3 y/a:2@4 x/synced@8 y/synced@9 " // events 0 to 3
