@@ -38,7 +38,7 @@ type schedule struct {
 	pending      time.Time // the first Refresh without a poll after it; zero if none
 	ended        time.Time // the end of the last poll
 	took         time.Duration
-	chargedUntil time.Time // each poll adds refreshInterval; in the future while polls come faster than that
+	chargedUntil time.Time // each poll charges refreshInterval; in the future while polls come faster than that
 	failures     int       // consecutive
 	retry        time.Time // the next attempt after a failure
 }
@@ -60,7 +60,8 @@ func (s *schedule) polled(started, ended time.Time, failed bool) {
 		s.repeated++
 	}
 	s.ended, s.took = ended, ended.Sub(started)
-	s.chargedUntil = earlier(later(s.chargedUntil, started).Add(refreshInterval), started.Add(refreshBurst*refreshInterval))
+	s.chargedUntil = earlier(
+		later(s.chargedUntil, started).Add(refreshInterval), started.Add(refreshBurst*refreshInterval))
 	if !failed {
 		s.failures = 0
 		return

@@ -55,6 +55,16 @@ func TestGiveUpAfter(t *testing.T) {
 			time.Minute, 63 * time.Second, nil, "the first page is not progress, even if the second is retried first"},
 		{"each page fails once", failingPages(8, 25*time.Second), time.Minute, 63 * time.Second, nil,
 			"only a complete snapshot is progress"},
+		{"no answers to watches", append([]exchange{{"list", list("5", "")}},
+			slices.Repeat([]exchange{{"watch 5", hang}}, 3)...), time.Minute, time.Minute, nil,
+			"the limit shortens the timeout of the second watch, which is a minute"},
+		{"no answers to probes", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}, {"", hang}},
+			65 * time.Second, 65 * time.Second, nil, "the limit shortens the timeout of the last probe"},
+		{"a slow answer at the last moment", []exchange{
+			{"list", after(59500*time.Millisecond, refuse)},
+			{"list", after(900*time.Millisecond, list("5", ""))},
+			{"watch 5", watch("open")},
+		}, 0, 0, nil, "a request has at least a second"},
 		{"silent between two failures", []exchange{
 			{"list", list("5", "")},
 			{"watch 5", refuse},
@@ -109,6 +119,18 @@ func failingWatches(n int) []exchange {
 	return all
 }
 
+// after answers after d, or when the client gives up.
+func after(d time.Duration, answer answer) answer {
+	return func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(d):
+			return answer(r)
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
+	}
+}
+
 // failingPages is a list of n pages, each of which fails once after d.
 func failingPages(n int, d time.Duration) []exchange {
 	request, all := "list", []exchange(nil)
@@ -117,13 +139,8 @@ func failingPages(n int, d time.Duration) []exchange {
 		if i == n-1 {
 			next = ""
 		}
-		all = append(all, exchange{request, func(r *http.Request) (*http.Response, error) {
-			select {
-			case <-time.After(d):
-			case <-r.Context().Done():
-			}
-			return refuse(r)
-		}}, exchange{request, list("5", next, fmt.Sprintf("a%d@2", i))})
+		all = append(all, exchange{request, after(d, refuse)},
+			exchange{request, list("5", next, fmt.Sprintf("a%d@2", i))})
 		request = "list continue=" + next
 	}
 	return append(all, exchange{"watch 5", watch("open")})

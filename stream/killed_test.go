@@ -189,7 +189,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 	}
 	earlier := len(p.srv.Requests()) // by the runs before
 	others := rand.New(rand.NewPCG(p.Uint64(), 9))
-	noWriteAhead := p.chance(20) || p.positions
+	noWriteAhead := p.chance(20)
 	k := &killable{Store: p.store}
 	var store checkpoint.Store = k
 	if p.positions {
@@ -257,7 +257,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 			break // a killed program receives nothing
 		}
 		p.lost = p.lost || ev.Type == stream.Gap && ev.Gap.HistoryLost
-		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() && !noWriteAhead {
+		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() && !noWriteAhead && !p.positions {
 			p.mustBeWrittenAhead(ev)
 		}
 		events = append(events, ev)

@@ -361,6 +361,8 @@ func TestGapThenNamespaceRemoved(t *testing.T) {
 			for len(m.events) > 0 {
 				<-m.events
 			}
+			m.put("one", "a", "spec.n=3")
+			m.expect("one is synced, and two is not", "MODIFIED one/a@6")
 			m.namespaces.Set(rest)
 			m.expect("SYNCED comes if a namespace is left", strings.Fields(synced)...)
 			m.end()

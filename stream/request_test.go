@@ -3,6 +3,7 @@ package stream_test
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,8 @@ func TestMissingStreamedListsAreRemembered(t *testing.T) {
 		{"refused", status(422, metav1.StatusReasonInvalid), "a kube-apiserver without streaming lists answers 422"},
 		{"not understood", watch("ADDED a@2", "BOOKMARK @5", "open"), "the bookmark is not the marker of the end"},
 		{"no end", watch("ADDED a@2", "open"), "each run would wait for the marker"},
+		{"no end, never silent for long", watch(slices.Repeat([]string{"ADDED a@2", "wait 9s"}, 100)...),
+			"a streaming list may be silent for five minutes in all"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,9 +69,9 @@ func TestMissingStreamedListsAreRemembered(t *testing.T) {
 					{"watch initial", tt.answer}, {"list", list("5", "", "a@2")}, {"watch 5", watch("open")},
 					{"list", list("6", "", "a@2")}, {"watch 6", watch("open")},
 				}}
-				s := streamOf(t, sc.client(), widgets(), &stream.Options{})
+				s := streamOf(t, sc.client(), widgets(), &stream.Options{IdleTimeout: time.Hour})
 				for range 2 {
-					record(t, s, 30*time.Second)
+					record(t, s, 6*time.Minute)
 				}
 				want := []string{"watch initial", "list", "watch 5", "list", "watch 6"}
 				if diff := cmp.Diff(want, sc.requests); diff != "" {
@@ -100,6 +103,43 @@ func TestRefusedRequestsAreRetriedSlowly(t *testing.T) {
 			}
 			if len(refused) < 5*60/15 {
 				t.Errorf("%d requests in five minutes: the Stream has given up", len(refused))
+			}
+		})
+	}
+}
+
+// TestTimeoutsGrow: a request without an answer is repeated with a longer timeout, for a page that takes minutes, or a
+// server that queues the watch. The timeouts have a limit.
+func TestTimeoutsGrow(t *testing.T) {
+	const m = time.Minute
+	for _, tt := range []struct {
+		verb   string
+		script []exchange
+		want   []time.Duration
+		why    string
+	}{
+		{"list", []exchange{{"", hang}}, []time.Duration{2 * m, 4 * m, 8 * m, 16 * m, 16 * m}, "up to 16 minutes"},
+		{"watch", append([]exchange{{"list", list("5", "")}}, slices.Repeat([]exchange{{"watch 5", hang}}, 6)...),
+			[]time.Duration{m / 2, m, 2 * m, 4 * m, 4 * m}, "up to 4 minutes"},
+		{"probe", []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}, {"", hang}},
+			[]time.Duration{m / 4, m / 4, m / 4, m / 4, m / 4}, "one object is a small answer"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []time.Duration
+			s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &stream.Options{
+				Trace: &stream.Trace{RequestDone: func(r stream.Request) {
+					if r.Verb != tt.verb || r.Err == nil || len(got) == len(tt.want) {
+						return
+					}
+					got = append(got, r.Duration)
+					if !strings.Contains(r.Err.Error(), "did not answer in time") {
+						t.Errorf("%s: the error does not say what is wrong: %v", tt.verb, r.Err)
+					}
+				}},
+			})
+			record(t, s, 50*m)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", tt.verb, tt.why, diff)
 			}
 		})
 	}

@@ -33,6 +33,15 @@ func TestConversations(t *testing.T) {
 			[]string{"ADDED a@2", "ADDED b@3",
 				"MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
 			"the list restarts; the differences to the pages already delivered follow"},
+		{"pages of two versions", stream.Options{},
+			[]exchange{
+				{"list", list("5", "p2", "a@2")},
+				{"list continue=p2", list("6", "", "b@6")},
+				{"list", list("7", "", "a@2", "b@6", "c@4")},
+				{"watch 7", watch("open")},
+			},
+			[]string{"ADDED a@2", "ADDED b@6", "ADDED c@4", "SYNCED 7"},
+			"together they show no state that ever was, so the list restarts"},
 		{"resume at the last bookmark", stream.Options{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
@@ -230,27 +239,6 @@ func TestBookmarksResetIdleTimeout(t *testing.T) {
 		record(t, newStream(t, sc.client(), &stream.Options{IdleTimeout: 40 * time.Second}), 150*time.Second)
 		if diff := cmp.Diff([]string{"list", "watch 5"}, sc.requests); diff != "" {
 			t.Errorf("the requests (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestSlowPage: a page that takes five minutes exceeds the first timeouts, which grow until it succeeds.
-func TestSlowPage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{t: t, exchanges: []exchange{{"", func(r *http.Request) (*http.Response, error) {
-			if r.URL.Query().Has("watch") {
-				return watch("open")(r)
-			}
-			select {
-			case <-time.After(5 * time.Minute):
-				return list("5", "", "a@1")(r)
-			case <-r.Context().Done():
-				return nil, context.Cause(r.Context())
-			}
-		}}}}
-		got := record(t, newStream(t, s.client(), nil), 15*time.Minute)
-		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED 5"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

@@ -86,9 +86,9 @@ func (w *worker) begin(from Start) protocol.State {
 	return protocol.Start(r, b)
 }
 
-// enterObject enters an object of a position into the index.
+// enterObject enters an object of a position, which is of the worker's namespace, into the index.
 func (w *worker) enterObject(o checkpoint.Object) {
-	if w.index != nil && (w.namespace == "" || o.Namespace == w.namespace) {
+	if w.index != nil {
 		w.index.Enter(entryOf(o))
 	}
 }

@@ -87,12 +87,20 @@ func large(r *rand.Rand, i int) []checkpoint.Delta {
 	return []checkpoint.Delta{randomDelta(r, fmt.Sprint("key-", r.IntN(2)), i, 20), randomDelta(r, "k", i, 600)}
 }
 
-// open opens a damaged file and returns the number of its last valid record, or -1 if the file is refused. It fails the
-// test if the file has a state that was never committed, or was changed.
+// open opens a damaged file and returns the number of its last valid record, or -1 if Open refuses the file. It fails
+// the test if the file has a state that was never committed, if Load is the first to see the damage, or if the file was
+// changed.
 func (h history) open(t testing.TB, damaged []byte) int {
 	t.Helper()
 	write(t, h.path, damaged)
-	got, err := attempt(h.path)
+	s, err := file.Open(h.path)
+	var got state
+	if err == nil {
+		got, err = contents(s)
+		if err = errors.Join(err, s.Close()); err != nil {
+			t.Fatalf("Open has accepted the file, but Load says: %v", err)
+		}
+	}
 	if after := read(t, h.path); !bytes.Equal(damaged, after) {
 		t.Fatal("the file was changed")
 	}

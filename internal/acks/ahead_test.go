@@ -3,11 +3,10 @@ package acks_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
@@ -40,6 +39,9 @@ func TestWriteAhead(t *testing.T) {
 			"it may have been handled again"},
 		{"deleted and about to be back, its DELETED acked", "", synced + "-a:1@10 +a:1@11 ack 2", "10 !a:1",
 			"it is about to be delivered"},
+		{"about to be back, its DELETED acked", "", synced + "+a:1@11 -a:1@10 ack 2", "10 !a:1",
+			"it is about to be delivered"},
+		{"in the next run", "snapshot a:1@3 synced@9 ack 0-1", "+b:2@10", "9 a:1@3 !b:2", "the version stays"},
 		{"deleted, acked, and about to be back", "", synced + "-a:1@10 ack 2 +a:1@11", "10 !a:1",
 			"it is about to be delivered"},
 		{"deleted and back, all acked", "", synced + "-a:1@10 +a:1@11 a:1@11 ack 2-3", "11 a:1@11",
@@ -87,6 +89,8 @@ func TestCoalesce(t *testing.T) {
 		{"created and deleted, not acked", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12", nil, [][2]int{{3, 4}}, "",
 			"9 a:1@3",
 			"the entry that was written ahead is removed"},
+		{"created and deleted before a GAP", synced + "c:3@10 +b:2@11 b:2@11 -b:2@12 gap", nil, [][2]int{{3, 4}},
+			"ack 2", "12 a:1@3 c:3@10", "GAP is not acked"},
 		{"deleted, created and deleted", synced + "-a:1@10 +a:1@11 a:1@11 -a:1@12", nil, [][2]int{{3, 4}}, "",
 			"9 a:1@3",
 			"its first DELETED is not acked"},
@@ -121,12 +125,37 @@ func TestCoalesce(t *testing.T) {
 // TestNoWriteAhead: the first object waits until the Store has the position as Unclean.
 func TestNoWriteAhead(t *testing.T) {
 	s := newStore()
-	tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true})
-	newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3")
-	if diff := cmp.Diff("- unclean", saved(t, s)); diff != "" { // before the first is delivered
-		t.Errorf("-want +got:\n%s", diff)
+	for _, tc := range []struct {
+		store checkpoint.Store
+		opts  checkpoint.Options
+		want  string
+		acked string // what is saved once the object is acked
+		why   string
+	}{
+		{s, checkpoint.Options{NoWriteAhead: true}, "- unclean", "- unclean a:1@3", "the option"},
+		{positionsOnly{s}, checkpoint.Options{}, "- partial unclean", "- partial unclean", "a Store without objects"},
+	} {
+		s.commits = 0
+		tracker := newTracker(t, tc.store, &tc.opts)
+		fd := newFeeder(t, begin(t, tracker, widgets()))
+		noError(t, fd.session.Progress("").WriteAhead(t.Context(), nil))
+		isSaved(t, s, "nothing", "no object is about to be delivered")
+		fd.run("snapshot +a:1@3")
+		isSaved(t, s, tc.want, tc.why) // before the first is delivered
+		if fd.run("+b:1@4"); s.commits != 1 {
+			t.Errorf("%s: %d commits, want one for all objects", tc.why, s.commits)
+		}
+		fd.run("a:1@3 ack 0")
+		flush(t, tracker)
+		isSaved(t, s, tc.acked, tc.why)
+		noError(t, s.Delete(t.Context(), key))
 	}
 }
+
+// positionsOnly is a Store that keeps no objects.
+type positionsOnly struct{ *store }
+
+func (positionsOnly) PositionsOnly() {}
 
 // TestNoWriteAheadOfTwo: without writing ahead, the first object of each namespace waits until the Store has the
 // position as Unclean.
@@ -167,6 +196,16 @@ func TestCoalesceTwoSessions(t *testing.T) {
 	second.run("synced@9").ackAll()
 	flush(t, tracker)
 	isSaved(t, s, "9 a:1@4", "in the store")
+}
+
+// TestCoalesceAcked: an event that has been acked is not coalesced.
+func TestCoalesceAcked(t *testing.T) {
+	fd := newFeeder(t, begin(t, newTracker(t, newStore(), nil), widgets())).run("snapshot a:1@3 a:1@4 a:1@5 ack 1")
+	for _, pair := range [][2]int{{0, 1}, {1, 2}} {
+		if older, newer := fd.marks[pair[0]], fd.marks[pair[1]]; older.Coalesce(newer) || older.Cancel(newer) {
+			t.Errorf("the marks %v were coalesced or canceled, and 1 is acked", pair)
+		}
+	}
 }
 
 // TestWriteAheadIsRetried: after a failed commit the next one has the entries, as they have become meanwhile.
@@ -215,8 +254,13 @@ func TestWriteAheadTogether(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, attempts := newStore(), 0
-				s.hinder(func(context.Context) error { attempts++; time.Sleep(time.Second); return tc.fail })
 				session := begin(t, newTracker(t, s, &checkpoint.Options{Interval: time.Hour}), widgets())
+				s.hinder(func(context.Context) error {
+					attempts++
+					session.Progress("").Pass(fmt.Sprint(attempts), false) // which no event waits for
+					time.Sleep(time.Second)
+					return tc.fail
+				})
 				began := time.Now()
 				for _, name := range []string{"a", "b", "c", "d"} {
 					objects := []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}}
@@ -270,15 +314,37 @@ func TestWriteAheadOfAStoppedStream(t *testing.T) {
 	isSaved(t, s, "- !a:1", "in the store")
 }
 
+// TestWriteAheadStoppedInTheQueue: the same, if the Stream waits for the commit of another one.
+func TestWriteAheadStoppedInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.hinder(func(context.Context) error { time.Sleep(time.Second); return nil })
+		session := begin(t, newTracker(t, s, nil), widgets("x", "y"))
+		go newFeeder(t, session).run("x/+a:1@3")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errTired)
+		defer cancel()
+		objects := []checkpoint.Object{{Namespace: "y", Name: "a", UID: "1", ResourceVersion: "3"}}
+		if err := session.Progress("y").WriteAhead(ctx, objects); !errors.Is(err, errTired) {
+			t.Errorf("%v, want the cause of its ctx", err)
+		}
+		if err := session.Status().Err; err != nil {
+			t.Errorf("Status.Err is %v", err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestUnclean: without writing ahead, the position has every object only if the run ended with everything acked.
 func TestUnclean(t *testing.T) {
 	const delivered = "snapshot a:1@3 synced@9 ack 0-1"
 	for _, tc := range []struct {
 		name, script, later string
-		end                 bool
+		end                 any // whether it ends; or "during" the first commit
 		want                string
 		why                 string
 	}{
+		{"ended during a commit", delivered, "", "during", "9 a:1@3", "that commit has the position as unclean"},
 		{"running", delivered, "", false, "9 unclean a:1@3", "more may be delivered before it is killed"},
 		{"ended", delivered, "", true, "9 a:1@3", "nothing more is delivered"},
 		{"ended before anything", "", "", true, "nothing", "there is nothing to commit"},
@@ -291,8 +357,11 @@ func TestUnclean(t *testing.T) {
 			s := newStore()
 			tracker := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true, Interval: time.Hour})
 			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
+			if tc.end == "during" {
+				s.hinder(func(context.Context) error { s.heal(); fd.session.End(); return nil })
+			}
 			flush(t, tracker)
-			if tc.end {
+			if tc.end == true {
 				fd.session.End()
 			}
 			flush(t, tracker)

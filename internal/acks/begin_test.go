@@ -274,7 +274,7 @@ func TestUncommittedIdentity(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
 		{"nothing delivered", "", "there is nothing to commit"},
 		{"nothing acked", "x/snapshot x/a:1@3 x/synced@9", "nothing was acked"},
-		{"deferred", "defer x/~a:1@3 x/synced@9", "nothing was acked, although an object was noted"},
+		{"deferred", "defer x/~a:1@3 x/+b:2@4 x/synced@9", "nothing was acked, although objects were noted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), nil)

@@ -107,7 +107,7 @@ func (e *engine) commit(ctx context.Context) error {
 		defer e.release()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.final.Load() && e.last.err != nil {
+		if e.final.Load() {
 			return e.last.err
 		}
 		e.last = outcome{success: e.last.success} // what failed to commit is not needed any more
@@ -214,7 +214,8 @@ func (e *engine) recordFailure(acked int, err error) outcome {
 	}
 	bound := wait.Doubled(e.last.attempts+1, min(e.options.Interval, maxBackoff), maxBackoff)
 	e.last.nextTry = time.Now().Add(wait.Between(bound/2, bound))
-	if !e.schedule.committing && e.schedule.timer == nil {
+	if !e.schedule.committing {
+		e.stopTimer() // a commit may be due after the interval, which can be hours
 		e.after(time.Until(e.last.nextTry))
 	}
 	return e.last

@@ -160,18 +160,35 @@ func TestFlushHonoursItsContext(t *testing.T) {
 	})
 }
 
-// TestFailureWithAnEndlessInterval: retries do not wait for the interval.
-func TestFailureWithAnEndlessInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		s.fail(errNoSpace)
-		tracker := newTracker(t, s, &checkpoint.Options{Interval: math.MaxInt64, Events: 1})
-		live(t, tracker)
-		synctest.Wait()
-		s.heal()
-		pass(time.Minute)
-		isSaved(t, s, "9", "in the store")
-	})
+// TestRetriesIgnoreTheInterval: after a failure the next attempt is at NextTry, also if a commit was due after the
+// interval.
+func TestRetriesIgnoreTheInterval(t *testing.T) {
+	for _, tc := range []struct {
+		opts checkpoint.Options
+		why  string
+	}{
+		{checkpoint.Options{Interval: math.MaxInt64, Events: 1}, "no commit is due"},
+		{checkpoint.Options{Interval: math.MaxInt64}, "a commit is due after an endless interval"},
+		{checkpoint.Options{Interval: time.Second / 2}, "a commit is due before NextTry"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, attempts := newStore(), 0
+			s.hinder(func(context.Context) error { attempts++; return errNoSpace })
+			tracker := newTracker(t, s, &tc.opts)
+			fd := live(t, tracker)
+			if err := tracker.Flush(t.Context()); !errors.Is(err, errNoSpace) {
+				t.Errorf("%s: Flush: %v, want the Store's error", tc.why, err)
+			}
+			synctest.Wait()
+			before := attempts
+			pass(time.Until(fd.session.Status().NextTry) - 1)
+			if s.heal(); attempts != before {
+				t.Errorf("%s: an attempt before NextTry", tc.why)
+			}
+			pass(1)
+			isSaved(t, s, "9", tc.why)
+		})
+	}
 }
 
 // TestFinalErrors: final errors end the attempts.

@@ -3,6 +3,8 @@ package acks_test
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -55,11 +57,52 @@ func block(p *atomic.Pointer[chan struct{}]) (release func()) {
 	}
 }
 
+// TestCloseWhileLoadHangs: Close gives up after Timeout, and no Session begins afterwards.
+func TestCloseWhileLoadHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hanging{Memory: &checkpoint.Memory{}}
+		tracker := newTracker(t, store, &checkpoint.Options{Events: 1, Timeout: 3 * time.Second})
+		session := begin(t, tracker, widgets())
+		release := block(&store.load)
+		late := make(chan error)
+		for _, k := range []string{"loads", "waits for its turn"} {
+			go func() {
+				_, err := acks.Begin(t.Context(), tracker, strings.ReplaceAll(k, " ", "-"), widgets(), false)
+				late <- err
+			}()
+			synctest.Wait()
+		}
+		newFeeder(t, session).run("snapshot synced@9 ack 0") // its commit waits for a turn, too
+		synctest.Wait()
+		began := time.Now()
+		if err := tracker.Close(); err == nil || time.Since(began) != 3*time.Second {
+			t.Errorf("Close: %v after %v, want an error after 3 s", err, time.Since(began))
+		}
+		if st := session.Status(); st.Err == nil || st.Attempts != 1 || !st.NextTry.IsZero() {
+			t.Errorf("Status: %+v, want one attempt and no next try", st)
+		}
+		release()
+		for range 2 {
+			if err := <-late; !errors.Is(err, os.ErrClosed) {
+				t.Errorf("Begin: %v, want os.ErrClosed", err)
+			}
+		}
+	})
+}
+
 // TestStoreThatHangs: no call waits longer than Timeout and a grace period, the Store gets one call at a time, and once
 // it answers nothing is missing.
 func TestStoreThatHangs(t *testing.T) {
-	for _, what := range []string{"Load", "Commit"} {
-		t.Run(what, func(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		wait time.Duration // of the first event
+		why  string
+	}{
+		{"Load", 0, "the Begin that gave up has recorded that the Store does not answer"},
+		{"Load without a deadline", 5 * time.Second, "a Begin still waits, so the event finds it out"},
+		{"Commit", 6 * time.Second, "the Store may take a second longer than its context"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &hanging{Memory: &checkpoint.Memory{}}
 				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
@@ -71,23 +114,28 @@ func TestStoreThatHangs(t *testing.T) {
 				session := begin(t, tracker, widgets())
 				p := session.Progress("")
 				var release func()
-				if what == "Load" {
+				switch tc.name {
+				case "Commit":
+					release = block(&store.commit)
+				case "Load without a deadline":
+					release = block(&store.load)
+					go acks.Begin(t.Context(), tracker, "other", widgets(), false)
+					synctest.Wait()
+				default:
 					release = block(&store.load)
 					ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTired)
 					defer cancel()
 					if _, err := acks.Begin(ctx, tracker, "other", widgets(), false); !errors.Is(err, errTired) {
 						t.Errorf("Begin: %v, want the cause of its ctx", err)
 					}
-				} else {
-					release = block(&store.commit)
 				}
 				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
 				began := time.Now()
 				if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
 					t.Errorf("WriteAhead: %v", err)
 				}
-				if waited := time.Since(began); waited > 8*time.Second {
-					t.Errorf("WriteAhead took %v", waited)
+				if waited := time.Since(began); waited != tc.wait {
+					t.Errorf("WriteAhead took %v, want %v: %s", waited, tc.wait, tc.why)
 				}
 				if session.Status().Err == nil {
 					t.Error("Status.Err is nil")

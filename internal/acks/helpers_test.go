@@ -171,6 +171,9 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 	if p.Unclean {
 		words = append(words, "unclean")
 	}
+	if p.Rewound {
+		words = append(words, "rewound")
+	}
 	for _, o := range p.Objects {
 		w := fmt.Sprintf("%s:%s@%s", o.Name, o.UID, o.ResourceVersion)
 		if o.ResourceVersion == "" {
@@ -198,6 +201,7 @@ func text(p *checkpoint.Position, namespaces ...string) string {
 //	+a:1@5          an object that is written ahead, because it is about to be delivered
 //	synced@9        the end of a snapshot
 //	bookmark@9      a bookmark without an event
+//	rewound         the server has gone back in time
 //	gap             GAP, and the beginning of the snapshot after it
 //	ack 3           the ack of event 3, counted from 0 over all namespaces; 3-5 and 5-3: of each of them in that order
 type feeder struct {
@@ -275,6 +279,8 @@ func (fd *feeder) word(w string) {
 	case "bookmark":
 		fd.at[namespace] = version
 		fd.pass(p, namespace)
+	case "rewound":
+		noError(fd.t, p.Rewound(fd.t.Context()))
 	case "gap":
 		fd.mark(p, namespace)
 		fd.at[namespace] = ""

@@ -87,6 +87,8 @@ func TestPositionInSnapshot(t *testing.T) {
 			"one event does not wait for itself"},
 		{"noted before another event", "snapshot ?b:2@4 z:9@5 b:2@7 ack 1", "- b:2@7",
 			"it was committed at once, without event 0"},
+		{"noted twice without an event", "snapshot a:1@3 ?b:2@5 ?a:1@6 ack 0", "- a:1@6 b:2@5",
+			"the first counts at once, the second waits for event 0"},
 		{"deleted within the snapshot", "snapshot a:1@3 ack 0 b:2@4 -a:1@3 ack 2", "-",
 			"it has no entry any more, although b is not acked"},
 	} {
@@ -174,6 +176,8 @@ func TestPositionPartial(t *testing.T) {
 			"Partial is committed first"},
 		{"only the beginning of a partial snapshot", "", "partial", nil, "- partial", "it needs no ack"},
 		{"the next run", "after@9 a:1@10 ack 0", "bookmark@20", nil, "20 partial a:1@10", "Partial is kept"},
+		{"the next run, a gap", "after@9 a:1@10 ack 0", "gap a:1@10 synced@22 ack 0-2", nil, "22 a:1@10",
+			"the snapshot had them all"},
 		{"the next run, nothing acked", "after@9 a:1@10 ack 0", "gap", nil, "10 partial a:1@10", "nothing is acked"},
 		{"one of two namespaces", "", "x/after@9 y/after@9 x/gap x/synced@22 ack 0-1", []string{"x", "y"},
 			"x=22 y=9 partial", "objects of y may be missing"},
@@ -197,6 +201,27 @@ func TestPositionPartial(t *testing.T) {
 			"none is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, tc.namespaces, tc.script, tc.want, tc.why) })
+	}
+}
+
+// TestPositionRewound: the position stays Rewound until an event after a snapshot is acked.
+func TestPositionRewound(t *testing.T) {
+	const before = "snapshot a:1@3 synced@9 ack 0-1 "
+	for _, tc := range []struct {
+		name, first, script string
+		want                string
+		why                 string
+	}{
+		{"nothing acked", "", before + "rewound gap", "9 rewound a:1@3", "the next run has to report it"},
+		{"an event before it", "", before + "a:1@10 rewound gap ack 2", "10 rewound a:1@10", "GAP is not acked"},
+		{"GAP acked", "", before + "rewound gap a:1@3 ack 2", "- rewound a:1@3", "the snapshot is not acked"},
+		{"SYNCED acked", "", before + "rewound gap a:1@3 synced@5 ack 2-4", "5 a:1@3", "it has been reported"},
+		{"the next run, nothing acked", before + "rewound", "gap +b:2@4", "9 rewound a:1@3 !b:2",
+			"the run after it has to report it"},
+		{"the next run of one namespace", "x/snapshot y/snapshot x/synced@9 y/synced@9 ack 0-1 x/rewound y/rewound",
+			"x/gap x/synced@5 ack 0-1", "- x=5 y=9", "this namespace has reported it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
 	}
 }
 

@@ -40,7 +40,7 @@ type nextCommit struct {
 	committing bool // a commit is under way
 	reset      bool // the commit replaces what is in the Store
 	urgent     bool // an event waits for the commit
-	unclean    bool // with NoWriteAhead: the Store has the position as Unclean
+	unclean    bool // the Store has the position as Unclean; used with NoWriteAhead
 	deferred   bool // nothing is committed before the first ack (see Begin)
 }
 
@@ -231,7 +231,6 @@ func (s *Session) takeDelta() (d checkpoint.Delta, ok bool) {
 	}
 	d.Partial = d.Partial || s.engine.positionsOnly
 	unclean := s.engine.options.NoWriteAhead && !(s.phase >= ended && s.isAcked())
-	s.next.unclean = s.next.unclean && unclean
 	d.Unclean = d.Unclean || unclean
 	s.next.dirty, s.next.urgent, s.next.reset, s.next.changed, s.next.committing = false, false, false, nil, true
 	return d, true
@@ -279,12 +278,12 @@ func (s *Session) committed(d checkpoint.Delta, err error) {
 		s.restore(d)
 		return
 	}
-	s.next.unclean = d.Unclean && s.engine.options.NoWriteAhead
+	s.next.unclean = d.Unclean
 }
 
 // restore adds an earlier delta of the key to the next commit.
 func (s *Session) restore(d checkpoint.Delta) {
-	s.next.dirty, s.next.reset, s.next.unclean = true, s.next.reset || d.Reset, false
+	s.next.dirty, s.next.reset, s.next.unclean = true, d.Reset, false
 	newer := s.next.changed
 	s.next.changed = make(map[objectID]Change, len(d.Put)+len(d.Removed))
 	for _, o := range d.Put {

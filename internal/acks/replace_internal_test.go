@@ -1,0 +1,36 @@
+package acks
+
+import (
+	"testing"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// TestAcksAfterTheComparison: Begin compares identities before it closes the session before. An ack between the two is
+// not carried over to a session with another Identity.
+func TestAcksAfterTheComparison(t *testing.T) {
+	o := &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}}
+	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := Begin(t.Context(), tracker, "key", checkpoint.Identity{Resource: "widgets"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := before.Progress("").Mark("9", false)
+	before.End()
+	other := checkpoint.Identity{Resource: "globes"}
+	if _, known := savedIdentity(before, nil); known {
+		t.Fatal("nothing is acked yet")
+	}
+	m.Ack()
+	next := newSession(before.engine, "key", other)
+	if err := before.engine.replace(before, next, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if p := next.Position(); p != nil || next.Status().Uncommitted {
+		t.Errorf("globes resume from %+v of widgets", p)
+	}
+	_ = tracker.Close()
+}
