@@ -73,6 +73,8 @@ const (
 	//  2. A Stream that has delivered something resumes where it was, and delivers SYNCED when it watches again.
 	//  3. After a gap (*stream.GapError) or a panic, and for all other sources, it starts from the beginning: ADDED
 	//     is delivered again, and objects that were deleted meanwhile are not reported.
+	//
+	// A Stream that starts Now begins with a snapshot instead if it can't resume, so that no change is skipped.
 	Retry Decision = "retry"
 )
 

@@ -13,6 +13,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -63,6 +67,32 @@ func TestRetryAfterGap(t *testing.T) {
 			t.Errorf("%d gaps, %d other failures, begun %d times, ended with %v:\n%s", gaps, others, begun, rec.Err,
 				strings.Join(texts, "\n"))
 		}
+	})
+}
+
+// TestRetryUnacked: a Stream that starts Now, and is retried before an ack, delivers what was created meanwhile.
+func TestRetryUnacked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
+		m := newMux(t, &mux.Options{OnError: retrying}, newStream(t, srv, widgets(), &stream.Options{
+			Start: stream.Now(), Checkpoint: tracker, CheckpointKey: "widgets", GiveUpAfter: 30 * time.Second}))
+		go func() {
+			time.Sleep(10 * time.Second)
+			do(t, srv, "unauthorized")
+			do(t, srv, "close watches")
+			time.Sleep(time.Minute)
+			srv.Put(widgets(), "default", "a")
+			do(t, srv, "authorized")
+			time.Sleep(time.Minute)
+			m.Stop()
+		}()
+		rec := streamtest.Record(m.Events(anHour(t)), nil)
+		want := []string{"SYNCED @1", "ADDED default/a@2", "SYNCED @2"}
+		if diff := cmp.Diff(want, streamtest.Texts(rec.Events)); rec.Err != nil || diff != "" {
+			t.Errorf("%v, -want +got:\n%s", rec.Err, diff)
+		}
+		_ = tracker.Close()
 	})
 }
 

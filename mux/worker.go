@@ -85,14 +85,15 @@ func (m *Mux) receive(ctx context.Context, s *source) error {
 func (m *Mux) events(ctx context.Context, s *source) (events iter.Seq2[stream.Event, error], resumed bool) {
 	m.mu.Lock()
 	s.worker.state, s.worker.began, s.failure.nextTry, s.failure.err = receiving, time.Now(), time.Time{}, nil
-	resume := s.progress.buffered && !s.progress.restart
+	again := s.progress.buffered
+	resume := again && !s.progress.restart
 	s.progress.restart = false
 	m.mu.Unlock()
 	withOptions := streamEvents(s.Source)
 	if withOptions == nil {
 		return s.Events(ctx), false
 	}
-	o := run.Options{Lists: m.lists}
+	o := run.Options{Again: again, Lists: m.lists}
 	if src, ok := s.Source.(positioned); ok && resume {
 		// The Position includes the events in the buffer.
 		if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {

@@ -15,22 +15,22 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// checkpoint begins a session with the Tracker, if there is one, and returns where the run begins.
-func (s *Stream) checkpoint(ctx context.Context, from Start, mayMove bool) (*acks.Session, Start, error) {
+// checkpoint begins a session with the Tracker, if there is one, and returns where the run begins: at what was acked
+// last, or else at first instead of at a position.
+func (s *Stream) checkpoint(ctx context.Context, from, first Start, mayMove bool) (*acks.Session, Start, error) {
 	if s.options.Checkpoint == nil {
 		return nil, from, nil
 	}
-	fresh := from // where the run begins if nothing of an earlier one was acked
-	if from.kind == startFrom {
-		fresh = s.options.Start
+	if from.kind != startFrom {
+		first = from
 	}
-	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity(), fresh.beginsSynced())
+	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity(), first.beginsSynced())
 	if err != nil {
 		return nil, from, err
 	}
 	p := session.Position()
 	if p == nil {
-		from = fresh
+		from = first
 	} else {
 		from = From(*p)
 		// A run that ends at SYNCED reports the current state, which needs a snapshot. So does client-go's fake, which

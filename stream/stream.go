@@ -130,6 +130,10 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 		return ErrBusy
 	}
 	defer s.end()
+	if o.Again && from.kind == startNow {
+		from = Snapshot()
+	}
+	first := from
 	if o.Start != nil {
 		from = Snapshot()
 		if p := o.Start(); p != nil {
@@ -139,7 +143,7 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 			return err
 		}
 	}
-	session, from, err := s.checkpoint(ctx, from, o.Namespaces != nil)
+	session, from, err := s.checkpoint(ctx, from, first, o.Namespaces != nil)
 	if err != nil {
 		return err
 	}

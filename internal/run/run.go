@@ -10,6 +10,9 @@ type Options struct {
 	// It is called once, at the beginning, so that the caller need not keep a position that the Stream has taken
 	// over. With a checkpoint the run begins where that says in any case.
 	Start func() *checkpoint.Position
+	// Again says that an earlier run has delivered events of this sequence. So stream.Now, which would skip what has
+	// happened since, becomes a snapshot. It matters if nothing of the earlier run can be resumed.
+	Again bool
 	// Lists bounds the number of snapshots read at once, for all runs that share it. Nil means no bound.
 	Lists *Lists
 	// Namespaces replaces stream.Options.Namespaces and may change during the run. The run may resume from a

@@ -54,9 +54,10 @@ type lastRun struct {
 
 // cursor is where the next streamRun begins.
 type cursor struct {
-	position *checkpoint.Position // where the last run ended; nil for none
-	synced   bool                 // SYNCED was delivered, and no GAP since
-	failures int                  // runs that failed in a row
+	position  *checkpoint.Position // where the last run ended; nil for none
+	delivered bool                 // an event, so that a position is worth keeping
+	synced    bool                 // SYNCED was delivered, and no GAP since
+	failures  int                  // runs that failed in a row
 }
 
 func newFollowed(f *follower, r gvr.Resource, initial bool) *followed {
@@ -146,8 +147,8 @@ func (s *followed) watch(
 		return true, err
 	}
 	resumes := s.cursor.resumesIn(namespaces)
-	delivered := s.cursor.position != nil // an event, so that the Position is worth keeping
-	o := run.Options{Start: s.start(), Lists: s.follower.sources.lists, Namespaces: sr.namespaces}
+	o := run.Options{Start: s.start(), Lists: s.follower.sources.lists, Namespaces: sr.namespaces,
+		Again: s.cursor.delivered}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	s.setActive(true)
@@ -162,7 +163,7 @@ func (s *followed) watch(
 		if runErr != nil {
 			break
 		}
-		delivered = true
+		s.cursor.delivered = true
 		switch ev.Type {
 		case stream.Gap:
 			s.cursor.synced, resumes = false, false
@@ -183,25 +184,25 @@ func (s *followed) watch(
 			s.follower.checkSynced()
 		}
 	}
-	p := s.endPosition(ctx, sr)
-	if delivered && len(p.ResourceVersions)+len(p.Objects) > 0 { // else the next run is the first one
-		s.cursor.position = &p
+	if p := s.endPosition(ctx, sr); s.cursor.delivered { // else the next run is the first one
+		s.cursor.position = p
 	}
 	return true, s.handleEnd(ctx, resource, err)
 }
 
-// endPosition returns where a run has ended.
-func (s *followed) endPosition(ctx context.Context, sr *streamRun) checkpoint.Position {
+// endPosition returns where a run that has delivered something has ended; nil for the beginning.
+func (s *followed) endPosition(ctx context.Context, sr *streamRun) *checkpoint.Position {
 	p := sr.stream.Position()
-	if sr.options.Checkpoint == nil {
-		return p
+	if sr.options.Checkpoint != nil {
+		p.Objects = nil         // the checkpoint has them
+		if !sr.awaitAcks(ctx) { // the next run resumes from the checkpoint, and so does not skip what was not acked
+			s.cursor.synced, p.ResourceVersions = false, nil
+		}
 	}
-	p.Objects = nil // the checkpoint has them
-	if !sr.awaitAcks(ctx) {
-		// The next run resumes from the checkpoint, and so does not skip what was not acked.
-		s.cursor.synced, p.ResourceVersions = false, nil
+	if len(p.ResourceVersions)+len(p.Objects) == 0 {
+		return nil
 	}
-	return p
+	return &p
 }
 
 // resumesIn reports whether everything that the next run watches is synced.

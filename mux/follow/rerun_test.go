@@ -2,7 +2,9 @@ package follow_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +176,33 @@ func TestUnackedOfALaterType(t *testing.T) {
 		srv.Put(robotsV2, "one", "a") // while acks are waited for
 		f.after(time.Minute, "the object is new", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		f.stop()
+	})
+}
+
+// TestUnackedWhenRightsChange: a run that begins because rights have changed does not begin Now again, even if nothing
+// was acked.
+func TestUnackedWhenRightsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+		srv.Put(spaces, "", "one")
+		srv.Put(robots, "one", "a")
+		f := unacked(t, srv, stream.Options{Start: stream.Now()})
+		f.do("robots forbid all", "robots allow all in one")
+		f.start(t.Context())
+		f.after(time.Minute, "nothing is acked", "robots.example.com SYNCED @3 in one")
+		f.do("robots allow")
+		for i := range 20 { // some of them between the two runs
+			srv.Put(robots, "one", fmt.Sprint("new", i))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		f.stop()
+		all := strings.Join(f.take(), "\n")
+		for i := range 20 {
+			if added := fmt.Sprintf("ADDED one/new%d@", i); !strings.Contains(all, added) {
+				t.Errorf("%s was not delivered:\n%s", added, all)
+			}
+		}
 	})
 }
 
