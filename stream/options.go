@@ -86,7 +86,8 @@ type Options struct {
 
 	// PagedLists reads each snapshot in pages of PageSize objects. By default the first snapshot is read as initial
 	// events of the watch (a streaming list, KEP-3157), which costs the server far less memory. If the server has no
-	// streaming lists, it is read in pages. The snapshot after a gap is read in pages unless lists are forbidden.
+	// streaming lists, it is read in pages. So is a snapshot after a gap or from a position, unless lists are
+	// forbidden.
 	PagedLists bool
 	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
 	// with a client of [NewClient], those of the next page too, so large objects need small pages. With a Checkpoint,

@@ -72,7 +72,7 @@ type faultKind struct {
 type moment int
 
 const (
-	answering     moment = iota // to the answer, whose content may be affected
+	answering     moment = iota // at the beginning of the answer; it may affect all of it, and each frame of a watch
 	betweenFrames               // in a watch between two frames; instead of the body of any other answer
 	inFrame                     // in a watch instead of a frame or inside one; instead of the body of any other answer
 )
