@@ -91,7 +91,6 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 	case protocol.RetainInitial:
 		w.items = append(w.items, w.conn.takeLast().object)
 	case protocol.EndSnapshot:
-		w.infers = true
 		switch {
 		case w.index == nil:
 		case o.Quiet:

@@ -35,8 +35,7 @@ type delivery struct {
 	emit    func(Event) error                         // an error ends the run
 	turn    func(context.Context, func() error) error // runs a function in a turn; nil for a lone worker
 	movesTo string                                    // the version of the sequence after the current event
-	// infers: a snapshot has been delivered, or GAP, so differences in any later snapshot are inferred.
-	infers bool
+	infers  bool   // GAP has been delivered, so that what a snapshot adds is inferred
 }
 
 // snapshot is the snapshot that is being read.
