@@ -35,7 +35,8 @@ type delivery struct {
 	emit    func(Event) error                         // an error ends the run
 	turn    func(context.Context, func() error) error // runs a function in a turn; nil for a lone worker
 	movesTo string                                    // the version of the sequence after the current event
-	infers  bool   // GAP has been delivered, so that what a snapshot adds is inferred
+	// infers: GAP has been delivered, so that what a snapshot adds is inferred.
+	infers bool
 }
 
 // snapshot is the snapshot that is being read.
@@ -230,6 +231,33 @@ func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 			w.upToDateAt, w.failedFor = time.Now(), 0
 		}
 	}
+}
+
+// takeListTurn takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for
+// delivery. It gives the turn up before any other state, such as the wait after a failure.
+func (w *worker) takeListTurn(ctx context.Context, s protocol.State) error {
+	reads := false
+	switch s := s.(type) {
+	case protocol.Listing, protocol.ReadingInitial:
+		reads = true
+	case protocol.Connecting:
+		reads = s.Initial()
+	}
+	if !reads {
+		w.stopListing()
+		return nil
+	}
+	if _, ok := s.(protocol.ReadingInitial); ok || w.lists == nil || !w.listTurn.IsOver() {
+		return nil // a snapshot in progress continues, even if its turn is over
+	}
+	var err error
+	w.listTurn, err = w.lists.Take(ctx)
+	return err
+}
+
+func (w *worker) stopListing() {
+	w.listTurn.End()
+	w.listTurn = nil
 }
 
 func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {

@@ -4,6 +4,8 @@
 // nothing; each comment gives the type.
 package friend
 
+import "context"
+
 // StreamEvents is set by package stream: func(source any) func(context.Context, run.Options) iter.Seq2[stream.Event,
 // error]. It returns Events with options for one run, or nil if source neither is nor embeds a *stream.Stream.
 var StreamEvents any
@@ -13,3 +15,16 @@ var StreamEvents any
 // function ends it. MuxControl returns the Mux's bound on snapshots, and a function that reports whether a source is in
 // the Mux.
 var MuxControl any
+
+// Engine commits acks. Package internal/acks implements it, and a checkpoint.Tracker calls it.
+type Engine interface {
+	Flush(ctx context.Context) error
+	Close() error
+}
+
+// TrackerEngine is set by package checkpoint to a
+//
+//	func(t *checkpoint.Tracker, start func(checkpoint.Store, checkpoint.Options) Engine) Engine
+//
+// It returns the engine of t. The first call creates it with start. After t.Close it returns nil if there is none.
+var TrackerEngine any
