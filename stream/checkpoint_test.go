@@ -449,9 +449,10 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 		store := &countingStore{Store: &checkpoint.Memory{}}
 		tracker := newTracker(t, store, checkpoint.Options{})
 		sc := &script{t: t, exchanges: []exchange{
-			{"watch initial", watch("ADDED a@2", "ADDED b@3", "MARKER @5", "ADDED c@6", "MODIFIED c@7", "open")},
+			{"watch initial", watch("ADDED a@2", "ADDED b@3", "ADDED c@4", "MARKER @5", "ADDED d@6", "MODIFIED d@7",
+				"open")},
 		}}
-		s := streamOf(t, sc.client(), widgets(), &stream.Options{Checkpoint: tracker})
+		s := streamOf(t, sc.client(), widgets(), &stream.Options{Checkpoint: tracker, PageSize: 2})
 		var got []string
 		for ev, err := range s.Events(anHour(t)) {
 			if err != nil {
@@ -463,11 +464,12 @@ func TestNewObjectsAreWrittenAhead(t *testing.T) {
 			}
 		}
 		want := []string{
-			"ADDED a@2: at  a? b?, 1 commits", // new objects of a snapshot are committed together
+			"ADDED a@2: at  a? b?, 1 commits", // up to PageSize new objects of a snapshot are committed together
 			"ADDED b@3: at  a? b?, 1 commits",
-			"SYNCED 5: at  a? b?, 1 commits",
-			"ADDED c@6: at  a? b? c?, 2 commits",
-			"MODIFIED c@7: at  a? b? c?, 2 commits",
+			"ADDED c@4: at  a? b? c?, 2 commits",
+			"SYNCED 5: at  a? b? c?, 2 commits",
+			"ADDED d@6: at  a? b? c? d?, 3 commits",
+			"MODIFIED d@7: at  a? b? c? d?, 3 commits",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -141,7 +141,7 @@ func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode
 
 // isOnlyEntered reports whether an object of a snapshot is entered into the index without being delivered.
 func (w *worker) isOnlyEntered(o object, mode protocol.Mode) bool {
-	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.Version, mode.Since) && !w.index.Has(o.Entry)
+	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.Version, mode.Since)
 }
 
 // deliverEvent delivers an event of the watch.

@@ -108,6 +108,26 @@ func TestGiveUpAfter(t *testing.T) {
 	}
 }
 
+// TestGiveUpAfterBrokenStreamingLists: initial events of lists that break off are not progress.
+func TestGiveUpAfterBrokenStreamingLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := streamOf(t, (&script{t: t, exchanges: []exchange{
+			{"watch initial", watch("MARKER @5", "ERROR 410 Expired")},
+			{"", either(status(403, metav1.StatusReasonForbidden), watch("ADDED a@6", "reset"))},
+		}}).client(), widgets(), &stream.Options{GiveUpAfter: time.Minute})
+		stop := time.AfterFunc(time.Hour, s.Stop)
+		defer stop.Stop()
+		var last error
+		for _, err := range s.Events(t.Context()) {
+			last = err
+		}
+		var gaveUp *stream.GaveUpError
+		if !errors.As(last, &gaveUp) {
+			t.Errorf("got %v, want a *GaveUpError", last)
+		}
+	})
+}
+
 // failingWatches is a list and n watches, each of which fails three times and then sends one event.
 func failingWatches(n int) []exchange {
 	all := []exchange{{"list", list("5", "")}}

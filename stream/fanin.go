@@ -135,7 +135,7 @@ func (f *fanIn) isOver() bool {
 			return false
 		}
 	}
-	return f.namespaces == nil || (f.options.UntilSynced || f.options.UntilClosed)
+	return f.namespaces == nil // else more may come
 }
 
 // isSynced reports whether every watched member is synced. If none is watched, at least one must have been synced when

@@ -61,7 +61,6 @@ func (c *connection) peekObjects() []object {
 
 // pageAhead is a page that is read while the page before it is delivered.
 type pageAhead struct {
-	token  string
 	cancel context.CancelFunc
 	done   chan answer // receives the answer
 }
@@ -78,7 +77,7 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	}
 	o, timeout := w.page(s.Token()), w.timeout(pageTimeout, s.Failures())
 	ctx, cancel := context.WithCancel(ctx)
-	ahead := &pageAhead{s.Token(), cancel, make(chan answer, 1)}
+	ahead := &pageAhead{cancel, make(chan answer, 1)}
 	w.nextPage = ahead
 	go func() {
 		a := answer{panicked: "the goroutine that reads a page ahead called runtime.Goexit"}
@@ -92,12 +91,11 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	}()
 }
 
-// takePageAhead returns the answer for a page if that page was read ahead. If the request panicked, in a transport for
-// example, so does takePageAhead.
-func (w *worker) takePageAhead(token string) (answer, bool) {
+// takePageAhead returns the answer for the next page if that page was read ahead. If the request panicked, in a
+// transport for example, so does takePageAhead.
+func (w *worker) takePageAhead() (answer, bool) {
 	ahead := w.nextPage
-	if ahead == nil || ahead.token != token {
-		w.dropPageAhead()
+	if ahead == nil {
 		return answer{}, false
 	}
 	w.nextPage = nil

@@ -38,7 +38,7 @@ var (
 
 // list reads the page of a token.
 func (w *worker) list(ctx context.Context, token string, failures int) protocol.Input {
-	a, ok := w.takePageAhead(token)
+	a, ok := w.takePageAhead()
 	if !ok {
 		a = w.requestPage(ctx, w.page(token), w.timeout(pageTimeout, failures))
 	}
