@@ -29,8 +29,7 @@ func TestNewTrackerChecksOptions(t *testing.T) {
 	}
 }
 
-// TestUnusedTracker: a Tracker that no Stream has used has nothing to commit.
-func TestUnusedTracker(t *testing.T) {
+func TestUnusedTrackerHasNothingToCommit(t *testing.T) {
 	var m checkpoint.Memory
 	tracker, err := checkpoint.NewTracker(&m, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "cluster-1"}})
 	noError(t, err)

@@ -74,8 +74,8 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 	})
 }
 
-// TestLatestAfterAKill: ADDED and DELETED do not cancel out for an object that an earlier run may have delivered.
-func TestLatestAfterAKill(t *testing.T) {
+// ADDED and DELETED do not cancel out for an object that an earlier run may have delivered.
+func TestDeletedSurvivesCoalescingAfterAKill(t *testing.T) {
 	for _, store := range []checkpoint.Store{&checkpoint.Memory{},
 		scenario.PositionsOnly{Memory: &checkpoint.Memory{}}} {
 		synctest.Test(t, func(t *testing.T) {

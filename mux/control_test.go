@@ -20,9 +20,9 @@ func (o one) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) { yield(stream.Event{Type: stream.Synced}, nil) }
 }
 
-// TestControl: the function beside a run adds and removes sources and can end the run with an error. The run goes on
-// without sources, and waits for the function.
-func TestControl(t *testing.T) {
+// The function beside a run adds and removes sources and can end the run with an error. The run goes on without
+// sources, and waits for the function.
+func TestControlMayEndTheRun(t *testing.T) {
 	failed := errors.New("failed")
 	tests := []struct {
 		end  func(*Mux)
@@ -82,8 +82,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestRemoveForgets: nothing is left of a source that was removed, so a Mux may have any number of keys over time.
-func TestRemoveForgets(t *testing.T) {
+// A Mux may have any number of keys over time.
+func TestRemovedSourceLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := New(nil, waiting("a"))
 		if err != nil {

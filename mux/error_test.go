@@ -123,8 +123,8 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// TestRetryGrows: the waits grow, are in the Status, and are short again after a healthy minute.
-func TestRetryGrows(t *testing.T) {
+// The waits are in the Status, and are short again after a healthy minute.
+func TestRetryWaitsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun []time.Time
 		source := &scripted{key: "a", run: func(_ context.Context, put func(stream.Event) bool) error {
@@ -188,8 +188,8 @@ func TestRetryGrows(t *testing.T) {
 	})
 }
 
-// TestRetryResumes: a Stream, and a type that embeds one, resumes where it was.
-func TestRetryResumes(t *testing.T) {
+// A Stream resumes, and so does a type that embeds one.
+func TestRetryResumesWhereItWas(t *testing.T) {
 	type embeds struct{ *stream.Stream }
 	for _, source := range []func(*stream.Stream) mux.Source{
 		func(s *stream.Stream) mux.Source { return s },
@@ -247,8 +247,8 @@ func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
 	}
 }
 
-// TestRetryBeforeFirstEvent: a Stream that has delivered nothing starts as its Options say.
-func TestRetryBeforeFirstEvent(t *testing.T) {
+// A Stream that has delivered nothing starts as its Options say.
+func TestRetryBeforeAnyEventUsesTheOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")

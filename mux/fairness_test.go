@@ -10,9 +10,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// TestFairness counts the events of other sources between the moment when a quiet source has an event and its delivery:
-// at most one of each.
-func TestFairness(t *testing.T) {
+// The test counts the events of other sources between the moment when a quiet source has an event and its delivery: at
+// most one of each.
+func TestQuietSourceWaitsForOneOfEach(t *testing.T) {
 	for _, latest := range []bool{false, true} {
 		for _, busy := range []int{1, 7, 63} {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// TestBlockIsBounded: what waits while the loop is busy is bounded by number and size.
+// What waits while the loop is busy is bounded by number and size.
 func TestBlockIsBounded(t *testing.T) {
 	size := int64(0)
 	synctest.Test(t, func(t *testing.T) {

@@ -167,8 +167,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestLatestIsBounded: however many events come while the loop is busy, a few states of each object wait; then the
-// source waits.
+// However many events come while the loop is busy, a few states of each object wait; then the source waits.
 func TestLatestIsBounded(t *testing.T) {
 	const objects = 10
 	var events []stream.Event
@@ -197,8 +196,8 @@ func TestLatestIsBounded(t *testing.T) {
 	}
 }
 
-// TestLatestWaits: a source waits with a second GAP or a third SYNCED until the loop has received the first.
-func TestLatestWaits(t *testing.T) {
+// A source waits with a second GAP or a third SYNCED until the loop has received the first.
+func TestLatestWaitsWithASecondGap(t *testing.T) {
 	for _, tt := range []struct {
 		events string
 		queued int // with the blocked one

@@ -49,8 +49,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestEnds ends a run in every possible way. synctest checks that no goroutine is left.
-func TestEnds(t *testing.T) {
+// The test ends a run in every possible way. synctest checks that no goroutine is left.
+func TestEveryEndLeavesNoGoroutine(t *testing.T) {
 	failed := errors.New("failed")
 	tests := []struct {
 		name        string
@@ -151,7 +151,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestPanicInBody(t *testing.T) {
+func TestPanicInBodyClosesTheSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := emitting("a", modified("x", "1"), modified("x", "2"))
 		m := newMux(t, nil, a)
@@ -174,7 +174,7 @@ func TestPanicInBody(t *testing.T) {
 	})
 }
 
-func TestBusy(t *testing.T) {
+func TestOneRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMux(t, nil, emitting("a", synced()))
 		for range m.Events(anHour(t)) {
@@ -188,8 +188,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestAllSynced: AllSynced counts the events that the loop has received, of all sources.
-func TestAllSynced(t *testing.T) {
+// AllSynced counts the events of all sources.
+func TestAllSyncedCountsReceivedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gap := stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: stream.GapExpired}}
 		m := newMux(t, nil, emitting("a", synced(), gap, synced()))

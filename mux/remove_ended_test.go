@@ -33,8 +33,8 @@ func (s timedSource) Events(ctx context.Context) iter.Seq2[stream.Event, error] 
 	}
 }
 
-// TestRemoveEnded: the run goes on with the other sources if one that has ended is removed.
-func TestRemoveEnded(t *testing.T) {
+// The source that has ended is removed.
+func TestRunContinuesWithoutAnEndedSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMux(t, nil, timedSource{"ended", time.Second}, timedSource{"running", 0})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -21,8 +21,8 @@ func many(key string) *scripted {
 	}}
 }
 
-// TestRemoveInBody: the loop body may remove the source whose event it handles, even while that waits for room.
-func TestRemoveInBody(t *testing.T) {
+// The loop body may remove the source whose event it handles, even while that waits for room.
+func TestBodyMayRemoveTheSource(t *testing.T) {
 	for _, latest := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := emitting("a", modified("x", "1"), modified("y", "1"), modified("z", "1"),
@@ -57,8 +57,8 @@ func TestRemoveInBody(t *testing.T) {
 	}
 }
 
-// TestAddAgain: a key can be used again after Remove, during a run and between runs.
-func TestAddAgain(t *testing.T) {
+// A key can be used again during a run and between runs.
+func TestRemovedKeyCanBeUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMux(t, nil, emitting("a", modified("old", "1"), modified("old", "2")))
 		n := 0
@@ -92,8 +92,8 @@ func TestAddAgain(t *testing.T) {
 	})
 }
 
-// TestSuccessorWaits: while a source is ending, a new source with its key waits, and so does a second Remove.
-func TestSuccessorWaits(t *testing.T) {
+// While a source is ending, a new source with its key waits, and so does a second Remove.
+func TestSuccessorWaitsForTheEndingSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		open := 0

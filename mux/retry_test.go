@@ -24,9 +24,8 @@ import (
 
 func retrying(string, error) mux.Decision { return mux.Retry }
 
-// TestRetryAfterGap: a Stream that failed because of a gap starts from the beginning, once: after a later failure it
-// resumes.
-func TestRetryAfterGap(t *testing.T) {
+// A Stream that failed because of a gap starts from the beginning. After a later failure it resumes.
+func TestRetryAfterAGapStartsOverOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
@@ -70,8 +69,8 @@ func TestRetryAfterGap(t *testing.T) {
 	})
 }
 
-// TestRetryUnacked: a Stream that starts Now, and is retried before an ack, delivers what was created meanwhile.
-func TestRetryUnacked(t *testing.T) {
+// A Stream that starts Now, and is retried before an ack, delivers what was created meanwhile.
+func TestRetryBeforeAnAckMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
@@ -96,8 +95,8 @@ func TestRetryUnacked(t *testing.T) {
 	})
 }
 
-// TestRetryWhileTheLoopIsSlow: the time that the loop takes for a source's events does not make the source healthy.
-func TestRetryWhileTheLoopIsSlow(t *testing.T) {
+// The time that the loop takes for a source's events does not count.
+func TestLoopTimeMakesNoSourceHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked time.Time
 		var longest time.Duration
@@ -127,9 +126,8 @@ func TestRetryWhileTheLoopIsSlow(t *testing.T) {
 	})
 }
 
-// TestRetryAfterAPanic: the event that was being handled in a panic is not lost, since the source starts from the
-// beginning.
-func TestRetryAfterAPanic(t *testing.T) {
+// The event that was being handled in a panic is delivered again, since the source starts from the beginning.
+func TestPanicLosesNoEvent(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(*streamtest.Server) // after a minute
@@ -199,8 +197,8 @@ type meddling struct {
 
 func (h meddling) WithAttrs([]slog.Attr) slog.Handler { h.do(); return h }
 
-// TestFailureWhileEnding: the failure of a source that is being removed, or while the run is being stopped, is ignored.
-func TestFailureWhileEnding(t *testing.T) {
+// The source is being removed, or the run is being stopped.
+func TestFailureWhileEndingIsIgnored(t *testing.T) {
 	tests := []struct {
 		name   string
 		within string
@@ -237,8 +235,8 @@ func TestFailureWhileEnding(t *testing.T) {
 	}
 }
 
-// TestDropLeavesNothing: after the only source is dropped, the run waits for another one.
-func TestDropLeavesNothing(t *testing.T) {
+// After the only source is dropped, the run waits for another one.
+func TestRunOutlivesItsOnlySource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMux(t, &mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
 			ending("bad", errBroken, synced()))
@@ -258,8 +256,7 @@ func TestDropLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestKeyOfOnesOwn: SourceOptions.Key makes two Streams of one resource two sources.
-func TestKeyOfOnesOwn(t *testing.T) {
+func TestKeyMakesTwoSourcesOfOneResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")

@@ -56,9 +56,8 @@ func (f *flood) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestSelectEverywhere: alone, in a Mux and followed, a Stream gives Select a view of the metadata and does not decode
-// what Select rejects.
-func TestSelectEverywhere(t *testing.T) {
+// Alone, in a Mux and followed, a Stream does not decode what Select rejects.
+func TestSelectSeesMetadataBeforeDecoding(t *testing.T) {
 	const events, from, most = 2000, 200, 5.0
 	type sequence = iter.Seq2[stream.Event, error]
 	for _, tt := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestConcurrentSnapshots: no more sources read their snapshots at once than Options.ConcurrentSnapshots says.
-func TestConcurrentSnapshots(t *testing.T) {
+// No more sources read their snapshots at once than Options.ConcurrentSnapshots says.
+func TestConcurrentSnapshotsAreLimited(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())

@@ -137,9 +137,8 @@ func endless(known bool) answer {
 	}
 }
 
-// TestEndlessRejectedEvents: Stop ends a run even while the watch sends nothing but rejected events, and a panic in
-// Select reaches the caller.
-func TestEndlessRejectedEvents(t *testing.T) {
+// Stop ends a run even while the watch sends nothing else, and a panic in Select reaches the caller.
+func TestStopEndsEndlessRejectedEvents(t *testing.T) {
 	for n := range 16 {
 		known, checkpointed, several, how := n&1 > 0, n&2 > 0, n&4 > 0, []string{"stop", "panic"}[n>>3]
 		var asked atomic.Int64

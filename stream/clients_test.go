@@ -64,7 +64,7 @@ func (v variant) client(t testing.TB, transport http.RoundTripper) dynamic.Inter
 	return c
 }
 
-func TestClientOptions(t *testing.T) {
+func TestNewClientChecksItsOptions(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
 		options *stream.ClientOptions

@@ -37,7 +37,7 @@ func (b slowBody) Close() error {
 	return nil
 }
 
-// TestLoopWaitsForReader: the goroutine that reads a watch has ended when the loop has.
+// The goroutine that reads a watch has ended when the loop has.
 func TestLoopWaitsForReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
@@ -54,8 +54,8 @@ func TestLoopWaitsForReader(t *testing.T) {
 	})
 }
 
-// TestWatchThatEndsWithContext: a watch that ends with its context, and not with Stop, does not delay the loop.
-func TestWatchThatEndsWithContext(t *testing.T) {
+// The watch ends with its context, and not with Stop.
+func TestWatchEndingWithContextDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t, contextClient{}, nil)
 		if took := leaveAtSynced(t, s); took > 0 {

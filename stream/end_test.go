@@ -36,7 +36,7 @@ func TestGiveUpAfter(t *testing.T) {
 		is          func(error) bool // of the last error; nil for any
 		why         string
 	}{
-		{"never reached", []exchange{{"", refuse}}, 60 * time.Second, 60 * time.Second, nil,
+		{"server never reached", []exchange{{"", refuse}}, 60 * time.Second, 60 * time.Second, nil,
 			"the server is unreachable from the start"},
 		{"forbidden later", slices.Concat(
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}},
@@ -229,7 +229,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-func TestAcked(t *testing.T) {
+func TestAckedYieldsEventsAndTheError(t *testing.T) {
 	broken := errors.New("broken")
 	var got []string
 	events := sequence(broken, stream.Event{ResourceVersion: "1"}, stream.Event{ResourceVersion: "2"})
@@ -249,7 +249,7 @@ func TestAcked(t *testing.T) {
 	}
 }
 
-func TestStatusAfterUntilSynced(t *testing.T) {
+func TestStatusIsStoppedAfterUntilSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
 		s := newStream(t, sc.client(), &stream.Options{UntilSynced: true})

@@ -70,7 +70,7 @@ func must(t *testing.T) func(*unstructured.Unstructured, error) {
 	}
 }
 
-func TestFakeClient(t *testing.T) {
+func TestFakeClientDeliversEveryChange(t *testing.T) {
 	tests := []struct {
 		rv   string
 		uid  types.UID
@@ -105,7 +105,7 @@ func TestFakeClient(t *testing.T) {
 	}
 }
 
-func TestFakeWatchCloses(t *testing.T) {
+func TestClosedFakeWatchIsComparedByContent(t *testing.T) {
 	// The fake's events have no versions, so no watch can resume after them: the Stream must compare a list by content
 	// to find the differences.
 	synctest.Test(t, func(t *testing.T) {
@@ -300,7 +300,7 @@ func (s *slowToEnd) Stop() {
 	})
 }
 
-func TestWatchThatNeverCloses(t *testing.T) {
+func TestUnclosedWatchDoesNotDelayTheEnd(t *testing.T) {
 	// A watch that does not close its channel after Stop violates the contract of watch.Interface. It must not delay
 	// the end of the loop.
 	synctest.Test(t, func(t *testing.T) {
@@ -317,9 +317,9 @@ func TestWatchThatNeverCloses(t *testing.T) {
 	})
 }
 
-// client-go's fake ignores selectors in watches. The Stream must apply them, or a program's test would receive events
-// that the program never does.
-func TestFakeSelectors(t *testing.T) {
+// client-go's fake ignores selectors in watches. Without the Stream's, a program's test would receive events that the
+// program never does.
+func TestStreamAppliesSelectorsOnAFake(t *testing.T) {
 	tests := []struct {
 		o    stream.Options
 		want []string

@@ -32,7 +32,7 @@ func (n namespaces) client() dynamic.Interface {
 	return dynamic.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: n, QPS: -1})
 }
 
-func TestSeveralNamespaces(t *testing.T) {
+func TestSeveralNamespacesAreOneSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := namespaces{
 			"one": {t: t, exchanges: []exchange{
@@ -88,7 +88,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	})
 }
 
-func TestSeveralNamespacesEnd(t *testing.T) {
+func TestSeveralNamespacesEndTogether(t *testing.T) {
 	quiet := func() *script {
 		return &script{exchanges: []exchange{
 			{"list", list("5", "", "a@2")},
@@ -143,7 +143,7 @@ func TestSeveralNamespacesEnd(t *testing.T) {
 	}
 }
 
-func TestSeveralNamespacesPanic(t *testing.T) {
+func TestPanicEndsAllNamespaces(t *testing.T) {
 	tests := map[string]func(*stream.Options) func(){
 		"in the loop body": func(*stream.Options) func() { return func() { panic("mine") } },
 		"in Select": func(o *stream.Options) func() {
@@ -187,7 +187,7 @@ func TestSeveralNamespacesPanic(t *testing.T) {
 	}
 }
 
-func TestSeveralNamespacesPanicAfterTheLoop(t *testing.T) {
+func TestPanicAfterTheLoopReachesTheCaller(t *testing.T) {
 	// A worker that panics after the loop body has left the loop still makes the loop panic.
 	synctest.Test(t, func(t *testing.T) {
 		n := namespaces{}
@@ -210,7 +210,7 @@ func TestSeveralNamespacesPanicAfterTheLoop(t *testing.T) {
 	})
 }
 
-func TestUntilClosedOfSeveralNamespaces(t *testing.T) {
+func TestFirstClosedWatchEndsAllNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := namespaces{
 			"one": {t: t, exchanges: []exchange{

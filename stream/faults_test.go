@@ -37,8 +37,8 @@ func TestFaults(t *testing.T) {
 		requests int // the maximum up to the last event; 0 disables the check
 		why      string
 	}{
-		{"none", "", stream.Options{}, plain, 1, "one request is enough"},
-		{"none, paged", "", stream.Options{PagedLists: true}, plain, 2, "a list and a watch"},
+		{"no fault", "", stream.Options{}, plain, 1, "one request is enough"},
+		{"no fault, paged", "", stream.Options{PagedLists: true}, plain, 2, "a list and a watch"},
 
 		{"410 as HTTP status", "at 2s: 410 as status\nat 15s: widgets expire", stream.Options{},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,

@@ -7,9 +7,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// TestSkipped: an event is skipped if it is newer than all before it. take reports the skipped events once, even if
-// skipping was restarted in between.
-func TestSkipped(t *testing.T) {
+// take reports the skipped events once, even if skipping was restarted in between.
+func TestOnlyNewerEventsAreSkipped(t *testing.T) {
 	for _, tt := range []struct {
 		why, from string
 		on        bool

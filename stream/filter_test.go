@@ -122,9 +122,9 @@ func TestSelect(t *testing.T) {
 	})
 }
 
-func TestTransform(t *testing.T) {
+func TestTransformDoesNotChangeTheIndex(t *testing.T) {
 	testConversations(t, []conversation{
-		{"rename", stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }},
+		{"renamed", stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
 				{"watch 5", watch("MODIFIED a@6", "ERROR 410 Expired")},
@@ -134,7 +134,7 @@ func TestTransform(t *testing.T) {
 			[]string{"ADDED the-a/uid-a@1", "ADDED the-b/uid-b@2", "SYNCED 5", "MODIFIED the-a/uid-a@6",
 				"GAP expired from 6 to 20", "DELETED the-b/uid-b@2 inferred", "SYNCED 20", "DELETED the-a/uid-a@21"},
 			"Transform changes what is delivered, not the index"},
-		{"clear", stream.Options{Transform: func(o *unstructured.Unstructured) { clear(o.Object) }},
+		{"cleared", stream.Options{Transform: func(o *unstructured.Unstructured) { clear(o.Object) }},
 			[]exchange{
 				{"list", list("5", "", "a@1")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -146,7 +146,7 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-func TestMetadataOnly(t *testing.T) {
+func TestMetadataOnlyWorksWithEveryClient(t *testing.T) {
 	full := func(rv string) map[string]any {
 		o := object("a@" + rv)
 		o["spec"] = map[string]any{"size": 1}

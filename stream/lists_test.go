@@ -13,9 +13,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestLists: with Lists, at most two Streams read their snapshots at a time, and a request without an answer delays no
-// other Stream.
-func TestLists(t *testing.T) {
+// At most two Streams read their snapshots at a time, and a request without an answer delays no other Stream.
+func TestListsLimitsConcurrentSnapshots(t *testing.T) {
 	tests := []struct {
 		name   string
 		paged  bool
@@ -27,9 +26,9 @@ func TestLists(t *testing.T) {
 			"two Streams at a time each read three pages of one second"},
 		{"streamed", false, "initial *: slow 100ms\n", 10 * time.Second,
 			"each Stream reads ten frames of a tenth of a second"},
-		{"four hang", true, "list 1-4: hang\n", 10 * time.Second,
+		{"four lists hang", true, "list 1-4: hang\n", 10 * time.Second,
 			"the other Streams do not wait for four lists that hang"},
-		{"four hang without initial events", false, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second,
+		{"four streamed lists hang", false, "initial 1-4: half-open\nlist 1-4: hang\n", 10 * time.Second,
 			"the other Streams do not wait for four streamed lists that hang"},
 	}
 	for _, tt := range tests {

@@ -121,8 +121,8 @@ func (m *mover) put(namespace, name, field string) {
 	m.srv.Put(widgets(), namespace, name, field)
 }
 
-// TestNamespacesChange: adding or removing a namespace changes only the watch of that namespace.
-func TestNamespacesChange(t *testing.T) {
+// Adding or removing a namespace changes only the watch of that namespace.
+func TestNamespaceChangeKeepsOtherWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
@@ -155,8 +155,7 @@ func TestNamespacesChange(t *testing.T) {
 	})
 }
 
-// TestForbiddenNamespace: a forbidden namespace does not end the watches of the others.
-func TestForbiddenNamespace(t *testing.T) {
+func TestForbiddenNamespaceEndsNoOtherWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1")
@@ -176,8 +175,8 @@ func TestForbiddenNamespace(t *testing.T) {
 	})
 }
 
-// TestScopeChanges: a run that changes from the cluster to namespaces, or back, resumes from the known objects.
-func TestScopeChanges(t *testing.T) {
+// A run changes from the cluster to namespaces, or back.
+func TestScopeChangeResumesFromKnownObjects(t *testing.T) {
 	for _, tracked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			m, store := newMover(t, nil), &checkpoint.Memory{}
@@ -232,9 +231,8 @@ func TestScopeChanges(t *testing.T) {
 	}
 }
 
-// TestScopeOfEmptyNamespace: a namespace without known objects gets a GAP, too: objects may have been created and
-// deleted in it.
-func TestScopeOfEmptyNamespace(t *testing.T) {
+// Objects may have been created and deleted in a namespace without known objects.
+func TestEmptyNamespaceGetsAGapToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
@@ -262,9 +260,8 @@ func TestScopeOfEmptyNamespace(t *testing.T) {
 	})
 }
 
-// TestPositionOfResumedNamespaces: every Position contains the one that the run resumed from, even before all
-// namespaces have started.
-func TestPositionOfResumedNamespaces(t *testing.T) {
+// Every Position contains the one that the run resumed from, even before all namespaces have started.
+func TestPositionContainsTheResumedOne(t *testing.T) {
 	const objects = 20_000
 	srv := streamtest.NewServer(widgets())
 	srv.Put(widgets(), "one", "a")
@@ -288,9 +285,8 @@ func TestPositionOfResumedNamespaces(t *testing.T) {
 	}
 }
 
-// TestPositionRetainsUnwatched: a Position retains the versions and flags of namespaces that the run does not watch, or
-// that have not answered.
-func TestPositionRetainsUnwatched(t *testing.T) {
+// A Position retains the versions and flags of namespaces that the run does not watch, or that have not answered.
+func TestPositionRetainsUnwatchedNamespaces(t *testing.T) {
 	known := []checkpoint.Object{{Namespace: "two", Name: "b", UID: "2", ResourceVersion: "3"}}
 	both := map[string]string{"one": "3", "two": "3"}
 	for _, tt := range []struct {
@@ -343,8 +339,7 @@ func TestPositionRetainsUnwatched(t *testing.T) {
 	}
 }
 
-// TestGapThenNamespaceRemoved: SYNCED follows a GAP even if the namespace of the GAP is removed.
-func TestGapThenNamespaceRemoved(t *testing.T) {
+func TestSyncedFollowsARemovedNamespacesGap(t *testing.T) {
 	for synced, rest := range map[string][]string{"SYNCED": {"one"}, "": nil} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMover(t, nil)
@@ -370,8 +365,8 @@ func TestGapThenNamespaceRemoved(t *testing.T) {
 	}
 }
 
-// TestNamespaceWatchedAgain: a namespace that is removed and added again resumes from its state when it was removed.
-func TestNamespaceWatchedAgain(t *testing.T) {
+// A namespace that is removed and added again resumes from its state when it was removed.
+func TestReturningNamespaceResumesFromItsState(t *testing.T) {
 	change := func(m *mover) {
 		for i := range 5 {
 			m.put("one", "a", fmt.Sprint("spec.n=", 2+i)) // @4 to @8

@@ -12,8 +12,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/index"
 )
 
-// TestHash: equal content has equal hashes, different content has different ones.
-func TestHash(t *testing.T) {
+// Different content has different hashes.
+func TestEqualContentHasEqualHashes(t *testing.T) {
 	with := func(size any, ratio float64) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"size": size, "ratio": ratio}}
 	}
@@ -34,8 +34,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestInferredObject: an inferred object has what the index knows of it, and nothing else.
-func TestInferredObject(t *testing.T) {
+// An inferred object has nothing else.
+func TestInferredObjectHasWhatTheIndexKnows(t *testing.T) {
 	r := gvr.Resource{Kind: "Widget"}
 	r.Group, r.Version = "example.com", "v1"
 	for _, tt := range []struct {

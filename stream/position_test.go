@@ -11,9 +11,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// TestPositionInStreamedList: a position taken inside a streaming list has no resourceVersion. The objects come in no
-// order, with old versions: a run that resumed at one of these would miss the objects still to come.
-func TestPositionInStreamedList(t *testing.T) {
+// The objects come in no order, with old versions: a run that resumed at one of these would miss the objects still to
+// come.
+func TestPositionInStreamedListHasNoVersion(t *testing.T) {
 	tests := []struct {
 		start stream.Start
 		want  []string
@@ -48,8 +48,8 @@ func TestPositionInStreamedList(t *testing.T) {
 	}
 }
 
-// TestPositionMoves: a run that resumes from the position at an event repeats at most this event and loses nothing.
-func TestPositionMoves(t *testing.T) {
+// A run that resumes from the position at an event repeats at most this event and loses nothing.
+func TestResumingRepeatsAtMostOneEvent(t *testing.T) {
 	tests := []struct {
 		name   string
 		script []exchange
@@ -89,7 +89,7 @@ func TestPositionMoves(t *testing.T) {
 				"MODIFIED c@7: at 7 c@7",
 			},
 			"the position includes the event in the loop body"},
-		{"at a successor",
+		{"at an object that took the name of another",
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ADDED a/other@6", "open")},
@@ -128,9 +128,8 @@ func TestPositionMoves(t *testing.T) {
 	}
 }
 
-// TestPositionOfSeveralNamespaces: while the loop body handles an event of one namespace, the position is not past an
-// event of another namespace that has arrived but is not delivered.
-func TestPositionOfSeveralNamespaces(t *testing.T) {
+// While the loop body handles an event of one namespace, an event of another namespace has arrived.
+func TestPositionIsNotPastUndeliveredEvents(t *testing.T) {
 	tests := []struct {
 		name    string
 		options stream.Options
@@ -187,8 +186,8 @@ func TestPositionOfSeveralNamespaces(t *testing.T) {
 	}
 }
 
-// TestPositionBeforeFirstAnswer: before the server answers, the position is at the version of Start.
-func TestPositionBeforeFirstAnswer(t *testing.T) {
+// The server has not answered yet.
+func TestFirstPositionIsTheStartVersion(t *testing.T) {
 	for name, start := range map[string]stream.Start{
 		"after": stream.After("5"),
 		"from":  position("5", knownAs("a", "2")),
@@ -204,9 +203,9 @@ func TestPositionBeforeFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestPartialPositions: Position.Partial is set when objects may exist that the position does not list. A run that
-// resumes from it then delivers the deletion of an unknown object.
-func TestPartialPositions(t *testing.T) {
+// Position.Partial is set when objects may exist that the position does not list. A run that resumes from it then
+// delivers the deletion of an unknown object.
+func TestPartialIfObjectsMayBeUnlisted(t *testing.T) {
 	tests := []struct {
 		name    string
 		options stream.Options

@@ -112,9 +112,8 @@ func TestReadAheadEndsWithRun(t *testing.T) {
 	}
 }
 
-// TestReadAheadFails: a failure of a page that was read ahead has the same outcome as one of a page that is requested
-// when it is needed.
-func TestReadAheadFails(t *testing.T) {
+// A failure of a page that was read ahead has the same outcome as one of a page that is requested when it is needed.
+func TestReadAheadFailureChangesNoOutcome(t *testing.T) {
 	for _, tt := range []struct{ script, why string }{
 		{"page 1: 500", "the page is requested again"},
 		{"page 1-3: 503 plain", "the list restarts"},
@@ -144,8 +143,8 @@ func TestReadAheadFails(t *testing.T) {
 	}
 }
 
-// TestReadAheadKeepsTurns: with Lists, a Stream whose turn has ended does not read ahead.
-func TestReadAheadKeepsTurns(t *testing.T) {
+// With Lists, a Stream whose turn has ended does not read ahead.
+func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams = 6
 		first := newPages(t, "NewClient", "page *: slow 4s", 0) // more than a turn takes
@@ -195,9 +194,8 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestTransportPanics: a panic of the transport reaches the caller of Events or List, whichever goroutine made the
-// request.
-func TestTransportPanics(t *testing.T) {
+// The caller of Events or List receives the panic, whichever goroutine made the request.
+func TestTransportPanicReachesTheCaller(t *testing.T) {
 	for _, tt := range []struct {
 		why   string
 		page  string // the continue token of the request that panics

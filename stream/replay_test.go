@@ -10,8 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// TestReplays: events that a server repeats are delivered once.
-func TestReplays(t *testing.T) {
+func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
 	testConversations(t, []conversation{
 		{"of an object that came back", stream.Options{LabelSelector: "in=yes"},
 			[]exchange{
@@ -44,9 +43,8 @@ func TestReplays(t *testing.T) {
 	})
 }
 
-// TestBookmarks: with Bookmarks, those that advance the version are delivered. All bookmarks advance the version to
-// resume at.
-func TestBookmarks(t *testing.T) {
+// With Bookmarks, those that advance the version are delivered.
+func TestBookmarksAdvanceTheVersion(t *testing.T) {
 	testConversations(t, []conversation{
 		{"wanted", stream.Options{Bookmarks: true},
 			[]exchange{
@@ -64,8 +62,8 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-// TestFakeStartNow: with client-go's fake, which is not probed, a run from now starts at the version of a list.
-func TestFakeStartNow(t *testing.T) {
+// client-go's fake is not probed.
+func TestFakeStartsNowAtAListsVersion(t *testing.T) {
 	for _, noIndex := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := fakeClient(widget("default", "a", "red"))

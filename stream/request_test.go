@@ -58,8 +58,8 @@ func TestMissingStreamedListsAreRemembered(t *testing.T) {
 	}{
 		{"refused", status(422, metav1.StatusReasonInvalid), "a kube-apiserver without streaming lists answers 422"},
 		{"not understood", watch("ADDED a@2", "BOOKMARK @5", "open"), "the bookmark is not the marker of the end"},
-		{"no end", watch("ADDED a@2", "open"), "each run would wait for the marker"},
-		{"no end, never silent for long", watch(slices.Repeat([]string{"ADDED a@2", "wait 9s"}, 100)...),
+		{"no marker", watch("ADDED a@2", "open"), "each run would wait for the marker"},
+		{"no marker, never silent for long", watch(slices.Repeat([]string{"ADDED a@2", "wait 9s"}, 100)...),
 			"a streaming list may be silent for five minutes in all"},
 	}
 	for _, tt := range tests {
@@ -159,9 +159,8 @@ func TestWatchesEndAtRandomTimes(t *testing.T) {
 	})
 }
 
-// TestRetryAfterHeader: a Stream waits for the whole time of a Retry-After header. The client does not leave the header
-// to client-go, which would retry at once after a zero.
-func TestRetryAfterHeader(t *testing.T) {
+// The client does not leave the header to client-go, which would retry at once after a zero.
+func TestRetryAfterIsWaitedForInFull(t *testing.T) {
 	tests := []struct {
 		header      string
 		least, most time.Duration // until the next request

@@ -14,8 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// TestFailure: failure classifies an error of the server, wrapped or not.
-func TestFailure(t *testing.T) {
+// The errors may be wrapped.
+func TestFailureClassifiesServerErrors(t *testing.T) {
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	status := func(code int32, reason metav1.StatusReason) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason}}

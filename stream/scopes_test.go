@@ -13,9 +13,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestScopeChangeInterrupted: once a namespace has delivered some of its differences to the cluster, a run of the
-// cluster can't resume at the cluster's version. It reports a GAP.
-func TestScopeChangeInterrupted(t *testing.T) {
+// Once a namespace has delivered some of its differences to the cluster, a run of the cluster can't resume at the
+// cluster's version.
+func TestInterruptedScopeChangeReportsAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
@@ -42,9 +42,8 @@ func TestScopeChangeInterrupted(t *testing.T) {
 	})
 }
 
-// TestStartNowBesideForbiddenNamespace: the acked events of a namespace are committed even if another namespace never
-// starts.
-func TestStartNowBesideForbiddenNamespace(t *testing.T) {
+// The acked events of a namespace are committed even if another namespace never starts.
+func TestForbiddenNamespaceDelaysNoCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
 		m.do("forbid all in two")
@@ -68,9 +67,9 @@ func TestStartNowBesideForbiddenNamespace(t *testing.T) {
 	})
 }
 
-// TestRewoundWhileNotWatched: a namespace that is not watched while the server goes back in time is compared when it is
-// watched again, even if the server has passed the namespace's version by then.
-func TestRewoundWhileNotWatched(t *testing.T) {
+// A namespace that is not watched while the server goes back in time is compared when it is watched again, even if the
+// server has passed the namespace's version by then.
+func TestRewoundNamespaceIsComparedOnceWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
 		tracker := m.track(store, stream.Options{})
@@ -98,9 +97,8 @@ func TestRewoundWhileNotWatched(t *testing.T) {
 	})
 }
 
-// TestUntilSyncedBesideForbiddenNamespace: SYNCED comes even if a namespace becomes forbidden after the workers of the
-// others have ended.
-func TestUntilSyncedBesideForbiddenNamespace(t *testing.T) {
+// The namespace becomes forbidden after the workers of the others have ended.
+func TestForbiddenNamespaceDoesNotPreventSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, &stream.Options{UntilSynced: true})
 		m.put("one", "a", "spec.n=1")
@@ -114,9 +112,8 @@ func TestUntilSyncedBesideForbiddenNamespace(t *testing.T) {
 	})
 }
 
-// TestRewoundBelowTheCluster: a namespace resumes at its own version, even if the position has a higher version of the
-// cluster, from before the server went back in time.
-func TestRewoundBelowTheCluster(t *testing.T) {
+// The position may have a higher version of the cluster, from before the server went back in time.
+func TestNamespaceResumesAtItsOwnVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1") // @2
@@ -133,8 +130,8 @@ func TestRewoundBelowTheCluster(t *testing.T) {
 	})
 }
 
-// TestDuplicateNamespaces: a namespace named twice is watched once, and the cluster is not watched beside it.
-func TestDuplicateNamespaces(t *testing.T) {
+// The cluster is not watched beside a namespace.
+func TestDuplicateNamespaceIsWatchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t, nil)
 		m.put("one", "a", "spec.n=1")
@@ -154,8 +151,8 @@ func TestDuplicateNamespaces(t *testing.T) {
 	})
 }
 
-// TestPositionsOnly: with a Store that keeps no objects, a run does not assume that it knows all objects.
-func TestPositionsOnly(t *testing.T) {
+// With a Store that keeps no objects, a run does not assume that it knows all objects.
+func TestPositionsOnlyStoreKnowsNoObjects(t *testing.T) {
 	for _, tt := range []struct {
 		kill, compact bool
 		want          []string

@@ -178,8 +178,7 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// TestFailOnGap: with FailOnGap a run ends with a *GapError instead of a GAP.
-func TestFailOnGap(t *testing.T) {
+func TestFailOnGapEndsWithGapError(t *testing.T) {
 	tests := []struct {
 		answer answer
 		reason stream.GapReason
@@ -212,8 +211,8 @@ func TestFailOnGap(t *testing.T) {
 	}
 }
 
-// TestEnds: UntilSynced ends a run at SYNCED, UntilClosed at the end of the first watch.
-func TestEnds(t *testing.T) {
+// UntilSynced ends a run at SYNCED, UntilClosed at the end of the first watch.
+func TestUntilOptionsEndTheRun(t *testing.T) {
 	testConversations(t, []conversation{
 		{"until synced", stream.Options{UntilSynced: true},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")}},
@@ -235,8 +234,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestSetResourceVersion: the next runs start after the version that was set, or with a snapshot if it is empty.
-func TestSetResourceVersion(t *testing.T) {
+// The next runs start after the version that was set, or with a snapshot if it is empty.
+func TestSetResourceVersionMovesTheNextRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")},
@@ -265,8 +264,8 @@ func TestSetResourceVersion(t *testing.T) {
 	})
 }
 
-// TestGapDuration: Gap.Duration is how long the Stream may have missed events.
-func TestGapDuration(t *testing.T) {
+// Gap.Duration is how long the Stream may have missed events.
+func TestGapDurationIsTheMissedTime(t *testing.T) {
 	tests := []struct {
 		name  string
 		watch answer

@@ -30,7 +30,7 @@ func TestStatus(t *testing.T) {
 		moments []moment
 		why     string
 	}{
-		{"well", "", stream.Options{},
+		{"healthy", "", stream.Options{},
 			[]moment{{time.Second, "Streaming synced @3 2"}}, "a watch is open"},
 		{"listing", "list 1: hang", stream.Options{PagedLists: true},
 			[]moment{{time.Second, "Listing @ 0"}}, "no object is known yet"},
@@ -111,8 +111,7 @@ func statusText(s stream.Status) string {
 	return text
 }
 
-// TestStatusChanged: StatusChanged receives each change of State.
-func TestStatusChanged(t *testing.T) {
+func TestStatusChangedReceivesEachState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", refuse}, {"list", refuse}, {"list", list("5", "", "a@2")},
@@ -137,8 +136,7 @@ func TestStatusChanged(t *testing.T) {
 	})
 }
 
-// TestTrace: Trace receives each request, frame and closed watch.
-func TestTrace(t *testing.T) {
+func TestTraceReceivesRequestsFramesAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"watch initial", watch("ADDED a@2", "MARKER @5", "BOOKMARK @6", "wait 5s", "ERROR 410 Expired")},

@@ -177,8 +177,8 @@ func TestConversations(t *testing.T) {
 	})
 }
 
-// TestFinalErrors: a refusal before the first SYNCED ends the run with a *RequestError.
-func TestFinalErrors(t *testing.T) {
+// A refusal before the first SYNCED ends the run with a *RequestError.
+func TestEarlyRefusalEndsTheRun(t *testing.T) {
 	says := func(text string) func(error) bool {
 		return func(err error) bool { return strings.Contains(err.Error(), text) }
 	}
@@ -331,9 +331,8 @@ func newVersions() answer {
 	}
 }
 
-// TestStop: Stop ends a run without an error, at once, whatever the Stream is waiting for. synctest checks that no
-// goroutine is left.
-func TestStop(t *testing.T) {
+// The run ends without an error, whatever the Stream is waiting for. synctest checks that no goroutine is left.
+func TestStopEndsARunAtOnce(t *testing.T) {
 	tests := map[string][]exchange{
 		"while listing":    {{"list", hang}},
 		"while connecting": {{"list", list("5", "")}, {"watch 5", hang}},
@@ -375,8 +374,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopInLoopBody: no event follows a Stop in the loop body. The next run starts from the beginning.
-func TestStopInLoopBody(t *testing.T) {
+// The next run starts from the beginning.
+func TestNoEventFollowsStopInTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@1", "b@2", "c@3")},
@@ -398,8 +397,8 @@ func TestStopInLoopBody(t *testing.T) {
 	})
 }
 
-// TestContext: a run ends with the cause of its context, once.
-func TestContext(t *testing.T) {
+// The run yields the cause once.
+func TestRunEndsWithItsContextsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("open")}}}
 		s := newStream(t, sc.client(), nil)
@@ -419,8 +418,8 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// TestLeaveLoop: after a break or a panic in the loop body, the Stream can run again.
-func TestLeaveLoop(t *testing.T) {
+// The loop body left with a break or a panic.
+func TestStreamRunsAgainAfterALeftLoop(t *testing.T) {
 	conversation := func() []exchange {
 		return []exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED a@6", "ADDED b@7", "open")}}
 	}
@@ -457,8 +456,8 @@ func TestLeaveLoop(t *testing.T) {
 	}
 }
 
-// TestRunAgainAfterFinalError: a run has ended when it yields its error: the loop body may run the Stream again.
-func TestRunAgainAfterFinalError(t *testing.T) {
+// A run has ended when it yields its error.
+func TestBodyMayRunAgainAtTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := exchange{"list", status(403, metav1.StatusReasonForbidden)}
 		s := newStream(t, (&script{t: t, exchanges: []exchange{forbidden, forbidden}}).client(), nil)
@@ -472,7 +471,7 @@ func TestRunAgainAfterFinalError(t *testing.T) {
 	})
 }
 
-// TestOneRunAtATime: a second run of a Stream ends with ErrBusy while the first one lasts.
+// A second run of a Stream ends with ErrBusy while the first one lasts.
 func TestOneRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@1")}}}
@@ -490,8 +489,8 @@ func TestOneRunAtATime(t *testing.T) {
 	})
 }
 
-// TestLogger: Logger receives failures as warnings, and the recovery.
-func TestLogger(t *testing.T) {
+// Logger receives failures as warnings.
+func TestLoggerReceivesFailuresAndRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		sc := &script{t: t, exchanges: []exchange{

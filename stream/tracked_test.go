@@ -56,8 +56,8 @@ func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 	})
 }
 
-// TestCheckpointMismatch: a run refuses a checkpoint of other objects or of another cluster.
-func TestCheckpointMismatch(t *testing.T) {
+// The checkpoint is of other objects or of another cluster.
+func TestRunRefusesAMismatchedCheckpoint(t *testing.T) {
 	same := stream.Options{LabelSelector: "b=c,a=b"}
 	fields := stream.Options{FieldSelector: "metadata.name=a,spec.n!=1", CheckpointKey: "fields"}
 	tests := []struct {
@@ -117,7 +117,6 @@ func TestCheckpointMismatch(t *testing.T) {
 	}
 }
 
-// TestCheckpointKeyMustBeValid: New refuses an invalid CheckpointKey.
 func TestCheckpointKeyMustBeValid(t *testing.T) {
 	tracker := newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
 	_, err := stream.New(streamtest.NewServer(widgets()).Client(), widgets(),
@@ -128,8 +127,8 @@ func TestCheckpointKeyMustBeValid(t *testing.T) {
 	}
 }
 
-// TestCheckpointIdentity: a checkpoint has the identity that a later run is compared with.
-func TestCheckpointIdentity(t *testing.T) {
+// A later run is compared with the identity.
+func TestCheckpointStoresItsIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := widgets()
 		r.StorageVersionHash = "hash"
@@ -160,8 +159,8 @@ func TestCheckpointIdentity(t *testing.T) {
 	})
 }
 
-// TestBrokenPosition: a run refuses a position that no run can have committed.
-func TestBrokenPosition(t *testing.T) {
+// No run can have committed the position.
+func TestRunRefusesAnImpossiblePosition(t *testing.T) {
 	tests := []struct {
 		delta checkpoint.Delta
 		why   string
@@ -196,9 +195,8 @@ func TestBrokenPosition(t *testing.T) {
 	}
 }
 
-// TestLeavingAcksNothing: with Acked, a break or a panic in the loop body does not ack the event. The next run delivers
-// it again.
-func TestLeavingAcksNothing(t *testing.T) {
+// With Acked, a break or a panic in the loop body does not ack the event. The next run delivers it again.
+func TestLeavingTheLoopAcksNothing(t *testing.T) {
 	ways := map[string]func(){"panic": func() { panic("at the disco") }, "break": nil}
 	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -242,9 +240,8 @@ func TestLeavingAcksNothing(t *testing.T) {
 	}
 }
 
-// TestResumeInSeveralNamespaces: the next run delivers the deletions in each namespace once, even of an object that was
-// never acked.
-func TestResumeInSeveralNamespaces(t *testing.T) {
+// The next run delivers the deletions in each namespace, even of an object that was never acked.
+func TestNextRunDeliversEachDeletionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		for _, ns := range []string{"one", "two"} {

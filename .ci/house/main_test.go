@@ -144,7 +144,7 @@ func TestAllowedNeedsAReason(t *testing.T) {
 	}
 }
 
-func TestPrint(t *testing.T) {
+func TestPrintCountsLinesTestsAndExports(t *testing.T) {
 	r, err := check(fstest.MapFS{
 		"internal/protocol/a.go":      {Data: []byte("package protocol\n\nvar A int\n")},
 		"internal/protocol/a_test.go": {Data: []byte("package protocol\n")},

@@ -28,8 +28,7 @@ func isFenced(t *testing.T, srv *streamtest.Server, s *store, holder string) {
 	}
 }
 
-// TestFence: once another process has opened the ConfigMap, the earlier owner's commits fail.
-func TestFence(t *testing.T) {
+func TestEarlierOwnersCommitsFail(t *testing.T) {
 	srv := newServer(t)
 	again := func(holder string) { commit(t, open(t, srv.Client(), holder), delta("k", "6")) }
 	change := func(do func(o *unstructured.Unstructured)) func() { return func() { edit(t, srv, do) } }
@@ -78,8 +77,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestFenceOnTheWay: the claim comes while the earlier owner's commit is under way.
-func TestFenceOnTheWay(t *testing.T) {
+func TestClaimFencesACommitUnderWay(t *testing.T) {
 	for _, method := range []string{http.MethodPut, http.MethodGet} {
 		srv := newServer(t)
 		var b *store
@@ -101,8 +99,8 @@ func TestFenceOnTheWay(t *testing.T) {
 	}
 }
 
-// TestFenceLate: a commit reaches the server long after its owner has given up.
-func TestFenceLate(t *testing.T) {
+// A commit reaches the server long after its owner has given up.
+func TestLateCommitIsRefused(t *testing.T) {
 	srv := newServer(t)
 	var late func()
 	a := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -133,8 +131,8 @@ func TestFenceLate(t *testing.T) {
 	commit(t, b, delta("k", "6"))
 }
 
-// TestStale: a server that lags shows an earlier owner, which does not fence the current one.
-func TestStale(t *testing.T) {
+// The server shows an earlier owner.
+func TestLaggingServerFencesNoOwner(t *testing.T) {
 	tests := []struct {
 		back  int // so many changes
 		fails bool
@@ -160,8 +158,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBusy: Open and Commit give up after several conflicts.
-func TestBusy(t *testing.T) {
+func TestOpenAndCommitGiveUpAfterConflicts(t *testing.T) {
 	srv := newServer(t)
 	busy, puts := false, 0
 	client := clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestOpenOptions(t *testing.T) {
+func TestOpenRequiresNamespaceAndName(t *testing.T) {
 	srv := newServer(t)
 	for _, tt := range []struct{ namespace, name, option, why string }{
 		{"", "cp", "namespace", "there is no ConfigMap outside of one"},
@@ -34,8 +34,8 @@ func TestOpenOptions(t *testing.T) {
 	}
 }
 
-// TestOpenFound: Open accepts empty ConfigMaps and its own, and does not change those that it refuses.
-func TestOpenFound(t *testing.T) {
+// Open accepts empty ConfigMaps and its own, and does not change those that it refuses.
+func TestOpenRefusesForeignConfigMaps(t *testing.T) {
 	var (
 		none    error
 		corrupt = &checkpoint.CorruptError{Store: "ConfigMap ns/cp"}
@@ -90,7 +90,7 @@ func TestOpenFound(t *testing.T) {
 	}
 }
 
-func TestOpenRights(t *testing.T) {
+func TestStoreNeedsGetCreateAndUpdateOnly(t *testing.T) {
 	srv := newServer(t)
 	for _, verb := range []string{"list", "watch", "delete"} {
 		noError(t, srv.Do("configmaps forbid "+verb))

@@ -24,8 +24,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestRoundTrip: the Store, and the next one, load the last commit.
-func TestRoundTrip(t *testing.T) {
+// Both the Store that committed and the next one load the commit.
+func TestLastCommitIsLoaded(t *testing.T) {
 	began := time.Now()
 	flags, within, odd := delta("k", "7"), delta("k", "8"), delta("l", "9")
 	flags.Rewound, flags.Unclean, flags.Reset = true, true, true
@@ -64,8 +64,8 @@ func TestRoundTrip(t *testing.T) {
 	want.check(t, s, "k")
 }
 
-// TestKeys: keys do not collide with each other, or with the Store's own.
-func TestKeys(t *testing.T) {
+// A key does not collide with the Store's own keys either.
+func TestKeysDoNotCollide(t *testing.T) {
 	keys := []string{
 		"a", "checkpoint.a", "checkpoint.", "format", "owner", "A", strings.Repeat("k", 200), strings.Repeat("k", 199),
 	}
@@ -87,8 +87,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestForeign: other data in the ConfigMap is preserved, also if it changes while the Store is open.
-func TestForeign(t *testing.T) {
+// The data may change while the Store is open.
+func TestForeignDataIsPreserved(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
 	commit(t, s, delta("k", "5"), delta("l", "5"))
@@ -118,8 +118,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnreadable: an unreadable key is an error, remains unchanged, and does not affect other keys.
-func TestUnreadable(t *testing.T) {
+// The key remains unchanged, and does not affect other keys.
+func TestUnreadableKeyIsAnError(t *testing.T) {
 	good, err := encode(delta("k", "5"))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-func TestClose(t *testing.T) {
+func TestClosedStoreRefusesWrites(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
 	commit(t, s, delta("k", "5"))
@@ -201,8 +201,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestErrors: an error of the server changes nothing, and the write can be repeated.
-func TestErrors(t *testing.T) {
+// The write can be repeated.
+func TestFailedWriteChangesNothing(t *testing.T) {
 	for _, fault := range []string{
 		"413", "422", "403", "401", "500", "404 plain", "503 plain", "429", "refuse", "reset", "garbage",
 	} {
@@ -225,8 +225,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOddAnswer: a proxy answers an update with something else. The next commit reads the ConfigMap again.
-func TestOddAnswer(t *testing.T) {
+// A proxy answers an update with something else. The next commit reads the ConfigMap again.
+func TestUnexpectedAnswerForcesANewRead(t *testing.T) {
 	srv, odd := newServer(t), false
 	s := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -242,7 +242,7 @@ func TestOddAnswer(t *testing.T) {
 	commit(t, s, delta("k", "6"))
 }
 
-func TestContext(t *testing.T) {
+func TestCommitHonoursItsContext(t *testing.T) {
 	s := open(t, newServer(t).Client(), "a")
 	why := errors.New("this is why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -255,8 +255,8 @@ func TestContext(t *testing.T) {
 	commit(t, s, delta("k", "5"))
 }
 
-// TestConcurrent is for the race detector.
-func TestConcurrent(t *testing.T) {
+// For the race detector.
+func TestStoreAllowsConcurrentCalls(t *testing.T) {
 	srv, want := newServer(t), model{}
 	s := open(t, srv.Client(), "a")
 	keys := []string{"a", "b", "c", "d"}
@@ -278,9 +278,8 @@ func TestConcurrent(t *testing.T) {
 	want.check(t, open(t, srv.Client(), "b"), keys...)
 }
 
-// TestRequests: a commit is one request, also if nothing has changed, so that an owner that has lost the ConfigMap is
-// fenced.
-func TestRequests(t *testing.T) {
+// A commit is a request also if nothing has changed, so that an owner that has lost the ConfigMap is fenced.
+func TestCommitIsOneRequest(t *testing.T) {
 	srv := newServer(t)
 	s := open(t, srv.Client(), "a")
 	enter := func(deltas ...checkpoint.Delta) func() error {
@@ -313,8 +312,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestFake: programs are tested on client-go's fake, which has no resourceVersions.
-func TestFake(t *testing.T) {
+// Programs are tested on the fake. It has no resourceVersions.
+func TestStoreWorksOnClientGosFake(t *testing.T) {
 	client, want := fake.NewSimpleDynamicClient(runtime.NewScheme()), model{}
 	for _, version := range []string{"5", "6"} {
 		s := open(t, client, "a")

@@ -86,8 +86,7 @@ func (r *run) texts() []string {
 	return texts
 }
 
-// TestNextRun: what the next run receives.
-func TestNextRun(t *testing.T) {
+func TestNextRunContinuesFromTheCommit(t *testing.T) {
 	tests := []struct {
 		acks    int // of the first run, which receives ADDED for a, b and c, and then SYNCED
 		compact bool
@@ -129,8 +128,8 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// TestRunOfTwoOwners: the first one's commits end, and the second continues where the first has committed.
-func TestRunOfTwoOwners(t *testing.T) {
+// The first owner can commit no more.
+func TestSecondOwnerContinuesFromTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(configMapResource, widgets)
 		first := start(t, srv, "first", -1)

@@ -128,9 +128,8 @@ func (h history) record(at int) int {
 	return i
 }
 
-// TestFlippedBits: a flipped bit is detected. In the last record it may look like an incomplete write, if it makes a
-// sector's part of the record zeros.
-func TestFlippedBits(t *testing.T) {
+// In the last record it may look like an incomplete write, if it makes a sector's part of the record zeros.
+func TestFlippedBitIsDetected(t *testing.T) {
 	h := newHistory(t, 3, small)
 	last, harmless := len(h.ends)-1, 0
 	for n := range h.whole {
@@ -150,9 +149,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestCutOff: a file that is cut off has the last complete commit, and can be committed to. One that is cut off within
-// its snapshot is refused.
-func TestCutOff(t *testing.T) {
+// The file can be committed to. One that is truncated within its snapshot is refused.
+func TestTruncatedFileKeepsCompleteCommits(t *testing.T) {
 	h := newHistory(t, 3, small)
 	for n := range h.whole {
 		want := h.record(n)
@@ -175,8 +173,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestPowerFailure: only some sectors of the last record, or its beginning, have reached the disk.
-func TestPowerFailure(t *testing.T) {
+// Only some sectors of the last record, or its beginning, have reached the disk.
+func TestPowerFailureKeepsEarlierCommits(t *testing.T) {
 	h := newHistory(t, 2, large)
 	last, r := len(h.ends)-1, rand.New(rand.NewPCG(3, 4))
 	seen := map[int]int{}
@@ -204,8 +202,8 @@ func TestPowerFailure(t *testing.T) {
 	t.Log(seen)
 }
 
-// TestZeros: a record of zeros is refused if another record follows, because it was once complete.
-func TestZeros(t *testing.T) {
+// The record of zeros was once complete, since another one follows.
+func TestZerosBeforeAnotherRecordAreRefused(t *testing.T) {
 	h := newHistory(t, 5, small)
 	last := len(h.ends) - 1
 	for i := range last {
@@ -287,8 +285,8 @@ func TestMutations(t *testing.T) {
 	t.Logf("%d of %d were accepted", accepted, rounds)
 }
 
-// TestForged: a valid checksum does not make invalid contents valid.
-func TestForged(t *testing.T) {
+// A valid checksum does not make contents valid.
+func TestInvalidContentsAreRefused(t *testing.T) {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	record := func(payload string, length uint64) []byte {
 		b := binary.LittleEndian.AppendUint64([]byte(firstLine), length)
@@ -338,7 +336,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-func TestOtherFiles(t *testing.T) {
+func TestOpenRefusesOtherFiles(t *testing.T) {
 	for _, tt := range []struct {
 		content string
 		newer   int
@@ -369,8 +367,8 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestFrozen: every version reads a file that was written when format 1 was made.
-func TestFrozen(t *testing.T) {
+// The file was written when format 1 was made.
+func TestEveryVersionReadsFormat1(t *testing.T) {
 	path := inTemp(t)
 	write(t, path, read(t, filepath.Join("..", "..", "testdata", "checkpoint-format-1.db")))
 	got, err := attempt(path)

@@ -110,7 +110,7 @@ func startChild(t *testing.T, order string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-func TestTwoProcesses(t *testing.T) {
+func TestSecondProcessGetsALockedError(t *testing.T) {
 	path := inTemp(t)
 	cmd, lines := startChild(t, path)
 	if !lines.Scan() {
@@ -133,8 +133,8 @@ func TestTwoProcesses(t *testing.T) {
 	open(t, path)
 }
 
-// TestKilled kills a process at random instants.
-func TestKilled(t *testing.T) {
+// Processes are killed at random instants.
+func TestKilledProcessLosesNoCommit(t *testing.T) {
 	path := inTemp(t)
 	for range 20 {
 		cmd, lines := startChild(t, path)
@@ -167,8 +167,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestFull: a commit that reaches the file size limit fails, and changes nothing.
-func TestFull(t *testing.T) {
+func TestCommitBeyondTheSizeLimitChangesNothing(t *testing.T) {
 	path := inTemp(t)
 	_, lines := startChild(t, path+" 500000")
 	var said []string
@@ -189,7 +188,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-func TestBadPaths(t *testing.T) {
+func TestOpenRefusesBadPaths(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -229,8 +228,8 @@ func TestBadPaths(t *testing.T) {
 	}
 }
 
-// TestSymlink: a file has one lock, whatever its names, and a link remains a link.
-func TestSymlink(t *testing.T) {
+// A link remains a link.
+func TestFileHasOneLockForAllNames(t *testing.T) {
 	path := inTemp(t)
 	closeStore(t, open(t, path))
 	link := filepath.Join(t.TempDir(), "link")

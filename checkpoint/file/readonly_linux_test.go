@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
-func TestReadOnly(t *testing.T) {
+func TestReadOnlyFolderIsAPermissionError(t *testing.T) {
 	dir := t.TempDir()
 	path, locked := filepath.Join(dir, "positions.db"), filepath.Join(dir, "locked.db")
 	for _, p := range []string{path, locked} {

@@ -38,7 +38,7 @@ var odd = []checkpoint.Object{
 	{Name: strings.Repeat("long ", 100_000), UID: types.UID(strings.Repeat("u", 70_000)), ResourceVersion: "1"},
 }
 
-func TestOddObjects(t *testing.T) {
+func TestUnusualObjectsAreStoredUnchanged(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
 	d := at("odd", "5")
@@ -150,7 +150,7 @@ func TestCommitIsIncremental(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestClosedStoreRefusesEveryCall(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
@@ -165,9 +165,8 @@ func TestClosed(t *testing.T) {
 	open(t, path)
 }
 
-// TestFolder: Open creates only the file and its lock, both readable only by their owner, and does not touch files with
-// similar names.
-func TestFolder(t *testing.T) {
+// File and lock are readable only by their owner. Open does not touch files with similar names.
+func TestOpenCreatesOnlyFileAndLock(t *testing.T) {
 	path := inTemp(t)
 	for _, suffix := range []string{".lock", ".new"} {
 		write(t, path+suffix, []byte("somebody's"))
@@ -198,8 +197,8 @@ func rewritten(t testing.TB, s *file.Store) {
 	commit(t, s, at("k", "snapshot"))
 }
 
-// TestChangedWhileOpen: commits to a file that was changed, removed or replaced fail.
-func TestChangedWhileOpen(t *testing.T) {
+// The file was changed, removed or replaced while it was open.
+func TestCommitToAChangedFileFails(t *testing.T) {
 	replace := func(path string, b []byte) error {
 		return errors.Join(os.WriteFile(path+".other", b, 0o600), os.Rename(path+".other", path))
 	}
@@ -237,8 +236,8 @@ func TestChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestRotWhileOpen: a byte that changes in an open file is not copied into a snapshot.
-func TestRotWhileOpen(t *testing.T) {
+// A byte of an open file changes.
+func TestDamageIsNotCopiedIntoASnapshot(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
 	rotten, large := at("k", "1"), at("other", "1")
@@ -258,8 +257,8 @@ func TestRotWhileOpen(t *testing.T) {
 	}
 }
 
-// TestUncommitted: a commit that fails changes nothing, and the next one succeeds.
-func TestUncommitted(t *testing.T) {
+// The next commit succeeds.
+func TestFailedCommitChangesNothing(t *testing.T) {
 	var fails []bool // the next calls
 	defer file.ReplaceFsync(func(*os.File) error {
 		if len(fails) > 0 {
@@ -309,8 +308,8 @@ func TestUncommitted(t *testing.T) {
 	}
 }
 
-// TestDurable: before Commit returns, the contents and the file's name are on disk.
-func TestDurable(t *testing.T) {
+// The contents and the file's name are on disk.
+func TestCommitIsDurableWhenItReturns(t *testing.T) {
 	path := inTemp(t)
 	var synced []byte                // what fsync was called for last
 	var written, named []os.FileInfo // the file that was, and the one with the name on the disk
@@ -354,7 +353,7 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-func TestSeveralGoroutines(t *testing.T) {
+func TestStoreAllowsConcurrentCalls(t *testing.T) {
 	s := open(t, inTemp(t))
 	var running sync.WaitGroup
 	for i := range 4 {

@@ -11,8 +11,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestWriteAhead: the entry of an object that is written ahead has no version until the object is acked.
-func TestWriteAhead(t *testing.T) {
+// The entry has a version once its object is acked.
+func TestWrittenAheadEntryHasNoVersion(t *testing.T) {
 	const synced = "snapshot a:1@3 synced@9 ack 0-1 "
 	for _, tc := range []struct {
 		name, first, script string
@@ -122,8 +122,8 @@ func TestCoalesce(t *testing.T) {
 	}
 }
 
-// TestNoWriteAhead: the first object waits until the Store has the position as Unclean.
-func TestNoWriteAhead(t *testing.T) {
+// Without writing ahead, the first object waits until the Store has the position as Unclean.
+func TestFirstObjectWaitsForUnclean(t *testing.T) {
 	s := newStore()
 	for _, tc := range []struct {
 		store checkpoint.Store
@@ -157,9 +157,8 @@ type positionsOnly struct{ *store }
 
 func (positionsOnly) PositionsOnly() {}
 
-// TestNoWriteAheadOfTwo: without writing ahead, the first object of each namespace waits until the Store has the
-// position as Unclean.
-func TestNoWriteAheadOfTwo(t *testing.T) {
+// Without writing ahead, the first object of each namespace waits until the Store has the position as Unclean.
+func TestEachNamespaceWaitsForUnclean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.hinder(func(context.Context) error { time.Sleep(time.Second); return nil })
@@ -183,8 +182,7 @@ func TestNoWriteAheadOfTwo(t *testing.T) {
 	})
 }
 
-// TestCoalesceTwoSessions: events of two sessions are not coalesced.
-func TestCoalesceTwoSessions(t *testing.T) {
+func TestEventsOfTwoSessionsAreNotCoalesced(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
 	first := newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3")
@@ -198,8 +196,7 @@ func TestCoalesceTwoSessions(t *testing.T) {
 	isSaved(t, s, "9 a:1@4", "in the store")
 }
 
-// TestCoalesceAcked: an event that has been acked is not coalesced.
-func TestCoalesceAcked(t *testing.T) {
+func TestAckedEventIsNotCoalesced(t *testing.T) {
 	fd := newFeeder(t, begin(t, newTracker(t, newStore(), nil), widgets())).run("snapshot a:1@3 a:1@4 a:1@5 ack 1")
 	for _, pair := range [][2]int{{0, 1}, {1, 2}} {
 		if older, newer := fd.marks[pair[0]], fd.marks[pair[1]]; older.Coalesce(newer) || older.Cancel(newer) {
@@ -240,8 +237,8 @@ func TestWriteAheadIsRetried(t *testing.T) {
 	}
 }
 
-// TestWriteAheadTogether: concurrent callers share a commit, and the failure of a commit.
-func TestWriteAheadTogether(t *testing.T) {
+// Concurrent callers share the failure of a commit, too.
+func TestConcurrentWriteAheadsShareACommit(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		fail error
@@ -277,8 +274,8 @@ func TestWriteAheadTogether(t *testing.T) {
 	}
 }
 
-// TestWriteAheadWhileARetryHangs: while commits fail, no caller waits for a retry that hangs.
-func TestWriteAheadWhileARetryHangs(t *testing.T) {
+// Other commits fail meanwhile.
+func TestHangingRetryDelaysNoWriteAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.fail(errNoSpace)
@@ -301,8 +298,8 @@ func TestWriteAheadWhileARetryHangs(t *testing.T) {
 	})
 }
 
-// TestWriteAheadOfAStoppedStream: stopping a Stream while it writes ahead is not a failure of the Store.
-func TestWriteAheadOfAStoppedStream(t *testing.T) {
+// Stopping a Stream while it writes ahead is not a failure of the Store.
+func TestStopDuringWriteAheadIsNoFailure(t *testing.T) {
 	s := newStore()
 	session := begin(t, newTracker(t, s, nil), widgets())
 	ctx, stop := context.WithCancel(t.Context())
@@ -314,8 +311,8 @@ func TestWriteAheadOfAStoppedStream(t *testing.T) {
 	isSaved(t, s, "- !a:1", "in the store")
 }
 
-// TestWriteAheadStoppedInTheQueue: the same, if the Stream waits for the commit of another one.
-func TestWriteAheadStoppedInTheQueue(t *testing.T) {
+// The Stream waits for the commit of another one.
+func TestStopBeforeWriteAheadIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.hinder(func(context.Context) error { time.Sleep(time.Second); return nil })
@@ -335,8 +332,8 @@ func TestWriteAheadStoppedInTheQueue(t *testing.T) {
 	})
 }
 
-// TestUnclean: without writing ahead, the position has every object only if the run ended with everything acked.
-func TestUnclean(t *testing.T) {
+// Without writing ahead, the position has every object only if the run ended with everything acked.
+func TestUncleanUnlessEndedWithEverythingAcked(t *testing.T) {
 	const delivered = "snapshot a:1@3 synced@9 ack 0-1"
 	for _, tc := range []struct {
 		name, script, later string

@@ -16,8 +16,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// TestMismatch: only a Stream with the same Identity resumes from a checkpoint.
-func TestMismatch(t *testing.T) {
+func TestOnlyTheSameIdentityResumes(t *testing.T) {
 	type identity = checkpoint.Identity
 	of := func(change func(*identity)) identity {
 		id := identity{
@@ -135,8 +134,8 @@ func prefixed(id checkpoint.Identity, words ...string) string {
 	return strings.Join(all, " ")
 }
 
-// TestReset: Reset removes the old checkpoint with the first commit, not before.
-func TestReset(t *testing.T) {
+// Reset removes the old checkpoint with the first commit, not before.
+func TestResetWaitsForTheFirstCommit(t *testing.T) {
 	s := newStore()
 	first := newTracker(t, s, nil)
 	newFeeder(t, begin(t, first, widgets())).run("snapshot a:1@3 b:2@5 synced@9 ack 0-2")
@@ -161,8 +160,8 @@ func TestReset(t *testing.T) {
 	isSaved(t, s, "12 b:2@5 c:3@6", "in the end")
 }
 
-// TestResetWhileCommitsFail: Reset discards what could not be committed, also while commits fail.
-func TestResetWhileCommitsFail(t *testing.T) {
+// Reset discards acks also while commits fail.
+func TestResetDiscardsUncommittedAcks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		tracker := newTracker(t, s, &checkpoint.Options{Reset: true})
@@ -186,8 +185,8 @@ func TestResetWhileCommitsFail(t *testing.T) {
 	})
 }
 
-// TestKeyInUse: a key has one session at a time. Events of an ended session can be acked until the next one begins.
-func TestKeyInUse(t *testing.T) {
+// Events of an ended session can be acked until the next one begins.
+func TestKeyHasOneSessionAtATime(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
 	first := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@3 b:2@5 synced@9 ack 0")
@@ -250,8 +249,7 @@ func TestUncommittedAcksAreCarriedOver(t *testing.T) {
 	}
 }
 
-// TestUncommittedAcksOfAnother: uncommitted acks are not carried over to a session with another Identity.
-func TestUncommittedAcksOfAnother(t *testing.T) {
+func TestAnotherIdentityGetsNoUncommittedAcks(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
 	fd := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@3 synced@9 ack 0-1")
@@ -269,8 +267,7 @@ func TestUncommittedAcksOfAnother(t *testing.T) {
 	isSaved(t, s, "9 a:1@3", "the refusal lost what was acked")
 }
 
-// TestUncommittedIdentity: a session that has committed nothing does not restrict the next one.
-func TestUncommittedIdentity(t *testing.T) {
+func TestUncommittedIdentityRestrictsNoSession(t *testing.T) {
 	for _, tc := range []struct{ name, script, why string }{
 		{"nothing delivered", "", "there is nothing to commit"},
 		{"nothing acked", "x/snapshot x/a:1@3 x/synced@9", "nothing was acked"},
@@ -286,8 +283,7 @@ func TestUncommittedIdentity(t *testing.T) {
 	}
 }
 
-// TestTheUIDIsKept: a run that can't read the cluster's UID keeps the one in the checkpoint.
-func TestTheUIDIsKept(t *testing.T) {
+func TestUnreadableClusterUIDKeepsTheSavedOne(t *testing.T) {
 	s := newStore()
 	run := func(c checkpoint.Cluster) error {
 		tracker := newTracker(t, s, &checkpoint.Options{Cluster: c})
@@ -308,8 +304,7 @@ func TestTheUIDIsKept(t *testing.T) {
 	}
 }
 
-// TestKeys: which keys a checkpoint can have.
-func TestKeys(t *testing.T) {
+func TestBeginRefusesInvalidKeys(t *testing.T) {
 	tracker := newTracker(t, newStore(), nil)
 	for _, tc := range []struct {
 		key string
@@ -338,8 +333,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestBeginFails: Begin returns errors of the Store.
-func TestBeginFails(t *testing.T) {
+func TestBeginReturnsErrorsOfTheStore(t *testing.T) {
 	corrupt := &checkpoint.CorruptError{Store: "x.db", Err: errors.New("bad checksum")}
 	tracker := newTracker(t, unreadable{newStore(), corrupt}, nil)
 	if _, err := acks.Begin(t.Context(), tracker, key, widgets(), false); !errors.Is(err, corrupt) {

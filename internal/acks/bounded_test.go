@@ -7,9 +7,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestPassesAreBounded: while an event waits for its ack, later changes without an event of their own take no more
-// memory than one per object.
-func TestPassesAreBounded(t *testing.T) {
+// While an event waits for its ack, later changes without an event of their own take no more memory than one per
+// object.
+func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 	var last *Mark
 	tests := []struct {
 		step func(t *testing.T, p *Progress, rv, next string)

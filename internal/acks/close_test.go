@@ -14,8 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
-// TestClose: Close commits what was acked, once. Nothing is committed after it.
-func TestClose(t *testing.T) {
+// Nothing is committed after Close.
+func TestCloseCommitsAcksOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble ends only if no goroutine is left
 		s := newStore()
 		tracker := newTracker(t, s, &checkpoint.Options{Events: 2})
@@ -39,8 +39,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseFails: Close returns the Store's error, and Status shows that there is no next try.
-func TestCloseFails(t *testing.T) {
+// Status shows that there is no next try.
+func TestCloseReturnsTheStoresError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.fail(errNoSpace)
@@ -62,8 +62,8 @@ func TestCloseFails(t *testing.T) {
 	})
 }
 
-// TestCloseWhileTheStoreHangs: Close waits two timeouts at most.
-func TestCloseWhileTheStoreHangs(t *testing.T) {
+// The Store hangs.
+func TestCloseWaitsTwoTimeoutsAtMost(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before time.Duration
@@ -92,8 +92,8 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 	}
 }
 
-// TestAcksFromManyGoroutines: acks come from any goroutine, in any order.
-func TestAcksFromManyGoroutines(t *testing.T) {
+// Acks may come in any order.
+func TestAcksMayComeFromAnyGoroutine(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, &checkpoint.Options{Interval: time.Millisecond, Events: 10})
 	session := begin(t, tracker, widgets("x", "y"))
@@ -128,9 +128,9 @@ func TestAcksFromManyGoroutines(t *testing.T) {
 	isSaved(t, s, "x=22 y=21 x/a:4@10 x/h:5@4 x/z:9@22 y/a:2@3", "in the store")
 }
 
-// TestOldMarksKeepNoOthers: a caller that keeps an old event does not keep later ones in memory, and an event that
-// waits for its ack does not keep earlier ones.
-func TestOldMarksKeepNoOthers(t *testing.T) {
+// A caller that keeps an old event does not keep later ones in memory, and an event that waits for its ack does not
+// keep earlier ones.
+func TestOldEventKeepsNoOthersInMemory(t *testing.T) {
 	for _, tc := range []struct{ name, script, acks, why string }{
 		{"live", "snapshot synced@9 a:1@10 b:2@11 a:1@12 b:2@13 c:3@14", "ack 0-5",
 			"each refers to its neighbours while it waits"},
@@ -168,7 +168,7 @@ func TestOldMarksKeepNoOthers(t *testing.T) {
 	}
 }
 
-// TestEndedSessionsAreReleased: a Tracker of many short sessions does not keep them in memory.
+// A Tracker of many short sessions does not keep them in memory.
 func TestEndedSessionsAreReleased(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string

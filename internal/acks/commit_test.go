@@ -25,8 +25,7 @@ func live(t *testing.T, tracker *checkpoint.Tracker) *feeder {
 	return newFeeder(t, begin(t, tracker, widgets())).run("snapshot synced@9 ack 0")
 }
 
-// TestCommitBatches: acks are committed after the interval, or when there are enough.
-func TestCommitBatches(t *testing.T) {
+func TestCommitAfterIntervalOrEnoughAcks(t *testing.T) {
 	type at struct {
 		After time.Duration
 		Saved string
@@ -92,7 +91,7 @@ func TestCommitBatches(t *testing.T) {
 	}
 }
 
-// TestCommitsAreIncremental: a commit has only what has changed, and there is none if nothing has.
+// A commit has only what has changed, and there is none if nothing has.
 func TestCommitsAreIncremental(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -112,8 +111,8 @@ func TestCommitsAreIncremental(t *testing.T) {
 	})
 }
 
-// TestCommitWhileCommitting: events that gather during a commit follow at once if they are enough.
-func TestCommitWhileCommitting(t *testing.T) {
+// Events that gather during a commit follow at once if there are enough of them.
+func TestEventsDuringACommitFollowAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		n     int
@@ -150,8 +149,7 @@ func TestCommitWhileCommitting(t *testing.T) {
 	}
 }
 
-// TestCommitAtTheEnd: the end of a session is committed at once.
-func TestCommitAtTheEnd(t *testing.T) {
+func TestEndOfSessionIsCommittedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		fd := live(t, newTracker(t, s, nil))
@@ -161,8 +159,7 @@ func TestCommitAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestCommitOfSeveralKeys: one commit has the changes of all sessions.
-func TestCommitOfSeveralKeys(t *testing.T) {
+func TestOneCommitHasAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		tracker := newTracker(t, s, nil)
@@ -187,8 +184,7 @@ func TestCommitOfSeveralKeys(t *testing.T) {
 	})
 }
 
-// TestStatus: Status shows how far acks and commits are behind.
-func TestStatus(t *testing.T) {
+func TestStatusShowsPendingAcksAndCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began := newStore(), time.Now()
 		tracker := newTracker(t, s, nil)

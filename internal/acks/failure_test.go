@@ -68,8 +68,7 @@ func TestFailedCommitsAreRetried(t *testing.T) {
 	})
 }
 
-// TestFailedCommitsAreNotHurried: while commits fail, acks cause no more attempts.
-func TestFailedCommitsAreNotHurried(t *testing.T) {
+func TestAcksDoNotHurryRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		attempts := 0
@@ -91,8 +90,8 @@ func TestFailedCommitsAreNotHurried(t *testing.T) {
 	})
 }
 
-// TestFlushFails: Flush returns the Store's error, and the Tracker tries again, also if a commit was due meanwhile.
-func TestFlushFails(t *testing.T) {
+// The Tracker tries again, also if a commit was due meanwhile.
+func TestFlushReturnsTheStoresError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.hinder(func(context.Context) error { time.Sleep(5 * time.Second); return nil })
@@ -115,8 +114,8 @@ func TestFlushFails(t *testing.T) {
 	})
 }
 
-// TestFlushEndsTheWait: after a Flush that succeeds, acks wait for the interval again, not for a retry.
-func TestFlushEndsTheWait(t *testing.T) {
+// Acks wait for the interval again, not for a retry.
+func TestSuccessfulFlushEndsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.fail(errNoSpace)
@@ -191,8 +190,7 @@ func TestRetriesIgnoreTheInterval(t *testing.T) {
 	}
 }
 
-// TestFinalErrors: final errors end the attempts.
-func TestFinalErrors(t *testing.T) {
+func TestFinalErrorsEndTheAttempts(t *testing.T) {
 	for _, tc := range []struct {
 		err error
 		why string

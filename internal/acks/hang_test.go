@@ -57,8 +57,8 @@ func block(p *atomic.Pointer[chan struct{}]) (release func()) {
 	}
 }
 
-// TestCloseWhileLoadHangs: Close gives up after Timeout, and no Session begins afterwards.
-func TestCloseWhileLoadHangs(t *testing.T) {
+// Close gives up after Timeout, and no Session begins afterwards.
+func TestCloseGivesUpOnAHangingLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &hanging{Memory: &checkpoint.Memory{}}
 		tracker := newTracker(t, store, &checkpoint.Options{Events: 1, Timeout: 3 * time.Second})
@@ -90,9 +90,9 @@ func TestCloseWhileLoadHangs(t *testing.T) {
 	})
 }
 
-// TestStoreThatHangs: no call waits longer than Timeout and a grace period, the Store gets one call at a time, and once
-// it answers nothing is missing.
-func TestStoreThatHangs(t *testing.T) {
+// No call waits longer than Timeout and a grace period, the Store gets one call at a time, and once it answers nothing
+// is missing.
+func TestHangingStoreDelaysCallsByTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		wait time.Duration // of the first event

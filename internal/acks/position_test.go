@@ -23,7 +23,7 @@ func TestPosition(t *testing.T) {
 			"the objects before it are not acked"},
 		{"one of a snapshot", snapshot + "ack 1", "- b:2@5", "the next run delivers the rest"},
 		{"snapshot without SYNCED", snapshot + "ack 0-1", "- a:1@3 b:2@5", "there is no version before its end"},
-		{"twice", snapshot + "ack 0 ack 0 ack 0", "- a:1@3", "a second ack has no effect"},
+		{"acked twice", snapshot + "ack 0 ack 0 ack 0", "- a:1@3", "a second ack has no effect"},
 		{"a deletion", snapshot + "ack 0-2 -a:1@10 ack 3", "10 b:2@5", "a deleted object has no entry"},
 
 		{"live in order", snapshot + "ack 0-2 a:1@10 c:3@11 b:2@12 ack 3-5", "12 a:1@10 b:2@12 c:3@11",
@@ -55,8 +55,8 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestPositionInSnapshot: within a snapshot the order of acks matters only for one object.
-func TestPositionInSnapshot(t *testing.T) {
+// Within a snapshot the order of acks matters only for one object.
+func TestSnapshotMayBeAckedInAnyOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
 		want         string
@@ -96,8 +96,7 @@ func TestPositionInSnapshot(t *testing.T) {
 	}
 }
 
-// TestPositionGap: a GAP stands at the version before it until it is acked.
-func TestPositionGap(t *testing.T) {
+func TestPositionStaysBeforeAnUnackedGap(t *testing.T) {
 	const before = "snapshot a:1@3 b:2@5 synced@9 ack 0-2 " // events 0, 1, 2
 	for _, tc := range []struct {
 		name, script string
@@ -131,8 +130,7 @@ func TestPositionGap(t *testing.T) {
 	}
 }
 
-// TestPositionDeferred: a deferred session has no position before the first ack.
-func TestPositionDeferred(t *testing.T) {
+func TestDeferredPositionBeginsWithAnAck(t *testing.T) {
 	const now = "defer ~a:1@3 ~b:2@5 "
 	for _, tc := range []struct {
 		name, script string
@@ -157,8 +155,7 @@ func TestPositionDeferred(t *testing.T) {
 		"a session that resumes from a position is not deferred")
 }
 
-// TestPositionPartial: Partial follows acks as the version does.
-func TestPositionPartial(t *testing.T) {
+func TestPartialFollowsAcks(t *testing.T) {
 	for _, tc := range []struct {
 		name, first, script string
 		namespaces          []string
@@ -204,8 +201,7 @@ func TestPositionPartial(t *testing.T) {
 	}
 }
 
-// TestPositionRewound: the position stays Rewound until an event after a snapshot is acked.
-func TestPositionRewound(t *testing.T) {
+func TestRewoundUntilAnAckAfterTheSnapshot(t *testing.T) {
 	const before = "snapshot a:1@3 synced@9 ack 0-1 "
 	for _, tc := range []struct {
 		name, first, script string
@@ -225,8 +221,7 @@ func TestPositionRewound(t *testing.T) {
 	}
 }
 
-// TestPositionNamespaces: each namespace has a version and acks of its own.
-func TestPositionNamespaces(t *testing.T) {
+func TestEachNamespaceHasItsOwnPosition(t *testing.T) {
 	const both = "x/snapshot y/snapshot x/a:1@3 y/a:2@4 x/synced@8 y/synced@9 " // events 0 to 3
 	for _, tc := range []struct {
 		name, script string
@@ -251,8 +246,7 @@ func TestPositionNamespaces(t *testing.T) {
 	}
 }
 
-// TestPositionOfTheNextRun: a run resumes from the position of the last one.
-func TestPositionOfTheNextRun(t *testing.T) {
+func TestRunResumesFromTheLastPosition(t *testing.T) {
 	const left = "snapshot a:1@3 b:2@5 synced@9 ack 0-2"
 	for _, tc := range []struct {
 		name, first, script string
@@ -292,8 +286,7 @@ func isPosition(t *testing.T, first string, namespaces []string, script, want, w
 	isSaved(t, s, want, why)
 }
 
-// TestSessionPosition: a session resumes from the last commit.
-func TestSessionPosition(t *testing.T) {
+func TestSessionResumesFromTheLastCommit(t *testing.T) {
 	s := newStore()
 	tracker := newTracker(t, s, nil)
 	session := begin(t, tracker, widgets())

@@ -6,9 +6,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// TestAcksAfterTheComparison: Begin compares identities before it closes the session before. An ack between the two is
-// not carried over to a session with another Identity.
-func TestAcksAfterTheComparison(t *testing.T) {
+// Begin compares identities before it closes the session before. An ack between the two is not carried over to a
+// session with another Identity.
+func TestAckDuringBeginIsNotCarriedOver(t *testing.T) {
 	o := &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}}
 	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, o)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestTimeout: the timeout of the config applies to all requests but watches.
-func TestTimeout(t *testing.T) {
+func TestTimeoutAppliesToAllButWatches(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{served: served{chunks: chunksOf(thing), gate: make(chan struct{})}}
@@ -65,8 +64,8 @@ func (r *refusesWatches) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// TestRateLimit: watches and all other requests share one rate limit.
-func TestRateLimit(t *testing.T) {
+// Watches share the limit with all other requests.
+func TestRequestsShareOneRateLimit(t *testing.T) {
 	for _, limit := range []rest.Config{{QPS: 0.1, Burst: 2}, {QPS: 0.1}, {}, {QPS: -1}} {
 		var took [2]time.Duration
 		for i, v := range []variant{stock, variants()[0]} {

@@ -51,7 +51,7 @@ func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(200, io.NopCloser(&b))
 }
 
-// TestOwnDecoderIsUsed: a list or a watch needs at most half of client-go's allocations.
+// A list or a watch needs at most half of client-go's allocations.
 func TestOwnDecoderIsUsed(t *testing.T) {
 	const pods = 500
 	list := func(c dynamic.Interface) {
@@ -80,8 +80,8 @@ func TestOwnDecoderIsUsed(t *testing.T) {
 	}
 }
 
-// TestIdleAfterBurst: a watch that is silent after a burst of events releases its large buffers.
-func TestIdleAfterBurst(t *testing.T) {
+// The buffers became large in a burst of events.
+func TestSilentWatchReleasesItsBuffers(t *testing.T) {
 	const watches = 20
 	var burst []byte
 	for i := range 200 {

@@ -100,7 +100,7 @@ func callsTheSame(t *testing.T, v variant, why string, a served, f calling) {
 	}
 }
 
-func TestSameCalls(t *testing.T) {
+func TestCallsMatchClientGo(t *testing.T) {
 	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no",` +
 		`"reason":"Conflict","details":{"name":"a","kind":"things","retryAfterSeconds":1},"code":409}`
 	list := `{"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"resourceVersion":"7",` +
@@ -129,8 +129,8 @@ func TestSameCalls(t *testing.T) {
 	}
 }
 
-// TestSameLists: lists that are decoded at once or while they are read are the same as client-go's.
-func TestSameLists(t *testing.T) {
+// Some lists are decoded at once, others while they are read.
+func TestListsMatchClientGo(t *testing.T) {
 	const large = 400 // things, of 220 bytes
 	whole := listOf(large, thing)
 	gone := errors.New("read: connection reset by peer")
@@ -174,8 +174,8 @@ func TestSameLists(t *testing.T) {
 	}
 }
 
-// TestListThatHangs: List returns as soon as its context ends, and leaves no goroutine.
-func TestListThatHangs(t *testing.T) {
+// List leaves no goroutine.
+func TestListEndsWithItsContext(t *testing.T) {
 	text := listOf(400, thing)
 	for _, come := range []int{0, 100, 40 << 10} {
 		synctest.Test(t, func(t *testing.T) {

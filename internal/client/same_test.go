@@ -150,7 +150,7 @@ func inSteps(t *testing.T, v variant, why string, a served) {
 	}
 }
 
-func TestSameFraming(t *testing.T) {
+func TestFramingMatchesClientGo(t *testing.T) {
 	pretty := "{\n  \"type\": \"ADDED\",\n  \"object\": {\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Thing\"," +
 		"\n    \"metadata\": {\n      \"name\": \"a}{\\\"\"\n    }\n  }\n}"
 	for _, test := range []struct {
@@ -206,8 +206,8 @@ func TestSameFraming(t *testing.T) {
 	}
 }
 
-// TestSameAtEveryOffset cuts in two places: one that moves, and a fixed one.
-func TestSameAtEveryOffset(t *testing.T) {
+// The bytes are cut in two places: one that moves, and a fixed one.
+func TestEveryCutMatchesClientGo(t *testing.T) {
 	const short = `{"type":"ADDED","object":{"kind":"A","apiVersion":"v1","a":[-1.5e3,"\"}é"]}}`
 	text := []byte(short + "\n" + expired + short +
 		"\r\n{ \"type\" :\n\"BOOKMARK\",\"object\":{\"kind\":\"A\\u00e9\\\"}\",\"apiVersion\":\"v1\"}}" + short)
@@ -217,7 +217,7 @@ func TestSameAtEveryOffset(t *testing.T) {
 	}
 }
 
-func TestSameBigFrames(t *testing.T) {
+func TestBigFramesMatchClientGo(t *testing.T) {
 	const limit = 16 << 20 // of client-go
 	big := func(size int) string {
 		const begin, end = `{"type":"ADDED","object":{"apiVersion":"v1","kind":"Thing","metadata":{"name":"a"},` +
@@ -239,7 +239,7 @@ func (timeout) Error() string   { return "i/o timeout" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-func TestSameEnds(t *testing.T) {
+func TestEndsMatchClientGo(t *testing.T) {
 	for _, end := range []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, &net.OpError{Op: "read", Net: "tcp",
 			Err: syscall.ECONNRESET},
@@ -267,7 +267,7 @@ func TestSameEnds(t *testing.T) {
 	}
 }
 
-func TestSameHeaders(t *testing.T) {
+func TestHeadersMatchClientGo(t *testing.T) {
 	typed := func(kind string) map[string]string { return map[string]string{"Content-Type": kind} }
 	for _, kind := range []string{
 		"application/json", "application/json;charset=utf-8", "application/json; stream=watch", "APPLICATION/JSON", "",

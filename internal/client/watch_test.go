@@ -27,9 +27,9 @@ func receiveAll(w apiwatch.Interface) (events []apiwatch.Event) {
 	return events
 }
 
-// TestWatchStops: Stop ends a watch in any state, with its goroutines (or the bubble would not end), and closes the
-// body. After Stop hardly any event arrives. When its context ends, the watch delivers what client-go's delivers.
-func TestWatchStops(t *testing.T) {
+// Stop ends the watch's goroutines (or the bubble would not end), and closes the body. After Stop hardly any event
+// arrives. When its context ends, the watch delivers what client-go's delivers.
+func TestStopEndsAWatchInAnyState(t *testing.T) {
 	const never = -1
 	flood := slices.Repeat([][]byte{[]byte(many(16, added+"\n"))}, 2000)
 	for _, tt := range []struct {
@@ -107,9 +107,8 @@ func TestWatchStops(t *testing.T) {
 	}
 }
 
-// TestSameOverHTTP: lists and watches are the same as client-go's over HTTP/1 and HTTP/2, also if a connection breaks.
-// Compression is never requested.
-func TestSameOverHTTP(t *testing.T) {
+// Lists and watches are the same over HTTP/1 and HTTP/2, also if a connection breaks. Compression is never requested.
+func TestHTTPMatchesClientGo(t *testing.T) {
 	var pods [2][]byte // a list and events
 	for _, r := range decodetest.ReadRecorded(t, recordings) {
 		switch r.Name {

@@ -227,8 +227,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestFirstErrorEnds: after an error of deliver the other changes are not made, and delivered the next time.
-func TestFirstErrorEnds(t *testing.T) {
+// The changes after an error of deliver are not made, and delivered the next time.
+func TestFirstErrorEndsTheChanges(t *testing.T) {
 	x, left := New(nil), errors.New("left")
 	x.Put(obj("a", "1", "5"), true, Listed, nil)
 	var first []Change
@@ -269,8 +269,8 @@ func collect(f func(Deliver) error) (all []Change) {
 	return all
 }
 
-// TestHasName: HasName finds every entry whose deletion may have to be reported.
-func TestHasName(t *testing.T) {
+// HasName finds every entry whose deletion may have to be reported.
+func TestHasNameFindsWhatMayBeDeleted(t *testing.T) {
 	const uid = "0f3c1f1e-8a55-4a3e-9c11-5a1d0a6a1b2c"
 	enter := func(name string, uid types.UID) func(*Index) {
 		return func(x *Index) { x.Enter(Entry{named("ns", name), uid, "5"}) }

@@ -126,9 +126,8 @@ func TestIndexShrinks(t *testing.T) {
 	}
 }
 
-// TestUnusualEntries: an Index returns every entry unchanged, even if no server should send such a name, uid or
-// version.
-func TestUnusualEntries(t *testing.T) {
+// No server should send such a name, uid or version.
+func TestUnusualEntriesAreReturnedUnchanged(t *testing.T) {
 	x := New(nil)
 	want := map[types.NamespacedName]Entry{}
 	enter := func(k Entry) {
@@ -155,7 +154,7 @@ func TestUnusualEntries(t *testing.T) {
 	}
 }
 
-func TestPack(t *testing.T) {
+func TestOnlyWhatUnpacksUnchangedIsPacked(t *testing.T) {
 	const uid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 	tests := []struct {
 		uid     types.UID
@@ -190,8 +189,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestConcurrentReaders: other goroutines may call Len and All. The race detector checks that.
-func TestConcurrentReaders(t *testing.T) {
+// Other goroutines may call Len and All. The race detector checks that.
+func TestOtherGoroutinesMayRead(t *testing.T) {
 	x := New(nil)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -223,8 +222,8 @@ func TestConcurrentReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// TestSameNameInManyNamespaces: objects of one name are found in their own namespaces, even if their hashes collide.
-func TestSameNameInManyNamespaces(t *testing.T) {
+// The hashes of the objects may collide.
+func TestSameNameIsFoundInEachNamespace(t *testing.T) {
 	of := func(i int) Entry {
 		return Entry{named(fmt.Sprint("ns-", i), "kube-root-ca.crt"), "", fmt.Sprint(i)}
 	}
@@ -244,8 +243,8 @@ func TestSameNameInManyNamespaces(t *testing.T) {
 	}
 }
 
-// TestRepackWithoutRoom: an entry that has no room after repacking becomes plain.
-func TestRepackWithoutRoom(t *testing.T) {
+// The entry has no room after repacking.
+func TestEntryWithoutRoomBecomesPlain(t *testing.T) {
 	// The names fill two chunks to the last byte. In the order of their records, one of which was used again, they need
 	// more room.
 	x := newTable()

@@ -129,7 +129,7 @@ func TestCheckStatuses(t *testing.T) {
 	}
 }
 
-func TestTextUID(t *testing.T) {
+func TestTextUIDPrintsWhatEventsParses(t *testing.T) {
 	for _, want := range []string{"ADDED a(u1)@7", "DELETED x/a(u1)@9 inferred", "MODIFIED a(u1)", "SYNCED @12",
 		"SYNCED",
 		"BOOKMARK @9 in x", "GAP expired 5..12 history lost", "GAP rewound 5.. in x"} {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestImports: the protocol imports apimachinery's comparison of versions, and of the standard library nothing that
-// does I/O.
-func TestImports(t *testing.T) {
+// The protocol imports apimachinery's comparison of versions, and of the standard library nothing that does I/O.
+func TestProtocolImportsNoIO(t *testing.T) {
 	allowed := []string{"cmp", "errors", "fmt", "slices", "strings", "time",
 		"k8s.io/apimachinery/pkg/util/resourceversion"}
 	files, err := os.ReadDir(".")

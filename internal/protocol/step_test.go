@@ -137,7 +137,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-func TestEveryPair(t *testing.T) {
+func TestEveryInputIsHandledOrAnError(t *testing.T) {
 	// Step handles a pair of State and Input, or ends the sequence with an error. It neither panics nor ignores it.
 	handled := map[string]bool{
 		"Listing Page": true, "Listing Failed": true,

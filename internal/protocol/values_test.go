@@ -16,7 +16,7 @@ func TestStatesAreValues(t *testing.T) {
 }
 
 // The driver may skip events only where each of them is known to be news or not.
-func TestMaySkip(t *testing.T) {
+func TestMaySkipOnlyWhereNewsIsKnown(t *testing.T) {
 	for _, tt := range []struct {
 		s    Streaming
 		want bool
@@ -33,7 +33,7 @@ func TestMaySkip(t *testing.T) {
 }
 
 // Only an event that the server can't send, or that can't be read, is skipped after it recurs.
-func TestPoisonous(t *testing.T) {
+func TestOnlyUnreadableOrUnsendableIsPoisonous(t *testing.T) {
 	for _, tt := range []struct {
 		f    Failure
 		want bool

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFlags(t *testing.T) {
+func TestFlagsChooseTheSeeds(t *testing.T) {
 	for _, tt := range []struct {
 		soak, seed string
 		d          Default
@@ -46,8 +46,8 @@ func set(t *testing.T, name, value string) {
 	}
 }
 
-func TestReplay(t *testing.T) {
-	want := "replay: go test github.com/gvrwatch/gvrwatch/internal/seedtest -run '^TestReplay$' -seed 7"
+func TestReplayNamesTheTest(t *testing.T) {
+	want := "replay: go test github.com/gvrwatch/gvrwatch/internal/seedtest -run '^TestReplayNamesTheTest$' -seed 7"
 	if diff := cmp.Diff(want, replay(t.Name()+"/a subtest", 7)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-func TestDoubled(t *testing.T) {
+func TestDoubledGrowsUpToMost(t *testing.T) {
 	tests := []struct {
 		attempt     int
 		first, most time.Duration
@@ -29,8 +29,8 @@ func TestDoubled(t *testing.T) {
 	}
 }
 
-// TestSleep: a sleep ends after its duration, at a signal, or with its context, whichever is first.
-func TestSleep(t *testing.T) {
+// A sleep ends after its duration, at a signal, or with its context.
+func TestSleepEndsAtWhateverIsFirst(t *testing.T) {
 	tests := []struct {
 		signal, cancel, sleep time.Duration // zero for none
 		want                  bool
@@ -61,8 +61,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestBetween: durations spread over the whole range.
-func TestBetween(t *testing.T) {
+func TestBetweenUsesTheWholeRange(t *testing.T) {
 	const least, most = time.Second, 3 * time.Second
 	lowest, highest := most, least
 	for range 1000 {

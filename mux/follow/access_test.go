@@ -103,8 +103,8 @@ func TestAccessChecker(t *testing.T) {
 	}
 }
 
-// TestAccessCheckerOfAFake: client-go's fake stores reviews as objects and answers nothing.
-func TestAccessCheckerOfAFake(t *testing.T) {
+// client-go's fake stores reviews as objects.
+func TestListingDecidesIfReviewsAnswerNothing(t *testing.T) {
 	widgets := resource("widgets", "example.com", true)
 	c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"})
@@ -116,8 +116,8 @@ func TestAccessCheckerOfAFake(t *testing.T) {
 	}
 }
 
-// TestRightsDistrustReviews: after a watch was refused, a review that allows it counts later each time.
-func TestRightsDistrustReviews(t *testing.T) {
+// After a watch was refused, a review that allows it counts later each time.
+func TestRefusedWatchOutweighsReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		widgets := resource("widgets", "example.com", true)
 		srv := streamtest.NewServer(append(streamtest.Reviews(), widgets)...) // whose reviews allow everything
@@ -151,7 +151,7 @@ func TestRightsDistrustReviews(t *testing.T) {
 	})
 }
 
-// TestTypeWatcherOfAFake: client-go's fake would panic for resources that are not registered.
-func TestTypeWatcherOfAFake(t *testing.T) {
+// client-go's fake would panic for resources that are not registered.
+func TestTypeWatcherAcceptsAFake(t *testing.T) {
 	newTypeWatcher(nil, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())).run(t.Context())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestFinal: errors that the stream.Options ask for, and invalid options, go to OnError.
-func TestFinal(t *testing.T) {
+// Final errors are invalid options, and the errors that the stream.Options ask for.
+func TestFinalErrorsGoToOnError(t *testing.T) {
 	var gap *stream.GapError
 	var gaveUp *stream.GaveUpError
 	var options *follow.OptionsError
@@ -42,9 +42,9 @@ func TestFinal(t *testing.T) {
 			"the error names the option"},
 		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "Selection.Namespaces replaces it"},
-		{"with an end", stream.Options{UntilSynced: true}, nil,
+		{"UntilSynced", stream.Options{UntilSynced: true}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "a followed resource has no end"},
-		{"after a version", stream.Options{Start: stream.After("1")}, nil,
+		{"Start: After a version", stream.Options{Start: stream.After("1")}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "a version belongs to one resource"},
 	}
 	for _, tt := range tests {
@@ -68,8 +68,7 @@ func TestFinal(t *testing.T) {
 	}
 }
 
-// TestPanics: a panic of StatusChanged ends nothing.
-func TestPanics(t *testing.T) {
+func TestPanicInStatusChangedEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
@@ -87,8 +86,7 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// TestBadTrace: a panic in the Trace of a Stream is an error of that source.
-func TestBadTrace(t *testing.T) {
+func TestPanicInTraceIsTheSourcesError(t *testing.T) {
 	for _, state := range []stream.State{stream.Listing, stream.Streaming, stream.Forbidden} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(robots, planets)
@@ -139,8 +137,7 @@ func (ownSource) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	}
 }
 
-// TestKeyTaken: a source of the caller keeps its key.
-func TestKeyTaken(t *testing.T) {
+func TestSourceOfTheCallerKeepsItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
@@ -166,8 +163,8 @@ func TestKeyTaken(t *testing.T) {
 	})
 }
 
-// TestDiscoveryDown: Status.Discovery says that discovery fails, for patterns too.
-func TestDiscoveryDown(t *testing.T) {
+// Status.Discovery says so for patterns, too.
+func TestStatusReportsFailingDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
@@ -231,8 +228,8 @@ func TestRetriesAreSpread(t *testing.T) {
 	})
 }
 
-// TestGoneRediscovers: a resource that is gone, though discovery lists it, costs few discovery requests.
-func TestGoneRediscovers(t *testing.T) {
+// Discovery still lists the resource.
+func TestGoneResourceCostsFewDiscoveryRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, planets,
 			kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
@@ -259,8 +256,7 @@ func TestGoneRediscovers(t *testing.T) {
 	})
 }
 
-// TestRetryAfterAGap: with FailOnGap, a Retry starts from the beginning.
-func TestRetryAfterAGap(t *testing.T) {
+func TestRetryAfterFailOnGapStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
@@ -297,8 +293,8 @@ func (f *follower) discoveries(d time.Duration) (n int) {
 	return n / 2
 }
 
-// TestTypeWatcher: while CustomResourceDefinitions can be watched, discovery polls rarely, else often.
-func TestTypeWatcher(t *testing.T) {
+// While CustomResourceDefinitions can't be watched, discovery polls often.
+func TestPollsAreRareWhileTypesAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets, kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false))
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
@@ -321,8 +317,8 @@ func TestTypeWatcher(t *testing.T) {
 	})
 }
 
-// TestDeletedWhileTheLoopIsSlow: DELETED of all objects of a removed type is delivered, however slow the loop is.
-func TestDeletedWhileTheLoopIsSlow(t *testing.T) {
+// However slow the loop is, DELETED of all objects of a removed type is delivered.
+func TestSlowLoopReceivesDeletedOfRemovedType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		var want []string

@@ -172,8 +172,8 @@ func (f *follower) after(d time.Duration, why string, want ...string) {
 	}
 }
 
-// TestTypesThatComeAndGo: a type is attached within two seconds of being served, and detached likewise.
-func TestTypesThatComeAndGo(t *testing.T) {
+// A type is attached within two seconds of being served, and detached likewise.
+func TestTypesAreAttachedWithinTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com", "*.space.io"}}, nil)
@@ -224,8 +224,8 @@ func (f *follower) reported() []string {
 
 func (f *follower) state(key string) string { return string(f.status(key).State) }
 
-// TestOtherVersions: when the preferred version is no longer served, the sequence goes on in another one.
-func TestOtherVersions(t *testing.T) {
+// The preferred version is no longer served.
+func TestSequenceContinuesInAnotherVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, robotsV2)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
@@ -248,9 +248,8 @@ func TestOtherVersions(t *testing.T) {
 	})
 }
 
-// TestNamedVersion: a resource is watched in the version that was named while that is served, whatever version
-// discovery prefers.
-func TestNamedVersion(t *testing.T) {
+// The version that discovery prefers does not matter.
+func TestNamedVersionIsWatchedWhileServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, robotsV2)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.v1.example.com"}}, nil)
@@ -285,15 +284,15 @@ func TestNamedVersion(t *testing.T) {
 	})
 }
 
-// TestRights: a resource is watched where that is allowed, and the sequence goes on when rights change.
-func TestRights(t *testing.T) {
+// A resource is watched where that is allowed.
+func TestSequenceContinuesWhenRightsChange(t *testing.T) {
 	tests := []struct {
 		name string
 		sel  follow.Selection
 		why  string
 	}{
 		{"namespaces listed", follow.Selection{Resources: []string{"robots"}}, "the namespaces can be listed"},
-		{"namespaces named",
+		{"candidate namespaces",
 			follow.Selection{Resources: []string{"robots"},
 				CandidateNamespaces: []string{"one", "two", "three"}}, "the namespaces can't be listed"},
 	}
@@ -353,8 +352,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestErrorsAreSeparate: resources that the server refuses do not affect the others.
-func TestErrorsAreSeparate(t *testing.T) {
+func TestRefusedResourcesDoNotAffectOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, rovers)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestNames: a name that can't be resolved is resolved again, even if no resource is added that it may stand for.
-func TestNames(t *testing.T) {
+// A name is resolved again even if no resource is added that it may stand for.
+func TestUnresolvedNameIsResolvedAgain(t *testing.T) {
 	others := kindOf("robots", "other.io", "v1", true)
 	noWatch := robots
 	noWatch.Verbs = []string{"get"}
@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		{"nothing has it", "robots", []gvr.Resource{planets}, "", func(err error) bool { return err == nil },
+		{"no resource has the name", "robots", []gvr.Resource{planets}, "", func(err error) bool { return err == nil },
 			func(f *follower) { f.srv.Serve(robots) }, []string{"robots.example.com SYNCED @1"},
 			"the resource is served later"},
 		{"ambiguous", "robots", []gvr.Resource{robots, others}, "",
@@ -82,8 +82,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFirstNameDecides: of two names of one resource, the first one decides the version.
-func TestFirstNameDecides(t *testing.T) {
+// The resource has two names.
+func TestFirstNameDecidesTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, robotsV2)
 		names := []string{"robots.v1.example.com", "robots.v2.example.com"}
@@ -99,8 +99,7 @@ func TestFirstNameDecides(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterAGap: a SYNCED that follows a GAP is delivered, even if the version changes in between.
-func TestSyncedAfterAGap(t *testing.T) {
+func TestSyncedFollowsAGapAcrossVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
@@ -119,8 +118,8 @@ func TestSyncedAfterAGap(t *testing.T) {
 	})
 }
 
-// TestCauseOfAName: a name has a Cause exactly while its group does not answer.
-func TestCauseOfAName(t *testing.T) {
+// A name has a Cause exactly while its group does not answer.
+func TestNameOfDownGroupHasACause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets, rovers)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com", "moons.space.io"}}, nil)
@@ -145,8 +144,8 @@ func TestCauseOfAName(t *testing.T) {
 	})
 }
 
-// TestCategoryLeft: a resource that leaves its category is detached, and attached when it returns.
-func TestCategoryLeft(t *testing.T) {
+// The resource is attached when it returns.
+func TestResourceThatLeavesItsCategoryIsDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		member := robots
 		member.Categories = []string{"machines"}

@@ -20,8 +20,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestSecondRun: a second run starts from the beginning, whatever happened in the first one.
-func TestSecondRun(t *testing.T) {
+// What happened in the first run does not matter.
+func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 	tests := []struct {
 		name    string
 		options stream.Options
@@ -33,7 +33,7 @@ func TestSecondRun(t *testing.T) {
 		want    []string // of robots, in the second run
 		why     string
 	}{
-		{"as it was", stream.Options{}, nil, follow.Watching, nil, follow.Watching, nil,
+		{"unchanged", stream.Options{}, nil, follow.Watching, nil, follow.Watching, nil,
 			[]string{"ADDED one/a@3", "SYNCED @4"}, "everything is delivered again"},
 		{"forbidden", stream.Options{}, func(f *follower) { f.do("robots forbid all", "robots close watches") },
 			follow.Forbidden, nil,
@@ -121,8 +121,8 @@ func TestSecondRun(t *testing.T) {
 	}
 }
 
-// TestRemoveHolds: a resource that the caller has removed is not attached again in the same run.
-func TestRemoveHolds(t *testing.T) {
+// The rule holds for the rest of the run.
+func TestRemovedResourceIsNotAttachedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
@@ -143,9 +143,8 @@ func TestRemoveHolds(t *testing.T) {
 	})
 }
 
-// TestUnackedWithPositionsOnly: events that were not acked are delivered again when the version changes, even if the
-// Store is still empty.
-func TestUnackedWithPositionsOnly(t *testing.T) {
+// Events are repeated even if the Store is still empty.
+func TestVersionChangeRepeatsUnackedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
@@ -160,9 +159,8 @@ func TestUnackedWithPositionsOnly(t *testing.T) {
 	})
 }
 
-// TestUnackedOfALaterType: Start: Now does not count for a type that is served later, even if nothing was acked when
-// its version changes.
-func TestUnackedOfALaterType(t *testing.T) {
+// Start: Now does not count for a type that is served later, even if nothing was acked when its version changes.
+func TestNowDoesNotCountForLaterTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
 		f := unacked(t, srv, stream.Options{Start: stream.Now()})
@@ -179,9 +177,8 @@ func TestUnackedOfALaterType(t *testing.T) {
 	})
 }
 
-// TestUnackedWhenRightsChange: a run that begins because rights have changed does not begin Now again, even if nothing
-// was acked.
-func TestUnackedWhenRightsChange(t *testing.T) {
+// A run that begins because rights have changed does not begin Now again, even if nothing was acked.
+func TestRightsChangeDoesNotBeginNowAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
 		srv.Put(spaces, "", "one")
@@ -215,8 +212,8 @@ func unacked(t *testing.T, srv *streamtest.Server, o stream.Options) *follower {
 		&follow.Options{Stream: func(gvr.Resource) stream.Options { return o }})
 }
 
-// TestConcurrentSnapshots: no more resources are listed at once than mux.Options.ConcurrentSnapshots says.
-func TestConcurrentSnapshots(t *testing.T) {
+// No more resources are listed at once than mux.Options.ConcurrentSnapshots says.
+func TestConcurrentSnapshotsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, rovers, planets)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{

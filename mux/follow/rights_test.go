@@ -47,8 +47,8 @@ func (f *follower) watchedIn(names ...string) func() bool {
 	return func() bool { return slices.Equal(f.status("robots.example.com").Namespaces, names) }
 }
 
-// TestNamespacesThatGo: a deleted namespace is watched until DELETED of all its objects has been delivered.
-func TestNamespacesThatGo(t *testing.T) {
+// A deleted namespace is watched until DELETED of all its objects has been delivered.
+func TestDeletedNamespaceIsWatchedToItsEnd(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*follower) // of namespace two
@@ -109,8 +109,8 @@ func TestNamespacesThatGo(t *testing.T) {
 	}
 }
 
-// TestBusyWhileANamespaceGoes: a deleted namespace is watched until the loop has received DELETED of its objects.
-func TestBusyWhileANamespaceGoes(t *testing.T) {
+// The namespace is watched until the loop has received DELETED of its objects.
+func TestBusyLoopKeepsDeletedNamespaceWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inNamespaces(t, &follow.Options{Mux: mux.Options{BufferEvents: 1}}, "one", "two")
 		slow := time.Now().Add(30 * time.Second)
@@ -139,9 +139,8 @@ func TestBusyWhileANamespaceGoes(t *testing.T) {
 	})
 }
 
-// TestRightsToNamespaces: candidates are checked while the namespaces can't be listed, and all namespaces while they
-// can.
-func TestRightsToNamespaces(t *testing.T) {
+// While the namespaces can be listed, all of them are checked.
+func TestCandidatesReplaceUnlistableNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, spaces)
 		for _, n := range []string{"one", "two", "three"} {
@@ -166,8 +165,8 @@ func TestRightsToNamespaces(t *testing.T) {
 	})
 }
 
-// TestChosenNamespaces: of Selection.Namespaces those are watched that may be; once all may, the state is Watching.
-func TestChosenNamespaces(t *testing.T) {
+// Once all of Selection.Namespaces may be watched, the state is Watching.
+func TestSelectedNamespacesAreWatchedIfAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
 		for _, n := range []string{"one", "two", "three"} {
@@ -203,8 +202,8 @@ func TestChosenNamespaces(t *testing.T) {
 	})
 }
 
-// TestNow: Start: Now counts for resources served at the beginning, even if they may not be watched at once.
-func TestNow(t *testing.T) {
+// Start: Now counts for resources served at the beginning, even if they may not be watched at once.
+func TestNowCountsFromTheRunsBeginning(t *testing.T) {
 	now := &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
 	for _, where := range []string{"across the cluster", "in a namespace"} {
 		t.Run(where, func(t *testing.T) {
@@ -240,9 +239,8 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestAcksBetweenRuns: when the namespaces change, events acked within five seconds are not delivered again, others
-// are.
-func TestAcksBetweenRuns(t *testing.T) {
+// An event is not delivered again if it is acked within five seconds.
+func TestNamespaceChangeRepeatsUnackedEventsOnly(t *testing.T) {
 	for _, tt := range []struct {
 		takes time.Duration
 		again bool
@@ -289,8 +287,8 @@ func TestAcksBetweenRuns(t *testing.T) {
 	}
 }
 
-// TestRequests: namespaces that are added together cost at most two lists and two watches each.
-func TestRequests(t *testing.T) {
+// Each namespace costs at most two lists and two watches.
+func TestNamespacesAddedTogetherCostFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
 		var names []string
@@ -323,9 +321,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestManyChecks: without rules reviews, everything that is denied is checked in turn, and a new right is noticed in
-// time.
-func TestManyChecks(t *testing.T) {
+// Everything that is denied is checked in turn. The new right is noticed in time.
+func TestNewRightIsNoticedWithoutRulesReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const types, namespaces = 12, 60
 		srv := streamtest.NewServer(spaces, streamtest.Reviews()[0]) // without rules

@@ -84,7 +84,7 @@ func TestSelects(t *testing.T) {
 	}
 }
 
-func TestSelectionErrors(t *testing.T) {
+func TestInvalidSelectionNamesItsField(t *testing.T) {
 	tests := []struct {
 		s     Selection
 		field string

@@ -17,8 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestForbiddenNowhere: the loss of the last namespace is reported.
-func TestForbiddenNowhere(t *testing.T) {
+func TestLossOfTheLastNamespaceIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, spaces)
 		srv.Put(spaces, "", "one")
@@ -45,8 +44,7 @@ func TestForbiddenNowhere(t *testing.T) {
 	})
 }
 
-// TestUntilSyncedFromACheckpoint: changes since the checkpoint are delivered before the run ends.
-func TestUntilSyncedFromACheckpoint(t *testing.T) {
+func TestUntilSyncedDeliversChangesSinceTheCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots, planets)
 		store := &checkpoint.Memory{}
@@ -88,8 +86,7 @@ func TestUntilSyncedFromACheckpoint(t *testing.T) {
 	})
 }
 
-// TestSelectionSelects: Selects takes patterns into account, not names.
-func TestSelectionSelects(t *testing.T) {
+func TestSelectsChecksPatternsNotNames(t *testing.T) {
 	if yes, err := (follow.Selection{Resources: []string{"*.example.com"}}).Selects(robots); !yes || err != nil {
 		t.Errorf("a pattern: %v, %v", yes, err)
 	}

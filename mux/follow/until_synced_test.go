@@ -15,8 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestUntilSynced: the run ends when every resource is SYNCED or has nothing left to wait for, and not before.
-func TestUntilSynced(t *testing.T) {
+// The run ends when every resource is SYNCED or has nothing left to wait for, and not before.
+func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 	dropped := follow.Options{
 		Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
 		Stream: func(r gvr.Resource) stream.Options {

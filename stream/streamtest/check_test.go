@@ -319,7 +319,7 @@ func TestCheckOptions(t *testing.T) {
 	}
 }
 
-func TestCheckRequestsAtZero(t *testing.T) {
+func TestCheckRefusesRequestsAtZero(t *testing.T) {
 	for _, tt := range []struct {
 		why, verb, rv string
 		want          string
@@ -335,7 +335,7 @@ func TestCheckRequestsAtZero(t *testing.T) {
 	}
 }
 
-func TestViolation(t *testing.T) {
+func TestViolationNamesEventAndPromise(t *testing.T) {
 	err := streamtest.Check(oracle.History(t, lives), oracle.Events(t, upTo4+"ADDED d(u4)@6"), nil)
 	var v *streamtest.Violation
 	if !errors.As(err, &v) || v.Index != 4 || v.What != "ADDED d@6" {
@@ -372,8 +372,7 @@ func TestCheckFields(t *testing.T) {
 	}
 }
 
-// Check never panics, whatever is recorded.
-func TestCheckNonsense(t *testing.T) {
+func TestCheckNeverPanics(t *testing.T) {
 	odd := []*unstructured.Unstructured{nil, {}, {Object: map[string]any{}},
 		{Object: map[string]any{"metadata": 7, "spec": make(chan int)}},
 		{Object: map[string]any{"metadata": map[string]any{"name": 3, "uid": []any{}}}},

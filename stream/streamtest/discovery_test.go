@@ -74,7 +74,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-func TestDiscoveryETag(t *testing.T) {
+func TestUnchangedDiscoveryIsNotModified(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		get := func(path, etag string) *http.Response {
 			t.Helper()

@@ -95,7 +95,7 @@ func TestWatchFaults(t *testing.T) {
 	}
 }
 
-func TestHang(t *testing.T) {
+func TestHangSendsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		apply(t, srv, "any *: hang")
 		ctx, cancel := timeout(t, time.Hour)
@@ -108,7 +108,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-func TestCounting(t *testing.T) {
+func TestEachLineCountsItsRequests(t *testing.T) {
 	tests := []struct {
 		script, why string
 		want        []string // of list, probe, page, get, create and discovery, twice
@@ -171,8 +171,7 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// UnmetFaults names the lines whose faults no request has met.
-func TestUnmetFaults(t *testing.T) {
+func TestUnmetFaultsNamesLinesWithoutRequest(t *testing.T) {
 	srv := streamtest.NewServer(widgets)
 	if err := srv.Apply("list 1: 500\nlist 2: 503 # later\nwidgets watch 1: close\nat 1h: compact"); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestHistoryOfRewinds(t *testing.T) {
+func TestHistoryIncludesRewinds(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
 		apply(t, srv, "at 1m: rewind 3\nat 2m: rewind 1")
@@ -151,7 +151,7 @@ func TestHistoryIsWhatAWatchSends(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestRequestsReturnsEveryRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		apply(t, srv, "watch 2: refuse")
 		began := time.Now()

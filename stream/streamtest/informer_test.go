@@ -21,7 +21,7 @@ import (
 )
 
 // Users often test client-go's informers.
-func TestInformer(t *testing.T) {
+func TestClientGosInformersWork(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = handlers[:1] // the second one uses a clock outside the bubble
 	defer func() { utilruntime.ErrorHandlers = handlers }()
@@ -66,7 +66,7 @@ func TestInformer(t *testing.T) {
 	}
 }
 
-func TestTypedClient(t *testing.T) {
+func TestTypedClientWorksWithJSON(t *testing.T) {
 	pods := gvr.Resource{Kind: "Pod", Namespaced: true}
 	pods.Version, pods.Resource = "v1", "pods"
 	srv := streamtest.NewServer(pods)

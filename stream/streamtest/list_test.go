@@ -213,7 +213,7 @@ func TestListFaults(t *testing.T) {
 	}
 }
 
-func TestListTooNew(t *testing.T) {
+func TestListWaitsThreeSecondsForItsVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		later := time.AfterFunc(2*time.Second, func() { srv.Put(widgets, "x", "a") })
 		defer later.Stop()

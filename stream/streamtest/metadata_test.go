@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestMetadata(t *testing.T) {
+func TestMetadataClientWorks(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
 		client := metadata.NewForConfigOrDie(srv.Config()).Resource(widgets.GroupVersionResource)

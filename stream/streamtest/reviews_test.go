@@ -10,7 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestReviews(t *testing.T) {
+func TestReviewsAgreeWithRequests(t *testing.T) {
 	srv := streamtest.NewServer(append(streamtest.Reviews(), widgets)...)
 	for _, what := range []string{"widgets forbid all", "widgets allow watch", "widgets allow list in one"} {
 		if err := srv.Do(what); err != nil {

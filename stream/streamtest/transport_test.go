@@ -32,7 +32,7 @@ func open(t *testing.T, ctx context.Context, rt http.RoundTripper, url string) (
 	return rt.RoundTrip(r)
 }
 
-func TestEnds(t *testing.T) {
+func TestClientSeesHowAWatchEnds(t *testing.T) {
 	tests := []struct {
 		script string
 		end    error
@@ -74,7 +74,7 @@ func TestEnds(t *testing.T) {
 }
 
 // A client over TCP sees the same as one in memory, except for refusals.
-func TestOverTCP(t *testing.T) {
+func TestTCPClientSeesTheSame(t *testing.T) {
 	srv := streamtest.NewServer(widgets, globes)
 	hs := httptest.NewServer(srv)
 	t.Cleanup(hs.Close)
@@ -121,7 +121,7 @@ func TestOverTCP(t *testing.T) {
 	silent.Stop()
 }
 
-func TestClose(t *testing.T) {
+func TestCloseResetsOpenWatches(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		apply(t, srv, "at 1h: compact\nwatch 1: half-open")
 		for _, kind := range []string{"half-open", "open"} {
@@ -146,8 +146,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A client that gives up ends the handler, and gets the cause of its context.
-func TestCancel(t *testing.T) {
+// The client that gives up gets the cause of its context.
+func TestCanceledRequestEndsItsHandler(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -189,8 +189,8 @@ func TestCloseWatchDropsUnsent(t *testing.T) {
 	})
 }
 
-// A server writes a limited amount ahead of a client that does not read, and continues when it reads.
-func TestSlowClient(t *testing.T) {
+// The server waits for a client that does not read, and continues when it reads.
+func TestServerWritesALimitedAmountAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
 		if err != nil {
@@ -222,7 +222,7 @@ func TestSlowClient(t *testing.T) {
 }
 
 // Writers, lists, watches and faults run at once, for the race detector.
-func TestConcurrent(t *testing.T) {
+func TestServerAllowsConcurrentCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\n"+
 			"at 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")

@@ -111,7 +111,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestPoisonedChange(t *testing.T) {
+func TestPoisonedChangeFailsEachTime(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
 		apply(t, srv, "change 5: 1e400\nwatch 1 after 1 frame: garbage")
@@ -127,8 +127,7 @@ func TestPoisonedChange(t *testing.T) {
 	})
 }
 
-// DELETED carries the last state of the object.
-func TestLiveWatch(t *testing.T) {
+func TestDeletedCarriesTheLastState(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		w, err := srv.Client().Resource(widgets.GroupVersionResource).Namespace("x").Watch(t.Context(), from("1"))
 		if err != nil {
@@ -168,7 +167,7 @@ func TestLiveWatch(t *testing.T) {
 }
 
 // After a rewind a watch is silent until the store passes the old version, and then continues.
-func TestRewind(t *testing.T) {
+func TestRewoundWatchWaitsForTheOldVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
 		client := srv.Client().Resource(widgets.GroupVersionResource)
@@ -206,7 +205,7 @@ func TestRewind(t *testing.T) {
 	})
 }
 
-func TestCRD(t *testing.T) {
+func TestDeletedCRDEndsItsObjectsAndWatches(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		fourWidgets(srv)
 		srv.Put(globes, "", "earth")
@@ -259,8 +258,8 @@ func TestHealLeavesConsequences(t *testing.T) {
 	})
 }
 
-// Unserve affects neither other versions nor the objects.
-func TestUnserve(t *testing.T) {
+// Unserve does not affect the objects either.
+func TestUnserveAffectsNoOtherVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		v2 := widgets
 		v2.Version = "v2"

@@ -99,7 +99,7 @@ func TestWriteErrors(t *testing.T) {
 	})
 }
 
-func TestPut(t *testing.T) {
+func TestPutChangesOnlyTheGivenFields(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		srv.Put(widgets, "x", "a", "labels.example.com/app=web", "spec.size=3", "spec.color=red", "spec.on=true",
 			"spec.big=9007199254740993")
@@ -120,7 +120,7 @@ func TestPut(t *testing.T) {
 	})
 }
 
-func TestFinalizers(t *testing.T) {
+func TestFinalizersDelayTheDeletion(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		srv.Put(widgets, "x", "a", `metadata.finalizers=["example.com/wait"]`)
 		for range 2 {

@@ -26,8 +26,8 @@ func textAllocations(t *testing.T, d *decode.Decoder, data []byte) int {
 	return mallocs(func() { _, err = d.Object(data) }) - least
 }
 
-// TestRecurringTexts: keys and values that recur are not allocated again, nor do maps grow again.
-func TestRecurringTexts(t *testing.T) {
+// Maps do not grow again either.
+func TestRecurringTextsAreAllocatedOnce(t *testing.T) {
 	type test struct {
 		why, spec string
 		allocates bool
@@ -62,9 +62,8 @@ func TestRecurringTexts(t *testing.T) {
 	}
 }
 
-// TestPlacesAreEarned: rare texts do not replace what all objects have, and what all objects have now replaces what
-// they had before.
-func TestPlacesAreEarned(t *testing.T) {
+// What all objects have now replaces what they had before.
+func TestRareTextsDoNotReplaceCommonOnes(t *testing.T) {
 	d := decode.New(false)
 	times := func(n int, spec string) {
 		for range n {
@@ -95,9 +94,8 @@ func TestPlacesAreEarned(t *testing.T) {
 	}
 }
 
-// TestZerosAtTheEnd: a text and the same text followed by zero bytes are different, although their words are the same.
-// Two of these texts share a place in the table.
-func TestZerosAtTheEnd(t *testing.T) {
+// A text and the same text followed by zero bytes have the same words. Two of these texts share a place in the table.
+func TestTrailingZerosMakeTextsDiffer(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	d, zeros := decode.New(false), 7
 	for _, x := range letters {

@@ -79,8 +79,7 @@ func TestWithinAnObjectNothingIsShared(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: a Decoder keeps no memory of a large object that it has decoded.
-func TestNothingIsKept(t *testing.T) {
+func TestDecoderKeepsNoLargeObject(t *testing.T) {
 	huge := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct{ why, text string }{
 		{"the data", `{"apiVersion":"v1","kind":"Thing"}` + strings.Repeat(" ", 1<<20)},
@@ -102,9 +101,8 @@ func TestNothingIsKept(t *testing.T) {
 	runtime.KeepAlive(huge)
 }
 
-// TestKeptOfOthers: a string keeps at most 4 KiB of other strings of its object in memory, and nothing of other
-// objects.
-func TestKeptOfOthers(t *testing.T) {
+// A string keeps at most 4 KiB of other strings of its object in memory, and nothing of other objects.
+func TestStringKeepsLittleOfItsObject(t *testing.T) {
 	round := 0
 	unique := func() string { round++; return fmt.Sprintf("%0100d", round) }
 	small := func() string {
@@ -178,8 +176,8 @@ var wide = func() string {
 	return strings.Join(all, ",")
 }()
 
-// TestHostileSizes: no object makes a Decoder allocate much more than apimachinery, by its guesses of sizes.
-func TestHostileSizes(t *testing.T) {
+// No object makes a Decoder allocate much more than apimachinery, by its guesses of sizes.
+func TestHostileSizesCostLittleMemory(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 480) + "0" + strings.Repeat("}", 480)
 	for _, tt := range []struct{ why, before, text string }{
 		{"a wide object, and narrow ones under the same key", "", `[` +
@@ -210,8 +208,8 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestConfigMapsInTurn: a small object keeps as little memory after a large one as with apimachinery.
-func TestConfigMapsInTurn(t *testing.T) {
+// A small object keeps as little memory after a large one as with apimachinery.
+func TestSmallAfterLargeStaysSmall(t *testing.T) {
 	configMap := func(name, data string) []byte {
 		return []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{` + data +
 			`}}` + strings.Repeat(" ", 2000))

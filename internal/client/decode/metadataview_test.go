@@ -62,7 +62,7 @@ func sameMetadata(t *testing.T, d *decode.Decoder, why string, frame []byte) boo
 	return true
 }
 
-func TestMetadataOfRecorded(t *testing.T) {
+func TestMetadataOfRecordedIsTheSame(t *testing.T) {
 	d := decode.New(false)
 	for range 2 {
 		for _, r := range decodetest.ReadRecorded(t, recordings) {
@@ -78,7 +78,7 @@ func TestMetadataOfRecorded(t *testing.T) {
 	}
 }
 
-func TestMetadata(t *testing.T) {
+func TestMetadataIsTheSame(t *testing.T) {
 	const rest = `"spec":{"metadata":{"name":"other"},"n":1e3},"status":null`
 	d := decode.New(false)
 	for _, test := range []struct {
@@ -137,13 +137,12 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestMetadataOfCases: the metadata is right, whatever is wrong with the rest of the object.
-func TestMetadataOfCases(t *testing.T) {
+func TestMetadataOfDamagedObjectsIsTheSame(t *testing.T) {
 	d, saw := decode.New(false), 0
 	for _, c := range decodetest.Frames() {
 		text := strings.ReplaceAll(c.Text, `"metadata":{"name":"n"}`,
 			`"metadata":{"name":"n","resourceVersion":"7","labels":{"a":"b"}}`)
-		// TestMetadataFindsTheEnd is for data after a frame.
+		// TestMetadataReturnsTheEndOfTheFrame is for data after a frame.
 		if n, _, err := decodetest.Frame([]byte(text)); err != nil || n != len(text) || len(text) > 10<<10 {
 			continue
 		}
@@ -156,8 +155,8 @@ func TestMetadataOfCases(t *testing.T) {
 	}
 }
 
-// TestMetadataFindsTheEnd: Metadata returns where the frame ends, with or without line ends.
-func TestMetadataFindsTheEnd(t *testing.T) {
+// Frames come with and without line ends.
+func TestMetadataReturnsTheEndOfTheFrame(t *testing.T) {
 	const one = `{"type":"ADDED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a",` +
 		`"resourceVersion":"7"},"spec":{"a":{}}}}`
 	two := strings.Replace(one, `"a":{}`, `"a":{}}`+"\n"+`,"status":{"b":{}`, 1)
