@@ -31,7 +31,7 @@ const (
 	maxLines   = 400 // of a file of the library, tests excepted
 	maxColumns = 120 // of a line of Go
 	tabColumns = 4
-	maxFields  = 10 // of a struct of the library
+	maxFields  = 10 // of a struct
 	// reason in the doc comment of a struct permits more fields.
 	reason = "fields because"
 )

@@ -58,9 +58,8 @@ func (r *report) file(name, text string) error {
 	if err != nil {
 		return err
 	}
-	if !ast.IsGenerated(f) {
-		r.columns(name, lines)
-	}
+	r.columns(name, lines)
+	r.structs(files, f)
 	folder := path.Dir(name)
 	s := r.packages[folder]
 	if s == nil {
@@ -80,7 +79,6 @@ func (r *report) file(name, text string) error {
 	if len(lines) > maxLines {
 		r.problem("%s: %d lines, %d at most: split it", name, len(lines), maxLines)
 	}
-	r.structs(files, f)
 	return nil
 }
 
@@ -122,33 +120,30 @@ func exported(f *ast.File) (names int) {
 	return names
 }
 
-// structs reports the top-level struct types with many fields and no reason.
+// structs reports the struct types, named or not, with many fields and no reason.
 func (r *report) structs(files *token.FileSet, f *ast.File) {
-	for _, decl := range f.Decls {
-		decl, ok := decl.(*ast.GenDecl)
-		if !ok {
-			continue
-		}
-		for _, spec := range decl.Specs {
-			spec, ok := spec.(*ast.TypeSpec)
-			if !ok {
-				continue
+	names, docs := map[ast.Node]string{}, map[ast.Node]string{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GenDecl:
+			for _, spec := range n.Specs {
+				if spec, ok := spec.(*ast.TypeSpec); ok {
+					names[spec.Type] = spec.Name.Name
+					docs[spec.Type] = strings.Join(strings.Fields(cmp.Or(spec.Doc, n.Doc).Text()), " ")
+				}
 			}
-			t, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				continue
-			}
+		case *ast.StructType:
 			fields := 0
-			for _, field := range t.Fields.List {
+			for _, field := range n.Fields.List {
 				fields += max(1, len(field.Names))
 			}
-			doc := strings.Join(strings.Fields(cmp.Or(spec.Doc, decl.Doc).Text()), " ")
-			if fields > maxFields && !strings.Contains(doc, fmt.Sprintf("%d %s", fields, reason)) {
+			if fields > maxFields && !strings.Contains(docs[n], fmt.Sprintf("%d %s", fields, reason)) {
 				r.problem("%s: %s has %d fields, %d at most: group them, or say why in its comment (\"%d %s ...\")",
-					files.Position(spec.Pos()), spec.Name.Name, fields, maxFields, fields, reason)
+					files.Position(n.Pos()), cmp.Or(names[n], "a struct"), fields, maxFields, fields, reason)
 			}
 		}
-	}
+		return true
+	})
 }
 
 // imports reports what a pure package must not import.

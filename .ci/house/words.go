@@ -19,10 +19,12 @@ var glossary = map[string]string{
 	"mercy": "grace period", "crew": "decode pool", "asker": "access checker", "patience": "retry budget, timeout",
 	"floor": "minimum version", "floors": "minimum versions", "elsewhere": "other namespaces, other versions",
 	"anew": "again, restart", "owed": "pending", "vacant": "duplicate page",
-	"sight": "metadata view", "sketch": "identity only",
+	"sight": "metadata view", "sketch": "identity only", "wish": "request hints", "wishes": "request hints",
+	"seat": "subscriber", "seats": "subscribers",
 }
 
-var word = regexp.MustCompile(`\w+`)
+// word matches the words of a text, and those within an identifier.
+var word = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
 
 // An allowance permits a word in a file.
 type allowance struct {

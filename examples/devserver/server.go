@@ -48,15 +48,29 @@ type Server struct {
 	etcd       *etcdServer
 	serving    *httpServer
 	api        *apiextensions.CustomResourceDefinitions
-	cancelRun  context.CancelFunc
-	runDone    chan struct{}
-	runErr     error // set before runDone is closed
+	port       int
+	removeLogs func()
+	clients
+	serverRun
+	ending
+}
+
+// clients is how clients reach a Server.
+type clients struct {
 	config     *rest.Config
 	limited    *rest.Config
-	port       int
 	kubeconfig string
-	removeLogs func()
+}
 
+// serverRun is the goroutine of a Server.
+type serverRun struct {
+	cancelRun context.CancelFunc
+	runDone   chan struct{}
+	runErr    error // set before runDone is closed
+}
+
+// ending is the result of Server.Stop.
+type ending struct {
 	stopOnce sync.Once
 	stopErr  error
 }

@@ -29,20 +29,24 @@ type writer struct {
 	namespaces []string
 	prefix     string
 	random     *rand.Rand
+	cancel     context.CancelFunc
+	done       chan struct{}
+	journal
+}
 
+// journal is what a writer has done.
+type journal struct {
 	mu     sync.Mutex
 	writes []write
 	acked  map[string]time.Time // when the server acknowledged a write, by version
 	alive  map[string][]string  // names of existing objects, by namespace
 	next   int
-
-	cancel context.CancelFunc
-	done   chan struct{}
 }
 
 func newWriter(t *testing.T, cfg *rest.Config, crd devserver.CRD, namespaces ...string) *writer {
 	w := &writer{t: t, client: dynamic.NewForConfigOrDie(cfg), kind: crd.Kind, namespaces: namespaces,
-		prefix: "o", random: rand.New(rand.NewPCG(5, 5)), alive: map[string][]string{}, acked: map[string]time.Time{}}
+		prefix: "o", random: rand.New(rand.NewPCG(5, 5)),
+		journal: journal{alive: map[string][]string{}, acked: map[string]time.Time{}}}
 	versions := crd.Versions
 	if len(versions) == 0 {
 		versions = []string{"v1"}

@@ -93,6 +93,7 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"}).PrintObj(table, streams.Out)
 }
 
+// resourceJSON is what -o json prints. It has 12 fields because these are what discovery says of a resource.
 type resourceJSON struct {
 	Resource        string   `json:"resource"` // an argument for watch
 	Name            string   `json:"name"`

@@ -17,17 +17,23 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
+// watchOptions are the flags of watch.
 type watchOptions struct {
+	selectionFlags
 	flags         *genericclioptions.ConfigFlags
 	allNamespaces bool
-	labelSelector string
-	fieldSelector string
 	output        string
 	timeout       time.Duration
 	limit         int
 	untilSynced   bool
 	latest        bool
 	checkpoint    string
+}
+
+// selectionFlags are the flags that select resources and objects, beside the arguments.
+type selectionFlags struct {
+	labelSelector string
+	fieldSelector string
 
 	all        bool
 	categories []string

@@ -44,8 +44,8 @@ type outcome struct {
 }
 
 // lap is a job in progress. Its peer calls [lap.synced] once it knows all existing objects, then [lap.event] for
-// each event until that returns true for the last one. A lap has more than ten fields because each belongs to one
-// measurement in one process: nothing outlives it.
+// each event until that returns true for the last one. It has 14 fields because each belongs to one measurement in
+// one process: nothing outlives it.
 type lap struct {
 	job
 	ctx    context.Context

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// settings are the flags, and what -quick changes beyond them. They are flat because each is set once, by parse,
-// and read once, by plan.
+// settings are the flags, and what -quick changes beyond them. It has 13 fields because each is set
+// once, by parse, and read once, by plan.
 type settings struct {
 	events    int
 	objects   int // that the events change, in turn

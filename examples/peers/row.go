@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// row has the figures of a peer: medians of its runs, or nil where nothing was measured. It is flat because it is the
-// format of the JSON file.
+// row has the figures of a peer: medians of its runs, or nil where nothing was measured. It has 21 fields because it
+// is the format of the JSON file.
 type row struct {
 	Name   string `json:"name"`
 	What   string `json:"what"`
