@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,8 +21,11 @@ type Tracker struct {
 }
 
 // NewTracker returns a Tracker that keeps its checkpoints in store. Nothing else may use the store until the Tracker is
-// closed. NewTracker copies opts, and returns an error if an option is invalid.
+// closed. NewTracker copies opts, and returns an error if store is nil or an option is invalid.
 func NewTracker(store Store, opts *Options) (*Tracker, error) {
+	if store == nil {
+		return nil, errors.New("checkpoint: invalid Store nil: must not be nil")
+	}
 	o, err := opts.check()
 	if err != nil {
 		return nil, err

@@ -29,6 +29,13 @@ func TestNewTrackerChecksOptions(t *testing.T) {
 	}
 }
 
+func TestNewTrackerRefusesNoStore(t *testing.T) {
+	_, err := checkpoint.NewTracker(nil, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "cluster-1"}})
+	if err == nil {
+		t.Error("no error for a Store that is nil")
+	}
+}
+
 func TestUnusedTrackerHasNothingToCommit(t *testing.T) {
 	var m checkpoint.Memory
 	tracker, err := checkpoint.NewTracker(&m, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "cluster-1"}})

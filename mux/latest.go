@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -82,7 +83,7 @@ func (q *latestQueue) push(it item) {
 		s.gaps++
 	case stream.Bookmark:
 		if s.bookmark != nil {
-			s.bookmark.event.Mark.Skip()
+			acks.Skip(s.bookmark.event.Mark)
 			q.remove(s.bookmark)
 		}
 		s.bookmark = n
@@ -117,11 +118,11 @@ func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
 	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted &&
-		!was.event.Mark.MayBeKnown()
+		!acks.MayBeKnown(was.event.Mark)
 	switch {
 	case was == nil, was.event.Type == stream.Deleted,
-		cancels && !was.event.Mark.Cancel(n.event.Mark), // the Mark belongs to an earlier run of the source
-		!cancels && !was.event.Mark.Coalesce(n.event.Mark):
+		cancels && !acks.Cancel(was.event.Mark, n.event.Mark), // the Mark belongs to an earlier run of the source
+		!cancels && !acks.Coalesce(was.event.Mark, n.event.Mark):
 		s.objects[n.id] = n
 		s.most = max(s.most, len(s.objects))
 		q.append(n)

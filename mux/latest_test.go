@@ -133,7 +133,7 @@ func TestLatest(t *testing.T) {
 		{"BOOKMARK@5; BOOKMARK@6; ~a(u)@7; BOOKMARK@8", "MODIFIED a(u)@7; BOOKMARK@8", 0,
 			"only the last BOOKMARK waits"},
 		{"~a(u)@5; BOOKMARK@6; ~a(u)@7", "MODIFIED a(u)@7 coalesced 1; BOOKMARK@6", 0,
-			"a BOOKMARK stays behind what it covers"},
+			"a BOOKMARK stays behind the events up to its version"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.events, func(t *testing.T) {

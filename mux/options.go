@@ -74,7 +74,8 @@ const (
 	//  3. After a gap (*stream.GapError) or a panic, and for all other sources, it starts from the beginning: ADDED
 	//     is delivered again, and objects that were deleted meanwhile are not reported.
 	//
-	// A Stream that starts Now begins with a snapshot instead if it can't resume, so that no change is skipped.
+	// A Stream that starts Now, or After a version, begins with a snapshot if it can't resume, so that no change is
+	// skipped. With FailOnGap and a Checkpoint, a Stream whose checkpoint is too old fails each time.
 	Retry Decision = "retry"
 )
 

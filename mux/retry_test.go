@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -69,30 +70,80 @@ func TestRetryAfterAGapStartsOverOnce(t *testing.T) {
 	})
 }
 
-// A Stream that starts Now, and is retried before an ack, delivers what was created meanwhile.
-func TestRetryBeforeAnAckMissesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets())
-		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
-		m := newMux(t, &mux.Options{OnError: retrying}, newStream(t, srv, widgets(), &stream.Options{
-			Start: stream.Now(), Checkpoint: tracker, CheckpointKey: "widgets", GiveUpAfter: 30 * time.Second}))
-		go func() {
-			time.Sleep(10 * time.Second)
-			do(t, srv, "unauthorized")
-			do(t, srv, "close watches")
-			time.Sleep(time.Minute)
-			srv.Put(widgets(), "default", "a")
-			do(t, srv, "authorized")
-			time.Sleep(time.Minute)
-			m.Stop()
-		}()
-		rec := streamtest.Record(m.Events(anHour(t)), nil)
-		want := []string{"SYNCED @1", "ADDED default/a@2", "SYNCED @2"}
-		if diff := cmp.Diff(want, streamtest.Texts(rec.Events)); rec.Err != nil || diff != "" {
-			t.Errorf("%v, -want +got:\n%s", rec.Err, diff)
-		}
-		_ = tracker.Close()
-	})
+// TestRetryMissesNothing: a Stream fails, object a comes and object x goes, and the Stream is retried.
+func TestRetryMissesNothing(t *testing.T) {
+	unauthorized := func(srv *streamtest.Server) {
+		do(t, srv, "unauthorized")
+		do(t, srv, "close watches")
+	}
+	expired := func(srv *streamtest.Server) {
+		do(t, srv, "silence")
+		srv.Put(widgets(), "default", "x", "spec.n=1")
+		do(t, srv, "restart")
+	}
+	tests := []struct {
+		name    string
+		options stream.Options
+		tracked bool
+		fail    func(*streamtest.Server)
+		want    []string
+		why     string
+	}{
+		{"now", stream.Options{Start: stream.Now()}, false, unauthorized,
+			[]string{"SYNCED @2", "SYNCED @2", "ADDED default/a@3", "DELETED default/x@4"}, "it resumes"},
+		{"now, with a checkpoint and no ack", stream.Options{Start: stream.Now()}, true, unauthorized,
+			[]string{"SYNCED @2", "ADDED default/a@3", "SYNCED @4"}, "nothing was acked, so it begins with a snapshot"},
+		{"after a version, expired", stream.Options{Start: stream.After("2"), FailOnGap: true}, false, expired,
+			[]string{"SYNCED @2", "ADDED default/a@4", "SYNCED @5"},
+			"the version has expired, so it begins with a snapshot"},
+		{"until SYNCED", stream.Options{UntilSynced: true, PagedLists: true}, false, nil,
+			[]string{"ADDED default/x@2", "ADDED default/a@3", "DELETED default/x@2 inferred", "SYNCED @4"},
+			"a snapshot is compared with what was delivered"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				srv.Put(widgets(), "default", "x")
+				o := tt.options
+				o.GiveUpAfter = 30 * time.Second
+				if tt.tracked {
+					o.Checkpoint, o.CheckpointKey = scenario.NewTracker(t, &checkpoint.Memory{}), "widgets"
+				}
+				m := newMux(t, &mux.Options{OnError: retrying}, newStream(t, srv, widgets(), &o))
+				if tt.fail == nil {
+					if err := srv.Apply("watch *: 503"); err != nil {
+						t.Error(err)
+					}
+				}
+				var running sync.WaitGroup
+				running.Go(func() {
+					time.Sleep(10 * time.Second)
+					if tt.fail != nil {
+						tt.fail(srv)
+						time.Sleep(time.Minute)
+					}
+					srv.Put(widgets(), "default", "a")
+					if _, err := srv.Delete(widgets(), "default", "x"); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Minute)
+					do(t, srv, "authorized")
+					do(t, srv, "heal")
+					time.Sleep(time.Minute)
+					m.Stop()
+				})
+				rec := streamtest.Record(m.Events(anHour(t)), nil)
+				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); rec.Err != nil || diff != "" {
+					t.Errorf("%s: %v, -want +got:\n%s", tt.why, rec.Err, diff)
+				}
+				running.Wait()
+				if o.Checkpoint != nil {
+					_ = o.Checkpoint.Close()
+				}
+			})
+		})
+	}
 }
 
 // The time that the loop takes for a source's events does not count.

@@ -114,7 +114,7 @@ func (o *Options) contradiction() error {
 // other namespaces.
 func (o *Options) checkStart(start Start, mayMove bool) error {
 	p := start.position
-	resumes := !mayMove && len(p.ResourceVersions) == len(o.Namespaces) &&
+	resumes := !start.snapshot && !mayMove && len(p.ResourceVersions) == len(o.Namespaces) &&
 		!slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), "")
 	switch {
 	case start.kind == startAfter && !protocol.Usable(start.version):

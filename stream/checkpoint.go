@@ -32,10 +32,7 @@ func (s *Stream) checkpoint(ctx context.Context, from, first Start, mayMove bool
 	if p == nil {
 		from = first
 	} else {
-		from = From(*p)
-		// A run that ends at SYNCED reports the current state, which needs a snapshot. So does client-go's fake, which
-		// keeps no history.
-		from.snapshot = s.options.UntilSynced || s.fake
+		from = s.resume(*p)
 		if err := s.options.checkPosition(*p, mayMove); err != nil {
 			session.End()
 			return nil, from, fmt.Errorf("stream: cannot resume from checkpoint %q: %w", s.options.CheckpointKey, err)

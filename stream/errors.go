@@ -11,8 +11,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// ErrBusy is yielded by a loop over [Stream.Events] while another loop over the same Stream is running.
-var ErrBusy = errors.New("the Stream is already running: must have one loop over Events at a time")
+// ErrBusy is yielded by a loop over the Events of a Stream (or of a Mux) while another loop over them is running.
+var ErrBusy = errors.New("already running: must have one loop over Events at a time")
 
 // NotWatchableError reports a resource that does not have the verbs list and watch.
 type NotWatchableError struct{ Resource gvr.Resource }

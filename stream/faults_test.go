@@ -111,6 +111,12 @@ func TestFaults(t *testing.T) {
 		{"streaming list breaks", "initial 1-3 after 1 frames: reset", stream.Options{}, plain, 0,
 			"a second failure leads to paged lists; nothing is delivered twice"},
 
+		{"watches only, and an outage at the start", "list *: 403\ninitial 1-3: 503",
+			stream.Options{}, plain, 5, "a caller who may watch needs no list"},
+		{"watches only, and a restart", "list *: 403\nprobe *: 403\nat 15s: restart", stream.Options{},
+			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 5,
+			"the differences come from a streaming list"},
+
 		{"restart of the server", "at 15s: restart", stream.Options{},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
 			"the new watch cache has no history"},

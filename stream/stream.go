@@ -130,14 +130,14 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 		return ErrBusy
 	}
 	defer s.end()
-	if o.Again && from.kind == startNow {
+	if o.Again && (from.kind == startNow || from.kind == startAfter && o.Start == nil) {
 		from = Snapshot()
 	}
 	first := from
 	if o.Start != nil {
 		from = Snapshot()
 		if p := o.Start(); p != nil {
-			from = From(*p)
+			from = s.resume(*p)
 		}
 		if err := s.options.checkStart(from, o.Namespaces != nil); err != nil {
 			return err
@@ -156,6 +156,14 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 		return nil
 	}
 	return err
+}
+
+// resume returns where a run begins that continues an earlier one. A run that ends at SYNCED reports the current state,
+// which needs a snapshot. So does client-go's fake, which keeps no history.
+func (s *Stream) resume(p checkpoint.Position) Start {
+	from := From(p)
+	from.snapshot = s.options.UntilSynced || s.fake
+	return from
 }
 
 // activeRun is what the workers of a run share.

@@ -54,6 +54,8 @@ func Open(
 	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
 ) (checkpoint.Store, error) {
 	switch {
+	case client == nil:
+		return nil, errors.New("open ConfigMap: a client is required")
 	case namespace == "":
 		return nil, errors.New("open ConfigMap: a namespace is required, usually that of this Pod")
 	case name == "":

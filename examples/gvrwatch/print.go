@@ -60,7 +60,7 @@ type gapDocument struct {
 	HistoryLost bool             `json:"historyLost"`
 }
 
-// namespaceOf returns the namespace of a control event that covers only one namespace although -A requests all. That
+// namespaceOf returns the namespace of a control event that is of one namespace although -A requests all. That
 // happens if the resource may be watched only in some namespaces.
 func namespaceOf(ev stream.Event, allNamespaces bool) string {
 	if !allNamespaces || ev.Object != nil {

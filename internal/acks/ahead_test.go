@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 // The entry has a version once its object is acked.
@@ -110,10 +111,10 @@ func TestCoalesce(t *testing.T) {
 			tracker := newTracker(t, s, nil)
 			fd := newFeeder(t, begin(t, tracker, widgets())).run(tc.script)
 			for _, m := range tc.coalesce {
-				fd.marks[m[0]].Coalesce(fd.marks[m[1]])
+				acks.Coalesce(fd.marks[m[0]], fd.marks[m[1]])
 			}
 			for _, m := range tc.cancel {
-				fd.marks[m[0]].Cancel(fd.marks[m[1]])
+				acks.Cancel(fd.marks[m[0]], fd.marks[m[1]])
 			}
 			fd.run(tc.acks)
 			flush(t, tracker)
@@ -188,7 +189,7 @@ func TestEventsOfTwoSessionsAreNotCoalesced(t *testing.T) {
 	first := newFeeder(t, begin(t, tracker, widgets())).run("snapshot +a:1@3 a:1@3")
 	first.session.End()
 	second := newFeeder(t, begin(t, tracker, widgets())).run("snapshot a:1@4")
-	if older, newer := first.marks[0], second.marks[0]; older.Coalesce(newer) || older.Cancel(newer) {
+	if older, newer := first.marks[0], second.marks[0]; acks.Coalesce(older, newer) || acks.Cancel(older, newer) {
 		t.Error("marks of two sessions were coalesced or canceled")
 	}
 	second.run("synced@9").ackAll()
@@ -199,7 +200,8 @@ func TestEventsOfTwoSessionsAreNotCoalesced(t *testing.T) {
 func TestAckedEventIsNotCoalesced(t *testing.T) {
 	fd := newFeeder(t, begin(t, newTracker(t, newStore(), nil), widgets())).run("snapshot a:1@3 a:1@4 a:1@5 ack 1")
 	for _, pair := range [][2]int{{0, 1}, {1, 2}} {
-		if older, newer := fd.marks[pair[0]], fd.marks[pair[1]]; older.Coalesce(newer) || older.Cancel(newer) {
+		older, newer := fd.marks[pair[0]], fd.marks[pair[1]]
+		if acks.Coalesce(older, newer) || acks.Cancel(older, newer) {
 			t.Errorf("the marks %v were coalesced or canceled, and 1 is acked", pair)
 		}
 	}

@@ -275,7 +275,7 @@ func TestUncommittedIdentityRestrictsNoSession(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), nil)
-			play(t, tracker, widgets("x", "y"), tc.script).End()
+			runScript(t, tracker, widgets("x", "y"), tc.script).End()
 			if _, err := acks.Begin(t.Context(), tracker, key, widgets("z"), false); err != nil {
 				t.Errorf("another sequence under the key: %v: %s", err, tc.why)
 			}

@@ -24,7 +24,7 @@ func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 			if last == nil {
 				last = m
 			}
-			last.Coalesce(m)
+			Coalesce(last, m)
 			p.Pass(next, false)
 		}, "coalesced events"},
 		{func(t *testing.T, p *Progress, rv, next string) {
@@ -35,10 +35,10 @@ func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 			p.Note(Change{Object: o})
 			added := p.Mark(rv, false)
 			p.Note(Change{Object: o, Gone: true})
-			added.Cancel(p.Mark(next, false))
+			Cancel(added, p.Mark(next, false))
 		}, "canceled events"},
 		{func(_ *testing.T, p *Progress, rv, _ string) {
-			p.Mark(rv, false).Skip()
+			Skip(p.Mark(rv, false))
 		}, "skipped events"},
 	}
 	for _, tt := range tests {

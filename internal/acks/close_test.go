@@ -183,7 +183,7 @@ func TestEndedSessionsAreReleased(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
 			w := func() weak.Pointer[acks.Session] {
-				s := play(t, tracker, widgets("x", "y"), tc.script)
+				s := runScript(t, tracker, widgets("x", "y"), tc.script)
 				s.End()
 				return weak.Make(s)
 			}()

@@ -212,7 +212,7 @@ func (e *engine) recordFailure(acked int, err error) outcome {
 		e.final.Store(true)
 		return e.last
 	}
-	bound := wait.Doubled(e.last.attempts+1, min(e.options.Interval, maxBackoff), maxBackoff)
+	bound := wait.Doubled(e.last.attempts+1, min(max(e.options.Interval, minBackoff), maxBackoff), maxBackoff)
 	e.last.nextTry = time.Now().Add(wait.Between(bound/2, bound))
 	if !e.schedule.committing {
 		e.stopTimer() // a commit may be due after the interval, which can be hours

@@ -67,7 +67,7 @@ func TestCommitAfterIntervalOrEnoughAcks(t *testing.T) {
 			[]at{{0, "- a:1@11"}}, "SYNCED, GAP, and two that waited"},
 		{"an object that is canceled", checkpoint.Options{}, func(fd *feeder) {
 			fd.run("+b:2@10 b:2@10 -b:2@11")
-			fd.marks[1].Cancel(fd.marks[2])
+			acks.Cancel(fd.marks[1], fd.marks[2])
 		}, []at{{999 * time.Millisecond, "9 !b:2"}, {time.Second, "11"}}, "it needs no ack, but a commit"},
 		{"an object noted in a snapshot", checkpoint.Options{}, func(fd *feeder) { fd.run("gap a:1@10 ?b:2@11 ack 1") },
 			[]at{{999 * time.Millisecond, "nothing"}, {time.Second, "- b:2@11"}}, "it needs no ack, but a commit"},

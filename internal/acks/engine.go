@@ -17,6 +17,7 @@ import (
 
 const (
 	maxKey     = 200
+	minBackoff = 100 * time.Millisecond
 	maxBackoff = 30 * time.Second
 )
 

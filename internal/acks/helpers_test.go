@@ -52,8 +52,8 @@ func begin(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity) *a
 	return s
 }
 
-// play begins a session and plays a script. A script that begins with the word "defer" is of a deferred session.
-func play(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity, script string) *acks.Session {
+// runScript begins a session and runs a script. A script that begins with the word "defer" is of a deferred session.
+func runScript(t testing.TB, tracker *checkpoint.Tracker, id checkpoint.Identity, script string) *acks.Session {
 	t.Helper()
 	script, deferred := strings.CutPrefix(script, "defer ")
 	s, err := acks.Begin(context.Background(), tracker, key, id, deferred)

@@ -7,7 +7,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// Mark belongs to an event. Its methods may be called on nil, and from any goroutine.
+// Mark belongs to an event. It may be nil, and used from any goroutine. Users reach it through stream.Event, so Ack is
+// its only exported method.
 type Mark struct {
 	progress   *Progress
 	point      point     // where the low-water mark is after this mark
@@ -46,13 +47,13 @@ func (m *Mark) Ack() {
 	})
 }
 
-// MayBeKnown reports whether the event is the ADDED of an object that an earlier run may have delivered.
-func (m *Mark) MayBeKnown() bool { return m != nil && m.mayBeKnown }
+// MayBeKnown reports whether the event of m is the ADDED of an object that an earlier run may have delivered.
+func MayBeKnown(m *Mark) bool { return m != nil && m.mayBeKnown }
 
 // Coalesce says that one event is delivered in the place of two of the same object. m keeps its place in line and gets
 // the changes of the newer mark, whose event is not delivered. It returns false, and does nothing, unless both are of
 // the same Progress and neither has been acked.
-func (m *Mark) Coalesce(newer *Mark) (done bool) {
+func Coalesce(m, newer *Mark) (done bool) {
 	return m.with(newer, func(p *Progress) bool {
 		for i, own := range m.changes {
 			for _, c := range newer.take(own.id()) {
@@ -65,7 +66,7 @@ func (m *Mark) Coalesce(newer *Mark) (done bool) {
 
 // Cancel says that neither the event of m, an ADDED, nor a newer one, the DELETED of the same object, is delivered. It
 // returns false, and does nothing, unless both are of the same Progress and neither has been acked.
-func (m *Mark) Cancel(newer *Mark) (done bool) {
+func Cancel(m, newer *Mark) (done bool) {
 	return m.with(newer, func(p *Progress) bool {
 		for _, c := range slices.Clone(newer.changes) {
 			if c.Gone && len(m.take(c.id())) > 0 {
@@ -90,8 +91,8 @@ func (m *Mark) with(newer *Mark, f func(*Progress) (dirty bool)) (done bool) {
 	return done
 }
 
-// Skip says that the event is not delivered, and need not be.
-func (m *Mark) Skip() {
+// Skip says that the event of m is not delivered, and need not be.
+func Skip(m *Mark) {
 	m.update(func(p *Progress) bool { return p.drop(m) })
 }
 

@@ -281,7 +281,7 @@ func isPosition(t *testing.T, first string, namespaces []string, script, want, w
 		noError(t, tracker.Close())
 	}
 	tracker := newTracker(t, s, nil)
-	play(t, tracker, widgets(namespaces...), script)
+	runScript(t, tracker, widgets(namespaces...), script)
 	flush(t, tracker)
 	isSaved(t, s, want, why)
 }

@@ -191,7 +191,7 @@ func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (ne
 // could be committed at each step.
 type checkpointWalk struct {
 	steps []step
-	joint bool // SYNCED covers several namespaces
+	joint bool // SYNCED is of several namespaces
 	waits bool // nothing is committed before SYNCED, because the start is Now
 
 	version string  // in After; empty within a snapshot

@@ -211,7 +211,8 @@ func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// older reports whether version a precedes b. It is false if either is not a number.
+// older reports whether version a precedes b. It is false if either is not a number. The library compares versions in
+// package protocol; an oracle must not use what it checks.
 func older(a, b string) bool {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)

@@ -61,9 +61,16 @@ func (m *Memory) rejectStale(version string, streamed bool) State {
 func (s Listing) failed(f Failure) State {
 	if len(s.tokens) == 0 {
 		switch {
+		case f.mayNotList() && s.rules.InitialEvents && !s.silent:
+			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
+			// there is a wait.
+			if end := s.unrepeatable(f.Err); end != nil {
+				return end
+			}
+			return s.snapshot(true)
 		case f.mayNotList() && s.rules.WantInitialEvents && (s.synced || s.brokenInitial < maxTries):
-			// A caller that may watch but not list can only use streaming lists. They are tried even if they seemed to
-			// be missing: while servers are upgraded, some have them and some do not.
+			// They are tried even if they seemed to be missing: while servers are upgraded, some have them and some do
+			// not.
 			s.rules.InitialEvents = true
 			return s.restart(true, f)
 		case !s.synced && f.Refused():

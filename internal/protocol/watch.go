@@ -26,6 +26,7 @@ func (s Connecting) failed(f Failure) (State, []Output) {
 	case s.initial && f.Class == BadRequest:
 		// Either the selector or sendInitialEvents is at fault. A list will show which.
 		s.brokenInitial++
+		s.rules.InitialEvents = false
 		return Listing{Memory: s.Memory}, nil
 	case s.initial && !s.synced && f.Refused():
 		return Stopped{Err: f.Err}, nil

@@ -48,7 +48,7 @@ func TestConnecting(t *testing.T) {
 			Listing{Memory: unsynced(brokenInitial(1))}, []Output{NoInitialEvents{errInvalid.Err}}},
 		{"400 for a streaming list", "the selector may be at fault: a list shows whether it is",
 			Connecting{Memory: unsynced(streamed), initial: true}, Failed{errBadRequest},
-			Listing{Memory: unsynced(streamed, brokenInitial(1))}, nil},
+			Listing{Memory: unsynced(brokenInitial(1))}, nil},
 		{"422 for a streaming list in a gap", "the gap stays until a list closes it",
 			Connecting{Memory: synced("5", streamed, gapped(GapExpired, "5")), initial: true}, Failed{errInvalid},
 			Listing{Memory: synced("5", gapped(GapExpired, "5"), brokenInitial(1))},

@@ -10,8 +10,8 @@ type Options struct {
 	// It is called once, at the beginning, so that the caller need not keep a position that the Stream has taken
 	// over. With a checkpoint the run begins where that says in any case.
 	Start func() *checkpoint.Position
-	// Again says that an earlier run has delivered events of this sequence. So stream.Now, which would skip what has
-	// happened since, becomes a snapshot. It matters if nothing of the earlier run can be resumed.
+	// Again says that an earlier run has delivered events of this sequence. If this run can't resume, it begins with a
+	// snapshot: stream.Now would skip what has happened since, and the version of stream.After may have expired.
 	Again bool
 	// Lists bounds the number of snapshots read at once, for all runs that share it. Nil means no bound.
 	Lists *Lists

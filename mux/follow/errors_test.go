@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -66,6 +68,23 @@ func TestFinalErrorsGoToOnError(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestNowUntilSyncedTakesNoCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
+		f := newFollower(t, streamtest.NewServer(robots), follow.Selection{Resources: []string{"robots"}},
+			&follow.Options{UntilSynced: true, Stream: func(gvr.Resource) stream.Options {
+				return stream.Options{Start: stream.Now(), Checkpoint: tracker}
+			}})
+		f.start(t.Context())
+		var bad *follow.OptionsError
+		err := f.end("the options are invalid")
+		if !errors.As(err, &bad) || bad.Field != "UntilSynced and Stream.Start" {
+			t.Errorf("the run ended with %v", err)
+		}
+		_ = tracker.Close()
+	})
 }
 
 func TestPanicInStatusChangedEndsNothing(t *testing.T) {

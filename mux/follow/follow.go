@@ -76,13 +76,19 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	if opts != nil {
 		f.options = *opts
 	}
+	switch {
+	case r == nil:
+		return nil, &OptionsError{"resolver", "", "must not be nil"}
+	case c == nil:
+		return nil, &OptionsError{"client", "", "must not be nil"}
+	}
 	var err error
 	if f.selection, err = sel.check(); err != nil {
 		return nil, err
 	}
 	if len(f.selection.refs)+len(f.selection.patterns)+len(f.selection.categories) == 0 {
 		return nil, &OptionsError{"Resources", "",
-			"must name a resource or hold a pattern such as *, unless there are Categories"}
+			"must have the name of a resource or a pattern such as *, unless there are Categories"}
 	}
 	for _, ref := range f.selection.refs {
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})

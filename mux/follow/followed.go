@@ -92,22 +92,25 @@ func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 		if !retried {
 			s.cursor = cursor{}
 		}
+		failed := true // also if the Stream panics
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.last.failed = failed && !s.served.unknown
+		}()
 		for {
 			resource, namespaces, err := s.await(ctx)
 			if err == nil {
 				var ok bool
 				if ok, err = s.watch(ctx, resource, namespaces, yield); !ok {
+					failed = false
 					return
 				}
 			}
 			if ctx.Err() != nil {
-				yield(stream.Event{}, context.Cause(ctx))
-				return
+				err, failed = context.Cause(ctx), false
 			}
 			if err != nil {
-				s.mu.Lock()
-				s.last.failed = !s.served.unknown
-				s.mu.Unlock()
 				yield(stream.Event{}, err)
 				return
 			}

@@ -31,7 +31,7 @@ type Options struct {
 // OptionsError is returned by [New] and [Selection.Selects], and is the error of a source for which Options.Stream
 // returns invalid options.
 type OptionsError struct {
-	Field   string // of Selection, or for example Stream.Start
+	Field   string // of Selection or of Options (for example Stream.Start), or a parameter of New
 	Value   string // its value, as text
 	Problem string // what would be valid
 }
@@ -68,6 +68,9 @@ func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
 			"must be empty: set Selection.Namespaces"}
 	case so.UntilSynced:
 		err = &OptionsError{"Stream.UntilSynced", "true", "must be false: set Options.UntilSynced"}
+	case so.Start.IsNow() && o.UntilSynced && so.Checkpoint != nil:
+		err = &OptionsError{"UntilSynced and Stream.Start", "Now",
+			"a run that begins with SYNCED and ends there would commit nothing: must not be combined with a Checkpoint"}
 	case so.UntilClosed:
 		err = &OptionsError{"Stream.UntilClosed", "true",
 			"must be false: a followed resource is watched again when a watch ends"}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -200,6 +201,33 @@ func TestRightsChangeDoesNotBeginNowAgain(t *testing.T) {
 				t.Errorf("%s was not delivered:\n%s", added, all)
 			}
 		}
+	})
+}
+
+// TestRetryAfterAPanicMissesNothing: a resource that is followed from Now, and retried after a panic, begins with a
+// snapshot.
+func TestRetryAfterAPanicMissesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots)
+		panicked := false
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{
+			Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
+			Stream: func(gvr.Resource) stream.Options {
+				return stream.Options{Start: stream.Now(), Transform: func(o *unstructured.Unstructured) {
+					if !panicked {
+						panicked = true
+						srv.Put(robots, "one", "b")
+						panic("a mistake")
+					}
+				}}
+			},
+		})
+		f.start(t.Context())
+		f.after(time.Minute, "it begins Now", "robots.example.com SYNCED @1")
+		srv.Put(robots, "one", "a")
+		f.after(time.Minute, "nothing is skipped",
+			"robots.example.com ADDED one/a@2", "robots.example.com ADDED one/b@3", "robots.example.com SYNCED @3")
+		f.stop()
 	})
 }
 

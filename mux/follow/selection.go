@@ -14,7 +14,7 @@ import (
 // Selection says which resources to follow, and where. The zero value selects nothing.
 type Selection struct {
 	// Resources are names, in any spelling of gvr.ParseRef, and patterns. A pattern is NAME.GROUP, or NAME for any
-	// group. NAME (the plural) and GROUP may hold the wildcards of path.Match: "*.example.com" is all of that group,
+	// group. NAME (the plural) and GROUP may have the wildcards of path.Match: "*.example.com" is all of that group,
 	// "*.*.example.com" of the groups below it, "*." of the core group, "*" everything.
 	//
 	// A name need not be served yet. A name that several resources share stands for none of them
@@ -157,7 +157,7 @@ func parsePattern(s string) (p pattern, problem string) {
 		return p, "must be NAME.GROUP, without slashes and spaces"
 	}
 	if first, _, _ := strings.Cut(p.group, "."); version.MatchString(first) {
-		return p, "must not hold the version " + first + ": a resource is followed in any version"
+		return p, "must not have the version " + first + ": a resource is followed in any version"
 	}
 	for _, part := range []string{p.name, p.group} {
 		if _, err := path.Match(part, ""); err != nil {

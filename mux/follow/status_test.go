@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -84,6 +85,18 @@ func TestUntilSyncedDeliversChangesSinceTheCheckpoint(t *testing.T) {
 		run("changes since the first run come before SYNCED", "planets.space.io ADDED venus@5",
 			"planets.space.io SYNCED @5", "robots.example.com ADDED one/b@4", "robots.example.com SYNCED @5")
 	})
+}
+
+func TestNewRefusesNil(t *testing.T) {
+	client := streamtest.NewServer(robots).Client()
+	all := follow.Selection{Resources: []string{"*"}}
+	var bad *follow.OptionsError
+	if _, err := follow.New(nil, client, all, nil); !errors.As(err, &bad) || bad.Field != "resolver" {
+		t.Errorf("without a resolver: %v", err)
+	}
+	if _, err := follow.New(&discovery.Resolver{}, nil, all, nil); !errors.As(err, &bad) || bad.Field != "client" {
+		t.Errorf("without a client: %v", err)
+	}
 }
 
 func TestSelectsChecksPatternsNotNames(t *testing.T) {

@@ -118,7 +118,7 @@ func (v *Violation) Error() string {
 //
 // Check does not find every error:
 //   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.
-//   - SYNCED has no version if it covers several namespaces. Any version at which the delivered objects fit is
+//   - SYNCED has no version if it is of several namespaces. Any version at which the delivered objects fit is
 //     accepted, and events before that SYNCED need not be marked as inferred.
 //   - Without Complete, Check does not report events that are missing at the end.
 func Check(h History, events []stream.Event, opts *CheckOptions) error {
@@ -224,7 +224,7 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 	case ev.Type == stream.Gap && ev.ResourceVersion != "":
 		why = "GAP must have no version"
 	case ev.Type == stream.Synced && (ev.ResourceVersion == "") != (len(c.sources) > 1):
-		why = "SYNCED must have a version unless it covers several namespaces"
+		why = "SYNCED must have a version unless it is of several namespaces"
 	}
 	if why == "" {
 		return nil

@@ -317,7 +317,7 @@ func (s *source) unresolved(i int) *Violation {
 	return s.violation(resumed, i, why)
 }
 
-// joint reports whether SYNCED covers several namespaces, each of which is live before it.
+// joint reports whether SYNCED is of several namespaces, each of which is live before it.
 func (s *source) joint() bool { return len(s.sources) > 1 }
 
 func (s *source) in() string {
