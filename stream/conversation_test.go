@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,8 @@ import (
 // script is the server's side of a conversation. It is a transport for client-go's real HTTP client that needs no
 // network, so it works in a synctest bubble.
 type script struct {
-	t *testing.T
+	pageSize int // of lists; 0 means 500
+	t        *testing.T
 
 	mu        sync.Mutex
 	exchanges []exchange
@@ -72,7 +74,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *script) check(r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("watch") == "" {
-		if q.Has("resourceVersion") || q.Get("limit") != "500" && q.Get("limit") != "1" {
+		if q.Has("resourceVersion") || q.Get("limit") != strconv.Itoa(cmp.Or(s.pageSize, 500)) && q.Get("limit") != "1" {
 			s.t.Errorf("a list must request the newest state, in pages: %s", r.URL)
 		}
 		return

@@ -30,7 +30,7 @@ func testConversations(t *testing.T, conversations []conversation) {
 	for _, tt := range conversations {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{t: t, exchanges: tt.script}
+				s := &script{t: t, pageSize: tt.options.PageSize, exchanges: tt.script}
 				o := tt.options
 				o.PagedLists = tt.script[0].request != "watch initial"
 				got := record(t, streamOf(t, s.client(), widgets(), &o), 11*time.Minute)

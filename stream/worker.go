@@ -35,7 +35,7 @@ type delivery struct {
 	emit    func(Event) error                         // an error ends the run
 	turn    func(context.Context, func() error) error // runs a function in a turn; nil for a lone worker
 	movesTo string                                    // the version of the sequence after the current event
-	// infers: GAP has been delivered, so that what a snapshot adds is inferred.
+	// infers: a GAP has been delivered in this run, so that what any later snapshot adds is inferred.
 	infers bool
 }
 
