@@ -12,8 +12,8 @@
 //     acked.
 //   - Within a snapshot it has no version. It keeps the objects that were acked, in whatever order, and the next run
 //     delivers the rest.
-//   - It has an entry for each object: namespace, name, uid, and the last acked version. So after an expired version
-//     the next run delivers the differences, deletions among them.
+//   - A checkpoint has an entry for each object: namespace, name, uid, and the last acked version. So after an expired
+//     version the next run delivers the differences, deletions among them.
 //   - Before the Stream delivers a new object, the Tracker commits an entry for it that has no version. So the
 //     object's deletion is reported even if its ack was never committed (see [Options].NoWriteAhead).
 //   - A failed commit is retried, and does not end the Stream. [Status] shows it.

@@ -10,9 +10,9 @@ import (
 // anywhere.
 type Position struct {
 	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which everything
-	// was delivered (with a Tracker: acked). If it is empty or missing, the namespace was within a snapshot, and
-	// resumes with the rest of it. If there are entries for namespaces, an entry for the cluster is from an earlier
-	// time, before the Stream watched single namespaces.
+	// was delivered (with a Tracker: acked). If a namespace's version is empty or missing, the namespace was within a
+	// snapshot, and resumes with the rest of it. If there are entries for namespaces, an entry for the cluster is from
+	// an earlier time, before the Stream watched single namespaces.
 	ResourceVersions map[string]string
 	// Objects are the objects that exist, as far as they were delivered.
 	Objects []Object

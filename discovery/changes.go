@@ -110,10 +110,10 @@ func (o *ChangesOptions) interval() time.Duration {
 }
 
 // Changes reports what the server serves, over time. Each run, which is one loop over
-// the sequence, yields an Added for each resource, then Synced, then each change. All
-// versions of a resource are one entry, in the version that [Resolver.Watchables]
-// would return or, if none can be watched, the one that [Resolver.Resolve] would.
-// Changes to its other versions are not reported.
+// the sequence, yields an Added for each resource, then Synced, then each change. A
+// resource with several versions is reported in one of them: the version that
+// [Resolver.Watchables] would return or, if none can be watched, the one that
+// [Resolver.Resolve] would. Changes to its other versions are not reported.
 //
 // Unknown does not mean Removed. While an API cannot be read, its resources are Unknown; so is a resource whose own
 // version cannot be read, even if another version can. A resource is Added in a less preferred version if the preferred
@@ -179,7 +179,7 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 //
 // Refresh empties the cache of Resolve and Watchables. Runs of Changes poll 50 ms
 // after the first Refresh of a burst, which leaves time for the other events of the
-// same change, and again 0.4, 1, 1.8, 3 and 6 s after the last one, because the
+// same change, and again 0.4, 1, 1.8, 3 and 6 s after the last Refresh, because the
 // server updates its discovery documents late: a CRD is Established, and even
 // served, before they list it (by up to 1.7 s on an idle server; see also
 // kube-rs/kube#951). However often Refresh is called, it causes at most three polls

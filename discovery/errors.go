@@ -9,7 +9,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// NotFoundError reports that the server serves no such resource type. It is based on a poll that began after the call.
+// NotFoundError reports that the server serves no such resource type. It is based on a poll that began after
+// [Resolver.Resolve] was called.
 type NotFoundError struct {
 	Ref     gvr.Ref
 	Similar []gvr.Resource // at most five served types with similar names, the most similar first

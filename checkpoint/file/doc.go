@@ -2,16 +2,17 @@
 //
 // # Format
 //
-// The file is a log. Commit appends one record, and returns when the record is on disk. Once the records after the last
-// snapshot are longer than that snapshot plus 1 MiB, the next commit first writes a snapshot of everything to a new
-// file (mode 0600) and renames it to the old name. Without room for both files, commits fail.
+// The file is a log: a snapshot of all checkpoints, then one record for each commit. Commit appends its record, and
+// returns when the record is on disk. Once the records after the snapshot are longer than the snapshot plus 1 MiB, the
+// next commit first writes a new snapshot to a new file (mode 0600), and renames that file to the old name. Without
+// room for both files, commits fail.
 //
 // # Promises
 //
 //   - A program that is killed at any instruction, even by a power failure, finds the outcome of its last commit
 //     afterwards, or of the commit that was under way.
-//   - Every byte has a checksum, and a record is valid only after the same records that preceded it when it was
-//     written. Open refuses an invalid file with a [*checkpoint.CorruptError] and does not change it.
+//   - Every byte has a checksum, and a record's checksum covers the records before it too. Open refuses an invalid file
+//     with a [*checkpoint.CorruptError] and does not change it.
 //   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it
 //     never reached the disk. Open ignores it, and the next commit overwrites it.
 //   - One process at a time has the file open. Others get a [*checkpoint.LockedError].
@@ -19,7 +20,7 @@
 // # Not promised
 //
 // A file that somebody cuts off exactly at the end of a record, or fills with zeros from there on, is valid: it holds
-// an older commit, though none from before the last snapshot.
+// an older commit, though none from before the snapshot.
 //
 // No other program may write to the file while it is open. After it was removed, commits fail with a
 // [*checkpoint.FencedError]; after it was cut off or replaced, with a [*checkpoint.CorruptError].
