@@ -246,7 +246,7 @@ func TestEmptyNamespaceGetsAGapToo(t *testing.T) {
 		m.expect("a run without namespace two", "GAP scope 4..4 in one", "SYNCED @4 in one")
 		m.put("two", "c", "spec.n=1")
 		m.namespaces.Set([]string{"one", "two"})
-		m.expect("adding the empty namespace reports a GAP",
+		m.expect("adding the namespace reports a GAP",
 			"GAP scope 4..5 in two", "ADDED two/c@5 inferred", "SYNCED")
 		m.srv.Delete(widgets(), "one", "a")
 		m.srv.Delete(widgets(), "two", "c")
