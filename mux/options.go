@@ -29,7 +29,7 @@ type Options struct {
 	//
 	// Nothing is coalesced across GAP and SYNCED, so at each SYNCED what was delivered still adds up to what exists.
 	// Only the last BOOKMARK is kept. A source that is about to queue a second GAP (of one namespace) or a third SYNCED
-	// waits, so at most four states of each object are in memory. Acking an event acks all that it stands for; until
+	// waits, so at most eight events of each object are in memory. Acking an event acks all that it stands for; until
 	// then the checkpoint does not pass its place in line.
 	Latest bool
 

@@ -89,7 +89,7 @@ const (
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped.
 	GapPoison GapReason = "poison"
 	// GapUnversioned: the watch ended, and the Stream cannot resume it, because an event had no resourceVersion
-	// (client-go's fakes) or one that is not a number, unlike the one before.
+	// (client-go's fakes), or its resourceVersion was not a number although those before were.
 	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: it is unknown which part of a snapshot was delivered, because the snapshot broke off and began
 	// again, or because an earlier run was killed before it had acked its first snapshot. This happens with

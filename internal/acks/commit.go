@@ -222,7 +222,7 @@ func (e *engine) recordFailure(acked int, err error) outcome {
 }
 
 // writeAhead commits what the next event of s waits for, together with everything else there is. A caller that waits
-// while another caller commits may find its own changes committed by then. It returns the cause if ctx ends.
+// while another caller commits may find its own changes committed by then. If ctx ends, writeAhead returns the cause.
 func (e *engine) writeAhead(ctx context.Context, s *Session) error {
 	if e.result().err != nil {
 		return context.Cause(ctx)
@@ -249,8 +249,8 @@ const gracePeriod = time.Second
 
 var errNoAnswer = errors.New("the Store does not answer")
 
-// call calls the Store through f. If f has not returned when late is closed, call returns errNoAnswer, and calls
-// returned once f has. A panic becomes an error.
+// call calls the Store through f. If f has not returned when late is closed, call returns errNoAnswer, and a
+// goroutine calls returned() as soon as f has returned. A panic becomes an error.
 func call(late <-chan struct{}, returned func(), f func() error) error {
 	answers := make(chan error, 1)
 	go func() {

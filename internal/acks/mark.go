@@ -79,7 +79,8 @@ func Cancel(m, newer *Mark) (done bool) {
 	})
 }
 
-// with calls f if both are of the same Progress and neither has been acked, and reports whether it did.
+// with calls f if both are of the same Progress and neither has been acked, and reports whether it did. If either is
+// nil, or both are the same mark, there is nothing to do, and it returns true.
 func (m *Mark) with(newer *Mark, f func(*Progress) (dirty bool)) (done bool) {
 	if m == nil || newer == nil || m == newer {
 		return true

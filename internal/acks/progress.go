@@ -120,8 +120,8 @@ func (p *Progress) WritesAhead() bool {
 	return !s.next.unclean && !s.next.deferred
 }
 
-// IsWrittenAhead reports whether the Store has an entry for an object that is about to be delivered, or is about to
-// have.
+// IsWrittenAhead reports whether the Store has an entry for an object that is about to be delivered, or will get one
+// with the next commit.
 func (p *Progress) IsWrittenAhead(o checkpoint.Object) bool {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) 
 			l, ok := s.pending[id]
 			l.ahead = true
 			s.pending[id] = l
-			if !ok { // else an earlier event's entry stays until all its marks are applied
+			if !ok { // else the object's entry from an earlier event stays until its marks are applied
 				s.change(Change{Object: id.object()})
 				s.next.urgent = true
 			}

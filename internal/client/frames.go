@@ -33,7 +33,7 @@ type frames struct {
 // undecoded is what has been taken from the pipe and is not decoded yet.
 type undecoded struct {
 	data   []byte
-	buffer []byte // data is its end; nil if the pipe must not reuse it
+	buffer []byte // ends with data; nil if the pipe must not reuse it
 	scan          // of the frame that data begins with
 }
 
@@ -57,7 +57,7 @@ func newFrames(from *decoders, p *pipe, workers int) *frames {
 	return f
 }
 
-// ready receives when an event may have arrived.
+// ready returns a channel that receives a value when an event may have arrived.
 func (f *frames) ready() <-chan struct{} {
 	if f.workers != nil {
 		return f.workers.ready
@@ -189,7 +189,8 @@ func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bo
 	return watch.Event{Type: e.Type, Object: &unstructured.Unstructured{Object: e.Object}}, n, true
 }
 
-// last returns an ERROR for the end of the data, if there is one, or an event that client-go can decode from the rest.
+// last returns what follows the last complete frame: an event, if client-go can decode one from the rest of the data,
+// else an ERROR, or false if the connection only ended or timed out.
 func (f *frames) last() (watch.Event, bool) {
 	err := f.err
 	if len(f.data) > 0 { // half a frame: its result is client-go's

@@ -171,8 +171,8 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	return data, over, err
 }
 
-// cut is like take, but for one of several workers: it removes only the frames that end with a line within the first
-// most bytes, or else one frame, and appends them to data.
+// cut is like take, but for one of several workers: it appends the frames to data, and leaves those beyond most bytes
+// to the others. It cuts after the last line end within most bytes, or else after one frame.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

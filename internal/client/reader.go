@@ -29,7 +29,8 @@ type Watch interface {
 	// Next returns the next event if ok is true. If over is true, no event will follow. If both are false, no event has
 	// arrived, or all that arrived were skipped by the Filter.
 	Next() (ev Event, ok, over bool)
-	// Wait waits until Next may return something, silence receives, or ctx ends. It returns false for silence.
+	// Wait waits until Next may return something, the timer channel silence fires, or ctx ends. It returns false if
+	// silence fired.
 	Wait(ctx context.Context, silence <-chan time.Time) bool
 	// Stop ends the watch.
 	Stop()
@@ -54,7 +55,7 @@ const (
 )
 
 // Hints are what the caller of a Reader wants. A Reader may ignore MetadataOnly and Filter: then objects are whole, and
-// Unasked.
+// their Verdict is Unasked.
 type Hints struct {
 	MetadataOnly bool // only the metadata of objects is wanted
 	// Filter is called by Watch.Next before an object is decoded. Nil decodes every object.

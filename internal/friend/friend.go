@@ -1,7 +1,7 @@
 // Package friend lets public packages of this module offer functions to its other packages without exporting them.
 // A public package assigns each function in an init function; a package that imports it asserts the variable
 // to its type once, in a package-level variable. The variables are of type any because package friend imports
-// nothing; each comment gives the type.
+// no other package of this module; each comment gives the type.
 package friend
 
 import "context"

@@ -225,7 +225,7 @@ func (x *Index) update(was, now Entry, known, stale bool) {
 }
 
 // replace removes other objects of the same name, whose deletion was missed. A list that has this object proves that
-// all others are gone. A watch proves it for those that are not newer than its event. A pending entry is newer than the
+// all others are gone. A watch proves it for those that are not as new as its event. A pending entry is newer than the
 // version where the watch resumes, so the watch will report its deletion.
 func (x *Index) replace(now Entry, from Evidence, deliver Deliver) error {
 	return x.endOthers(now, func(other Entry) bool {

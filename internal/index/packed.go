@@ -16,9 +16,9 @@ type packed struct {
 	seed    maphash.Seed
 	slots   []uint32 // 0 if empty; at least a quarter of them are
 	records chunks[record]
-	free    uint32 // the last freed record: its number plus one, or 0; its field name has that of the one freed before
+	free    uint32 // the first freed record: its number plus one, or 0; the name of a freed record is the next one
 	live    int    // records in use
-	deleted int    // since everything was packed: as many names are garbage
+	deleted int    // records deleted since everything was packed; their names still take room
 
 	names      chunks[byte] // each name comes after a byte with its length
 	namespaces []string
@@ -70,8 +70,8 @@ func (p *packed) nameBytes(r *record) []byte {
 	return text[1 : 1+int(text[0])]
 }
 
-// hashed returns the hash of a name in a namespace. A multiplication spreads the numbers of namespaces, which are
-// small: one name may exist in many namespaces.
+// hashed returns the hash of a name in a namespace. One name may exist in many namespaces, whose numbers are small: the
+// multiplication spreads them over all bits of the hash.
 func hashed(name uint64, space uint32) uint64 { return name ^ uint64(space)*0x9e3779b97f4a7c15 }
 
 // home returns the slot where the search for a hash begins.

@@ -69,8 +69,8 @@ func (s Listing) failed(f Failure) State {
 			}
 			return s.snapshot(true)
 		case f.mayNotList() && s.rules.WantInitialEvents && (s.synced || s.brokenInitial < maxTries):
-			// They are tried even if they seemed to be missing: while servers are upgraded, some have them and some do
-			// not.
+			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
+			// them and some do not.
 			s.rules.InitialEvents = true
 			return s.restart(true, f)
 		case !s.synced && f.Refused():
@@ -83,8 +83,8 @@ func (s Listing) failed(f Failure) State {
 		return Stopped{Err: f.Err}
 	}
 	if f.Class == Expired || f.Refused() || s.tries >= maxTries {
-		// The server can't or won't continue this list, but may serve a new one. The token that it may offer after a
-		// 410, for the rest as it is now, is not used: such a list is not a snapshot of any version.
+		// The server can't or won't continue this list, but may serve a new one. With a 410 it may offer a token that
+		// continues the list in the newest version. It is not used: such a list is not a snapshot of any version.
 		return s.restart(false, f)
 	}
 	s.failures++

@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	errInconsistent = errors.New("inconsistent list: the resourceVersions of its pages differ, or a token came twice")
+	errInconsistent = errors.New("inconsistent list: its pages differ in resourceVersion, or repeat a continue token")
 	errDuplicate    = errors.New("the pages of the list hold nothing new")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 	errBehind       = errors.New("the server answered with an older resourceVersion than before")
@@ -155,7 +155,7 @@ func (m Memory) snapshot(streamed bool) State {
 // isFresh reports whether a streaming list can be delivered while it arrives, because nothing was delivered before. If
 // something was, a paged list is read instead: its version comes before its objects, so that GAP can name it, an older
 // one can be refused, and each page can be delivered when it arrives. A streaming list has its version at its end, so
-// that all of it must be retained until then (ReadingInitial.retain). It is read nevertheless if the caller may watch
+// all of it must be retained until then (ReadingInitial.retain). It is read nevertheless if the caller may watch
 // but not list (Listing.failed).
 func (m *Memory) isFresh() bool {
 	return m.version == "" && m.minimum == "" && m.gap == nil && !m.begun
@@ -224,7 +224,7 @@ func (m *Memory) isBehind(version string) (behind, sure bool) {
 // forgetVersions drops all versions: a server that has gone back in time will use them again.
 func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 
-// beginSnapshot begins to deliver a snapshot. Its version is to, which is empty if it is not known yet.
+// beginSnapshot begins to deliver the snapshot of version to. If the version is not known yet, to is empty.
 func (m *Memory) beginSnapshot(to string) []Output {
 	var out []Output
 	switch {

@@ -76,7 +76,7 @@ func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
 			"must be false: a followed resource is watched again when a watch ends"}
 	case so.NoIndex:
 		err = &OptionsError{"Stream.NoIndex", "true",
-			"must be false: resuming in another version or namespace takes an index"}
+			"must be false: resuming in another version or namespace needs an index"}
 	case !so.Start.IsSnapshot() && !so.Start.IsNow():
 		err = &OptionsError{"Stream.Start", "After or From",
 			"must be Snapshot or Now: a version or a position is valid for one resource only"}

@@ -31,7 +31,8 @@ const (
 	Forbidden State = "Forbidden"
 	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause).
 	Gone State = "Gone"
-	// Failing: the server refuses for another reason (Cause). It is retried within five minutes.
+	// Failing: the server refuses to list or watch the resource for another reason (Cause). The next try is within five
+	// minutes.
 	Failing State = "Failing"
 	// Dropped: the resource is not a source of the Mux, because of Remove, mux.Options.OnError, or another source with
 	// its key (Cause). It is attached again in the next run.

@@ -57,14 +57,14 @@ func (s *source) checkType(cand *candidate, i int, ev stream.Event, kind stream.
 	case known && was.uid != uid:
 		promise, why = removed, fmt.Sprintf("the object with uid %q was known, and its removal is missing", was.uid)
 	case ev.Type == stream.Added && known:
-		why = "the object is known, so that its change is MODIFIED"
+		why = "the object is known, so its change must be MODIFIED"
 	case known:
 	case s.undelivered(key):
 		if ev.Type != kind && s.opts.Selected == nil && ev.Coalesced == 0 {
 			why = "the change was " + string(kind)
 		}
 	case ev.Type == stream.Modified:
-		why = "the object is unknown, so that it is ADDED"
+		why = "the object is unknown, so it must be ADDED"
 	case ev.Type == stream.Deleted:
 		why = "the object is unknown"
 	}

@@ -45,9 +45,9 @@ func (s *source) difference(cand *candidate, i int, ev stream.Event) *Violation 
 	case known && was.rv == now.rv && ev.Coalesced == 0: // a coalesced event had other states in between
 		promise, why = s.unchanged(ev)
 	case known && ev.Type == stream.Added:
-		why = "the object is known, so that its change is MODIFIED"
+		why = "the object is known, so its change must be MODIFIED"
 	case !known && ev.Type == stream.Modified && !s.unknown:
-		why = "the object is unknown, so that it is ADDED"
+		why = "the object is unknown, so it must be ADDED"
 	case known && older(now.rv, was.rv) && !s.mayGoBack(cand):
 		promise, why = monotonic, "its version "+was.rv+" is known"
 	}
@@ -73,7 +73,7 @@ func (s *source) unchanged(ev stream.Event) (promise, why string) {
 	case ok && index > s.opened && s.events[index].Object.GetUID() == ev.Object.GetUID():
 		return unique, "it was delivered before"
 	case s.rewound && ev.Type == stream.Added:
-		return truthful, "the object is known, so that it is MODIFIED"
+		return truthful, "the object is known, so it must be MODIFIED"
 	case s.rewound:
 		return truthful, "" // the known state may be one that the rewind has undone
 	case s.resuming:
