@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,7 +75,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *script) check(r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("watch") == "" {
-		if q.Has("resourceVersion") || q.Get("limit") != strconv.Itoa(cmp.Or(s.pageSize, 500)) && q.Get("limit") != "1" {
+		limits := []string{"1", strconv.Itoa(cmp.Or(s.pageSize, 500))}
+		if q.Has("resourceVersion") || !slices.Contains(limits, q.Get("limit")) {
 			s.t.Errorf("a list must request the newest state, in pages: %s", r.URL)
 		}
 		return
