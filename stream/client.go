@@ -25,9 +25,9 @@ type ClientOptions struct {
 	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
 	// of the events. Zero means 1: a Stream then decodes in its own goroutine, and a plain Watch in one that it starts.
 	//
-	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines.
-	// They decode up to twice as many pieces ahead, each of about 16 KiB or, if that is larger, one event. A decoded
-	// piece takes five to eight times as much memory as its JSON. With [Options.Select] it is always 1.
+	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
+	// for each goroutine up to two pieces of JSON are decoded ahead. A piece has about 16 KiB, or one event if that is
+	// larger. Decoded, it takes five to eight times as much memory. With [Options.Select] DecodeWorkers is always 1.
 	DecodeWorkers int
 }
 

@@ -64,7 +64,8 @@ type Event struct {
 type GapDetails struct {
 	Reason GapReason
 	// From is the resourceVersion up to which everything was delivered, or empty if there is none. To is that of the
-	// snapshot whose differences follow. If that snapshot breaks off and another one is read, SYNCED has a newer one.
+	// snapshot whose differences follow. If that snapshot breaks off, another is read, and SYNCED has the version
+	// of that one.
 	From, To string
 	// Duration is the time since the Stream last was up to date: at the last event, bookmark or SYNCED, or when a
 	// healthy watch ended.

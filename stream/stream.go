@@ -53,8 +53,8 @@ var errStopped = errors.New("stopped")
 // nil.
 //
 // Create c with [NewClient], or from a rest.Config without a Timeout. A Timeout would end every watch, and the Stream
-// would need two requests each time to resume. One of less than two seconds looks like a failing server, and causes
-// waits and GAPs.
+// would need two requests each time to resume. A Timeout of less than two seconds looks like a failing server, and
+// causes waits and GAPs.
 //
 // New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {

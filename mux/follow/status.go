@@ -19,7 +19,8 @@ import (
 type State string
 
 const (
-	// Unserved: a name does not stand for a resource yet. If Cause is set, discovery may be the reason.
+	// Unserved: a name does not stand for a resource yet. Cause, if set, may be why: the name is ambiguous, its
+	// resource cannot be watched, or an API that may have it cannot be read.
 	Unserved State = "Unserved"
 	// Starting: the resource is served, and its first SYNCED has not been delivered.
 	Starting State = "Starting"

@@ -17,8 +17,8 @@ import (
 type CheckOptions struct {
 	// Now: the sequence began by reading what existed, without delivering it.
 	Now bool
-	// After: the sequence began with the changes after this version. It learns of older objects only from the
-	// differences that follow a GAP.
+	// After: the sequence began with the changes after this version. Objects that existed then, and have not changed
+	// since, need not be delivered.
 	After string
 	// From: the sequence resumed at this position.
 	From *checkpoint.Position
