@@ -86,7 +86,7 @@ const (
 	complete  = "complete"  // at SYNCED all objects are known; from there on no change is missing
 	announced = "announced" // a break is a GAP with its reason and start, then differences, then SYNCED
 	removed   = "removed"   // every removal is delivered, by uid, before another object of that name
-	truthful  = "truthful"  // no event is invented, and no failure looks like a deletion
+	truthful  = "truthful"  // no event or content is invented, and no failure looks like a deletion
 	resumed   = "resumed"   // a resumed sequence delivers what changed since, and nothing else
 	monotonic = "monotonic" // no older state without GAP(rewound); no request at resourceVersion 0
 )
@@ -112,9 +112,11 @@ func (v *Violation) Error() string {
 // nil or a joined error: for each namespace the first promise that its events break, a *[Violation]. A nil opts is
 // the zero CheckOptions.
 //
-// Check accepts every correct sequence, with one exception. A server that goes back in time, and passes the old
-// version again before anybody sends a request, looks as if it never went back. No client can detect this, and
-// Check reports it all the same. Let the scripts of tests leave time for a request after a rewind.
+// Check accepts every correct sequence, with two exceptions:
+//   - A server that goes back in time, and passes the old version again before anybody sends a request, looks as if it
+//     never went back. No client can detect this, and Check reports it all the same. Let the scripts of tests leave
+//     time for a request after a rewind.
+//   - With NoIndex, Check reports an object that is delivered twice because a list or a streaming list had it twice.
 //
 // Check does not find every error:
 //   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.
