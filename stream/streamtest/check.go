@@ -120,8 +120,8 @@ func (v *Violation) Error() string {
 //
 // Check does not find every error:
 //   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.
-//   - SYNCED has no version if it is of several namespaces. Any version at which the delivered objects fit is
-//     accepted, and events before that SYNCED need not be marked as inferred.
+//   - SYNCED has no version if it is of several namespaces. Check then accepts the delivered objects of a namespace if
+//     they existed together at any version, and events before that SYNCED need not be marked as inferred.
 //   - Without Complete, Check does not report events that are missing at the end.
 func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if opts == nil {
