@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
@@ -152,8 +155,19 @@ func TestFollowCRDCreatedAndDeleted(t *testing.T) {
 			if !refreshed {
 				cfg = srv.LimitedConfig()
 			}
+			var discovered atomic.Bool
+			cfg = rest.CopyConfig(cfg)
+			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					response, err := next.RoundTrip(r)
+					if err == nil && r.URL.Path == "/apis" {
+						discovered.Store(true)
+					}
+					return response, err
+				})
+			})
 			f := followOn(t, cfg, sel, nil)
-			time.Sleep(200 * time.Millisecond) // so that Follow starts without the CRD
+			f.await("discovery without the CRD", discovered.Load)
 			var attached, detached, ended, whole []time.Duration
 			at := 0
 			for incarnation := 1; incarnation <= 3; incarnation++ {
