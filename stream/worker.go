@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -99,13 +100,17 @@ func (w *worker) enterPosition(from Start) protocol.Beginning {
 	for _, o := range p.Objects {
 		w.enterObject(o)
 	}
-	b := protocol.Beginning{Rewound: p.Rewound, From: p.ResourceVersions[""]}
-	if b.Version, b.Moved = p.At(w.namespace); from.snapshot {
+	b := protocol.Beginning{Rewound: p.Rewound}
+	b.Version, b.Moved = p.At(w.namespace)
+	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
+	if from.snapshot {
 		b.Version = ""
 	}
 	_, watchedBefore := p.ResourceVersions[w.namespace]
+	knows := w.index != nil && w.index.Len() > 0
 	// A position without entries does not say which namespaces were watched.
-	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (watchedBefore || len(p.ResourceVersions) == 0))
+	b.Begun = b.Version == "" &&
+		(watchedBefore || knows || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
 	atLeast := func(rv string) {
 		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) &&
 			(b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
