@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -107,12 +108,12 @@ var clients = map[string]func(*streamtest.Server) dynamic.Interface{
 
 // TestFailingRequestsAreBoundedTogether: while the server fails, all Streams of a client send at most 50 requests a
 // second. When it answers again, the limit doubles each second, and the Streams do not wait for the end of their
-// backoff.
+// backoff. With -soak 10 there are 10,000 Streams.
 func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const streams = 1000
+				streams := 1000 * seedtest.Soak()
 				f := newFleet(t, streams, client, stream.Options{PagedLists: true})
 				f.apply("any *: 503 plain\nat 1ms: close watches\nat 3m: heal")
 				time.Sleep(3*time.Minute + time.Millisecond)
@@ -125,7 +126,7 @@ func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 				}
 				f.began = time.Now()
 				// A probe and a watch for each Stream: 50 + 100 + 200 + 400 + 800 + 1600 requests.
-				took := f.await(stream.Streaming, 10*time.Second)
+				took := f.await(stream.Streaming, 10*time.Second*time.Duration(1+seedtest.Soak()/10))
 				t.Logf("requests per second: %v while it fails, then %v; all are back after %v",
 					failing[170:], f.perSecond(), took)
 				most := 100 // the first second in which the server answers ends within the first of these

@@ -11,7 +11,7 @@ import (
 const DefaultRate = 50
 
 // maxDoublings is how often the limit doubles until there is none.
-const maxDoublings = 6
+const maxDoublings = 10
 
 // limit bounds the number of requests in any second. The zero number is no limit.
 type limit struct {
