@@ -1,0 +1,72 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kind is what a change or a report is about.
+type Kind string
+
+const (
+	added    Kind = "ADDED"
+	modified Kind = "MODIFIED"
+	deleted  Kind = "DELETED"
+	synced   Kind = "SYNCED" // everything up to here has been reported
+	gap      Kind = "GAP"    // something may not have been reported
+)
+
+// change is one change in etcd: the truth.
+type change struct {
+	Epoch     int       // counts how often etcd was restored from a copy
+	Revision  int64     // of etcd, which is the resourceVersion
+	At        time.Time // when the harness saw it, milliseconds after the commit
+	Kind      Kind      // added, modified or deleted
+	Resource  string    // "widgets.chaos.example.com"
+	Namespace string    // empty for a cluster-scoped object
+	Name      string
+	UID       types.UID
+	Labels    map[string]string // of the object; of the last state if it is deleted
+}
+
+// report is one thing that a client reported.
+type report struct {
+	At              time.Time
+	Run             int // of the client, from 1
+	Kind            Kind
+	Resource        string
+	Namespace       string // of the object; of the worker for SYNCED and GAP
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	Inferred        bool   // found by comparing lists
+	Reason          string // of a GAP
+	HistoryLost     bool   // of a GAP
+	Acked           bool   // handled: in a later run it may be missing
+}
+
+// fault is one fault that the harness caused.
+type fault struct {
+	Name     string // such as "reset" or "kill -9 of the API server"
+	From, To time.Time
+}
+
+// recording is what one client reported, in order. It may be used from several goroutines.
+type recording struct {
+	mu      sync.Mutex
+	reports []report
+}
+
+func (r *recording) add(one report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reports = append(r.reports, one)
+}
+
+func (r *recording) all() []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reports[:len(r.reports):len(r.reports)]
+}
