@@ -35,8 +35,10 @@ type streamRun struct {
 	options     stream.Options
 	stream      *stream.Stream
 	states      chan stream.Status // Forbidden or Gone
-	// delivered is when the loop returned from the last event, in ns; zero while it handles one.
-	delivered atomic.Int64
+	began       time.Time
+	// idleSince is when the loop returned from the last event, in ns since began; zero while it handles one. The wall
+	// clock may jump.
+	idleSince atomic.Int64
 }
 
 // errRunOver ends a run.
@@ -49,6 +51,7 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	}
 	sr := &streamRun{
 		followed: s, resource: r, clusterWide: len(namespaces) == 0, options: o, states: make(chan stream.Status, 1),
+		began: time.Now(),
 	}
 	sr.namespaces = run.NewNamespaces(namespaces, func(namespace string, err error) {
 		s.forbidden(r, namespace, err)
@@ -63,7 +66,7 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	if err != nil {
 		return nil, err
 	}
-	sr.delivered.Store(time.Now().UnixNano())
+	sr.setIdle()
 	s.mu.Lock()
 	s.last.stream = sr.stream
 	s.status.Namespaces = namespaces
@@ -95,10 +98,12 @@ func (sr *streamRun) trace() *stream.Trace {
 
 // deliver yields an event.
 func (sr *streamRun) deliver(ev stream.Event, yield func(stream.Event, error) bool) bool {
-	sr.delivered.Store(0)
-	defer func() { sr.delivered.Store(time.Now().UnixNano()) }()
+	sr.idleSince.Store(0)
+	defer sr.setIdle()
 	return yield(ev, nil)
 }
+
+func (sr *streamRun) setIdle() { sr.idleSince.Store(max(1, int64(time.Since(sr.began)))) }
 
 // supervise ends the run when something else is to be watched. (Stop would be lost before the run has begun.)
 func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc) {
@@ -160,8 +165,8 @@ func (sr *streamRun) handleState(ctx context.Context, st stream.Status) (restart
 // awaitEnd waits until nothing more can come of a resource that is not served. It returns false if it is served again.
 func (sr *streamRun) awaitEnd(ctx context.Context) bool {
 	pollUntil(ctx, func() bool {
-		delivered := sr.delivered.Load()
-		quiet := delivered != 0 && time.Since(time.Unix(0, delivered)) > quietTime
+		since := time.Duration(sr.idleSince.Load())
+		quiet := since != 0 && time.Since(sr.began)-since > quietTime
 		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.isServed()
 	})
 	return !sr.followed.isServed()
