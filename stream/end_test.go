@@ -40,7 +40,7 @@ func TestGiveUpAfter(t *testing.T) {
 			"the server is unreachable from the start"},
 		{"forbidden later", slices.Concat(
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("wait 5s")}},
-			slices.Repeat([]exchange{forbidden}, 13),
+			slices.Repeat([]exchange{forbidden}, 40),
 		), 65 * time.Second, 66 * time.Second, apierrors.IsForbidden, "a run that was healthy retries until then"},
 		{"Retry-After of an hour", []exchange{
 			{"list", list("5", "")}, {"watch 5", watch("wait 5s", "ERROR 429 TooManyRequests 3600")},

@@ -29,9 +29,8 @@ const (
 	// all Streams of a client share keeps many of them from being a burden.
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	// Refused requests are retried more slowly, but often enough to notice restored permissions within 15 seconds.
-	slowBackoff    = 2 * time.Second
-	maxSlowBackoff = 15 * time.Second
+	// Refused requests are retried often enough to notice restored permissions within 15 seconds.
+	maxRefusedBackoff = 15 * time.Second
 	// minIgnored is how long a wait ignores that requests of other Streams succeed, after a retry because of that has
 	// failed.
 	minIgnored = time.Second
@@ -78,12 +77,10 @@ func answerOf(in protocol.Input) (pace.Answer, error) {
 		return pace.Good, nil
 	}
 	switch failed.Class {
-	case protocol.Transient, protocol.ServerError:
+	case protocol.Transient, protocol.ServerError, protocol.Unusable:
 		return pace.Bad, failed.Err
 	case protocol.Unauthorized:
 		return pace.Unauthorized, failed.Err
-	case protocol.Unusable:
-		return pace.None, nil
 	}
 	return pace.Good, nil // it refuses this request, but answers
 }
@@ -91,11 +88,7 @@ func answerOf(in protocol.Input) (pace.Answer, error) {
 // wait waits before a retry. The wait is shorter if a request of another Stream succeeds meanwhile, unless the server
 // has refused this one, or has said how long to wait.
 func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
-	bounds := backoff
-	if s.Cause.Refused() {
-		bounds = refusedBackoff
-	}
-	d, limit := max(w.jitter(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
+	d, limit := max(w.jitter(backoff(s)), s.Cause.RetryAfter), w.options.GiveUpAfter
 	if limit > 0 {
 		d = min(d, max(limit-w.failedFor, 0))
 	}
@@ -104,8 +97,8 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	w.warned = true
 	w.options.Logger.WarnContext(ctx, "trying again after a failure",
 		"resource", w.resource.String(), "namespace", w.namespace, "after", d, "error", s.Cause.Err)
-	recovered := w.recovered
-	if s.Cause.RetryAfter > 0 || s.Cause.Refused() && s.Cause.Class != protocol.Unauthorized {
+	recovered := w.recovered // nil if the server has refused the request
+	if s.Cause.RetryAfter > 0 {
 		recovered = nil
 	}
 	ignored := min(max(time.Until(w.ignoreUntil), 0), d)
@@ -118,15 +111,13 @@ func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	return protocol.Elapsed{}
 }
 
-// backoff returns the bounds of the random wait before retry n, from 1.
-func backoff(n int) (least, most time.Duration) {
-	most = wait.Doubled(n, firstBackoff, maxBackoff)
-	return most / 2, most
-}
-
-// refusedBackoff returns the bounds of the random wait after attempt n was refused.
-func refusedBackoff(n int) (least, most time.Duration) {
-	most = wait.Doubled(n, slowBackoff, maxSlowBackoff)
+// backoff returns the bounds of the random wait before a retry.
+func backoff(s protocol.Waiting) (least, most time.Duration) {
+	most = maxBackoff
+	if s.Cause.Refused() {
+		most = maxRefusedBackoff
+	}
+	most = wait.Raised(s.Attempt, firstBackoff, most)
 	return most / 2, most
 }
 

@@ -86,7 +86,7 @@ func (s Streaming) closed(in Closed) (State, []Output) {
 	case s.frames:
 		// The connection delivered something, so waits need not grow. But they must be long enough for a server that
 		// closes every watch after one event: it receives a probe and a watch after each.
-		s.failures, s.relists = min(s.failures, 2), min(s.relists, 2)
+		s.failures, s.relists = min(s.failures, 3), min(s.relists, 3)
 	}
 	cause := in.Cause
 	if cause.Err == nil && s.failures == 0 {
@@ -101,9 +101,9 @@ func (s Streaming) closed(in Closed) (State, []Output) {
 		return s.relist(GapUnversioned, cause), nil
 	case cause.Err == nil && in.Planned && s.frames:
 		return Connecting{Memory: s.Memory}, nil
-	case cause.Err == nil && (in.After >= Healthy || in.Planned):
+	case cause.Err == nil && in.Planned:
 		return s.resume(false, false), nil
-	case cause.Err == nil:
+	case cause.Err == nil && in.After < Healthy:
 		cause.Err = errClosed
 		if !s.frames {
 			s.empty++
@@ -116,6 +116,9 @@ func (s Streaming) closed(in Closed) (State, []Output) {
 		if s.poison >= maxPoison {
 			return s.relist(GapPoison, cause), nil
 		}
+	}
+	if cause.RetryAfter == 0 && in.After >= Healthy {
+		return s.resume(false, false), nil
 	}
 	s.failures++
 	if cause.RetryAfter > 0 {

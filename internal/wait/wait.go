@@ -46,5 +46,14 @@ func Doubled(attempt int, first, most time.Duration) time.Duration {
 	return min(first<<min(max(attempt-1, 0), 10), most)
 }
 
+// Raised returns first, raised by half with each attempt after the first up to most. Attempts count from 1.
+func Raised(attempt int, first, most time.Duration) time.Duration {
+	for d := first; ; d += d / 2 {
+		if attempt--; attempt <= 0 || d >= most {
+			return min(d, most)
+		}
+	}
+}
+
 // Between returns a random duration, so that clients that failed together do not retry together.
 func Between(least, most time.Duration) time.Duration { return least + rand.N(most-least+1) }

@@ -29,6 +29,27 @@ func TestDoubledGrowsUpToMost(t *testing.T) {
 	}
 }
 
+func TestRaisedGrowsUpToMost(t *testing.T) {
+	tests := []struct {
+		attempt     int
+		first, most time.Duration
+		want        time.Duration
+		why         string
+	}{
+		{1, 400, 10_000, 400, "the first attempt"},
+		{-1, 400, 10_000, 400, "attempts count from 1"},
+		{3, 400, 10_000, 900, "raised twice"},
+		{9, 400, 10_000, 10_000, "up to most"},
+		{1 << 40, time.Second, time.Minute, time.Minute, "without overflow"},
+		{2, time.Minute, time.Second, time.Second, "most is less than first"},
+	}
+	for _, tt := range tests {
+		if got := wait.Raised(tt.attempt, tt.first, tt.most); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.why, got, tt.want)
+		}
+	}
+}
+
 // A sleep ends after its duration, at a signal, or with its context.
 func TestSleepEndsAtWhateverIsFirst(t *testing.T) {
 	tests := []struct {
