@@ -12,6 +12,8 @@ import (
 
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // NewClient returns a discovery client suited to polling. It copies cfg and
@@ -21,6 +23,8 @@ import (
 // poll; a kube-apiserver answers 304 without a body if they have not changed (KEP-3352, section "ETag"). Documents of
 // servers without aggregated discovery have no ETags and are downloaded each time. The stored documents stay valid when
 // cfg's token is renewed. (client-go makes conditional requests only with its disk cache.)
+//
+// The client refuses redirects to another scheme, host or port, because client-go would send the credentials there.
 //
 // A cfg.Timeout of 0 means 32 s, client-go's default for discovery. NewClient fails
 // only if cfg is invalid.
@@ -33,7 +37,7 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: next} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: guard.Wrap(next)} })
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // etagServer serves the documents of an apiServer with ETags, as a kube-apiserver
@@ -336,5 +338,30 @@ func TestNewClientCopiesConfigWithoutRateLimit(t *testing.T) {
 	contradictory := &rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}
 	if _, err := discovery.NewClient(contradictory); err == nil {
 		t.Error("no error about a token beside a password")
+	}
+}
+
+// client-go would read the body of a 101 until the server closes it, and send its token wherever a redirect leads.
+func TestForeignAnswersAreRefusedAtOnce(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a request followed the redirect: %v", r.Header)
+	}))
+	defer other.Close()
+	for _, code := range []int{http.StatusSwitchingProtocols, http.StatusFound, http.StatusPermanentRedirect} {
+		hs := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			fmt.Fprintf(conn, "HTTP/1.1 %d \r\nConnection: Upgrade\r\nLocation: %s\r\n\r\n", code, other.URL)
+		}))
+		cfg := &rest.Config{Host: hs.URL, BearerToken: "secret"}
+		cfg.Insecure = true
+		c, err := discovery.NewClient(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = discovery.NewResolver(c, nil).Watchables(t.Context())
+		if _, ok := errors.AsType[*guard.Error](err); !ok {
+			t.Errorf("%d: %v", code, err)
+		}
+		hs.Close()
 	}
 }

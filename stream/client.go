@@ -15,6 +15,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // ClientOptions configure how a client of [NewClient] reads lists and watches. The zero value is the default.
@@ -40,7 +41,13 @@ const maxDecodeWorkers = 64
 // NewClient returns client-go's dynamic client with faster lists and watches. cfg is copied; its Timeout applies to all
 // requests except watches. opts may be nil. NewClient returns an [*OptionsError], or an error of client-go.
 //
-// Requests, credentials, rate limits, retries, warnings and errors are those of client-go. Lists and watches differ:
+// Requests, credentials, rate limits, retries, warnings and errors are those of client-go, with one exception: the
+// client refuses the answer 101 Switching Protocols, and redirects to another scheme, host or port. A run then ends
+// with a [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic client
+// follows such redirects and sends its credentials there. After a 101 it ignores the context until the server closes
+// the connection. A Stream cannot prevent either.)
+//
+// Lists and watches differ:
 //
 //   - The client decodes their JSON in one pass instead of several, into the same objects. It passes JSON that differs
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
@@ -80,7 +87,8 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 
 // ClusterOf identifies the cluster of cfg, for [checkpoint.Options]. The identity is the unique uid of the namespace
 // kube-system, and the URL and CA certificates in cfg. If the caller may not read the namespace (403), or it does not
-// exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error.
+// exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error,
+// also a redirect to another scheme, host or port.
 func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
 	var c checkpoint.Cluster
 	url, _, err := rest.DefaultServerUrlFor(cfg)
@@ -96,6 +104,7 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 		sum := sha256.Sum256(cfg.CAData)
 		c.Address += " sha256:" + hex.EncodeToString(sum[:8])
 	}
+	cfg.Wrap(guard.Wrap)
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return c, fmt.Errorf("stream: cannot create a client: %w", err)

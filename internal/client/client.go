@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 )
 
@@ -40,7 +41,7 @@ type client struct {
 // New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
 func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(cfg)
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{guard.Wrap(next)} })
 	if c.RateLimiter == nil && c.QPS >= 0 { // one for both clients
 		qps, burst := cmp.Or(c.QPS, rest.DefaultQPS), cmp.Or(c.Burst, rest.DefaultBurst)
 		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
