@@ -115,7 +115,8 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return c, nil
 	case err != nil:
-		return c, fmt.Errorf("stream: cannot identify the cluster by the uid of namespace kube-system: %w", err)
+		return c, fmt.Errorf("stream: cannot identify the cluster by the uid of namespace kube-system: %w",
+			guard.Redact(err))
 	}
 	c.UID = string(namespace.GetUID())
 	return c, nil

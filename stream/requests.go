@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -211,7 +212,13 @@ func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
 	return accepted, nil
 }
 
+// requestError returns the RequestError of a request. It redacts err: every error about a request comes from here.
 func (w *worker) requestError(verb string, err error) error {
+	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
+		err = &client.RetryAfterError{Err: guard.Redact(paced.Err), After: paced.After}
+	} else {
+		err = guard.Redact(err)
+	}
 	return &RequestError{Verb: verb, Resource: w.resource, Namespace: w.namespace, Err: err}
 }
 

@@ -1,4 +1,5 @@
-// Package guard refuses answers that no Kubernetes API server gives, and that client-go would handle badly.
+// Package guard protects from what client-go makes of foreign answers. [Wrap] refuses answers that no Kubernetes API
+// server gives, and [Redact] removes objects from errors.
 package guard
 
 import (
