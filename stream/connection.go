@@ -96,6 +96,7 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 		}
 	}
 	c.end.Err = protocol.ErrSilent
+	c.watch.Dead()
 	return protocol.Silent{}
 }
 

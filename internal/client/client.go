@@ -36,6 +36,8 @@ type client struct {
 	decoders *decoders
 	workers  int
 	pace     *pace.Client
+
+	connections *connections
 }
 
 // New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
@@ -46,22 +48,20 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 		qps, burst := cmp.Or(c.QPS, rest.DefaultQPS), cmp.Or(c.Burst, rest.DefaultBurst)
 		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	}
-	h, err := rest.HTTPClientFor(c)
+	cs, err := newConnections(c)
 	if err != nil {
 		return nil, err
 	}
-	all, err := dynamic.NewForConfigAndClient(c, h)
+	all, err := dynamic.NewForConfigAndClient(c, &http.Client{Transport: cs, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	withoutTimeout := *h
-	withoutTimeout.Timeout = 0
-	watches, err := dynamic.NewForConfigAndClient(c, &withoutTimeout)
+	watches, err := dynamic.NewForConfigAndClient(c, &http.Client{Transport: cs})
 	if err != nil {
 		return nil, err
 	}
 	return &client{
-		all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers, pace.NewClient(o.RetriesPerSecond),
+		all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
 
@@ -142,6 +142,7 @@ type call struct {
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration
+	sentOn     *generation // set by the client's connections
 
 	// The answer, if it is JSON. Otherwise client-go decodes it.
 	list *unstructured.UnstructuredList
