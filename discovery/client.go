@@ -16,8 +16,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
-// NewClient returns a discovery client suited to polling. It copies cfg and
-// drops the copy's rate limit, because a [Resolver] limits its own polls.
+// NewClient returns a discovery client suited to polling. It copies cfg.
+//
+// The client has a rate limit only if cfg has QPS or a RateLimiter, because a [Resolver] limits its own polls. (Other
+// clients of client-go have one by default.)
 //
 // The client keeps the two documents of aggregated discovery in memory and requests them with If-None-Match on every
 // poll; a kube-apiserver answers 304 without a body if they have not changed (KEP-3352, section "ETag"). Documents of
@@ -30,7 +32,9 @@ import (
 // only if cfg is invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c := rest.CopyConfig(cfg)
-	c.QPS, c.RateLimiter = -1, nil
+	if c.QPS == 0 && c.RateLimiter == nil {
+		c.QPS = -1
+	}
 	if c.Timeout == 0 {
 		c.Timeout = 32 * time.Second
 	}

@@ -319,21 +319,27 @@ func TestConcurrentConditionalRequests(t *testing.T) {
 	}
 }
 
-func TestNewClientCopiesConfigWithoutRateLimit(t *testing.T) {
+func TestNewClientCopiesConfig(t *testing.T) {
 	s := newETagServer(t, proxy{}, cluster()...)
-	s.config.QPS, s.config.Burst = 0.001, 1
 	before := rest.CopyConfig(s.config)
 	c := newClient(t, s.config)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r := discovery.NewResolver(c, &discovery.Options{CacheFor: -1})
-	for range 5 {
+	for range 500 { // client-go's own limit would be reached
 		if _, err := r.Watchables(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if s.config.String() != before.String() || s.config.WrapTransport != nil || s.config.UserAgent != "" {
 		t.Errorf("the configuration was changed: %v", s.config)
+	}
+	s.config.QPS, s.config.Burst = 0.001, 1
+	limited := discovery.NewResolver(newClient(t, s.config), nil)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := limited.Watchables(short); err == nil {
+		t.Error("a rate limit in the configuration was ignored")
 	}
 	contradictory := &rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}
 	if _, err := discovery.NewClient(contradictory); err == nil {

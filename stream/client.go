@@ -41,11 +41,14 @@ const maxDecodeWorkers = 64
 // NewClient returns client-go's dynamic client with faster lists and watches. cfg is copied; its Timeout applies to all
 // requests except watches. opts may be nil. NewClient returns an [*OptionsError], or an error of client-go.
 //
-// Requests, credentials, rate limits, retries, warnings and errors are those of client-go, with one exception: the
-// client refuses the answer 101 Switching Protocols, and redirects to another scheme, host or port. A run then ends
-// with a [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic client
-// follows such redirects and sends its credentials there. After a 101 it ignores the context until the server closes
-// the connection. A Stream cannot prevent either.)
+// The client has a rate limit only if cfg has QPS or a RateLimiter. client-go's default of 5 requests per second would
+// delay programs with many Streams, which limit their own requests. As in client-go, opening a watch does not count.
+//
+// Requests, credentials, retries, warnings and errors are those of client-go, with one exception: the client refuses
+// the answer 101 Switching Protocols, and redirects to another scheme, host or port. A run then ends with a
+// [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic client follows such
+// redirects and sends its credentials there. After a 101 it ignores the context until the server closes the connection.
+// A Stream cannot prevent either.)
 //
 // Lists and watches differ:
 //

@@ -44,9 +44,12 @@ type client struct {
 func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(cfg)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{guard.Wrap(next)} })
-	if c.RateLimiter == nil && c.QPS >= 0 { // one for both clients
-		qps, burst := cmp.Or(c.QPS, rest.DefaultQPS), cmp.Or(c.Burst, rest.DefaultBurst)
-		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+	switch {
+	case c.RateLimiter != nil:
+	case c.QPS > 0: // one for both clients
+		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(c.QPS, cmp.Or(c.Burst, rest.DefaultBurst))
+	default:
+		c.QPS = -1 // or client-go would allow 5 requests per second
 	}
 	cs, err := newConnections(c)
 	if err != nil {
