@@ -44,9 +44,13 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: guard.Wrap(next)} })
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
-		return nil, err
+		return nil, guard.Redact(err)
 	}
-	return clientdiscovery.NewDiscoveryClientForConfigAndClient(c, hc)
+	d, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(c, hc)
+	if err != nil {
+		return nil, guard.Redact(err)
+	}
+	return d, nil
 }
 
 // withContext returns c with methods that take a context, and a function that

@@ -341,6 +341,10 @@ func TestNewClientCopiesConfig(t *testing.T) {
 	if _, err := limited.Watchables(short); err == nil {
 		t.Error("a rate limit in the configuration was ignored")
 	}
+	_, err := discovery.NewClient(&rest.Config{Host: "https://user:secret @localhost"})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want an error without the password", err)
+	}
 	contradictory := &rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}
 	if _, err := discovery.NewClient(contradictory); err == nil {
 		t.Error("no error about a token beside a password")

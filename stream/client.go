@@ -85,10 +85,11 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 		return nil, &OptionsError{"ClientOptions.RetriesPerSecond", strconv.Itoa(o.RetriesPerSecond),
 			"must not be negative"}
 	}
-	return client.New(cfg, client.Options{
+	c, err := client.New(cfg, client.Options{
 		DropManagedFields: o.DropManagedFields, DecodeWorkers: max(o.DecodeWorkers, 1),
 		RetriesPerSecond: o.RetriesPerSecond,
 	})
+	return c, guard.Redact(err)
 }
 
 // ClusterOf identifies the cluster of cfg, for [checkpoint.Options]. The identity is the unique uid of the namespace
@@ -99,7 +100,7 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	var c checkpoint.Cluster
 	url, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return c, fmt.Errorf("stream: cannot determine the URL of the cluster: %w", err)
+		return c, fmt.Errorf("stream: cannot determine the URL of the cluster: %w", guard.Redact(err))
 	}
 	cfg = rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(cfg); err != nil {

@@ -94,12 +94,15 @@ var bodies = []quotation{
 	{regexp.MustCompile(`unexpected object: `), "there is an object in the place of a Status"},
 }
 
-// values are texts of a client that quote a part of what it can't decode.
+// values are texts of a client that quote what it can't decode.
 var values = append([]quotation{
 	{regexp.MustCompile(`got invalid watch event type: `), "the type of an event is unknown"},
 	{regexp.MustCompile(`cannot unmarshal number \S+ into Go`), "a number is out of range"},
 	{regexp.MustCompile(`invalid character '`), "invalid JSON"},
 	{regexp.MustCompile(`strconv\.\w+: parsing |parsing time `), "invalid value"},
+	// Both quote the URL: in an invalid one the password can't be recognized.
+	{regexp.MustCompile(`host must be a URL or a host:port pair: `), "host must be a URL or a host:port pair"},
+	{regexp.MustCompile(`\bparse ".*": `), "invalid URL"},
 }, bodies...)
 
 type quotation struct {

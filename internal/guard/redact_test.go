@@ -48,6 +48,8 @@ func TestRedactKeepsWhatPredicatesNeed(t *testing.T) {
 		{fmt.Errorf("https://u:hunter2@a.test: %w", io.EOF), false, "https://***@a.test: EOF", []error{io.EOF},
 			"a password"},
 		{fmt.Errorf("x: %w", long), false, `x: pods is forbidden: éé*`, nil, "a long Status that is wrapped"},
+		{&url.Error{Op: "parse", URL: "https://u:hunter2 @a.test", Err: io.EOF}, false, "invalid URL", []error{io.EOF},
+			"a password in an invalid URL"},
 		{utilerrors.NewAggregate([]error{missing, io.EOF}), false, "an object lacks its kind", nil,
 			"an error that can't be compared"},
 		{fmt.Errorf("%w", utilerrors.NewAggregate([]error{io.EOF})), true, "", nil, "nor can the wrapped one"},
