@@ -23,17 +23,23 @@ import (
 // network connects a client with a server in memory.
 type network struct {
 	accept chan net.Conn
+	down   chan struct{} // closed at the end
 	mu     sync.Mutex
 	wires  []*wire
 }
 
 func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
-	n.accept <- server
+	w := &wire{Conn: client}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wires = append(n.wires, &wire{Conn: client})
-	return n.wires[len(n.wires)-1], nil
+	n.wires = append(n.wires, w)
+	n.mu.Unlock()
+	select {
+	case n.accept <- server:
+		return w, nil
+	case <-n.down:
+		return nil, net.ErrClosed
+	}
 }
 
 // swallow makes all connections half-open: from now on nothing arrives on either side.
@@ -58,14 +64,16 @@ func (n *network) breakOff() {
 	for _, w := range n.wires {
 		_ = w.Close()
 	}
-	close(n.accept)
+	close(n.down)
 }
 
 func (n *network) Accept() (net.Conn, error) {
-	if conn, ok := <-n.accept; ok {
+	select {
+	case conn := <-n.accept:
 		return conn, nil
+	case <-n.down:
+		return nil, net.ErrClosed
 	}
-	return nil, net.ErrClosed
 }
 
 func (n *network) Close() error { return nil }
@@ -113,7 +121,7 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.http2, tt.closed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &network{accept: make(chan net.Conn)}
+				n := &network{accept: make(chan net.Conn), down: make(chan struct{})}
 				closing := make(chan struct{})
 				srv := serveOn(n, tt.http2, closing)
 				cfg := &rest.Config{Host: "https://server.test", Dial: n.dial}
