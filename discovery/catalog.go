@@ -11,6 +11,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // catalog is the result of one poll: the resources that the server serves, and
@@ -57,9 +58,11 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 	if err != nil {
 		failed, ok := clientdiscovery.GroupDiscoveryFailedErrorGroups(err)
 		if !ok {
-			return nil, err
+			return nil, guard.Redact(err)
 		}
-		maps.Copy(c.failed, failed)
+		for gv, err := range failed {
+			c.failed[gv] = guard.Redact(err)
+		}
 	}
 	listed := listedVersions(groups, c.failed)
 	documents := map[schema.GroupVersion]*metav1.APIResourceList{}

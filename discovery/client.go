@@ -12,33 +12,45 @@ import (
 
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
-// NewClient returns a discovery client suited to polling. It copies cfg and
-// drops the copy's rate limit, because a [Resolver] limits its own polls.
+// NewClient returns a discovery client suited to polling. It copies cfg.
+//
+// The client has a rate limit only if cfg has QPS or a RateLimiter, because a [Resolver] limits its own polls. (Other
+// clients of client-go have one by default.)
 //
 // The client keeps the two documents of aggregated discovery in memory and requests them with If-None-Match on every
 // poll; a kube-apiserver answers 304 without a body if they have not changed (KEP-3352, section "ETag"). Documents of
 // servers without aggregated discovery have no ETags and are downloaded each time. The stored documents stay valid when
 // cfg's token is renewed. (client-go makes conditional requests only with its disk cache.)
 //
+// The client refuses redirects to another scheme, host or port, because client-go would send the credentials there.
+//
 // A cfg.Timeout of 0 means 32 s, client-go's default for discovery. NewClient fails
 // only if cfg is invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c := rest.CopyConfig(cfg)
-	c.QPS, c.RateLimiter = -1, nil
+	if c.QPS == 0 && c.RateLimiter == nil {
+		c.QPS = -1
+	}
 	if c.Timeout == 0 {
 		c.Timeout = 32 * time.Second
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: next} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: guard.Wrap(next)} })
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
-		return nil, err
+		return nil, guard.Redact(err)
 	}
-	return clientdiscovery.NewDiscoveryClientForConfigAndClient(c, hc)
+	d, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(c, hc)
+	if err != nil {
+		return nil, guard.Redact(err)
+	}
+	return d, nil
 }
 
 // withContext returns c with methods that take a context, and a function that

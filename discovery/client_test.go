@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // etagServer serves the documents of an apiServer with ETags, as a kube-apiserver
@@ -317,15 +319,14 @@ func TestConcurrentConditionalRequests(t *testing.T) {
 	}
 }
 
-func TestNewClientCopiesConfigWithoutRateLimit(t *testing.T) {
+func TestNewClientCopiesConfig(t *testing.T) {
 	s := newETagServer(t, proxy{}, cluster()...)
-	s.config.QPS, s.config.Burst = 0.001, 1
 	before := rest.CopyConfig(s.config)
 	c := newClient(t, s.config)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r := discovery.NewResolver(c, &discovery.Options{CacheFor: -1})
-	for range 5 {
+	for range 500 { // client-go's own limit would be reached
 		if _, err := r.Watchables(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -333,8 +334,44 @@ func TestNewClientCopiesConfigWithoutRateLimit(t *testing.T) {
 	if s.config.String() != before.String() || s.config.WrapTransport != nil || s.config.UserAgent != "" {
 		t.Errorf("the configuration was changed: %v", s.config)
 	}
+	s.config.QPS, s.config.Burst = 0.001, 1
+	limited := discovery.NewResolver(newClient(t, s.config), nil)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := limited.Watchables(short); err == nil {
+		t.Error("a rate limit in the configuration was ignored")
+	}
+	_, err := discovery.NewClient(&rest.Config{Host: "https://user:secret @localhost"})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want an error without the password", err)
+	}
 	contradictory := &rest.Config{Host: "http://x", BearerToken: "a", Username: "b", Password: "c"}
 	if _, err := discovery.NewClient(contradictory); err == nil {
 		t.Error("no error about a token beside a password")
+	}
+}
+
+// client-go would read the body of a 101 until the server closes it, and send its token wherever a redirect leads.
+func TestForeignAnswersAreRefusedAtOnce(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a request followed the redirect: %v", r.Header)
+	}))
+	defer other.Close()
+	for _, code := range []int{http.StatusSwitchingProtocols, http.StatusFound, http.StatusPermanentRedirect} {
+		hs := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			fmt.Fprintf(conn, "HTTP/1.1 %d \r\nConnection: Upgrade\r\nLocation: %s\r\n\r\n", code, other.URL)
+		}))
+		cfg := &rest.Config{Host: hs.URL, BearerToken: "secret"}
+		cfg.Insecure = true
+		c, err := discovery.NewClient(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = discovery.NewResolver(c, nil).Watchables(t.Context())
+		if _, ok := errors.AsType[*guard.Error](err); !ok {
+			t.Errorf("%d: %v", code, err)
+		}
+		hs.Close()
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // ClientOptions configure how a client of [NewClient] reads lists and watches. The zero value is the default.
@@ -40,7 +41,16 @@ const maxDecodeWorkers = 64
 // NewClient returns client-go's dynamic client with faster lists and watches. cfg is copied; its Timeout applies to all
 // requests except watches. opts may be nil. NewClient returns an [*OptionsError], or an error of client-go.
 //
-// Requests, credentials, rate limits, retries, warnings and errors are those of client-go. Lists and watches differ:
+// The client has a rate limit only if cfg has QPS or a RateLimiter. client-go's default of 5 requests per second would
+// delay programs with many Streams, which limit their own requests. As in client-go, opening a watch does not count.
+//
+// Requests, credentials, retries, warnings and errors are those of client-go, with one exception: the client refuses
+// the answer 101 Switching Protocols, and redirects to another scheme, host or port. A run then ends with a
+// [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic client follows such
+// redirects and sends its credentials there. After a 101 it ignores the context until the server closes the connection.
+// A Stream cannot prevent either.)
+//
+// Lists and watches differ:
 //
 //   - The client decodes their JSON in one pass instead of several, into the same objects. It passes JSON that differs
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
@@ -55,7 +65,10 @@ const maxDecodeWorkers = 64
 //
 // For a Stream the client also requests metadata only ([Options.MetadataOnly]), calls [Options.Select] before it
 // decodes an object, reads the next page of a list while the Stream delivers one, and returns Retry-After to the
-// Stream, which waits and shows that in its Status. A client that is wrapped in another type does not.
+// Stream, which waits and shows that in its Status. After a watch fell silent for [Options.IdleTimeout], or a request
+// got no answer in time, it opens new connections for all later requests; a dead HTTP/2 connection would go on to carry
+// them for up to 45 s. It then calls a WrapTransport in cfg again. It cannot replace the connections of a Transport in
+// cfg, and only closes those that are idle. A client that is wrapped in another type does none of this.
 //
 // The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
 // small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.
@@ -72,20 +85,22 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 		return nil, &OptionsError{"ClientOptions.RetriesPerSecond", strconv.Itoa(o.RetriesPerSecond),
 			"must not be negative"}
 	}
-	return client.New(cfg, client.Options{
+	c, err := client.New(cfg, client.Options{
 		DropManagedFields: o.DropManagedFields, DecodeWorkers: max(o.DecodeWorkers, 1),
 		RetriesPerSecond: o.RetriesPerSecond,
 	})
+	return c, guard.Redact(err)
 }
 
 // ClusterOf identifies the cluster of cfg, for [checkpoint.Options]. The identity is the unique uid of the namespace
 // kube-system, and the URL and CA certificates in cfg. If the caller may not read the namespace (403), or it does not
-// exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error.
+// exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error,
+// also a redirect to another scheme, host or port.
 func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
 	var c checkpoint.Cluster
 	url, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return c, fmt.Errorf("stream: cannot determine the URL of the cluster: %w", err)
+		return c, fmt.Errorf("stream: cannot determine the URL of the cluster: %w", guard.Redact(err))
 	}
 	cfg = rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(cfg); err != nil {
@@ -96,6 +111,7 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 		sum := sha256.Sum256(cfg.CAData)
 		c.Address += " sha256:" + hex.EncodeToString(sum[:8])
 	}
+	cfg.Wrap(guard.Wrap)
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return c, fmt.Errorf("stream: cannot create a client: %w", err)
@@ -106,7 +122,8 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return c, nil
 	case err != nil:
-		return c, fmt.Errorf("stream: cannot identify the cluster by the uid of namespace kube-system: %w", err)
+		return c, fmt.Errorf("stream: cannot identify the cluster by the uid of namespace kube-system: %w",
+			guard.Redact(err))
 	}
 	c.UID = string(namespace.GetUID())
 	return c, nil

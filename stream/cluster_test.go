@@ -54,15 +54,22 @@ func TestClusterOf(t *testing.T) {
 		}
 	}
 	for why, cfg := range map[string]*rest.Config{
-		"the host is not a URL": {Host: "://"},
+		"the host is not a URL":       {Host: "://"},
+		"the password has a space":    {Host: "https://user:hunter2 @localhost"},
+		"the password has a slash":    {Host: "https://user:hunter2/@localhost"},
+		"the URL has a good password": {Host: "http://user:hunter2@127.0.0.1:1"},
 		"the CA file is missing": {
 			Host:            "https://localhost",
 			TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"},
 		},
 		"connections are refused": {Host: "http://127.0.0.1:1"},
 	} {
-		if c, err := stream.ClusterOf(t.Context(), cfg); err == nil {
-			t.Errorf("%s: got %+v, want an error", why, c)
+		_, err := stream.ClusterOf(t.Context(), cfg)
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want an error without credentials", why, err)
+		}
+		if _, err := stream.NewClient(cfg, nil); err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error of NewClient has credentials: %v", why, err)
 		}
 	}
 }

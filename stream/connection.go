@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,8 +19,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// errUnreadable is wrapped by the error about an unreadable event.
-var errUnreadable = errors.New("the server sent an unreadable event")
+var (
+	// errUnreadable is wrapped by the error about an unreadable event.
+	errUnreadable = errors.New("the server sent an unreadable event")
+	// errLost has the text of golang.org/x/net/http2, for a connection whose pings are not answered.
+	errLost = errors.New("http2: client connection lost")
+)
 
 // connection is a watch that the server has accepted.
 type connection struct {
@@ -91,6 +96,7 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 		}
 	}
 	c.end.Err = protocol.ErrSilent
+	c.watch.Dead()
 	return protocol.Silent{}
 }
 
@@ -196,12 +202,27 @@ func (c *connection) count(kind watch.EventType, rv string) {
 		Frame{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
 }
 
+// decoding is the cause that client-go gives to an ERROR which it has made itself, because it could not read or decode
+// an event (rest.Request.newStreamWatcher).
+const decoding metav1.CauseType = "ClientWatchDecoding"
+
 // errorOf returns the error in an ERROR event.
 func errorOf(o runtime.Object) error {
 	if v := reflect.ValueOf(o); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return errors.New("the server sent an ERROR event without a Status")
+		return fmt.Errorf("%w: an ERROR without an object", errUnreadable)
 	}
-	return apierrors.FromObject(o)
+	var status *apierrors.StatusError
+	if !errors.As(apierrors.FromObject(o), &status) || status.ErrStatus.Code == 0 && status.ErrStatus.Reason == "" {
+		return fmt.Errorf("%w: an ERROR without a Status", errUnreadable)
+	}
+	cause, ok := apierrors.StatusCause(status, decoding)
+	switch {
+	case !ok:
+		return status
+	case strings.HasSuffix(cause.Message, errLost.Error()):
+		return errLost
+	}
+	return fmt.Errorf("%w: %s", errUnreadable, cause.Message)
 }
 
 // close ends the watch, waits for its goroutines, and returns how it ended.

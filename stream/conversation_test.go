@@ -186,6 +186,7 @@ func failure(code int32, reason metav1.StatusReason, retryAfter int32) metav1.St
 //	wait 5s                lets time pass
 //	open                   keeps the connection open until the client closes it
 //	reset                  breaks the connection
+//	lost                   breaks an HTTP/2 connection whose pings are not answered
 func watch(frames ...string) answer {
 	return func(r *http.Request) (*http.Response, error) {
 		pr, pw := io.Pipe()
@@ -226,6 +227,9 @@ func writeFrame(ctx context.Context, w *io.PipeWriter, f string) bool {
 		return false
 	case "reset":
 		_ = w.CloseWithError(errors.New("connection reset by peer"))
+		return false
+	case "lost":
+		_ = w.CloseWithError(errors.New("http2: client connection lost"))
 		return false
 	case "wait":
 		d, err := time.ParseDuration(rest)

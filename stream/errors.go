@@ -38,6 +38,9 @@ func (e *OptionsError) Error() string {
 // RequestError reports a failed request. If a run yields it, the request is not retried. If [Status.Cause] has it
 // while the run goes on, the request is retried. The predicates of k8s.io/apimachinery/pkg/api/errors, such as
 // IsForbidden, work on it.
+//
+// Err and what it wraps quote no object, as client-go's errors about undecodable answers do. Texts, such as the message
+// of a Status, are cut to 1 KiB, and the causes of a Status to 20.
 type RequestError struct {
 	Verb      string // "list" or "watch"
 	Resource  gvr.Resource

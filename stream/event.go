@@ -87,7 +87,8 @@ const (
 	// than those delivered. The same version may now mean another state, so everything that exists follows, known
 	// objects as MODIFIED.
 	GapRewound GapReason = "rewound"
-	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped.
+	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped. An ERROR event
+	// without a Status is unreadable, too.
 	GapPoison GapReason = "poison"
 	// GapUnversioned: the watch ended, and the Stream cannot resume it, because an event had no resourceVersion
 	// (client-go's fakes), or its resourceVersion was not a number although those before were.

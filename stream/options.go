@@ -97,7 +97,8 @@ type Options struct {
 	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.
 	Timeout time.Duration
 	// IdleTimeout is how long a watch may be silent before it counts as dead and is replaced. Zero means 90 seconds (a
-	// kube-apiserver sends a bookmark every minute); otherwise at least 1 second.
+	// kube-apiserver sends a bookmark every minute); otherwise at least 1 second. [NewClient] documents the connections
+	// that are used afterwards.
 	IdleTimeout time.Duration
 	// GiveUpAfter limits the time spent on failed requests, and on the waits between them, since a watch last was
 	// healthy. After that the run ends with a [*GaveUpError]. Zero means no limit.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -30,7 +31,6 @@ const (
 )
 
 var (
-	errNoAnswer  = errors.New("the server did not answer in time")
 	errNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
 	errNameless  = errors.New("the server sent an object that lacks its name or namespace")
 	errNotList   = errors.New("the server answered a list request with something else")
@@ -79,7 +79,7 @@ type answer struct {
 // delivered. It does not change the worker, because readPageAhead calls it from another goroutine.
 func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout time.Duration) answer {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, client.ErrNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = w.options.LabelSelector, w.options.FieldSelector
 	w.options.Logger.DebugContext(ctx, "listing",
@@ -171,7 +171,7 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 
 func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeout time.Duration) protocol.Input {
 	ctx, cancel := context.WithCancelCause(ctx)
-	noAnswer := time.AfterFunc(timeout, func() { cancel(errNoAnswer) })
+	noAnswer := time.AfterFunc(timeout, func() { cancel(client.ErrNoAnswer) })
 	watch, err := w.reader.Watch(ctx, o, w.hints())
 	if !noAnswer.Stop() {
 		if watch != nil {
@@ -211,7 +211,13 @@ func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
 	return accepted, nil
 }
 
+// requestError returns the RequestError of a request. It redacts err: every error about a request comes from here.
 func (w *worker) requestError(verb string, err error) error {
+	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
+		err = &client.RetryAfterError{Err: guard.Redact(paced.Err), After: paced.After}
+	} else {
+		err = guard.Redact(err)
+	}
 	return &RequestError{Verb: verb, Resource: w.resource, Namespace: w.namespace, Err: err}
 }
 

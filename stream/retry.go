@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
@@ -132,6 +133,9 @@ func failure(err error) protocol.Failure {
 }
 
 func classOf(err error) protocol.Class {
+	if _, refused := errors.AsType[*guard.Error](err); refused {
+		return protocol.Unusable
+	}
 	switch {
 	case errors.Is(err, errUnreadable):
 		return protocol.Unreadable

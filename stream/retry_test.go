@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -53,6 +55,7 @@ func TestFailureClassifiesServerErrors(t *testing.T) {
 		{errNoVersion, protocol.Unusable, 0, "a list without a resourceVersion to watch from"},
 		{errNameless, protocol.Unusable, 0, "a list of objects without names"},
 		{errNotList, protocol.Unusable, 0, "an object that is not a list"},
+		{&url.Error{Op: "Get", Err: &guard.Error{}}, protocol.Unusable, 0, "a redirect to another server"},
 	} {
 		for _, err := range []error{tt.err, wrapped(tt.err)} {
 			got := failure(err)

@@ -118,6 +118,15 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"a proxy's timeout or rest.Config.Timeout does not mean that the version has expired"},
+		{"HTTP/2 connection lost",
+			stream.Options{},
+			slices.Concat(
+				[]exchange{{"list", list("5", "")}},
+				slices.Repeat([]exchange{{"watch 5", watch("wait 45s", "lost")}}, 4),
+				[]exchange{{"watch 5", watch("ADDED a@6", "open")}},
+			),
+			[]string{"SYNCED 5", "ADDED a@6"},
+			"a lost connection is no unreadable event, although client-go's ERROR is the same"},
 		{"broken off while opening", stream.Options{},
 			slices.Concat(
 				[]exchange{{"list", list("5", "")}},

@@ -71,9 +71,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	watching := rest.CopyConfig(cfg)
-	watching.QPS = -1 // Streams limit their own request rate
-	client, err := stream.NewClient(watching, nil)
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}

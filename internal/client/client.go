@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 )
 
@@ -35,32 +36,35 @@ type client struct {
 	decoders *decoders
 	workers  int
 	pace     *pace.Client
+
+	connections *connections
 }
 
 // New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
 func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(cfg)
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
-	if c.RateLimiter == nil && c.QPS >= 0 { // one for both clients
-		qps, burst := cmp.Or(c.QPS, rest.DefaultQPS), cmp.Or(c.Burst, rest.DefaultBurst)
-		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{guard.Wrap(next)} })
+	switch {
+	case c.RateLimiter != nil:
+	case c.QPS > 0: // one for both clients
+		c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(c.QPS, cmp.Or(c.Burst, rest.DefaultBurst))
+	default:
+		c.QPS = -1 // or client-go would allow 5 requests per second
 	}
-	h, err := rest.HTTPClientFor(c)
+	cs, err := newConnections(c)
 	if err != nil {
 		return nil, err
 	}
-	all, err := dynamic.NewForConfigAndClient(c, h)
+	all, err := dynamic.NewForConfigAndClient(c, &http.Client{Transport: cs, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	withoutTimeout := *h
-	withoutTimeout.Timeout = 0
-	watches, err := dynamic.NewForConfigAndClient(c, &withoutTimeout)
+	watches, err := dynamic.NewForConfigAndClient(c, &http.Client{Transport: cs})
 	if err != nil {
 		return nil, err
 	}
 	return &client{
-		all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers, pace.NewClient(o.RetriesPerSecond),
+		all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
 
@@ -141,6 +145,7 @@ type call struct {
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration
+	sentOn     *generation // set by the client's connections
 
 	// The answer, if it is JSON. Otherwise client-go decodes it.
 	list *unstructured.UnstructuredList

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 func TestTimeoutAppliesToAllButWatches(t *testing.T) {
@@ -64,21 +65,31 @@ func (r *refusesWatches) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// Watches share the limit with all other requests.
+// Watches share the limit with all other requests. Without a limit in the config there is none, unlike client-go's.
 func TestRequestsShareOneRateLimit(t *testing.T) {
-	for _, limit := range []rest.Config{{QPS: 0.1, Burst: 2}, {QPS: 0.1}, {}, {QPS: -1}} {
+	limiter := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(0.1, 3) }
+	for _, limit := range []rest.Config{
+		{QPS: 0.1, Burst: 2}, {QPS: 0.1}, {QPS: -1}, {RateLimiter: limiter()}, {}, {Burst: 2},
+	} {
 		var took [2]time.Duration
 		for i, v := range []variant{stock, variants()[0]} {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := limit
 				cfg.Host = "http://server.test"
+				if cfg.RateLimiter != nil {
+					cfg.RateLimiter = limiter() // in the bubble
+				} else if v.opts == nil && cfg.QPS == 0 {
+					cfg.QPS = -1
+				}
 				s := &server{served: served{chunks: chunksOf(listOf(0, thing))}}
 				cfg.Transport = &refusesWatches{RoundTripper: s}
 				c := v.clientFor(t, &cfg)
 				began := time.Now()
 				var o outcome
 				for range 10 {
-					lists(context.Background(), c, &o)
+					for range 5 {
+						lists(context.Background(), c, &o)
+					}
 					w, err := c.Resource(things).Namespace("ns").Watch(t.Context(), metav1.ListOptions{})
 					if err != nil {
 						t.Fatal(err)
@@ -89,7 +100,7 @@ func TestRequestsShareOneRateLimit(t *testing.T) {
 			})
 		}
 		if d := took[1] - took[0]; d.Abs() > time.Millisecond {
-			t.Errorf("QPS %v, Burst %d: thirty requests took %v, and %v with client-go's", limit.QPS, limit.Burst,
+			t.Errorf("QPS %v, Burst %d: seventy requests took %v, and %v with client-go's", limit.QPS, limit.Burst,
 				took[1], took[0])
 		}
 	}

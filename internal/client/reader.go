@@ -32,6 +32,9 @@ type Watch interface {
 	// Wait waits until Next may return something, the timer channel silence fires, or ctx ends. It returns false if
 	// silence fired.
 	Wait(ctx context.Context, silence <-chan time.Time) bool
+	// Dead says that the connection may be dead, because nothing has arrived on it for so long. Later requests of the
+	// client use new ones, if the client is from New.
+	Dead()
 	// Stop ends the watch.
 	Stop()
 	// Drain waits for the goroutines of the watch, at most [ClosingTime] for those of client-go. It is called after
@@ -76,6 +79,10 @@ type RetryAfterError struct {
 func (e *RetryAfterError) Error() string { return e.Err.Error() }
 
 func (e *RetryAfterError) Unwrap() error { return e.Err }
+
+// ErrNoAnswer is the cause of the context of a request that the server did not answer in time. A client of New sends
+// the next request on a new connection.
+var ErrNoAnswer = errors.New("the server did not answer in time")
 
 var (
 	errNoWatch    = errors.New("the client returned neither a watch nor an error")
@@ -124,7 +131,15 @@ func (r directReader) List(
 ) (*unstructured.UnstructuredList, error) {
 	c := r.call(false, hints)
 	list, err := resource(r).list(ctx, opts, c)
+	r.unanswered(ctx, c, err)
 	return list, c.withRetryAfter(err)
+}
+
+// unanswered leaves the connection of a request that failed with ErrNoAnswer.
+func (r directReader) unanswered(ctx context.Context, c *call, err error) {
+	if err != nil && context.Cause(ctx) == ErrNoAnswer {
+		r.client.connections.leave(c.sentOn)
+	}
 }
 
 func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
@@ -133,14 +148,16 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 		workers = 1
 	}
 	w, f, err := resource(r).watch(ctx, opts, c, workers)
+	r.unanswered(ctx, c, err)
 	if err != nil {
 		return nil, c.withRetryAfter(err)
 	}
+	dead := func() { r.client.connections.leave(c.sentOn) }
 	if f == nil { // the answer is not JSON, or there is none
-		return adapt(w, hints, false)
+		return adapt(w, hints, false, dead)
 	}
 	f.filter = hints.Filter
-	return &directWatch{w, f}, nil
+	return &directWatch{w, dead, f}, nil
 }
 
 // withRetryAfter adds to err how long the server asked to wait, if it did.
@@ -154,9 +171,12 @@ func (c *call) withRetryAfter(err error) error {
 // directWatch is a watch whose events are in frames. client-go's own watch delivers none of them: its ResultChan only
 // shows, by closing, that client-go's goroutine has ended.
 type directWatch struct {
-	of watch.Interface // client-go's
+	of   watch.Interface // client-go's
+	dead func()
 	*frames
 }
+
+func (w *directWatch) Dead() { w.dead() }
 
 func (w *directWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
 	select {
@@ -216,11 +236,11 @@ func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints H
 		}
 		return nil, err
 	}
-	return adapt(w, hints, r.fake)
+	return adapt(w, hints, r.fake, func() {})
 }
 
-// adapt makes a Watch of any watch.Interface.
-func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
+// adapt makes a Watch of any watch.Interface. Its Dead calls dead.
+func adapt(w watch.Interface, hints Hints, fake bool, dead func()) (Watch, error) {
 	switch {
 	case w == nil:
 		return nil, errNoWatch
@@ -229,7 +249,7 @@ func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
 		w.Stop()
 		return nil, errConnection
 	}
-	adapted := &adaptedWatch{of: w, events: w.ResultChan()}
+	adapted := &adaptedWatch{of: w, dead: dead, events: w.ResultChan()}
 	if hints.Buffered {
 		adapted.buffer()
 	}
@@ -239,6 +259,7 @@ func adapt(w watch.Interface, hints Hints, fake bool) (Watch, error) {
 // adaptedWatch is a Watch over a watch.Interface.
 type adaptedWatch struct {
 	of      watch.Interface
+	dead    func()
 	events  <-chan watch.Event
 	arrived watch.Event // if valid: received, but not returned yet
 	valid   bool
@@ -305,5 +326,7 @@ func (w *adaptedWatch) Stop() {
 	}
 	w.of.Stop()
 }
+
+func (w *adaptedWatch) Dead() { w.dead() }
 
 func (w *adaptedWatch) Drain() { drain(w.of) }

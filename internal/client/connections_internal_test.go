@@ -1,0 +1,48 @@
+package client
+
+import (
+	"net/http"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+type roundTripper struct{ closedIdle int }
+
+func (r *roundTripper) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, http.ErrServerClosed
+}
+
+func (r *roundTripper) CloseIdleConnections() { r.closedIdle++ }
+
+// Watches that fall silent at different times but share a connection cause one new connection, not one each.
+func TestOnlyTheCurrentConnectionsAreLeft(t *testing.T) {
+	base := &roundTripper{}
+	cfg := &rest.Config{Host: "http://server.test", Transport: base}
+	cs, err := newConnections(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := cs.current.Load()
+	cs.leave(nil)
+	if cs.current.Load() != first || base.closedIdle != 0 {
+		t.Error("a request that was never sent left the connections")
+	}
+	cs.leave(first)
+	second := cs.current.Load()
+	if second == first || base.closedIdle != 1 {
+		t.Errorf("not left; idle connections were closed %d times", base.closedIdle)
+	}
+	cs.leave(first)
+	if cs.current.Load() != second || base.closedIdle != 1 {
+		t.Error("another watch of the old connections left the new ones")
+	}
+	cs.config.BearerToken, cs.config.Username = "contradict", "each other"
+	cs.leave(second)
+	if cs.current.Load() != second || base.closedIdle != 2 {
+		t.Error("connections that can't be replaced must be kept")
+	}
+	if cfg.Proxy != nil {
+		t.Error("the caller's config was changed")
+	}
+}
