@@ -97,13 +97,26 @@ func (f *fleet) perSecond() (counts []int) {
 
 var clients = map[string]func(*streamtest.Server) dynamic.Interface{
 	"NewClient": func(s *streamtest.Server) dynamic.Interface {
-		c, err := stream.NewClient(s.Config(), nil)
+		cfg := s.Config()
+		cfg.QPS = 0 // for client-go that means 5
+		c, err := stream.NewClient(cfg, nil)
 		if err != nil {
 			panic(err)
 		}
 		return c
 	},
 	"stock client": func(s *streamtest.Server) dynamic.Interface { return dynamic.NewForConfigOrDie(s.Config()) },
+}
+
+// TestHealthyServerIsNotPaced: many Streams begin at once, though client-go's default limit is 5 requests per second.
+func TestHealthyServerIsNotPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		newFleet(t, 500, clients["NewClient"], stream.Options{PagedLists: true})
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("500 Streams were SYNCED after %v, want at most 100ms", took)
+		}
+	})
 }
 
 // TestFailingRequestsAreBoundedTogether: while the server fails, all Streams of a client send at most 50 requests a
