@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/lease"
+
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
@@ -100,6 +102,14 @@ func (d *database) restore() error {
 	}
 	d.truth.rewind(d.copied)
 	return nil
+}
+
+// age raises etcd's revision without the API servers, as if much had been written since the copy. It bypasses etcd's
+// log, so restore must follow.
+func (d *database) age(revisions int) {
+	for range revisions {
+		d.etcd.KV().Put([]byte("chaos"), nil, lease.NoLease)
+	}
 }
 
 func (d *database) dataDir() string { return filepath.Join(d.dir, "etcd") }

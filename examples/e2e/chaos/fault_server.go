@@ -97,7 +97,11 @@ func etcdRestart(ctx context.Context, w *world, r *rand.Rand) error {
 	return errors.Join(err, w.database.start(ctx), w.awaitServing(ctx))
 }
 
+// etcdRestore restores a copy that is so old that the versions stay below those before for the rest of a minute: a
+// client that finds them higher can't know what happened.
 func etcdRestore(ctx context.Context, w *world, _ *rand.Rand) error {
+	w.database.age(5000)
+	pause(ctx, 500*time.Millisecond) // until clients have seen the high versions
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
