@@ -44,6 +44,7 @@ func allFaults() []faultKind {
 		{name: "rights", what: "the limited user may list and watch nothing for a while", cause: noRights},
 		{name: "rights-namespaces", what: "the limited user may list and watch only in namespaces",
 			cause: namespaceRights},
+		{name: "rights-watch", what: "the limited user may list, but not watch", cause: listRights},
 		{name: "token", what: "tokens are refused before there are new ones", cause: newTokens},
 		{name: "pause", what: "client processes are paused", cause: pauseClients},
 		{name: "pause-compaction", what: "client processes are paused while etcd is compacted",

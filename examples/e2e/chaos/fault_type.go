@@ -68,6 +68,10 @@ func namespaceRights(ctx context.Context, w *world, r *rand.Rand) error {
 	return w.restrict(ctx, r, rights{Namespaces: namespaces[:1+r.IntN(len(namespaces))]})
 }
 
+func listRights(ctx context.Context, w *world, r *rand.Rand) error {
+	return w.restrict(ctx, r, rights{Cluster: true, NoWatch: true})
+}
+
 // restrict changes the rights of the limited user for a while, and ends the open watches, which would go on otherwise.
 func (w *world) restrict(ctx context.Context, r *rand.Rand, to rights) error {
 	if err := w.servers[0].allow(to); err != nil {

@@ -47,6 +47,7 @@ func observe(t *testing.T, w *world) (stop func() []string) {
 	}
 	workers.Go(func() { o.list(ctx, "limited widgets", "v1/widgets", w.limited(true)) })
 	workers.Go(func() { o.list(ctx, "limited ns-a", "v1/namespaces/ns-a/widgets", w.limited(true)) })
+	workers.Go(func() { o.list(ctx, "limited watch", "v1/widgets?watch=1&timeoutSeconds=1", w.limited(true)) })
 	workers.Go(func() { o.process(ctx) })
 	time.Sleep(200 * time.Millisecond)
 	return func() []string {
@@ -144,10 +145,10 @@ func (o *observer) late(version string, began time.Time) {
 
 // list lists again and again, each time on a new connection.
 func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config) {
-	cfg.Timeout = 400 * time.Millisecond
+	cfg.Timeout = 800 * time.Millisecond
 	c := client(o.t, cfg)
 	last := 0
-	for ; ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		began := time.Now()
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/apis/"+group+"/"+path, nil)
 		r.Close = true
@@ -172,6 +173,7 @@ func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config
 			if response.Header.Get("Retry-After") != "" {
 				o.note("Retry-After")
 			}
+		case strings.Contains(path, "watch=1"):
 		case bytes.HasPrefix(data, []byte("<")):
 			o.note("html")
 		case json.Unmarshal(data, &list) != nil:

@@ -31,8 +31,8 @@ type change struct {
 	Labels    map[string]string // of the object; of the last state if it is deleted
 }
 
-// epoch is a part of the truth. Each begins when etcd is restored from a copy, which voids the changes of earlier epochs
-// after the copy's revision. The first epoch begins at revision 0.
+// epoch is a part of the truth. Each begins when etcd is restored from a copy, which voids the changes of earlier
+// epochs after the copy's revision. The first epoch begins at revision 0.
 type epoch struct {
 	After int64 // revision of the copy
 	At    time.Time

@@ -101,7 +101,7 @@ func (w *world) cause(ctx context.Context, p planned) (fault, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	f := fault{Name: p.name, From: time.Now()}
-	w.log.Info("fault begins", "fault", p.name)
+	w.log.Info("fault begins", "fault", p.name, "what", p.what)
 	err := p.cause(ctx, w, p.rand)
 	f.To = time.Now()
 	w.log.Info("fault ended", "fault", p.name, "took", f.To.Sub(f.From).Round(time.Millisecond))

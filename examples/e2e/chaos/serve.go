@@ -36,6 +36,7 @@ type served struct {
 type rights struct {
 	Cluster    bool
 	Namespaces []string
+	NoWatch    bool // may list, but not watch
 }
 
 func init() {
@@ -104,6 +105,8 @@ func (l *allowance) allow(a authorizer.Attributes) bool {
 	switch {
 	case !a.IsResourceRequest(), a.GetResource() == "customresourcedefinitions":
 		return true
+	case l.rights.NoWatch && a.GetVerb() == "watch":
+		return false
 	case a.GetNamespace() == "":
 		return l.rights.Cluster
 	}

@@ -30,8 +30,7 @@ type world struct {
 	proxy       *proxy
 	definitions []*definition
 	faults      selection
-	fast        atomic.Bool // writers make no pauses
-	failed      error       // of the harness; set by run
+	failed      error // of the harness; set by run
 	clientState
 }
 
@@ -40,6 +39,7 @@ type clientState struct {
 	mu        sync.Mutex
 	writable  []dynamic.Interface // direct clients of the servers that run
 	processes map[int]bool        // pids that may be paused
+	fast      atomic.Bool         // writers make no pauses
 }
 
 // startTimeout bounds the start of a server.

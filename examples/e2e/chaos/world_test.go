@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 )
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -68,15 +70,16 @@ func checkTruth(t *testing.T, w *world) {
 	}
 }
 
-func TestTruthEqualsTheServer(t *testing.T) {
-	w := newWorld(t, 1)
-	w.faults = selection{only: []string{"none"}}
-	began := time.Now()
-	w.run(t.Context(), 5*time.Second)
-	kinds := map[Kind]int{}
-	for _, c := range w.truth() {
-		kinds[c.Kind]++
+func TestTruthEqualsTheServerAfterManyFaults(t *testing.T) {
+	if seedtest.Soak() == 1 {
+		t.Skip("only with -soak: it takes a minute for each seed")
 	}
-	t.Log(time.Since(began), len(w.truth()), kinds)
-	checkTruth(t, w)
+	for seed := range seedtest.Default(1).All(t) {
+		w := newWorld(t, seed)
+		faults := w.run(t.Context(), time.Minute)
+		if len(faults) < 10 {
+			t.Errorf("only %d faults in a minute", len(faults))
+		}
+		checkTruth(t, w)
+	}
 }
