@@ -28,7 +28,7 @@ import (
 // newAPIServer assembles an apiextensions-apiserver without its own options, because these require a core API to which
 // they delegate authentication, authorization and admission.
 func newAPIServer(
-	client *rest.Config, auth access, port int, etcd *etcdServer, watchCache bool,
+	client *rest.Config, auth access, port int, etcd *etcdDialer, watchCache bool,
 ) (*apiextensions.CustomResourceDefinitions, error) {
 	c := genericapiserver.NewRecommendedConfig(apiextensions.Codecs)
 	c.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
@@ -89,7 +89,7 @@ func (r release) Info() *apimachineryversion.Info {
 }
 
 // etcdOptions configures storage in etcd as in kube-apiserver.
-func etcdOptions(port int, etcd *etcdServer, watchCache bool) *genericoptions.EtcdOptions {
+func etcdOptions(port int, etcd *etcdDialer, watchCache bool) *genericoptions.EtcdOptions {
 	codec := apiextensions.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion, v1.SchemeGroupVersion)
 	o := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", codec))
 	// etcd.dial ignores this address, but it must be unique in the process: API servers with the same address share a
@@ -100,7 +100,7 @@ func etcdOptions(port int, etcd *etcdServer, watchCache bool) *genericoptions.Et
 	}
 	o.EnableWatchCache = watchCache
 	// The health endpoints open their own etcd clients, which leak if the API server is built but never run. They are
-	// not needed, because etcd runs in the same process.
+	// not needed: a client sees that etcd is down when its requests fail.
 	o.SkipHealthEndpoints = true
 	return o
 }

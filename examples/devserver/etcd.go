@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -20,19 +18,21 @@ import (
 // 108, both including a final zero.
 const maxSocketPath = 103
 
-// etcdServer is an etcd with one member. It listens only on a Unix socket.
-type etcdServer struct {
+// Etcd is a running etcd with one member. It listens only on a Unix socket. Several API servers can use it, also those
+// of other processes: see Options.Etcd.
+type Etcd struct {
 	etcd      *embed.Etcd
 	socket    string
-	socketDir string // removed by close, unless empty
-
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	closed bool
+	socketDir string // removed by Stop, unless empty
 }
 
-func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
-	e := &etcdServer{conns: map[net.Conn]bool{}}
+// StartEtcd starts an etcd that stores its data in the folder "etcd" in dir, and returns once it is ready. Only one etcd
+// at a time may use the folder; while none does, the folder may be copied or replaced. ctx bounds only the start.
+//
+// etcd logs like an API server of this process: see the package comment.
+func StartEtcd(ctx context.Context, dir string) (*Etcd, error) {
+	takeLogsOver()
+	e := &Etcd{}
 	data := filepath.Join(dir, "etcd")
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 	}
 	var err error
 	if e.etcd, err = openEtcd(etcdConfig(data, e.socket)); err != nil {
-		e.close()
+		e.Stop()
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	select {
@@ -55,7 +55,7 @@ func startEtcd(ctx context.Context, dir string) (*etcdServer, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	e.close()
+	e.Stop()
 	return nil, fmt.Errorf("wait for etcd: %w", err)
 }
 
@@ -99,7 +99,7 @@ func checkDatabase(path string) error {
 }
 
 // chooseSocket places the socket in the data folder, or in a temporary folder if the path would be too long.
-func (e *etcdServer) chooseSocket(data string) error {
+func (e *Etcd) chooseSocket(data string) error {
 	if e.socket = filepath.Join(data, "sock"); len(e.socket) <= maxSocketPath {
 		return nil
 	}
@@ -135,36 +135,15 @@ func etcdConfig(data, socket string) *embed.Config {
 	return c
 }
 
-// dial connects to etcd and ignores the address. It records the connection so that close can close it: etcd waits for
-// its clients to disconnect.
-func (e *etcdServer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", e.socket)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return nil, errors.Join(net.ErrClosed, conn.Close())
-	}
-	tracked := &trackedConn{Conn: conn, etcd: e}
-	e.conns[tracked] = true
-	return tracked, nil
-}
+// Socket returns the path of the Unix socket. Whoever can open it needs no authentication.
+func (e *Etcd) Socket() string { return e.socket }
 
-type trackedConn struct {
-	net.Conn
-	etcd *etcdServer
-}
+// KV returns etcd's keys with all their revisions since the last compaction.
+func (e *Etcd) KV() mvcc.WatchableKV { return e.etcd.Server.KV() }
 
-func (c *trackedConn) Close() error {
-	c.etcd.mu.Lock()
-	delete(c.etcd.conns, c)
-	c.etcd.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (e *etcdServer) compact(ctx context.Context) error {
+// Compact makes etcd discard all revisions before the current one, as an API server does every five minutes. See
+// [Server.Compact].
+func (e *Etcd) Compact(ctx context.Context) error {
 	_, err := e.etcd.Server.Compact(ctx, &etcdserverpb.CompactionRequest{
 		Revision: e.etcd.Server.KV().Rev(),
 		Physical: true,
@@ -175,13 +154,8 @@ func (e *etcdServer) compact(ctx context.Context) error {
 	return nil
 }
 
-func (e *etcdServer) close() {
-	e.mu.Lock()
-	e.closed = true
-	for conn := range e.conns {
-		conn.(*trackedConn).Conn.Close()
-	}
-	e.mu.Unlock()
+// Stop stops etcd. It waits up to 5 s until all clients have disconnected, and then disconnects them.
+func (e *Etcd) Stop() {
 	if e.etcd != nil {
 		e.etcd.Close()
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// test can grant and revoke permissions at any time; open watches stay open. Nil permits nothing. The
 	// administrator, who is the user of [Server.Config], may always do everything.
 	Allow func(authorizer.Attributes) bool
+	// Etcd is the socket of an [Etcd], which may run in another process. The server then starts none of its own, and Stop
+	// leaves that one running. Dir still has the token and the certificate; each server needs a Dir of its own. Empty
+	// means an etcd in this process, with its data in Dir.
+	Etcd string
 	// LogTo receives the log lines of the API server, etcd and client-go in this process, including those of other
 	// servers: the loggers are global, see the package comment. Nil discards them.
 	LogTo io.Writer
@@ -45,7 +49,8 @@ var ErrInUse = errors.New("the data folder is in use by a running server")
 // Server is a running API server. Its methods are safe for concurrent use.
 type Server struct {
 	folder     *folder
-	etcd       *etcdServer
+	etcd       *Etcd // nil if Options.Etcd is set
+	dialer     *etcdDialer
 	serving    *httpServer
 	api        *apiextensions.CustomResourceDefinitions
 	port       int
@@ -120,13 +125,18 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err := writeKubeconfig(s.kubeconfig, s.config); err != nil {
 		return err
 	}
-	if s.etcd, err = startEtcd(ctx, s.folder.path); err != nil {
-		return err
+	socket := o.Etcd
+	if socket == "" {
+		if s.etcd, err = StartEtcd(ctx, s.folder.path); err != nil {
+			return err
+		}
+		socket = s.etcd.Socket()
 	}
+	s.dialer = &etcdDialer{socket: socket}
 	s.api, err = newAPIServer(s.config, access{
 		users: map[string]user.Info{id.token: administrator, s.limited.BearerToken: limited},
 		allow: o.Allow,
-	}, s.port, s.etcd, !o.DisableWatchCache)
+	}, s.port, s.dialer, !o.DisableWatchCache)
 	if err != nil {
 		return err
 	}
@@ -166,5 +176,10 @@ func (s *Server) Kubeconfig() string { return s.kubeconfig }
 
 // Compact makes etcd discard all revisions before the current one, as an API server does every five minutes. If etcd
 // serves a list or watch from an older resource version, the client then gets 410 (Expired). The watch cache still
-// serves the versions that it has: see Options.DisableWatchCache.
-func (s *Server) Compact(ctx context.Context) error { return s.etcd.compact(ctx) }
+// serves the versions that it has: see Options.DisableWatchCache. With Options.Etcd, call [Etcd.Compact] instead.
+func (s *Server) Compact(ctx context.Context) error {
+	if s.etcd == nil {
+		return errors.New("compact etcd: Options.Etcd is set: use Etcd.Compact")
+	}
+	return s.etcd.Compact(ctx)
+}

@@ -33,8 +33,11 @@ func (s *Server) stop() error {
 	if s.serving != nil {
 		s.serving.close()
 	}
+	if s.dialer != nil {
+		s.dialer.close()
+	}
 	if s.etcd != nil {
-		s.etcd.close()
+		s.etcd.Stop()
 	}
 	if s.folder != nil {
 		errs = append(errs, s.folder.close())
