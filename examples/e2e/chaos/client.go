@@ -129,14 +129,6 @@ func newDynamicClient(cfg *rest.Config, stock bool) (dynamic.Interface, error) {
 	return stream.NewClient(cfg, nil)
 }
 
-// pause waits, but not longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // selectClients returns the clients with these names, or all.
 func selectClients(names []string) ([]client, error) {
 	all := allClients()

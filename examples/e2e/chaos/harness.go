@@ -16,6 +16,7 @@ type settings struct {
 	seed    uint64
 	lasts   time.Duration
 	clients []client
+	faults  selection
 	log     *slog.Logger
 }
 
@@ -55,6 +56,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 		return nil, fmt.Errorf("start the world: %w", err)
 	}
 	defer w.stop()
+	w.faults = o.faults
 	before := measureLeftovers()
 
 	clientCtx, cancel := context.WithCancel(ctx)
@@ -70,6 +72,9 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 		return slices.ContainsFunc(one.rec.all(), func(r report) bool { return r.Kind == synced })
 	})
 	faults := w.run(ctx, o.lasts)
+	if err := w.failure(); err != nil {
+		return nil, err
+	}
 	o.log.Info("the faults are over")
 	for _, one := range watchers {
 		close(one.rec.calm)

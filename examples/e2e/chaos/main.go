@@ -24,11 +24,14 @@ func main() {
 	seeds := flag.String("seeds", "", "several seeds instead, such as 1,2,3")
 	lasts := flag.Duration("for", time.Minute, "how long something is broken and written, for each seed")
 	names := flag.String("clients", "", "clients, separated by commas; empty means all: "+strings.Join(clientNames(), ","))
+	only := flag.String("faults", "", "faults, separated by commas; empty means all: "+strings.Join(faultNames(), ","))
+	without := flag.String("without", "", "faults that must not happen, separated by commas")
 	file := flag.String("json", "", "file to write the results to, as JSON")
 	verbose := flag.Bool("v", false, "print the faults, the errors that clients returned, and all violations")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	s, err := runSeeds(ctx, *seed, *seeds, *lasts, *names, *verbose)
+	o := settings{lasts: *lasts, faults: selection{only: split(*only), without: split(*without)}}
+	s, err := runSeeds(ctx, o, *seed, *seeds, *names, *verbose)
 	stop()
 	if err == nil && *file != "" {
 		err = s.write(*file)
@@ -45,7 +48,7 @@ func main() {
 }
 
 func runSeeds(
-	ctx context.Context, seed uint64, several string, lasts time.Duration, names string, verbose bool,
+	ctx context.Context, o settings, seed uint64, several, names string, verbose bool,
 ) (*summary, error) {
 	seeds := []uint64{seed}
 	if several != "" {
@@ -58,29 +61,32 @@ func runSeeds(
 			seeds = append(seeds, n)
 		}
 	}
-	chosen, err := selectClients(strings.FieldsFunc(names, func(r rune) bool { return r == ',' }))
-	if err != nil {
+	var err error
+	if o.clients, err = selectClients(split(names)); err != nil {
 		return nil, fmt.Errorf("-clients: %w", err)
+	}
+	if err := o.faults.check(); err != nil {
+		return nil, fmt.Errorf("-faults, -without: %w", err)
 	}
 	level := slog.LevelWarn
 	if verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	s := newSummary(lasts.Seconds())
-	for _, seed := range seeds {
-		o, err := runSeed(ctx, settings{seed: seed, lasts: lasts, clients: chosen, log: log})
+	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	s := newSummary(o.lasts.Seconds())
+	for _, o.seed = range seeds {
+		result, err := runSeed(ctx, o)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			s.Failures = append(s.Failures, fmt.Sprintf("seed %d: %v", seed, err))
-			fmt.Fprintf(os.Stderr, "chaos: seed %d: %v\n", seed, err)
+			s.Failures = append(s.Failures, fmt.Sprintf("seed %d: %v", o.seed, err))
+			fmt.Fprintf(os.Stderr, "chaos: seed %d: %v\n", o.seed, err)
 			continue
 		}
-		s.add(o)
+		s.add(result)
 		if verbose {
-			printErrors(o)
+			printErrors(result)
 		}
 	}
 	return s, nil
@@ -95,4 +101,16 @@ func printErrors(o *outcome) {
 			fmt.Fprintf(os.Stderr, "%s returned: %s\n", name, text)
 		}
 	}
+}
+
+// split returns the parts of a list with commas.
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+func faultNames() (names []string) {
+	for _, k := range faultKinds {
+		names = append(names, k.name)
+	}
+	return names
 }
