@@ -151,7 +151,7 @@ func (c *child) follow() error {
 }
 
 func (c *child) streams() error {
-	client, err := stream.NewClient(c.order.Config.rest(), nil)
+	client, err := newDynamicClient(c.order.Config.rest(), false)
 	if err != nil {
 		return err
 	}

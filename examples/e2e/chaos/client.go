@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -121,8 +123,37 @@ func peerSynced(c crdInfo, resourceVersion string) report {
 	}
 }
 
+// withFreshToken returns a configuration that reads the token for each request. Client-go reads it once a minute, which
+// is fine where an old token is valid for some time.
+func withFreshToken(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	path := cfg.BearerTokenFile
+	cfg.BearerTokenFile = ""
+	cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return freshToken{rt, path} }
+	return cfg
+}
+
+type freshToken struct {
+	http.RoundTripper
+	path string
+}
+
+func (t freshToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := os.ReadFile(t.path)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(token))
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// WrappedRoundTripper is for client-go, which closes idle connections.
+func (t freshToken) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
 // newDynamicClient returns a client of NewClient, or that of client-go.
 func newDynamicClient(cfg *rest.Config, stock bool) (dynamic.Interface, error) {
+	cfg = withFreshToken(cfg)
 	if stock {
 		return dynamic.NewForConfig(cfg)
 	}

@@ -43,6 +43,7 @@ func (c followClient) run(ctx context.Context, w *world, rec *recording) error {
 
 // newFollow returns a Mux that follows all resources of the group. tracker may be nil.
 func newFollow(cfg *rest.Config, tracker *checkpoint.Tracker, fail func(error)) (*follow.Mux, error) {
+	cfg = withFreshToken(cfg)
 	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		return nil, err

@@ -141,6 +141,9 @@ func (j *judgement) object(i int, r report) {
 		return
 	}
 	j.live[identityOf(r)] = true
+	if at > c.epoch && !j.subject.Ours {
+		clear(j.order)
+	}
 	j.checkOrder(i, r, version)
 	if at < c.epoch {
 		c.excused[r.UID] = true // a last report from before the restore
@@ -156,7 +159,7 @@ func (j *judgement) object(i int, r report) {
 // cover notes that a client has covered a cell up to a version in an epoch.
 func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 	if epoch > c.epoch {
-		j.excuse(c, epoch)
+		j.enter(c, epoch, to)
 	}
 	if to <= c.to {
 		return
@@ -169,15 +172,22 @@ func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 	c.to = to
 }
 
-// excuse handles a restore of etcd that the client went through without noticing, because etcd's revision was past the
-// client's again. What happened before and after the restore, up to there, is nobody's to report.
-func (j *judgement) excuse(c *cellState, epoch int) {
+// enter handles a restore of etcd that a client went through without a GAP. If etcd's revision was past the client's
+// again when the client looked, the client could not notice: what happened before and after the restore, up to there, is
+// nobody's to report. Otherwise everything after the restore is due.
+func (j *judgement) enter(c *cellState, epoch int, to int64) {
 	cut := j.view.epochs[epoch].After
 	for e := c.epoch + 1; e < epoch; e++ {
 		cut = min(cut, j.view.epochs[e].After)
 	}
+	from := c.epoch
+	c.epoch = epoch
+	if to <= c.to {
+		c.to = min(c.to, cut)
+		return
+	}
 	different := 0
-	for e := c.epoch; e <= epoch; e++ {
+	for e := from; e <= epoch; e++ {
 		for _, f := range j.view.between(c.cell, e, cut, j.view.end(c.cell, e)) {
 			if e < epoch || f.Revision <= c.to {
 				c.excused[f.UID] = true
@@ -188,7 +198,6 @@ func (j *judgement) excuse(c *cellState, epoch int) {
 	if different > 0 {
 		j.RewindsUnseen++
 	}
-	c.epoch = epoch
 }
 
 // sync follows a SYNCED.

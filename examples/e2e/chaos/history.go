@@ -172,6 +172,18 @@ func (v *view) end(k cell, epoch int) int64 {
 	return 0
 }
 
+// latest returns the time of the last change of a resource.
+func (v *view) latest(resource string) (at time.Time) {
+	for _, k := range v.cells(resource) {
+		for _, f := range v.facts[k] {
+			if f.At.After(at) {
+				at = f.At
+			}
+		}
+	}
+	return at
+}
+
 // state returns the objects of a cell at a revision, by uid, with their last changes.
 func (v *view) state(k cell, epoch int, revision int64) map[types.UID]*fact {
 	objects := map[types.UID]*fact{}

@@ -258,15 +258,18 @@ func (j *judgement) recover() {
 		}
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.reported.Compare(b.reported) })
+	written := j.view.latest(j.resource)
 	for _, f := range j.faults {
 		i, _ := slices.BinarySearchFunc(moments, f.To, func(m moment, t time.Time) int {
 			return cmp.Or(m.reported.Compare(t), 1) // the first one after t
 		})
-		for ; i < len(moments); i++ {
-			if moments[i].committed.After(f.To) {
-				j.recoveries[f.Name] = append(j.recoveries[f.Name], moments[i].reported.Sub(f.To))
-				break
-			}
+		for i < len(moments) && !moments[i].committed.After(f.To) {
+			i++
+		}
+		if i < len(moments) {
+			j.recoveries[f.Name] = append(j.recoveries[f.Name], moments[i].reported.Sub(f.To))
+		} else if written.After(f.To) { // never, so it took longer than until the last change
+			j.recoveries[f.Name] = append(j.recoveries[f.Name], written.Sub(f.To))
 		}
 		if d, inGap := j.untilSynced(f.To); inGap {
 			j.syncs[f.Name] = append(j.syncs[f.Name], d)

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
@@ -16,7 +15,7 @@ type informer struct{}
 func (informer) subject() subject { return subject{Name: "dynamicinformer", ByObject: true} }
 
 func (informer) run(ctx context.Context, w *world, rec *recording) error {
-	client, err := dynamic.NewForConfig(w.config(true))
+	client, err := newDynamicClient(w.config(true), true)
 	if err != nil {
 		return err
 	}

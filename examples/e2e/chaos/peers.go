@@ -21,7 +21,7 @@ const peerPause = time.Second
 func peerLoop(
 	ctx context.Context, w *world, once func(context.Context, dynamic.ResourceInterface, crdInfo) error, rec *recording,
 ) error {
-	client, err := dynamic.NewForConfig(w.config(true))
+	client, err := newDynamicClient(w.config(true), true)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ type diffLoop struct{}
 func (diffLoop) subject() subject { return subject{Name: "list-diff-watch loop"} }
 
 func (diffLoop) run(ctx context.Context, w *world, rec *recording) error {
-	client, err := dynamic.NewForConfig(w.config(true))
+	client, err := newDynamicClient(w.config(true), true)
 	if err != nil {
 		return err
 	}
