@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,6 +34,7 @@ type interval struct {
 	epoch    int
 	from, to int64 // changes after from, up to to
 	report   int   // index of the report that covered the end
+	excused  map[types.UID]bool
 }
 
 func (j *judgement) cell(k cell) *cellState {
@@ -77,7 +79,7 @@ func (j *judgement) walk() {
 				c.open = c.open || c.begun
 			}
 		}
-		if r.Run != run {
+		if j.fresh = j.fresh || r.Run != run; r.Run != run {
 			if j.Checkpoint && !acked {
 				for k, at := range saved {
 					j.cells[k].coverage = at
@@ -103,6 +105,7 @@ func (j *judgement) walk() {
 				j.sync(c, i, r)
 			}
 			delete(j.order, r.Namespace)
+			j.fresh = false
 		default:
 			j.object(i, r)
 		}
@@ -122,7 +125,7 @@ func (j *judgement) denied(r report) bool {
 // object follows the report of an object.
 func (j *judgement) object(i int, r report) {
 	c := j.cell(cell{r.Resource, r.Namespace})
-	live := c.begun && !c.open && !r.Inferred && r.ResourceVersion != ""
+	live := c.begun && !c.open && !j.fresh && !r.Inferred && r.ResourceVersion != ""
 	version := revision(r.ResourceVersion)
 	newest := j.view.newest(r.At)
 	f, at := j.view.find(r, newest)
@@ -167,7 +170,7 @@ func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.epoch && j.due[n].to == c.to {
 		j.due[n].to = to
 	} else {
-		j.due = append(j.due, interval{c.cell, c.epoch, c.to, to, i})
+		j.due = append(j.due, interval{c.cell, c.epoch, c.to, to, i, c.excused})
 	}
 	c.to = to
 }
@@ -186,6 +189,7 @@ func (j *judgement) enter(c *cellState, epoch int, to int64) {
 		c.to = min(c.to, cut)
 		return
 	}
+	c.excused = maps.Clone(c.excused)
 	different := 0
 	for e := from; e <= epoch; e++ {
 		for _, f := range j.view.between(c.cell, e, cut, j.view.end(c.cell, e)) {
@@ -217,7 +221,7 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 			j.violate(&j.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.namespace, differs)
 		}
 		c.begun, c.open, c.lost = true, false, false
-		clear(c.excused)
+		c.excused = map[types.UID]bool{}
 		if c.to = to; c.first < 0 {
 			c.first = to
 		}

@@ -101,6 +101,7 @@ type judgement struct { // it has 13 fields because each rule needs some of its 
 	seen         map[repeatKey]int // run of the last report
 	live         map[identity]bool
 	order        map[string]int64 // the last live version, by worker or object
+	fresh        bool             // no SYNCED in this run so far
 }
 
 func (j *judgement) run() {
@@ -179,7 +180,7 @@ func (j *judgement) checkDue() {
 	for _, d := range j.due {
 		for _, f := range j.view.between(d.cell, d.epoch, d.from, d.to) {
 			k := key{d.cell, f.identity()}
-			if owed[k] {
+			if owed[k] || d.excused[f.UID] {
 				continue
 			}
 			owed[k] = true

@@ -129,7 +129,12 @@ func milliseconds(medians map[string]int64, name string) string {
 // printViolations writes the first violations of each of our clients, and with all those of others.
 func (s *summary) printViolations(w io.Writer, all bool) {
 	clients := slices.Clone(s.Clients)
-	slices.SortStableFunc(clients, func(a, b *verdict) int { return cmp.Compare(b.broken(), a.broken()) })
+	slices.SortStableFunc(clients, func(a, b *verdict) int {
+		if a.Ours != b.Ours {
+			return map[bool]int{true: -1, false: 1}[a.Ours]
+		}
+		return cmp.Compare(b.broken(), a.broken())
+	})
 	for _, v := range clients {
 		limit := 3
 		if all {
