@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -130,7 +131,9 @@ func (j *judgement) object(i int, r report) {
 	newest := j.view.newest(r.At)
 	f, at := j.view.find(r, newest)
 	j.checkReal(i, r, f)
-	c.last[r.UID] = max(c.last[r.UID], version)
+	if c.last[r.UID] = max(c.last[r.UID], version); r.Kind == deleted && r.Inferred {
+		c.last[r.UID] = math.MaxInt64 // at some later version
+	}
 	_, isKnown := c.fold[r.UID]
 	if j.judgesKinds(c, r) && isKnown == (r.Kind == added) {
 		j.violate(&j.OrderViolations, i, r.UID, "the object was known: %v", isKnown)

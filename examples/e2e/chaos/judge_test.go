@@ -156,6 +156,10 @@ func TestJudge(t *testing.T) {
 		{"its GAP was not acked, so it comes again", killed, "+u@1, ~u@2, ~u@3, ~u@4",
 			"+u@1, S@1, G?, run, ~u@4!, S@4", counts{Changes: 2}},
 
+		{"a run that repeats a GAP knows deletions that come after its first SYNCED", killed,
+			"+u@1, +v@2, ~v@3, -v@4, ~u@5", "+u@1, +v@2, S@2, C@2, G, -v@2!, S@4, run, S@2, G, ~u@5!, S@5",
+			counts{InGaps: 1}},
+
 		{"an object that leaves and enters the selector", selecting,
 			"+u@1 in, +v@2, ~u@3, ~v@4 in, ~u@5 in, -v@6 in", "+u@1, S@2, -u@3, +v@4, +u@5, -v@6", counts{Live: 4}},
 		{"leaving the selector is not reported", selecting,

@@ -88,6 +88,7 @@ func killOnce(ctx context.Context, w *world, rec *recording, command func() (*ex
 	if rand.N(5) == 0 { // at any time, else soon after something was reported
 		die = time.After(rand.N(3 * time.Second))
 	}
+	waits := time.Now().Add(5 * time.Second)
 	calm := rec.calm
 	for {
 		select {
@@ -110,7 +111,7 @@ func killOnce(ctx context.Context, w *world, rec *recording, command func() (*ex
 			if err := read(); err != nil {
 				return err
 			}
-			if die == nil && calm != nil && rec.count() > began {
+			if die == nil && calm != nil && (rec.count() > began || time.Now().After(waits)) {
 				die = time.After(rand.N(2500 * time.Millisecond))
 			}
 		}
