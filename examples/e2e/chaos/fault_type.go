@@ -20,7 +20,14 @@ func (w *world) changing(what string) *definition {
 func schemaChange(ctx context.Context, w *world, _ *rand.Rand) error {
 	d := w.changing("schema")
 	d.extra = !d.extra
-	return d.apply(ctx, w.direct())
+	return w.change(ctx, d)
+}
+
+// change applies a CRD. If the watch cache is on, the API server ends the watches of the old one a second later.
+func (w *world) change(ctx context.Context, d *definition) error {
+	err := d.apply(ctx, w.direct())
+	pause(ctx, 1200*time.Millisecond)
+	return err
 }
 
 func recreate(ctx context.Context, w *world, r *rand.Rand) error {
@@ -52,7 +59,7 @@ func storageChange(ctx context.Context, w *world, _ *rand.Rand) error {
 			break
 		}
 	}
-	return d.apply(ctx, w.direct())
+	return w.change(ctx, d)
 }
 
 func noRights(ctx context.Context, w *world, r *rand.Rand) error { return w.restrict(ctx, r, rights{}) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -64,7 +63,7 @@ func (w *world) start(ctx context.Context) error {
 	if w.database, err = openDatabase(ctx, w.dir, len(w.servers)); err != nil {
 		return err
 	}
-	cache := mathrand.New(mathrand.NewPCG(w.seed, 0)).IntN(2) == 0
+	cache := w.seed%2 == 0
 	for i := range w.servers {
 		dir := filepath.Join(w.dir, fmt.Sprint("apiserver-", i))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
