@@ -88,7 +88,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	o.log.Info("the clients have settled", "except", late)
 	cancel()
 	if !waitFor(&running, clientEnd) {
-		return nil, fmt.Errorf("clients do not end: %s", stacksOfOurs())
+		return nil, fmt.Errorf("clients do not end: %q", stacksOfOurs())
 	}
 	out := &outcome{seed: o.seed, faults: faults, changes: len(h.changes), errors: map[string][]string{}}
 	out.left = measureLeftovers().since(before)

@@ -84,11 +84,12 @@ func killOnce(ctx context.Context, w *world, rec *recording, command func() (*ex
 		<-exited
 	}()
 	began := rec.count()
-	var die <-chan time.Time
-	if rand.N(5) == 0 { // at any time, else soon after something was reported
+	var die <-chan time.Time // when to kill it
+	if rand.N(5) == 0 {      // at any time, else soon after something was reported
 		die = time.After(rand.N(3 * time.Second))
 	}
 	waits := time.Now().Add(5 * time.Second)
+	afterGap := false // a kill around SYNCED is the most interesting one
 	calm := rec.calm
 	for {
 		select {
@@ -111,7 +112,12 @@ func killOnce(ctx context.Context, w *world, rec *recording, command func() (*ex
 			if err := read(); err != nil {
 				return err
 			}
-			if die == nil && calm != nil && (rec.count() > began || time.Now().After(waits)) {
+			switch reports := rec.since(began); {
+			case calm == nil:
+			case !afterGap && slices.ContainsFunc(reports, func(r report) bool { return r.Kind == gap }):
+				afterGap = true
+				die = time.After(rand.N(1500 * time.Millisecond))
+			case die == nil && (len(reports) > 0 || time.Now().After(waits)):
 				die = time.After(rand.N(2500 * time.Millisecond))
 			}
 		}
@@ -135,7 +141,7 @@ func recordCommitted(path string, rec *recording) error {
 		}
 		for _, namespace := range slices.Sorted(maps.Keys(saved.Position.ResourceVersions)) {
 			rec.add(report{
-				At: time.Now(), Kind: committed, Resource: key, Namespace: namespace,
+				At: time.Now(), Kind: committed, Resource: key, Namespace: namespace, Acked: true,
 				ResourceVersion: saved.Position.ResourceVersions[namespace],
 			})
 		}

@@ -93,8 +93,8 @@ func runSeeds(
 }
 
 func printErrors(o *outcome) {
-	if o.left.Goroutines > 0 {
-		fmt.Fprintln(os.Stderr, o.left.stacks)
+	for _, stack := range o.left.stacks {
+		fmt.Fprintf(os.Stderr, "left: %s\n", stack)
 	}
 	for name, errs := range o.errors {
 		for _, text := range errs {

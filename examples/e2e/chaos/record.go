@@ -90,6 +90,13 @@ func (r *recording) count() int {
 	return len(r.reports)
 }
 
+// since returns the reports from an index on.
+func (r *recording) since(i int) []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reports[i:])
+}
+
 // ack marks a report as acked.
 func (r *recording) ack(i int) {
 	r.mu.Lock()
