@@ -169,7 +169,7 @@ func TestSelection(t *testing.T) {
 		want []string
 	}{
 		{"by name", selection{only: []string{"kill", "reset"}}, []string{"reset", "kill"}},
-		{"a fault that needs its name", selection{only: []string{"etcd-restore-ahead"}}, []string{"etcd-restore-ahead"}},
+		{"needs its name", selection{only: []string{"etcd-restore-ahead"}}, []string{"etcd-restore-ahead"}},
 		{"without", selection{only: []string{"kill", "reset"}, without: []string{"reset"}}, []string{"kill"}},
 	} {
 		var got []string

@@ -63,7 +63,7 @@ func (o *observer) note(format string, args ...any) {
 	o.seen[fmt.Sprintf(format, args...)] = true
 }
 
-func client(t *testing.T, cfg *rest.Config) *http.Client {
+func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
 	c, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Error(err)
@@ -74,7 +74,7 @@ func client(t *testing.T, cfg *rest.Config) *http.Client {
 // watch watches from the present, again and again.
 func (o *observer) watch(ctx context.Context, path string, http2 bool) {
 	cfg := o.w.config(http2)
-	c := client(o.t, cfg)
+	c := httpClient(o.t, cfg)
 	url := cfg.Host + "/apis/" + group + "/" + path + "?watch=1"
 	for ctx.Err() == nil {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -146,7 +146,7 @@ func (o *observer) late(version string, began time.Time) {
 // list lists again and again, each time on a new connection.
 func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config) {
 	cfg.Timeout = 800 * time.Millisecond
-	c := client(o.t, cfg)
+	c := httpClient(o.t, cfg)
 	last := 0
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		began := time.Now()
