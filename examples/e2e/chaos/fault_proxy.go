@@ -39,7 +39,7 @@ func endWatches(_ context.Context, w *world, _ *rand.Rand) error {
 
 func halfOpen(ctx context.Context, w *world, r *rand.Rand) error {
 	w.proxy.swallow(false)
-	pause(ctx, between(r, 3*time.Second, 8*time.Second))
+	pause(ctx, between(r, 3*time.Second, 7*time.Second))
 	w.proxy.revive()
 	return nil
 }
@@ -66,7 +66,7 @@ func answerFalsely(ctx context.Context, w *world, r *rand.Rand, a *falseAnswer) 
 	} else {
 		w.proxy.orderAll(frameOrder{add: a.frame, goOn: a.goOn})
 	}
-	pause(ctx, between(r, 500*time.Millisecond, 4*time.Second))
+	pause(ctx, between(r, 300*time.Millisecond, 2500*time.Millisecond))
 	w.proxy.answerWith(nil)
 	return nil
 }
