@@ -26,6 +26,7 @@ type coverage struct {
 	to    int64 // everything up to here is covered, or a GAP has said that it is not
 	begun bool  // there was a SYNCED
 	open  bool  // there was a GAP, and no SYNCED since
+	blind bool  // rights were insufficient, and there was no SYNCED since: as if there was a GAP
 }
 
 // interval is a part of a cell's history that a client covered without a GAP: all changes in it are due.
@@ -77,7 +78,7 @@ func (j *judgement) walk() {
 		if denied < len(j.Denied) && !r.At.Before(j.Denied[denied].From) {
 			denied++
 			for _, c := range j.cells {
-				c.open = c.open || c.begun
+				c.blind = c.blind || c.begun
 			}
 		}
 		if j.fresh = j.fresh || r.Run != run; r.Run != run {
@@ -151,8 +152,12 @@ func (j *judgement) object(i int, r report) {
 		return
 	}
 	for _, c := range j.cellsOf(r.Worker) {
-		if c.begun && !c.open {
+		switch {
+		case !c.begun || c.open:
+		case !c.blind:
 			j.cover(c, at, version, i)
+		case at > c.epoch:
+			j.enter(c, at, version)
 		}
 	}
 }
@@ -192,7 +197,7 @@ func (j *judgement) enter(c *cellState, epoch int, to int64) {
 	different := 0
 	for e := from; e <= epoch; e++ {
 		for _, f := range j.view.between(c.cell, e, cut, j.view.end(c.cell, e)) {
-			if e < epoch || f.Revision <= c.to {
+			if e < epoch || f.Revision <= c.to || c.blind && f.Revision <= to {
 				c.excused[f.UID] = true
 				different++
 			}
@@ -205,8 +210,8 @@ func (j *judgement) enter(c *cellState, epoch int, to int64) {
 
 // sync follows a SYNCED.
 func (j *judgement) sync(c *cellState, i int, r report) {
-	relisted := c.open || !c.begun
-	if c.open && j.denied(r) {
+	relisted := c.open || !c.begun || c.blind
+	if c.blind && j.denied(r) {
 		return
 	}
 	to, known := revision(r.ResourceVersion), r.ResourceVersion != ""
@@ -219,8 +224,10 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 		if c.epoch, to, differs = j.match(c, i, r); differs != "" && j.subject.Ours {
 			j.violate(&j.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.namespace, differs)
 		}
-		c.begun, c.open, c.lost = true, false, false
-		c.excused = map[types.UID]bool{}
+		if c.open {
+			c.excused = map[types.UID]bool{}
+		}
+		c.begun, c.open, c.blind, c.lost = true, false, false, false
 		if c.to = to; c.first < 0 {
 			c.first = to
 		}

@@ -89,7 +89,11 @@ func (j *judgement) checkEnd() {
 	newest := len(j.view.epochs) - 1
 	for _, c := range j.cellsOf("") {
 		end := j.view.end(c.cell, newest)
-		if c.begun && !c.open {
+		switch {
+		case !c.begun || c.open:
+		case c.blind && newest > c.epoch:
+			j.enter(c, newest, max(end, c.to+1))
+		case !c.blind:
 			j.cover(c, newest, end, len(j.reports)-1)
 		}
 		want := j.view.state(c.cell, newest, end)

@@ -37,9 +37,10 @@ type world struct {
 // clientState is what several goroutines use.
 type clientState struct {
 	mu        sync.Mutex
-	writable  []dynamic.Interface // direct clients of the servers that run
-	processes map[int]bool        // pids that may be paused
-	fast      atomic.Bool         // writers make no pauses
+	writable  []dynamic.Interface                       // direct clients of the servers that run
+	processes map[int]bool                              // pids that may be paused
+	seen      func(ctx context.Context, revision int64) // returns when clients have seen more; may be nil
+	fast      atomic.Bool                               // writers make no pauses
 }
 
 // startTimeout bounds the start of a server.
