@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,7 +38,6 @@ type clientState struct {
 	mu        sync.Mutex
 	writable  []dynamic.Interface // direct clients of the servers that run
 	processes map[int]bool        // pids that may be paused
-	fast      atomic.Bool         // writers make no pauses
 }
 
 // startTimeout bounds the start of a server.
@@ -97,14 +95,15 @@ func (w *world) start(ctx context.Context) error {
 	if err := w.createAll(ctx, "first"); err != nil {
 		return err
 	}
-	return w.copyDatabase(ctx)
+	return w.copyDatabase(ctx, 0)
 }
 
-// copyDatabase copies etcd's data, for a fault that restores it.
-func (w *world) copyDatabase(ctx context.Context) error {
-	err := w.database.stop(ctx)
-	err = errors.Join(err, w.database.copy(), w.database.start(ctx))
-	return errors.Join(err, w.awaitServing(ctx))
+// copyDatabase copies etcd's data while etcd is down, for a fault that restores it.
+func (w *world) copyDatabase(ctx context.Context, down time.Duration) error {
+	if err := w.database.copy(ctx, down); err != nil {
+		return err
+	}
+	return w.awaitServing(ctx)
 }
 
 // createAll creates an object of each type, in each namespace.
