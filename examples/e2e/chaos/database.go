@@ -18,8 +18,10 @@ type database struct {
 	truth  *truth
 	etcd   *devserver.Etcd // nil while it does not run
 	unread func()          // stops reading its history
-	copied int64           // revision of the copy
 	relays []*relay
+
+	copied   int64 // revision of the copy
+	restored bool  // the copy has been used
 }
 
 // openDatabase starts etcd, and as many sockets as there are API servers.
@@ -81,15 +83,38 @@ func (d *database) compact(ctx context.Context) error {
 	return d.etcd.Compact(ctx)
 }
 
-// copy copies the data of an etcd that does not run, so that it can be restored.
-func (d *database) copy() error {
+// aged is by how much the revision is raised after a copy.
+const aged = 5000
+
+// copy stops etcd, copies its data, and starts it after a while. Then it raises etcd's revision, as if much had been
+// written. When the copy is restored, all clients that have seen something since then have a version far above it: a
+// client can't know of a restore when the versions have caught up.
+func (d *database) copy(ctx context.Context, down time.Duration) error {
+	if err := d.stop(ctx); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(d.copyDir()); err != nil {
 		return err
 	}
 	d.truth.mu.Lock()
-	d.copied = d.truth.seen
+	d.copied, d.restored = d.truth.seen, false
 	d.truth.mu.Unlock()
-	return os.CopyFS(d.copyDir(), os.DirFS(d.dataDir()))
+	if err := os.CopyFS(d.copyDir(), os.DirFS(d.dataDir())); err != nil {
+		return err
+	}
+	pause(ctx, down)
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	d.age()
+	return nil
+}
+
+// age raises the revision, without etcd's log, which would take seconds.
+func (d *database) age() {
+	for range aged {
+		d.etcd.KV().Put([]byte("chaos"), nil, lease.NoLease)
+	}
 }
 
 // restore replaces the data of an etcd that does not run by the copy. A new epoch begins.
@@ -101,15 +126,8 @@ func (d *database) restore() error {
 		return err
 	}
 	d.truth.rewind(d.copied)
+	d.restored = true
 	return nil
-}
-
-// age raises etcd's revision without the API servers, as if much had been written since the copy. It bypasses etcd's
-// log, so restore must follow.
-func (d *database) age(revisions int) {
-	for range revisions {
-		d.etcd.KV().Put([]byte("chaos"), nil, lease.NoLease)
-	}
 }
 
 func (d *database) dataDir() string { return filepath.Join(d.dir, "etcd") }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -91,20 +90,16 @@ func twoLagging(ctx context.Context, w *world, r *rand.Rand) error {
 
 // etcdRestart also copies the data, for a later restore.
 func etcdRestart(ctx context.Context, w *world, r *rand.Rand) error {
-	err := w.database.stop(ctx)
-	err = errors.Join(err, w.database.copy())
-	pause(ctx, between(r, 200*time.Millisecond, 2*time.Second))
-	return errors.Join(err, w.database.start(ctx), w.awaitServing(ctx))
+	return w.copyDatabase(ctx, between(r, 200*time.Millisecond, 2*time.Second))
 }
 
-// etcdRestore restores a copy that is so old that the versions stay below those before for the rest of a minute: a
-// client that finds them higher can't know what happened.
-func etcdRestore(ctx context.Context, w *world, _ *rand.Rand) error {
-	w.database.age(5000)
-	if w.seen == nil {
-		pause(ctx, 500*time.Millisecond)
-	} else { // a client that has not seen the high versions could not notice the restore
-		w.seen(ctx, w.database.etcd.KV().Rev())
+// etcdRestore begins with a new copy if the last one has been restored before.
+func etcdRestore(ctx context.Context, w *world, r *rand.Rand) error {
+	if w.database.restored {
+		if err := w.copyDatabase(ctx, 0); err != nil {
+			return err
+		}
+		pause(ctx, between(r, time.Second, 3*time.Second))
 	}
 	if err := w.restore(ctx); err != nil {
 		return err
@@ -115,21 +110,18 @@ func etcdRestore(ctx context.Context, w *world, _ *rand.Rand) error {
 	return w.applyAll(ctx)
 }
 
+// etcdRestoreAhead lets the versions catch up while no client can connect.
 func etcdRestoreAhead(ctx context.Context, w *world, _ *rand.Rand) error {
 	before := w.database.etcd.KV().Rev()
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
-	if err := w.servers[0].start(ctx); err != nil {
+	for w.database.etcd.KV().Rev() <= before {
+		w.database.age()
+	}
+	if err := w.startServer(ctx); err != nil {
 		return err
 	}
-	w.write(0)
-	w.fast.Store(true)
-	defer w.fast.Store(false)
-	if err := w.database.truth.await(ctx, before+1); err != nil {
-		return err
-	}
-	w.open(0)
 	return w.applyAll(ctx)
 }
 

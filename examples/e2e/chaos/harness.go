@@ -32,7 +32,6 @@ type outcome struct {
 
 const (
 	syncTime  = 30 * time.Second // for all clients, before the first fault
-	seenTime  = 20 * time.Second // for our clients, to see the present before etcd goes back in time
 	settleIn  = 90 * time.Second // for all clients, after the last fault
 	clientEnd = 20 * time.Second // for all clients, after their context has ended
 )
@@ -43,31 +42,6 @@ type watcher struct {
 	subject subject
 	rec     *recording
 	err     error
-}
-
-// hasSeen reports whether the client has reported a later version of each resource, in each namespace that it watches on
-// its own.
-func (one *watcher) hasSeen(crds []crdInfo, revisionBefore int64) bool {
-	latest := map[cell]int64{}
-	for _, r := range one.rec.all() {
-		for _, k := range []cell{{r.Resource, r.Namespace}, {resource: r.Resource}} {
-			latest[k] = max(latest[k], revision(r.ResourceVersion))
-		}
-	}
-	for _, info := range crds {
-		in := one.subject.Scope.Namespaces
-		if len(in) == 0 {
-			in = []string{""}
-		} else if !info.Namespaced {
-			continue
-		}
-		for _, namespace := range in {
-			if latest[cell{info.resource(), namespace}] <= revisionBefore {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // runSeed breaks a world and judges the clients.
@@ -97,11 +71,6 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	awaitAll(ctx, watchers, syncTime, func(one *watcher) bool {
 		return slices.ContainsFunc(one.rec.all(), func(r report) bool { return r.Kind == synced })
 	})
-	w.seen = func(ctx context.Context, revision int64) {
-		awaitAll(ctx, watchers, seenTime, func(one *watcher) bool {
-			return !one.subject.Ours || one.hasSeen(w.resources(), revision)
-		})
-	}
 	faults := w.run(ctx, o.lasts)
 	if err := w.failure(); err != nil {
 		return nil, err

@@ -89,12 +89,12 @@ func (s *summary) print(w io.Writer) {
 		fmt.Fprintln(t, "|")
 	}
 	row("client", "changes", "deletions never reported", "changes never reported", "in a GAP", "live", "repeats",
-		"disorder", "invented", "wrong folds", "GAPs", "runs", "back after ms")
-	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+		"disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
+	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
 		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats,
 			v.OrderViolations, v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), v.Gaps,
-			v.Runs, milliseconds(v.RecoveryMS, ""))
+			v.RewindsUnseen, v.Runs, milliseconds(v.RecoveryMS, ""))
 	}
 	t.Flush()
 	fmt.Fprintf(w, "\nLeft behind: %d goroutines, %d KiB of heap.\n\n", s.Left.Goroutines, s.Left.HeapKB)

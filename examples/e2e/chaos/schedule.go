@@ -118,7 +118,7 @@ func (w *world) startWriters(ctx context.Context) (stop func()) {
 	var all []*writer
 	for i, info := range w.resources() {
 		one := &writer{
-			crdInfo: info, rand: rand.New(rand.NewPCG(w.seed, uint64(100+i))), clients: w.clients, fast: &w.fast,
+			crdInfo: info, rand: rand.New(rand.NewPCG(w.seed, uint64(100+i))), clients: w.clients,
 		}
 		all = append(all, one)
 		writers.Go(func() { one.run(ctx) })

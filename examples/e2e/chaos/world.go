@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,10 +36,8 @@ type world struct {
 // clientState is what several goroutines use.
 type clientState struct {
 	mu        sync.Mutex
-	writable  []dynamic.Interface                       // direct clients of the servers that run
-	processes map[int]bool                              // pids that may be paused
-	seen      func(ctx context.Context, revision int64) // returns when clients have seen more; may be nil
-	fast      atomic.Bool                               // writers make no pauses
+	writable  []dynamic.Interface // direct clients of the servers that run
+	processes map[int]bool        // pids that may be paused
 }
 
 // startTimeout bounds the start of a server.
@@ -98,14 +95,15 @@ func (w *world) start(ctx context.Context) error {
 	if err := w.createAll(ctx, "first"); err != nil {
 		return err
 	}
-	return w.copyDatabase(ctx)
+	return w.copyDatabase(ctx, 0)
 }
 
-// copyDatabase copies etcd's data, for a fault that restores it.
-func (w *world) copyDatabase(ctx context.Context) error {
-	err := w.database.stop(ctx)
-	err = errors.Join(err, w.database.copy(), w.database.start(ctx))
-	return errors.Join(err, w.awaitServing(ctx))
+// copyDatabase copies etcd's data while etcd is down, for a fault that restores it.
+func (w *world) copyDatabase(ctx context.Context, down time.Duration) error {
+	if err := w.database.copy(ctx, down); err != nil {
+		return err
+	}
+	return w.awaitServing(ctx)
 }
 
 // createAll creates an object of each type, in each namespace.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +29,6 @@ type writer struct {
 	crdInfo
 	rand    *rand.Rand
 	clients func() []dynamic.Interface // of the servers that run
-	fast    *atomic.Bool               // whether to write without pauses
 	tried   int
 	failed  int
 	version int // index of the version that the writer uses
@@ -46,7 +44,7 @@ func (w *writer) run(ctx context.Context) {
 			burst = 0
 		}
 		switch {
-		case err == nil && (burst > 0 || w.fast.Load()):
+		case err == nil && burst > 0:
 			burst--
 			continue
 		case w.rand.IntN(150) == 0:
