@@ -7,6 +7,8 @@
 // token of [Server.Config] permits everything, that of [Server.LimitedConfig] what Options.Allow permits.
 // Requests without one of these tokens get 401.
 //
+// Several API servers, also in other processes, can share an etcd: see [StartEtcd] and Options.Etcd.
+//
 // The API server listens on 127.0.0.1, and etcd on a Unix socket that only the owner of the data folder can open.
 //
 // # Logging

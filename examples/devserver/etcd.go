@@ -26,8 +26,8 @@ type Etcd struct {
 	socketDir string // removed by Stop, unless empty
 }
 
-// StartEtcd starts an etcd that stores its data in the folder "etcd" in dir, and returns once it is ready. Only one etcd
-// at a time may use the folder; while none does, the folder may be copied or replaced. ctx bounds only the start.
+// StartEtcd starts an etcd that stores its data in the folder "etcd" in dir, and returns once it is ready. Only one
+// etcd at a time may use the folder; while none does, the folder may be copied or replaced. ctx bounds only the start.
 //
 // etcd logs like an API server of this process: see the package comment.
 func StartEtcd(ctx context.Context, dir string) (*Etcd, error) {

@@ -34,9 +34,9 @@ type Options struct {
 	// test can grant and revoke permissions at any time; open watches stay open. Nil permits nothing. The
 	// administrator, who is the user of [Server.Config], may always do everything.
 	Allow func(authorizer.Attributes) bool
-	// Etcd is the socket of an [Etcd], which may run in another process. The server then starts none of its own, and Stop
-	// leaves that one running. Dir still has the token and the certificate; each server needs a Dir of its own. Empty
-	// means an etcd in this process, with its data in Dir.
+	// Etcd is the socket of an [Etcd], which may run in another process. The server then starts none of its own, and
+	// Stop leaves that one running. Dir still has the token and the certificate; each server needs a Dir of its own.
+	// Empty means an etcd in this process, with its data in Dir.
 	Etcd string
 	// LogTo receives the log lines of the API server, etcd and client-go in this process, including those of other
 	// servers: the loggers are global, see the package comment. Nil discards them.

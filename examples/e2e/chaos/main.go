@@ -1,5 +1,118 @@
 // Chaos breaks a real API server and etcd in many ways while objects are written, and compares what clients report
 // with the history in etcd.
+//
+//	go run ./examples/e2e/chaos -seeds 1,2,3 -for 60s
+//
+// The exit status is 1 if one of this library's clients breaks a promise.
 package main
 
-func main() {}
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	seed := flag.Uint64("seed", 1, "seed of the faults")
+	seeds := flag.String("seeds", "", "several seeds instead, such as 1,2,3")
+	lasts := flag.Duration("for", time.Minute, "how long something is broken and written, for each seed")
+	names := flag.String("clients", "",
+		"clients, separated by commas; empty means all: "+strings.Join(clientNames(), ","))
+	only := flag.String("faults", "",
+		"faults, separated by commas; empty means all: "+strings.Join(faultNames(), ","))
+	without := flag.String("without", "", "faults that must not happen, separated by commas")
+	file := flag.String("json", "", "file to write the results to, as JSON")
+	verbose := flag.Bool("v", false, "print the faults, the errors that clients returned, and all violations")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	o := settings{lasts: *lasts, faults: selection{only: split(*only), without: split(*without)}}
+	s, err := runSeeds(ctx, o, *seed, *seeds, *names, *verbose)
+	stop()
+	if err == nil && *file != "" {
+		err = s.write(*file)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(2)
+	}
+	s.print(os.Stdout)
+	s.printViolations(os.Stdout, *verbose)
+	if s.broken() {
+		os.Exit(1)
+	}
+}
+
+func runSeeds(
+	ctx context.Context, o settings, seed uint64, several, names string, verbose bool,
+) (*summary, error) {
+	seeds := []uint64{seed}
+	if several != "" {
+		seeds = nil
+		for _, text := range strings.Split(several, ",") {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("-seeds: invalid %q: must be numbers, separated by commas", several)
+			}
+			seeds = append(seeds, n)
+		}
+	}
+	var err error
+	if o.clients, err = selectClients(split(names)); err != nil {
+		return nil, fmt.Errorf("-clients: %w", err)
+	}
+	if err := o.faults.check(); err != nil {
+		return nil, fmt.Errorf("-faults, -without: %w", err)
+	}
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelDebug
+	}
+	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	s := newSummary(o.lasts.Seconds())
+	for _, o.seed = range seeds {
+		result, err := runSeed(ctx, o)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			s.Failures = append(s.Failures, fmt.Sprintf("seed %d: %v", o.seed, err))
+			fmt.Fprintf(os.Stderr, "chaos: seed %d: %v\n", o.seed, err)
+			continue
+		}
+		s.add(result)
+		if verbose {
+			printErrors(result)
+		}
+	}
+	return s, nil
+}
+
+func printErrors(o *outcome) {
+	for _, stack := range o.left.stacks {
+		fmt.Fprintf(os.Stderr, "left: %s\n", stack)
+	}
+	for name, errs := range o.errors {
+		for _, text := range errs {
+			fmt.Fprintf(os.Stderr, "%s returned: %s\n", name, text)
+		}
+	}
+}
+
+// split returns the parts of a list with commas.
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+func faultNames() (names []string) {
+	for _, k := range faultKinds {
+		names = append(names, k.name)
+	}
+	return names
+}

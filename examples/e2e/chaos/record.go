@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,9 @@ const (
 	deleted  Kind = "DELETED"
 	synced   Kind = "SYNCED" // everything up to here has been reported
 	gap      Kind = "GAP"    // something may not have been reported
+
+	// committed is not reported by a client: its checkpoint stood at ResourceVersion when it was killed.
+	committed Kind = "COMMITTED"
 )
 
 // change is one change in etcd: the truth.
@@ -31,13 +36,21 @@ type change struct {
 	Labels    map[string]string // of the object; of the last state if it is deleted
 }
 
-// report is one thing that a client reported.
+// epoch is a part of the truth. Each begins when etcd is restored from a copy, which voids the changes of earlier
+// epochs after the copy's revision. The first epoch begins at revision 0.
+type epoch struct {
+	After int64 // revision of the copy
+	At    time.Time
+}
+
+// report is one thing that a client reported. It has 13 fields because it is a flat record.
 type report struct {
 	At              time.Time
 	Run             int // of the client, from 1
 	Kind            Kind
 	Resource        string
 	Namespace       string // of the object; of the worker for SYNCED and GAP
+	Worker          string // the namespace of the list or watch that reports; empty for the whole cluster
 	Name            string
 	UID             types.UID
 	ResourceVersion string
@@ -57,16 +70,49 @@ type fault struct {
 type recording struct {
 	mu      sync.Mutex
 	reports []report
+	errors  []string
+	calm    chan struct{} // closed when nothing is to be broken any more
 }
 
-func (r *recording) add(one report) {
+func newRecording() *recording { return &recording{calm: make(chan struct{})} }
+
+// add returns the index of the report.
+func (r *recording) add(one report) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reports = append(r.reports, one)
+	return len(r.reports) - 1
+}
+
+func (r *recording) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.reports)
+}
+
+// since returns the reports from an index on.
+func (r *recording) since(i int) []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reports[i:])
+}
+
+// ack marks a report as acked.
+func (r *recording) ack(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reports[i].Acked = true
+}
+
+// fail notes an error that a client returned to its caller.
+func (r *recording) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errors = append(r.errors, fmt.Sprintf("%s %v", clock(time.Now()), err))
 }
 
 func (r *recording) all() []report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reports[:len(r.reports):len(r.reports)]
+	return slices.Clone(r.reports)
 }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// client watches the world and records what it reports.
+type client interface {
+	// subject says how to judge it. Its Scope has no Resources.
+	subject() subject
+	// run records until ctx ends.
+	run(ctx context.Context, w *world, rec *recording) error
+}
+
+// idleTimeout is that of our Streams. Half-open connections last a few seconds here.
+const idleTimeout = 5 * time.Second
+
+// selector is that of the clients that select objects.
+const selector = "chaos=in"
+
+func selects(labels map[string]string) bool { return labels["chaos"] == "in" }
+
+// allClients returns the clients in the order of the report.
+func allClients() []client {
+	return []client{
+		streamClient{name: "stream", http2: true},
+		streamClient{name: "stream-http1"},
+		streamClient{name: "stream-stock", http2: true, stock: true},
+		streamClient{name: "stream-paged", options: stream.Options{PagedLists: true, PageSize: 5}},
+		streamClient{name: "stream-namespaces", http2: true, options: stream.Options{Namespaces: namespaces[:2]}},
+		streamClient{name: "stream-selector", options: stream.Options{LabelSelector: selector}},
+		chainClient{},
+		muxClient{name: "mux-block", http2: true},
+		muxClient{name: "mux-latest", latest: true},
+		followClient{name: "follow", http2: true},
+		followClient{name: "follow-limited", limited: true},
+		killedClient{name: "killed-in-order", order: childOrder{Kind: childInOrder}},
+		killedClient{name: "killed-any-order", order: childOrder{Kind: childAnyOrder}},
+		killedClient{name: "killed-follow", order: childOrder{Kind: childFollow}},
+		toolClient{},
+		retryWatcher{},
+		naiveLoop{},
+		informer{},
+		diffLoop{},
+	}
+}
+
+// resourceOf returns the resource in its first version, as discovery does.
+func resourceOf(c crdInfo) gvr.Resource {
+	return gvr.Resource{
+		GroupVersionResource: c.GVR, Kind: c.Kind, Namespaced: c.Namespaced, Verbs: []string{"list", "watch"},
+	}
+}
+
+// each calls f for each of the resources at the same time.
+func each(crds []crdInfo, f func(crdInfo) error) error {
+	errs := make([]error, len(crds))
+	var all sync.WaitGroup
+	for i, c := range crds {
+		all.Go(func() { errs[i] = f(c) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// newReport returns the report of an event.
+func newReport(run int, ev stream.Event) report {
+	r := report{
+		At: time.Now(), Run: run, Kind: Kind(ev.Type), Resource: ev.Resource.Resource + "." + ev.Resource.Group,
+		Namespace: ev.Namespace, Worker: ev.Namespace, ResourceVersion: ev.ResourceVersion, Inferred: ev.Inferred,
+	}
+	if o := ev.Object; o != nil {
+		r.Namespace, r.Name, r.UID = o.GetNamespace(), o.GetName(), o.GetUID()
+	}
+	if ev.Gap != nil {
+		r.Reason, r.HistoryLost = string(ev.Gap.Reason), ev.Gap.HistoryLost
+	}
+	return r
+}
+
+// reportsOf returns the report of an event that a Stream has just delivered. The SYNCED of several namespaces becomes
+// one for each, with its version.
+func reportsOf(run int, ev stream.Event, s *stream.Stream) []report {
+	r := newReport(run, ev)
+	r.Acked = true
+	if ev.Type != stream.Synced || ev.ResourceVersion != "" {
+		return []report{r}
+	}
+	var all []report
+	for _, n := range s.Status().Namespaces {
+		one := r
+		one.Namespace, one.Worker, one.ResourceVersion = n.Namespace, n.Namespace, n.ResourceVersion
+		all = append(all, one)
+	}
+	return all
+}
+
+// peerReport returns the report of an object by a client of others.
+func peerReport(kind Kind, c crdInfo, o *unstructured.Unstructured, inferred bool) report {
+	return report{
+		At: time.Now(), Run: 1, Kind: kind, Resource: c.resource(), Namespace: o.GetNamespace(), Name: o.GetName(),
+		UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Inferred: inferred, Acked: true,
+	}
+}
+
+func peerSynced(c crdInfo, resourceVersion string) report {
+	return report{
+		At: time.Now(), Run: 1, Kind: synced, Resource: c.resource(), ResourceVersion: resourceVersion, Acked: true,
+	}
+}
+
+// withFreshToken returns a configuration that reads the token for each request. Client-go reads it once a minute, which
+// is fine where an old token is valid for some time.
+func withFreshToken(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	path := cfg.BearerTokenFile
+	cfg.BearerTokenFile = ""
+	cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return freshToken{rt, path} }
+	return cfg
+}
+
+type freshToken struct {
+	http.RoundTripper
+	path string
+}
+
+func (t freshToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := os.ReadFile(t.path)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(token))
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// WrappedRoundTripper is for client-go, which closes idle connections.
+func (t freshToken) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
+// newDynamicClient returns a client of NewClient, or that of client-go.
+func newDynamicClient(cfg *rest.Config, stock bool) (dynamic.Interface, error) {
+	cfg = withFreshToken(cfg)
+	if stock {
+		return dynamic.NewForConfig(cfg)
+	}
+	return stream.NewClient(cfg, nil)
+}
+
+// selectClients returns the clients with these names, or all.
+func selectClients(names []string) ([]client, error) {
+	all := allClients()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []client
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c client) bool { return c.subject().Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("invalid client %q: must be one of %s", name, clientNames())
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+func clientNames() (names []string) {
+	for _, c := range allClients() {
+		names = append(names, c.subject().Name)
+	}
+	return names
+}

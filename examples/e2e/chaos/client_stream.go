@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// streamClient has a Stream for each resource.
+type streamClient struct {
+	name         string
+	http2, stock bool
+	options      stream.Options
+}
+
+func (c streamClient) subject() subject {
+	s := subject{Name: c.name, Ours: true, Chained: true, Scope: scope{Namespaces: c.options.Namespaces}}
+	if c.options.LabelSelector != "" {
+		s.Scope.Selects = selects
+	}
+	return s
+}
+
+func (c streamClient) run(ctx context.Context, w *world, rec *recording) error {
+	client, err := newDynamicClient(w.config(c.http2), c.stock)
+	if err != nil {
+		return err
+	}
+	return each(w.resources(), func(info crdInfo) error {
+		if len(c.options.Namespaces) > 0 && !info.Namespaced {
+			return nil
+		}
+		return watchStream(ctx, client, resourceOf(info), c.options, rec, func() time.Duration { return time.Hour })
+	})
+}
+
+// watchStream records what a Stream delivers. A run lasts at most as long as lasts returns, and the next one resumes
+// where it ended.
+func watchStream(
+	ctx context.Context, client dynamic.Interface, r gvr.Resource, options stream.Options, rec *recording,
+	lasts func() time.Duration,
+) error {
+	options.IdleTimeout = idleTimeout
+	for run := 1; ctx.Err() == nil; run++ {
+		s, err := stream.New(client, r, &options)
+		if err != nil {
+			return err
+		}
+		delivered := false
+		runCtx, cancel := context.WithTimeout(ctx, lasts())
+		for ev, err := range s.Events(runCtx) {
+			if err != nil {
+				if runCtx.Err() == nil {
+					rec.fail(err)
+				}
+				break
+			}
+			delivered = true
+			for _, one := range reportsOf(run, ev, s) {
+				rec.add(one)
+			}
+		}
+		if runCtx.Err() == nil {
+			pause(ctx, 100*time.Millisecond) // before the first SYNCED, a refusal ends the run
+		}
+		cancel()
+		if delivered || run > 1 {
+			options.Start = stream.From(s.Position())
+		}
+	}
+	return nil
+}
+
+// chainClient has a Stream for each resource, whose runs last a few seconds. Each resumes at the Position of the one
+// before.
+type chainClient struct{}
+
+func (chainClient) subject() subject {
+	return subject{Name: "position-chain", Ours: true, Chained: true}
+}
+
+func (chainClient) run(ctx context.Context, w *world, rec *recording) error {
+	client, err := newDynamicClient(w.config(true), false)
+	if err != nil {
+		return err
+	}
+	return each(w.resources(), func(info crdInfo) error {
+		return watchStream(ctx, client, resourceOf(info), stream.Options{}, rec, func() time.Duration {
+			return time.Second + rand.N(3*time.Second)
+		})
+	})
+}
+
+// muxClient has a Mux of a Stream for each resource.
+type muxClient struct {
+	name          string
+	http2, latest bool
+}
+
+func (c muxClient) subject() subject { return subject{Name: c.name, Ours: true, Coalesces: c.latest} }
+
+func (c muxClient) run(ctx context.Context, w *world, rec *recording) error {
+	client, err := newDynamicClient(w.config(c.http2), false)
+	if err != nil {
+		return err
+	}
+	var sources []mux.Source
+	for _, info := range w.resources() {
+		s, err := stream.New(client, resourceOf(info), &stream.Options{IdleTimeout: idleTimeout})
+		if err != nil {
+			return err
+		}
+		sources = append(sources, s)
+	}
+	m, err := mux.New(&mux.Options{Latest: c.latest, OnError: retrySources(rec)}, sources...)
+	if err != nil {
+		return err
+	}
+	for ev, err := range m.Events(ctx) {
+		if err != nil {
+			return ended(ctx, err)
+		}
+		r := newReport(1, ev)
+		r.Acked = true
+		if rec.add(r); c.latest {
+			pause(ctx, rand.N(30*time.Millisecond)) // slower than the writers in bursts, so that events are coalesced
+		}
+	}
+	return nil
+}
+
+func retrySources(rec *recording) func(string, error) mux.Decision {
+	return func(_ string, err error) mux.Decision {
+		rec.fail(err)
+		return mux.Retry
+	}
+}
+
+// ended returns err unless ctx has ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

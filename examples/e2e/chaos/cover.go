@@ -1,0 +1,244 @@
+package main
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// cellState is how far a client has covered a cell.
+type cellState struct {
+	cell
+	coverage
+	lost    bool  // the open GAP permits that everything is reported again
+	first   int64 // where the coverage began, or -1
+	fold    map[types.UID]report
+	last    map[types.UID]int64 // the highest version of any report about the object
+	excused map[types.UID]bool  // changed around a rewind that could not be seen; until the next list
+}
+
+// coverage is what a later run with a checkpoint goes on from.
+type coverage struct {
+	epoch int
+	to    int64 // everything up to here is covered, or a GAP has said that it is not
+	begun bool  // there was a SYNCED
+	open  bool  // there was a GAP, and no SYNCED since
+	blind bool  // rights were insufficient, and there was no SYNCED since: as if there was a GAP
+}
+
+// interval is a part of a cell's history that a client covered without a GAP: all changes in it are due.
+type interval struct {
+	cell     cell
+	epoch    int
+	from, to int64 // changes after from, up to to
+	report   int   // index of the report that covered the end
+	excused  map[types.UID]bool
+}
+
+func (j *judgement) cell(k cell) *cellState {
+	c := j.cells[k]
+	if c == nil {
+		c = &cellState{
+			cell: k, first: -1, fold: map[types.UID]report{}, last: map[types.UID]int64{},
+			excused: map[types.UID]bool{},
+		}
+		j.cells[k] = c
+	}
+	return c
+}
+
+// cellsOf returns the cells that a worker watches: those of its namespace, or all.
+func (j *judgement) cellsOf(worker string) (cells []*cellState) {
+	for _, c := range j.cells {
+		if worker == "" || worker == c.namespace {
+			cells = append(cells, c)
+		}
+	}
+	slices.SortFunc(cells, func(a, b *cellState) int { return strings.Compare(a.namespace, b.namespace) })
+	return cells
+}
+
+// walk follows the reports, and notes what is due. It checks the fold at each SYNCED, the order, and that every object
+// and version exists.
+func (j *judgement) walk() {
+	run, acked, denied := 0, true, 0
+	saved := map[cell]coverage{} // at the first report of this run that was not acked
+	save := func() {
+		for k, c := range j.cells {
+			saved[k] = c.coverage
+		}
+	}
+	for i, r := range j.reports {
+		if r.Kind == committed {
+			continue
+		}
+		if denied < len(j.Denied) && !r.At.Before(j.Denied[denied].From) {
+			denied++
+			for _, c := range j.cells {
+				c.blind = c.blind || c.begun
+			}
+		}
+		if j.fresh = j.fresh || r.Run != run; r.Run != run {
+			if j.Checkpoint && !acked {
+				for k, at := range saved {
+					j.cells[k].coverage = at
+				}
+			}
+			run, acked = r.Run, true
+			clear(j.order)
+		}
+		if acked && !r.Acked {
+			acked = false
+			save()
+		}
+		switch r.Kind {
+		case gap:
+			j.Gaps++
+			for _, c := range j.cellsOf(r.Namespace) {
+				c.open = true
+				c.lost = c.lost || r.HistoryLost || r.Reason == "rewound"
+			}
+			clear(j.order)
+		case synced:
+			for _, c := range j.cellsOf(r.Namespace) {
+				j.sync(c, i, r)
+			}
+			delete(j.order, r.Namespace)
+			j.fresh = false
+		default:
+			j.object(i, r)
+		}
+	}
+}
+
+// denied reports whether the client was not allowed to see everything at the time of a report.
+func (j *judgement) denied(r report) bool {
+	return slices.ContainsFunc(j.Denied, func(f fault) bool { return !r.At.Before(f.From) && !r.At.After(f.To) })
+}
+
+// object follows the report of an object.
+func (j *judgement) object(i int, r report) {
+	c := j.cell(cell{r.Resource, r.Namespace})
+	live := c.begun && !c.open && !j.fresh && !r.Inferred && r.ResourceVersion != ""
+	version := revision(r.ResourceVersion)
+	newest := j.view.newest(r.At)
+	f, at := j.view.find(r, newest)
+	j.checkReal(i, r, f)
+	if c.last[r.UID] = max(c.last[r.UID], version); r.Kind == deleted && r.Inferred {
+		c.last[r.UID] = math.MaxInt64 // at some later version
+	}
+	_, isKnown := c.fold[r.UID]
+	if j.judgesKinds(c, r) && isKnown == (r.Kind == added) {
+		j.violate(&j.OrderViolations, i, r.UID, "the object was known: %v", isKnown)
+	}
+	if r.Kind == deleted {
+		delete(c.fold, r.UID)
+	} else {
+		c.fold[r.UID] = r
+	}
+	if !live || f == nil {
+		return
+	}
+	j.live[identityOf(r)] = true
+	if at > c.epoch && !j.subject.Ours {
+		clear(j.order)
+	}
+	j.checkOrder(i, r, version)
+	if at < c.epoch {
+		c.excused[r.UID] = true // a last report from before the restore
+		return
+	}
+	for _, c := range j.cellsOf(r.Worker) {
+		switch {
+		case !c.begun || c.open:
+		case !c.blind:
+			j.cover(c, at, version, i)
+		case at > c.epoch:
+			j.enter(c, at, version)
+		}
+	}
+}
+
+// cover notes that a client has covered a cell up to a version in an epoch.
+func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
+	if epoch > c.epoch {
+		j.enter(c, epoch, to)
+	}
+	if to <= c.to {
+		return
+	}
+	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.epoch &&
+		j.due[n].to == c.to {
+		j.due[n].to = to
+	} else {
+		j.due = append(j.due, interval{c.cell, c.epoch, c.to, to, i, c.excused})
+	}
+	c.to = to
+}
+
+// enter handles a restore of etcd that a client went through without a GAP. If etcd's revision was past the client's
+// again when the client looked, the client could not notice, and need not report what happened before and after the
+// restore, up to there. Otherwise everything after the restore is due.
+func (j *judgement) enter(c *cellState, epoch int, to int64) {
+	cut := j.view.epochs[epoch].After
+	for e := c.epoch + 1; e < epoch; e++ {
+		cut = min(cut, j.view.epochs[e].After)
+	}
+	from := c.epoch
+	c.epoch = epoch
+	if to <= c.to {
+		c.to = min(c.to, cut)
+		return
+	}
+	c.excused = maps.Clone(c.excused)
+	different := 0
+	for e := from; e <= epoch; e++ {
+		for _, f := range j.view.between(c.cell, e, cut, j.view.end(c.cell, e)) {
+			if e < epoch || f.Revision <= c.to || c.blind && f.Revision <= to {
+				c.excused[f.UID] = true
+				different++
+			}
+		}
+	}
+	if different > 0 {
+		j.RewindsUnseen++
+	}
+}
+
+// sync follows a SYNCED.
+func (j *judgement) sync(c *cellState, i int, r report) {
+	relisted := c.open || !c.begun || c.blind
+	if c.blind && j.denied(r) {
+		return
+	}
+	to, known := revision(r.ResourceVersion), r.ResourceVersion != ""
+	if !known && !relisted {
+		return
+	}
+	if relisted {
+		j.Folds++
+		var differs string
+		if c.epoch, to, differs = j.match(c, i, r); differs != "" && j.subject.Ours {
+			j.violate(&j.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.namespace, differs)
+		}
+		if c.open {
+			c.excused = map[types.UID]bool{}
+		}
+		c.begun, c.open, c.blind, c.lost = true, false, false, false
+		if c.to = to; c.first < 0 {
+			c.first = to
+		}
+		return
+	}
+	if to > c.to {
+		j.cover(c, c.epoch, to, i)
+	}
+	c.to = to
+	j.Folds++
+	if differs := j.differs(c, c.epoch, to); differs != "" {
+		j.violate(&j.FoldsWrong, i, "", "%s in namespace %q at %d: %s", j.resource, c.namespace, to, differs)
+	}
+}

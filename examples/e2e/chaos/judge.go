@@ -1,0 +1,124 @@
+package main
+
+import (
+	"slices"
+)
+
+// subject is a client as the judge sees it.
+type subject struct {
+	Name  string
+	Ours  bool
+	Scope scope
+	// Coalesces: it may leave out states that another one followed (mux.Options.Latest).
+	Coalesces bool
+	// Checkpoint: a run continues after what the run before it acked, and may repeat what was not committed.
+	Checkpoint bool
+	// Chained: a run continues exactly where the one before it ended.
+	Chained bool
+	// ByObject: only the order of the changes of each object can be judged.
+	ByObject bool
+	// Limited: its rights change. Denied are the times in which they may be insufficient.
+	Limited bool
+	Denied  []fault
+}
+
+// verdict is what the judge found out about one client in one seed. It has 21 fields because it is a flat row of the
+// report.
+type verdict struct {
+	Name            string `json:"name"`
+	Ours            bool   `json:"ours"`
+	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
+	DeletionsMissed int    `json:"deletions_missed"` // never reported
+	ChangesMissed   int    `json:"changes_missed"`   // never reported, and no GAP said so
+	ChangesInGaps   int    `json:"changes_in_gaps"`  // never reported, but a GAP said so
+	Live            int    `json:"live"`             // changes reported as they came from the watch
+	Repeats         int    `json:"repeats"`
+	OrderViolations int    `json:"order_violations"`
+	Invented        int    `json:"invented"`
+	FoldsWrong      int    `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
+	Folds           int    `json:"folds"`
+	Gaps            int    `json:"gaps"`
+	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
+	Runs            int    `json:"runs"`
+	Reports         int    `json:"reports"`
+	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
+	// stands for all faults.
+	RecoveryMS map[string]int64 `json:"recovery_ms"`
+	SyncedMS   map[string]int64 `json:"synced_ms"` // the same until SYNCED, of those that were in a gap
+
+	recoveries, syncs samples
+	violations        []violation
+}
+
+func (v *verdict) broken() int {
+	return v.DeletionsMissed + v.ChangesMissed + v.Repeats + v.OrderViolations + v.Invented + v.FoldsWrong
+}
+
+// judge compares what a client reported with the truth.
+func judge(s subject, h *history, reports []report, faults []fault) *verdict {
+	v := &verdict{Name: s.Name, Ours: s.Ours, recoveries: samples{}, syncs: samples{}}
+	view := h.view(s.Scope)
+	byResource := map[string][]report{}
+	for _, r := range reports {
+		v.Runs = max(v.Runs, r.Run)
+		if r.Kind != committed {
+			v.Reports++
+		}
+		byResource[r.Resource] = append(byResource[r.Resource], r)
+	}
+	known := view.resources()
+	for resource := range byResource {
+		if _, found := slices.BinarySearch(known, resource); !found {
+			known = append(known, resource)
+		}
+	}
+	for _, resource := range slices.Compact(slices.Sorted(slices.Values(known))) {
+		j := &judgement{
+			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
+			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, cells: map[cell]*cellState{},
+		}
+		j.run()
+		j.recover()
+	}
+	v.RecoveryMS, v.SyncedMS = v.recoveries.medians(), v.syncs.medians()
+	return v
+}
+
+// judgement is the judge's work on one resource of one client. It has 14 fields because each rule has its own notes.
+type judgement struct {
+	subject
+	*verdict
+	view     *view
+	resource string
+	reports  []report
+	faults   []fault
+
+	reported     map[identity]bool
+	inferredEnds map[string]bool // uids
+	cells        map[cell]*cellState
+	due          []interval
+	seen         map[repeatKey]int // run of the last report
+	live         map[identity]bool
+	order        map[string]int64 // the last live version, by worker or object
+	fresh        bool             // no SYNCED in this run so far
+}
+
+func (j *judgement) run() {
+	for _, k := range j.view.cells(j.resource) {
+		j.cell(k)
+	}
+	for _, r := range j.reports {
+		if r.UID == "" {
+			continue
+		}
+		if j.reported[identityOf(r)] = true; r.Kind == deleted && (r.Inferred || r.ResourceVersion == "") {
+			j.inferredEnds[string(r.UID)] = true
+		}
+	}
+	j.seen, j.live, j.order = map[repeatKey]int{}, map[identity]bool{}, map[string]int64{}
+	j.checkRepeats()
+	j.walk()
+	j.checkEnd()
+	j.checkDue()
+	j.Live += len(j.live)
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// observer notes in words what clients see during a fault.
+type observer struct {
+	t    *testing.T
+	w    *world
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// observe watches and lists in several ways until stop is called, which returns what was seen.
+func observe(t *testing.T, w *world) (stop func() []string) {
+	o := &observer{t: t, w: w, seen: map[string]bool{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for _, path := range []string{"v1/widgets", "v1/planets"} {
+		for _, http2 := range []bool{false, true} {
+			workers.Go(func() { o.watch(ctx, path, http2) })
+		}
+	}
+	for _, path := range []string{"v1/widgets", "v1/gadgets", "v1beta1/gadgets", "v1/bolts"} {
+		workers.Go(func() { o.list(ctx, path, path, w.config(false)) })
+	}
+	workers.Go(func() { o.list(ctx, "limited widgets", "v1/widgets", w.limited(true)) })
+	workers.Go(func() { o.list(ctx, "limited ns-a", "v1/namespaces/ns-a/widgets", w.limited(true)) })
+	workers.Go(func() { o.list(ctx, "limited watch", "v1/widgets?watch=1&timeoutSeconds=1", w.limited(true)) })
+	workers.Go(func() { o.process(ctx) })
+	time.Sleep(200 * time.Millisecond)
+	return func() []string {
+		cancel()
+		workers.Wait()
+		return slices.Sorted(maps.Keys(o.seen))
+	}
+}
+
+func (o *observer) note(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen[fmt.Sprintf(format, args...)] = true
+}
+
+func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
+	c, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Error(err)
+	}
+	return c
+}
+
+// watch watches from the present, again and again.
+func (o *observer) watch(ctx context.Context, path string, http2 bool) {
+	cfg := o.w.config(http2)
+	c := httpClient(o.t, cfg)
+	url := cfg.Host + "/apis/" + group + "/" + path + "?watch=1"
+	for ctx.Err() == nil {
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		response, err := c.Do(r)
+		if err != nil || response.StatusCode != http.StatusOK {
+			pause(ctx, 20*time.Millisecond)
+			continue
+		}
+		if response.ProtoMajor == 2 != http2 {
+			o.note("protocol %s", response.Proto)
+		}
+		end := o.frames(path, response.Body)
+		response.Body.Close()
+		if ctx.Err() == nil {
+			o.note("%s %s", path, end)
+		}
+	}
+}
+
+// frames reads a watch, and returns how it ends.
+func (o *observer) frames(path string, body io.Reader) string {
+	began := time.Now()
+	r := bufio.NewReader(body)
+	for {
+		silence := time.AfterFunc(time.Second, func() { o.note("%s silent", path) })
+		line, err := r.ReadBytes('\n')
+		silence.Stop()
+		var frame struct {
+			Type   string
+			Object struct {
+				Kind     string
+				Metadata struct{ ResourceVersion string }
+			}
+		}
+		switch broken := json.Unmarshal(line, &frame); {
+		case len(line) > 0 && err == nil && broken != nil:
+			o.note("undecodable frame")
+		case frame.Type == "ERROR":
+			o.note("ERROR frame with a %s", frame.Object.Kind)
+		case broken == nil:
+			o.late(frame.Object.Metadata.ResourceVersion, began)
+		}
+		switch {
+		case err == io.EOF && len(line) == 0:
+			return "ended cleanly"
+		case err == io.EOF:
+			return "ended in a frame"
+		case err != nil && len(line) > 0:
+			return "broke in a frame"
+		case err != nil:
+			return "broke"
+		}
+	}
+}
+
+// late notes whether a change arrived long after it was in etcd.
+func (o *observer) late(version string, began time.Time) {
+	revision, _ := strconv.ParseInt(version, 10, 64)
+	for _, c := range slices.Backward(o.w.truth()) {
+		if c.Revision == revision && c.At.After(began) && time.Since(c.At) > 150*time.Millisecond {
+			o.note("late")
+		}
+		if c.Revision <= revision {
+			return
+		}
+	}
+}
+
+// list lists again and again, each time on a new connection.
+func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config) {
+	cfg.Timeout = 800 * time.Millisecond
+	c := httpClient(o.t, cfg)
+	last := 0
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		began := time.Now()
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/apis/"+group+"/"+path, nil)
+		r.Close = true
+		response, err := c.Do(r)
+		var data []byte
+		if err == nil {
+			data, err = io.ReadAll(response.Body)
+			response.Body.Close()
+		}
+		var list struct {
+			Kind     string
+			Metadata struct{ ResourceVersion string }
+		}
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, context.DeadlineExceeded) || err != nil && strings.Contains(err.Error(), "deadline"):
+			o.note("%s timed out", name)
+		case err != nil:
+			o.note("%s failed", name)
+		case response.StatusCode != http.StatusOK:
+			o.note("%s %d", name, response.StatusCode)
+			if response.Header.Get("Retry-After") != "" {
+				o.note("Retry-After")
+			}
+		case strings.Contains(path, "watch=1"):
+		case bytes.HasPrefix(data, []byte("<")):
+			o.note("html")
+		case json.Unmarshal(data, &list) != nil:
+			o.note("undecodable list")
+		case list.Kind == "":
+			o.note("list without a kind")
+		case list.Metadata.ResourceVersion == "":
+			o.note("list without a version")
+		default:
+			version, _ := strconv.Atoi(list.Metadata.ResourceVersion)
+			if version < last-1000 {
+				o.note("far older version")
+			} else if version < last {
+				o.note("older version")
+			}
+			last = version
+			if time.Since(began) > 200*time.Millisecond {
+				o.note("slow")
+			}
+		}
+	}
+}
+
+// process notes whether a registered process is paused.
+func (o *observer) process(ctx context.Context) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", "while echo; do sleep 0.05; done")
+	output, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		o.t.Error(err)
+		return
+	}
+	defer o.w.registerProcess(cmd.Process.Pid)()
+	r := bufio.NewReader(output)
+	for {
+		began := time.Now()
+		if _, err := r.ReadBytes('\n'); err != nil {
+			break
+		}
+		if time.Since(began) > 700*time.Millisecond {
+			o.note("process paused")
+		}
+	}
+	cmd.Process.Signal(syscall.SIGCONT)
+	cmd.Wait()
+}
+
+// expired reports whether a watch can't start at a revision any more.
+func expiredAt(ctx context.Context, w *world, revision int64) bool {
+	watch, err := w.direct().Resource(w.resources()[0].GVR).Watch(ctx, metav1.ListOptions{
+		ResourceVersion: fmt.Sprint(revision),
+	})
+	if err != nil {
+		return apierrors.IsResourceExpired(err)
+	}
+	defer watch.Stop()
+	select {
+	case ev := <-watch.ResultChan():
+		return apierrors.IsResourceExpired(apierrors.FromObject(ev.Object)) ||
+			apierrors.IsGone(apierrors.FromObject(ev.Object))
+	case <-time.After(time.Second):
+		return false
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+)
+
+// summary is the result of all seeds, as JSON.
+type summary struct {
+	Seeds    []uint64       `json:"seeds"`
+	Seconds  float64        `json:"seconds"` // of faults, for each seed
+	Changes  int            `json:"changes"`
+	Faults   map[string]int `json:"faults"`
+	Clients  []*verdict     `json:"clients"`
+	Left     leftovers      `json:"left"`
+	Failures []string       `json:"failures,omitempty"` // seeds that did not run
+}
+
+func newSummary(seconds float64) *summary {
+	return &summary{Seconds: seconds, Faults: map[string]int{}}
+}
+
+// add adds the outcome of another seed.
+func (s *summary) add(o *outcome) {
+	s.Seeds = append(s.Seeds, o.seed)
+	s.Changes += o.changes
+	s.Left.Goroutines += o.left.Goroutines
+	s.Left.HeapKB = max(s.Left.HeapKB, o.left.HeapKB)
+	for _, f := range o.faults {
+		s.Faults[f.Name]++
+	}
+	for _, v := range o.verdicts {
+		i := slices.IndexFunc(s.Clients, func(c *verdict) bool { return c.Name == v.Name })
+		if i < 0 {
+			s.Clients = append(s.Clients, v)
+			continue
+		}
+		s.Clients[i].add(v)
+	}
+}
+
+// add adds what another seed has shown about the client.
+func (v *verdict) add(o *verdict) {
+	for to, n := range map[*int]int{
+		&v.Changes: o.Changes, &v.DeletionsMissed: o.DeletionsMissed, &v.ChangesMissed: o.ChangesMissed,
+		&v.ChangesInGaps: o.ChangesInGaps, &v.Live: o.Live, &v.Repeats: o.Repeats,
+		&v.OrderViolations: o.OrderViolations, &v.Invented: o.Invented, &v.FoldsWrong: o.FoldsWrong,
+		&v.Folds: o.Folds, &v.Gaps: o.Gaps,
+		&v.RewindsUnseen: o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
+	} {
+		*to += n
+	}
+	v.recoveries.add(o.recoveries)
+	v.syncs.add(o.syncs)
+	v.RecoveryMS, v.SyncedMS = v.recoveries.medians(), v.syncs.medians()
+	v.violations = append(v.violations, o.violations...)
+}
+
+// broken reports whether one of our clients has a violation, or something was left behind.
+func (s *summary) broken() bool {
+	return s.Left.Goroutines > 0 || len(s.Failures) > 0 || slices.ContainsFunc(s.Clients, func(v *verdict) bool {
+		return v.Ours && v.broken() > 0
+	})
+}
+
+func (s *summary) write(path string) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o666)
+}
+
+// print writes the tables as Markdown.
+func (s *summary) print(w io.Writer) {
+	fmt.Fprintf(w, "Seeds %v, %v s of faults each; %d changes, %d faults.\n\n",
+		s.Seeds, s.Seconds, s.Changes, s.count())
+	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	row := func(cells ...any) {
+		for _, c := range cells {
+			fmt.Fprintf(t, "| %v\t", c)
+		}
+		fmt.Fprintln(t, "|")
+	}
+	row("client", "changes", "deletions never reported", "changes never reported", "in a GAP", "live", "repeats",
+		"disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
+	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	for _, v := range s.Clients {
+		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats,
+			v.OrderViolations, v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), v.Gaps,
+			v.RewindsUnseen, v.Runs, milliseconds(v.RecoveryMS, ""))
+	}
+	t.Flush()
+	fmt.Fprintf(w, "\nLeft behind: %d goroutines, %d KiB of heap.\n\n", s.Left.Goroutines, s.Left.HeapKB)
+
+	header, line := []any{"time back in ms (median)", "times"}, []any{"---", "--:"}
+	for _, v := range s.Clients {
+		header, line = append(header, v.Name), append(line, "--:")
+	}
+	row(header...)
+	row(line...)
+	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {
+		cells := []any{name, s.Faults[name]}
+		for _, v := range s.Clients {
+			cells = append(cells, milliseconds(v.RecoveryMS, name))
+		}
+		row(cells...)
+	}
+	t.Flush()
+}
+
+func (s *summary) count() (n int) {
+	for _, times := range s.Faults {
+		n += times
+	}
+	return n
+}
+
+func milliseconds(medians map[string]int64, name string) string {
+	if ms, found := medians[name]; found {
+		return fmt.Sprint(ms)
+	}
+	return ""
+}
+
+// printViolations writes the first violations of each of our clients, and with all those of others.
+func (s *summary) printViolations(w io.Writer, all bool) {
+	clients := slices.Clone(s.Clients)
+	slices.SortStableFunc(clients, func(a, b *verdict) int {
+		if a.Ours != b.Ours {
+			return map[bool]int{true: -1, false: 1}[a.Ours]
+		}
+		return cmp.Compare(b.broken(), a.broken())
+	})
+	for _, v := range clients {
+		limit := 3
+		if all {
+			limit = maxViolations
+		}
+		if !v.Ours && !all {
+			continue
+		}
+		for _, one := range v.violations[:min(limit, len(v.violations))] {
+			fmt.Fprintf(w, "\nVIOLATION %s: %s\n%s", one.Client, one.Text, one.Context)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// world is what is being broken: etcd, API servers, a proxy in front of them, and writers. It derives what it does from
+// a seed, but not how long that takes.
+type world struct {
+	seed        uint64
+	dir         string
+	log         *slog.Logger
+	database    *database
+	servers     [2]*server // the second one runs only during some faults
+	proxy       *proxy
+	definitions []*definition
+	faults      selection
+	failed      error // of the harness; set by run
+	clientState
+}
+
+// clientState is what several goroutines use.
+type clientState struct {
+	mu        sync.Mutex
+	writable  []dynamic.Interface // direct clients of the servers that run
+	processes map[int]bool        // pids that may be paused
+}
+
+// startTimeout bounds the start of a server.
+const startTimeout = 30 * time.Second
+
+// allRights is what the limited user may do between faults.
+var allRights = rights{Cluster: true}
+
+// startWorld returns once the servers are ready and the CRDs are served. It keeps its files in dir.
+func startWorld(ctx context.Context, seed uint64, dir string, log *slog.Logger) (*world, error) {
+	w := &world{seed: seed, dir: dir, log: log, definitions: newDefinitions()}
+	w.processes = map[int]bool{}
+	if err := w.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the world: %w", err), w.close())
+	}
+	return w, nil
+}
+
+func (w *world) start(ctx context.Context) error {
+	var err error
+	if w.database, err = openDatabase(ctx, w.dir, len(w.servers)); err != nil {
+		return err
+	}
+	cache := w.seed%2 == 0
+	for i := range w.servers {
+		dir := filepath.Join(w.dir, fmt.Sprint("apiserver-", i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		w.servers[i] = &server{order: serveOrder{
+			Dir: dir, Etcd: w.database.relays[i].path, WatchCache: cache, Rights: allRights,
+		}}
+	}
+	if err := w.servers[0].start(ctx); err != nil {
+		return err
+	}
+	if err := w.servers[1].adopt(w.servers[0]); err != nil {
+		return err
+	}
+	certificate, err := tls.LoadX509KeyPair(w.servers[0].pemFile(), w.servers[0].pemFile())
+	if err != nil {
+		return err
+	}
+	if w.proxy, err = startProxy(certificate); err != nil {
+		return err
+	}
+	if err := w.renewTokens()(); err != nil {
+		return err
+	}
+	w.open(0)
+	if err := w.applyAll(ctx); err != nil {
+		return err
+	}
+	// Creating an object takes 2 s while its CRD is younger than that.
+	if err := w.createAll(ctx, "first"); err != nil {
+		return err
+	}
+	return w.copyDatabase(ctx, 0)
+}
+
+// copyDatabase copies etcd's data while etcd is down, for a fault that restores it.
+func (w *world) copyDatabase(ctx context.Context, down time.Duration) error {
+	if err := w.database.copy(ctx, down); err != nil {
+		return err
+	}
+	return w.awaitServing(ctx)
+}
+
+// createAll creates an object of each type, in each namespace.
+func (w *world) createAll(ctx context.Context, name string) error {
+	for _, d := range w.definitions {
+		in := []string{""}
+		if d.Namespaced {
+			in = namespaces
+		}
+		for _, namespace := range in {
+			err := retry(ctx, "create "+name+" of "+d.resource(), func() error {
+				one := &writer{crdInfo: d.crdInfo, clients: w.clients}
+				objects, err := one.objects(namespace)
+				if err != nil {
+					return err
+				}
+				if _, err := objects.Get(ctx, name, metav1.GetOptions{}); err == nil {
+					return nil
+				}
+				return one.create(ctx, objects, name, true)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// open directs clients and writers to servers.
+func (w *world) open(servers ...int) {
+	var backends []backend
+	for _, i := range servers {
+		backends = append(backends, w.servers[i].backend())
+	}
+	w.write(servers...)
+	w.proxy.use(backends...)
+}
+
+// write directs only writers to servers.
+func (w *world) write(servers ...int) {
+	var clients []dynamic.Interface
+	for _, i := range servers {
+		clients = append(clients, dynamic.NewForConfigOrDie(w.servers[i].config()))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writable = clients
+}
+
+// hide resets all connections and refuses new ones. Writers still reach the servers.
+func (w *world) hide() {
+	w.proxy.use()
+	w.proxy.reset(everyConn)
+}
+
+func (w *world) clients() []dynamic.Interface {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writable
+}
+
+// direct returns a client of the first server that does not use the proxy.
+func (w *world) direct() dynamic.Interface { return dynamic.NewForConfigOrDie(w.servers[0].config()) }
+
+// applyAll makes all CRDs as they should be.
+func (w *world) applyAll(ctx context.Context) error {
+	for _, d := range w.definitions {
+		if err := d.apply(ctx, w.direct()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitServing returns when the first server reads from etcd.
+func (w *world) awaitServing(ctx context.Context) error {
+	client := w.direct()
+	return retry(ctx, "wait for the API server", func() error {
+		_, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
+}
+
+// renewTokens makes the servers refuse the clients' bearer tokens. publish writes the new ones to the clients' files.
+func (w *world) renewTokens() (publish func() error) {
+	users := map[string]user{rand.Text(): adminUser, rand.Text(): limitedUser}
+	w.proxy.accept(users)
+	return func() error {
+		for token, who := range users {
+			file := w.tokenFile(who)
+			if err := os.WriteFile(file+".new", []byte(token), 0o600); err != nil {
+				return err
+			}
+			if err := os.Rename(file+".new", file); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (w *world) tokenFile(who user) string { return filepath.Join(w.dir, string(who)+".token") }
+
+// config is the configuration of an administrator, through the proxy. Its token is in a file, because it changes.
+func (w *world) config(http2 bool) *rest.Config { return w.clientConfig(adminUser, http2) }
+
+// limited is the configuration of a user whose rights change, through the proxy.
+func (w *world) limited(http2 bool) *rest.Config { return w.clientConfig(limitedUser, http2) }
+
+func (w *world) clientConfig(who user, http2 bool) *rest.Config {
+	listener := w.proxy.http1
+	if http2 {
+		listener = w.proxy.http2
+	}
+	return &rest.Config{
+		Host:            "https://" + listener.Addr().String(),
+		BearerTokenFile: w.tokenFile(who),
+		TLSClientConfig: rest.TLSClientConfig{CAData: w.servers[0].certificate()},
+		QPS:             -1,
+	}
+}
+
+// resources returns what clients may watch.
+func (w *world) resources() []crdInfo {
+	var all []crdInfo
+	for _, d := range w.definitions {
+		all = append(all, d.crdInfo)
+	}
+	return all
+}
+
+// registerProcess permits a fault to pause a process, until remove is called. It must be called before the process is
+// waited for.
+func (w *world) registerProcess(pid int) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.processes[pid] = true
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.processes, pid)
+	}
+}
+
+// signalProcesses sends a signal to all registered processes, and returns how many there are.
+func (w *world) signalProcesses(signal syscall.Signal) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for pid := range w.processes {
+		syscall.Kill(pid, signal)
+	}
+	return len(w.processes)
+}
+
+// truth returns the history of the custom resources.
+func (w *world) truth() []change { return w.database.truth.all() }
+
+// failure returns why the harness failed, if it did. Then nothing that was recorded says anything about clients.
+func (w *world) failure() error { return errors.Join(w.failed, w.database.truth.failure()) }
+
+// epochs returns at which revision each epoch of the truth begins.
+func (w *world) epochs() []epoch { return w.database.truth.epochs() }
+
+func (w *world) stop() {
+	if err := w.close(); err != nil {
+		w.log.Error("stop the world", "error", err)
+	}
+}
+
+func (w *world) close() error {
+	if w.proxy != nil {
+		w.proxy.stop()
+	}
+	for _, s := range w.servers {
+		if s != nil {
+			s.kill()
+		}
+	}
+	if w.database != nil {
+		return w.database.close()
+	}
+	return nil
+}
