@@ -17,8 +17,8 @@ func TestBackoff(t *testing.T) {
 	}{
 		{failed, -1, 100 * time.Millisecond, 200 * time.Millisecond, "a negative attempt counts as the first"},
 		{failed, 1, 100 * time.Millisecond, 200 * time.Millisecond, "most failures are short"},
-		{failed, 4, 337500 * time.Microsecond, 675 * time.Millisecond, "for a server that closes after each event"},
-		{failed, 14, 15 * time.Second, 30 * time.Second, "30 s at most"},
+		{failed, 3, 156250 * time.Microsecond, 312500 * time.Microsecond, "raised twice"},
+		{failed, 24, 15 * time.Second, 30 * time.Second, "30 s at most"},
 		{failed, 1 << 40, 15 * time.Second, 30 * time.Second, "no overflow"},
 		{refused, 1, 100 * time.Millisecond, 200 * time.Millisecond, "a CRD that is recreated"},
 		{refused, 1 << 40, 7500 * time.Millisecond, 15 * time.Second, "restored rights are noticed in 15 s"},

@@ -6,7 +6,7 @@ func (s Listing) page(in Page) (State, []Output) {
 	var out []Output
 	if len(s.tokens) > 0 {
 		if in.Version != s.listVersion {
-			return s.restart(false, Failure{Err: errInconsistent}), nil
+			return s.inconsistent(), nil
 		}
 	} else {
 		if stale := s.rejectStale(in.Version, false); stale != nil {
@@ -24,7 +24,7 @@ func (s Listing) page(in Page) (State, []Output) {
 		s.duplicates = 0
 	}
 	if slices.Contains(s.tokens, in.Token) {
-		return s.restart(false, Failure{Err: errInconsistent}), nil
+		return s.inconsistent(), nil
 	}
 	out = append(out, EmitPage{s.mode()})
 	if in.Token != "" {
@@ -37,6 +37,13 @@ func (s Listing) page(in Page) (State, []Output) {
 	}
 	out = append(out, s.endSnapshot(in.Version))
 	return Connecting{Memory: s.Memory, pendingSynced: true}, out
+}
+
+// inconsistent begins the list again. Several of its pages count as several failures: the wait has to make up for the
+// requests.
+func (s Listing) inconsistent() State {
+	s.failures += min(len(s.tokens), maxTries)
+	return s.restart(false, Failure{Err: errInconsistent})
 }
 
 // rejectStale returns the State that follows if a snapshot must not be used because it is older than what was

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -24,10 +25,13 @@ func TestListing(t *testing.T) {
 			Connecting{Memory: unsynced(rv("5")), pendingSynced: true}, []Output{delivered, EndSnapshot{}}},
 		{"a page of another version", "pages of two versions make no snapshot: the list begins again",
 			Listing{tokens: []string{"a"}, listVersion: "5"}, Page{Version: "6"},
-			Waiting{1, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(1))}}, nil},
+			Waiting{2, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(2))}}, nil},
+		{"the tenth page of another version", "the wait is longer, but not much, after many pages",
+			Listing{tokens: slices.Repeat([]string{"a"}, 9), listVersion: "5"}, Page{Version: "6"},
+			Waiting{4, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(4))}}, nil},
 		{"the tokens go in a circle", "a list whose tokens repeat begins again after a wait",
 			Listing{tokens: []string{"a", "b"}, listVersion: "5"}, Page{Version: "5", Token: "a"},
-			Waiting{1, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(1))}}, nil},
+			Waiting{3, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(3))}}, nil},
 		{"a duplicate page", "a few pages without anything new are allowed",
 			Listing{Memory: unsynced(begun), tokens: []string{"a"}, listVersion: "5", duplicates: 1},
 			Page{"5", "b", true},
@@ -51,7 +55,7 @@ func TestListing(t *testing.T) {
 			[]Output{delivered}},
 		{"a page that names itself as the next", "a list whose token does not change begins again after a wait",
 			Listing{tokens: []string{"a"}, listVersion: "5"}, Page{Version: "5", Token: "a"},
-			Waiting{1, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(1))}}, nil},
+			Waiting{2, Failure{Err: errInconsistent}, Listing{Memory: unsynced(failures(2))}}, nil},
 		{"a first page, Quiet",
 			"a sequence that starts at now enters the objects into the index and delivers none of them",
 			Listing{Memory: unsynced(quiet)}, Page{Version: "5", Token: "a"},

@@ -86,7 +86,7 @@ func (s Streaming) closed(in Closed) (State, []Output) {
 	case s.frames:
 		// The connection delivered something, so waits need not grow. But they must be long enough for a server that
 		// closes every watch after one event: it receives a probe and a watch after each.
-		s.failures, s.relists = min(s.failures, 3), min(s.relists, 3)
+		s.failures, s.relists = min(s.failures, 5), min(s.relists, 5)
 	}
 	cause := in.Cause
 	if cause.Err == nil && s.failures == 0 {

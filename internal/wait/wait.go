@@ -46,9 +46,9 @@ func Doubled(attempt int, first, most time.Duration) time.Duration {
 	return min(first<<min(max(attempt-1, 0), 10), most)
 }
 
-// Raised returns first, raised by half with each attempt after the first up to most. Attempts count from 1.
+// Raised returns first, raised by a quarter with each attempt after the first up to most. Attempts count from 1.
 func Raised(attempt int, first, most time.Duration) time.Duration {
-	for d := first; ; d += d / 2 {
+	for d := first; ; d += d / 4 {
 		if attempt--; attempt <= 0 || d >= most {
 			return min(d, most)
 		}

@@ -38,8 +38,8 @@ func TestRaisedGrowsUpToMost(t *testing.T) {
 	}{
 		{1, 400, 10_000, 400, "the first attempt"},
 		{-1, 400, 10_000, 400, "attempts count from 1"},
-		{3, 400, 10_000, 900, "raised twice"},
-		{9, 400, 10_000, 10_000, "up to most"},
+		{3, 400, 10_000, 625, "raised twice"},
+		{30, 400, 10_000, 10_000, "up to most"},
 		{1 << 40, time.Second, time.Minute, time.Minute, "without overflow"},
 		{2, time.Minute, time.Second, time.Second, "most is less than first"},
 	}
