@@ -57,6 +57,13 @@ func testMain(m *testing.M) int {
 		}
 		return 0
 	}
+	if os.Getenv(endlessVariable) != "" {
+		if err := serveEndless(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	flag.Set("test.parallel", "12") // the default here, because the tests mostly wait
 	flag.Parse()
 	if testing.Short() {
