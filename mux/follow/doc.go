@@ -34,5 +34,6 @@
 // # Errors
 //
 // [New] returns an [*OptionsError] if the selection is invalid, or a *mux.OptionsError if Options.Mux is. A run ends
-// with the errors that end a run of a mux.Mux.
+// with the errors that end a run of a mux.Mux, and with one that wraps a *mux.PanicError if Options.StatusChanged
+// panics.
 package follow

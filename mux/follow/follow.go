@@ -36,6 +36,7 @@ type follower struct {
 	sources   sources
 	rights    *rights
 	attaching sync.Mutex // serializes attach
+	panicked  chan error // receives panics of Options.StatusChanged
 
 	mu       sync.Mutex
 	followed map[schema.GroupResource]*followed
@@ -70,7 +71,7 @@ var control = friend.MuxControl.(func(*mux.Mux, func(context.Context) error) (*r
 // New returns a Mux that follows sel. It sends no request. It returns an *OptionsError or a *mux.OptionsError. opts may
 // be nil, and is copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
-	f := &follower{followed: map[schema.GroupResource]*followed{}}
+	f := &follower{followed: map[schema.GroupResource]*followed{}, panicked: make(chan error, 1)}
 	f.found.unavailable = map[schema.GroupVersion]error{}
 	f.resolver, f.client = r, c
 	if opts != nil {
@@ -103,11 +104,18 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 
 // run follows the selection during one run of the Mux.
 func (f *follower) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer cancel()
+	defer cancel(nil)
 	defer f.reset()
+	running.Go(func() {
+		select {
+		case err := <-f.panicked:
+			cancel(err) // which Changes returns
+		case <-ctx.Done():
+		}
+	})
 	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client)
 	watches := len(f.selection.namespaces) == 0 && !fake
 	f.rights.reset(watches)
@@ -197,7 +205,7 @@ func (f *follower) complete() {
 	}
 	for _, n := range f.names {
 		if status, ok := f.unbound(n); ok {
-			f.options.report(status)
+			f.report(status)
 		}
 	}
 }

@@ -132,6 +132,6 @@ func (f *follower) setCause(n *name, err error) {
 	status := n.status
 	f.mu.Unlock()
 	if !same {
-		f.options.report(status)
+		f.report(status)
 	}
 }

@@ -88,7 +88,7 @@ func (s *followed) setState(state State, cause error) {
 	s.reported = now.Namespaces
 	s.mu.Unlock()
 	if changed {
-		s.follower.options.report(now)
+		s.follower.report(now)
 	}
 }
 
