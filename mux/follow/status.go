@@ -27,8 +27,8 @@ const (
 	// Watching: SYNCED has been delivered, and the resource is watched wherever it is wanted.
 	// mux.SourceStatus describes the watch.
 	Watching State = "Watching"
-	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. Rights are checked every few
-	// seconds.
+	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. The package comment says how
+	// often rights are checked.
 	Forbidden State = "Forbidden"
 	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause).
 	Gone State = "Gone"
