@@ -35,7 +35,7 @@ func timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
 type accessChecker struct {
 	client            dynamic.Interface
 	noAccess, noRules atomic.Bool // the server has no SelfSubjectAccessReview, or no SelfSubjectRulesReview
-	requests          atomic.Int64
+	pace              func()      // waits before each request; nil for no wait
 }
 
 var (
@@ -89,7 +89,7 @@ func (a *accessChecker) review(
 	var review struct {
 		Status reviewStatus `json:"status"`
 	}
-	a.requests.Add(1)
+	a.wait()
 	created, err := a.client.Resource(resource).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": reviews.String(), "kind": kind, "spec": spec,
 	}}, metav1.CreateOptions{})
@@ -102,9 +102,15 @@ func (a *accessChecker) review(
 	return review.Status, err
 }
 
+func (a *accessChecker) wait() {
+	if a.pace != nil {
+		a.pace()
+	}
+}
+
 // tryList lists one object. Success does not show that the resource may also be watched.
 func (a *accessChecker) tryList(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
-	a.requests.Add(1)
+	a.wait()
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case apierrors.IsForbidden(err):

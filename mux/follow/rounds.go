@@ -145,7 +145,6 @@ func (r *rights) namespacesOf(d *denial) []string {
 type round struct {
 	number    int
 	questions []question
-	pace      func() // waits before a check
 
 	mu   sync.Mutex
 	late map[schema.GroupResource]bool // resources, and rulesReviews, for which an answer did not come in time
@@ -169,7 +168,7 @@ func (r *rights) newRound() *round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rounds.begun++
-	rd := &round{number: r.rounds.begun, pace: func() {}, late: map[schema.GroupResource]bool{}}
+	rd := &round{number: r.rounds.begun, late: map[schema.GroupResource]bool{}}
 	for _, q := range r.questions() {
 		if q.asked.isDue(r.rounds.stale) || q.asked.isNew() {
 			rd.questions = append(rd.questions, q)
@@ -214,17 +213,14 @@ func (r *rights) rest(ctx context.Context, until time.Time) {
 	if busy {
 		return
 	}
-	before := r.checker.requests.Load()
-	rd.pace = func() {
-		made := r.checker.requests.Load()
-		pause := restInterval * time.Duration(max(1, made-before))
-		before = made
-		if time.Until(until) < pause {
+	defer func() { r.checker.pace = nil }() // no check is active then, or here
+	r.checker.pace = func() {
+		if time.Until(until) < restInterval {
 			cancel()
 			return
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(restInterval):
 		case <-r.wake:
 			r.wake.Send() // for run
 			cancel()
@@ -317,7 +313,6 @@ func (r *rights) checkOne(ctx context.Context, rd *round, res gvr.Resource, name
 	if rd.isLate(gr) { // an API that does not answer is asked once in a round
 		return false
 	}
-	rd.pace()
 	allowed, err := r.checker.mayWatch(ctx, res, namespace)
 	if errors.Is(err, context.DeadlineExceeded) {
 		rd.setLate(gr)
@@ -338,7 +333,6 @@ func (r *rights) checkNamespace(ctx context.Context, rd *round, namespace string
 	var found rules
 	complete := false
 	if late := rulesReviews.GroupResource(); r.checker.hasRules() && !rd.isLate(late) {
-		rd.pace()
 		var err error
 		if found, complete, err = r.checker.rules(ctx, namespace); errors.Is(err, context.DeadlineExceeded) {
 			rd.setLate(late)
