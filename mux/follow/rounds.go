@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// roundInterval is the time between rounds of checks while something is denied. It grows with the duration of a
-	// round, so that rounds take at most 1/roundShare of the time.
-	roundInterval = 5 * time.Second
-	roundShare    = 10
+	// roundInterval is the time between rounds of checks while something is denied. It is roundShare times as long as a
+	// round if that is more, up to maxRoundInterval.
+	roundInterval    = 5 * time.Second
+	roundShare       = 10
+	maxRoundInterval = 30 * time.Second
 	// roundTimeout bounds a round. The next one goes on where it ended.
 	roundTimeout = 10 * time.Second
 	// restInterval is the time between requests while no question is due.
@@ -95,7 +96,7 @@ func (r *rights) run(ctx context.Context) {
 			took = 0
 		}
 		pauseEnd = time.Now().Add(2 * took)
-		pause := max(roundInterval, roundShare*took)
+		pause := min(max(roundInterval, roundShare*took), maxRoundInterval)
 		timer.Reset(pause)
 		r.rest(ctx, time.Now().Add(pause))
 	}
