@@ -19,8 +19,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 )
 
-// A client that may send 50 requests a second finds the only namespace of 1,500 in which it has rights, and sends five a
-// second afterwards. The namespaces are created once, and stay.
+// A client that may send 50 requests a second finds the only namespace of 1,500 in which it has rights, and sends five
+// a second afterwards. The namespaces are created once, and stay.
 func TestLabLimitedClient(t *testing.T) {
 	const namespaces, qps = 1500, 50
 	admin := dynamic.NewForConfigOrDie(labConfig(t, "GVRWATCH_LAB_ADMIN"))

@@ -27,8 +27,8 @@ func manyNamespaces(t *testing.T, n int, qps float32, served ...gvr.Resource) *f
 	return f
 }
 
-// checks returns the times of the requests that find out what may be watched, from that time on. In n0001 the probe of a
-// watch looks the same as a check without reviews.
+// checks returns the times of the requests that find out what may be watched, from that time on. In n0001 the probe of
+// a watch looks the same as a check without reviews.
 func (f *follower) checks(from time.Time) (times []time.Duration) {
 	for _, q := range f.srv.Requests() {
 		isCheck := strings.HasPrefix(q.Resource, "selfsubject") ||

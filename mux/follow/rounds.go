@@ -22,8 +22,8 @@ const (
 	maxRoundInterval = 30 * time.Second
 	// roundTimeout bounds a round. The next one goes on where it ended.
 	roundTimeout = 10 * time.Second
-	// restInterval is the time between requests while no question is due.
-	restInterval = 200 * time.Millisecond
+	// trickleInterval is the time between requests between rounds.
+	trickleInterval = 200 * time.Millisecond
 	// newNamespaceTime is how long a namespace is checked in each round after it has appeared: rights in it can be
 	// granted only then.
 	newNamespaceTime = time.Minute
@@ -73,7 +73,7 @@ func (a *asked) isNew() bool {
 //
 //  1. A round asks all questions that are due, at once. The first one is due after a refusal.
 //  2. A refusal, or a right that has changed, makes all questions due, a new namespace only its own.
-//  3. Between rounds in which none is due, the questions are asked one after the other: rest.
+//  3. Between rounds the questions are asked one after the other: trickle.
 func (r *rights) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -98,7 +98,7 @@ func (r *rights) run(ctx context.Context) {
 		pauseEnd = time.Now().Add(2 * took)
 		pause := min(max(roundInterval, roundShare*took), maxRoundInterval)
 		timer.Reset(pause)
-		r.rest(ctx, time.Now().Add(pause))
+		r.trickle(ctx, time.Now().Add(pause))
 	}
 }
 
@@ -202,26 +202,22 @@ func (r *rights) check(ctx context.Context) (timely bool) {
 	return len(rd.late) == 0 && ctx.Err() == nil
 }
 
-// rest asks, until a time, one question after the other if none is due, with pauses. It ends early when something is
-// due: then run begins a round, which first asks whether a new right is one to the whole cluster.
-func (r *rights) rest(ctx context.Context, until time.Time) {
+// trickle asks, until a time, one question after the other, with pauses. It ends early when run has to begin a round,
+// or when a right has changed: then a round first asks whether that is a right to the whole cluster.
+func (r *rights) trickle(ctx context.Context, until time.Time) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.mu.Lock()
 	rd := &round{number: r.rounds.begun, questions: r.questions(), late: map[schema.GroupResource]bool{}}
-	busy := slices.ContainsFunc(rd.questions, func(q question) bool { return q.asked.isDue(r.rounds.stale) })
 	r.mu.Unlock()
-	if busy {
-		return
-	}
 	defer func() { r.checker.pace = nil }() // no check is active then, or here
 	r.checker.pace = func() {
-		if time.Until(until) < restInterval {
+		if time.Until(until) < trickleInterval {
 			cancel()
 			return
 		}
 		select {
-		case <-time.After(restInterval):
+		case <-time.After(trickleInterval):
 		case <-r.wake:
 			r.wake.Send() // for run
 			cancel()
@@ -232,18 +228,23 @@ func (r *rights) rest(ctx context.Context, until time.Time) {
 		if r.ask(ctx, rd, q); ctx.Err() != nil {
 			return
 		}
-		if r.isStale(rd.number) {
+		if r.hasChanged() {
 			r.wake.Send()
 			return
 		}
 	}
 }
 
-// isStale reports whether something was refused or has changed since a round began.
-func (r *rights) isStale(number int) bool {
+// hasChanged reports whether a right has changed since the last round.
+func (r *rights) hasChanged() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rounds.stale >= number
+	for _, d := range r.denied {
+		if d.changed {
+			return true
+		}
+	}
+	return false
 }
 
 // end records the end of a round.
