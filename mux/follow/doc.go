@@ -4,13 +4,15 @@
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
 // goes on, without repeating an event or losing a deletion, when
 //
-//   - it is deleted and served again ([Gone], then another incarnation): GAP, the differences, SYNCED,
+//   - it is deleted and served again ([Gone], then another incarnation), after any time: GAP, the differences, SYNCED,
 //   - it is served in another version: nothing that was delivered is delivered again,
 //   - the rights to watch it change ([Forbidden]): it is watched across the cluster if that is allowed, else in each
 //     namespace where that is allowed.
 //
 // # Promises
 //
+//   - A resource that has not been served for five minutes has no source and no goroutine any more, once all its events
+//     have been delivered.
 //   - A resource is attached or detached within two seconds of the change, unless discovery lags behind.
 //   - While rights are insufficient, all of them are checked at once after a refusal and after a right has turned out
 //     to have changed. A new namespace is checked at once, and every five seconds for a minute. In between, at most

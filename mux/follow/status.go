@@ -30,7 +30,10 @@ const (
 	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. The package comment says how
 	// often rights are checked.
 	Forbidden State = "Forbidden"
-	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause).
+	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause). After
+	// five minutes it is let go, which StatusChanged does not report: its source is removed from the Mux, and Status
+	// has no entry for it, or if Resources names it an Unserved one. If it is served again, its sequence goes on all
+	// the same.
 	Gone State = "Gone"
 	// Failing: the server refuses to list or watch the resource for another reason (Cause). The next try is within five
 	// minutes.
@@ -146,7 +149,7 @@ func (f *follower) addStatus(st *Status) {
 		st.Discovery = errors.Join(st.Discovery, err)
 	}
 	for _, n := range f.names {
-		if !n.bound {
+		if f.followed[n.boundTo] == nil {
 			st.Resources = append(st.Resources, n.status)
 		}
 	}
