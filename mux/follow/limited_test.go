@@ -85,7 +85,7 @@ func TestChecksAtRestAreFew(t *testing.T) {
 		served            []gvr.Resource
 		why               string
 	}{
-		{1500, 12, streamtest.Reviews(), "the rules of each namespace"},
+		{1500, 3, streamtest.Reviews(), "the rules of each namespace"},
 		{30, 12, streamtest.Reviews()[:1], "a server without rules: each resource in each namespace"},
 		{30, 12, nil, "a server without reviews"},
 		{3, 1, streamtest.Reviews(), "few namespaces"},
