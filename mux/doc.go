@@ -12,8 +12,8 @@
 //   - Sources take turns: a source with waiting events delivers the next one after at most one event of every other
 //     source.
 //   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
-//   - A source that fails does not affect the others if Options.OnError returns Drop or Retry. If it returns Fail, or
-//     is nil, the failure ends the run.
+//   - A source that fails does not affect the others if Options.OnError returns Drop or Retry. If it returns Fail,
+//     panics, or is nil, the failure ends the run.
 //   - The number and total size of the events that wait are bounded. With Latest only the number of objects bounds
 //     them.
 //   - No goroutine is left when the loop has ended.

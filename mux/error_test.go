@@ -47,8 +47,13 @@ func TestOnError(t *testing.T) {
 			`mux: source "bad" failed: broken`, []string{"bad", "good"}, "", "an unknown decision is Fail"},
 		{"drop", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { return mux.Drop }, "",
 			[]string{"good"}, "dropping it", "Drop affects no other source"},
-		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") }, "",
-			[]string{"good"}, "oops", "a panic of OnError is logged and drops the source"},
+		{"panic", ending("bad", errBroken, modified("x", "1")), func(*mux.Mux) mux.Decision { panic("oops") },
+			`mux: source "bad" failed: broken, and Options.OnError: panic: oops`,
+			[]string{"bad", "good"}, "ending the run", "a panic of OnError ends the run"},
+		{"panic after Stop", ending("bad", errBroken, modified("x", "1")),
+			func(m *mux.Mux) mux.Decision { m.Stop(); panic("oops") },
+			`mux: source "bad" failed: broken, and Options.OnError: panic: oops`,
+			[]string{"bad", "good"}, "", "a panic is never lost"},
 		{"a source that panics", panicking("bad"), func(*mux.Mux) mux.Decision { return mux.Drop }, "",
 			[]string{"good"}, "panic: broken", "a panic affects no other source"},
 		{"a source that panics ends it", panicking("bad"), nil, `mux: source "bad" failed: panic: broken`,
@@ -101,7 +106,9 @@ func TestOnError(t *testing.T) {
 				if last != nil {
 					got = last.Error()
 					var failed *mux.SourceError
-					if !errors.As(last, &failed) || failed.Key != "bad" || !errors.Is(last, errBroken) {
+					var panicked *mux.PanicError
+					if !errors.As(last, &failed) || failed.Key != "bad" || !errors.Is(last, errBroken) ||
+						strings.Contains(got, "panic:") && !(errors.As(last, &panicked) && len(panicked.Stack) > 0) {
 						t.Errorf("%s: the error is a %T", tt.why, last)
 					}
 				}

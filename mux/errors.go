@@ -26,9 +26,10 @@ func (e *SourceError) Error() string { return fmt.Sprintf("mux: source %q failed
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// PanicError is the error of a source that panicked, as a Select or a Transform of a Stream may.
+// PanicError is the error of a source that panicked, as a Select, a Transform or a Trace of a Stream may. Functions of
+// the options that panic (Options.OnError, and those of package follow) end the run with an error that wraps one.
 type PanicError struct {
-	Key   string // empty if package follow panicked outside any source
+	Key   string // of the source that it concerns; empty if package follow panicked outside any source
 	Value any
 	Stack []byte // of the goroutine that panicked
 }

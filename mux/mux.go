@@ -81,9 +81,10 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 }
 
 func init() {
-	friend.MuxControl = func(m *Mux, control func(context.Context) error) (*run.Lists, func(Source) bool) {
+	type test = func(Source) bool
+	friend.MuxControl = func(m *Mux, control func(context.Context) error) (*run.Lists, test, test) {
 		m.control = control
-		return m.lists, m.has
+		return m.lists, m.has, m.removeIdle
 	}
 }
 
@@ -200,4 +201,21 @@ func (m *Mux) has(s Source) bool {
 	defer m.mu.Unlock()
 	found := m.sources[s.Key()]
 	return found != nil && found.Source == s
+}
+
+// removeIdle removes s and waits until it has ended, but only if none of its events waits for the loop. It reports
+// whether it has removed s, which has to be a source under its own key.
+func (m *Mux) removeIdle(s Source) bool {
+	m.mu.Lock()
+	found := m.sources[s.Key()]
+	if found == nil || found.Source != s || found.buffer.blocked != nil || found.buffer.load().events > 0 {
+		m.mu.Unlock()
+		return false
+	}
+	done := m.detach(found)
+	m.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+	return true
 }

@@ -17,8 +17,8 @@ import (
 // A yielded error is the last value:
 //
 //   - the cause of ctx when ctx has ended,
-//   - a *SourceError when a source has failed and Options.OnError is nil or returns Fail, after the events of that
-//     source.
+//   - a *SourceError when a source has failed and Options.OnError is nil, returns Fail or panics, after the events of
+//     that source.
 //
 // The sequence ends without an error after Stop or Drain. It also does so once every source has ended without an error
 // (as Streams with UntilSynced or UntilClosed do) and all events have been delivered. Without any source it waits for

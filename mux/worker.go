@@ -137,7 +137,12 @@ func (m *Mux) handleSourceError(s *source, err error) error {
 		return nil
 	}
 	log := m.options.Logger.With("source", s.key, "error", err)
-	switch m.callOnError(s.key, err) {
+	decision, panicked := m.callOnError(s.key, err)
+	if panicked != nil {
+		log.Error("source failed, and Options.OnError panicked, ending the run", "panic", panicked)
+		return &SourceError{s.key, fmt.Errorf("%w, and Options.OnError: %w", err, panicked)}
+	}
+	switch decision {
 	case Drop:
 		log.Warn("source failed, dropping it")
 		m.mu.Lock()
@@ -167,15 +172,14 @@ func (m *Mux) isCurrent(s *source) bool {
 	return !s.removed && m.run.ending == notEnding
 }
 
-func (m *Mux) callOnError(key string, err error) (d Decision) {
+// callOnError calls OnError. A panic of OnError is a *PanicError.
+func (m *Mux) callOnError(key string, err error) (d Decision, panicked error) {
 	defer func() {
 		if p := recover(); p != nil {
-			m.options.Logger.Error("Options.OnError panicked, dropping the source",
-				"source", key, "error", err, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			d = Drop
+			panicked = &PanicError{Key: key, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	return m.options.OnError(key, err)
+	return m.options.OnError(key, err), nil
 }
 
 const (

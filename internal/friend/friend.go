@@ -10,10 +10,11 @@ import "context"
 // error]. It returns Events with options for one run, or nil if source neither is nor embeds a *stream.Stream.
 var StreamEvents any
 
-// MuxControl is set by package mux: func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool).
+// MuxControl is set by package mux: func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool,
+// func(mux.Source) bool).
 // The function runs beside each run of the Mux. Such a run goes on when all sources have ended; an error of the
-// function ends it. MuxControl returns the Mux's bound on snapshots, and a function that reports whether a source is in
-// the Mux.
+// function ends it. MuxControl returns the Mux's bound on snapshots, a function that reports whether a source is in the
+// Mux, and one that removes a source unless events of it wait for the loop.
 var MuxControl any
 
 // Engine commits acks. Package internal/acks implements it, and a checkpoint.Tracker calls it.

@@ -19,11 +19,23 @@ import (
 // checkTimeout bounds the wait for an answer.
 const checkTimeout = 3 * time.Second
 
+// timeout returns a context that ends with context.DeadlineExceeded as its cause, but without a deadline: with one,
+// client-go's rate limiter would refuse at once a request that has to wait longer.
+func timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
 // accessChecker asks the server what may be watched: with the reviews of authorization.k8s.io if the server has them,
 // else by listing an object.
 type accessChecker struct {
 	client            dynamic.Interface
 	noAccess, noRules atomic.Bool // the server has no SelfSubjectAccessReview, or no SelfSubjectRulesReview
+	pace              func()      // waits before each request; nil for no wait
 }
 
 var (
@@ -33,8 +45,9 @@ var (
 )
 
 // mayWatch reports whether a resource may be listed and watched in a namespace, or if that is empty across the cluster.
+// If ctx or the timeout ends it, it returns the cause.
 func (a *accessChecker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := timeout(ctx, checkTimeout)
 	defer cancel()
 	if a.noAccess.Load() {
 		return a.tryList(ctx, r, namespace)
@@ -76,20 +89,34 @@ func (a *accessChecker) review(
 	var review struct {
 		Status reviewStatus `json:"status"`
 	}
+	a.wait()
 	created, err := a.client.Resource(resource).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": reviews.String(), "kind": kind, "spec": spec,
 	}}, metav1.CreateOptions{})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &review)
 	}
 	return review.Status, err
 }
 
+func (a *accessChecker) wait() {
+	if a.pace != nil {
+		a.pace()
+	}
+}
+
 // tryList lists one object. Success does not show that the resource may also be watched.
 func (a *accessChecker) tryList(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
+	a.wait()
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if apierrors.IsForbidden(err) {
+	switch {
+	case apierrors.IsForbidden(err):
 		return false, nil
+	case err != nil && ctx.Err() != nil:
+		return false, context.Cause(ctx)
 	}
 	return err == nil, err
 }
@@ -104,18 +131,18 @@ type rule struct {
 	ResourceNames []string `json:"resourceNames"` // if set, it allows only these objects
 }
 
+// hasRules returns false if the server has turned out to have no SelfSubjectRulesReview.
+func (a *accessChecker) hasRules() bool { return !a.noRules.Load() }
+
 // rules returns the rules of a namespace, and whether they are complete.
-func (a *accessChecker) rules(ctx context.Context, namespace string) (rules, bool) {
-	if a.noRules.Load() {
-		return nil, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+func (a *accessChecker) rules(ctx context.Context, namespace string) (rules, bool, error) {
+	ctx, cancel := timeout(ctx, checkTimeout)
 	defer cancel()
 	found, err := a.review(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
 	if isUnserved(err) {
 		a.noRules.Store(true)
 	}
-	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete
+	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete, err
 }
 
 // allow reports whether a resource may be listed and watched.

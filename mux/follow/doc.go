@@ -4,17 +4,23 @@
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
 // goes on, without repeating an event or losing a deletion, when
 //
-//   - it is deleted and served again ([Gone], then another incarnation): GAP, the differences, SYNCED,
+//   - it is deleted and served again ([Gone], then another incarnation), after any time: GAP, the differences, SYNCED,
 //   - it is served in another version: nothing that was delivered is delivered again,
 //   - the rights to watch it change ([Forbidden]): it is watched across the cluster if that is allowed, else in each
 //     namespace where that is allowed.
 //
 // # Promises
 //
+//   - A resource that has not been served for five minutes has no source and no goroutine any more, once all its events
+//     have been delivered.
 //   - A resource is attached or detached within two seconds of the change, unless discovery lags behind.
-//   - Rights are checked every five seconds while they are insufficient, so new rights and new namespaces are noticed
-//     within 15 seconds. Checks that take more than half a second in all (many namespaces, a server without
-//     SelfSubjectRulesReview) are repeated less often.
+//   - While rights are insufficient, all of them are checked at once after a refusal and after a right has turned out
+//     to have changed. A new namespace is checked at once, and every five seconds for a minute. In between, at most
+//     five requests per second check, in turn, each resource across the cluster and each namespace (without
+//     SelfSubjectRulesReview, each resource in each namespace). So a new right is noticed within 15 seconds if that
+//     takes up to 25 requests in all, and within 15 + n/5 seconds if it takes n. Checks at once that take more than
+//     half a second (a slow server, a client with a limit) are repeated less often. After ten seconds they pause for
+//     five, and then go on where they ended.
 //   - A namespace that is added or removed affects its own watch only. When it is added, its objects are listed and
 //     delivered, and SYNCED follows. When the watch moves between the cluster and single namespaces, the sequence
 //     continues with GAP (stream.GapScope), the differences, and SYNCED. With stream.Options.FailOnGap that GAP is an
@@ -34,5 +40,6 @@
 // # Errors
 //
 // [New] returns an [*OptionsError] if the selection is invalid, or a *mux.OptionsError if Options.Mux is. A run ends
-// with the errors that end a run of a mux.Mux.
+// with the errors that end a run of a mux.Mux, and with one that wraps a *mux.PanicError if Options.StatusChanged
+// panics.
 package follow

@@ -87,19 +87,52 @@ func TestNowUntilSyncedTakesNoCheckpoint(t *testing.T) {
 	})
 }
 
-func TestPanicInStatusChangedEndsNothing(t *testing.T) {
+func TestPanicInStatusChangedEndsTheRun(t *testing.T) {
+	tests := []struct {
+		state follow.State // in which it panics
+		do    func(*follower)
+		key   string
+		why   string
+	}{
+		{follow.Unserved, nil, "rovers", "the goroutine that follows discovery calls it"},
+		{follow.Watching, nil, "robots.example.com", "the goroutine of a source calls it"},
+		{follow.Forbidden, func(f *follower) { f.do("robots forbid all", "robots close watches") },
+			"robots.example.com", "the goroutine beside a Stream calls it"},
+		{follow.Gone, func(f *follower) { f.do("robots delete crd") }, "robots.example.com", "a type is removed"},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.state), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFollower(t, streamtest.NewServer(robots),
+					follow.Selection{Resources: []string{"*", "rovers"}},
+					&follow.Options{StatusChanged: func(s follow.ResourceStatus) {
+						if s.State == tt.state {
+							panic("a mistake")
+						}
+					}})
+				f.start(t.Context())
+				time.Sleep(time.Minute)
+				if tt.do != nil {
+					tt.do(f)
+				}
+				var panicked *mux.PanicError
+				err := f.end(tt.why)
+				if !errors.As(err, &panicked) || panicked.Key != tt.key || len(panicked.Stack) == 0 {
+					t.Errorf("%s: the run ended with %v", tt.why, err)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicInTheOptionsOfAResourceIsItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(robots)
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
-			&follow.Options{StatusChanged: func(follow.ResourceStatus) { panic("a mistake") }})
+		f := newFollower(t, streamtest.NewServer(robots), follow.Selection{Resources: []string{"*"}},
+			&follow.Options{Stream: func(gvr.Resource) stream.Options { panic("a mistake") }})
 		f.start(t.Context())
-		f.after(time.Minute, "the resource is watched", "robots.example.com SYNCED @1")
-		f.do("robots forbid all", "robots close watches")
-		time.Sleep(time.Minute)
-		f.do("robots allow")
-		srv.Put(robots, "one", "a")
-		f.after(time.Minute, "and still is", "robots.example.com ADDED one/a@2")
-		if err := f.stop(); err != nil {
+		var failed *mux.SourceError
+		var panicked *mux.PanicError
+		if err := f.end("Options.Stream panics"); !errors.As(err, &failed) || !errors.As(err, &panicked) {
 			t.Errorf("the run ended with %v", err)
 		}
 	})

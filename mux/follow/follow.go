@@ -36,9 +36,11 @@ type follower struct {
 	sources   sources
 	rights    *rights
 	attaching sync.Mutex // serializes attach
+	panicked  chan error // receives panics of Options.StatusChanged
 
 	mu       sync.Mutex
 	followed map[schema.GroupResource]*followed
+	letGo    map[schema.GroupResource]sequence
 	names    []*name
 	found    discovered
 }
@@ -54,8 +56,9 @@ type config struct {
 // sources is the mux.Mux, and what only this package may use of it.
 type sources struct {
 	*mux.Mux
-	lists *run.Lists
-	has   func(mux.Source) bool
+	lists      *run.Lists
+	has        func(mux.Source) bool
+	removeIdle func(mux.Source) bool
 }
 
 // discovered is what discovery has reported in this run.
@@ -65,12 +68,14 @@ type discovered struct {
 }
 
 // control runs a function beside each run of a Mux.
-var control = friend.MuxControl.(func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool))
+var control = friend.MuxControl.(func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool,
+	func(mux.Source) bool))
 
 // New returns a Mux that follows sel. It sends no request. It returns an *OptionsError or a *mux.OptionsError. opts may
 // be nil, and is copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
-	f := &follower{followed: map[schema.GroupResource]*followed{}}
+	f := &follower{followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]sequence{},
+		panicked: make(chan error, 1)}
 	f.found.unavailable = map[schema.GroupVersion]error{}
 	f.resolver, f.client = r, c
 	if opts != nil {
@@ -97,17 +102,24 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	if f.sources.Mux, err = mux.New(&f.options.Mux); err != nil {
 		return nil, err
 	}
-	f.sources.lists, f.sources.has = control(f.sources.Mux, f.run)
+	f.sources.lists, f.sources.has, f.sources.removeIdle = control(f.sources.Mux, f.run)
 	return &Mux{f.sources.Mux, f}, nil
 }
 
 // run follows the selection during one run of the Mux.
 func (f *follower) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer cancel()
+	defer cancel(nil)
 	defer f.reset()
+	running.Go(func() {
+		select {
+		case err := <-f.panicked:
+			cancel(err) // which Changes returns
+		case <-ctx.Done():
+		}
+	})
 	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client)
 	watches := len(f.selection.namespaces) == 0 && !fake
 	f.rights.reset(watches)
@@ -133,8 +145,8 @@ func (f *follower) run(ctx context.Context) error {
 	return nil
 }
 
-// poll regularly checks what no event reports: names that could not be resolved, versions that are served again, and
-// whether everything is synced.
+// poll regularly checks what no event reports: names that could not be resolved, versions that are served again,
+// resources that are gone for good, and whether everything is synced.
 func (f *follower) poll(ctx context.Context) {
 	var synced <-chan time.Time
 	if f.options.UntilSynced {
@@ -153,6 +165,7 @@ func (f *follower) poll(ctx context.Context) {
 			f.retryNames(ctx)
 		case <-versions.C:
 			f.restoreVersions(ctx)
+			f.letGoOfGone()
 		case <-ctx.Done():
 			return
 		}
@@ -164,6 +177,7 @@ func (f *follower) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.found.complete = false
+	clear(f.letGo)
 	for _, s := range f.followed {
 		s.reset()
 	}
@@ -197,7 +211,7 @@ func (f *follower) complete() {
 	}
 	for _, n := range f.names {
 		if status, ok := f.unbound(n); ok {
-			f.options.report(status)
+			f.report(status)
 		}
 	}
 }
@@ -229,8 +243,9 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	initial := !f.found.complete
 	f.mu.Unlock()
 	if s == nil {
-		s = newFollowed(f, r, initial)
 		f.mu.Lock()
+		s = newFollowed(f, r, initial, f.letGo[r.GroupResource()])
+		delete(f.letGo, r.GroupResource())
 		f.followed[r.GroupResource()] = s
 		f.mu.Unlock()
 	} else if !s.serve(r, initial) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -54,7 +55,13 @@ type follower struct {
 }
 
 func newFollower(t *testing.T, srv *streamtest.Server, sel follow.Selection, opts *follow.Options) *follower {
-	client, err := stream.NewClient(srv.Config(), nil)
+	return newFollowerWith(t, srv, srv.Config(), sel, opts)
+}
+
+func newFollowerWith(
+	t *testing.T, srv *streamtest.Server, cfg *rest.Config, sel follow.Selection, opts *follow.Options,
+) *follower {
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

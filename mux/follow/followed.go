@@ -36,6 +36,12 @@ type followed struct {
 	cursor cursor // used by the goroutine of the source only
 }
 
+// sequence is what is kept of a resource that is gone, so that its sequence goes on if it is served again.
+type sequence struct {
+	cursor      cursor
+	incarnation int
+}
+
 // served is how a resource is served.
 type served struct {
 	resource gvr.Resource // in the version that is served, or was last
@@ -49,7 +55,8 @@ type lastRun struct {
 	stream *stream.Stream // nil before the first
 	active bool
 	synced bool // the run is active and has delivered SYNCED
-	failed bool // the source has ended with an error in this run of the Mux
+	idle   bool // there is nothing to watch
+	ended  bool // the source has ended in this run of the Mux, and goes on at its cursor if it is started again
 }
 
 // cursor is where the next streamRun begins.
@@ -60,11 +67,14 @@ type cursor struct {
 	failures  int                  // runs that failed in a row
 }
 
-func newFollowed(f *follower, r gvr.Resource, initial bool) *followed {
+// newFollowed returns the source of a resource. before is zero unless the resource was followed before in this run of
+// the Mux.
+func newFollowed(f *follower, r gvr.Resource, initial bool, before sequence) *followed {
 	return &followed{
 		follower: f, key: r.GroupResource().String(), changed: wait.NewSignal(), refused: map[string]bool{},
 		served: served{resource: r, now: true, initial: initial},
-		status: ResourceStatus{Resource: r, State: Starting, Since: time.Now(), Incarnation: 1},
+		status: ResourceStatus{Resource: r, State: Starting, Since: time.Now(), Incarnation: before.incarnation + 1},
+		last:   lastRun{ended: before.incarnation > 0}, cursor: before.cursor,
 	}
 }
 
@@ -84,19 +94,19 @@ func (s *followed) Status() stream.Status {
 func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		s.mu.Lock()
-		retried := s.last.failed
-		if !retried {
+		goesOn := s.last.ended
+		if !goesOn {
 			s.last.stream, s.refused = nil, map[string]bool{}
 		}
 		s.mu.Unlock()
-		if !retried {
+		if !goesOn {
 			s.cursor = cursor{}
 		}
 		failed := true // also if the Stream panics
 		defer func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.last.failed = failed && !s.served.unknown
+			s.last.ended = failed && !s.served.unknown
 		}()
 		for {
 			resource, namespaces, err := s.await(ctx)
@@ -131,10 +141,12 @@ func (s *followed) await(ctx context.Context) (gvr.Resource, []string, error) {
 		if !s.follower.rights.pending(resource.GroupResource()) {
 			s.nowhere()
 		}
+		s.setIdle(true)
 		select {
 		case <-s.changed:
 		case <-ctx.Done():
 		}
+		s.setIdle(false)
 	}
 }
 

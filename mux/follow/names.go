@@ -16,7 +16,7 @@ type name struct {
 	retry   bool // it could not be resolved when a resource was added that it may stand for
 	bound   bool
 	boundTo schema.GroupResource // the resource that it is bound to
-	status  ResourceStatus       // until it is bound
+	status  ResourceStatus       // while it is not bound to a resource that is followed
 }
 
 // bind binds the names that stand for r, and reports whether there are any. It returns r in the version that was named,
@@ -92,11 +92,11 @@ func (f *follower) restoreVersions(ctx context.Context) {
 	}
 }
 
-// unbound returns the status of a name, and false if it is bound.
+// unbound returns the status of a name, and false if it is bound to a resource that is followed.
 func (f *follower) unbound(n *name) (ResourceStatus, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return n.status, !n.bound
+	return n.status, f.followed[n.boundTo] == nil
 }
 
 // otherVersion returns a resource in a version that is served, if its own no longer is. (Discovery reports no change
@@ -132,6 +132,6 @@ func (f *follower) setCause(n *name, err error) {
 	status := n.status
 	f.mu.Unlock()
 	if !same {
-		f.options.report(status)
+		f.report(status)
 	}
 }

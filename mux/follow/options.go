@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -17,14 +18,15 @@ type Options struct {
 	// Stream returns the options for a resource. Several goroutines may call it at once. Namespaces, UntilSynced,
 	// UntilClosed and NoIndex must be zero. Start must be zero or Now, and applies only to resources that are
 	// served when the run begins. A source whose options break these rules fails with an *OptionsError. Nil means
-	// the zero Options.
+	// the zero Options. A panic is the error of the source.
 	Stream func(gvr.Resource) stream.Options
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
 	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
 	// a minute for rights that can't be checked.
 	UntilSynced bool
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
-	// once. It must return quickly and must not call the Mux. A panic is logged (Mux.Logger). Nil disables it.
+	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a
+	// *mux.PanicError. Nil disables it.
 	StatusChanged func(ResourceStatus)
 }
 
@@ -40,18 +42,22 @@ func (e *OptionsError) Error() string {
 	return fmt.Sprintf("follow: invalid %s %q: %s", e.Field, e.Value, e.Problem)
 }
 
-// report calls StatusChanged.
-func (o *Options) report(s ResourceStatus) {
-	if o.StatusChanged == nil {
+// report calls StatusChanged. If that panics, the run ends.
+func (f *follower) report(s ResourceStatus) {
+	if f.options.StatusChanged == nil {
 		return
 	}
 	defer func() {
-		if p := recover(); p != nil && o.Mux.Logger != nil {
-			o.Mux.Logger.Error("Options.StatusChanged panicked",
-				"resource", s.Resource.String(), "panic", p, "stack", string(debug.Stack()))
+		if p := recover(); p != nil {
+			err := &mux.PanicError{Key: cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()), Value: p,
+				Stack: debug.Stack()}
+			select {
+			case f.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Key, err):
+			default: // the run ends already
+			}
 		}
 	}()
-	o.StatusChanged(s)
+	f.options.StatusChanged(s)
 }
 
 // streamOptions returns the options for r.

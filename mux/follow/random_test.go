@@ -233,7 +233,9 @@ func (p *randomFollow) act() {
 	case 7:
 		p.broken[name] = true
 		p.Do(name + " delete crd")
-		p.sleep(8)
+		if p.sleep(8); p.Chance(30) {
+			time.Sleep(6 * time.Minute) // it is let go
+		}
 		p.Do(name + " create crd")
 	case 8:
 		p.Note("another version")

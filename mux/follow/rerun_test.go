@@ -100,7 +100,7 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 					tt.between(f)
 				}
 				f.start(t.Context())
-				time.Sleep(10 * time.Minute)
+				time.Sleep(4 * time.Minute)
 				is := f.status("robots.example.com")
 				if is.State != tt.state || !slices.Equal(is.Namespaces, tt.in) {
 					t.Errorf("%s: the state is %s in %q, want %s in %q", tt.why, is.State, is.Namespaces, tt.state,

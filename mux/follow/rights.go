@@ -27,6 +27,7 @@ type rights struct {
 	existing   existing
 	candidates []string // namespaces to check if the existing ones can't be listed
 	denied     map[schema.GroupResource]*denial
+	places     map[string]*asked // by namespace
 	rounds     rounds
 }
 
@@ -41,16 +42,18 @@ type denial struct {
 	resource gvr.Resource
 	wanted   []string           // namespaces; none for the cluster
 	access   map[string]*access // by namespace, "" for the cluster; a missing one is not allowed
+	cluster  asked              // whether it may be watched across the cluster
 	since    int                // rounds.begun, at the last refusal
-	resolved bool               // a round since then has answered everything, or maxUnansweredRounds could not
-	changed  bool               // the active round has changed something
+	resolved bool               // since then everything has been answered, or not for maxUnanswered
+	changed  bool               // something has changed since notify was called
 	notify   func()
 }
 
 // access is whether a namespace, or the cluster, may be watched.
 type access struct {
 	allowed       bool
-	refusals      int // in a row
+	reviewed      bool // a review has allowed it since the last refusal
+	refusals      int  // in a row
 	distrustUntil time.Time
 }
 
@@ -68,10 +71,17 @@ func (d *denial) allows(namespace string) bool {
 	return a != nil && a.allowed
 }
 
+// trust makes a review count that has allowed it, unless reviews are distrusted. It reports whether that changes it.
+func (a *access) trust() bool {
+	before := a.allowed
+	a.allowed = a.allowed || a.reviewed && !time.Now().Before(a.distrustUntil)
+	return a.allowed != before
+}
+
 func newRights(c *accessChecker, candidates []string, checked func()) *rights {
 	return &rights{
 		checker: c, checked: checked, wake: wait.NewSignal(), needed: make(chan struct{}),
-		candidates: candidates, denied: map[schema.GroupResource]*denial{},
+		candidates: candidates, denied: map[schema.GroupResource]*denial{}, places: map[string]*asked{},
 	}
 }
 
@@ -94,9 +104,11 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 		close(r.needed)
 	}
 	d.resource, d.notify, d.resolved, d.since = res, notify, false, r.rounds.begun
+	r.rounds.stale = r.rounds.begun
 	a := d.at(namespace)
 	a.refusals++
-	a.allowed, a.distrustUntil = false, time.Now().Add(wait.Doubled(a.refusals, minDistrust, maxDistrust))
+	a.allowed, a.reviewed = false, false
+	a.distrustUntil = time.Now().Add(wait.Doubled(a.refusals, minDistrust, maxDistrust))
 	r.wake.Send()
 }
 
@@ -105,6 +117,7 @@ func (r *rights) reset(watches bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.denied)
+	clear(r.places)
 	r.existing, r.needed = existing{known: !watches}, make(chan struct{})
 }
 
@@ -177,6 +190,11 @@ func (r *rights) setNamespaces(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.existing.known || !slices.Equal(r.existing.names, names) || (r.existing.names == nil) != (names == nil) {
+		for _, n := range names {
+			if _, old := slices.BinarySearch(r.existing.names, n); !old && r.existing.names != nil {
+				r.places[n] = &asked{appeared: time.Now()}
+			}
+		}
 		r.existing = existing{names: names, known: true}
 		r.wake.Send()
 	}
@@ -194,15 +212,32 @@ func (r *rights) record(gr schema.GroupResource, namespace string, allowed bool)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.denied[gr]
-	if d == nil || allowed && d.access[namespace] != nil && time.Now().Before(d.access[namespace].distrustUntil) {
+	if d == nil {
 		return
 	}
-	d.changed = d.changed || d.allows(namespace) != allowed
+	before := d.allows(namespace)
 	if allowed {
-		d.at(namespace).allowed = true
+		a := d.at(namespace)
+		a.reviewed = true
+		a.trust()
 	} else {
 		delete(d.access, namespace) // the check agrees with the refusal
 	}
+	if d.allows(namespace) != before {
+		d.changed, r.rounds.stale = true, r.rounds.begun
+	}
+}
+
+// deniedIn returns the resources to check in a namespace.
+func (r *rights) deniedIn(namespace string) (resources []gvr.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.denied {
+		if _, wanted := slices.BinarySearch(r.namespacesOf(d), namespace); wanted && !d.allows("") {
+			resources = append(resources, d.resource)
+		}
+	}
+	return resources
 }
 
 // removeDeleted removes namespaces that no longer exist. The caller holds r.mu.
@@ -211,8 +246,9 @@ func (r *rights) removeDeleted(d *denial) {
 		return
 	}
 	for n, a := range d.access {
-		if a.allowed && n != "" && !slices.Contains(r.existing.names, n) {
-			a.allowed, d.changed = false, true
+		if _, exists := slices.BinarySearch(r.existing.names, n); n != "" && !exists {
+			d.changed = d.changed || a.allowed
+			delete(d.access, n)
 		}
 	}
 }

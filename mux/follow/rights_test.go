@@ -321,7 +321,7 @@ func TestNamespacesAddedTogetherCostFewRequests(t *testing.T) {
 	})
 }
 
-// Everything that is denied is checked in turn. The new right is noticed in time.
+// Each resource is checked in each namespace in turn, at rest five of them in a second.
 func TestNewRightIsNoticedWithoutRulesReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const types, namespaces = 12, 60
@@ -337,14 +337,9 @@ func TestNewRightIsNoticedWithoutRulesReviews(t *testing.T) {
 		}
 		f.apply("selfsubjectaccessreviews write *: slow 5ms\n")
 		f.start(t.Context())
-		time.Sleep(30 * time.Second)
-		before := len(srv.Requests())
-		time.Sleep(30 * time.Second)
-		if n := len(srv.Requests()) - before; n > 6000 {
-			t.Errorf("%d requests in 30 s without changes", n)
-		}
+		time.Sleep(time.Minute)
 		f.do("things00xs allow all in n7")
-		f.within(time.Minute, "a new right is noticed",
+		f.within(types*(1+namespaces)*time.Second/5, "a new right is noticed",
 			func() bool { return slices.Equal(f.status("things00xs.example.com").Namespaces, []string{"n7"}) })
 		f.stop()
 	})

@@ -27,10 +27,13 @@ const (
 	// Watching: SYNCED has been delivered, and the resource is watched wherever it is wanted.
 	// mux.SourceStatus describes the watch.
 	Watching State = "Watching"
-	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. Rights are checked every few
-	// seconds.
+	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. The package comment says how
+	// often rights are checked.
 	Forbidden State = "Forbidden"
-	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause).
+	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause). After
+	// five minutes it is let go, which StatusChanged does not report: its source is removed from the Mux, and Status
+	// has no entry for it, or if Resources names it an Unserved one. If it is served again, its sequence goes on all
+	// the same.
 	Gone State = "Gone"
 	// Failing: the server refuses to list or watch the resource for another reason (Cause). The next try is within five
 	// minutes.
@@ -88,7 +91,7 @@ func (s *followed) setState(state State, cause error) {
 	s.reported = now.Namespaces
 	s.mu.Unlock()
 	if changed {
-		s.follower.options.report(now)
+		s.follower.report(now)
 	}
 }
 
@@ -146,7 +149,7 @@ func (f *follower) addStatus(st *Status) {
 		st.Discovery = errors.Join(st.Discovery, err)
 	}
 	for _, n := range f.names {
-		if !n.bound {
+		if f.followed[n.boundTo] == nil {
 			st.Resources = append(st.Resources, n.status)
 		}
 	}

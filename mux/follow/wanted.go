@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -192,7 +193,7 @@ func (s *followed) complete() {
 func (s *followed) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.served.now, s.served.unknown, s.last.failed = false, true, false
+	s.served.now, s.served.unknown, s.last.ended = false, true, false
 }
 
 // rediscover finds out how a resource that has turned out to be gone is served now. With refresh the Resolver asks the
@@ -216,6 +217,20 @@ func (s *followed) isServed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served.now
+}
+
+// isGone reports whether a resource has not been served for a time, and nothing more will be delivered of it.
+func (s *followed) isGone(since time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.idle && !s.served.now && !s.served.unknown && s.status.State == Gone &&
+		time.Since(s.status.Since) >= since
+}
+
+func (s *followed) setIdle(idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.idle = idle
 }
 
 func (s *followed) setActive(active bool) {

@@ -1,0 +1,37 @@
+package follow
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// goneTime is how long a resource may be gone before it is let go.
+const goneTime = 5 * time.Minute
+
+// letGoOfGone detaches resources that have not been served for goneTime, once the loop has received all their events.
+// What is known of them stays, usually a few hundred bytes: where the sequence ended, and the objects whose deletion
+// has not been delivered, if there are any.
+func (f *follower) letGoOfGone() {
+	f.attaching.Lock() // none of them is served again meanwhile
+	defer f.attaching.Unlock()
+	f.mu.Lock()
+	all := slices.Collect(maps.Values(f.followed))
+	f.mu.Unlock()
+	for _, s := range all {
+		if !s.isGone(goneTime) || !f.sources.removeIdle(s) {
+			continue
+		}
+		status := s.getStatus()
+		of := status.Resource.GroupResource()
+		f.mu.Lock()
+		delete(f.followed, of)
+		f.letGo[of] = sequence{s.cursor, status.Incarnation}
+		for _, n := range f.names {
+			if n.bound && n.boundTo == of {
+				n.status = ResourceStatus{Ref: n.ref, State: Unserved, Since: time.Now()}
+			}
+		}
+		f.mu.Unlock()
+	}
+}
