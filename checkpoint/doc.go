@@ -11,7 +11,9 @@
 //     event and all events before it are acked, and past an undelivered bookmark only when all events before it are
 //     acked.
 //   - Within a snapshot it has no version. It keeps the objects that were acked, in whatever order, and the next run
-//     delivers the rest.
+//     begins with a GAP and delivers what differs from them.
+//   - Once the SYNCED of a snapshot is acked, its version is committed before the Stream emits the next live event. So
+//     the next run misses no change without a GAP, no matter when the program is killed.
 //   - A checkpoint has an entry for each object: namespace, name, uid, and the last acked version. So after an expired
 //     version the next run delivers the differences, deletions among them.
 //   - Before the Stream delivers a new object, the Tracker commits an entry for it that has no version. So the

@@ -9,10 +9,11 @@ import (
 // Position is a place in the events of a Stream, from which it can resume. It is a plain value and can be stored
 // anywhere.
 type Position struct {
-	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which everything
-	// was delivered (with a Tracker: acked). If a namespace's version is empty or missing, the namespace was within a
-	// snapshot, and resumes with the rest of it. If there are entries for namespaces, an entry for the cluster is from
-	// an earlier time, before the Stream watched single namespaces.
+	// ResourceVersions holds, for each watched namespace ("" is the whole cluster), the version up to which
+	// everything was delivered (with a Tracker: acked). If a namespace's version is empty, the namespace was within a
+	// snapshot, and resumes with a GAP and the differences. If it is missing, nothing was delivered, unless Objects
+	// has objects of the namespace. If there are entries for namespaces, an entry for the cluster is from an earlier
+	// time, before the Stream watched single namespaces.
 	ResourceVersions map[string]string
 	// Objects are the objects that exist, as far as they were delivered.
 	Objects []Object

@@ -12,13 +12,12 @@ func TestBackoff(t *testing.T) {
 		least, most time.Duration
 		why         string
 	}{
-		{backoff, -1, 0, 200 * time.Millisecond, "a negative attempt counts as the first"},
-		{backoff, 1, 0, 200 * time.Millisecond, "most failures are short"},
-		{backoff, 2, 0, 1600 * time.Millisecond, "the longest wait for a server that closes after each event"},
-		{backoff, 3, 0, 3200 * time.Millisecond, "doubled"},
-		{backoff, 6, 0, 25600 * time.Millisecond, "doubled"},
-		{backoff, 7, 0, 30 * time.Second, "30 s at most"},
-		{backoff, 1 << 40, 0, 30 * time.Second, "no overflow"},
+		{backoff, -1, 100 * time.Millisecond, 200 * time.Millisecond, "a negative attempt counts as the first"},
+		{backoff, 1, 100 * time.Millisecond, 200 * time.Millisecond, "most failures are short"},
+		{backoff, 3, 400 * time.Millisecond, 800 * time.Millisecond, "for a server that closes after each event"},
+		{backoff, 8, 12800 * time.Millisecond, 25600 * time.Millisecond, "doubled"},
+		{backoff, 9, 15 * time.Second, 30 * time.Second, "30 s at most"},
+		{backoff, 1 << 40, 15 * time.Second, 30 * time.Second, "no overflow"},
 		{refusedBackoff, -1, time.Second, 2 * time.Second, "a negative attempt counts as the first"},
 		{refusedBackoff, 1, time.Second, 2 * time.Second, "a refusal lasts longer than a broken connection"},
 		{refusedBackoff, 3, 4 * time.Second, 8 * time.Second, "doubled"},

@@ -98,9 +98,24 @@ func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.M
 	return w.progress.WriteAhead(ctx, fresh)
 }
 
-// writeAheadOfEvent writes the object of a watch event to the checkpoint if it is new. If that requires a commit, the
-// new objects of later events that have already arrived share it.
+// writeSynced writes to the checkpoint that SYNCED is about to be delivered.
+func (w *worker) writeSynced(ctx context.Context) error {
+	if w.progress == nil {
+		return nil
+	}
+	return w.progress.WriteSynced(ctx)
+}
+
+// writeAheadOfEvent writes to the checkpoint what must be there before a watch event is delivered: the version of
+// SYNCED, if it is acked, and the object, if it is new. If the object requires a commit, the new objects of later
+// events that have already arrived share it.
 func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
+	if w.progress == nil {
+		return nil
+	}
+	if err := w.progress.WriteVersion(ctx); err != nil {
+		return err
+	}
 	if !w.writesAhead() || ev.kind == Deleted || out.Replay || !w.isNew(ev.object) {
 		return nil
 	}

@@ -135,9 +135,10 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:       "c is stored as acked, though b is not acked",
 		}, {
 			exchanges: []exchange{{"list", list("9", "", "b@3", "c@4", "d@8")}, {"watch 9", watch("open")}},
-			want:      []string{"ADDED b@3", "ADDED d@8", "DELETED a@2 inferred", "SYNCED 9"},
-			stored:    "at 9 b@3 c@4 d@8",
-			why:       "the objects that were not acked are delivered, and the deletions since",
+			want: []string{"GAP restarted from  to 9", "ADDED b@3 inferred", "ADDED d@8 inferred",
+				"DELETED a@2 inferred", "SYNCED 9"},
+			stored: "at 9 b@3 c@4 d@8",
+			why:    "a GAP says that changes are lost, then come the objects that were not acked, and the deletions",
 		}}},
 		{"an unacked object is gone after a gap", []programRun{unackedB, {
 			exchanges: []exchange{
@@ -213,7 +214,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:       "b may have been handled, but is not stored",
 		}, {
 			exchanges: []exchange{{"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
-			want:      []string{"GAP restarted from 2 to 9 history lost", "SYNCED 9"},
+			want:      []string{"GAP restarted from  to 9 history lost", "SYNCED 9"},
 			stored:    "at 9 a@2",
 			why:       "the store does not know b, so the GAP must say that deletions may be missing",
 		}}},
@@ -377,9 +378,10 @@ func TestResumesFromCheckpoint(t *testing.T) {
 		{"UntilSynced", []programRun{first, {
 			options:   stream.Options{UntilSynced: true},
 			exchanges: []exchange{{"list", list("9", "", "b@8")}, {"watch 9", watch("open")}},
-			want:      []string{"MODIFIED b@8 inferred", "DELETED a@6 inferred", "SYNCED 9"},
-			stored:    "at 9 b@8",
-			why:       "the differences are delivered, then the run ends",
+			want: []string{"GAP restarted from 6 to 9", "MODIFIED b@8 inferred", "DELETED a@6 inferred",
+				"SYNCED 9"},
+			stored: "at 9 b@8",
+			why:    "the differences are delivered, not the states in between, then the run ends",
 		}}},
 		{"Select", []programRun{{
 			options:   stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }},
@@ -443,39 +445,80 @@ func (s *countingStore) Commit(ctx context.Context, deltas []checkpoint.Delta) e
 	return s.Store.Commit(ctx, deltas)
 }
 
-// TestNewObjectsAreWrittenAhead: a new object is in the store before its event is delivered.
-func TestNewObjectsAreWrittenAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &countingStore{Store: &checkpoint.Memory{}}
-		tracker := newTracker(t, store, checkpoint.Options{})
-		sc := &script{t: t, exchanges: []exchange{
-			{"watch initial", watch("ADDED a@2", "ADDED b@3", "ADDED c@4", "MARKER @5", "ADDED d@6", "MODIFIED d@7",
-				"open")},
-		}}
-		s := streamOf(t, sc.client(), widgets(), &stream.Options{Checkpoint: tracker, PageSize: 2})
-		var got []string
-		for ev, err := range s.Events(anHour(t)) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, fmt.Sprintf("%s: %s, %d commits", text(ev), storedText(t, store), store.commits))
-			if ev.ResourceVersion == "7" {
-				break
-			}
-		}
-		want := []string{
-			"ADDED a@2: at  a? b?, 1 commits", // up to PageSize new objects of a snapshot are committed together
-			"ADDED b@3: at  a? b?, 1 commits",
-			"ADDED c@4: at  a? b? c?, 2 commits",
-			"SYNCED 5: at  a? b? c?, 2 commits",
-			"ADDED d@6: at  a? b? c? d?, 3 commits",
-			"MODIFIED d@7: at  a? b? c? d?, 3 commits",
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		noError(t, tracker.Close())
-	})
+// TestStoreIsNotBehindDelivery: what the next run must know is in the store before an event is delivered, even if the
+// commits of acks are far apart.
+func TestStoreIsNotBehindDelivery(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		frames  []string
+		unacked string // the event from which on nothing is acked
+		tracker checkpoint.Options
+		want    []string
+		why     string
+	}{
+		{"new objects", []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "MARKER @5", "ADDED d@6", "MODIFIED d@7"},
+			"ADDED a@2", checkpoint.Options{}, []string{
+				"ADDED a@2: at  a? b?, 1 commits",
+				"ADDED b@3: at  a? b?, 1 commits",
+				"ADDED c@4: at  a? b? c?, 2 commits",
+				"SYNCED 5: at  a? b? c?, 2 commits",
+				"ADDED d@6: at  a? b? c? d?, 3 commits",
+				"MODIFIED d@7: at  a? b? c? d?, 3 commits",
+			}, "up to PageSize new objects of a snapshot are committed together"},
+		{"SYNCED", []string{"ADDED a@2", "MARKER @5", "MODIFIED a@6", "MODIFIED a@7", "DELETED a@8"},
+			"", checkpoint.Options{}, []string{
+				"ADDED a@2: at  a?, 1 commits",
+				"SYNCED 5: at  a?, 1 commits",
+				"MODIFIED a@6: at 5 a@2, 2 commits",
+				"MODIFIED a@7: at 5 a@2, 2 commits",
+				"DELETED a@8: at 5 a@2, 2 commits",
+			}, "a program that is killed after 6 must not miss 7"},
+		{"SYNCED, not acked", []string{"ADDED a@2", "MARKER @5", "MODIFIED a@6"}, "SYNCED 5", checkpoint.Options{},
+			[]string{
+				"ADDED a@2: at  a?, 1 commits",
+				"SYNCED 5: at  a?, 1 commits",
+				"MODIFIED a@6: at  a?, 1 commits",
+			}, "the next run begins with a GAP, because a is known"},
+		{"SYNCED without objects", []string{"MARKER @5", "ADDED a@6"}, "SYNCED 5", checkpoint.Options{}, []string{
+			"SYNCED 5: at , 1 commits",
+			"ADDED a@6: at  a?, 2 commits",
+		}, "the next run begins with a GAP, because the sequence has begun"},
+		{"without write-ahead", []string{"ADDED a@2", "MARKER @5", "ADDED b@6", "MODIFIED a@7"}, "",
+			checkpoint.Options{NoWriteAhead: true}, []string{
+				"ADDED a@2: at , 1 commits",
+				"SYNCED 5: at , 1 commits",
+				"ADDED b@6: at 5 a@2, 2 commits",
+				"MODIFIED a@7: at 5 a@2, 2 commits",
+			}, "the version of SYNCED is committed, new objects are not"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &countingStore{Store: &checkpoint.Memory{}}
+				tt.tracker.Interval = time.Hour
+				tracker := newTracker(t, store, tt.tracker)
+				sc := &script{t: t, exchanges: []exchange{{"watch initial", watch(append(tt.frames, "open")...)}}}
+				s := streamOf(t, sc.client(), widgets(), &stream.Options{Checkpoint: tracker, PageSize: 2})
+				var got []string
+				acks := true
+				for ev, err := range s.Events(anHour(t)) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, fmt.Sprintf("%s: %s, %d commits", text(ev), storedText(t, store), store.commits))
+					if acks = acks && text(ev) != tt.unacked; acks {
+						ev.Ack()
+					}
+					if len(got) == len(tt.want) {
+						break
+					}
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				noError(t, tracker.Close())
+			})
+		})
+	}
 }
 
 func TestFakeResumesFromCheckpoint(t *testing.T) {
@@ -501,7 +544,8 @@ func TestFakeResumesFromCheckpoint(t *testing.T) {
 		}
 		must(t)(nil, w.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 		must(t)(w.Update(t.Context(), widget("default", "b", "blue"), metav1.UpdateOptions{}))
-		if diff := cmp.Diff([]string{"MODIFIED b@ inferred", "DELETED a@ inferred", "SYNCED 4"}, run()); diff != "" {
+		if diff := cmp.Diff([]string{"GAP restarted from 3 to 4", "MODIFIED b@ inferred", "DELETED a@ inferred",
+			"SYNCED 4"}, run()); diff != "" {
 			t.Errorf("changes between two runs (-want +got):\n%s", diff)
 		}
 	})

@@ -29,6 +29,10 @@ type ClientOptions struct {
 	// for each goroutine up to two pieces of JSON are decoded ahead. A piece has about 16 KiB, or one event if that is
 	// larger. Decoded, it takes five to eight times as much memory. With [Options.Select] DecodeWorkers is always 1.
 	DecodeWorkers int
+	// RetriesPerSecond is how many requests per second all Streams of the client send together after a request failed
+	// or a watch broke. It doubles with each second in which the server answers well, until there is no limit. Zero
+	// means 50. Streams of other clients have that limit, too: share one client in a process.
+	RetriesPerSecond int
 }
 
 const maxDecodeWorkers = 64
@@ -64,8 +68,13 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 		return nil, &OptionsError{"ClientOptions.DecodeWorkers", strconv.Itoa(o.DecodeWorkers),
 			fmt.Sprintf("must be from 0 to %d", maxDecodeWorkers)}
 	}
+	if o.RetriesPerSecond < 0 {
+		return nil, &OptionsError{"ClientOptions.RetriesPerSecond", strconv.Itoa(o.RetriesPerSecond),
+			"must not be negative"}
+	}
 	return client.New(cfg, client.Options{
 		DropManagedFields: o.DropManagedFields, DecodeWorkers: max(o.DecodeWorkers, 1),
+		RetriesPerSecond: o.RetriesPerSecond,
 	})
 }
 

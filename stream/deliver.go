@@ -39,8 +39,12 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 			return nil // the objects of a page are written ahead together
 		}
 		return w.deliverItems(ctx, o.Mode)
+	case protocol.EmitSynced:
+		if err := w.writeSynced(ctx); err != nil { // not in a turn, here and below: others need not wait
+			return err
+		}
 	case protocol.EmitEvent:
-		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil { // not in a turn: others need not wait
+		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil {
 			return err
 		}
 	case protocol.EndSnapshot:

@@ -92,9 +92,9 @@ const (
 	// GapUnversioned: the watch ended, and the Stream cannot resume it, because an event had no resourceVersion
 	// (client-go's fakes), or its resourceVersion was not a number although those before were.
 	GapUnversioned GapReason = "unversioned"
-	// GapRestarted: it is unknown which part of a snapshot was delivered, because the snapshot broke off and began
-	// again, or because an earlier run was killed before it had acked its first snapshot. This happens with
-	// [Options.NoIndex], and with a checkpoint whose Store gets no entries ahead of delivery.
+	// GapRestarted: an earlier run delivered something, and this one reads a snapshot, because the position or the
+	// checkpoint has no version to resume at (the run ended, or was killed, before the ack of SYNCED was committed), or
+	// because of [Options.UntilSynced]. With [Options.NoIndex] also: a snapshot broke off and began again.
 	GapRestarted GapReason = "restarted"
 	// GapScope: before the GAP, the resource was watched in other namespaces or across the cluster (package
 	// mux/follow, when permissions change). The differences follow.

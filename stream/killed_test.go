@@ -240,7 +240,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 		cancel(errTimeUp)
 	})
 	var events []stream.Event
-	acked := map[int]bool{}
+	acked := map[int]int{} // how many events were delivered before the ack
 	var pool []int
 	ordered, lazy := others.IntN(2) == 0, others.IntN(100)
 	for ev, err := range s.Events(ctx) {
@@ -268,7 +268,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 				i = others.IntN(len(pool))
 			}
 			events[pool[i]].Ack()
-			acked[pool[i]] = true
+			acked[pool[i]] = len(events)
 			pool = append(pool[:i], pool[i+1:]...)
 		}
 	}
@@ -287,7 +287,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 	}
 	for i, ev := range events {
 		text := oracle.TextUID(ev)
-		if acked[i] {
+		if acked[i] > 0 {
 			text += " (acked)"
 			p.handle(ev)
 		}
@@ -298,7 +298,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 	err = errors.Join(
 		streamtest.Check(h, events, &check),
 		oracle.CheckRequests(h.Requests[earlier:]),
-		p.checkSaved(before, after, events, acked, check),
+		p.checkSaved(before, after, events, acked, check, k),
 	)
 	if err != nil {
 		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\nbefore: %+v\n\ndelivered:\n%s\n\nhistory:\n%s",
@@ -340,9 +340,10 @@ func (p *killedProgram) mustHaveNoPending(tracker *checkpoint.Tracker) {
 
 // checkSaved compares the checkpoint with the events that were delivered and acked.
 func (p *killedProgram) checkSaved(
-	before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]bool, opts streamtest.CheckOptions,
+	before, after *checkpoint.Checkpoint, events []stream.Event, acked map[int]int, opts streamtest.CheckOptions,
+	k *killable,
 ) error {
-	run := oracle.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] }, Options: opts}
+	run := oracle.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] > 0 }, Options: opts}
 	run.Options.From = nil
 	if p.positions {
 		run.Options.NoIndex, run.Options.Selected = true, nil
@@ -353,7 +354,10 @@ func (p *killedProgram) checkSaved(
 	if after != nil {
 		run.After = &after.Position
 	}
-	return oracle.CheckCheckpoint(run)
+	if err := oracle.CheckCheckpoint(run); err != nil || k.failed.Load() {
+		return err
+	}
+	return oracle.CheckSyncedIsCommitted(run, func(i int) int { return acked[i] })
 }
 
 // handle applies an acked event, as a relay would.

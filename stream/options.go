@@ -66,10 +66,10 @@ type Options struct {
 
 	// What is remembered.
 
-	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process resumes
-	// from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what differs from
-	// what was acked, then SYNCED. Select must be the same each time; another Select needs another CheckpointKey. Nil
-	// means no checkpoint.
+	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
+	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers GAP
+	// (GapRestarted), what differs from what was acked, and SYNCED. Select must be the same each time; another Select
+	// needs another CheckpointKey. Nil means no checkpoint.
 	Checkpoint *checkpoint.Tracker
 	// CheckpointKey is the key of the checkpoint: 1 to 200 letters, digits, '-', '_' or '.'. Empty means the resource
 	// and its group ("deployments.apps"), whatever the version. Two Streams of one resource with the same Tracker need
@@ -193,6 +193,6 @@ func Now() Start { return Start{kind: startNow} }
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
 // From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
-// them, with GAP and the differences. A position from within a snapshot resumes with the rest of the snapshot or, with
-// [Options.NoIndex], with GAP ([GapRestarted]) and everything again.
+// them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
+// differences or, with [Options.NoIndex], everything again.
 func From(p checkpoint.Position) Start { return Start{kind: startFrom, position: p} }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -8,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
@@ -23,24 +25,103 @@ func (w *worker) timeout(first time.Duration, failures int) time.Duration {
 }
 
 const (
-	// The first retry comes soon, because most failures are a restarting server or a broken connection. A server that
-	// closes every watch after one event receives a probe and a watch after each wait of up to nextBackoff, 0.8 s on
-	// average.
+	// The first retry comes soon, because most failures are a restarting server or a broken connection. The pace that
+	// all Streams of a client share keeps many of them from being a burden.
 	firstBackoff = 200 * time.Millisecond
-	nextBackoff  = 1600 * time.Millisecond
 	maxBackoff   = 30 * time.Second
 	// Refused requests are retried more slowly, but often enough to notice restored permissions within 15 seconds.
 	slowBackoff    = 2 * time.Second
 	maxSlowBackoff = 15 * time.Second
+	// minIgnored is how long a wait ignores that requests of other Streams succeed, after a retry because of that has
+	// failed.
+	minIgnored = time.Second
 )
 
-// backoff returns the bounds of the random wait before retry n, from 1. The upper bound doubles ("full jitter"), so
-// that the clients of a restarted server do not return all at once.
-func backoff(n int) (least, most time.Duration) {
-	if n <= 1 {
-		return 0, firstBackoff
+// retries is what a worker knows of its retries.
+type retries struct {
+	recovered   <-chan struct{} // closed when a request of any Stream of the client succeeds again
+	woken       bool            // the last wait ended because of that
+	inVain      int             // retries because of that which failed, since the watch last was healthy
+	ignoreUntil time.Time       // until then, waits do not end because of that
+}
+
+// request sends a request when the pace of the client permits it.
+func (w *worker) request(ctx context.Context, m protocol.Memory, send func() protocol.Input) protocol.Input {
+	paced, began := ctx, time.Now()
+	if w.options.GiveUpAfter > 0 && m.Failures() > 0 {
+		var cancel context.CancelFunc
+		paced, cancel = context.WithTimeout(ctx, w.options.GiveUpAfter-w.failedFor)
+		defer cancel()
 	}
-	return 0, wait.Doubled(n-1, nextBackoff, maxBackoff)
+	r := w.pace.Wait(paced, m.Synced(), func(d pace.Delay) { w.report.paced(w.options.Trace, m, d) })
+	if m.Failures() > 0 {
+		w.failedFor += time.Since(began)
+	}
+	answer, err := pace.None, error(nil)
+	defer func() { w.recovered = w.pace.Done(r, answer, err) }()
+	in := send()
+	if ctx.Err() == nil {
+		answer, err = answerOf(in)
+	}
+	if answer == pace.Bad && w.woken {
+		w.inVain++
+		w.ignoreUntil = time.Now().Add(wait.Doubled(w.inVain, minIgnored, maxBackoff))
+	}
+	w.woken = false
+	return in
+}
+
+// answerOf returns what the result of a request says about the server.
+func answerOf(in protocol.Input) (pace.Answer, error) {
+	failed, ok := in.(protocol.Failed)
+	if !ok {
+		return pace.Good, nil
+	}
+	switch failed.Class {
+	case protocol.Transient, protocol.ServerError:
+		return pace.Bad, failed.Err
+	case protocol.Unauthorized:
+		return pace.Unauthorized, failed.Err
+	case protocol.Unusable:
+		return pace.None, nil
+	}
+	return pace.Good, nil // it refuses this request, but answers
+}
+
+// wait waits before a retry. The wait is shorter if a request of another Stream succeeds meanwhile, unless the server
+// has refused this one, or has said how long to wait.
+func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
+	bounds := backoff
+	if s.Cause.Refused() {
+		bounds = refusedBackoff
+	}
+	d, limit := max(w.jitter(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
+	if limit > 0 {
+		d = min(d, max(limit-w.failedFor, 0))
+	}
+	began := time.Now()
+	w.report.waiting(w.options.Trace, s, began.Add(d))
+	w.warned = true
+	w.options.Logger.WarnContext(ctx, "trying again after a failure",
+		"resource", w.resource.String(), "namespace", w.namespace, "after", d, "error", s.Cause.Err)
+	recovered := w.recovered
+	if s.Cause.RetryAfter > 0 || s.Cause.Refused() && s.Cause.Class != protocol.Unauthorized {
+		recovered = nil
+	}
+	ignored := min(max(time.Until(w.ignoreUntil), 0), d)
+	wait.Sleep(ctx, ignored, nil)
+	wait.Sleep(ctx, d-ignored, recovered)
+	w.woken = time.Since(began) < d
+	if w.failedFor += time.Since(began); limit > 0 && w.failedFor >= limit {
+		return protocol.GaveUp{After: w.failedFor}
+	}
+	return protocol.Elapsed{}
+}
+
+// backoff returns the bounds of the random wait before retry n, from 1.
+func backoff(n int) (least, most time.Duration) {
+	most = wait.Doubled(n, firstBackoff, maxBackoff)
+	return most / 2, most
 }
 
 // refusedBackoff returns the bounds of the random wait after attempt n was refused.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -164,6 +165,19 @@ func (r *report) failing() bool {
 func (r *report) waiting(t *Trace, s protocol.Waiting, nextTry time.Time) {
 	m, _ := s.Recall()
 	r.set(t, Status{State: stateOf(s), Synced: m.Current(), Cause: s.Cause.Err, Attempt: s.Attempt, NextTry: nextTry})
+}
+
+// paced reports that a request waits because those of other Streams have failed, unless this Stream reports a failure
+// of its own.
+func (r *report) paced(t *Trace, m protocol.Memory, d pace.Delay) {
+	state := Backoff
+	switch {
+	case d.Answer == pace.Unauthorized:
+		state = Unauthorized
+	case m.Failures() > 0 && r.failing():
+		return
+	}
+	r.set(t, Status{State: state, Synced: m.Current(), Cause: d.Cause, Attempt: m.Failures(), NextTry: d.NextTry})
 }
 
 // stopped reports the end of the run.

@@ -18,6 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
@@ -100,9 +101,9 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or
 //     an error of the Store such as a [*checkpoint.CorruptError].
 //
-// The Stream retries all other failures, after a wait of at most 30 s, or at most an hour if the server asks for it
-// with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until the Stream's
-// timeout: 30 s for a watch, 2 minutes for a list page.)
+// The Stream retries all other failures, after a wait of 0.2 s at first and at most 30 s, or at most an hour if the
+// server asks for it with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until
+// the Stream's timeout: 30 s for a watch, 2 minutes for a list page.)
 //
 // [Stream.Stop], [Options.UntilSynced] and [Options.UntilClosed] end a run without an error, except that with
 // UntilClosed the run yields the error, if any, with which the server ended the watch.
@@ -149,8 +150,10 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	}
 	defer session.End()
 	from.position.ResourceVersions = maps.Clone(from.position.ResourceVersions)
+	shared, release := client.PaceOf(s.dynamic)
+	defer release()
 	err = s.runWorkers(ctx, &activeRun{
-		Stream: s, emit: emit, lists: o.Lists, session: session, from: from, namespaces: o.Namespaces,
+		Stream: s, emit: emit, lists: o.Lists, pace: shared, session: session, from: from, namespaces: o.Namespaces,
 	})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
@@ -171,6 +174,7 @@ type activeRun struct {
 	*Stream
 	emit       func(Event) error // an error ends the run
 	lists      *run.Lists        // bounds the number of snapshots read at once; nil means no bound
+	pace       *pace.Client      // bounds the requests of all Streams of the client
 	session    *acks.Session
 	from       Start
 	namespaces *run.Namespaces // they may change; nil means Options.Namespaces

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/internal/run"
-	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // worker drives the protocol through one run, for one namespace or the cluster: it does what the State says, passes the
@@ -53,6 +53,7 @@ type health struct {
 	upToDateAt time.Time     // when the sequence was last known to be up to date
 	failedFor  time.Duration // time spent on failed requests and waits since a watch last was healthy
 	warned     bool          // a failure was logged, and no recovery since
+	retries
 }
 
 // newWorker returns a worker for a namespace, or for the whole cluster if that is empty.
@@ -99,13 +100,17 @@ func (w *worker) enterPosition(from Start) protocol.Beginning {
 	for _, o := range p.Objects {
 		w.enterObject(o)
 	}
-	b := protocol.Beginning{Rewound: p.Rewound, From: p.ResourceVersions[""]}
-	if b.Version, b.Moved = p.At(w.namespace); from.snapshot {
+	b := protocol.Beginning{Rewound: p.Rewound}
+	b.Version, b.Moved = p.At(w.namespace)
+	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
+	if from.snapshot {
 		b.Version = ""
 	}
 	_, watchedBefore := p.ResourceVersions[w.namespace]
+	knows := w.index != nil && w.index.Len() > 0
 	// A position without entries does not say which namespaces were watched.
-	b.Begun = b.Version == "" && (p.Unclean || p.Partial && (watchedBefore || len(p.ResourceVersions) == 0))
+	b.Begun = b.Version == "" &&
+		(watchedBefore || knows || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
 	atLeast := func(rv string) {
 		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) &&
 			(b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
@@ -195,9 +200,9 @@ func (w *worker) reportState(ctx context.Context, s protocol.State, in protocol.
 func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 	switch s := s.(type) {
 	case protocol.Listing:
-		return w.list(ctx, s.Token(), s.Failures())
+		return w.request(ctx, s.Memory, func() protocol.Input { return w.list(ctx, s.Token(), s.Failures()) })
 	case protocol.Connecting:
-		return w.connect(ctx, s)
+		return w.request(ctx, s.Memory, func() protocol.Input { return w.connect(ctx, s) })
 	case protocol.ReadingInitial:
 		if w.conn.silence.total > streamedTimeout {
 			return protocol.Silent{}
@@ -207,7 +212,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 		w.conn.skipped.allow(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
 		return w.conn.receive(ctx, w.options.IdleTimeout)
 	case protocol.Probing:
-		return w.probe(ctx)
+		return w.request(ctx, s.Memory, func() protocol.Input { return w.probe(ctx) })
 	case protocol.Waiting:
 		return w.wait(ctx, s)
 	}
@@ -220,7 +225,7 @@ func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 	switch in := in.(type) {
 	case protocol.Frame:
 		if watching {
-			w.upToDateAt, w.failedFor = time.Now(), 0
+			w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0
 		}
 	case protocol.Silent:
 		if watching {
@@ -228,7 +233,10 @@ func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 		}
 	case protocol.Closed:
 		if in.After >= protocol.Healthy || in.Planned {
-			w.upToDateAt, w.failedFor = time.Now(), 0
+			w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0
+		}
+		if !in.Planned {
+			w.pace.Broken()
 		}
 	}
 }
@@ -258,27 +266,6 @@ func (w *worker) takeListTurn(ctx context.Context, s protocol.State) error {
 func (w *worker) stopListing() {
 	w.listTurn.End()
 	w.listTurn = nil
-}
-
-func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
-	bounds := backoff
-	if s.Cause.Refused() {
-		bounds = refusedBackoff
-	}
-	d, limit := max(w.jitter(bounds(s.Attempt)), s.Cause.RetryAfter), w.options.GiveUpAfter
-	if limit > 0 {
-		d = min(d, max(limit-w.failedFor, 0))
-	}
-	began := time.Now()
-	w.report.waiting(w.options.Trace, s, began.Add(d))
-	w.warned = true
-	w.options.Logger.WarnContext(ctx, "trying again after a failure",
-		"resource", w.resource.String(), "namespace", w.namespace, "after", d, "error", s.Cause.Err)
-	wait.Sleep(ctx, d, nil)
-	if w.failedFor += time.Since(began); limit > 0 && w.failedFor >= limit {
-		return protocol.GaveUp{After: w.failedFor}
-	}
-	return protocol.Elapsed{}
 }
 
 func (w *worker) disconnect() {

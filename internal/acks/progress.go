@@ -19,6 +19,13 @@ type Progress struct {
 	moved     bool  // low has moved since the session began
 	delivered point // everything up to here has been delivered
 	snapshots int   // begun so far
+	stored    stored
+}
+
+// stored is what the Store has of a Progress, so that the next run does not begin as if nothing had been delivered.
+type stored struct {
+	begun   bool // that the sequence has begun here; the next run begins with a GAP if there is no version
+	version bool // a version, at which the next run resumes
 }
 
 // nextMark is what the next Mark will have.
@@ -138,6 +145,7 @@ func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) 
 		return nil
 	}
 	s.mu.Lock()
+	p.stored.begun = true
 	if s.engine.options.NoWriteAhead {
 		s.next.urgent = true
 	} else {
@@ -156,6 +164,37 @@ func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) 
 	s.next.dirty = s.next.dirty || wait
 	s.mu.Unlock()
 	if !wait {
+		return nil
+	}
+	return s.engine.writeAhead(ctx, s)
+}
+
+// WriteSynced is called before SYNCED is delivered. It commits that the sequence has begun, unless the Store knows
+// that. Then the next run begins with a GAP even if the ack of SYNCED was never committed and no object exists. It
+// returns an error as WriteAhead does.
+func (p *Progress) WriteSynced(ctx context.Context) error {
+	return p.writeFirst(ctx, func() bool {
+		first := !p.stored.begun
+		p.stored.begun = true
+		return first
+	})
+}
+
+// WriteVersion is called before a live event is delivered. If SYNCED is acked and the Store has no version, it commits
+// the version: changes since then must not be lost if the program is killed. It returns an error as WriteAhead does.
+func (p *Progress) WriteVersion(ctx context.Context) error {
+	return p.writeFirst(ctx, func() bool { return p.low.version != "" && !p.stored.version })
+}
+
+// writeFirst commits if due returns true, which is called with session.mu held.
+func (p *Progress) writeFirst(ctx context.Context, due func() bool) error {
+	s := p.session
+	s.mu.Lock()
+	wait := due() && !s.next.deferred
+	s.next.urgent = s.next.urgent || wait
+	s.next.dirty = s.next.dirty || wait
+	s.mu.Unlock()
+	if !wait || s.engine.final.Load() {
 		return nil
 	}
 	return s.engine.writeAhead(ctx, s)

@@ -103,6 +103,7 @@ func (s *Session) Progress(namespace string) *Progress {
 		if p.low.version = rv; rv == "" && !moved {
 			p.low.snapshot = 1
 		}
+		p.stored = stored{begun: rv != "" || moved, version: rv != ""}
 		p.delivered = p.low
 		p.next.first = s.next.deferred
 		s.progress[namespace] = p
@@ -247,9 +248,10 @@ func (s *Session) fillPosition(d *checkpoint.Delta) {
 	}
 	points := []point{}
 	for n, p := range s.progress {
-		if points = append(points, p.low); p.moved {
-			moved, d.ResourceVersions[n] = true, p.low.version
+		if points = append(points, p.low); p.moved || p.stored.begun && p.low.snapshot != 0 {
+			d.ResourceVersions[n] = p.low.version
 		}
+		moved = moved || p.moved
 	}
 	// Each namespace with a version or an object in the position has a Progress (fanIn.enter in package stream). So
 	// once one of them has moved, the rest has nothing from before the rewind: its next watch begins with a list.
@@ -279,6 +281,9 @@ func (s *Session) committed(d checkpoint.Delta, err error) {
 		return
 	}
 	s.next.unclean = d.Unclean
+	for n, p := range s.progress {
+		p.stored.version = d.ResourceVersions[n] != ""
+	}
 }
 
 // restore adds an earlier delta of the key to the next commit.

@@ -17,12 +17,15 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/gvrwatch/gvrwatch/internal/pace"
 )
 
 // Options are those of stream.ClientOptions, which documents them.
 type Options struct {
 	DropManagedFields bool
 	DecodeWorkers     int // at least 1
+	RetriesPerSecond  int // 0 for the default
 }
 
 // client is client-go's dynamic client, but decodes lists and watches itself.
@@ -31,6 +34,7 @@ type client struct {
 	watches  dynamic.Interface // without the config's timeout, which would end watches
 	decoders *decoders
 	workers  int
+	pace     *pace.Client
 }
 
 // New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
@@ -55,7 +59,17 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers}, nil
+	return &client{
+		all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers, pace.NewClient(o.RetriesPerSecond),
+	}, nil
+}
+
+// PaceOf returns what paces the requests of all Streams of c. The caller calls release when it is done.
+func PaceOf(c dynamic.Interface) (shared *pace.Client, release func()) {
+	if own, ok := c.(*client); ok {
+		return own.pace, func() {}
+	}
+	return pace.Share(c)
 }
 
 func (c *client) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {

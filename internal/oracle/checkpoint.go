@@ -78,6 +78,50 @@ func CheckCheckpoint(run CheckpointRun) error {
 	return errors.Join(errs...)
 }
 
+// CheckSyncedIsCommitted checks that the version of a SYNCED which was acked before a live event was delivered had been
+// committed by then: else the next run would lose events of which this run delivered others. ackedAfter returns how
+// many events had been delivered when event i was acked, or 0 if it was not acked. The events must be those of a Stream
+// whose commits did not fail. The error joins one Violation of "durable" per namespace.
+func CheckSyncedIsCommitted(run CheckpointRun, ackedAfter func(i int) int) error {
+	var errs []error
+	for _, n := range namespacesOf(&run.Options) {
+		i := run.firstAfterSynced(n, ackedAfter)
+		if i < 0 || run.After != nil && run.After.ResourceVersions[n] != "" {
+			continue
+		}
+		why := "it has no version, though SYNCED was acked before " + textAt(run.Events, i)
+		errs = append(errs, run.violation(durable, i, why))
+	}
+	return errors.Join(errs...)
+}
+
+// firstAfterSynced returns the first live event of a namespace since the last GAP that was delivered after everything
+// up to SYNCED had been acked, or -1.
+func (run CheckpointRun) firstAfterSynced(namespace string, ackedAfter func(i int) int) int {
+	first, acks, isSynced := -1, 0, false
+	for i, ev := range run.Events {
+		if ev.Namespace != namespace && ev.Type != stream.Synced {
+			continue
+		}
+		switch {
+		case ev.Type == stream.Gap:
+			first, isSynced = -1, false
+		case ev.Type == stream.Synced:
+			isSynced = true
+		case isSynced && ev.Object != nil && acks <= i && first < 0:
+			first = i
+		}
+		if !isSynced || ev.Type == stream.Synced {
+			at := ackedAfter(i)
+			if at == 0 {
+				at = len(run.Events) + 1
+			}
+			acks = max(acks, at)
+		}
+	}
+	return first
+}
+
 func (run CheckpointRun) violation(promise string, i int, why string) error {
 	what := "the checkpoint"
 	if promise == acknowledged {

@@ -126,6 +126,9 @@ func (Stopped) Recall() (Memory, bool) { return Memory{}, false }
 // Version returns the resourceVersion up to which everything has been delivered.
 func (m Memory) Version() string { return m.version }
 
+// Synced reports whether SYNCED has been emitted.
+func (m Memory) Synced() bool { return m.synced }
+
 // Current reports whether SYNCED has been emitted and no gap was found since.
 func (m Memory) Current() bool { return m.current }
 

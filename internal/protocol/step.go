@@ -45,12 +45,10 @@ var ErrSilent = errors.New("the watch fell silent")
 type Beginning struct {
 	Version string // to resume at; if empty, the sequence begins with a snapshot
 	Minimum string // the snapshot must not be older than this
-	Begun   bool   // an unknown part of a snapshot was delivered
+	Begun   bool   // something was delivered, but the version to resume at is not known
 	Rewound bool   // the server has gone back in time, and no GAP has reported that yet
-	// Moved says that another scope was watched before. Its versions mean nothing in this one. Everything up to From,
-	// which may be empty, was delivered.
-	Moved bool
-	From  string
+	Moved   bool   // another scope was watched before; its versions mean nothing in this one
+	From    string // if Begun or Moved: everything up to here was delivered; may be empty
 }
 
 // Start returns the first State of a sequence.
@@ -68,11 +66,12 @@ func Start(r Rules, b Beginning) State {
 		m.begun, m.gap = false, gap
 		return m.relist(GapScope, Failure{Err: errScope})
 	}
-	if r.FailOnGap && m.begun {
-		return Stopped{Gap: &Gap{GapRestarted, m.minimum}}
-	}
-	if m.begun && !r.NoIndex {
-		m.begun, m.gap = false, &Gap{GapRestarted, m.minimum}
+	if m.begun {
+		gap := &Gap{GapRestarted, b.From}
+		if r.FailOnGap {
+			return Stopped{Gap: gap}
+		}
+		m.begun, m.gap = false, gap
 	}
 	if m.version != "" || r.Quiet && r.NoIndex && !r.NoProbe {
 		return m.resume(true, false)

@@ -89,12 +89,12 @@ func TestStart(t *testing.T) {
 		Listing{Memory: unsynced(streamed, minimum("7"))},
 	}, {
 		"after a kill it is unknown what was delivered: GAP, and a paged list, which names the version of GAP first",
-		Rules{InitialEvents: true, Unclean: true}, Beginning{Begun: true, Minimum: "7"},
-		Listing{Memory: unsynced(streamed, unclean, minimum("7"), gapped(GapRestarted, "7"))},
+		Rules{InitialEvents: true, Unclean: true}, Beginning{Begun: true, From: "5", Minimum: "7"},
+		Listing{Memory: unsynced(streamed, unclean, minimum("7"), gapped(GapRestarted, "5"))},
 	}, {
-		"without an index it is unknown which part was delivered: a paged list names the version of GAP first",
+		"without an index, too",
 		Rules{InitialEvents: true, NoIndex: true}, Beginning{Begun: true},
-		Listing{Memory: unsynced(streamed, noIndex, begun)},
+		Listing{Memory: unsynced(streamed, noIndex, gapped(GapRestarted, ""))},
 	}, {
 		"after another scope comes GAP, and a paged list, which names the version of GAP first",
 		Rules{InitialEvents: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
@@ -108,12 +108,8 @@ func TestStart(t *testing.T) {
 		Rules{NoIndex: true, Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"},
 		Listing{Memory: unsynced(noIndex, unclean, relists(1), gapped(GapScope, "5"))},
 	}, {
-		"the rest of a snapshot without an index: GAP, because it is unknown what was delivered",
-		Rules{NoIndex: true}, Beginning{Begun: true},
-		Listing{Memory: unsynced(noIndex, begun)},
-	}, {
-		"the rest of a snapshot without an index: FailOnGap ends the sequence",
-		Rules{NoIndex: true, FailOnGap: true}, Beginning{Begun: true},
+		"after a kill, FailOnGap ends the sequence",
+		Rules{FailOnGap: true}, Beginning{Begun: true},
 		Stopped{Gap: &Gap{GapRestarted, ""}},
 	}}
 	for _, tt := range tests {

@@ -84,8 +84,9 @@ func (s Streaming) closed(in Closed) (State, []Output) {
 	case in.After >= Healthy || in.Planned:
 		s.failures, s.relists, s.empty = 0, 0, 0
 	case s.frames:
-		// The connection delivered something, so waits need not grow, but there must be one.
-		s.failures, s.relists = min(s.failures, 1), min(s.relists, 1)
+		// The connection delivered something, so waits need not grow. But they must be long enough for a server that
+		// closes every watch after one event: it receives a probe and a watch after each.
+		s.failures, s.relists = min(s.failures, 2), min(s.relists, 2)
 	}
 	cause := in.Cause
 	if cause.Err == nil && s.failures == 0 {

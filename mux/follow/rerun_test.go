@@ -173,7 +173,8 @@ func TestNowDoesNotCountForLaterTypes(t *testing.T) {
 		srv.Unserve(robots)
 		time.Sleep(4 * time.Second)
 		srv.Put(robotsV2, "one", "a") // while acks are waited for
-		f.after(time.Minute, "the object is new", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
+		f.after(time.Minute, "the object is new", "robots.example.com GAP restarted ..2 history lost",
+			"robots.example.com ADDED one/a@2 inferred", "robots.example.com SYNCED @2")
 		f.stop()
 	})
 }

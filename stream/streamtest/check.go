@@ -178,6 +178,8 @@ func (c *checker) event(i int, ev stream.Event) {
 		for _, s := range c.sources {
 			c.apply(s, func(s *source) *Violation {
 				switch {
+				case s.restarts:
+					return s.unannounced(i)
 				case !due:
 					return c.violation(announced, i, "SYNCED without a snapshot before it")
 				case s.phase != isLive:

@@ -45,6 +45,7 @@ type start struct {
 	begins   bool                               // no event yet; SYNCED may say that the watch is open
 	unknown  bool                               // objects may exist that were not delivered
 	resuming bool                               // From, and no live event yet
+	restarts bool                               // From has no version, and knows something: GAP comes first
 	pending  map[types.UID]types.NamespacedName // perhaps delivered before: their current state must be delivered
 }
 
@@ -74,6 +75,11 @@ func newSource(c *checker, h History, namespace string) *source {
 				s.resume(known, k)
 			}
 		}
+	}
+	if o.From != nil {
+		rv, moved := o.From.At(namespace)
+		_, begun := o.From.ResourceVersions[namespace]
+		s.restarts = rv == "" && (moved || begun || len(known)+len(s.pending) > 0)
 	}
 	for epoch, t := range s.timelines {
 		s.indexes = append(s.indexes, t.index())
@@ -126,7 +132,10 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	rule := s.live
 	switch {
 	case ev.Type == stream.Gap:
+		s.restarts = false
 		return s.gap(i, ev)
+	case s.restarts:
+		return s.unannounced(i)
 	case ev.Type == stream.Bookmark:
 		return s.bookmark(i, ev.ResourceVersion)
 	case s.phase != isLive:
@@ -149,6 +158,11 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 		}
 	}
 	return nil
+}
+
+// unannounced is the violation of a sequence that does not begin with a GAP, though its position has no version.
+func (s *source) unannounced(i int) *Violation {
+	return s.violation(announced, i, "the position knows objects but no version, so GAP must come first"+s.in())
 }
 
 // deliver makes an event known. A DELETED of another uid than the known one is that of a pending object.

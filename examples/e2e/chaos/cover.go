@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -14,7 +13,7 @@ import (
 type cellState struct {
 	cell
 	coverage
-	lost    bool  // the GAP that is open permits that everything is reported anew
+	lost    bool  // the open GAP permits that everything is reported again
 	first   int64 // where the coverage began, or -1
 	fold    map[types.UID]report
 	last    map[types.UID]int64 // the highest version of any report about the object
@@ -27,6 +26,7 @@ type coverage struct {
 	to    int64 // everything up to here is covered, or a GAP has said that it is not
 	begun bool  // there was a SYNCED
 	open  bool  // there was a GAP, and no SYNCED since
+	blind bool  // rights were insufficient, and there was no SYNCED since: as if there was a GAP
 }
 
 // interval is a part of a cell's history that a client covered without a GAP: all changes in it are due.
@@ -42,7 +42,8 @@ func (j *judgement) cell(k cell) *cellState {
 	c := j.cells[k]
 	if c == nil {
 		c = &cellState{
-			cell: k, first: -1, fold: map[types.UID]report{}, last: map[types.UID]int64{}, excused: map[types.UID]bool{},
+			cell: k, first: -1, fold: map[types.UID]report{}, last: map[types.UID]int64{},
+			excused: map[types.UID]bool{},
 		}
 		j.cells[k] = c
 	}
@@ -77,7 +78,7 @@ func (j *judgement) walk() {
 		if denied < len(j.Denied) && !r.At.Before(j.Denied[denied].From) {
 			denied++
 			for _, c := range j.cells {
-				c.open = c.open || c.begun
+				c.blind = c.blind || c.begun
 			}
 		}
 		if j.fresh = j.fresh || r.Run != run; r.Run != run {
@@ -111,11 +112,6 @@ func (j *judgement) walk() {
 			j.object(i, r)
 		}
 	}
-}
-
-// judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
-func (j *judgement) judgesKinds(c *cellState, r report) bool {
-	return j.subject.Ours && !j.Checkpoint && !c.lost && !c.excused[r.UID]
 }
 
 // denied reports whether the client was not allowed to see everything at the time of a report.
@@ -156,8 +152,12 @@ func (j *judgement) object(i int, r report) {
 		return
 	}
 	for _, c := range j.cellsOf(r.Worker) {
-		if c.begun && !c.open {
+		switch {
+		case !c.begun || c.open:
+		case !c.blind:
 			j.cover(c, at, version, i)
+		case at > c.epoch:
+			j.enter(c, at, version)
 		}
 	}
 }
@@ -170,7 +170,8 @@ func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 	if to <= c.to {
 		return
 	}
-	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.epoch && j.due[n].to == c.to {
+	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.epoch &&
+		j.due[n].to == c.to {
 		j.due[n].to = to
 	} else {
 		j.due = append(j.due, interval{c.cell, c.epoch, c.to, to, i, c.excused})
@@ -179,8 +180,8 @@ func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 }
 
 // enter handles a restore of etcd that a client went through without a GAP. If etcd's revision was past the client's
-// again when the client looked, the client could not notice: what happened before and after the restore, up to there, is
-// nobody's to report. Otherwise everything after the restore is due.
+// again when the client looked, the client could not notice, and need not report what happened before and after the
+// restore, up to there. Otherwise everything after the restore is due.
 func (j *judgement) enter(c *cellState, epoch int, to int64) {
 	cut := j.view.epochs[epoch].After
 	for e := c.epoch + 1; e < epoch; e++ {
@@ -196,7 +197,7 @@ func (j *judgement) enter(c *cellState, epoch int, to int64) {
 	different := 0
 	for e := from; e <= epoch; e++ {
 		for _, f := range j.view.between(c.cell, e, cut, j.view.end(c.cell, e)) {
-			if e < epoch || f.Revision <= c.to {
+			if e < epoch || f.Revision <= c.to || c.blind && f.Revision <= to {
 				c.excused[f.UID] = true
 				different++
 			}
@@ -209,8 +210,8 @@ func (j *judgement) enter(c *cellState, epoch int, to int64) {
 
 // sync follows a SYNCED.
 func (j *judgement) sync(c *cellState, i int, r report) {
-	relisted := c.open || !c.begun
-	if c.open && j.denied(r) {
+	relisted := c.open || !c.begun || c.blind
+	if c.blind && j.denied(r) {
 		return
 	}
 	to, known := revision(r.ResourceVersion), r.ResourceVersion != ""
@@ -223,8 +224,10 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 		if c.epoch, to, differs = j.match(c, i, r); differs != "" && j.subject.Ours {
 			j.violate(&j.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.namespace, differs)
 		}
-		c.begun, c.open, c.lost = true, false, false
-		c.excused = map[types.UID]bool{}
+		if c.open {
+			c.excused = map[types.UID]bool{}
+		}
+		c.begun, c.open, c.blind, c.lost = true, false, false, false
 		if c.to = to; c.first < 0 {
 			c.first = to
 		}
@@ -238,158 +241,4 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 	if differs := j.differs(c, c.epoch, to); differs != "" {
 		j.violate(&j.FoldsWrong, i, "", "%s in namespace %q at %d: %s", j.resource, c.namespace, to, differs)
 	}
-}
-
-// match finds the epoch, and if it is unknown the version, of a SYNCED after a list.
-func (j *judgement) match(c *cellState, i int, r report) (epoch int, to int64, differs string) {
-	var best int64
-	for e := j.view.newest(r.At); e >= c.epoch; e-- {
-		for _, to := range j.candidates(c, e, i, r) {
-			d := j.differs(c, e, to)
-			if d == "" {
-				return e, to, ""
-			}
-			if differs == "" {
-				epoch, best, differs = e, to, fmt.Sprintf("at %d: %s", to, d)
-			}
-		}
-	}
-	return epoch, best, differs
-}
-
-// candidates returns the versions that a SYNCED may have.
-func (j *judgement) candidates(c *cellState, epoch int, i int, r report) []int64 {
-	if r.ResourceVersion != "" {
-		return []int64{revision(r.ResourceVersion)}
-	}
-	limit := int64(-1)
-	for _, next := range j.reports[i+1:] {
-		if next.Kind == gap || limit >= 0 {
-			break
-		}
-		if next.UID != "" && next.Namespace == c.namespace && !next.Inferred {
-			limit = revision(next.ResourceVersion)
-		}
-	}
-	versions := []int64{j.view.epochs[epoch].After}
-	for _, f := range j.view.timeline(c.cell, epoch) {
-		if (limit < 0 || f.Revision < limit) && (epoch < c.epoch || f.Revision > c.to) && !f.At.After(r.At) {
-			versions = append(versions, f.Revision)
-		}
-	}
-	if epoch == c.epoch {
-		versions = append(versions, c.to)
-	}
-	slices.Sort(versions)
-	slices.Reverse(versions)
-	return versions
-}
-
-// differs says how the fold of all reports differs from the truth, or returns "".
-func (j *judgement) differs(c *cellState, epoch int, to int64) string {
-	want := j.view.state(c.cell, epoch, to)
-	var lines []string
-	note := func(uid types.UID, format string, args ...any) {
-		ahead := (j.Checkpoint || j.Coalesces) && c.last[uid] > to
-		if !c.excused[uid] && !ahead {
-			lines = append(lines, fmt.Sprintf(format, args...))
-		}
-	}
-	for uid, f := range want {
-		have, ok := c.fold[uid]
-		switch {
-		case !ok:
-			note(uid, "%s (%s, at %d) exists, and is not reported", f.Name, uid, f.Revision)
-		case revision(have.ResourceVersion) != f.Revision:
-			note(uid, "%s (%s) is at %d, and reported at %s", f.Name, uid, f.Revision, have.ResourceVersion)
-		}
-	}
-	for uid, have := range c.fold {
-		if want[uid] == nil {
-			note(uid, "%s (%s, reported at %s) does not exist", have.Name, uid, have.ResourceVersion)
-		}
-	}
-	slices.Sort(lines)
-	if len(lines) > 5 {
-		lines = append(lines[:5], fmt.Sprintf("and %d more", len(lines)-5))
-	}
-	return strings.Join(lines, "; ")
-}
-
-// checkOrder checks that live versions ascend.
-func (j *judgement) checkOrder(i int, r report, version int64) {
-	key := r.Worker
-	if j.ByObject || j.Coalesces {
-		key = string(r.UID)
-	}
-	if last, ok := j.order[key]; ok && version <= last {
-		j.violate(&j.OrderViolations, i, r.UID, "%d came after %d", version, last)
-	}
-	j.order[key] = max(j.order[key], version)
-}
-
-// checkReal checks that an object and a version existed.
-func (j *judgement) checkReal(i int, r report, f *fact) {
-	switch {
-	case !j.view.uids[r.UID] && !(r.Kind == deleted && r.Inferred):
-		j.violate(&j.Invented, i, r.UID, "there never was such an object")
-	case r.Kind == deleted && (r.Inferred || r.ResourceVersion == ""):
-		if !j.ended(r) {
-			j.violate(&j.Invented, i, r.UID, "it was not deleted")
-		}
-	case f == nil:
-		j.violate(&j.Invented, i, r.UID, "there never was such a version")
-	}
-}
-
-// ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch.
-func (j *judgement) ended(r report) bool {
-	newest := j.view.newest(r.At)
-	for _, f := range j.view.facts[cell{r.Resource, r.Namespace}] {
-		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest || f.last < newest) {
-			return true
-		}
-	}
-	return !j.view.uids[r.UID] // never in scope
-}
-
-// checkEnd checks that the client knows everything at the end.
-func (j *judgement) checkEnd() {
-	newest := len(j.view.epochs) - 1
-	for _, c := range j.cellsOf("") {
-		end := j.view.end(c.cell, newest)
-		if c.begun && !c.open {
-			j.cover(c, newest, end, len(j.reports)-1)
-		}
-		want := j.view.state(c.cell, newest, end)
-		for uid, r := range c.fold {
-			if want[uid] == nil && !c.excused[uid] {
-				if f := j.ending(c, uid); f != nil && j.isDue(c.cell, f) {
-					continue // checkDue counts it
-				}
-				j.violate(&j.DeletionsMissed, len(j.reports)-1, uid, "%s is gone, and was never reported as deleted", r.Name)
-			}
-		}
-		j.Folds++
-		if differs := j.differs(c, newest, end); differs != "" {
-			j.violate(&j.FoldsWrong, len(j.reports)-1, "", "%s in namespace %q at the end: %s",
-				j.resource, c.namespace, differs)
-		}
-	}
-}
-
-// ending returns the last deletion of an object.
-func (j *judgement) ending(c *cellState, uid types.UID) (last *fact) {
-	for _, f := range j.view.timeline(c.cell, len(j.view.epochs)-1) {
-		if f.UID == uid && f.Kind == deleted {
-			last = f
-		}
-	}
-	return last
-}
-
-func (j *judgement) isDue(k cell, f *fact) bool {
-	return !j.Coalesces && !j.wasReported(f) && slices.ContainsFunc(j.due, func(d interval) bool {
-		return d.cell == k && f.at(d.epoch) && d.from < f.Revision && f.Revision <= d.to
-	})
 }

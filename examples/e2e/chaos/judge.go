@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"slices"
-	"time"
 )
 
 // subject is a client as the judge sees it.
@@ -24,7 +22,8 @@ type subject struct {
 	Denied  []fault
 }
 
-// verdict is what the judge found out about one client in one seed.
+// verdict is what the judge found out about one client in one seed. It has 21 fields because it is a flat row of the
+// report.
 type verdict struct {
 	Name            string `json:"name"`
 	Ours            bool   `json:"ours"`
@@ -85,8 +84,8 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	return v
 }
 
-// judgement is the judge's work on one resource of one client.
-type judgement struct { // it has 13 fields because each rule needs some of its own
+// judgement is the judge's work on one resource of one client. It has 14 fields because each rule has its own notes.
+type judgement struct {
 	subject
 	*verdict
 	view     *view
@@ -122,175 +121,4 @@ func (j *judgement) run() {
 	j.checkEnd()
 	j.checkDue()
 	j.Live += len(j.live)
-}
-
-type repeatKey struct {
-	identity
-	kind Kind
-	text string
-}
-
-// checkRepeats finds reports that come again within a run, or although they were committed before the run.
-func (j *judgement) checkRepeats() {
-	seen := j.seen
-	upTo := map[string]int64{} // committed, by worker
-	run := 0
-	for i, r := range j.reports {
-		if r.Run != run {
-			run = r.Run
-			if !j.Checkpoint && !j.Chained {
-				clear(seen)
-			}
-		}
-		switch {
-		case r.Kind == committed:
-			upTo[r.Namespace] = revision(r.ResourceVersion)
-			continue
-		case r.Kind == gap && (r.HistoryLost || r.Reason == "rewound"):
-			clear(seen)
-			clear(upTo)
-		}
-		if r.UID == "" {
-			continue
-		}
-		key := repeatKey{identityOf(r), r.Kind, r.ResourceVersion}
-		before, again := seen[key]
-		seen[key] = run
-		if !again {
-			continue
-		}
-		at, found := upTo[r.Worker]
-		switch {
-		case before == run || j.Chained:
-			j.violate(&j.Repeats, i, r.UID, "it was reported before, in run %d", before)
-		case found && r.ResourceVersion != "" && identityOf(r).version <= at && r.Kind != deleted:
-			j.violate(&j.Repeats, i, r.UID, "it was reported in run %d, and %d was committed before run %d",
-				before, at, run)
-		}
-	}
-}
-
-// checkDue finds changes that were due and never reported.
-func (j *judgement) checkDue() {
-	type key struct {
-		cell     cell
-		identity identity
-	}
-	owed := map[key]bool{}
-	for _, d := range j.due {
-		for _, f := range j.view.between(d.cell, d.epoch, d.from, d.to) {
-			k := key{d.cell, f.identity()}
-			if owed[k] || d.excused[f.UID] {
-				continue
-			}
-			owed[k] = true
-			if j.Changes++; j.Coalesces || j.wasReported(f) {
-				continue
-			}
-			j.ChangesMissed++
-			if f.Kind == deleted {
-				j.DeletionsMissed++
-			}
-			j.describe(d.report, f.UID, "%s of %s at %d was never reported, and no GAP says so (%d was covered next)",
-				f.Kind, f.Name, f.Revision, d.to)
-		}
-	}
-	for k := range j.cells { // the rest since the first SYNCED
-		c := j.cells[k]
-		if c.first < 0 {
-			continue
-		}
-		newest := len(j.view.epochs) - 1
-		for _, f := range j.view.between(k, newest, c.first, j.view.end(k, newest)) {
-			if !owed[key{k, f.identity()}] {
-				if j.Changes++; !j.wasReported(f) {
-					j.ChangesInGaps++
-				}
-			}
-		}
-	}
-}
-
-func (j *judgement) wasReported(f *fact) bool {
-	return j.reported[f.identity()] || f.Kind == deleted && j.inferredEnds[string(f.UID)]
-}
-
-// samples are durations by the name of a fault.
-type samples map[string][]time.Duration
-
-// medians returns the medians in milliseconds; that of all has the key "".
-func (s samples) medians() map[string]int64 {
-	out := map[string]int64{}
-	var all []time.Duration
-	for name, d := range s {
-		out[name] = median(d).Milliseconds()
-		all = append(all, d...)
-	}
-	if len(all) > 0 {
-		out[""] = median(all).Milliseconds()
-	}
-	return out
-}
-
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	if len(d) == 0 {
-		return 0
-	}
-	return d[len(d)/2]
-}
-
-func (s samples) add(other samples) {
-	for name, d := range other {
-		s[name] = append(s[name], d...)
-	}
-}
-
-// recover measures the time back after each fault.
-func (j *judgement) recover() {
-	type moment struct{ committed, reported time.Time }
-	var moments []moment // of live reports, by the time of the report
-	for _, r := range j.reports {
-		if r.UID == "" || r.Inferred || r.ResourceVersion == "" {
-			continue
-		}
-		if f, _ := j.view.find(r, len(j.view.epochs)-1); f != nil {
-			moments = append(moments, moment{f.At, r.At})
-		}
-	}
-	slices.SortStableFunc(moments, func(a, b moment) int { return a.reported.Compare(b.reported) })
-	written := j.view.latest(j.resource)
-	for _, f := range j.faults {
-		i, _ := slices.BinarySearchFunc(moments, f.To, func(m moment, t time.Time) int {
-			return cmp.Or(m.reported.Compare(t), 1) // the first one after t
-		})
-		for i < len(moments) && !moments[i].committed.After(f.To) {
-			i++
-		}
-		if i < len(moments) {
-			j.recoveries[f.Name] = append(j.recoveries[f.Name], moments[i].reported.Sub(f.To))
-		} else if written.After(f.To) { // never, so it took longer than until the last change
-			j.recoveries[f.Name] = append(j.recoveries[f.Name], written.Sub(f.To))
-		}
-		if d, inGap := j.untilSynced(f.To); inGap {
-			j.syncs[f.Name] = append(j.syncs[f.Name], d)
-		}
-	}
-}
-
-// untilSynced returns how long a gap that was reported before t lasted after it.
-func (j *judgement) untilSynced(t time.Time) (time.Duration, bool) {
-	inGap := false
-	for _, r := range j.reports {
-		switch {
-		case r.Kind == gap && r.At.Before(t):
-			inGap = true
-		case r.Kind != synced:
-		case r.At.Before(t):
-			inGap = false
-		default:
-			return r.At.Sub(t), inGap
-		}
-	}
-	return 0, false
 }

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The notation of the tests: +u@5 is ADDED of the object with the uid u at version 5, ~u@5 MODIFIED, -u@5 DELETED. b/+u@5
-// is in the namespace b, and all others are in a. In the truth, "+u@5 in" has the label of the selector, and rewind@5
-// begins an epoch with a copy made at 5. In reports, S@5 is SYNCED and G GAP (G:lost with lost history, G:rewound), !
-// means inferred, ? not acked; "run" begins another run, C@5 says what was committed, and what follows "later" was
-// reported after the rewind.
+// The notation of the tests: +u@5 is ADDED of the object with the uid u at version 5, ~u@5 MODIFIED, -u@5 DELETED.
+// b/+u@5 is in the namespace b, and all others are in a. In the truth, "+u@5 in" has the label of the selector, and
+// rewind@5 begins an epoch with a copy made at 5. In reports, S@5 is SYNCED and G GAP (G:lost with lost history,
+// G:rewound), ! means inferred, ? not acked; "run" begins another run, C@5 says what was committed, and what follows
+// "later" was reported after the rewind.
 
 func parseTruth(text string) *history {
 	var changes []change
@@ -77,7 +77,8 @@ func parseReport(step string) report {
 		return r
 	}
 	if reason, ok := strings.CutPrefix(step, "G"); ok {
-		r.Kind, r.Namespace, r.HistoryLost, r.Reason = gap, namespace, reason == ":lost", strings.TrimPrefix(reason, ":")
+		r.Kind, r.Namespace = gap, namespace
+		r.HistoryLost, r.Reason = reason == ":lost", strings.TrimPrefix(reason, ":")
 		return r
 	}
 	if r.Namespace = namespace; namespace == "" {
@@ -94,8 +95,8 @@ type counts struct{ Deletions, Changes, InGaps, Live, Repeats, Disorder, Invente
 
 func countsOf(v *verdict) counts {
 	return counts{
-		v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats, v.OrderViolations, v.Invented, v.FoldsWrong,
-		v.RewindsUnseen,
+		v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats, v.OrderViolations, v.Invented,
+		v.FoldsWrong, v.RewindsUnseen,
 	}
 }
 
@@ -115,7 +116,8 @@ func TestJudge(t *testing.T) {
 		{"a change is missing", ours, plain, "+u@1, +v@2, S@2, -v@4, +w@5, ~u@6", counts{Changes: 1, Live: 3}},
 		{"a deletion is missing, and so v is there at the end", ours, plain,
 			"+u@1, +v@2, S@2, ~u@3, +w@5, ~u@6", counts{Deletions: 1, Changes: 1, Live: 3, Folds: 1}},
-		{"the last change is missing", ours, plain, "+u@1, +v@2, S@2, ~u@3, -v@4, +w@5", counts{Changes: 1, Live: 3, Folds: 1}},
+		{"the last change is missing", ours, plain, "+u@1, +v@2, S@2, ~u@3, -v@4, +w@5",
+			counts{Changes: 1, Live: 3, Folds: 1}},
 		{"within a gap only the differences are due", ours, plain,
 			"+u@1, +v@2, S@2, G, -v@2!, +w@5!, ~u@6!, S@6", counts{InGaps: 1}},
 		{"a difference is missing", ours, plain, "+u@1, +v@2, S@2, G, +w@5!, ~u@6!, S@6",
@@ -129,7 +131,8 @@ func TestJudge(t *testing.T) {
 		{"twice in two runs that are chained", ours, plain, "+u@1, +v@2, S@2, ~u@3, run, S@2, ~u@3, -v@4, +w@5, ~u@6",
 			counts{Live: 4, Repeats: 1, Folds: 1}},
 		{"in the wrong order", ours, plain, "+u@1, +v@2, S@2, -v@4, ~u@3, +w@5, ~u@6", counts{Live: 4, Disorder: 1}},
-		{"ADDED of a known object", ours, plain, "+u@1, +v@2, S@2, +u@3, -v@4, +w@5, ~u@6", counts{Live: 4, Disorder: 1}},
+		{"ADDED of a known object", ours, plain,
+			"+u@1, +v@2, S@2, +u@3, -v@4, +w@5, ~u@6", counts{Live: 4, Disorder: 1}},
 		{"an object that never was", ours, plain, "+u@1, +v@2, S@2, ~u@3, +x@3, -v@4, +w@5, ~u@6",
 			counts{Deletions: 1, Live: 4, Invented: 1, Folds: 1}},
 		{"a version that never was", ours, plain, "+u@1, +v@2, S@2, ~u@3, -v@4, ~u@4, +w@5, ~u@6",

@@ -35,7 +35,8 @@ func (toolClient) run(ctx context.Context, w *world, rec *recording) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	tool, kubeconfig, store := filepath.Join(dir, "gvrwatch"), filepath.Join(dir, "config"), filepath.Join(dir, "store")
+	tool, kubeconfig := filepath.Join(dir, "gvrwatch"), filepath.Join(dir, "config")
+	store := filepath.Join(dir, "store")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", tool, toolPackage).CombinedOutput(); err != nil {
 		return ended(ctx, fmt.Errorf("build the tool: %w: %s", err, out))
 	}
@@ -46,7 +47,8 @@ func (toolClient) run(ctx context.Context, w *world, rec *recording) error {
 	return killAgainAndAgain(ctx, w, rec, store, func() (*exec.Cmd, func() error) {
 		run++
 		out := filepath.Join(dir, fmt.Sprint("out-", run))
-		cmd := exec.Command(tool, "watch", "*."+group, "-A", "-o", "json", "--checkpoint", store, "--kubeconfig", kubeconfig)
+		cmd := exec.Command(tool, "watch", "*."+group, "-A", "-o", "json",
+			"--checkpoint", store, "--kubeconfig", kubeconfig)
 		stdout, err := os.Create(out)
 		cmd.Stdout = stdout
 		cmd.Stderr = io.Discard // it reports each refusal
@@ -129,7 +131,8 @@ func parseOutput(text []byte) (report, error) {
 		Inferred: document.Inferred,
 	}
 	if o := document.Object; o != nil {
-		r.Namespace, r.Name, r.UID, r.ResourceVersion = o.GetNamespace(), o.GetName(), o.GetUID(), o.GetResourceVersion()
+		r.Namespace, r.Name = o.GetNamespace(), o.GetName()
+		r.UID, r.ResourceVersion = o.GetUID(), o.GetResourceVersion()
 	}
 	if g := document.Gap; g != nil {
 		r.Reason, r.HistoryLost = g.Reason, g.HistoryLost

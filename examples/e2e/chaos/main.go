@@ -23,8 +23,10 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the faults")
 	seeds := flag.String("seeds", "", "several seeds instead, such as 1,2,3")
 	lasts := flag.Duration("for", time.Minute, "how long something is broken and written, for each seed")
-	names := flag.String("clients", "", "clients, separated by commas; empty means all: "+strings.Join(clientNames(), ","))
-	only := flag.String("faults", "", "faults, separated by commas; empty means all: "+strings.Join(faultNames(), ","))
+	names := flag.String("clients", "",
+		"clients, separated by commas; empty means all: "+strings.Join(clientNames(), ","))
+	only := flag.String("faults", "",
+		"faults, separated by commas; empty means all: "+strings.Join(faultNames(), ","))
 	without := flag.String("without", "", "faults that must not happen, separated by commas")
 	file := flag.String("json", "", "file to write the results to, as JSON")
 	verbose := flag.Bool("v", false, "print the faults, the errors that clients returned, and all violations")

@@ -61,7 +61,7 @@ func (h informerHandler) OnDelete(o any) {
 	h.rec.add(peerReport(deleted, h.info, o.(*unstructured.Unstructured), inferred))
 }
 
-// first tells the first call for each resource from later ones.
+// first distinguishes the first call for each resource from later ones.
 type first struct {
 	mu   sync.Mutex
 	seen map[string]bool

@@ -49,8 +49,9 @@ func (s *summary) add(o *outcome) {
 func (v *verdict) add(o *verdict) {
 	for to, n := range map[*int]int{
 		&v.Changes: o.Changes, &v.DeletionsMissed: o.DeletionsMissed, &v.ChangesMissed: o.ChangesMissed,
-		&v.ChangesInGaps: o.ChangesInGaps, &v.Live: o.Live, &v.Repeats: o.Repeats, &v.OrderViolations: o.OrderViolations,
-		&v.Invented: o.Invented, &v.FoldsWrong: o.FoldsWrong, &v.Folds: o.Folds, &v.Gaps: o.Gaps,
+		&v.ChangesInGaps: o.ChangesInGaps, &v.Live: o.Live, &v.Repeats: o.Repeats,
+		&v.OrderViolations: o.OrderViolations, &v.Invented: o.Invented, &v.FoldsWrong: o.FoldsWrong,
+		&v.Folds: o.Folds, &v.Gaps: o.Gaps,
 		&v.RewindsUnseen: o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
 	} {
 		*to += n
@@ -78,7 +79,8 @@ func (s *summary) write(path string) error {
 
 // print writes the tables as Markdown.
 func (s *summary) print(w io.Writer) {
-	fmt.Fprintf(w, "Seeds %v, %v s of faults each; %d changes, %d faults.\n\n", s.Seeds, s.Seconds, s.Changes, s.count())
+	fmt.Fprintf(w, "Seeds %v, %v s of faults each; %d changes, %d faults.\n\n",
+		s.Seeds, s.Seconds, s.Changes, s.count())
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	row := func(cells ...any) {
 		for _, c := range cells {
@@ -86,12 +88,13 @@ func (s *summary) print(w io.Writer) {
 		}
 		fmt.Fprintln(t, "|")
 	}
-	row("client", "changes", "deletions never reported", "changes never reported", "in a GAP", "live", "repeats", "disorder",
-		"invented", "wrong folds", "GAPs", "runs", "back after ms")
-	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	row("client", "changes", "deletions never reported", "changes never reported", "in a GAP", "live", "repeats",
+		"disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
+	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
-		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats, v.OrderViolations,
-			v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), v.Gaps, v.Runs, milliseconds(v.RecoveryMS, ""))
+		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats,
+			v.OrderViolations, v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), v.Gaps,
+			v.RewindsUnseen, v.Runs, milliseconds(v.RecoveryMS, ""))
 	}
 	t.Flush()
 	fmt.Fprintf(w, "\nLeft behind: %d goroutines, %d KiB of heap.\n\n", s.Left.Goroutines, s.Left.HeapKB)

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// match finds the epoch, and if it is unknown the version, of a SYNCED after a list.
+func (j *judgement) match(c *cellState, i int, r report) (epoch int, to int64, differs string) {
+	var best int64
+	for e := j.view.newest(r.At); e >= c.epoch; e-- {
+		for _, to := range j.candidates(c, e, i, r) {
+			d := j.differs(c, e, to)
+			if d == "" {
+				return e, to, ""
+			}
+			if differs == "" {
+				epoch, best, differs = e, to, fmt.Sprintf("at %d: %s", to, d)
+			}
+		}
+	}
+	return epoch, best, differs
+}
+
+// candidates returns the versions that a SYNCED may have.
+func (j *judgement) candidates(c *cellState, epoch int, i int, r report) []int64 {
+	if r.ResourceVersion != "" {
+		return []int64{revision(r.ResourceVersion)}
+	}
+	limit := int64(-1)
+	for _, next := range j.reports[i+1:] {
+		if next.Kind == gap || limit >= 0 {
+			break
+		}
+		if next.UID != "" && next.Namespace == c.namespace && !next.Inferred {
+			limit = revision(next.ResourceVersion)
+		}
+	}
+	versions := []int64{j.view.epochs[epoch].After}
+	for _, f := range j.view.timeline(c.cell, epoch) {
+		if (limit < 0 || f.Revision < limit) && (epoch < c.epoch || f.Revision > c.to) && !f.At.After(r.At) {
+			versions = append(versions, f.Revision)
+		}
+	}
+	if epoch == c.epoch {
+		versions = append(versions, c.to)
+	}
+	slices.Sort(versions)
+	slices.Reverse(versions)
+	return versions
+}
+
+// differs says how the fold of all reports differs from the truth, or returns "".
+func (j *judgement) differs(c *cellState, epoch int, to int64) string {
+	want := j.view.state(c.cell, epoch, to)
+	var lines []string
+	note := func(uid types.UID, format string, args ...any) {
+		ahead := (j.Checkpoint || j.Coalesces) && c.last[uid] > to
+		if !c.excused[uid] && !ahead {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+	}
+	for uid, f := range want {
+		have, ok := c.fold[uid]
+		switch {
+		case !ok:
+			note(uid, "%s (%s, at %d) exists, and is not reported", f.Name, uid, f.Revision)
+		case revision(have.ResourceVersion) != f.Revision:
+			note(uid, "%s (%s) is at %d, and reported at %s", f.Name, uid, f.Revision, have.ResourceVersion)
+		}
+	}
+	for uid, have := range c.fold {
+		if want[uid] == nil {
+			note(uid, "%s (%s, reported at %s) does not exist", have.Name, uid, have.ResourceVersion)
+		}
+	}
+	slices.Sort(lines)
+	if len(lines) > 5 {
+		lines = append(lines[:5], fmt.Sprintf("and %d more", len(lines)-5))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// checkEnd checks that the client knows everything at the end.
+func (j *judgement) checkEnd() {
+	newest := len(j.view.epochs) - 1
+	for _, c := range j.cellsOf("") {
+		end := j.view.end(c.cell, newest)
+		switch {
+		case !c.begun || c.open:
+		case c.blind && newest > c.epoch:
+			j.enter(c, newest, max(end, c.to+1))
+		case !c.blind:
+			j.cover(c, newest, end, len(j.reports)-1)
+		}
+		want := j.view.state(c.cell, newest, end)
+		for uid, r := range c.fold {
+			if want[uid] == nil && !c.excused[uid] {
+				if f := j.ending(c, uid); f != nil && j.isDue(c.cell, f) {
+					continue // checkDue counts it
+				}
+				j.violate(&j.DeletionsMissed, len(j.reports)-1, uid,
+					"%s is gone, and was never reported as deleted", r.Name)
+			}
+		}
+		j.Folds++
+		if differs := j.differs(c, newest, end); differs != "" {
+			j.violate(&j.FoldsWrong, len(j.reports)-1, "", "%s in namespace %q at the end: %s",
+				j.resource, c.namespace, differs)
+		}
+	}
+}
+
+// ending returns the last deletion of an object.
+func (j *judgement) ending(c *cellState, uid types.UID) (last *fact) {
+	for _, f := range j.view.timeline(c.cell, len(j.view.epochs)-1) {
+		if f.UID == uid && f.Kind == deleted {
+			last = f
+		}
+	}
+	return last
+}
+
+func (j *judgement) isDue(k cell, f *fact) bool {
+	return !j.Coalesces && !j.wasReported(f) && slices.ContainsFunc(j.due, func(d interval) bool {
+		return d.cell == k && f.at(d.epoch) && d.from < f.Revision && f.Revision <= d.to
+	})
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// samples are durations by the name of a fault.
+type samples map[string][]time.Duration
+
+// medians returns the medians in milliseconds; that of all has the key "".
+func (s samples) medians() map[string]int64 {
+	out := map[string]int64{}
+	var all []time.Duration
+	for name, d := range s {
+		out[name] = median(d).Milliseconds()
+		all = append(all, d...)
+	}
+	if len(all) > 0 {
+		out[""] = median(all).Milliseconds()
+	}
+	return out
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	if len(d) == 0 {
+		return 0
+	}
+	return d[len(d)/2]
+}
+
+func (s samples) add(other samples) {
+	for name, d := range other {
+		s[name] = append(s[name], d...)
+	}
+}
+
+// recover measures the time back after each fault.
+func (j *judgement) recover() {
+	type moment struct{ committed, reported time.Time }
+	var moments []moment // of live reports, by the time of the report
+	for _, r := range j.reports {
+		if r.UID == "" || r.Inferred || r.ResourceVersion == "" {
+			continue
+		}
+		if f, _ := j.view.find(r, len(j.view.epochs)-1); f != nil {
+			moments = append(moments, moment{f.At, r.At})
+		}
+	}
+	slices.SortStableFunc(moments, func(a, b moment) int { return a.reported.Compare(b.reported) })
+	written := j.view.latest(j.resource)
+	for _, f := range j.faults {
+		i, _ := slices.BinarySearchFunc(moments, f.To, func(m moment, t time.Time) int {
+			return cmp.Or(m.reported.Compare(t), 1) // the first one after t
+		})
+		for i < len(moments) && !moments[i].committed.After(f.To) {
+			i++
+		}
+		if i < len(moments) {
+			j.recoveries[f.Name] = append(j.recoveries[f.Name], moments[i].reported.Sub(f.To))
+		} else if written.After(f.To) { // never, so it took longer than until the last change
+			j.recoveries[f.Name] = append(j.recoveries[f.Name], written.Sub(f.To))
+		}
+		if d, inGap := j.untilSynced(f.To); inGap {
+			j.syncs[f.Name] = append(j.syncs[f.Name], d)
+		}
+	}
+}
+
+// untilSynced returns how long a gap that was reported before t lasted after it.
+func (j *judgement) untilSynced(t time.Time) (time.Duration, bool) {
+	inGap := false
+	for _, r := range j.reports {
+		switch {
+		case r.Kind == gap && r.At.Before(t):
+			inGap = true
+		case r.Kind != synced:
+		case r.At.Before(t):
+			inGap = false
+		default:
+			return r.At.Sub(t), inGap
+		}
+	}
+	return 0, false
+}

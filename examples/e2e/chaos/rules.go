@@ -1,0 +1,134 @@
+package main
+
+// judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
+func (j *judgement) judgesKinds(c *cellState, r report) bool {
+	return j.subject.Ours && !j.Checkpoint && !c.lost && !c.excused[r.UID]
+}
+
+// checkOrder checks that live versions ascend.
+func (j *judgement) checkOrder(i int, r report, version int64) {
+	key := r.Worker
+	if j.ByObject || j.Coalesces {
+		key = string(r.UID)
+	}
+	if last, ok := j.order[key]; ok && version <= last {
+		j.violate(&j.OrderViolations, i, r.UID, "%d came after %d", version, last)
+	}
+	j.order[key] = max(j.order[key], version)
+}
+
+// checkReal checks that an object and a version existed.
+func (j *judgement) checkReal(i int, r report, f *fact) {
+	switch {
+	case !j.view.uids[r.UID] && !(r.Kind == deleted && r.Inferred):
+		j.violate(&j.Invented, i, r.UID, "there never was such an object")
+	case r.Kind == deleted && (r.Inferred || r.ResourceVersion == ""):
+		if !j.ended(r) {
+			j.violate(&j.Invented, i, r.UID, "it was not deleted")
+		}
+	case f == nil:
+		j.violate(&j.Invented, i, r.UID, "there never was such a version")
+	}
+}
+
+// ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch.
+func (j *judgement) ended(r report) bool {
+	newest := j.view.newest(r.At)
+	for _, f := range j.view.facts[cell{r.Resource, r.Namespace}] {
+		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest || f.last < newest) {
+			return true
+		}
+	}
+	return !j.view.uids[r.UID] // never in scope
+}
+
+type repeatKey struct {
+	identity
+	kind Kind
+	text string
+}
+
+// checkRepeats finds reports that come again within a run, or although they were committed before the run.
+func (j *judgement) checkRepeats() {
+	seen := j.seen
+	upTo := map[string]int64{} // committed, by worker
+	run := 0
+	for i, r := range j.reports {
+		if r.Run != run {
+			run = r.Run
+			if !j.Checkpoint && !j.Chained {
+				clear(seen)
+			}
+		}
+		switch {
+		case r.Kind == committed:
+			upTo[r.Namespace] = revision(r.ResourceVersion)
+			continue
+		case r.Kind == gap && (r.HistoryLost || r.Reason == "rewound"):
+			clear(seen)
+			clear(upTo)
+		}
+		if r.UID == "" {
+			continue
+		}
+		key := repeatKey{identityOf(r), r.Kind, r.ResourceVersion}
+		before, again := seen[key]
+		seen[key] = run
+		if !again {
+			continue
+		}
+		at, found := upTo[r.Worker]
+		switch {
+		case before == run || j.Chained:
+			j.violate(&j.Repeats, i, r.UID, "it was reported before, in run %d", before)
+		case found && r.ResourceVersion != "" && identityOf(r).version <= at && r.Kind != deleted:
+			j.violate(&j.Repeats, i, r.UID, "it was reported in run %d, and %d was committed before run %d",
+				before, at, run)
+		}
+	}
+}
+
+// checkDue finds changes that were due and never reported.
+func (j *judgement) checkDue() {
+	type key struct {
+		cell     cell
+		identity identity
+	}
+	counted := map[key]bool{}
+	for _, d := range j.due {
+		for _, f := range j.view.between(d.cell, d.epoch, d.from, d.to) {
+			k := key{d.cell, f.identity()}
+			if counted[k] || d.excused[f.UID] {
+				continue
+			}
+			counted[k] = true
+			if j.Changes++; j.Coalesces || j.wasReported(f) {
+				continue
+			}
+			j.ChangesMissed++
+			if f.Kind == deleted {
+				j.DeletionsMissed++
+			}
+			j.describe(d.report, f.UID, "%s of %s at %d was never reported, and no GAP says so (%d was covered next)",
+				f.Kind, f.Name, f.Revision, d.to)
+		}
+	}
+	for k := range j.cells { // the rest since the first SYNCED
+		c := j.cells[k]
+		if c.first < 0 {
+			continue
+		}
+		newest := len(j.view.epochs) - 1
+		for _, f := range j.view.between(k, newest, c.first, j.view.end(k, newest)) {
+			if !counted[key{k, f.identity()}] {
+				if j.Changes++; !j.wasReported(f) {
+					j.ChangesInGaps++
+				}
+			}
+		}
+	}
+}
+
+func (j *judgement) wasReported(f *fact) bool {
+	return j.reported[f.identity()] || f.Kind == deleted && j.inferredEnds[string(f.UID)]
+}

@@ -1,0 +1,172 @@
+package pace
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/wait"
+)
+
+// Client paces the requests of all Streams of a client.
+type Client struct {
+	server *limit
+	login  login
+}
+
+// Answer is what a request led to.
+type Answer int
+
+const (
+	None         Answer = iota // the request was canceled, or its answer says nothing about the server
+	Good                       // the server answers
+	Bad                        // it fails, refuses connections, or is overloaded
+	Unauthorized               // it does not accept the credentials
+)
+
+// NewClient returns a Client that permits rate requests per second while requests fail; 0 means DefaultRate.
+func NewClient(rate int) *Client {
+	if rate == 0 {
+		rate = DefaultRate
+	}
+	return &Client{server: newLimit(rate), login: login{accepted: make(chan struct{})}}
+}
+
+// clients are the Clients that Share has returned, by client.
+var clients = struct {
+	sync.Mutex
+	byKey map[any]*shared
+}{byKey: map[any]*shared{}}
+
+type shared struct {
+	client *Client
+	users  int
+}
+
+// Share returns the Client of a client that has none of its own. The caller calls release when it is done.
+func Share(client any) (c *Client, release func()) {
+	if !reflect.TypeOf(client).Comparable() {
+		return NewClient(0), func() {}
+	}
+	clients.Lock()
+	defer clients.Unlock()
+	s := clients.byKey[client]
+	if s == nil {
+		s = &shared{client: NewClient(0)}
+		clients.byKey[client] = s
+	}
+	s.users++
+	return s.client, func() {
+		clients.Lock()
+		defer clients.Unlock()
+		if s.users--; s.users == 0 {
+			delete(clients.byKey, client)
+		}
+	}
+}
+
+// Request is a request that Wait has permitted.
+type Request struct {
+	synced bool // by a Stream that is synced
+	tries  bool // whether the credentials are accepted again
+}
+
+// Delay is why a request waits because other requests have failed.
+type Delay struct {
+	Answer  Answer // to the others: Bad or Unauthorized
+	Cause   error
+	NextTry time.Time // of any request that waits
+}
+
+// Wait waits until a request may be sent, or ctx ends. If it has to wait because others have failed, it calls report.
+// Done must follow. A Stream that is not synced does not wait for credentials to be accepted, because a 401 ends it.
+func (c *Client) Wait(ctx context.Context, synced bool, report func(Delay)) Request {
+	r := Request{synced: synced}
+	if synced {
+		r.tries = c.login.wait(ctx, report)
+	}
+	c.server.wait(ctx, report)
+	return r
+}
+
+// Done records the answer to a request. After a failure with err, the channel that it returns is closed when a retry
+// may succeed because another request has.
+func (c *Client) Done(r Request, a Answer, err error) (recovered <-chan struct{}) {
+	accepted := c.login.answered(r, a, err)
+	switch a {
+	case Good:
+		c.server.succeeded()
+	case Bad:
+		return c.server.failed(err)
+	case Unauthorized:
+		return accepted
+	}
+	return nil
+}
+
+// Broken says that a watch has ended too early.
+func (c *Client) Broken() { c.server.broken() }
+
+// A request that is refused with 401 is tried again after firstLogin, twice as long each time up to maxLogin.
+const firstLogin, maxLogin = 2 * time.Second, 15 * time.Second
+
+// login is whether the server accepts the credentials.
+type login struct {
+	mu       sync.Mutex
+	refusals int           // in a row
+	cause    error         // of the last one
+	nextTry  time.Time     // no request is sent before
+	tried    chan struct{} // closed when the request that tries the credentials is answered; nil if there is none
+	accepted chan struct{} // closed when credentials are accepted after a refusal
+}
+
+// wait waits while the credentials are refused, unless it is the turn of this request to try them.
+func (l *login) wait(ctx context.Context, report func(Delay)) (tries bool) {
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		refused, tried, accepted := l.refusals > 0, l.tried, l.accepted
+		delay := Delay{Unauthorized, l.cause, l.nextTry}
+		tries = refused && tried == nil && !time.Now().Before(l.nextTry)
+		if tries {
+			l.tried = make(chan struct{})
+		}
+		l.mu.Unlock()
+		if tries || !refused {
+			return tries
+		}
+		report(delay)
+		switch {
+		case tried == nil:
+			wait.Sleep(ctx, time.Until(delay.NextTry), accepted)
+		default:
+			select {
+			case <-tried:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return false
+}
+
+// answered records the answer to a request. It returns the channel accepted.
+func (l *login) answered(r Request, a Answer, err error) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	accepted := l.accepted
+	switch {
+	case a == Unauthorized && r.synced && !time.Now().Before(l.nextTry): // else it was sent before the first refusal
+		l.refusals, l.cause = l.refusals+1, err
+		most := wait.Doubled(l.refusals, firstLogin, maxLogin)
+		l.nextTry = time.Now().Add(wait.Between(most/2, most))
+	case a == Good && l.refusals > 0:
+		l.refusals, l.cause, l.nextTry = 0, nil, time.Time{}
+		close(l.accepted)
+		l.accepted = make(chan struct{})
+	}
+	if r.tries {
+		close(l.tried)
+		l.tried = nil
+	}
+	return accepted
+}
