@@ -88,7 +88,7 @@ func (s *summary) print(w io.Writer) {
 		}
 		fmt.Fprintln(t, "|")
 	}
-	row("client", "changes", "deletions never reported", "changes never reported", "in a GAP", "live", "repeats",
+	row("client", "changes", "deletions never reported", "changes never reported", "not due (GAP, restore)", "live", "repeats",
 		"disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
 	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
