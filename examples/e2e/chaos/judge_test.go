@@ -104,7 +104,7 @@ func TestJudge(t *testing.T) {
 	const plain = "+u@1, +v@2, ~u@3, -v@4, +w@5, ~u@6"
 	ours := subject{Name: "test", Ours: true, Chained: true}
 	limited := subject{Name: "test", Ours: true, Limited: true, Denied: []fault{
-		{Name: "rights", From: time.Unix(104, 0), To: time.Unix(106, 0)}, // from the fourth report on
+		{Name: "rights", From: time.Unix(104, 0), To: time.Unix(105, 0)}, // the fourth and fifth report
 	}}
 	killed := subject{Name: "test", Ours: true, Checkpoint: true}
 	selecting := subject{Name: "test", Ours: true, Scope: scope{Selects: selects}}
