@@ -20,8 +20,8 @@ type database struct {
 	unread func()          // stops reading its history
 	relays []*relay
 
-	copied   int64 // revision of the copy
-	restored bool  // the copy has been used
+	copied   int64     // revision of the copy
+	restored time.Time // when the copy was used; zero if it was not
 }
 
 // openDatabase starts etcd, and as many sockets as there are API servers.
@@ -83,8 +83,24 @@ func (d *database) compact(ctx context.Context) error {
 	return d.etcd.Compact(ctx)
 }
 
-// aged is by how much the revision is raised after a copy.
-const aged = 5000
+const (
+	// aged is by how much the revision is raised after a copy.
+	aged = 5000
+	// lookBack is how long after a restore the revision is not raised: until all clients have been back.
+	lookBack = 40 * time.Second
+)
+
+// restart stops etcd and starts it after a while. Unless the last restore is too recent, it makes a new copy.
+func (d *database) restart(ctx context.Context, down time.Duration) error {
+	if time.Since(d.restored) > lookBack {
+		return d.copy(ctx, down)
+	}
+	if err := d.stop(ctx); err != nil {
+		return err
+	}
+	pause(ctx, down)
+	return d.start(ctx)
+}
 
 // copy stops etcd, copies its data, and starts it after a while. Then it raises etcd's revision, as if much had been
 // written. When the copy is restored, all clients that have seen something since then have a version far above it: a
@@ -97,7 +113,7 @@ func (d *database) copy(ctx context.Context, down time.Duration) error {
 		return err
 	}
 	d.truth.mu.Lock()
-	d.copied, d.restored = d.truth.seen, false
+	d.copied, d.restored = d.truth.seen, time.Time{}
 	d.truth.mu.Unlock()
 	if err := os.CopyFS(d.copyDir(), os.DirFS(d.dataDir())); err != nil {
 		return err
@@ -126,7 +142,7 @@ func (d *database) restore() error {
 		return err
 	}
 	d.truth.rewind(d.copied)
-	d.restored = true
+	d.restored = time.Now()
 	return nil
 }
 

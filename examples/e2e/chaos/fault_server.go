@@ -88,15 +88,19 @@ func twoLagging(ctx context.Context, w *world, r *rand.Rand) error {
 	})
 }
 
-// etcdRestart also copies the data, for a later restore.
+// etcdRestart may also copy the data, for a later restore.
 func etcdRestart(ctx context.Context, w *world, r *rand.Rand) error {
-	return w.copyDatabase(ctx, between(r, 200*time.Millisecond, 2*time.Second))
+	if err := w.database.restart(ctx, between(r, 200*time.Millisecond, 2*time.Second)); err != nil {
+		return err
+	}
+	return w.awaitServing(ctx)
 }
 
 // etcdRestore begins with a new copy if the last one has been restored before.
 func etcdRestore(ctx context.Context, w *world, r *rand.Rand) error {
-	if w.database.restored {
-		if err := w.copyDatabase(ctx, 0); err != nil {
+	if last := w.database.restored; !last.IsZero() {
+		pause(ctx, time.Until(last.Add(lookBack)))
+		if err := w.copyDatabase(ctx); err != nil {
 			return err
 		}
 		pause(ctx, between(r, time.Second, 3*time.Second))

@@ -95,12 +95,12 @@ func (w *world) start(ctx context.Context) error {
 	if err := w.createAll(ctx, "first"); err != nil {
 		return err
 	}
-	return w.copyDatabase(ctx, 0)
+	return w.copyDatabase(ctx)
 }
 
-// copyDatabase copies etcd's data while etcd is down, for a fault that restores it.
-func (w *world) copyDatabase(ctx context.Context, down time.Duration) error {
-	if err := w.database.copy(ctx, down); err != nil {
+// copyDatabase copies etcd's data, for a fault that restores it.
+func (w *world) copyDatabase(ctx context.Context) error {
+	if err := w.database.copy(ctx, 0); err != nil {
 		return err
 	}
 	return w.awaitServing(ctx)
