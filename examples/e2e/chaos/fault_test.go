@@ -58,6 +58,9 @@ var sightings = map[string][]string{
 }
 
 func TestClientsSeeEachFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 30 s")
+	}
 	const worlds = 4 // at a time: the faults mostly wait
 	todo := make(chan faultKind, len(faultKinds))
 	for _, k := range faultKinds {

@@ -153,7 +153,7 @@ func (o *observer) late(version string, began time.Time) {
 
 // list lists again and again.
 func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config) {
-	cfg.Timeout = 1500 * time.Millisecond
+	cfg.Timeout = 5 * time.Second
 	c := httpClient(o.t, cfg)
 	last := 0
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
