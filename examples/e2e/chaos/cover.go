@@ -13,11 +13,12 @@ import (
 type cellState struct {
 	cell
 	coverage
-	lost    bool  // the open GAP permits that everything is reported again
-	first   int64 // where the coverage began, or -1
-	fold    map[types.UID]report
-	last    map[types.UID]int64 // the highest version of any report about the object
-	excused map[types.UID]bool  // changed around a rewind that could not be seen; until the next list
+	lost       bool  // the open GAP permits that everything is reported again
+	first      int64 // where the coverage began, or -1, and in which epoch
+	firstEpoch int
+	fold       map[types.UID]report
+	last       map[types.UID]int64 // the highest version of any report about the object
+	excused    map[types.UID]bool  // changed around a rewind that could not be seen; until the next list
 }
 
 // coverage is what a later run with a checkpoint goes on from.
@@ -229,7 +230,7 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 		}
 		c.begun, c.open, c.blind, c.lost = true, false, false, false
 		if c.to = to; c.first < 0 {
-			c.first = to
+			c.first, c.firstEpoch = to, c.epoch
 		}
 		return
 	}

@@ -30,7 +30,7 @@ type verdict struct {
 	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
 	DeletionsMissed int    `json:"deletions_missed"` // never reported
 	ChangesMissed   int    `json:"changes_missed"`   // never reported, and no GAP said so
-	ChangesInGaps   int    `json:"changes_in_gaps"`  // never reported, but a GAP said so
+	ChangesInGaps   int    `json:"changes_in_gaps"`  // never reported, and not due: a GAP, or a restore
 	Live            int    `json:"live"`             // changes reported as they came from the watch
 	Repeats         int    `json:"repeats"`
 	OrderViolations int    `json:"order_violations"`

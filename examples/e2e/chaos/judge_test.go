@@ -103,6 +103,9 @@ func countsOf(v *verdict) counts {
 func TestJudge(t *testing.T) {
 	const plain = "+u@1, +v@2, ~u@3, -v@4, +w@5, ~u@6"
 	ours := subject{Name: "test", Ours: true, Chained: true}
+	limited := subject{Name: "test", Ours: true, Limited: true, Denied: []fault{
+		{Name: "rights", From: time.Unix(104, 0), To: time.Unix(105, 0)}, // the fourth and fifth report
+	}}
 	killed := subject{Name: "test", Ours: true, Checkpoint: true}
 	selecting := subject{Name: "test", Ours: true, Scope: scope{Selects: selects}}
 	for _, test := range []struct {
@@ -179,6 +182,14 @@ func TestJudge(t *testing.T) {
 			counts{Live: 4, Rewinds: 1, InGaps: 1}},
 		{"after that, everything is due", ours, "+u@1, ~u@2, +v@3, rewind@2, +w@3, ~u@4, ~u@5, ~u@6",
 			"+u@1, S@1, ~u@2, +v@3, later, ~u@4, ~u@6", counts{Live: 4, Rewinds: 1, Changes: 1, InGaps: 1}},
+
+		{"without rights, nothing is due until the next SYNCED", limited, "+u@1, +v@2, ~u@3, ~u@4, ~u@5, ~u@6, ~u@7",
+			"+u@1, +v@2, S@2, ~u@3, ~u@5, S@5, ~u@7", counts{Changes: 1, InGaps: 1, Live: 3}},
+		{"but deletions are", limited, "+u@1, +v@2, ~u@3, -v@4, ~u@5",
+			"+u@1, +v@2, S@2, ~u@3, ~u@5", counts{Deletions: 1, InGaps: 1, Live: 2, Folds: 1}},
+		{"a restore that could not be seen while rights were missing", limited,
+			"+u@1, ~u@2, +v@3, rewind@2, +w@3, ~u@4, ~w@5", "+u@1, S@1, ~u@2, +v@3, later, ~u@4, ~w@5",
+			counts{InGaps: 1, Live: 4, Rewinds: 1}},
 
 		{"namespaces of their own", ours, "+u@1, b/+v@2, ~u@3, b/~v@4", "+u@1, a/S@2, b/+v@2, b/S@2, ~u@3, b/~v@4",
 			counts{Live: 2}},

@@ -88,8 +88,8 @@ func (s *summary) print(w io.Writer) {
 		}
 		fmt.Fprintln(t, "|")
 	}
-	row("client", "changes", "deletions never reported", "changes never reported", "in a GAP", "live", "repeats",
-		"disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
+	row("client", "changes", "deletions never reported", "changes never reported", "not due (GAP, restore)", "live",
+		"repeats", "disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
 	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
 		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats,

@@ -102,7 +102,7 @@ func (j *judgement) checkDue() {
 				continue
 			}
 			counted[k] = true
-			if j.Changes++; j.Coalesces || j.wasReported(f) {
+			if j.Coalesces || j.wasReported(f) {
 				continue
 			}
 			j.ChangesMissed++
@@ -113,17 +113,13 @@ func (j *judgement) checkDue() {
 				f.Kind, f.Name, f.Revision, d.to)
 		}
 	}
-	for k := range j.cells { // the rest since the first SYNCED
-		c := j.cells[k]
-		if c.first < 0 {
-			continue
-		}
-		newest := len(j.view.epochs) - 1
-		for _, f := range j.view.between(k, newest, c.first, j.view.end(k, newest)) {
-			if !counted[key{k, f.identity()}] {
-				if j.Changes++; !j.wasReported(f) {
-					j.ChangesInGaps++
-				}
+	for k, c := range j.cells {
+		for _, f := range j.view.facts[k] {
+			if c.first < 0 || f.Epoch < c.firstEpoch || f.Epoch == c.firstEpoch && f.Revision <= c.first {
+				continue
+			}
+			if j.Changes++; !counted[key{k, f.identity()}] && !j.wasReported(f) {
+				j.ChangesInGaps++
 			}
 		}
 	}
