@@ -124,6 +124,10 @@ func watchFault(t *testing.T, w *world, p planned) []string {
 		if expiredAt(t.Context(), w, before) {
 			seen = append(seen, "expired")
 		}
+	case "watch-cache": // off again, for the compactions
+		if _, err := w.cause(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
 	case "storage":
 		status := definitionOf(t, w, "versions")["status"].(map[string]any)
 		seen = append(seen, fmt.Sprint("stored versions ", status["storedVersions"]))

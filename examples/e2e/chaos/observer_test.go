@@ -243,7 +243,7 @@ func expiredAt(ctx context.Context, w *world, revision int64) bool {
 	case ev := <-watch.ResultChan():
 		return apierrors.IsResourceExpired(apierrors.FromObject(ev.Object)) ||
 			apierrors.IsGone(apierrors.FromObject(ev.Object))
-	case <-time.After(time.Second):
+	case <-time.After(5 * time.Second):
 		return false
 	}
 }
