@@ -28,17 +28,20 @@ import (
 type observer struct {
 	t    *testing.T
 	w    *world
+	open sync.WaitGroup // watches that have not received anything yet
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// observe watches and lists in several ways until stop is called, which returns what was seen.
+// observe watches and lists in several ways until stop is called, which returns what was seen. It returns when all
+// watches are open.
 func observe(t *testing.T, w *world) (stop func() []string) {
 	o := &observer{t: t, w: w, seen: map[string]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
 	for _, path := range []string{"v1/widgets", "v1/planets"} {
 		for _, http2 := range []bool{false, true} {
+			o.open.Add(1)
 			workers.Go(func() { o.watch(ctx, path, http2) })
 		}
 	}
@@ -49,10 +52,12 @@ func observe(t *testing.T, w *world) (stop func() []string) {
 	workers.Go(func() { o.list(ctx, "limited ns-a", "v1/namespaces/ns-a/widgets", w.limited(true)) })
 	workers.Go(func() { o.list(ctx, "limited watch", "v1/widgets?watch=1&timeoutSeconds=1", w.limited(true)) })
 	workers.Go(func() { o.process(ctx) })
-	time.Sleep(200 * time.Millisecond)
+	o.open.Wait()
 	return func() []string {
 		cancel()
 		workers.Wait()
+		o.mu.Lock() // against a late timer
+		defer o.mu.Unlock()
 		return slices.Sorted(maps.Keys(o.seen))
 	}
 }
@@ -75,6 +80,8 @@ func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
 func (o *observer) watch(ctx context.Context, path string, http2 bool) {
 	cfg := o.w.config(http2)
 	c := httpClient(o.t, cfg)
+	opened := sync.OnceFunc(o.open.Done)
+	defer opened()
 	url := cfg.Host + "/apis/" + group + "/" + path + "?watch=1"
 	for ctx.Err() == nil {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -86,7 +93,7 @@ func (o *observer) watch(ctx context.Context, path string, http2 bool) {
 		if response.ProtoMajor == 2 != http2 {
 			o.note("protocol %s", response.Proto)
 		}
-		end := o.frames(path, response.Body)
+		end := o.frames(path, response.Body, opened)
 		response.Body.Close()
 		if ctx.Err() == nil {
 			o.note("%s %s", path, end)
@@ -94,14 +101,15 @@ func (o *observer) watch(ctx context.Context, path string, http2 bool) {
 	}
 }
 
-// frames reads a watch, and returns how it ends.
-func (o *observer) frames(path string, body io.Reader) string {
+// frames reads a watch, and returns how it ends. It calls opened for each frame.
+func (o *observer) frames(path string, body io.Reader, opened func()) string {
 	began := time.Now()
 	r := bufio.NewReader(body)
 	for {
 		silence := time.AfterFunc(time.Second, func() { o.note("%s silent", path) })
 		line, err := r.ReadBytes('\n')
 		silence.Stop()
+		opened()
 		var frame struct {
 			Type   string
 			Object struct {
@@ -143,15 +151,14 @@ func (o *observer) late(version string, began time.Time) {
 	}
 }
 
-// list lists again and again, each time on a new connection.
+// list lists again and again.
 func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config) {
-	cfg.Timeout = 800 * time.Millisecond
+	cfg.Timeout = 5 * time.Second
 	c := httpClient(o.t, cfg)
 	last := 0
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		began := time.Now()
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/apis/"+group+"/"+path, nil)
-		r.Close = true
 		response, err := c.Do(r)
 		var data []byte
 		if err == nil {
@@ -236,7 +243,7 @@ func expiredAt(ctx context.Context, w *world, revision int64) bool {
 	case ev := <-watch.ResultChan():
 		return apierrors.IsResourceExpired(apierrors.FromObject(ev.Object)) ||
 			apierrors.IsGone(apierrors.FromObject(ev.Object))
-	case <-time.After(time.Second):
+	case <-time.After(5 * time.Second):
 		return false
 	}
 }

@@ -98,7 +98,7 @@ func (w *world) breakFor(ctx context.Context, d time.Duration) ([]fault, error) 
 
 // cause causes a fault, and returns when it has ended.
 func (w *world) cause(ctx context.Context, p planned) (fault, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	f := fault{Name: p.name, From: time.Now()}
 	w.log.Info("fault begins", "fault", p.name, "what", p.what)

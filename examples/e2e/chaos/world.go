@@ -167,7 +167,11 @@ func (w *world) clients() []dynamic.Interface {
 }
 
 // direct returns a client of the first server that does not use the proxy.
-func (w *world) direct() dynamic.Interface { return dynamic.NewForConfigOrDie(w.servers[0].config()) }
+func (w *world) direct() dynamic.Interface {
+	cfg := w.servers[0].config()
+	cfg.Timeout = startTimeout // a busy machine may need long
+	return dynamic.NewForConfigOrDie(cfg)
+}
 
 // applyAll makes all CRDs as they should be.
 func (w *world) applyAll(ctx context.Context) error {
@@ -181,7 +185,7 @@ func (w *world) applyAll(ctx context.Context) error {
 
 // awaitServing returns when the first server reads from etcd.
 func (w *world) awaitServing(ctx context.Context) error {
-	client := w.direct()
+	client := dynamic.NewForConfigOrDie(w.servers[0].config())
 	return retry(ctx, "wait for the API server", func() error {
 		_, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: 1})
 		return err
