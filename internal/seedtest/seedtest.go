@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 var (
@@ -43,12 +44,19 @@ func Soak() int { return int(max(*soak, 1)) }
 // First returns the first seed.
 func First() uint64 { return uint64(max(*seed, 0)) }
 
-// All returns the seeds up to the first that fails the test.
+// All returns the seeds up to the first that fails the test. It ends early if the time until the test's deadline may
+// not be enough for another seed.
 func (d Default) All(t *testing.T) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		more := true
+		more, longest := true, time.Duration(0)
 		for n := range d.Count() {
+			if deadline, ok := t.Deadline(); ok && time.Until(deadline) < 2*longest {
+				t.Logf("no time for seed %d and later ones", First()+n)
+				return
+			}
+			began := time.Now()
 			runSeed(t, First()+n, func(seed uint64) { more = yield(seed) })
+			longest = max(longest, time.Since(began))
 			if !more || t.Failed() {
 				return
 			}
