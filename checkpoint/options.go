@@ -25,7 +25,7 @@ type Options struct {
 	// run before ended with Close and every event acked.
 	//
 	// A Store that keeps no objects (package configmap) always works like this. A Stream that starts Now, or After a
-	// version, commits nothing before its first ack.
+	// version, commits nothing before its first SYNCED, and the version of that SYNCED before it is delivered.
 	NoWriteAhead bool
 
 	// Interval is how long acks may wait for a commit. 0 means 1 s.

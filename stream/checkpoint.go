@@ -99,11 +99,12 @@ func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.M
 }
 
 // writeSynced writes to the checkpoint that SYNCED is about to be delivered.
-func (w *worker) writeSynced(ctx context.Context) error {
+func (w *worker) writeSynced(ctx context.Context, resourceVersion string) error {
 	if w.progress == nil {
 		return nil
 	}
-	return w.progress.WriteSynced(ctx)
+	_, partial := w.report.point()
+	return w.progress.WriteSynced(ctx, resourceVersion, partial)
 }
 
 // writeAheadOfEvent writes to the checkpoint what must be there before a watch event is delivered: the version of

@@ -40,7 +40,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 		}
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitSynced:
-		if err := w.writeSynced(ctx); err != nil { // not in a turn, here and below: others need not wait
+		if err := w.writeSynced(ctx, o.Version); err != nil { // not in a turn, here and below: others need not wait
 			return err
 		}
 	case protocol.EmitEvent:

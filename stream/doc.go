@@ -29,14 +29,14 @@
 //   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
 //   - Durable: a commit, even an interrupted one, leaves the old checkpoint or the new one, never a mixture. A
 //     checkpoint that is corrupt or locked, or does not match the Stream, is refused with a typed error.
-//   - Bounded: failed requests are retried after random waits that grow from 0.2 s up to 30 s, or as the server asks.
-//     A wait ends early if a request of another Stream of the client succeeds. While requests fail, all Streams of a
-//     client together send at most 50 per second ([ClientOptions].RetriesPerSecond), and after a 401 one at a time.
-//     With a client of [NewClient] no server can cause more than about five requests per second of one Stream for long
-//     (with several namespaces, for each of them), not counting list pages with new objects. (Other clients may repeat
-//     requests on their own: after "Retry-After: 0" client-go repeats a request up to ten times without a wait.) The
-//     index takes about 70 bytes per object, for its name, uid and resourceVersion. No goroutine is left when the loop
-//     has ended.
+//   - Bounded: failed requests are retried after random waits that grow from 0.1 to 0.2 s up to 30 s, or as the
+//     server asks. A wait ends early if a request of another Stream of the client succeeds. While requests fail, all
+//     Streams of a client together send at most 50 per second ([ClientOptions].RetriesPerSecond), and after a 401
+//     those that are synced send one at a time. With a client of [NewClient] no server can cause more than about five
+//     requests per second of one Stream for long (with several namespaces, for each of them), not counting list pages
+//     with new objects. (Other clients may repeat requests on their own: after "Retry-After: 0" client-go repeats a
+//     request up to ten times without a wait.) The index takes about 70 bytes per object, for its name, uid and
+//     resourceVersion. No goroutine is left when the loop has ended.
 //   - Classified: [Stream.Status] returns the current state and, if something failed, the cause and the next try.
 //
 // # Not promised

@@ -67,8 +67,8 @@ type Options struct {
 	// What is remembered.
 
 	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
-	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers GAP
-	// (GapRestarted), what differs from what was acked, and SYNCED. Select must be the same each time; another Select
+	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what
+	// differs from what was acked, then SYNCED. Select must be the same each time; another Select
 	// needs another CheckpointKey. Nil means no checkpoint.
 	Checkpoint *checkpoint.Tracker
 	// CheckpointKey is the key of the checkpoint: 1 to 200 letters, digits, '-', '_' or '.'. Empty means the resource
@@ -79,7 +79,8 @@ type Options struct {
 	// exists follows as ADDED again, and deletions during the gap are not reported. Replayed events are recognized by
 	// resourceVersion alone, so initial events that the server repeats are delivered twice.
 	NoIndex bool
-	// FailOnGap ends a run with a [*GapError] where it would otherwise deliver GAP.
+	// FailOnGap ends a run with a [*GapError] where it would otherwise deliver GAP. With a Checkpoint each later run
+	// ends in the same way, until the key is removed from the Store.
 	FailOnGap bool
 
 	// How the Stream makes its requests.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -218,4 +219,62 @@ func TestOneStreamTriesRefusedCredentials(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGivingUpSendsNoRequest: Streams that wait for the others when their GiveUpAfter is over do not send at once.
+func TestGivingUpSendsNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		noError(t, srv.Apply("any *: 503 plain"))
+		client := clients["NewClient"](srv)
+		began := time.Now()
+		var running sync.WaitGroup
+		for range 300 {
+			s := streamOf(t, client, widgets(), &stream.Options{PagedLists: true, GiveUpAfter: 10 * time.Second})
+			running.Go(func() {
+				for _, err := range s.Events(t.Context()) {
+					if gaveUp, ok := errors.AsType[*stream.GaveUpError](err); !ok || gaveUp.Err == nil {
+						t.Errorf("got %v, want a *GaveUpError with a cause", err)
+					}
+				}
+			})
+		}
+		running.Wait()
+		f := &fleet{T: t, srv: srv, began: began}
+		if counts := f.perSecond(); slices.Max(counts) > 50 {
+			t.Errorf("requests per second: %v, want at most 50", counts)
+		}
+	})
+}
+
+// TestClientMayBeFromOutsideABubble: a test may create its client before its bubble.
+func TestClientMayBeFromOutsideABubble(t *testing.T) {
+	sc := &script{t: t, exchanges: []exchange{{"", refuse}}}
+	client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc}, nil)
+	noError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		_ = record(t, streamOf(t, client, widgets(), &stream.Options{PagedLists: true}), time.Minute)
+	})
+	if len(sc.times) < 5 {
+		t.Errorf("%d requests in a minute: time does not pass", len(sc.times))
+	}
+}
+
+// TestSuccessOfOthersDoesNotShortenRetryAfter: the server has said how long to wait.
+func TestSuccessOfOthersDoesNotShortenRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 5, clients["NewClient"], stream.Options{PagedLists: true, Timeout: time.Second})
+		gadgets := widgets()
+		gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"
+		f.srv.Serve(gadgets)
+		f.apply("gadgets.example.com list 1: 429 retry-after 20s")
+		began := time.Now()
+		for ev, err := range streamOf(t, f.client, gadgets, &stream.Options{PagedLists: true}).Events(t.Context()) {
+			noError(t, err)
+			if took := time.Since(began); ev.Type == stream.Synced && took < 20*time.Second {
+				t.Errorf("SYNCED came after %v, before Retry-After was over", took)
+			}
+			break
+		}
+	})
 }

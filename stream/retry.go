@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -53,12 +54,19 @@ func (w *worker) request(ctx context.Context, m protocol.Memory, send func() pro
 		paced, cancel = context.WithTimeout(ctx, w.options.GiveUpAfter-w.failedFor)
 		defer cancel()
 	}
-	r := w.pace.Wait(paced, m.Synced(), func(d pace.Delay) { w.report.paced(w.options.Trace, m, d) })
+	var delay pace.Delay
+	r := w.pace.Wait(paced, m.Synced(), func(d pace.Delay) {
+		delay = d
+		w.report.paced(w.options.Trace, m, d)
+	})
 	if m.Failures() > 0 {
 		w.failedFor += time.Since(began)
 	}
 	answer, err := pace.None, error(nil)
 	defer func() { w.recovered = w.pace.Done(r, answer, err) }()
+	if paced.Err() != nil && ctx.Err() == nil { // GiveUpAfter is over: the wait that follows ends the run
+		return protocol.Failed{Failure: failure(cmp.Or(delay.Cause, w.report.get().Cause))}
+	}
 	in := send()
 	if ctx.Err() == nil {
 		answer, err = answerOf(in)

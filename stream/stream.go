@@ -101,7 +101,7 @@ func (s *Stream) Resource() gvr.Resource { return s.resource }
 //   - With [Options.Checkpoint]: a [*checkpoint.MismatchError], an error if another Stream uses the CheckpointKey, or
 //     an error of the Store such as a [*checkpoint.CorruptError].
 //
-// The Stream retries all other failures, after a wait of 0.2 s at first and at most 30 s, or at most an hour if the
+// The Stream retries all other failures, after a wait of 0.1 to 0.2 s at first and at most 30 s, or an hour if the
 // server asks for it with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until
 // the Stream's timeout: 30 s for a watch, 2 minutes for a list page.)
 //

@@ -103,14 +103,15 @@ func (w *worker) enterPosition(from Start) protocol.Beginning {
 	b := protocol.Beginning{Rewound: p.Rewound}
 	b.Version, b.Moved = p.At(w.namespace)
 	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
-	if from.snapshot {
-		b.Version = ""
-	}
 	_, watchedBefore := p.ResourceVersions[w.namespace]
 	knows := w.index != nil && w.index.Len() > 0
 	// A position without entries does not say which namespaces were watched.
 	b.Begun = b.Version == "" &&
 		(watchedBefore || knows || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
+	if from.snapshot { // the differences were asked for, so they are no gap, unless the index lacks something
+		b.Begun = b.Begun || p.Unclean || p.Partial
+		b.Version = ""
+	}
 	atLeast := func(rv string) {
 		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) &&
 			(b.Minimum == "" || protocol.Before(b.Minimum, rv)) {

@@ -169,10 +169,21 @@ func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) 
 	return s.engine.writeAhead(ctx, s)
 }
 
-// WriteSynced is called before SYNCED is delivered. It commits that the sequence has begun, unless the Store knows
-// that. Then the next run begins with a GAP even if the ack of SYNCED was never committed and no object exists. It
-// returns an error as WriteAhead does.
-func (p *Progress) WriteSynced(ctx context.Context) error {
+// WriteSynced is called before the SYNCED of a version is delivered. Unless the Store knows more, it commits
+//
+//   - that the sequence has begun: then the next run begins with a GAP even if the ack of SYNCED was never committed
+//     and no object exists,
+//   - in a deferred session the version: nothing was delivered, so everything up to there counts as acked.
+//
+// It returns an error as WriteAhead does.
+func (p *Progress) WriteSynced(ctx context.Context, resourceVersion string, partial bool) error {
+	if p.next.first {
+		p.next.first = false
+		p.Pass(resourceVersion, partial)
+		p.session.mu.Lock()
+		p.session.next.deferred = false
+		p.session.mu.Unlock()
+	}
 	return p.writeFirst(ctx, func() bool {
 		first := !p.stored.begun
 		p.stored.begun = true

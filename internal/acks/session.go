@@ -41,7 +41,7 @@ type nextCommit struct {
 	reset      bool // the commit replaces what is in the Store
 	urgent     bool // an event waits for the commit
 	unclean    bool // the Store has the position as Unclean; used with NoWriteAhead
-	deferred   bool // nothing is committed before the first ack (see Begin)
+	deferred   bool // nothing is committed yet (see Begin)
 }
 
 type phase int

@@ -30,7 +30,7 @@ func NewClient(rate int) *Client {
 	if rate == 0 {
 		rate = DefaultRate
 	}
-	return &Client{server: newLimit(rate), login: login{accepted: make(chan struct{})}}
+	return &Client{server: newLimit(rate)}
 }
 
 // clients are the Clients that Share has returned, by client.
@@ -46,7 +46,7 @@ type shared struct {
 
 // Share returns the Client of a client that has none of its own. The caller calls release when it is done.
 func Share(client any) (c *Client, release func()) {
-	if !reflect.TypeOf(client).Comparable() {
+	if !reflect.ValueOf(client).Comparable() {
 		return NewClient(0), func() {}
 	}
 	clients.Lock()
@@ -82,11 +82,17 @@ type Delay struct {
 // Wait waits until a request may be sent, or ctx ends. If it has to wait because others have failed, it calls report.
 // Done must follow. A Stream that is not synced does not wait for credentials to be accepted, because a 401 ends it.
 func (c *Client) Wait(ctx context.Context, synced bool, report func(Delay)) Request {
-	r := Request{synced: synced}
+	r, waited := Request{synced: synced}, false
 	if synced {
 		r.tries = c.login.wait(ctx, report)
 	}
+	defer func() {
+		if !waited { // report has panicked: others must not wait for this request
+			c.login.answered(r, None, nil)
+		}
+	}()
 	c.server.wait(ctx, report)
+	waited = true
 	return r
 }
 
@@ -118,7 +124,7 @@ type login struct {
 	cause    error         // of the last one
 	nextTry  time.Time     // no request is sent before
 	tried    chan struct{} // closed when the request that tries the credentials is answered; nil if there is none
-	accepted chan struct{} // closed when credentials are accepted after a refusal
+	accepted chan struct{} // closed when credentials are accepted; nil if none were refused
 }
 
 // wait waits while the credentials are refused, unless it is the turn of this request to try them.
@@ -153,16 +159,19 @@ func (l *login) wait(ctx context.Context, report func(Delay)) (tries bool) {
 func (l *login) answered(r Request, a Answer, err error) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if a == Unauthorized && l.accepted == nil {
+		l.accepted = make(chan struct{})
+	}
 	accepted := l.accepted
 	switch {
-	case a == Unauthorized && r.synced && !time.Now().Before(l.nextTry): // else it was sent before the first refusal
+	case a == Unauthorized && r.synced && !time.Now().Before(l.nextTry): // else it is one of several sent at once
 		l.refusals, l.cause = l.refusals+1, err
 		most := wait.Doubled(l.refusals, firstLogin, maxLogin)
 		l.nextTry = time.Now().Add(wait.Between(most/2, most))
-	case a == Good && l.refusals > 0:
+	case a == Good && l.accepted != nil:
 		l.refusals, l.cause, l.nextTry = 0, nil, time.Time{}
 		close(l.accepted)
-		l.accepted = make(chan struct{})
+		l.accepted = nil
 	}
 	if r.tries {
 		close(l.tried)

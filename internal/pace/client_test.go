@@ -3,6 +3,7 @@ package pace_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,8 @@ func TestLimitFollowsTheAnswers(t *testing.T) {
 			}
 			return pace.Good
 		}, []int{5, 5, 10, 20, 5, 10, 5}, "the limit falls"},
+		{"a server that fails half of the time", 30, alternately(2), []int{5, 5, 5, 5, 5, 5}, "it does not answer well"},
+		{"a server that fails once in ten times", 65, alternately(10), []int{5, 10, 20, 30}, "it answers well"},
 		{"answers that say nothing", 12, func(int) pace.Answer { return pace.None }, []int{5, 5, 2},
 			"the limit stays"},
 	}
@@ -82,6 +85,44 @@ func TestLimitFollowsTheAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// alternately returns Bad at first and with each nth answer, else Good.
+func alternately(n int64) func(int) pace.Answer {
+	var count atomic.Int64
+	return func(int) pace.Answer {
+		if count.Add(1)%n == 1 {
+			return pace.Bad
+		}
+		return pace.Good
+	}
+}
+
+// TestPanicInReportBlocksNobody: the callbacks of Trace are called while a request waits.
+func TestPanicInReportBlocksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pace.NewClient(1)
+		c.Done(c.Wait(t.Context(), true, quiet), pace.Unauthorized, errDown)
+		c.Done(c.Wait(t.Context(), false, quiet), pace.Bad, errDown)
+		time.Sleep(500 * time.Millisecond)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the request did not wait")
+				}
+			}()
+			c.Wait(t.Context(), true, func(d pace.Delay) {
+				if d.Answer == pace.Bad {
+					panic("in a callback")
+				}
+			})
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if c.Wait(ctx, true, quiet); ctx.Err() != nil {
+			t.Error("another request waited a minute")
+		}
+	})
 }
 
 // TestBrokenWatchBeginsTheLimit: many watches may break at once, before any request has failed.
@@ -208,6 +249,8 @@ func TestUnsyncedStreamDoesNotWaitForCredentials(t *testing.T) {
 
 type uncomparable struct{ f []int }
 
+type wrapper struct{ any }
+
 // TestShare: a client has one pace as long as any Stream uses it.
 func TestShare(t *testing.T) {
 	client, other := new(int), new(int)
@@ -230,6 +273,8 @@ func TestShare(t *testing.T) {
 	} else {
 		release()
 	}
-	_, release := pace.Share(uncomparable{}) // does not panic
-	release()
+	for _, client := range []any{uncomparable{}, wrapper{uncomparable{}}} { // neither panics
+		_, release := pace.Share(client)
+		release()
+	}
 }

@@ -10,10 +10,13 @@ import (
 // DefaultRate is the number of requests per second while requests fail.
 const DefaultRate = 50
 
+// wellShare says which seconds the server answers well in: at most one answer in wellShare+1 is a failure.
+const wellShare = 4
+
 // maxDoublings is how often the limit doubles until there is none.
 const maxDoublings = 10
 
-// limit bounds the number of requests in any second. The zero number is no limit.
+// limit bounds the number of requests in any second. If the number is 0, nothing is bounded.
 type limit struct {
 	rate int // the number after a failure
 
@@ -25,7 +28,7 @@ type limit struct {
 	waiting
 
 	failure   error         // the last answer, if it was one
-	recovered chan struct{} // closed by the next good answer after a failure
+	recovered chan struct{} // closed by the next good answer; nil if the last answer was good
 }
 
 // answers counts the answers in a second.
@@ -41,7 +44,7 @@ type waiting struct {
 }
 
 func newLimit(rate int) *limit {
-	return &limit{rate: rate, number: rate, unproven: true, recovered: make(chan struct{})}
+	return &limit{rate: rate, number: rate, unproven: true}
 }
 
 // wait waits until a request may be sent, or ctx ends.
@@ -99,7 +102,7 @@ func (l *limit) adjust(now time.Time) {
 	switch a := l.answers; {
 	case a.bad > a.good && l.number > 0:
 		l.number = l.rate
-	case a.good > 0:
+	case a.good > 0 && a.bad <= a.good/wellShare:
 		l.number *= 2
 	}
 	if l.number > l.rate<<maxDoublings {
@@ -136,6 +139,9 @@ func (l *limit) failed(err error) (recovered <-chan struct{}) {
 	l.answers.bad++
 	l.begin()
 	l.unproven, l.failure = false, err
+	if l.recovered == nil { // made here and not with the Client, which may be from outside of a synctest bubble
+		l.recovered = make(chan struct{})
+	}
 	return l.recovered
 }
 
@@ -148,10 +154,10 @@ func (l *limit) succeeded() {
 		l.unproven, l.number, l.sent = false, 0, nil
 		l.release()
 	}
-	if l.failure != nil {
-		l.failure = nil
+	l.failure = nil
+	if l.recovered != nil {
 		close(l.recovered)
-		l.recovered = make(chan struct{})
+		l.recovered = nil
 	}
 }
 

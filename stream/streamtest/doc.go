@@ -13,7 +13,8 @@
 // dry runs or protobuf; and a delete returns the object.
 //
 // [Server.Config] and [Server.Client] connect through memory, so that a test can run in a testing/synctest bubble,
-// where hours take no time. A Server is also an http.Handler: httptest.NewServer(srv) serves it on a real network.
+// where hours take no time. Each bubble needs a client of its own, because the Streams of a client wait for each other
+// while the server fails. A Server is also an http.Handler: httptest.NewServer(srv) serves it on a real network.
 //
 // client-go's informers run on it, too. In a bubble, first remove the second of
 // k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers: it delays errors by a clock outside the bubble, and would sleep
