@@ -31,8 +31,9 @@ type ClientOptions struct {
 	// larger. Decoded, it takes five to eight times as much memory. With [Options.Select] DecodeWorkers is always 1.
 	DecodeWorkers int
 	// RetriesPerSecond is how many requests per second all Streams of the client send together after a request failed
-	// or a watch broke. It doubles with each second in which at least four of five answers are good, until there is no
-	// limit; an answer is good unless it is 429, 5xx, no list, or missing. Zero means 50. Streams of other clients have that limit, too: share one client in a process.
+	// or a watch broke. It doubles with each second in which at least four of five answers are good, until there is
+	// no limit; an answer is good unless it is 429, 5xx, no list, or missing. Zero means 50. Streams of other clients
+	// have that limit, too: share one client in a process.
 	RetriesPerSecond int
 }
 

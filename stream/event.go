@@ -94,8 +94,8 @@ const (
 	// (client-go's fakes), or its resourceVersion was not a number although those before were.
 	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: an earlier run delivered something, and this one reads a snapshot, because the position or the
-	// checkpoint has no version to resume at: the run ended, or was killed, before the ack of SYNCED was committed. With
-	// [Options.NoIndex] also: a snapshot broke off and began again.
+	// checkpoint has no version to resume at: the run ended, or was killed, before the ack of SYNCED was committed.
+	// With [Options.NoIndex] also: a snapshot broke off and began again.
 	GapRestarted GapReason = "restarted"
 	// GapScope: before the GAP, the resource was watched in other namespaces or across the cluster (package
 	// mux/follow, when permissions change). The differences follow.

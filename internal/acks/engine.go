@@ -90,7 +90,8 @@ func IsKey(key string) bool {
 // Begin starts a Session under a key, where the last one under that key stopped. It fills in the Identity's Cluster.
 //
 // Deferred is for a sequence that does not begin with a snapshot. If nothing was acked under the key yet, nothing is
-// committed until its SYNCED is about to be delivered: if the program ends before, the next run begins as this one does.
+// committed until its SYNCED is about to be delivered: if the program ends before, the next run begins as this one
+// does.
 //
 // It returns a *checkpoint.MismatchError, an error of the Store, or an error if the key is invalid, a Session under the
 // key has not ended, or the Tracker is closed (os.ErrClosed) or commits nothing more.

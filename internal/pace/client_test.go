@@ -51,7 +51,8 @@ func TestLimitFollowsTheAnswers(t *testing.T) {
 			}
 			return pace.Good
 		}, []int{5, 5, 10, 20, 5, 10, 5}, "the limit falls"},
-		{"a server that fails half of the time", 30, alternately(2), []int{5, 5, 5, 5, 5, 5}, "it does not answer well"},
+		{"a server that fails half of the time", 30, alternately(2), []int{5, 5, 5, 5, 5, 5},
+			"it does not answer well"},
 		{"a server that fails once in ten times", 65, alternately(10), []int{5, 10, 20, 30}, "it answers well"},
 		{"answers that say nothing", 12, func(int) pace.Answer { return pace.None }, []int{5, 5, 2},
 			"the limit stays"},
