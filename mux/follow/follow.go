@@ -232,6 +232,9 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	switch {
 	case s == nil && !selected:
 		return
+	case s == nil && !r.ClusterWatch(): // a name has stayed bound to it since it was let go
+		f.setCausesOf(r.GroupResource(), &stream.NotWatchableError{Resource: r})
+		return
 	case s != nil && !r.ClusterWatch():
 		s.remove(&stream.NotWatchableError{Resource: r})
 		return

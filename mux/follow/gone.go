@@ -1,9 +1,12 @@
 package follow
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // goneTime is how long a resource may be gone before it is let go.
@@ -23,13 +26,17 @@ func (f *follower) letGoOfGone() {
 			continue
 		}
 		status := s.getStatus()
+		var cause error
+		if bad := (*stream.NotWatchableError)(nil); errors.As(status.Cause, &bad) {
+			cause = bad
+		}
 		of := status.Resource.GroupResource()
 		f.mu.Lock()
 		delete(f.followed, of)
 		f.letGo[of] = sequence{s.cursor, status.Incarnation}
 		for _, n := range f.names {
 			if n.bound && n.boundTo == of {
-				n.status = ResourceStatus{Ref: n.ref, State: Unserved, Since: time.Now()}
+				n.status = ResourceStatus{Ref: n.ref, State: Unserved, Since: time.Now(), Cause: cause}
 			}
 		}
 		f.mu.Unlock()

@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -127,6 +128,39 @@ func TestSequenceContinuesAfterAnyTimeGone(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A name whose resource cannot be watched any more is Unserved, with the cause, once the resource is let go.
+func TestTypeThatLosesItsVerbsIsNotFollowedUntilItHasThem(t *testing.T) {
+	for _, gone := range []time.Duration{time.Minute, 10 * time.Minute} {
+		t.Run(gone.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(robots)
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com"}}, nil)
+				f.start(t.Context())
+				f.after(time.Minute, "the resource can be watched", "robots.example.com SYNCED @1")
+				want := follow.Gone
+				if gone > 6*time.Minute {
+					want = follow.Unserved
+				}
+				r := robots
+				r.Verbs = []string{"get", "list"}
+				for _, d := range []time.Duration{gone, time.Minute} { // the second change comes after it is let go
+					srv.Serve(r)
+					f.after(d, "nothing can be watched")
+					r.ShortNames = []string{"rb"}
+					var notWatchable *stream.NotWatchableError
+					if is := f.m.Status().Resources[0]; is.State != want || !errors.As(is.Cause, &notWatchable) {
+						t.Errorf("the state is %s: %v", is.State, is.Cause)
+					}
+				}
+				srv.Put(robots, "one", "a")
+				srv.Serve(robots)
+				f.after(time.Minute, "the sequence goes on", "robots.example.com ADDED one/a@2")
+				f.stop()
+			})
+		})
 	}
 }
 
