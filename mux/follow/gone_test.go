@@ -13,6 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/scenario"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -129,6 +130,29 @@ func TestSequenceContinuesAfterAnyTimeGone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A resource that is not a source any more is let go as well, but is not attached again in this run.
+func TestDroppedTypeLeavesNothingWhenItIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollower(t, streamtest.NewServer(robots, planets), follow.Selection{Resources: []string{"*"}},
+			&follow.Options{
+				Stream: func(r gvr.Resource) stream.Options { return stream.Options{NoIndex: r.Group == robots.Group} },
+				Mux:    mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+			})
+		f.start(t.Context())
+		for i, want := range []follow.State{"Dropped", "", "Dropped", ""} {
+			if time.Sleep(10 * time.Minute); f.status("robots.example.com").State != want {
+				t.Errorf("step %d: the state is %q, want %q", i, f.state("robots.example.com"), want)
+			}
+			if want == "" {
+				f.srv.Serve(robots)
+			} else {
+				f.srv.Unserve(robots)
+			}
+		}
+		f.stop()
+	})
 }
 
 // A name whose resource cannot be watched any more is Unserved, with the cause, once the resource is let go.
