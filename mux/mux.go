@@ -208,7 +208,7 @@ func (m *Mux) has(s Source) bool {
 func (m *Mux) removeIdle(s Source) bool {
 	m.mu.Lock()
 	found := m.sources[s.Key()]
-	if found == nil || found.Source != s || found.buffer.blocked != nil || found.buffer.load().events > 0 {
+	if found == nil || found.Source != s || found.buffer.load().events > 0 { // then nothing is blocked either
 		m.mu.Unlock()
 		return false
 	}

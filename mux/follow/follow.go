@@ -232,6 +232,9 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	switch {
 	case s == nil && !selected:
 		return
+	case s == nil && !r.ClusterWatch(): // a name has stayed bound to it since it was let go
+		f.setCausesOf(r.GroupResource(), &stream.NotWatchableError{Resource: r})
+		return
 	case s != nil && !r.ClusterWatch():
 		s.remove(&stream.NotWatchableError{Resource: r})
 		return
@@ -244,10 +247,15 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	f.mu.Unlock()
 	if s == nil {
 		f.mu.Lock()
-		s = newFollowed(f, r, initial, f.letGo[r.GroupResource()])
+		before := f.letGo[r.GroupResource()]
+		s = newFollowed(f, r, initial, before)
 		delete(f.letGo, r.GroupResource())
 		f.followed[r.GroupResource()] = s
 		f.mu.Unlock()
+		if before.dropped {
+			s.setState(Dropped, nil)
+			return
+		}
 	} else if !s.serve(r, initial) {
 		return
 	}

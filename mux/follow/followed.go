@@ -40,6 +40,7 @@ type followed struct {
 type sequence struct {
 	cursor      cursor
 	incarnation int
+	dropped     bool // it was Dropped, so that it does not go on
 }
 
 // served is how a resource is served.

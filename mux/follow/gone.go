@@ -1,9 +1,12 @@
 package follow
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // goneTime is how long a resource may be gone before it is let go.
@@ -19,17 +22,26 @@ func (f *follower) letGoOfGone() {
 	all := slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
 	for _, s := range all {
-		if !s.isGone(goneTime) || !f.sources.removeIdle(s) {
+		dropped := !f.sources.has(s)
+		if !s.isGone(goneTime) || !dropped && (!s.isIdle() || !f.sources.removeIdle(s)) {
 			continue
 		}
 		status := s.getStatus()
+		before := sequence{incarnation: status.Incarnation, dropped: dropped}
+		if !dropped { // else its goroutine may not have ended
+			before.cursor = s.cursor
+		}
+		var cause error
+		if bad := (*stream.NotWatchableError)(nil); errors.As(status.Cause, &bad) {
+			cause = bad
+		}
 		of := status.Resource.GroupResource()
 		f.mu.Lock()
 		delete(f.followed, of)
-		f.letGo[of] = sequence{s.cursor, status.Incarnation}
+		f.letGo[of] = before
 		for _, n := range f.names {
 			if n.bound && n.boundTo == of {
-				n.status = ResourceStatus{Ref: n.ref, State: Unserved, Since: time.Now()}
+				n.status = ResourceStatus{Ref: n.ref, State: Unserved, Since: time.Now(), Cause: cause}
 			}
 		}
 		f.mu.Unlock()

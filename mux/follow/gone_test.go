@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/scenario"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -127,6 +129,62 @@ func TestSequenceContinuesAfterAnyTimeGone(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A resource that is not a source any more is let go as well, but is not attached again in this run.
+func TestDroppedTypeLeavesNothingWhenItIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollower(t, streamtest.NewServer(robots, planets), follow.Selection{Resources: []string{"*"}},
+			&follow.Options{
+				Stream: func(r gvr.Resource) stream.Options { return stream.Options{NoIndex: r.Group == robots.Group} },
+				Mux:    mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+			})
+		f.start(t.Context())
+		for i, want := range []follow.State{"Dropped", "", "Dropped", ""} {
+			if time.Sleep(10 * time.Minute); f.status("robots.example.com").State != want {
+				t.Errorf("step %d: the state is %q, want %q", i, f.state("robots.example.com"), want)
+			}
+			if want == "" {
+				f.srv.Serve(robots)
+			} else {
+				f.srv.Unserve(robots)
+			}
+		}
+		f.stop()
+	})
+}
+
+// A name whose resource cannot be watched any more is Unserved, with the cause, once the resource is let go.
+func TestTypeThatLosesItsVerbsIsNotFollowedUntilItHasThem(t *testing.T) {
+	for _, gone := range []time.Duration{time.Minute, 10 * time.Minute} {
+		t.Run(gone.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(robots)
+				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.example.com"}}, nil)
+				f.start(t.Context())
+				f.after(time.Minute, "the resource can be watched", "robots.example.com SYNCED @1")
+				want := follow.Gone
+				if gone > 6*time.Minute {
+					want = follow.Unserved
+				}
+				r := robots
+				r.Verbs = []string{"get", "list"}
+				for _, d := range []time.Duration{gone, time.Minute} { // the second change comes after it is let go
+					srv.Serve(r)
+					f.after(d, "nothing can be watched")
+					r.ShortNames = []string{"rb"}
+					var notWatchable *stream.NotWatchableError
+					if is := f.m.Status().Resources[0]; is.State != want || !errors.As(is.Cause, &notWatchable) {
+						t.Errorf("the state is %s: %v", is.State, is.Cause)
+					}
+				}
+				srv.Put(robots, "one", "a")
+				srv.Serve(robots)
+				f.after(time.Minute, "the sequence goes on", "robots.example.com ADDED one/a@2")
+				f.stop()
+			})
+		})
 	}
 }
 

@@ -123,7 +123,16 @@ func (f *follower) setCauses(c discovery.Change) {
 	}
 }
 
-// setCause sets why a name is not bound.
+// setCausesOf sets why a resource that has been let go is not followed again, for the names that are bound to it.
+func (f *follower) setCausesOf(r schema.GroupResource, err error) {
+	for _, n := range f.names {
+		if n.bound && n.boundTo == r {
+			f.setCause(n, err)
+		}
+	}
+}
+
+// setCause sets why a name does not stand for a resource that is followed.
 func (f *follower) setCause(n *name, err error) {
 	f.mu.Lock()
 	old := n.status.Cause

@@ -53,6 +53,11 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 		{"gone, and back", stream.Options{}, func(f *follower) { f.do("robots delete crd") }, follow.Gone,
 			func(f *follower) { f.do("robots create crd") },
 			follow.Watching, nil, []string{"SYNCED @7"}, "a type that was gone is watched from the beginning"},
+		{"let go, and back", stream.Options{}, func(f *follower) {
+			f.do("robots delete crd")
+			time.Sleep(10 * time.Minute)
+		}, "", func(f *follower) { f.do("robots create crd") },
+			follow.Watching, nil, []string{"SYNCED @7"}, "also if it was let go"},
 		{"removed by the caller", stream.Options{}, func(f *follower) { f.m.Remove("robots.example.com") },
 			follow.Dropped, nil,
 			follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next run"},

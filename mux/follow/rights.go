@@ -103,9 +103,15 @@ func (r *rights) deny(res gvr.Resource, namespace string, wanted []string, notif
 	default:
 		close(r.needed)
 	}
-	d.resource, d.notify, d.resolved, d.since = res, notify, false, r.rounds.begun
-	r.rounds.stale = r.rounds.begun
+	d.resource, d.notify = res, notify
 	a := d.at(namespace)
+	switch {
+	case a.refusals == 0:
+		d.resolved, d.since = false, r.rounds.begun
+		r.rounds.stale = r.rounds.begun
+	case namespace == "": // the review is wrong again, which says nothing about the namespaces
+		d.cluster.answered = 0
+	}
 	a.refusals++
 	a.allowed, a.reviewed = false, false
 	a.distrustUntil = time.Now().Add(wait.Doubled(a.refusals, minDistrust, maxDistrust))
@@ -215,16 +221,20 @@ func (r *rights) record(gr schema.GroupResource, namespace string, allowed bool)
 	if d == nil {
 		return
 	}
-	before := d.allows(namespace)
+	a := d.at(namespace)
+	before, distrusted := a.allowed, a.refusals > 0
 	if allowed {
-		a := d.at(namespace)
 		a.reviewed = true
 		a.trust()
 	} else {
+		a.allowed = false
 		delete(d.access, namespace) // the check agrees with the refusal
 	}
-	if d.allows(namespace) != before {
-		d.changed, r.rounds.stale = true, r.rounds.begun
+	if a.allowed != before {
+		d.changed = true
+		if !distrusted { // else the server may refuse it again
+			r.rounds.stale = r.rounds.begun
+		}
 	}
 }
 

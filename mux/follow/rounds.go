@@ -38,8 +38,8 @@ const (
 // rounds counts rounds of checks.
 type rounds struct {
 	begun, ended int
-	// stale is the last round after whose beginning a watch was refused or a right was found to have changed. What was
-	// answered in it, or before, is asked again.
+	// stale is the last round after whose beginning a watch was refused for the first time or a right was found to have
+	// changed. What was answered in it, or before, is asked again.
 	stale int
 }
 
@@ -72,7 +72,8 @@ func (a *asked) isNew() bool {
 // run checks until ctx ends.
 //
 //  1. A round asks all questions that are due, at once. The first one is due after a refusal.
-//  2. A refusal, or a right that has changed, makes all questions due, a new namespace only its own.
+//  2. A refusal, or a right that has changed, makes all questions due, a new namespace only its own. If a
+//     review allows what the server refuses, the further refusals make only the question of the cluster due.
 //  3. Between rounds the questions are asked one after the other: trickle.
 func (r *rights) run(ctx context.Context) {
 	timer := time.NewTimer(0)
