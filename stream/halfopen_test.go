@@ -110,21 +110,23 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 		http2   bool
 		watches int
 		closed  bool          // the connection dies when a watch has been closed, so the probe after it gets no answer
+		timeout time.Duration // of the client's requests, without a limit if 0
 		most    time.Duration // until all Streams receive events again
 		dials   int           // at most
 		why     string
 	}{
-		{true, 3, false, idle + time.Second, 1 + 3, "at most one new connection for each request at the time"},
-		{true, 1, true, 16 * time.Second, 2, "an unanswered probe shows that the connection is dead"},
-		{false, 3, false, idle + time.Second, 4 * 3, "each request has its own connection"},
-		{false, 1, true, 16 * time.Second, 2, "the connection of the closed watch is idle when it dies"},
+		{true, 3, false, 0, idle + time.Second, 1 + 3, "at most one new connection for each request at the time"},
+		{true, 1, true, 0, 16 * time.Second, 2, "an unanswered probe shows that the connection is dead"},
+		{true, 1, true, 10 * time.Second, 16 * time.Second, 2, "so does one that the client's timeout has ended"},
+		{false, 3, false, 0, idle + time.Second, 4 * 3, "each request has its own connection"},
+		{false, 1, true, 0, 16 * time.Second, 2, "the connection of the closed watch is idle when it dies"},
 	} {
-		t.Run(fmt.Sprint(tt.http2, tt.closed), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.http2, tt.closed, tt.timeout), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &network{accept: make(chan net.Conn), down: make(chan struct{})}
 				closing := make(chan struct{})
 				srv := serveOn(n, tt.http2, closing)
-				cfg := &rest.Config{Host: "https://server.test", Dial: n.dial}
+				cfg := &rest.Config{Host: "https://server.test", Dial: n.dial, Timeout: tt.timeout}
 				cfg.Insecure = true
 				if !tt.http2 {
 					cfg.NextProtos = []string{"http/1.1"}

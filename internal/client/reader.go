@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"reflect"
 	"time"
 
@@ -135,9 +136,11 @@ func (r directReader) List(
 	return list, c.withRetryAfter(err)
 }
 
-// unanswered leaves the connection of a request that failed with ErrNoAnswer.
+// unanswered leaves the connection of a request that failed with ErrNoAnswer, or with the config's timeout.
 func (r directReader) unanswered(ctx context.Context, c *call, err error) {
-	if err != nil && context.Cause(ctx) == ErrNoAnswer {
+	timeout, ok := errors.AsType[net.Error](err)
+	late := ok && timeout.Timeout() && ctx.Err() == nil
+	if err != nil && (late || context.Cause(ctx) == ErrNoAnswer) {
 		r.client.connections.leave(c.sentOn)
 	}
 }

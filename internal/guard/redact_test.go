@@ -98,7 +98,8 @@ func TestRedactQuotesNothing(t *testing.T) {
 	strict := json.NewDecoder(strings.NewReader(`{"hunter2":1}`))
 	strict.DisallowUnknownFields()
 	var status metav1.Status
-	_, _, notRegistered := scheme.Codecs.UniversalDeserializer().Decode([]byte(`{"kind":"hunter2","apiVersion":"v1"}`), nil, nil)
+	foreign := []byte(`{"kind":"hunter2","apiVersion":"v1"}`)
+	_, _, notRegistered := scheme.Codecs.UniversalDeserializer().Decode(foreign, nil, nil)
 	_, _, accessor := unstructured.NestedString(map[string]any{"a": "hunter2"}, "a", "b")
 	decoding := apierrors.NewClientErrorReporter(500, "GET", "ClientWatchDecoding").AsObject(number).(*metav1.Status)
 	answer := func(code int, body string) error {
