@@ -43,8 +43,8 @@ func (cs *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTrip(r)
 }
 
-// leave makes all later requests use new connections, unless they do already, and closes the idle ones of left: the last
-// watch that left them makes them idle. A config with a Transport has no others, so leave only closes its idle ones.
+// leave makes all later requests use new connections, unless they do already. It closes the idle ones of left: they are
+// idle when their last watch has ended. A config with a Transport has no others: then leave does only that.
 func (cs *connections) leave(left *generation) {
 	cs.leaving.Lock()
 	defer cs.leaving.Unlock()

@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -44,5 +45,42 @@ func TestOnlyTheCurrentConnectionsAreLeft(t *testing.T) {
 	}
 	if cfg.Proxy != nil {
 		t.Error("the caller's config was changed")
+	}
+}
+
+// usedConnections are never idle.
+type usedConnections struct{ http.RoundTripper }
+
+// Without a Dial, client-go caches the transport of a config: leave must not get the same one again.
+func TestLeftConnectionsAreReplaced(t *testing.T) {
+	const address = "Test-Address"
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(address, r.RemoteAddr)
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	cfg := &rest.Config{Host: srv.URL}
+	cfg.Insecure = true
+	cs, err := newConnections(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: cs}
+	get := func() string {
+		t.Helper()
+		resp, err := client.Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.Header.Get(address)
+	}
+	first := cs.current.Load()
+	first.RoundTripper = usedConnections{first.RoundTripper}
+	before, again := get(), get()
+	cs.leave(first)
+	if after := get(); before != again || after == before {
+		t.Errorf("requests came from %s, %s and, after leave, %s: want another connection only then", before, again, after)
 	}
 }

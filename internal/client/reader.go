@@ -33,8 +33,8 @@ type Watch interface {
 	// Wait waits until Next may return something, the timer channel silence fires, or ctx ends. It returns false if
 	// silence fired.
 	Wait(ctx context.Context, silence <-chan time.Time) bool
-	// Dead says that the connection may be dead, because nothing has arrived on it for so long. After Drain, requests of
-	// the client use new ones, if the client is from New.
+	// Dead says that the connection may be dead, because nothing has arrived on it for so long. After Drain, the
+	// requests of a client that is from New use new ones.
 	Dead()
 	// Stop ends the watch.
 	Stop()
