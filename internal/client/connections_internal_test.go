@@ -81,6 +81,6 @@ func TestLeftConnectionsAreReplaced(t *testing.T) {
 	before, again := get(), get()
 	cs.leave(first)
 	if after := get(); before != again || after == before {
-		t.Errorf("requests came from %s, %s and, after leave, %s: want another connection only then", before, again, after)
+		t.Errorf("got %s, %s and, after leave, %s: want another connection only then", before, again, after)
 	}
 }
