@@ -80,10 +80,29 @@ func (n *network) Close() error { return nil }
 
 func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
 
+// open returns how many connections the client has not closed.
+func (n *network) open() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	open := 0
+	for _, w := range n.wires {
+		if !w.closed.Load() {
+			open++
+		}
+	}
+	return open
+}
+
 // wire is a connection that can become half-open.
 type wire struct {
 	net.Conn
 	swallows atomic.Bool
+	closed   atomic.Bool
+}
+
+func (w *wire) Close() error {
+	w.closed.Store(true)
+	return w.Conn.Close()
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -110,21 +129,23 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 		http2   bool
 		watches int
 		closed  bool          // the connection dies when a watch has been closed, so the probe after it gets no answer
+		timeout time.Duration // of the client's requests, without a limit if 0
 		most    time.Duration // until all Streams receive events again
 		dials   int           // at most
 		why     string
 	}{
-		{true, 3, false, idle + time.Second, 1 + 3, "at most one new connection for each request at the time"},
-		{true, 1, true, 16 * time.Second, 2, "an unanswered probe shows that the connection is dead"},
-		{false, 3, false, idle + time.Second, 4 * 3, "each request has its own connection"},
-		{false, 1, true, 16 * time.Second, 2, "the connection of the closed watch is idle when it dies"},
+		{true, 3, false, 0, idle + time.Second, 1 + 3, "at most one new connection for each request at the time"},
+		{true, 1, true, 0, 16 * time.Second, 2, "an unanswered probe shows that the connection is dead"},
+		{true, 1, true, 10 * time.Second, 16 * time.Second, 2, "so does one that the client's timeout has ended"},
+		{false, 3, false, 0, idle + time.Second, 4 * 3, "each request has its own connection"},
+		{false, 1, true, 0, 16 * time.Second, 2, "the connection of the closed watch is idle when it dies"},
 	} {
-		t.Run(fmt.Sprint(tt.http2, tt.closed), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.http2, tt.closed, tt.timeout), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &network{accept: make(chan net.Conn), down: make(chan struct{})}
 				closing := make(chan struct{})
 				srv := serveOn(n, tt.http2, closing)
-				cfg := &rest.Config{Host: "https://server.test", Dial: n.dial}
+				cfg := &rest.Config{Host: "https://server.test", Dial: n.dial, Timeout: tt.timeout}
 				cfg.Insecure = true
 				if !tt.http2 {
 					cfg.NextProtos = []string{"http/1.1"}
@@ -182,6 +203,39 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 				n.breakOff()
 				srv.Close()
 			})
+		})
+	}
+}
+
+// TestSilentWatchesLeaveNoConnections: a quiet server does not collect the connections of watches that fell silent.
+func TestSilentWatchesLeaveNoConnections(t *testing.T) {
+	for _, http2 := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &network{accept: make(chan net.Conn), down: make(chan struct{})}
+			srv := serveOn(n, http2, nil)
+			srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !strings.HasPrefix(describe(r), "watch") {
+					serveBookmarks(w, r, nil)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})
+			cfg := &rest.Config{Host: "https://server.test", Dial: n.dial}
+			cfg.Insecure = true
+			client, err := stream.NewClient(cfg, nil)
+			noError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for range newStream(t, client, &stream.Options{IdleTimeout: time.Second}).Events(ctx) {
+			}
+			synctest.Wait()
+			if open := n.open(); open > 2 {
+				t.Errorf("HTTP/2 %v: %d of %d connections are open, want at most 2", http2, open, n.dialed())
+			}
+			n.breakOff()
+			srv.Close()
 		})
 	}
 }

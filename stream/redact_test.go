@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -51,13 +52,17 @@ func TestErrorsQuoteNoObject(t *testing.T) {
 		{"list without a kind", body(200, `{"metadata":{},"items":[{`+data+`}]}`), "an object lacks its kind"},
 		{"list of strings", body(200, `{"kind":"L","items":["`+secret+`"]}`), "cannot unmarshal string"},
 		{"number out of range", body(200, `{"kind":"L","items":[{"a":1e777777}]}`), "a number is out of range"},
-		{"invalid JSON", body(200, `{"items":[`+secret+`]}`), "invalid JSON"},
+		{"invalid JSON", body(200, `{"items":[`+secret+`]}`), "invalid character..."},
 		{"cut off", body(200, `{"items":[{`+data), "unexpected end of JSON"},
 		{"another content type", answerWith(200, "text/html", secret), "serializer for text/html doesn't exist"},
 		{"list with the code 204", body(204, `{`+data+`}`), "an object lacks its kind"},
 		{"error with an object as text", answerWith(500, "text/plain", `{`+data+`}`), "are no Status"},
 		{"403 with an object as text", answerWith(403, "", "kind: Secret\n"+secret), "are no Status"},
 		{"error of a proxy", answerWith(503, "text/plain", "no healthy upstream"), "unable to handle the request"},
+		{"error of one line", answerWith(500, "text/plain", "password: "+secret), "are no Status"},
+		{"answer that is not HTTP", func(r *http.Request) (*http.Response, error) {
+			return http.ReadResponse(bufio.NewReader(strings.NewReader("{"+data+"}\n")), r)
+		}, "malformed HTTP response..."},
 		{"long message", body(500, failed(`"code":500,"message":"`+long+`"`)), "bytes cut)"},
 		{"object in a message", body(500, failed(`"code":500,"message":"Object 'Kind' is missing in '`+secret+`'"`)),
 			"an object lacks its kind"},

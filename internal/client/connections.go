@@ -43,16 +43,18 @@ func (cs *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTrip(r)
 }
 
-// leave makes all later requests use new connections, unless they do already. A config with a Transport has no others:
-// then leave only closes the idle ones.
+// leave makes all later requests use new connections, unless they do already. It closes the idle ones of left: they are
+// idle when their last watch has ended. A config with a Transport has no others: then leave does only that.
 func (cs *connections) leave(left *generation) {
 	cs.leaving.Lock()
 	defer cs.leaving.Unlock()
-	if left == nil || cs.current.Load() != left {
+	if left == nil {
 		return
 	}
-	if next, err := rest.TransportFor(cs.config); err == nil {
-		cs.current.Store(&generation{next})
+	if cs.current.Load() == left {
+		if next, err := rest.TransportFor(cs.config); err == nil {
+			cs.current.Store(&generation{next})
+		}
 	}
 	closeIdle(left.RoundTripper)
 }

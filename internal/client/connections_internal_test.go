@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -34,15 +35,52 @@ func TestOnlyTheCurrentConnectionsAreLeft(t *testing.T) {
 		t.Errorf("not left; idle connections were closed %d times", base.closedIdle)
 	}
 	cs.leave(first)
-	if cs.current.Load() != second || base.closedIdle != 1 {
-		t.Error("another watch of the old connections left the new ones")
+	if cs.current.Load() != second || base.closedIdle != 2 {
+		t.Error("another watch of the old connections left the new ones, or did not close the old ones")
 	}
 	cs.config.BearerToken, cs.config.Username = "contradict", "each other"
 	cs.leave(second)
-	if cs.current.Load() != second || base.closedIdle != 2 {
+	if cs.current.Load() != second || base.closedIdle != 3 {
 		t.Error("connections that can't be replaced must be kept")
 	}
 	if cfg.Proxy != nil {
 		t.Error("the caller's config was changed")
+	}
+}
+
+// usedConnections are never idle.
+type usedConnections struct{ http.RoundTripper }
+
+// Without a Dial, client-go caches the transport of a config: leave must not get the same one again.
+func TestLeftConnectionsAreReplaced(t *testing.T) {
+	const address = "Test-Address"
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(address, r.RemoteAddr)
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	cfg := &rest.Config{Host: srv.URL}
+	cfg.Insecure = true
+	cs, err := newConnections(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: cs}
+	get := func() string {
+		t.Helper()
+		resp, err := client.Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.Header.Get(address)
+	}
+	first := cs.current.Load()
+	first.RoundTripper = usedConnections{first.RoundTripper}
+	before, again := get(), get()
+	cs.leave(first)
+	if after := get(); before != again || after == before {
+		t.Errorf("got %s, %s and, after leave, %s: want another connection only then", before, again, after)
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"reflect"
 	"time"
 
@@ -32,8 +33,8 @@ type Watch interface {
 	// Wait waits until Next may return something, the timer channel silence fires, or ctx ends. It returns false if
 	// silence fired.
 	Wait(ctx context.Context, silence <-chan time.Time) bool
-	// Dead says that the connection may be dead, because nothing has arrived on it for so long. Later requests of the
-	// client use new ones, if the client is from New.
+	// Dead says that the connection may be dead, because nothing has arrived on it for so long. After Drain, the
+	// requests of a client that is from New use new ones.
 	Dead()
 	// Stop ends the watch.
 	Stop()
@@ -135,9 +136,11 @@ func (r directReader) List(
 	return list, c.withRetryAfter(err)
 }
 
-// unanswered leaves the connection of a request that failed with ErrNoAnswer.
+// unanswered leaves the connection of a request that failed with ErrNoAnswer, or with the config's timeout.
 func (r directReader) unanswered(ctx context.Context, c *call, err error) {
-	if err != nil && context.Cause(ctx) == ErrNoAnswer {
+	timeout, ok := errors.AsType[net.Error](err)
+	late := ok && timeout.Timeout() && ctx.Err() == nil
+	if err != nil && (late || context.Cause(ctx) == ErrNoAnswer) {
 		r.client.connections.leave(c.sentOn)
 	}
 }
@@ -152,12 +155,12 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 	if err != nil {
 		return nil, c.withRetryAfter(err)
 	}
-	dead := func() { r.client.connections.leave(c.sentOn) }
+	leave := func() { r.client.connections.leave(c.sentOn) }
 	if f == nil { // the answer is not JSON, or there is none
-		return adapt(w, hints, false, dead)
+		return adapt(w, hints, false, leave)
 	}
 	f.filter = hints.Filter
-	return &directWatch{w, dead, f}, nil
+	return &directWatch{drained{w, leave, false}, f}, nil
 }
 
 // withRetryAfter adds to err how long the server asked to wait, if it did.
@@ -171,12 +174,9 @@ func (c *call) withRetryAfter(err error) error {
 // directWatch is a watch whose events are in frames. client-go's own watch delivers none of them: its ResultChan only
 // shows, by closing, that client-go's goroutine has ended.
 type directWatch struct {
-	of   watch.Interface // client-go's
-	dead func()
+	drained // client-go's
 	*frames
 }
-
-func (w *directWatch) Dead() { w.dead() }
 
 func (w *directWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
 	select {
@@ -195,16 +195,30 @@ func (w *directWatch) Stop() {
 	w.frames.stop()
 }
 
-func (w *directWatch) Drain() { drain(w.of) }
+// drained is the part of a Watch that outlives Stop.
+type drained struct {
+	of    watch.Interface
+	leave func() // leaves the connection, which is idle only after the watch has ended
+	dead  bool
+}
 
-// drain waits until a stopped watch has closed its channel, as watch.Interface promises. It waits at most ClosingTime,
+func (d *drained) Dead() { d.dead = true }
+
+// Drain waits until a stopped watch has closed its channel, as watch.Interface promises. It waits at most ClosingTime,
 // because not every test double keeps that promise (watch.NewProxyWatcher).
-func drain(w watch.Interface) {
+func (d *drained) Drain() {
+	d.wait()
+	if d.dead {
+		d.leave()
+	}
+}
+
+func (d *drained) wait() {
 	timeout := time.NewTimer(ClosingTime)
 	defer timeout.Stop()
 	for {
 		select {
-		case _, ok := <-w.ResultChan():
+		case _, ok := <-d.of.ResultChan():
 			if !ok {
 				return
 			}
@@ -239,8 +253,8 @@ func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints H
 	return adapt(w, hints, r.fake, func() {})
 }
 
-// adapt makes a Watch of any watch.Interface. Its Dead calls dead.
-func adapt(w watch.Interface, hints Hints, fake bool, dead func()) (Watch, error) {
+// adapt makes a Watch of any watch.Interface. It calls leave after Dead.
+func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, error) {
 	switch {
 	case w == nil:
 		return nil, errNoWatch
@@ -249,7 +263,7 @@ func adapt(w watch.Interface, hints Hints, fake bool, dead func()) (Watch, error
 		w.Stop()
 		return nil, errConnection
 	}
-	adapted := &adaptedWatch{of: w, dead: dead, events: w.ResultChan()}
+	adapted := &adaptedWatch{drained: drained{of: w, leave: leave}, events: w.ResultChan()}
 	if hints.Buffered {
 		adapted.buffer()
 	}
@@ -258,8 +272,7 @@ func adapt(w watch.Interface, hints Hints, fake bool, dead func()) (Watch, error
 
 // adaptedWatch is a Watch over a watch.Interface.
 type adaptedWatch struct {
-	of      watch.Interface
-	dead    func()
+	drained
 	events  <-chan watch.Event
 	arrived watch.Event // if valid: received, but not returned yet
 	valid   bool
@@ -326,7 +339,3 @@ func (w *adaptedWatch) Stop() {
 	}
 	w.of.Stop()
 }
-
-func (w *adaptedWatch) Dead() { w.dead() }
-
-func (w *adaptedWatch) Drain() { drain(w.of) }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,11 +20,11 @@ const (
 	maxCauses = 20
 )
 
-// Redact returns err without parts of objects, passwords in URLs, and long texts. client-go and apimachinery put
-// objects, whole lists among them, into the errors about what they can't decode.
+// Redact returns err without parts of objects, passwords in URLs, and long texts. client-go, apimachinery and net/http
+// put what they can't decode into errors, whole lists among it.
 //
-//   - A text of apimachinery or client-go that quotes what it can't decode is replaced by one that quotes nothing.
-//   - The body of an answer that is no Status is left out, unless it is a line without brackets, as those of proxies.
+//   - A text ends where it begins to quote what was wrong, unless it is the message of a server's Status.
+//   - Of the body of an answer that is no Status, only the length is kept.
 //   - Other texts are cut to 1 KiB, and the causes of a Status to 20.
 //
 // This holds for all errors that err wraps, too. If nothing has to change, Redact returns err. Otherwise errors.Is and
@@ -46,24 +46,30 @@ func redact(err error) (_ error, changed bool) {
 		}
 		return err, false
 	}
+	if _, ours := err.(*Error); ours {
+		return err, false
+	}
 	text := err.Error()
+	own := text // with a placeholder for each wrapped error, whose text has been redacted already
 	wrapped := unwrap(err)
+	var inserted []string
 	for i, w := range wrapped {
 		redacted, different := redact(w)
-		if !different {
-			continue
+		if t := w.Error(); t != "" {
+			own = strings.ReplaceAll(own, t, placeholder(i))
+			inserted = append(inserted, placeholder(i), redacted.Error())
 		}
-		wrapped[i], changed = redacted, true
-		if quoted := w.Error(); quoted != "" {
-			text = strings.ReplaceAll(text, quoted, redacted.Error())
-		}
+		wrapped[i], changed = redacted, changed || different
 	}
-	redacted := redactText(text)
+	redacted := cut(strings.NewReplacer(inserted...).Replace(redactText(own)))
 	if !changed && redacted == text {
 		return err, false
 	}
 	return &redactedError{redacted, wrapped}, true
 }
+
+// placeholder returns a character that no text of an error has: one for private use.
+func placeholder(i int) string { return string(rune(0xF0000 + i%0x1000)) }
 
 func unwrap(err error) []error {
 	switch err := err.(type) {
@@ -87,37 +93,44 @@ func (e *redactedError) Error() string { return e.text }
 
 func (e *redactedError) Unwrap() []error { return e.wrapped }
 
-// bodies are texts that quote a whole object. A server's Status may have one, too.
-var bodies = []quotation{
+// known are texts that quote an object and say nothing else. A server's Status may have one, too.
+var known = []struct {
+	text    *regexp.Regexp
+	instead string
+}{
 	{regexp.MustCompile(`Object 'Kind' is missing in '`), "an object lacks its kind"},
 	{regexp.MustCompile(`Object 'apiVersion' is missing in '`), "an object lacks its apiVersion"},
 	{regexp.MustCompile(`unexpected object: `), "there is an object in the place of a Status"},
-}
-
-// values are texts of a client that quote what it can't decode.
-var values = append([]quotation{
-	{regexp.MustCompile(`got invalid watch event type: `), "the type of an event is unknown"},
 	{regexp.MustCompile(`cannot unmarshal number \S+ into Go`), "a number is out of range"},
-	{regexp.MustCompile(`invalid character '`), "invalid JSON"},
-	{regexp.MustCompile(`strconv\.\w+: parsing |parsing time `), "invalid value"},
+	{regexp.MustCompile(`\bstrconv\.\w+: parsing `), "invalid value"},
 	// Both quote the URL: in an invalid one the password can't be recognized.
 	{regexp.MustCompile(`host must be a URL or a host:port pair: `), "host must be a URL or a host:port pair"},
 	{regexp.MustCompile(`\bparse ".*": `), "invalid URL"},
-}, bodies...)
-
-type quotation struct {
-	text    *regexp.Regexp
-	instead string
 }
 
-var password = regexp.MustCompile(`://[^/\s"]*@`)
+// quotation matches a word that says that something could not be decoded, and what follows up to a quotation: a quote
+// mark, a bracket, or a colon before anything but a wrapped error.
+var quotation = regexp.MustCompile(`(?is)(?:^|[\s(])` +
+	`(?:accessor error|bad|cannot unmarshal|duplicate|invalid|malformed|multiple|no kind|no version|parsing|` +
+	`unexpected|unknown|unrecognized|unsupported)(?:\s.*?)??` +
+	`(\s?["'\x60<\[{]|: [^\x{F0000}-\x{F0FFF}])`)
 
-func redactText(s string) string { return withoutQuotations(s, values) }
+var password = regexp.MustCompile(`://\S*@`)
 
-func withoutQuotations(s string, of []quotation) string {
-	for _, q := range of {
-		if q.text.MatchString(s) {
-			return q.instead
+// redactText redacts a text of client-go, apimachinery or Go.
+func redactText(s string) string {
+	s = redactMessage(s)
+	if at := quotation.FindStringSubmatchIndex(s); at != nil {
+		return s[:at[2]] + "..."
+	}
+	return s
+}
+
+// redactMessage redacts a text of a server, which may quote names.
+func redactMessage(s string) string {
+	for _, k := range known {
+		if k.text.MatchString(s) {
+			return k.instead
 		}
 	}
 	return cut(password.ReplaceAllLiteralString(s, "://***@"))
@@ -146,27 +159,28 @@ func redactStatus(s metav1.Status) metav1.Status {
 		causes := d.Causes[:min(len(d.Causes), maxCauses)]
 		d.Causes = nil
 		for _, c := range causes {
-			if c.Type == metav1.CauseTypeUnexpectedServerResponse && mayBeObject(c.Message) {
-				// client-go has put this text into s.Message, too (NewGenericServerResponse).
-				n := len(c.Message)
-				s.Message = fmt.Sprintf("the server answered %d with %d bytes that are no Status", s.Code, n)
-				c.Message = s.Message
+			switch c.Type {
+			case metav1.CauseTypeUnexpectedServerResponse:
+				body := c.Message
+				c.Message = fmt.Sprintf("the server answered %d with %d bytes that are no Status", s.Code, len(body))
+				// client-go may have put the body into s.Message, too (NewGenericServerResponse).
+				if strings.Contains(s.Message, body) || strings.Contains(s.Message, strconv.Quote(body)) {
+					s.Message = c.Message
+				}
+			case clientDecoding:
+				c.Message, s.Message = redactText(c.Message), redactText(s.Message)
 			}
 			d.Causes = append(d.Causes, metav1.StatusCause{
 				Type:    metav1.CauseType(cut(string(c.Type))),
-				Message: withoutQuotations(c.Message, bodies),
+				Message: redactMessage(c.Message),
 				Field:   cut(c.Field),
 			})
 		}
 	}
-	s.Message = withoutQuotations(s.Message, bodies)
+	s.Message = redactMessage(s.Message)
 	return s
 }
 
-// mayBeObject reports whether a body may be an object in JSON, YAML or a binary form: these have brackets, several
-// lines, or control characters.
-func mayBeObject(body string) bool {
-	return !utf8.ValidString(body) || strings.ContainsFunc(body, func(r rune) bool {
-		return unicode.IsControl(r) || strings.ContainsRune("{}[]<>", r)
-	})
-}
+// clientDecoding is the cause that client-go gives to a Status which it has made itself, because it could not read or
+// decode an event (rest.Request.newStreamWatcher).
+const clientDecoding metav1.CauseType = "ClientWatchDecoding"

@@ -1,22 +1,29 @@
 package guard_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
@@ -72,6 +79,71 @@ func TestRedactKeepsWhatPredicatesNeed(t *testing.T) {
 		for _, is := range tt.is {
 			if !errors.Is(got, is) {
 				t.Errorf("%s: %v is lost", tt.why, is)
+			}
+		}
+	}
+}
+
+// TestRedactQuotesNothing: a text ends where it begins to quote what was wrong, except a message of a server.
+func TestRedactQuotesNothing(t *testing.T) {
+	const object = `{"kind":"Secret","data":{"password":"hunter2"}}`
+	raw := func(answer string) error {
+		_, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer+"\r\n\r\n")), nil)
+		return fmt.Errorf("net/http: connection broken: %w", err)
+	}
+	header := func(line string) error { return raw("HTTP/1.1 200 OK\r\n" + line) }
+	_, duration := time.ParseDuration("5hunter2")
+	_, groupVersion := schema.ParseGroupVersion("hunter2/hunter2/x")
+	number := json.Unmarshal([]byte(`{"n":"hunter2"}`), &struct{ N json.Number }{})
+	strict := json.NewDecoder(strings.NewReader(`{"hunter2":1}`))
+	strict.DisallowUnknownFields()
+	var status metav1.Status
+	foreign := []byte(`{"kind":"hunter2","apiVersion":"v1"}`)
+	_, _, notRegistered := scheme.Codecs.UniversalDeserializer().Decode(foreign, nil, nil)
+	_, _, accessor := unstructured.NestedString(map[string]any{"a": "hunter2"}, "a", "b")
+	decoding := apierrors.NewClientErrorReporter(500, "GET", "ClientWatchDecoding").AsObject(number).(*metav1.Status)
+	answer := func(code int, body string) error {
+		return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", body, 0, true)
+	}
+	message := func(m string) error { return &apierrors.StatusError{ErrStatus: metav1.Status{Message: m}} }
+	for _, tt := range []struct {
+		err  error
+		want string // in the text
+	}{
+		{raw(object), "net/http: connection broken: malformed HTTP response..."},
+		{raw("HTTP/1.1 hunter2 OK"), "malformed HTTP status code..."},
+		{raw("HTTP/hunter2 200 OK"), "malformed HTTP version..."},
+		{header(object), "malformed MIME header line..."},
+		{header(strings.ReplaceAll(object, ":", "=")), "malformed MIME header..."},
+		{textproto.ProtocolError("malformed MIME header line: " + object), "malformed MIME header line..."},
+		{header("Content-Length: hunter2"), "bad Content-Length..."},
+		{header("Content-Length: 5\r\nContent-Length: hunter2"), "multiple Content-Length headers; got..."},
+		{header("Transfer-Encoding: hunter2"), "unsupported transfer encoding..."},
+		{number, "json: invalid number literal, trying to unmarshal..."},
+		{strict.Decode(&status), "json: unknown field..."},
+		{groupVersion, "unexpected GroupVersion string..."},
+		{duration, "time: unknown unit..."},
+		{notRegistered, "no kind..."},
+		{accessor, "accessor error..."},
+		{fmt.Errorf("invalid x: %w", io.EOF), "invalid x: EOF"},
+		{fmt.Errorf("unknown y: %w", duration), "unknown y: time: unknown unit..."},
+		{errors.New("dial https://user:p/hunter2@a.test/ failed"), "dial https://***@a.test/ failed"},
+		{answer(500, "password: hunter2"), "the server answered 500 with 17 bytes that are no Status"},
+		{answer(500, `"hunter2"`), "the server answered 500 with 9 bytes that are no Status"},
+		{answer(403, "hunter2"), "the server answered 403 with 7 bytes that are no Status"},
+		{answer(404, "404 page not found, hunter2"), "the server could not find the requested resource"},
+		{&apierrors.StatusError{ErrStatus: *decoding}, "the server answered 500"},
+		{message(`cannot unmarshal number 1hunter2 into Go value`), "a number is out of range"},
+		{message(`strconv.ParseInt: parsing "hunter2": invalid syntax`), "invalid value"},
+		{message(`pods "a" is invalid: bad "b"`), `pods "a" is invalid: bad "b"`},
+	} {
+		got := guard.Redact(tt.err)
+		if !strings.Contains(got.Error(), tt.want) {
+			t.Errorf("%q: got %q, want %q", tt.err, got, tt.want)
+		}
+		for err := got; err != nil; err = errors.Unwrap(err) {
+			if all := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(all, "hunter2") {
+				t.Errorf("%q: got %s", tt.err, all)
 			}
 		}
 	}
