@@ -248,7 +248,7 @@ func TestUnsyncedStreamDoesNotWaitForCredentials(t *testing.T) {
 	})
 }
 
-type uncomparable struct{ f []int }
+type uncomparable []int
 
 type wrapper struct{ any }
 
@@ -274,7 +274,7 @@ func TestShare(t *testing.T) {
 	} else {
 		release()
 	}
-	for _, client := range []any{uncomparable{}, wrapper{uncomparable{}}} { // neither panics
+	for _, client := range []any{uncomparable(nil), wrapper{uncomparable(nil)}} { // neither panics
 		_, release := pace.Share(client)
 		release()
 	}
