@@ -20,11 +20,14 @@ const (
 	maxCauses = 20
 )
 
+// conversion matches what a kube-apiserver answers, as text, if it can't convert an object. It names the kind only.
+var conversion = regexp.MustCompile(`conversion webhook for [\w./, =-]+ failed`)
+
 // Redact returns err without parts of objects, passwords in URLs, and long texts. client-go, apimachinery and net/http
 // put what they can't decode into errors, whole lists among it.
 //
 //   - A text ends where it begins to quote what was wrong, unless it is the message of a server's Status.
-//   - Of the body of an answer that is no Status, only the length is kept.
+//   - Of the body of an answer that is no Status, only the length is kept, and whether a conversion webhook failed.
 //   - Other texts are cut to 1 KiB, and the causes of a Status to 20.
 //
 // This holds for all errors that err wraps, too. If nothing has to change, Redact returns err. Otherwise errors.Is and
@@ -163,6 +166,9 @@ func redactStatus(s metav1.Status) metav1.Status {
 			case metav1.CauseTypeUnexpectedServerResponse:
 				body := c.Message
 				c.Message = fmt.Sprintf("the server answered %d with %d bytes that are no Status", s.Code, len(body))
+				if found := conversion.FindString(body); found != "" {
+					c.Message += ": " + found
+				}
 				// client-go may have put the body into s.Message, too (NewGenericServerResponse).
 				if strings.Contains(s.Message, body) || strings.Contains(s.Message, strconv.Quote(body)) {
 					s.Message = c.Message

@@ -129,6 +129,8 @@ func TestRedactQuotesNothing(t *testing.T) {
 		{fmt.Errorf("unknown y: %w", duration), "unknown y: time: unknown unit..."},
 		{errors.New("dial https://user:p/hunter2@a.test/ failed"), "dial https://***@a.test/ failed"},
 		{answer(500, "password: hunter2"), "the server answered 500 with 17 bytes that are no Status"},
+		{answer(500, "conversion webhook for a.b/v1, Kind=C failed: hunter2"),
+			"the server answered 500 with 53 bytes that are no Status: conversion webhook for a.b/v1, Kind=C failed"},
 		{answer(500, `"hunter2"`), "the server answered 500 with 9 bytes that are no Status"},
 		{answer(403, "hunter2"), "the server answered 403 with 7 bytes that are no Status"},
 		{answer(404, "404 page not found, hunter2"), "the server could not find the requested resource"},
