@@ -3,6 +3,8 @@ package mux_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -76,6 +78,40 @@ func TestQuietSourceWaitsForOneOfEach(t *testing.T) {
 	}
 }
 
+// Objects of many small maps take 50 times as much memory as their JSON. What waits is bounded by memory.
+func TestBufferBytesAreMemory(t *testing.T) {
+	dense := func(rv string) stream.Event {
+		ev := modified("dense", rv)
+		list := make([]any, 10_000)
+		for i := range list {
+			list[i] = map[string]any{"": map[string]any{}}
+		}
+		ev.Object.Object["spec"] = list // 80 KB of JSON, 4 MB in memory
+		return ev
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		m := newMux(t, &mux.Options{BufferBytes: 32 << 20}, &scripted{key: "a",
+			run: func(_ context.Context, put func(stream.Event) bool) error {
+				for n := 1; put(dense(strconv.Itoa(n))); n++ {
+				}
+				return nil
+			}})
+		for range m.Events(anHour(t)) {
+			synctest.Wait()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			break
+		}
+		// The events that wait, one that is blocked, one that the loop has, and one in the making.
+		if used := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; used < 10 || used > 55 {
+			t.Errorf("BufferBytes is 32 MiB, and the events take %d MiB", used)
+		}
+	})
+}
+
 // What waits while the loop is busy is bounded by number and size.
 func TestBlockIsBounded(t *testing.T) {
 	size := int64(0)
@@ -83,8 +119,9 @@ func TestBlockIsBounded(t *testing.T) {
 		m := newMux(t, nil, emitting("a", synced(), modified("x", "1")))
 		for range m.Events(anHour(t)) {
 			synctest.Wait()
-			if size = m.Status().Bytes; size < 150 || size > 300 {
-				t.Errorf("an event of about 230 bytes counts as %d", size)
+			// Three maps of 336 bytes, a few strings, and the event itself.
+			if size = m.Status().Bytes; size < 1100 || size > 1600 {
+				t.Errorf("an event of about 1400 bytes in memory counts as %d", size)
 			}
 			break
 		}

@@ -191,7 +191,7 @@ func TestLatestIsBounded(t *testing.T) {
 	if most := 3*2*objects + 5; len(delivered) > most || st.Queued > most || st.Queued < 2*objects {
 		t.Errorf("%d events were delivered and %d queued, want at most %d", len(delivered), st.Queued, most)
 	}
-	if st.Bytes > 3*2*objects*400 || st.Bytes <= 0 {
+	if st.Bytes > 3*2*objects*1500 || st.Bytes <= 0 {
 		t.Errorf("the events that wait have %d bytes", st.Bytes)
 	}
 }

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"github.com/gvrwatch/gvrwatch/internal/size"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -82,34 +83,12 @@ func (q *blockQueue) fits(*stream.Event) bool { return true }
 func (q *blockQueue) load() load              { return q.waiting }
 
 // controlSize is the size of an event without its object.
-const controlSize = 100
+const controlSize = 300
 
-// sizeOf returns the approximate size of an event as JSON.
+// sizeOf returns the approximate size of an event in memory.
 func sizeOf(ev *stream.Event) int64 {
-	size := int64(controlSize)
-	if ev.Object != nil {
-		size += jsonSize(ev.Object.Object)
+	if ev.Object == nil {
+		return controlSize
 	}
-	return size
-}
-
-// jsonSize returns the approximate size, as JSON without escapes, of a value that client-go has decoded.
-func jsonSize(v any) int64 {
-	switch v := v.(type) {
-	case string:
-		return int64(len(v)) + 2
-	case map[string]any:
-		size := int64(2)
-		for k, v := range v {
-			size += int64(len(k)) + 4 + jsonSize(v)
-		}
-		return size
-	case []any:
-		size := int64(2)
-		for _, v := range v {
-			size += 1 + jsonSize(v)
-		}
-		return size
-	}
-	return 5 // a number, true, false or null
+	return controlSize + size.Of(ev.Object.Object)
 }

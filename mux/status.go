@@ -12,7 +12,7 @@ import (
 type Status struct {
 	AllSynced bool           // as Mux.AllSynced returns it
 	Queued    int            // events that wait for the loop
-	Bytes     int64          // their size, measured roughly as JSON
+	Bytes     int64          // their estimated size in memory
 	Sources   []SourceStatus // sorted by key
 }
 

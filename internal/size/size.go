@@ -1,0 +1,81 @@
+// Package size estimates how much memory decoded JSON takes. JSON says little about that: an empty object has two bytes
+// as JSON, and 48 as a map.
+package size
+
+import "math/bits"
+
+// The sizes of Go's types on 64-bit machines, with the sizes that the allocator rounds to.
+const (
+	emptyMap = 48
+	group    = 288 // eight places of a map[string]any, and their control bytes
+	slice    = 24
+	value    = 16 // an interface value, or the header of a string
+	number   = 8
+)
+
+// Of returns the approximate size, in bytes of memory, of a value that was decoded from JSON. Strings that several
+// values share count each time.
+func Of(v any) int64 {
+	switch v := v.(type) {
+	case map[string]any:
+		size := Map(len(v))
+		for k, v := range v {
+			size += int64(len(k)) + Of(v)
+		}
+		return size
+	case []any:
+		size := List(len(v))
+		for _, v := range v {
+			size += Of(v)
+		}
+		return size
+	case string:
+		return value + int64(len(v))
+	case nil, bool:
+		return 0
+	}
+	return number
+}
+
+// Map returns the size of a map with n keys, without what the keys and values refer to.
+func Map(n int) int64 {
+	switch {
+	case n == 0:
+		return emptyMap
+	case n <= 8:
+		return emptyMap + group
+	}
+	// A larger map is at most 7/8 full, and has a power of two of places.
+	places := int64(1) << bits.Len(uint(n+n/7))
+	return emptyMap + places/8*group
+}
+
+// List returns the size of a list of n values, without what the values refer to.
+func List(n int) int64 { return slice + value*int64(n) }
+
+// OfJSON returns about how much memory the value takes that JSON text describes, and seldom less. It is fast: it only
+// counts, so it works on text that is not JSON, too.
+func OfJSON(text []byte) int64 {
+	size := int64(len(text))
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"': // skip the string
+			size += value
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '{':
+			size += emptyMap
+			if i+1 == len(text) || text[i+1] != '}' {
+				size += group
+			}
+		case '[':
+			size += slice + value
+		case ',': // a value in a list, or a place in a map
+			size += 2 * group / 8
+		}
+	}
+	return size
+}
