@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -42,7 +43,11 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 	if !ok {
 		a = w.requestPage(ctx, w.page(token), w.timeout(pageTimeout, failures))
 	}
-	var in protocol.Input = protocol.Failed{Failure: failure(a.err)}
+	f := failure(a.err)
+	if w.resizePage(a.err) {
+		f.Class = protocol.Transient
+	}
+	var in protocol.Input = protocol.Failed{Failure: f}
 	if a.err == nil {
 		in = w.takePage(a.list, token != "")
 	}
@@ -52,7 +57,21 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 
 // page returns the options to request the page of a token.
 func (w *worker) page(token string) metav1.ListOptions {
-	return metav1.ListOptions{Limit: int64(w.options.PageSize), Continue: token}
+	return metav1.ListOptions{Limit: int64(w.options.PageSize >> w.halvings), Continue: token}
+}
+
+// resizePage makes the next page smaller if err says that this one was too large, and otherwise larger again. It returns
+// false if that does not help: the page was of one object, or err is another error.
+func (w *worker) resizePage(err error) bool {
+	refused, _ := errors.AsType[*guard.Error](err)
+	switch {
+	case err == nil:
+		w.halvings = max(w.halvings-1, 0)
+	case refused != nil && refused.TooLarge && w.options.PageSize>>w.halvings > 1:
+		w.halvings = min(w.halvings+2, bits.Len(uint(w.options.PageSize))-1)
+		return true
+	}
+	return false
 }
 
 // probe lists one object, for the resourceVersion of the list.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
@@ -28,15 +30,24 @@ const note = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"
 func (b *listBody) Read(p []byte) (int, error) {
 	if b.answer == nil {
 		c := readList(b.ReadCloser)
-		if b.call.list = c.decode(b.call.decoders); b.call.list != nil {
-			b.answer = strings.NewReader(note)
+		list, err := c.decode(b.call.decoders)
+		switch {
+		case err != nil:
+			b.answer = failing{err}
+		case list == nil:
+			b.answer = bytes.NewReader(c.data)
+		default:
+			b.call.list, b.answer = list, strings.NewReader(note)
 			recycleList(c.data)
-		} else {
-			b.answer = io.MultiReader(bytes.NewReader(c.data), failing{c.err})
 		}
 	}
 	return b.answer.Read(p)
 }
+
+var (
+	errItemTooLarge = guard.TooLarge("a list has an object of more than 16 MiB")
+	errListTooLarge = guard.TooLarge("the objects of a list take more than 256 MiB of memory")
+)
 
 const (
 	// smallList is the size up to which a list is decoded at once. A larger one is decoded in pieces of at least that.
@@ -131,8 +142,9 @@ func (c *listReader) await(n int) (data []byte, err error) {
 	}
 }
 
-// decode decodes the list while it is read. It returns nil if client-go has to decode it; then all of it has been read.
-func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
+// decode decodes the list while it is read. It returns neither a list nor an error if client-go has to decode it; then
+// all of it has been read.
+func (c *listReader) decode(from *decoders) (*unstructured.UnstructuredList, error) {
 	dec := from.get()
 	defer from.put(dec)
 	l := dec.Lister()
@@ -140,9 +152,12 @@ func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
 		data, end := c.await(n)
 		err := l.Decode(data)
 		switch {
-		case err != nil && err != decode.ErrShort, end != nil && end != io.EOF:
-			c.await(math.MaxInt)
-			return nil
+		case end != nil && end != io.EOF:
+			return nil, end
+		case err == decode.ErrTooLarge:
+			return nil, errItemTooLarge
+		case err != nil && err != decode.ErrShort:
+			return nil, c.decline()
 		case end == nil:
 			// An item that is cut off is decoded again from its beginning. To keep that cheap, wait until twice as much
 			// of it has been read.
@@ -151,8 +166,20 @@ func (c *listReader) decode(from *decoders) *unstructured.UnstructuredList {
 		}
 		list, err := l.List()
 		if err != nil {
-			return nil
+			return nil, c.decline()
 		}
-		return list
+		return list, nil
 	}
+}
+
+// decline reads the rest of the list. It returns an error unless client-go may decode the list.
+func (c *listReader) decline() error {
+	data, err := c.await(math.MaxInt)
+	switch {
+	case err != io.EOF:
+		return err
+	case size.OfJSON(data) > decode.MaxMemory:
+		return errListTooLarge
+	}
+	return nil
 }

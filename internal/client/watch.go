@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // watchBody is the body of a watch. Client-go reads nothing of it: its goroutine fills the pipe instead.
@@ -96,9 +98,14 @@ func newDecoders(dropManaged bool, c *rest.Config) *decoders {
 func (d *decoders) get() *decode.Decoder  { return d.pool.Get().(*decode.Decoder) }
 func (d *decoders) put(x *decode.Decoder) { d.pool.Put(x) }
 
+var errEventTooLarge = errors.New("the object of an event takes more than 256 MiB of memory")
+
 // fallBack decodes the first frame of data as client-go does, for what a Decoder has declined: the result and the error
 // are client-go's, as if reading had returned data and then cause.
 func (d *decoders) fallBack(data []byte, cause error) (watch.Event, error) {
+	if size.OfJSON(data) > decode.MaxMemory {
+		return watch.Event{}, errEventTooLarge
+	}
 	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{cause}))
 	s := d.stock.StreamSerializer
 	events := serializerstreaming.NewDecoder(s.Framer.NewFrameReader(body), s.Serializer)

@@ -1,5 +1,5 @@
-// Package guard protects from what client-go makes of foreign answers. [Wrap] refuses answers that no Kubernetes API
-// server gives, and [Redact] removes objects from errors.
+// Package guard protects from what client-go makes of hostile answers. [Wrap] refuses answers that no Kubernetes API
+// server gives, and those that are too large. [Redact] removes objects from errors.
 package guard
 
 import (
@@ -10,22 +10,36 @@ import (
 	"strings"
 )
 
-// Error reports an answer that was refused. Waiting does not help: the address or a proxy is wrong.
-type Error struct{ problem string }
+// Error reports an answer that was refused. Waiting does not help: the address or a proxy is wrong, or too much was
+// requested at once.
+type Error struct {
+	problem  string
+	TooLarge bool
+}
 
 func (e *Error) Error() string { return e.problem }
+
+// TooLarge returns an Error about an answer that exceeds a limit.
+func TooLarge(problem string) *Error { return &Error{problem, true} }
 
 // Wrap returns a transport that refuses, with an [*Error],
 //
 //   - 101 Switching Protocols: client-go would read the new protocol as the body, without an end and regardless of the
 //     request's context,
 //   - redirects to another scheme, host or port: client-go would send the credentials there, because its transport adds
-//     them to every request.
+//     them to every request,
+//   - bodies that exceed the limits, while they are read.
 //
 // Go's HTTP client follows the other redirects, up to ten in a row.
-func Wrap(next http.RoundTripper) http.RoundTripper { return transport{next} }
+func Wrap(next http.RoundTripper) http.RoundTripper { return transport{next, answers} }
 
-type transport struct{ next http.RoundTripper }
+// WrapDiscovery is Wrap for a discovery client, with lower limits. They do not hold for OpenAPI documents.
+func WrapDiscovery(next http.RoundTripper) http.RoundTripper { return transport{next, documents} }
+
+type transport struct {
+	next   http.RoundTripper
+	limits limits
+}
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
@@ -36,8 +50,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if resp.Body != nil {
 			_ = resp.Body.Close()
 		}
-		return nil, &Error{problem}
+		return nil, &Error{problem: problem}
 	}
+	t.limits.apply(r, resp)
 	return resp, nil
 }
 

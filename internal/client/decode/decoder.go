@@ -15,6 +15,16 @@ var (
 	ErrDeclined = errors.New("decode: unusual input, left to apimachinery's decoder")
 	// ErrShort says that the data ends within a value.
 	ErrShort = errors.New("decode: the data ends within a value")
+	// ErrTooLarge says that an item of a list has more than MaxObject bytes.
+	ErrTooLarge = errors.New("decode: an object is too large")
+)
+
+const (
+	// MaxObject is how many bytes of JSON an item of a list may have: the limit of client-go for an event of a watch
+	// (streaming.NewDecoder).
+	MaxObject = 16 << 20
+	// MaxMemory is how many bytes of memory an event or a list may take, as package size estimates it.
+	MaxMemory = 256 << 20
 )
 
 // Decoder decodes objects, events and lists. It is not for concurrent use. It uses what it has learned from one object
@@ -34,9 +44,10 @@ type Decoder struct {
 
 // input is what is being decoded.
 type input struct {
-	data  []byte
-	err   error // the first one
-	depth int
+	data   []byte
+	err    error // the first one, or ErrTooLarge
+	depth  int
+	memory int64 // that maps and lists have taken
 }
 
 // ownStrings holds the strings of an object that are not in the table.
@@ -69,7 +80,15 @@ func New(dropManagedFields bool) *Decoder {
 	return d
 }
 
-func (d *Decoder) begin(data []byte) { d.data, d.err, d.depth = data, nil, 0 }
+func (d *Decoder) begin(data []byte) { d.input = input{data: data} }
+
+// take counts memory. It returns i, the position in the data, or a negative one if it was too much.
+func (d *Decoder) take(memory int64, i int) int {
+	if d.memory += memory; d.memory > MaxMemory {
+		return d.fail(ErrDeclined)
+	}
+	return i
+}
 
 // end forgets the data. If the position i stands for an error, end returns that error.
 func (d *Decoder) end(i int) error {

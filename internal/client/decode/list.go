@@ -13,8 +13,9 @@ type Lister struct {
 	d    *Decoder
 	list unstructured.UnstructuredList
 	next listPart
-	at   int  // where next begins, or white space before it
-	all  bool // all data is decoded
+	at   int   // where next begins, or white space before it
+	took int64 // the memory of what is decoded
+	all  bool  // all data is decoded
 }
 
 // listPart is a part of a list that can only be decoded once all of it has arrived.
@@ -35,15 +36,16 @@ func (d *Decoder) Lister() *Lister {
 }
 
 // Decode decodes as much as possible of data, which is everything that has arrived so far. It returns nil if the list
-// may be complete, ErrShort if it is not, and ErrDeclined if client-go has to decode it.
+// may be complete, ErrShort if it is not, ErrTooLarge if an item is, and ErrDeclined if client-go has to decode it.
 func (l *Lister) Decode(data []byte) error {
 	d := l.d
 	d.begin(data)
+	d.memory = l.took
 	i := 0
 	for i >= 0 && l.next != listEnd {
 		d.depth = 1
 		if l.next, i = l.part(d.space(l.at)); i >= 0 {
-			l.at = i
+			l.at, l.took = i, d.memory
 		}
 	}
 	if l.all = i >= 0 && d.space(l.at) == len(data); i >= 0 && !l.all {
@@ -61,13 +63,7 @@ func (l *Lister) part(i int) (listPart, int) {
 	case listMember:
 		return l.member(i)
 	case listItem:
-		d.depth = 0
-		m, i := d.object(i, d.drop, nil)
-		if i >= 0 {
-			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
-			d.finish()
-		}
-		return nextPart(listItemEnd, l.next, i)
+		return nextPart(listItemEnd, l.next, l.item(i))
 	case listItemEnd:
 		i, more := d.more(i, ']')
 		if more {
@@ -80,6 +76,26 @@ func (l *Lister) part(i int) (listPart, int) {
 		return listMember, i
 	}
 	return nextPart(listEnd, l.next, i)
+}
+
+// item decodes the item that begins at i, and returns where it ends.
+func (l *Lister) item(i int) (end int) {
+	d := l.d
+	d.depth = 0
+	m, end := d.object(i, d.drop, nil)
+	length := end - i
+	if end < 0 && d.err == ErrShort {
+		length = len(d.data) - i
+	}
+	switch {
+	case length > MaxObject:
+		d.err = ErrTooLarge
+		return -1
+	case end >= 0:
+		l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
+		d.finish()
+	}
+	return end
 }
 
 // nextPart returns the next part, or the same one if i stands for an error.

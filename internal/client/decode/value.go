@@ -2,6 +2,8 @@ package decode
 
 import (
 	"maps"
+
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // value decodes the value that begins at i, and returns where it ends, or a negative position if there is an error.
@@ -48,7 +50,7 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 	}
 	if i < len(d.data) && d.data[i] == '}' {
 		d.depth--
-		return map[string]any{}, i + 1
+		return map[string]any{}, d.take(size.Map(0), i+1)
 	}
 	m, room := map[string]any(nil), under.hint(len(d.data)-i)
 	if room > 8 { // an empty map has room for 8 keys
@@ -96,7 +98,7 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 	if d.depth == 0 && len(m) < n {
 		return nil, d.fail(ErrDeclined)
 	}
-	return m, i
+	return m, d.take(size.Map(len(m)), i)
 }
 
 func (d *Decoder) list(i int, under *entry) ([]any, int) {
@@ -106,7 +108,7 @@ func (d *Decoder) list(i int, under *entry) ([]any, int) {
 	}
 	if i < len(d.data) && d.data[i] == ']' {
 		d.depth--
-		return []any{}, i + 1
+		return []any{}, d.take(size.List(0), i+1)
 	}
 	for more := true; more; {
 		var v any
@@ -124,7 +126,7 @@ func (d *Decoder) list(i int, under *entry) ([]any, int) {
 	copy(l, read)
 	clear(read)
 	d.items = d.items[:begin]
-	return l, i
+	return l, d.take(size.List(len(l)), i)
 }
 
 // open returns where the content of a list or an object begins.
