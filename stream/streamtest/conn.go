@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -139,6 +140,17 @@ func (c *conn) breakOff(err error) {
 func (c *conn) writeHalf() {
 	_, _ = io.WriteString(c.w, `{"kind":"`)
 	c.flush()
+}
+
+// padding is a part of a text that never ends.
+var padding = strings.Repeat("endless ", 4<<10)
+
+// writeEndless writes until the connection ends.
+func (c *conn) writeEndless(begin string, more func() string) {
+	for _, err := io.WriteString(c.w, begin); err == nil && c.r.Context().Err() == nil; {
+		_, err = io.WriteString(c.w, more())
+	}
+	c.reset()
 }
 
 // writeError answers with a Status, and with the header Retry-After if the status has retryAfterSeconds.

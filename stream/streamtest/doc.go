@@ -53,6 +53,9 @@
 //	503 plain               a text instead of a Status, as from a proxy
 //	429 retry-after 3s      with the header Retry-After, which client-go obeys
 //	429 in status 3s        with retryAfterSeconds in the Status only
+//	500 endless             a Status whose message never ends
+//	switch protocols        101 Switching Protocols, then silence
+//	redirect                302 to another host
 //	refuse                  the connection is refused
 //	hang                    no answer
 //	slow 2s                 the answer, or each frame of a watch, is delayed
@@ -60,6 +63,7 @@
 //	half-open               status 200, then silence on an open connection
 //	reset                   status 200, then the connection breaks
 //	garbage                 status 200, then something other than JSON
+//	endless                 status 200, then a text that never ends
 //
 // Faults of lists:
 //
@@ -67,6 +71,9 @@
 //	no version              a list without resourceVersion
 //	inconsistent pages      a page of the newest state instead of the first page's; only for "page N"
 //	token circle            the answer has the continue token of the request
+//	endless list            more and more objects
+//	huge object             the first object has more than 16 MiB, client-go's limit for a watch
+//	dense object            the first object has 8 MiB of JSON that take 400 MiB of memory
 //
 // Faults of watches, at their start or after K frames. Those of the first group need no frame and happen at once; the
 // others happen to the next frame. Each may also follow "change REVISION:".
@@ -86,7 +93,9 @@
 //	no name                 an object without name
 //	no version              an object without resourceVersion
 //	1e400                   an object with a number that exceeds float64
-//	huge frame              a frame larger than client-go's limit of 16 MiB
+//	huge object             a frame larger than client-go's limit of 16 MiB
+//	dense object            an object of 8 MiB of JSON that take 400 MiB of memory
+//	endless                 a frame that never ends
 //
 // Faults of streaming lists:
 //

@@ -84,6 +84,9 @@ var faultKinds = []faultKind{
 	{"CODE Gone", anyOf, answering},
 	{"CODE retry-after SECONDS", anyOf, answering},
 	{"CODE in status SECONDS", anyOf, answering},
+	{"CODE endless", anyOf, answering},
+	{"switch protocols", anyOf, answering},
+	{"redirect", anyOf, answering},
 	{"refuse", anyOf, answering},
 	{"hang", anyOf, answering},
 	{"slow DURATION", anyOf, answering},
@@ -103,13 +106,16 @@ var faultKinds = []faultKind{
 	{"replay N", watches, betweenFrames},
 	{"reset inside frame", watches, inFrame},
 	{"garbage", anyOf, inFrame},
+	{"endless", anyOf, inFrame},
+	{"endless list", lists, inFrame},
 	{"no version", watches | lists, inFrame},
 	{"no name", watches, inFrame},
 	{"no kind", watches, inFrame},
 	{"unknown type", watches, inFrame},
 	{"1e400", watches, inFrame},
 	{"invalid utf-8", watches, inFrame},
-	{"huge frame", watches, inFrame},
+	{"huge object", watches | lists, inFrame},
+	{"dense object", watches | lists, inFrame},
 }
 
 func (f *fault) is(usage string) bool { return f != nil && f.usage == usage }
@@ -179,7 +185,14 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 		return false
 	case f.code > 0:
 		c.writeScripted(q, f)
-	case isWatch || f.at == answering || f.usage == "no version":
+	case f.usage == "switch protocols":
+		c.w.Header().Set("Upgrade", "scripted")
+		c.header(http.StatusSwitchingProtocols, "application/json")
+		c.fallSilent()
+	case f.usage == "redirect":
+		c.w.Header().Set("Location", "https://elsewhere.invalid/")
+		c.header(http.StatusFound, "text/plain")
+	case isWatch || f.at == answering || slices.Contains(inList, f.usage):
 		return false
 	default:
 		c.header(http.StatusOK, "application/json")
@@ -187,6 +200,9 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 	}
 	return true
 }
+
+// inList are the faults of a list that need its objects.
+var inList = []string{"no version", "endless list", "huge object", "dense object"}
 
 // breakBody writes a broken body instead of the answer's, which has not been made yet.
 func (c *conn) breakBody(f *fault) {
@@ -199,6 +215,8 @@ func (c *conn) breakBody(f *fault) {
 		c.fallSilent()
 	case "garbage":
 		_, _ = io.WriteString(c.w, "this is not JSON\n")
+	case "endless":
+		c.writeEndless(`{"kind":"`, func() string { return padding })
 	case "close": // no body
 	default:
 		panic("streamtest: no body for the fault " + f.usage)
@@ -210,6 +228,11 @@ func (c *conn) writeScripted(q *query, f *fault) {
 	seconds := int(f.duration / time.Second)
 	if f.usage == "CODE retry-after SECONDS" {
 		c.w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	if f.usage == "CODE endless" {
+		c.header(f.code, "application/json")
+		c.writeEndless(`{"kind":"Status","apiVersion":"v1","message":"`, func() string { return padding })
+		return
 	}
 	if f.usage == "CODE plain" {
 		c.header(f.code, "text/plain; charset=utf-8")

@@ -47,7 +47,7 @@ func TestWatchFaults(t *testing.T) {
 		{"watch 1 after 1 frame: no kind", "", []string{a, "ERROR undecodable", "closed"}},
 		{"watch 1 after 1 frame: 1e400", "", []string{a, "ERROR undecodable", "closed"}},
 		{"watch 1 after 1 frame: invalid utf-8", "", []string{a, "ERROR undecodable", "closed"}},
-		{"watch 1 after 1 frame: huge frame", "over client-go's limit", []string{a, "ERROR undecodable", "closed"}},
+		{"watch 1 after 1 frame: huge object", "over client-go's limit", []string{a, "ERROR undecodable", "closed"}},
 		{"watch 1 after 1 frame: no version", "", []string{a, "ADDED b@", c, d}},
 		{"watch 1 after 1 frame: no name", "", []string{a, "ADDED @3", c, d}},
 		{"watch 1 after 1 frame: error frame", "", []string{a, "ERROR 500 InternalError", "closed"}},

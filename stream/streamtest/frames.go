@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// denseMaps is how many small maps a dense object has: 8 MiB of JSON, and 400 MiB of memory.
+const denseMaps = 1 << 20
+
 // maxFrame is the size of a frame that client-go refuses to read: 16 MiB (apimachinery runtime/serializer/streaming).
 const maxFrame = 16 << 20
 
@@ -41,26 +44,33 @@ func (fr frame) corrupt(kind string) []byte {
 		return []byte("this is not JSON\n")
 	case "unknown type":
 		fr.kind = "REPLACED"
-	case "no kind":
-		delete(fr.object, "kind")
-		delete(fr.object, "apiVersion")
-	case "1e400":
-		fr.object["number"] = json.RawMessage("1e400")
-	case "huge frame":
-		fr.object["padding"] = strings.Repeat("x", maxFrame)
-	case "no version":
-		delete(fr.metadata(), "resourceVersion")
-	case "no name":
-		delete(fr.metadata(), "name")
 	case "invalid utf-8":
 		// The invalid bytes are in the type: client-go's decoders replace them by U+FFFD without an error, so in the
 		// object nobody would notice.
 		return []byte(strings.Replace(string(fr.encode()), `"type":"`, "\"type\":\"\xff\xfe", 1))
 	}
+	damage(fr.object, kind)
 	return fr.encode()
 }
 
-func (fr frame) metadata() map[string]any { return fr.object["metadata"].(map[string]any) }
+// damage puts an error into an object.
+func damage(object map[string]any, kind string) {
+	switch kind {
+	case "no kind":
+		delete(object, "kind")
+		delete(object, "apiVersion")
+	case "no version":
+		delete(object["metadata"].(map[string]any), "resourceVersion")
+	case "no name":
+		delete(object["metadata"].(map[string]any), "name")
+	case "1e400":
+		object["number"] = json.RawMessage("1e400")
+	case "huge object":
+		object["padding"] = strings.Repeat("x", maxFrame)
+	case "dense object":
+		object["padding"] = json.RawMessage("[" + strings.Repeat(`{"":{}},`, denseMaps) + "0]")
+	}
+}
 
 // arm prepares the fault of this watch.
 func (w *watcher) arm(f *fault) (disarm func()) {
@@ -147,6 +157,10 @@ func (w *watcher) inject(f *fault, fr *frame) error {
 		return w.write(fr.encode())
 	case "replay N":
 		return w.replay(f.n)
+	}
+	if f.usage == "endless" {
+		w.writeEndless(`{"type":"`, func() string { return padding })
+		return errGone
 	}
 	return w.write(fr.corrupt(f.usage))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"sort"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,11 +56,34 @@ func (s *Server) serveList(c *conn, q *query, f *fault) {
 	s.mu.Lock()
 	body, err := s.list(q, f)
 	s.mu.Unlock()
-	if err != nil {
+	items, _ := body["items"].([]any)
+	switch {
+	case err != nil:
 		c.writeError(err)
 		return
+	case f.is("endless list"):
+		c.writeEndlessList(body)
+		return
+	case len(items) > 0 && (f.is("huge object") || f.is("dense object")):
+		damage(items[0].(map[string]any), f.usage)
 	}
 	c.writeJSON(http.StatusOK, body)
+}
+
+// writeEndlessList writes a list with more and more objects.
+func (c *conn) writeEndlessList(list map[string]any) {
+	delete(list, "items")
+	begin, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // see writeJSON
+	}
+	c.header(http.StatusOK, "application/json")
+	n := 0
+	c.writeEndless(strings.TrimSuffix(string(begin), "}")+`,"items":[`, func() string {
+		n++
+		metadata := fmt.Sprintf(`{"namespace":"default","name":"n%d","uid":"u%d","resourceVersion":"1"}`, n, n)
+		return `{"metadata":` + metadata + `},`
+	})
 }
 
 // validate refuses the lists and watches that a kube-apiserver refuses.

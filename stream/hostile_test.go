@@ -1,0 +1,99 @@
+package stream_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestHostileAnswersAreBounded: whatever a server sends, a Stream on a client of NewClient takes a bounded amount of
+// memory, goes on if it can, and otherwise ends with an error that names the limit.
+func TestHostileAnswersAreBounded(t *testing.T) {
+	plain := []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "MODIFIED ns/a@4", "DELETED ns/b@5"}
+	paged, fours := stream.Options{PagedLists: true}, stream.Options{PagedLists: true, PageSize: 4}
+	tests := []struct {
+		script  string
+		options stream.Options
+		want    []string
+		err     string // part of the error that ends the run
+		why     string
+	}{
+		{"list 1: endless list", paged, plain, "", "a smaller page is requested"},
+		{"list *: endless list\nprobe *: endless list", fours, nil, "more than 64 MiB", "the server ignores the limit"},
+		{"list *: endless\nprobe *: endless", paged, nil, "more than 64 MiB", "one text without end"},
+		{"list 1: huge object", paged, plain, "", "another list may lack the object"},
+		{"list *: huge object\nprobe *: huge object", paged, nil, "an object of more than 16 MiB", "a page of one has it, too"},
+		{"list 1: dense object", paged, plain, "", "a page of one object may be smaller"},
+		{"list *: dense object\nprobe *: dense object", fours, nil, "more than 256 MiB of memory", "a page of one is as large"},
+		{"list 1-3: 500 endless", paged, plain, "", "a failure of the server is temporary, however long its text is"},
+		{"list *: switch protocols", paged, nil, "101 Switching Protocols", "no API server does that"},
+		{"list *: redirect", paged, nil, "elsewhere.invalid", "credentials stay at the server"},
+		{"initial *: endless", stream.Options{}, plain, "", "a paged list follows"},
+		{"initial *: dense object", stream.Options{}, plain, "", "a paged list follows"},
+		{"at 5s: close watches\nwatch 1 after 1 frames: endless", stream.Options{}, plain, "", "the watch is repeated"},
+		{"at 5s: close watches\nwatch 1 after 1 frames: dense object", stream.Options{}, plain, "", "the watch is repeated"},
+		{"change 4: dense object", stream.Options{}, []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3",
+			"GAP poison 3..4", "MODIFIED ns/a@4 inferred", "SYNCED @4", "DELETED ns/b@5"}, "", "the event is skipped"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.script, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				srv.Put(widgets(), "ns", "a")
+				srv.Put(widgets(), "ns", "b")
+				noError(t, srv.Apply(tt.script))
+				rec := watchOn(t, srv, clientOf(t, srv, "NewClient"), tt.options, func() {
+					time.Sleep(10 * time.Second)
+					srv.Put(widgets(), "ns", "a", "spec.changed=true")
+					time.Sleep(10 * time.Second)
+					_, _ = srv.Delete(widgets(), "ns", "b")
+					time.Sleep(5 * time.Minute)
+				})
+				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+				}
+				if tt.err == "" && !errors.Is(rec.Err, errTimeUp) ||
+					tt.err != "" && !strings.Contains(fmt.Sprint(rec.Err), tt.err) {
+					t.Errorf("%s: the run ended with %v, want %q", tt.why, rec.Err, tt.err)
+				}
+			})
+		})
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapSys > 2<<30 {
+		t.Errorf("the heap had up to %d MiB", m.HeapSys>>20)
+	}
+}
+
+// A page of large objects is read in parts.
+func TestLargePagesAreReadInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		const objects = 90
+		for i := range objects {
+			srv.Put(widgets(), "ns", fmt.Sprintf("w%02d", i), "spec.padding="+strings.Repeat("x", 1<<20))
+		}
+		rec := watchOn(t, srv, clientOf(t, srv, "NewClient"), stream.Options{PagedLists: true}, func() {
+			time.Sleep(time.Minute)
+		})
+		var limits []int64
+		for _, r := range srv.Requests() {
+			if r.Verb == "list" {
+				limits = append(limits, r.Limit)
+			}
+		}
+		if diff := cmp.Diff([]int64{500, 125, 31, 62}, limits); diff != "" || len(rec.Events) != objects+1 {
+			t.Errorf("%d events, and pages of (-want +got):\n%s", len(rec.Events), diff)
+		}
+	})
+}
