@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -118,6 +119,31 @@ func TestSilentWatchReleasesItsBuffers(t *testing.T) {
 				w.Stop()
 				receiveAll(w)
 			}
+		})
+	}
+}
+
+// Objects of small maps take 50 times as much memory as their JSON. Those that are decoded before they are received are
+// bounded by size, not by number.
+func TestFewLargeEventsAreDecodedAhead(t *testing.T) {
+	dense := `{"type":"ADDED","object":{"apiVersion":"v1","kind":"Thing","x":[` + many(50_000, `{"":{}},`) + "0]}}\n"
+	const each, events = 20 << 20, 12 // bytes of memory
+	for _, v := range []variant{{"plain", &client.Options{DecodeWorkers: 1}},
+		{"workers", &client.Options{DecodeWorkers: 8}}} {
+		synctest.Test(t, func(t *testing.T) {
+			transport := &server{served: served{chunks: chunksOf(slices.Repeat([]string{dense}, events)...)}}
+			w, err := v.client(t, transport, nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-w.ResultChan()
+			before := live()
+			synctest.Wait()
+			if used := int(live()) - int(before); used > 4*each {
+				t.Errorf("%s: %d MiB are decoded ahead, want at most %d", v.name, used>>20, 4*each>>20)
+			}
+			w.Stop()
+			receiveAll(w)
 		})
 	}
 }

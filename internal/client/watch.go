@@ -28,10 +28,8 @@ func (b *watchBody) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// decodedAhead is how many events a watch decodes before they are received.
-const decodedAhead = 16
-
-// plainWatch is a watch.Interface over frames, for callers other than a Stream.
+// plainWatch is a watch.Interface over frames, for callers other than a Stream. As in client-go, one event is decoded
+// before it is received.
 type plainWatch struct {
 	of     watch.Interface // client-go's
 	frames *frames
@@ -41,7 +39,7 @@ type plainWatch struct {
 }
 
 func newPlainWatch(of watch.Interface, f *frames) *plainWatch {
-	w := &plainWatch{of: of, frames: f, events: make(chan watch.Event, decodedAhead), done: make(chan struct{})}
+	w := &plainWatch{of: of, frames: f, events: make(chan watch.Event), done: make(chan struct{})}
 	go w.receive()
 	return w
 }

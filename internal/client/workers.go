@@ -21,6 +21,7 @@ type workers struct {
 	room       *sync.Cond
 	batches    []*batch // in order
 	maxBatches int
+	waiting    int // bytes of the batches; bounded, because a batch may be one large frame
 	over       bool
 }
 
@@ -86,7 +87,7 @@ func (w *workers) decode(b *batch) {
 func (w *workers) begin() (b *batch, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.batches) >= w.maxBatches && !w.over {
+	for (len(w.batches) >= w.maxBatches || w.waiting >= w.maxBatches*batchSize) && !w.over {
 		w.room.Wait()
 	}
 	if w.over {
@@ -101,6 +102,7 @@ func (w *workers) begin() (b *batch, over bool) {
 	}
 	b = &batch{data: data, over: over, err: err}
 	w.batches = append(w.batches, b)
+	w.waiting += len(data)
 	if over {
 		w.over = true
 		w.pipe.ready.Send()
@@ -119,6 +121,7 @@ func (w *workers) take() *batch {
 	b := w.batches[0]
 	w.batches[0] = nil
 	w.batches = w.batches[1:]
+	w.waiting -= len(b.data)
 	w.room.Signal()
 	return b
 }
