@@ -11,6 +11,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // inTurn runs f while no other worker is in its turn. Stream.Position relies on two rules:
@@ -35,8 +36,11 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitInitial:
 		w.items, w.mode = append(w.items, w.conn.takeLast().object), o.Mode
-		if w.writesAhead() && len(w.items) < w.options.PageSize {
-			return nil // the objects of a page are written ahead together
+		if w.writesAhead() {
+			w.itemBytes += size.Of(w.items[len(w.items)-1].Object)
+			if len(w.items) < w.options.PageSize && w.itemBytes < client.BufferBytes {
+				return nil // the objects of a page are written ahead together
+			}
 		}
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitSynced:
@@ -58,7 +62,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 // deliverItems delivers the objects of a snapshot that were read and not delivered yet.
 func (w *worker) deliverItems(ctx context.Context, mode protocol.Mode) error {
 	items := w.items
-	w.items = nil
+	w.items, w.itemBytes = nil, 0
 	if err := w.writeAhead(ctx, items, mode); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -96,4 +97,46 @@ func TestLargePagesAreReadInParts(t *testing.T) {
 			t.Errorf("%d events, and pages of (-want +got):\n%s", len(rec.Events), diff)
 		}
 	})
+}
+
+// With a checkpoint, objects are read ahead, so that one commit writes many of them. Their size is bounded, too.
+func TestObjectsReadAheadAreBoundedBySize(t *testing.T) {
+	const objects, each = 100, 1 << 20
+	for _, kind := range []string{"client-go", "NewClient"} {
+		for _, initial := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				put := func() {
+					for i := range objects {
+						srv.Put(widgets(), "ns", fmt.Sprint("w", i), "spec.padding="+strings.Repeat("x", each))
+					}
+				}
+				if initial {
+					put()
+				}
+				before := live()
+				o := &stream.Options{Checkpoint: newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})}
+				for ev, err := range streamOf(t, clientOf(t, srv, kind), widgets(), o).Events(t.Context()) {
+					noError(t, err)
+					if ev.Type == stream.Synced {
+						put()
+						before = live()
+					} else {
+						synctest.Wait()
+						if now := live(); now > before+50*each {
+							t.Errorf("%s, initial=%t: %d MiB are read ahead", kind, initial, (now-before)>>20)
+						}
+						break
+					}
+				}
+			})
+		}
+	}
+}
+
+func live() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -31,12 +31,17 @@ var readable = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, wat
 func (c *connection) peekObjects() []object {
 	c.arrived.reading = true
 	defer func() { c.arrived.reading = false }()
-	for len(c.arrived.events) < client.Buffer {
+	bytes := int64(0)
+	for _, ev := range c.arrived.events {
+		bytes += client.SizeOf(ev.Object)
+	}
+	for len(c.arrived.events) < client.Buffer && bytes < client.BufferBytes {
 		ev, ok, _ := c.watch.Next()
 		if !ok {
 			break
 		}
 		c.arrived.events = append(c.arrived.events, ev)
+		bytes += client.SizeOf(ev.Object)
 	}
 	var objects []object
 	for _, ev := range c.arrived.events {

@@ -174,7 +174,7 @@ func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.In
 		TimeoutSeconds:      &seconds,
 	}
 	if s.Initial() {
-		w.items = nil // left by an earlier attempt
+		w.items, w.itemBytes = nil, 0 // left by an earlier attempt
 		all := true
 		o.ResourceVersion, o.SendInitialEvents = "", &all
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan

@@ -41,12 +41,13 @@ type delivery struct {
 
 // snapshot is the snapshot that is being read.
 type snapshot struct {
-	listTurn *run.Turn            // from activeRun.lists; may be nil
-	items    []object             // of the last page, or initial events to deliver together
-	mode     protocol.Mode        // of the initial events in items
-	lastName types.NamespacedName // the greatest name on the pages so far
-	nextPage *pageAhead           // nil if no page is read ahead
-	halvings int                  // of Options.PageSize, because pages were too large
+	listTurn  *run.Turn            // from activeRun.lists; may be nil
+	items     []object             // of the last page, or initial events to deliver together
+	itemBytes int64                // the memory of these initial events, with a checkpoint
+	mode      protocol.Mode        // of the initial events in items
+	lastName  types.NamespacedName // the greatest name on the pages so far
+	nextPage  *pageAhead           // nil if no page is read ahead
+	halvings  int                  // of Options.PageSize, because pages were too large
 }
 
 // health records when requests succeeded and failed.

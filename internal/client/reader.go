@@ -5,14 +5,19 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/gvrwatch/gvrwatch/internal/size"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // Reader reads one resource for one worker of a Stream.
@@ -64,12 +69,17 @@ type Hints struct {
 	MetadataOnly bool // only the metadata of objects is wanted
 	// Filter is called by Watch.Next before an object is decoded. Nil decodes every object.
 	Filter Filter
-	// Buffered lets events arrive while the caller does something else. At most Buffer of them wait.
+	// Buffered lets events arrive while the caller does something else. At most Buffer of them wait, and about
+	// BufferBytes.
 	Buffered bool
 }
 
-// Buffer is how many events may wait for the caller if Hints.Buffered is set.
-const Buffer = 100
+const (
+	// Buffer is how many events may wait for the caller if Hints.Buffered is set.
+	Buffer = 100
+	// BufferBytes is how much memory they may take, but for the last one.
+	BufferBytes = 16 << 20
+)
 
 // RetryAfterError is an error of a server that sent a Retry-After header.
 type RetryAfterError struct {
@@ -277,14 +287,21 @@ type adaptedWatch struct {
 	arrived watch.Event // if valid: received, but not returned yet
 	valid   bool
 	over    bool
-	closed  chan struct{} // ends the goroutine of buffer; nil if there is none
+	ahead   *ahead // nil without Hints.Buffered
+}
+
+// ahead is what the goroutine of adaptedWatch.buffer has received and the caller has not.
+type ahead struct {
+	bytes  atomic.Int64
+	taken  wait.Signal
+	closed chan struct{} // ends the goroutine
 }
 
 func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
 	if !w.valid && !w.over {
 		select {
 		case ev, ok := <-w.events:
-			w.arrived, w.valid, w.over = ev, ok, !ok
+			w.receive(ev, ok)
 		default:
 		}
 	}
@@ -299,7 +316,7 @@ func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool 
 	}
 	select {
 	case ev, ok := <-w.events:
-		w.arrived, w.valid, w.over = ev, ok, !ok
+		w.receive(ev, ok)
 	case <-silence:
 		return false
 	case <-ctx.Done():
@@ -307,24 +324,47 @@ func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool 
 	return true
 }
 
+func (w *adaptedWatch) receive(ev watch.Event, ok bool) {
+	w.arrived, w.valid, w.over = ev, ok, !ok
+	if w.ahead != nil {
+		w.ahead.bytes.Add(-SizeOf(ev.Object))
+		w.ahead.taken.Send()
+	}
+}
+
+// SizeOf returns about how much memory an object takes.
+func SizeOf(o runtime.Object) int64 {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return size.Of(u.Object)
+	}
+	return 0 // a Status
+}
+
 // buffer starts a goroutine that receives events while the caller does something else.
 func (w *adaptedWatch) buffer() {
-	in, out, closed := w.events, make(chan watch.Event, Buffer), make(chan struct{})
-	w.events, w.closed = out, closed
+	a := &ahead{taken: wait.NewSignal(), closed: make(chan struct{})}
+	in, out := w.events, make(chan watch.Event, Buffer)
+	w.events, w.ahead = out, a
 	go func() {
 		defer close(out)
 		for {
+			var from <-chan watch.Event
+			if a.bytes.Load() < BufferBytes {
+				from = in
+			}
 			select {
-			case ev, ok := <-in:
+			case ev, ok := <-from:
 				if !ok {
 					return
 				}
+				a.bytes.Add(SizeOf(ev.Object))
 				select {
 				case out <- ev:
-				case <-closed:
+				case <-a.closed:
 					return
 				}
-			case <-closed:
+			case <-a.taken:
+			case <-a.closed:
 				return
 			}
 		}
@@ -332,8 +372,8 @@ func (w *adaptedWatch) buffer() {
 }
 
 func (w *adaptedWatch) Stop() {
-	if w.closed != nil {
-		close(w.closed)
+	if w.ahead != nil {
+		close(w.ahead.closed)
 		for range w.events { // ends with the goroutine
 		}
 	}
