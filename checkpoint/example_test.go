@@ -35,11 +35,11 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		for ev, err := range s.Events(context.Background()) {
+		for ev, err := range stream.Objects(s.Events(context.Background())) {
 			if err != nil {
 				return err
 			}
-			if ev.Object == nil || handle(ev.Object.GetName()) {
+			if handle(ev.NamespacedName().Name) {
 				ev.Ack()
 			}
 		}

@@ -41,7 +41,9 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &conditionalTransport{next: guard.WrapDiscovery(next)} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &conditionalTransport{next: guard.WrapDiscovery(next)}
+	})
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, guard.Redact(err)

@@ -269,7 +269,7 @@ func TestRetryBeforeAnyEventUsesTheOptions(t *testing.T) {
 		}}, s)
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil || ev.Type != stream.Synced {
-				t.Errorf("got %s, %v, want SYNCED only", streamtest.Text(ev), err)
+				t.Errorf("got %s, %v, want SYNCED only", ev.String(), err)
 			}
 			time.AfterFunc(time.Minute, m.Stop)
 		}

@@ -28,17 +28,15 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for ev, err := range m.Events(context.Background()) {
+	for ev, err := range stream.Objects(m.Events(context.Background())) {
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		if ev.Object != nil {
-			fmt.Println(ev.Source, ev.Type, ev.Object.GetName())
-		}
+		fmt.Println(ev.Source, ev)
 	}
 	fmt.Println("all synced:", m.AllSynced())
 	// Output:
-	// widgets.example.com ADDED a
+	// widgets.example.com ADDED lab/a@2
 	// all synced: true
 }

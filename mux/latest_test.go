@@ -12,7 +12,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // parse reads events: "+a(u1)@5" is ADDED, "~" MODIFIED, "-" DELETED, each optionally
@@ -145,7 +144,7 @@ func TestLatest(t *testing.T) {
 					strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @",
 						"BOOKMARK@").Replace(oracle.TextUID(ev)))
 				if ev.Source != "a" {
-					t.Errorf("%s: its source is %q", streamtest.Text(ev), ev.Source)
+					t.Errorf("%s: its source is %q", ev.String(), ev.Source)
 				}
 				coalesced += uint64(ev.Coalesced)
 			}
@@ -229,10 +228,10 @@ func TestLatestWaitsWithASecondGap(t *testing.T) {
 						t.Errorf("%s: %d wait, want %d", tt.why, n, tt.queued)
 					}
 				}
-				got = append(got, streamtest.Text(ev))
+				got = append(got, ev.String())
 			}
 			for _, ev := range append([]stream.Event{synced()}, events...) {
-				want = append(want, streamtest.Text(ev))
+				want = append(want, ev.String())
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: all are delivered (-want +got):\n%s", tt.why, diff)

@@ -153,7 +153,7 @@ func (p *randomRun) runOnce() {
 		p.mu.Lock()
 		l := p.lives[ev.Source]
 		if l == nil {
-			p.Errorf("after Remove of %q, it delivers %s", ev.Source, streamtest.Text(ev))
+			p.Errorf("after Remove of %q, it delivers %s", ev.Source, ev)
 			p.mu.Unlock()
 			break
 		}

@@ -106,7 +106,7 @@ func TestSelectSeesMetadataBeforeDecoding(t *testing.T) {
 			}}
 			for ev, err := range tt.from(t, ctx, f) {
 				if err == nil && ev.Object != nil {
-					t.Errorf("%s is delivered", streamtest.Text(ev))
+					t.Errorf("%s is delivered", ev)
 				}
 			}
 			if asked < events || decoded > 0 {

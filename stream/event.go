@@ -3,9 +3,12 @@ package stream
 import (
 	"errors"
 	"iter"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
@@ -31,7 +34,8 @@ const (
 	Gap Type = "GAP"
 )
 
-// Event is one step of the sequence.
+// Event is one step of the sequence. Only ADDED, MODIFIED and DELETED have an Object: use [Event.NamespacedName] for the
+// name, or [Objects] for a loop over objects.
 type Event struct {
 	Type     Type
 	Resource gvr.Resource
@@ -58,6 +62,47 @@ type Event struct {
 	// a namespace is no longer watched (package mux/follow). Tests that compare events with go-cmp ignore it:
 	// cmpopts.IgnoreFields(stream.Event{}, "Mark").
 	Mark *acks.Mark `json:"-"`
+}
+
+// NamespacedName returns the namespace and name of the object. It is zero if the event has no object.
+func (e Event) NamespacedName() types.NamespacedName {
+	if e.Object == nil {
+		return types.NamespacedName{}
+	}
+	return identify(e.Object).NamespacedName
+}
+
+// String describes the event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12", "GAP expired
+// 5..12 history lost". It leaves out the uid and the content of the object. What a terminal would not print is escaped
+// as in Go. The form may change.
+func (e Event) String() string {
+	var b strings.Builder
+	b.WriteString(string(e.Type) + " ")
+	n := e.NamespacedName()
+	if n.Namespace != "" {
+		b.WriteString(n.Namespace + "/")
+	}
+	b.WriteString(n.Name)
+	if e.ResourceVersion != "" {
+		b.WriteString("@" + e.ResourceVersion)
+	}
+	if g := e.Gap; g != nil {
+		b.WriteString(string(g.Reason) + " " + g.From + ".." + g.To)
+		if g.HistoryLost {
+			b.WriteString(" history lost")
+		}
+	}
+	if e.Inferred {
+		b.WriteString(" inferred")
+	}
+	if e.Coalesced > 0 {
+		b.WriteString(" coalesced " + strconv.Itoa(e.Coalesced))
+	}
+	if e.Object == nil && e.Namespace != "" {
+		b.WriteString(" in " + e.Namespace)
+	}
+	quoted := strconv.Quote(strings.Trim(b.String(), " "))
+	return quoted[1 : len(quoted)-1]
 }
 
 // GapDetails describes a loss of events: why, since when and for how long.
@@ -149,6 +194,22 @@ func Acked(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 			}
 			if err == nil {
 				ev.Ack()
+			}
+		}
+	}
+}
+
+// Objects yields only the events that have an object: ADDED, MODIFIED and DELETED. It acks the others.
+//
+// A loop that also has to know when everything has been delivered (SYNCED), or that events are lost (GAP), needs all
+// events. [Stream.Status] and [Options.Trace] report both, too.
+func Objects(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for ev, err := range seq {
+			if err == nil && ev.Object == nil {
+				ev.Ack()
+			} else if !yield(ev, err) {
+				return
 			}
 		}
 	}

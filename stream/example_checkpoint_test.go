@@ -45,9 +45,7 @@ func Example_checkpoint() {
 			if err != nil {
 				return err
 			}
-			if ev.Object != nil {
-				fmt.Println(ev.Type, ev.Object.GetName())
-			}
+			fmt.Println(ev)
 		}
 		return tracker.Close()
 	}
@@ -63,8 +61,10 @@ func Example_checkpoint() {
 		fmt.Println(err)
 	}
 	// Output:
-	// ADDED a
-	// ADDED b
+	// ADDED default/a@2
+	// ADDED default/b@3
+	// SYNCED @3
 	// again
-	// DELETED a
+	// DELETED default/a@2 inferred
+	// SYNCED @4
 }

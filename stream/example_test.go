@@ -43,24 +43,23 @@ func ExampleStream_Events() {
 			fmt.Println(err)
 			return
 		}
+		fmt.Println(ev)
 		switch ev.Type {
-		case stream.Added, stream.Modified:
-			fmt.Println(ev.Type, ev.Object.GetName())
 		case stream.Deleted:
-			fmt.Println(ev.Type, ev.Object.GetName())
 			return
+		case stream.Gap:
+			fmt.Println("only the differences follow: the events between were lost")
 		case stream.Synced:
-			fmt.Println(ev.Type)
 			api := client.Resource(widgets.GroupVersionResource).Namespace("default")
 			_, _ = api.Create(ctx, named("second"), metav1.CreateOptions{})
 			_ = api.Delete(ctx, "first", metav1.DeleteOptions{})
 		}
 	}
 	// Output:
-	// ADDED first
-	// SYNCED
-	// ADDED second
-	// DELETED first
+	// ADDED default/first
+	// SYNCED @2
+	// ADDED default/second
+	// DELETED default/first
 }
 
 // Until waits until an object has a label. The object may already have it.
@@ -87,7 +86,8 @@ func ExampleUntil() {
 	// MODIFIED open <nil>
 }
 
-// A second Stream continues where the first one stopped.
+// A second Stream continues where the first one stopped, here within the first snapshot: the GAP says that only the
+// differences follow.
 func ExampleFrom() {
 	srv := streamtest.NewServer(widgets())
 	defer srv.Close()
@@ -101,9 +101,13 @@ func ExampleFrom() {
 		fmt.Println(err)
 		return
 	}
-	for ev := range first.Events(ctx) {
-		fmt.Println(ev.Type, ev.Object.GetName())
-		if ev.Object.GetName() == "b" {
+	for ev, err := range first.Events(ctx) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(ev)
+		if ev.NamespacedName().Name == "b" {
 			break
 		}
 	}
@@ -117,14 +121,40 @@ func ExampleFrom() {
 		fmt.Println(err)
 		return
 	}
-	for ev := range second.Events(ctx) {
-		if ev.Object != nil {
-			fmt.Println(ev.Type, ev.Object.GetName())
+	for ev, err := range second.Events(ctx) {
+		if err != nil {
+			fmt.Println(err)
+			return
 		}
+		fmt.Println(ev)
 	}
 	// Output:
-	// ADDED a
-	// ADDED b
-	// ADDED c
-	// DELETED a
+	// ADDED default/a@2
+	// ADDED default/b@3
+	// GAP restarted ..5
+	// ADDED default/c@4 inferred
+	// DELETED default/a@2 inferred
+	// SYNCED @5
+}
+
+// Objects leaves out SYNCED and GAP.
+func ExampleObjects() {
+	srv := streamtest.NewServer(widgets())
+	defer srv.Close()
+	srv.Put(widgets(), "default", "door", "labels.state=shut")
+
+	s, err := stream.New(srv.Client(), widgets(), &stream.Options{UntilSynced: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for ev, err := range stream.Objects(s.Events(context.Background())) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(ev.Type, ev.Object.GetName(), ev.Object.GetLabels())
+	}
+	// Output:
+	// ADDED door map[state:shut]
 }

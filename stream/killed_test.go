@@ -320,7 +320,7 @@ func (p *killedProgram) mustBeWrittenAhead(ev stream.Event) {
 	}
 	same := func(o checkpoint.Object) bool { return o.UID == ev.Object.GetUID() }
 	if saved == nil || !slices.ContainsFunc(saved.Position.Objects, same) {
-		p.Errorf("the store has no entry for %s, which is delivered", streamtest.Text(ev))
+		p.Errorf("the store has no entry for %s, which is delivered", ev)
 	}
 }
 

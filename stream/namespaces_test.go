@@ -89,7 +89,7 @@ func (m *mover) expect(why string, want ...string) {
 	synctest.Wait()
 	var got []string
 	for len(m.events) > 0 {
-		got = append(got, streamtest.Text(<-m.events))
+		got = append(got, (<-m.events).String())
 	}
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
@@ -278,7 +278,7 @@ func TestPositionContainsTheResumedOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if q := s.Position(); len(q.Objects) < objects || q.ResourceVersions["two"] != "1" {
-			t.Errorf("at %s the position has %d objects and versions %v", streamtest.Text(ev), len(q.Objects),
+			t.Errorf("at %s the position has %d objects and versions %v", ev.String(), len(q.Objects),
 				q.ResourceVersions)
 		}
 		break

@@ -12,7 +12,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // maxRightsDelay is how soon Follow must notice a change of rights.
@@ -127,7 +126,7 @@ func checkScopeGaps(t *testing.T, events []stream.Event) {
 	t.Helper()
 	for _, ev := range events {
 		if ev.Gap != nil && ev.Gap.Reason != stream.GapScope {
-			t.Errorf("%s, though no version expired", streamtest.Text(ev))
+			t.Errorf("%s, though no version expired", ev)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (s *workload) finish(cache bool, followers map[string]*follower) {
 func gapsIn(events []stream.Event) (all []string) {
 	for _, ev := range events {
 		if ev.Type == stream.Gap {
-			all = append(all, streamtest.Text(ev))
+			all = append(all, ev.String())
 		}
 	}
 	return all

@@ -7,10 +7,11 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // CheckpointRun is one run of a program that keeps a checkpoint.
@@ -330,7 +331,7 @@ func (w *checkpointWalk) atVersion(rest []step) bool {
 	}
 	where := "at the end"
 	if len(rest) > 0 {
-		where = fmt.Sprint("before ", rest[0].index, " ", streamtest.Text(rest[0].Event))
+		where = fmt.Sprint("before ", rest[0].index, " ", rest[0].Event.String())
 	}
 	return w.correct(w.wrong, "not the state "+where)
 }

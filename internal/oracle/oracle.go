@@ -177,7 +177,7 @@ func firstLate(h streamtest.History, rec streamtest.Recording, changes []expecte
 			i++
 		}
 		if !excused && (i == len(rec.Events) || rec.Times[i].After(due)) {
-			why := fmt.Sprintf("%s was due %v after %s", streamtest.Text(e.Event), limit, e.at.Format(time.RFC3339Nano))
+			why := fmt.Sprintf("%s was due %v after %s", e.Event.String(), limit, e.at.Format(time.RFC3339Nano))
 			return &streamtest.Violation{Promise: inTime, Index: i, What: textAt(rec.Events, i), Why: why}
 		}
 	}
@@ -224,5 +224,5 @@ func textAt(events []stream.Event, i int) string {
 	if i < 0 || i >= len(events) {
 		return "the end"
 	}
-	return streamtest.Text(events[i])
+	return events[i].String()
 }

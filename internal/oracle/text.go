@@ -24,7 +24,7 @@ func TextUID(ev stream.Event) string {
 		ev.Object.SetNamespace(o.GetNamespace())
 		ev.Object.SetName(fmt.Sprintf("%s(%s)", o.GetName(), o.GetUID()))
 	}
-	return streamtest.Text(ev)
+	return ev.String()
 }
 
 // Events reads events as TextUID writes them, separated by ";" or newlines: "ADDED a(u1)@5; GAP expired 5..7".

@@ -44,15 +44,12 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		switch ev.Type {
-		case stream.Added, stream.Modified, stream.Deleted:
-			fmt.Println(ev.Source, ev.Type, ev.Object.GetNamespace()+"/"+ev.Object.GetName())
-		case stream.Synced:
-			fmt.Println(ev.Source, "SYNCED, all:", m.AllSynced())
+		fmt.Println(ev.Source, ev)
+		if ev.Type == stream.Synced && m.AllSynced() {
 			m.Stop()
 		}
 	}
 	// Output:
 	// gears.example.com ADDED shop/wheel
-	// gears.example.com SYNCED, all: true
+	// gears.example.com SYNCED @2
 }

@@ -106,7 +106,7 @@ func (f *follower) start(ctx context.Context) {
 			}
 			f.mu.Lock()
 			f.events = append(f.events, ev)
-			f.lines = append(f.lines, ev.Source+" "+streamtest.Text(ev))
+			f.lines = append(f.lines, ev.Source+" "+ev.String())
 			f.mu.Unlock()
 			if f.handle != nil {
 				f.handle(ev)

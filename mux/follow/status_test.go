@@ -65,7 +65,7 @@ func TestUntilSyncedDeliversChangesSinceTheCheckpoint(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, ev.Source+" "+streamtest.Text(ev))
+				got = append(got, ev.Source+" "+ev.String())
 				ev.Ack()
 			}
 			if err := tracker.Close(); err != nil {

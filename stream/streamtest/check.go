@@ -240,7 +240,7 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 func (c *checker) violation(promise string, i int, why string) *Violation {
 	what := "the end"
 	if i < len(c.events) {
-		what = Text(c.events[i])
+		what = c.events[i].String()
 	}
 	return &Violation{promise, i, what, why}
 }

@@ -31,7 +31,7 @@ type entry struct {
 }
 
 func (e *entry) text() string {
-	return Text(stream.Event{Type: e.kind, Object: e.object, ResourceVersion: e.ref.rv})
+	return stream.Event{Type: e.kind, Object: e.object, ResourceVersion: e.ref.rv}.String()
 }
 
 func (e *entry) apply(s state) {

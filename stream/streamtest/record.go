@@ -2,8 +2,6 @@ package streamtest
 
 import (
 	"iter"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -38,41 +36,11 @@ func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) R
 	return rec
 }
 
-// Texts returns the [Text] of each event, to compare sequences with cmp.Diff.
+// Texts returns [stream.Event.String] of each event, to compare sequences with cmp.Diff.
 func Texts(events []stream.Event) []string {
 	var texts []string
 	for _, ev := range events {
-		texts = append(texts, Text(ev))
+		texts = append(texts, ev.String())
 	}
 	return texts
-}
-
-// Text describes an event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12",
-// "GAP expired 5..12 history lost". It leaves out the uid and the content of the object.
-func Text(ev stream.Event) string {
-	var b strings.Builder
-	b.WriteString(string(ev.Type))
-	b.WriteByte(' ')
-	if o := ev.Object; o != nil {
-		b.WriteString(joinKey(o.GetNamespace(), o.GetName()))
-	}
-	if ev.ResourceVersion != "" {
-		b.WriteString("@" + ev.ResourceVersion)
-	}
-	if g := ev.Gap; g != nil {
-		b.WriteString(string(g.Reason) + " " + g.From + ".." + g.To)
-		if g.HistoryLost {
-			b.WriteString(" history lost")
-		}
-	}
-	if ev.Inferred {
-		b.WriteString(" inferred")
-	}
-	if ev.Coalesced > 0 {
-		b.WriteString(" coalesced " + strconv.Itoa(ev.Coalesced))
-	}
-	if ev.Object == nil && ev.Namespace != "" {
-		b.WriteString(" in " + ev.Namespace)
-	}
-	return strings.TrimSpace(b.String())
 }

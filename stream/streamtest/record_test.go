@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/gvrwatch/gvrwatch/internal/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -38,22 +39,4 @@ func TestRecord(t *testing.T) {
 			t.Errorf("until SYNCED: %v (-want +got):\n%s", rec.Err, diff)
 		}
 	})
-}
-
-func TestText(t *testing.T) {
-	for in, want := range map[string]string{
-		"ADDED x/a(u1)@7 in x":           "ADDED x/a@7",
-		"DELETED x/a(u1)@9 inferred":     "DELETED x/a@9 inferred",
-		"MODIFIED a(u1)@9 coalesced 2":   "MODIFIED a@9 coalesced 2",
-		"SYNCED @12":                     "SYNCED @12",
-		"BOOKMARK @9 in x":               "BOOKMARK @9 in x",
-		"GAP expired 5..12 history lost": "GAP expired 5..12 history lost",
-	} {
-		if got := streamtest.Text(oracle.Events(t, in)[0]); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	if got := streamtest.Text(stream.Event{}); got != "" {
-		t.Errorf("got %q for no event", got)
-	}
 }

@@ -1,0 +1,106 @@
+package stream_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/oracle"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func TestEventString(t *testing.T) {
+	for in, want := range map[string]string{
+		"ADDED x/a(u1)@7 in x":           "ADDED x/a@7",
+		"DELETED x/a(u1)@9 inferred":     "DELETED x/a@9 inferred",
+		"MODIFIED a(u1)@9 coalesced 2":   "MODIFIED a@9 coalesced 2",
+		"SYNCED @12":                     "SYNCED @12",
+		"BOOKMARK @9 in x":               "BOOKMARK @9 in x",
+		"GAP expired 5..12 history lost": "GAP expired 5..12 history lost",
+	} {
+		if got := oracle.Events(t, in)[0].String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	named := func(name any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
+	}
+	for _, tt := range []struct {
+		event stream.Event
+		want  string
+		why   string
+	}{
+		{stream.Event{}, "", "no event"},
+		{stream.Event{Object: named("a\x1b[31m\u202e\u0085\n\xff")}, `a\x1b[31m\u202e\u0085\n\xff`, "no control characters"},
+		{stream.Event{ResourceVersion: "1\r"}, `@1\r`, "in a version"},
+		{stream.Event{Object: named("wörld-世界")}, "wörld-世界", "other characters stay"},
+		{stream.Event{Type: stream.Added, Object: &unstructured.Unstructured{}}, "ADDED", "an object without content"},
+		{stream.Event{Type: stream.Added, Object: named(7)}, "ADDED", "a name that is no text"},
+	} {
+		if got := tt.event.String(); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.why, got, tt.want)
+		}
+	}
+}
+
+func TestNamespacedName(t *testing.T) {
+	for in, want := range map[string]types.NamespacedName{
+		"ADDED x/a(u1)@7": {Namespace: "x", Name: "a"}, "ADDED a(u1)@7": {Name: "a"}, "SYNCED @12": {},
+		"GAP expired 5..12 in x": {},
+	} {
+		if got := oracle.Events(t, in)[0].NamespacedName(); got != want {
+			t.Errorf("%s: got %q", in, got)
+		}
+	}
+}
+
+// Objects drops the other events, and acks them, so that the checkpoint goes on.
+func TestObjects(t *testing.T) {
+	srv := streamtest.NewServer(widgets())
+	srv.Put(widgets(), "ns", "a")
+	store := &checkpoint.Memory{}
+	tracker := newTracker(t, store, checkpoint.Options{})
+	s := streamOf(t, srv.Client(), widgets(), &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	var got []string
+	for ev, err := range stream.Acked(stream.Objects(s.Events(t.Context()))) {
+		noError(t, err)
+		got = append(got, ev.NamespacedName().String())
+	}
+	noError(t, tracker.Close())
+	if diff := cmp.Diff([]string{"ns/a"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	saved, err := store.Load(t.Context(), s.Key())
+	if err != nil || saved.Position.ResourceVersions[""] != srv.ResourceVersion() {
+		t.Errorf("SYNCED was not acked: %+v, %v", saved, err)
+	}
+
+	broken := errors.New("broken")
+	events := oracle.Events(t, "SYNCED @1; ADDED a(u1)@2; GAP expired 2..3; MODIFIED a(u1)@3; SYNCED @3")
+	seq := func(yield func(stream.Event, error) bool) {
+		for _, ev := range events {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		yield(stream.Event{}, broken)
+	}
+	var errs []error
+	got = nil
+	for ev, err := range stream.Objects(seq) {
+		got, errs = append(got, ev.String()), append(errs, err)
+	}
+	if diff := cmp.Diff([]string{"ADDED a@2", "MODIFIED a@3", ""}, got); diff != "" ||
+		!slices.Equal(errs, []error{nil, nil, broken}) {
+		t.Errorf("errors %v (-want +got):\n%s", errs, diff)
+	}
+	for range stream.Objects(seq) {
+		break // must not go on
+	}
+}
