@@ -19,7 +19,7 @@ type limits struct {
 var (
 	// A page of 500 Pods has 1 to 5 MiB.
 	answers = limits{bytes: 64 << 20}
-	// The document of 10,000 CRDs has about 6 MB, and 60,000 JSON objects.
+	// The document of 10,000 CRDs has about 6 MB, and 70,000 JSON objects.
 	documents = limits{bytes: 16 << 20, objects: 400_000}
 	// A Status has a few KiB.
 	failures = limits{bytes: 1 << 20}
