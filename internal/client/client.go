@@ -200,6 +200,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.pipe = newPipe()
 		resp.Body = &watchBody{resp.Body, c.pipe}
 	default:
+		guard.BytesOnly(resp.Body) // listBody bounds the memory
 		resp.Body = &listBody{ReadCloser: resp.Body, call: c}
 	}
 	return resp, nil

@@ -1,28 +1,27 @@
 package guard
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // limits bound the body of an answer.
 type limits struct {
-	bytes int64 // decompressed
-	// objects is how many JSON objects it may have: an empty one has two bytes, and takes a hundred times that in
-	// memory. Zero means no limit.
-	objects int64
+	bytes  int64 // decompressed
+	memory int64 // that it takes when it is decoded: up to 50 times as much
 }
 
 var (
 	// A page of 500 Pods has 1 to 5 MiB.
-	answers = limits{bytes: 64 << 20}
-	// The document of 10,000 CRDs has about 6 MB, and 70,000 JSON objects.
-	documents = limits{bytes: 16 << 20, objects: 400_000}
+	answers = limits{64 << 20, 256 << 20}
+	// The document of 10,000 CRDs has about 6 MB.
+	documents = limits{16 << 20, 128 << 20}
 	// A Status has a few KiB.
-	failures = limits{bytes: 1 << 20}
+	failures = limits{1 << 20, 64 << 20}
 )
 
 // apply makes the body of an answer end with an error where it exceeds its limits. A watch has none: its events do.
@@ -41,12 +40,21 @@ func (l limits) apply(r *http.Request, resp *http.Response) {
 	resp.Body = &limitedBody{ReadCloser: resp.Body, limits: l, failed: failed}
 }
 
+// BytesOnly removes the limit of memory from the body of an answer. The caller has one of its own.
+func BytesOnly(body io.ReadCloser) {
+	if b, ok := body.(*limitedBody); ok {
+		b.memory = 0
+	}
+}
+
 // limitedBody is the body of an answer that may be too large.
 type limitedBody struct {
 	io.ReadCloser
 	limits
-	read   limits // so far
-	failed bool   // the request failed, and another try may succeed
+	failed bool // the request failed, and another try may succeed
+
+	read   int64
+	needed size.Scanner
 	err    error
 }
 
@@ -55,17 +63,17 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.read.bytes += int64(n)
-	if b.objects > 0 {
-		b.read.objects += int64(bytes.Count(p[:n], []byte{'{'}))
+	b.read += int64(n)
+	if b.memory > 0 {
+		b.needed.Add(p[:n])
 	}
 	switch {
-	case b.read.bytes > b.bytes && b.failed:
+	case b.read > b.bytes && b.failed:
 		b.err = fmt.Errorf("the server's answer to a request that failed has more than %d MiB", b.bytes>>20)
-	case b.read.bytes > b.bytes:
+	case b.read > b.bytes:
 		b.err = TooLarge(fmt.Sprintf("the server's answer has more than %d MiB", b.bytes>>20))
-	case b.objects > 0 && b.read.objects > b.objects:
-		b.err = TooLarge(fmt.Sprintf("the server's answer has more than %d JSON objects", b.objects))
+	case b.memory > 0 && b.needed.Size > b.memory:
+		b.err = TooLarge(fmt.Sprintf("the server's answer takes more than %d MiB of memory", b.memory>>20))
 	default:
 		return n, err
 	}

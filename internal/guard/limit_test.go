@@ -71,21 +71,33 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// A discovery document of empty objects takes a hundred times as much memory as JSON.
-func TestDiscoveryDocumentsHaveFewObjects(t *testing.T) {
-	for text, want := range map[string]string{
-		strings.Repeat("{},", 400_001): "more than 400000 JSON objects", strings.Repeat("{},", 400_000): "",
+// JSON of empty objects takes 50 times as much memory.
+func TestMemoryOfAnswersIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		text      string
+		discovery bool
+		err       string
+		why       string
+	}{
+		{`{"":{}},`, true, "more than 128 MiB of memory", "small maps"},
+		{`{"":{}},`, false, "more than 256 MiB of memory", "also in other answers"},
+		{`"{{{{{{{{",`, true, "", "what is in strings takes no more"},
 	} {
-		client := http.Client{Transport: guard.WrapDiscovery(transportFunc(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: &body{Reader: strings.NewReader(text)}, Request: r}, nil
+		body := &body{Reader: strings.NewReader(strings.Repeat(tt.text, 1_000_000))}
+		wrap := guard.Wrap
+		if tt.discovery {
+			wrap = guard.WrapDiscovery
+		}
+		client := http.Client{Transport: wrap(transportFunc(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: body, Request: r}, nil
 		}))}
 		resp, err := client.Get("https://a.test/apis")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadAll(resp.Body); want == "" && err != nil ||
-			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%v, want %q", err, want)
+		if _, err := io.ReadAll(resp.Body); tt.err == "" && err != nil ||
+			tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%s: %v, want %q", tt.why, err, tt.err)
 		}
 	}
 }

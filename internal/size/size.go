@@ -56,26 +56,45 @@ func List(n int) int64 { return slice + value*int64(n) }
 // OfJSON returns about how much memory the value takes that JSON text describes, and seldom less. It is fast: it only
 // counts, so it works on text that is not JSON, too.
 func OfJSON(text []byte) int64 {
-	size := int64(len(text))
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"': // skip the string
-			size += value
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
+	var s Scanner
+	s.Add(text)
+	return s.Size
+}
+
+// Scanner is OfJSON for a text that arrives in parts.
+type Scanner struct {
+	Size    int64
+	text    bool // within a string
+	escaped bool // within a string, after a backslash
+	opened  bool // after the bracket of a map
+}
+
+// Add reads the next part.
+func (s *Scanner) Add(part []byte) {
+	s.Size += int64(len(part))
+	for i := 0; i < len(part); i++ {
+		c := part[i]
+		switch {
+		case s.escaped:
+			s.escaped = false
+			continue
+		case s.text:
+			s.text, s.escaped = c != '"', c == '\\'
+			continue
+		case s.opened && c != '}':
+			s.Size += group
+		}
+		s.opened = c == '{'
+		switch c {
+		case '"':
+			s.text = true
+			s.Size += value
 		case '{':
-			size += emptyMap
-			if i+1 == len(text) || text[i+1] != '}' {
-				size += group
-			}
+			s.Size += emptyMap
 		case '[':
-			size += slice + value
+			s.Size += slice + value
 		case ',': // a value in a list, or a place in a map
-			size += 2 * group / 8
+			s.Size += 2 * group / 8
 		}
 	}
-	return size
 }

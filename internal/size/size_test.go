@@ -63,6 +63,13 @@ func TestSizeOfJSONIsSeldomLess(t *testing.T) {
 			t.Errorf("%s: %d from JSON, %d from the value", tt.why, json, of)
 		}
 	}
+	parts, text := size.Scanner{}, []byte(`{"a":{},"b\\"{":[1,"\\\\",{}]}`)
+	for i := range text {
+		parts.Add(text[i : i+1])
+	}
+	if whole := size.OfJSON(text); parts.Size != whole {
+		t.Errorf("%d in parts, %d as a whole", parts.Size, whole)
+	}
 	for _, text := range []string{"", `"`, `"\`, `\`, "\x00", `{"a":"{[,\"{"}`} {
 		if got := size.OfJSON([]byte(text)); got > 500 {
 			t.Errorf("%q: %d: must not count what is in strings", text, got)
