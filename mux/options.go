@@ -12,9 +12,9 @@ type Options struct {
 	// waits until half of its queue is free. Meanwhile the server of a Stream can't send, and may end the watch, which
 	// at worst causes a GAP. With Latest it has no effect. Zero means 100.
 	BufferEvents int
-	// BufferBytes is how much memory the events that wait may take in all. It is estimated: decoded objects take 3 to 50
-	// times the size of their JSON. One event of each source may wait in any case. With Latest it has no effect. Zero
-	// means 64 MiB.
+	// BufferBytes is how much memory the events that wait may take in all, roughly. (Decoded objects take 3 to 50 times
+	// the size of their JSON.) One event of each source may wait in any case. With Latest it has no effect. Zero means
+	// 64 MiB.
 	BufferBytes int64
 	// Latest keeps only what is needed to describe each object as it is now, so that a source is read however slow
 	// the loop is. The newest event of an object takes the place in line of the oldest one that it stands for:

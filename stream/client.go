@@ -27,8 +27,9 @@ type ClientOptions struct {
 	// of the events. Zero means 1: a Stream then decodes in its own goroutine, and a plain Watch in one that it starts.
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
-	// for each goroutine up to two pieces of JSON are decoded ahead. A piece has about 16 KiB, or one event if that is
-	// larger. Decoded, it takes five to eight times as much memory. With [Options.Select] DecodeWorkers is always 1.
+	// for each goroutine up to two pieces of JSON of about 16 KiB are decoded ahead, or fewer and larger ones if events
+	// are larger. Decoded, they take five to eight times as much memory, and up to 50 times. With [Options.Select]
+	// DecodeWorkers is always 1.
 	DecodeWorkers int
 	// RetriesPerSecond is how many requests per second all Streams of the client send together after a request failed
 	// or a watch broke. It doubles with each second in which at least four of five answers are good, until there is
@@ -45,11 +46,17 @@ const maxDecodeWorkers = 64
 // The client has a rate limit only if cfg has QPS or a RateLimiter. client-go's default of 5 requests per second would
 // delay programs with many Streams, which limit their own requests. As in client-go, opening a watch does not count.
 //
-// Requests, credentials, retries, warnings and errors are those of client-go, with one exception: the client refuses
-// the answer 101 Switching Protocols, and redirects to another scheme, host or port. A run then ends with a
-// [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic client follows such
-// redirects and sends its credentials there. After a 101 it ignores the context until the server closes the connection.
-// A Stream cannot prevent either.)
+// Requests, credentials, retries, warnings and errors are those of client-go, with two exceptions:
+//
+//   - The client refuses the answer 101 Switching Protocols, and redirects to another scheme, host or port. A run then
+//     ends with a [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic
+//     client follows such redirects and sends its credentials there. After a 101 it ignores the context until the
+//     server closes the connection. A Stream cannot prevent either.)
+//   - An answer other than a watch may have 64 MiB, an object in a list or watch 16 MiB, and an error 1 MiB. Decoded,
+//     an answer or an event may take about 256 MiB of memory: JSON of many small objects takes up to 50 times its
+//     size. A Stream whose page is too large requests a quarter of the objects, down to one, and then more again. If
+//     a page of one is too large, the run ends with a [*RequestError] that names the limit, or retries if SYNCED was
+//     delivered before. An event that is too large is unreadable.
 //
 // Lists and watches differ:
 //
@@ -57,8 +64,8 @@ const maxDecodeWorkers = 64
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
 //   - It requests JSON without compression. client-go handles an answer in any other content type.
 //     [ClientOptions.DropManagedFields] then applies to lists only.
-//   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes up to 16 events ahead,
-//     or more with [ClientOptions.DecodeWorkers].
+//   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes one event ahead, or more with
+//     [ClientOptions.DecodeWorkers].
 //   - It decodes a list while it arrives, and passes a short placeholder to client-go. So client-go's logs, and its
 //     metric rest_client_response_size_bytes, show the placeholder instead of the list.
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's

@@ -34,8 +34,8 @@ const (
 	Gap Type = "GAP"
 )
 
-// Event is one step of the sequence. Only ADDED, MODIFIED and DELETED have an Object: use [Event.NamespacedName] for the
-// name, or [Objects] for a loop over objects.
+// Event is one step of the sequence. Only ADDED, MODIFIED and DELETED have an Object: use [Event.NamespacedName] for
+// the name, or [Objects] for a loop over objects.
 type Event struct {
 	Type     Type
 	Resource gvr.Resource
@@ -72,9 +72,9 @@ func (e Event) NamespacedName() types.NamespacedName {
 	return identify(e.Object).NamespacedName
 }
 
-// String describes the event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12", "GAP expired
-// 5..12 history lost". It leaves out the uid and the content of the object. What a terminal would not print is escaped
-// as in Go. The form may change.
+// String describes the event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12",
+// "GAP expired 5..12 history lost". It leaves out the uid and the content of the object. What a terminal would not
+// print is escaped as in Go. The form may change.
 func (e Event) String() string {
 	var b strings.Builder
 	b.WriteString(string(e.Type) + " ")

@@ -37,7 +37,7 @@ func TestEventString(t *testing.T) {
 		why   string
 	}{
 		{stream.Event{}, "", "no event"},
-		{stream.Event{Object: named("a\x1b[31m\u202e\u0085\n\xff")}, `a\x1b[31m\u202e\u0085\n\xff`, "no control characters"},
+		{stream.Event{Object: named("a\x1b[31m\u202e\u0085\n\xff")}, `a\x1b[31m\u202e\u0085\n\xff`, "for a terminal"},
 		{stream.Event{ResourceVersion: "1\r"}, `@1\r`, "in a version"},
 		{stream.Event{Object: named("wörld-世界")}, "wörld-世界", "other characters stay"},
 		{stream.Event{Type: stream.Added, Object: &unstructured.Unstructured{}}, "ADDED", "an object without content"},

@@ -91,8 +91,9 @@ type Options struct {
 	// forbidden.
 	PagedLists bool
 	// PageSize is the number of objects on a page. Zero means 500. All objects of a page are in memory at once and,
-	// with a client of [NewClient], those of the next page too, so large objects need small pages. With a Checkpoint,
-	// one commit writes ahead the new objects of up to PageSize initial events of a streaming list.
+	// with a client of [NewClient], those of the next page too. Such a client limits the size of a page, and the Stream
+	// then requests fewer objects. With a Checkpoint, one commit writes ahead the new objects of up to PageSize initial
+	// events of a streaming list, or of 16 MiB of memory.
 	PageSize int
 	// Timeout is how long a watch lasts until the server ends it (timeoutSeconds), in whole seconds. Zero means a
 	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.

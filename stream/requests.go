@@ -60,8 +60,8 @@ func (w *worker) page(token string) metav1.ListOptions {
 	return metav1.ListOptions{Limit: int64(w.options.PageSize >> w.halvings), Continue: token}
 }
 
-// resizePage makes the next page smaller if err says that this one was too large, and otherwise larger again. It returns
-// false if that does not help: the page was of one object, or err is another error.
+// resizePage makes the next page smaller if err says that this one was too large, and otherwise larger again. It
+// returns false if that does not help: the page was of one object, or err is another error.
 func (w *worker) resizePage(err error) bool {
 	refused, _ := errors.AsType[*guard.Error](err)
 	switch {

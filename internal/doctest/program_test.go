@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,14 +46,16 @@ func TestReadmeProgramRuns(t *testing.T) {
 	srv.Put(deployments, "default", "web")
 	srv.Put(deployments, "other", "hidden")
 	errTimeUp := errors.New("time is up")
-	ctx, cancel := context.WithCancelCause(t.Context())
+	limit, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(limit)
 	got := output(t, func(line string) {
-		switch line {
-		case "SYNCED\n":
+		switch kind, _, _ := strings.Cut(line, " "); kind {
+		case "SYNCED":
 			if _, err := srv.Delete(deployments, "default", "web"); err != nil {
 				t.Error(err)
 			}
-		case "DELETED web\n":
+		case "DELETED":
 			cancel(errTimeUp)
 		}
 	}, func() {
@@ -61,7 +64,7 @@ func TestReadmeProgramRuns(t *testing.T) {
 			cancel(err)
 		}
 	})
-	if diff := cmp.Diff("ADDED web\nSYNCED\nDELETED web\n", got); diff != "" {
+	if diff := cmp.Diff("ADDED default/web@2\nSYNCED @3 in default\nDELETED default/web@4\n", got); diff != "" {
 		t.Errorf("the program prints (-want +got):\n%s", diff)
 	}
 }
@@ -121,11 +124,7 @@ func watchDeployments(ctx context.Context, cfg *rest.Config) error {
 		if err != nil {
 			return err
 		}
-		if ev.Object == nil {
-			fmt.Println(ev.Type) // SYNCED, or GAP
-			continue
-		}
-		fmt.Println(ev.Type, ev.Object.GetName())
+		fmt.Println(ev)
 	}
 	return nil
 }

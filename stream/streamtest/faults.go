@@ -190,7 +190,7 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 		c.header(http.StatusSwitchingProtocols, "application/json")
 		c.fallSilent()
 	case f.usage == "redirect":
-		c.w.Header().Set("Location", "https://elsewhere.invalid/")
+		c.w.Header().Set("Location", "https://other.invalid/")
 		c.header(http.StatusFound, "text/plain")
 	case isWatch || f.at == answering || slices.Contains(inList, f.usage):
 		return false
