@@ -49,7 +49,7 @@ var actions = []action{
 // heal takes back all faults: those that scripts have announced, missing rights, and failing discovery. Deleted CRDs
 // stay deleted.
 func (s *Server) heal() {
-	s.rules, s.poison, s.rights, s.unauthorized = nil, map[int64]fault{}, nil, false
+	s.live, s.rights, s.unauthorized = nil, nil, false
 	s.downGroups, s.bookmarkEvery, s.expiredForm = map[string]bool{}, time.Minute, ""
 	s.pending = slices.DeleteFunc(slices.Clone(s.pending), func(t timed) bool { return t.script })
 	s.setTimer()

@@ -35,8 +35,8 @@ type Server struct {
 
 // scripted is the state that Apply and Do set.
 type scripted struct {
-	rules         []*rule
-	poison        map[int64]fault
+	lines         []*line // of all scripts
+	live          []*line // since "heal"
 	pending       []timed // by due time
 	timer         *time.Timer
 	rights        []right
