@@ -20,7 +20,8 @@ func TestWatchNeedsListAndWatchVerbs(t *testing.T) {
 		{[]string{"get", "list"}, true, false, false, "metrics.k8s.io pods can be listed but not watched"},
 		{[]string{"watch"}, true, false, false, "without list, nothing can be compared after a gap"},
 		{[]string{"create"}, false, false, false, "reviews can only be created"},
-		{nil, true, false, false, "no verbs reported, none assumed"},
+		{nil, true, true, true, "a program that makes a Resource need not know its verbs"},
+		{nil, false, true, false, "without Namespaced, only a watch of everything"},
 	}
 	for _, tt := range tests {
 		r := gvr.Resource{Verbs: tt.verbs, Namespaced: tt.namespaced}

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
@@ -91,7 +91,7 @@ func init() {
 // Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns an
 // *OptionsError if s is nil, has no key, or has the key of another source. opts may be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
-	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if nils.Is(s) {
 		return &OptionsError{"Source", "nil", "must not be nil"}
 	}
 	o, err := opts.check(m.options)

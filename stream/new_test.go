@@ -35,8 +35,6 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{listOnly, stream.Options{}, &stream.NotWatchableError{}, `must have the verbs list and watch, has ["list"]`,
 			"a resource must have the verb watch"},
-		{gvr.Resource{}, stream.Options{}, &stream.NotWatchableError{}, "cannot watch",
-			"a resource must not be empty"},
 		{cluster, stream.Options{Namespaces: []string{"default"}}, &stream.OptionsError{},
 			`invalid Namespaces "default": must be empty, because`,
 			"a cluster-scoped resource has no namespaces"},
