@@ -23,7 +23,7 @@ func (e *NotWatchableError) Error() string {
 
 // OptionsError reports an option or argument with an invalid value, or options that contradict each other.
 type OptionsError struct {
-	Field   string // of Options, such as "Name", "Start and Checkpoint" or "ClientOptions.DecodeWorkers"; or an argument
+	Field   string // of Options, such as "Name" or "Start and Checkpoint", of ClientOptions, or an argument
 	Value   string // the invalid value; may be empty
 	Problem string // what the value must be
 }

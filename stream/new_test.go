@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -134,13 +133,6 @@ func TestNewRefuses(t *testing.T) {
 		if len(s.requests) > 0 {
 			t.Errorf("%s: New made requests: %q", tt.why, s.requests)
 		}
-	}
-}
-
-func TestNewRefusesNilClient(t *testing.T) {
-	var invalid *stream.OptionsError
-	if s, err := stream.New(nil, widgets(), nil); s != nil || !errors.As(err, &invalid) || invalid.Field != "client" {
-		t.Errorf("got %v, %v", s, err)
 	}
 }
 

@@ -51,8 +51,8 @@ type current struct {
 
 var errStopped = errors.New("stopped")
 
-// New returns a Stream of r, a resource that package discovery returned, or a [gvr.Resource] that has at least a version
-// and a plural. It makes no request. opts is copied and may be nil.
+// New returns a Stream of r, a resource that package discovery returned, or one that has at least a version and a
+// plural. It makes no request. opts is copied and may be nil.
 //
 // Create c with [NewClient], or from a rest.Config without a Timeout. A Timeout would end every watch, and the Stream
 // would need two requests each time to resume. A Timeout of less than two seconds looks like a failing server, and
