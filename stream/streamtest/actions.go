@@ -70,8 +70,11 @@ func (s *Server) schedule(due time.Time, script bool, do func()) {
 }
 
 // runDue runs the actions that are due. Every method calls it first, so that none depends on when the timer's goroutine
-// runs.
+// runs, and the zero Server works.
 func (s *Server) runDue() {
+	if s.store == nil {
+		s.init()
+	}
 	ran := false
 	for len(s.pending) > 0 && !s.pending[0].due.After(time.Now()) {
 		do := s.pending[0].do
