@@ -10,9 +10,14 @@ import (
 // subresource. Do not modify its slices: copies of a Resource share them.
 //
 // Package discovery fills in all fields. A Resource that a program makes itself
-// needs only a version and a plural to be watched. Without Kind, the object of an
-// inferred DELETED has no kind. Without Namespaced, all objects can be watched,
-// also those in namespaces, but not those of chosen namespaces.
+// needs only a version and a plural to be watched:
+//
+//   - Without Verbs, list and watch are assumed.
+//   - Without Namespaced, all objects can be watched, also those in namespaces,
+//     but not those of chosen namespaces.
+//   - Without Kind, objects of which only metadata is known (those of an inferred
+//     DELETED, and of stream.Options.MetadataOnly) lack it, and a list whose kind
+//     does not end in "List" is refused.
 type Resource struct {
 	schema.GroupVersionResource
 

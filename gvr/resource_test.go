@@ -3,6 +3,7 @@ package gvr_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -56,5 +57,21 @@ func TestResourceStringParsesBack(t *testing.T) {
 		if r.GroupVersionKind() != want {
 			t.Errorf("GroupVersionKind() = %v, want %v", r.GroupVersionKind(), want)
 		}
+	}
+}
+
+// TestNilAndZeroValues: the zero values have texts, and name nothing.
+func TestNilAndZeroValues(t *testing.T) {
+	var r gvr.Resource
+	_, err := gvr.ParseRef("")
+	got := []any{
+		gvr.Ref{}.String(), r.String(), r.Ref(), r.GroupVersionKind(), r.ClusterWatch(), r.NamespacedWatch(),
+		(&gvr.ParseError{}).Error(), err != nil,
+	}
+	want := []any{
+		"", "", gvr.Ref{}, schema.GroupVersionKind{}, true, false, `invalid resource type "": `, true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -111,22 +112,31 @@ func TestResourceOfGVRAlone(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "ns", "a")
 		alone := gvr.Resource{GroupVersionResource: widgets().GroupVersionResource}
+		run := func(c dynamic.Interface, o stream.Options) string {
+			rec := streamtest.Record(streamOf(t, c, alone, &o).Events(anHour(t)), nil)
+			return fmt.Sprint(streamtest.Texts(rec.Events), rec.Err)
+		}
 		for _, o := range []stream.Options{
 			{UntilSynced: true}, {UntilSynced: true, PagedLists: true}, {UntilSynced: true, MetadataOnly: true},
 		} {
-			rec := streamtest.Record(streamOf(t, srv.Client(), alone, &o).Events(anHour(t)), nil)
-			if got := fmt.Sprint(streamtest.Texts(rec.Events), rec.Err); got != "[ADDED ns/a@2 SYNCED @2] <nil>" {
+			if got := run(srv.Client(), o); got != "[ADDED ns/a@2 SYNCED @2] <nil>" {
 				t.Errorf("%+v: %s", o, got)
 			}
 		}
-		_, err := stream.New(srv.Client(), alone, &stream.Options{Namespaces: []string{"ns"}})
+		// An object instead of a list must not look like an empty list.
+		sc := &script{t: t, exchanges: []exchange{{"list", func(*http.Request) (*http.Response, error) {
+			return respondJSON(200, object("a@9"))
+		}}}}
+		if got := run(sc.client(), stream.Options{PagedLists: true}); !strings.Contains(got, "[] cannot list") {
+			t.Errorf("an object instead of a list: %s", got)
+		}
+		o := stream.Options{Namespaces: []string{"ns"}, UntilSynced: true}
+		_, err := stream.New(srv.Client(), alone, &o)
 		if err == nil || !strings.Contains(err.Error(), "Namespaced of its gvr.Resource is false") {
 			t.Errorf("Namespaces: got %v", err)
 		}
 		alone.Namespaced = true
-		o := stream.Options{Namespaces: []string{"ns"}, UntilSynced: true}
-		rec := streamtest.Record(streamOf(t, srv.Client(), alone, &o).Events(anHour(t)), nil)
-		if got := fmt.Sprint(streamtest.Texts(rec.Events), rec.Err); got != "[ADDED ns/a@2 SYNCED @2 in ns] <nil>" {
+		if got := run(srv.Client(), o); got != "[ADDED ns/a@2 SYNCED @2 in ns] <nil>" {
 			t.Errorf("Namespaces: %s", got)
 		}
 	})
