@@ -111,8 +111,8 @@ func listedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVe
 
 func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 	for _, r := range resources {
-		if r.Name == "" || r.Kind == "" || strings.Contains(r.Name, "/") {
-			continue // malformed, or a subresource
+		if r.Name == "" || r.Kind == "" || len(r.Verbs) == 0 || strings.Contains(r.Name, "/") {
+			continue // malformed, of no use without verbs, or a subresource
 		}
 		c.resources = append(c.resources, newResource(gv, r))
 	}

@@ -67,6 +67,10 @@ func TestResolveWithMalformedDocuments(t *testing.T) {
 			documents{v1: document("example.com/v1", noName, noKind), v2: document("example.com/v2")},
 			map[string]string{"Nameless": notFound, "kindless": notFound, "List": notFound},
 			"a malformed resource is ignored"},
+		{"a resource without verbs", []metav1.APIGroup{example},
+			documents{v1: document("example.com/v1", withVerbs(widget)), v2: document("example.com/v2")},
+			map[string]string{"widgets": notFound},
+			"it can't be used; in a gvr.Resource, no verbs would mean list and watch"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,16 @@ import (
 
 // Resource describes a resource type as a server serves it, never a
 // subresource. Do not modify its slices: copies of a Resource share them.
+//
+// Package discovery fills in all fields. A Resource that a program makes itself
+// needs only a version and a plural to be watched:
+//
+//   - Without Verbs, list and watch are assumed.
+//   - Without Namespaced, all objects can be watched, also those in namespaces,
+//     but not those of chosen namespaces.
+//   - Without Kind, objects of which only metadata is known (those of an inferred
+//     DELETED, and of stream.Options.MetadataOnly) lack it, and a list whose kind
+//     does not end in "List" is refused.
 type Resource struct {
 	schema.GroupVersionResource
 
@@ -16,7 +26,7 @@ type Resource struct {
 	ShortNames []string // such as "po"
 	Categories []string // such as "all"
 	Namespaced bool     // whether its objects live in namespaces
-	Verbs      []string // such as "list", "watch"
+	Verbs      []string // such as "list", "watch"; if empty, both are assumed
 
 	// StorageVersionHash is equal for resources that share their storage, such as
 	// the same type in two groups. Only legacy discovery reports it: it is empty
@@ -37,7 +47,7 @@ func (r Resource) NamespacedWatch() bool { return r.Namespaced && r.listWatch() 
 // listWatch requires both verbs: only a list reports what exists at the start
 // and what a gap hid, and only a watch reports what happens afterwards.
 func (r Resource) listWatch() bool {
-	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+	return len(r.Verbs) == 0 || slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
 // GroupVersionKind returns the kind of the resource's objects in the resource's

@@ -3,6 +3,7 @@ package gvr_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -20,7 +21,8 @@ func TestWatchNeedsListAndWatchVerbs(t *testing.T) {
 		{[]string{"get", "list"}, true, false, false, "metrics.k8s.io pods can be listed but not watched"},
 		{[]string{"watch"}, true, false, false, "without list, nothing can be compared after a gap"},
 		{[]string{"create"}, false, false, false, "reviews can only be created"},
-		{nil, true, false, false, "no verbs reported, none assumed"},
+		{nil, true, true, true, "a program that makes a Resource need not know its verbs"},
+		{nil, false, true, false, "without Namespaced, only a watch of everything"},
 	}
 	for _, tt := range tests {
 		r := gvr.Resource{Verbs: tt.verbs, Namespaced: tt.namespaced}
@@ -55,5 +57,21 @@ func TestResourceStringParsesBack(t *testing.T) {
 		if r.GroupVersionKind() != want {
 			t.Errorf("GroupVersionKind() = %v, want %v", r.GroupVersionKind(), want)
 		}
+	}
+}
+
+// TestNilAndZeroValues: the zero values have texts, and name nothing.
+func TestNilAndZeroValues(t *testing.T) {
+	var r gvr.Resource
+	_, err := gvr.ParseRef("")
+	got := []any{
+		gvr.Ref{}.String(), r.String(), r.Ref(), r.GroupVersionKind(), r.ClusterWatch(), r.NamespacedWatch(),
+		(&gvr.ParseError{}).Error(), err != nil,
+	}
+	want := []any{
+		"", "", gvr.Ref{}, schema.GroupVersionKind{}, true, false, `invalid resource type "": `, true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

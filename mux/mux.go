@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
@@ -88,10 +88,18 @@ func init() {
 	}
 }
 
+var errNotMade = &OptionsError{"Mux", "", "must be made with New"}
+
+// made reports whether m is from New. It is not if it is zero, or part of a zero Mux of package follow.
+func (m *Mux) made() bool { return m != nil && m.sources != nil }
+
 // Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns an
 // *OptionsError if s is nil, has no key, or has the key of another source. opts may be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
-	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if !m.made() {
+		return errNotMade
+	}
+	if nils.Is(s) {
 		return &OptionsError{"Source", "nil", "must not be nil"}
 	}
 	o, err := opts.check(m.options)
@@ -124,6 +132,9 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 // ended. Functions that the source itself calls (Select of a Stream, for example) must not call Remove for its key,
 // which would wait for them.
 func (m *Mux) Remove(key string) bool {
+	if !m.made() {
+		return false
+	}
 	m.mu.Lock()
 	s := m.sources[key]
 	var done <-chan struct{}
@@ -169,6 +180,9 @@ func (m *Mux) Stop() { m.end(stopping) }
 func (m *Mux) Drain() { m.end(draining) }
 
 func (m *Mux) end(how ending) {
+	if !m.made() {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.run.cancel == nil || m.run.ending >= how {
@@ -188,6 +202,9 @@ func (m *Mux) end(how ending) {
 // one. Events that still wait for the loop don't count. It is true in the loop body that receives the last SYNCED, and
 // false without sources.
 func (m *Mux) AllSynced() bool {
+	if !m.made() {
+		return false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.allSynced()

@@ -35,6 +35,9 @@ var errLeft = errors.New("the loop was left")
 
 // loop is one run. It returns the error to yield.
 func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
+	if !m.made() {
+		return errNotMade
+	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var workers sync.WaitGroup

@@ -42,6 +42,9 @@ type SourceStatus struct {
 
 // Status returns what the Mux is doing at this moment, in time proportional to the number of sources.
 func (m *Mux) Status() Status {
+	if !m.made() {
+		return Status{}
+	}
 	all, sources := m.snapshot()
 	for i := range all.Sources {
 		s, src := &all.Sources[i], sources[i]

@@ -38,6 +38,8 @@ func (m *Mux) starter(ctx context.Context, all *sync.WaitGroup) func(*source, ti
 	}
 }
 
+var errNoSequence = errors.New("Events returned nil: must return a sequence")
+
 var errGoexit = errors.New("runtime.Goexit ended the goroutine of the source")
 
 // work runs a source until it ends.
@@ -63,6 +65,9 @@ func (m *Mux) work(ctx context.Context, s *source, delay time.Duration) {
 // receive buffers the events of a source.
 func (m *Mux) receive(ctx context.Context, s *source) error {
 	events, resumed := m.events(ctx, s)
+	if events == nil {
+		return errNoSequence
+	}
 	for ev, err := range events {
 		if err != nil {
 			var invalid *stream.OptionsError

@@ -29,6 +29,11 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	if o != nil {
 		c = *o
 	}
+	for _, part := range []string{r.Version, r.GroupVersionResource.Resource} {
+		if part == "" || len(content.IsPathSegmentName(part)) > 0 {
+			return c, &OptionsError{"Resource", r.String(), "must have a version and a plural, such as v1 and pods"}
+		}
+	}
 	if !r.ClusterWatch() {
 		return c, &NotWatchableError{Resource: r}
 	}
@@ -75,7 +80,8 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 				"an empty name means the whole cluster: must be alone or left out"}
 		}
 		if !r.Namespaced {
-			return &OptionsError{"Namespaces", n, fmt.Sprintf("must be empty, because %s is cluster-scoped", r)}
+			return &OptionsError{"Namespaces", n, fmt.Sprintf(
+				"must be empty, because %s is cluster-scoped (Namespaced of its gvr.Resource is false)", r)}
 		}
 		if reasons := validation.ValidateNamespaceName(n, false); len(reasons) > 0 {
 			return &OptionsError{"Namespaces", n, "must be the name of a namespace: " + strings.Join(reasons, "; ")}

@@ -40,6 +40,8 @@ type ClientOptions struct {
 
 const maxDecodeWorkers = 64
 
+var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
+
 // NewClient returns client-go's dynamic client with faster lists and watches. cfg is copied; its Timeout applies to all
 // requests except watches. opts may be nil. NewClient returns an [*OptionsError], or an error of client-go.
 //
@@ -81,6 +83,9 @@ const maxDecodeWorkers = 64
 // The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
 // small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
+	if cfg == nil {
+		return nil, errNoConfig
+	}
 	var o ClientOptions
 	if opts != nil {
 		o = *opts
@@ -106,6 +111,9 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 // also a redirect to another scheme, host or port.
 func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
 	var c checkpoint.Cluster
+	if cfg == nil {
+		return c, errNoConfig
+	}
 	url, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return c, fmt.Errorf("stream: cannot determine the URL of the cluster: %w", guard.Redact(err))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -208,7 +208,7 @@ const decoding metav1.CauseType = "ClientWatchDecoding"
 
 // errorOf returns the error in an ERROR event.
 func errorOf(o runtime.Object) error {
-	if v := reflect.ValueOf(o); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if nils.Is(o) {
 		return fmt.Errorf("%w: an ERROR without an object", errUnreadable)
 	}
 	var status *apierrors.StatusError

@@ -21,9 +21,9 @@ func (e *NotWatchableError) Error() string {
 	return fmt.Sprintf("cannot watch %s: must have the verbs list and watch, has %q", e.Resource, e.Resource.Verbs)
 }
 
-// OptionsError reports an option with an invalid value, or options that contradict each other.
+// OptionsError reports an option or argument with an invalid value, or options that contradict each other.
 type OptionsError struct {
-	Field   string // of Options, such as "Name", "Start and Checkpoint" or "ClientOptions.DecodeWorkers"
+	Field   string // of Options, such as "Name" or "Start and Checkpoint", of ClientOptions, or an argument
 	Value   string // the invalid value; may be empty
 	Problem string // what the value must be
 }

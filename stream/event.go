@@ -154,8 +154,10 @@ func (e Event) Ack() { e.Mark.Ack() }
 // ErrUnmet is returned by [Until] if the sequence ends without an error before the condition is met.
 var ErrUnmet = errors.New("the sequence ended before the condition was met")
 
+var errNoSequence = &OptionsError{"seq", "", "must not be nil"}
+
 // Until calls cond with each event of seq until it returns true, and returns that event. It returns the first error of
-// cond or seq, or [ErrUnmet].
+// cond or seq, [ErrUnmet], or an [*OptionsError] if seq or cond is nil.
 //
 // The sequence begins with everything that exists, so the caller need not get the object first. At SYNCED, objects that
 // cond has not received do not exist:
@@ -173,6 +175,12 @@ var ErrUnmet = errors.New("the sequence ended before the condition was met")
 //		return ev.Type == stream.Synced && !found, nil
 //	})
 func Until(seq iter.Seq2[Event, error], cond func(Event) (bool, error)) (Event, error) {
+	switch {
+	case cond == nil:
+		return Event{}, &OptionsError{"cond", "", "must not be nil"}
+	case seq == nil:
+		return Event{}, errNoSequence
+	}
 	for ev, err := range seq {
 		if err != nil {
 			return Event{}, err
@@ -185,9 +193,13 @@ func Until(seq iter.Seq2[Event, error], cond func(Event) (bool, error)) (Event, 
 }
 
 // Acked acks each event when the loop body ends. It does not ack an event at which the body leaves the loop, by break,
-// return or panic.
+// return or panic. If seq is nil, the sequence is an [*OptionsError].
 func Acked(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if seq == nil {
+			yield(Event{}, errNoSequence)
+			return
+		}
 		for ev, err := range seq {
 			if !yield(ev, err) {
 				return

@@ -164,8 +164,8 @@ func TestFaults(t *testing.T) {
 				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
-				if unmet := srv.UnmetFaults(); len(unmet) > 0 {
-					t.Errorf("%s: no request has met the faults %q", tt.why, unmet)
+				if err := srv.CheckScript(); err != nil {
+					t.Errorf("%s: %v", tt.why, err)
 				}
 				if n := requestsUntil(srv, rec); tt.requests > 0 && n > tt.requests {
 					t.Errorf("%s: %d requests, want at most %d", tt.why, n, tt.requests)

@@ -39,6 +39,7 @@ func TestListsLimitsConcurrentSnapshots(t *testing.T) {
 					srv.Put(widgets(), "one", fmt.Sprint(i))
 				}
 				noError(t, srv.Apply(tt.script))
+				t.Cleanup(func() { noError(t, srv.CheckScript()) })
 				lists := run.NewLists(2)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()

@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,8 +34,6 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{listOnly, stream.Options{}, &stream.NotWatchableError{}, `must have the verbs list and watch, has ["list"]`,
 			"a resource must have the verb watch"},
-		{gvr.Resource{}, stream.Options{}, &stream.NotWatchableError{}, "cannot watch",
-			"a resource must not be empty"},
 		{cluster, stream.Options{Namespaces: []string{"default"}}, &stream.OptionsError{},
 			`invalid Namespaces "default": must be empty, because`,
 			"a cluster-scoped resource has no namespaces"},
@@ -136,13 +133,6 @@ func TestNewRefuses(t *testing.T) {
 		if len(s.requests) > 0 {
 			t.Errorf("%s: New made requests: %q", tt.why, s.requests)
 		}
-	}
-}
-
-func TestNewRefusesNilClient(t *testing.T) {
-	var invalid *stream.OptionsError
-	if s, err := stream.New(nil, widgets(), nil); s != nil || !errors.As(err, &invalid) || invalid.Field != "client" {
-		t.Errorf("got %v, %v", s, err)
 	}
 }
 

@@ -81,6 +81,7 @@ func (f *fleet) apply(script string) {
 	if err := f.srv.Apply(script); err != nil {
 		f.Fatal(err)
 	}
+	f.Cleanup(func() { noError(f.T, f.srv.CheckScript()) })
 }
 
 // perSecond returns the number of requests in each second since apply.

@@ -31,6 +31,7 @@ func newPages(t *testing.T, kind, script string, giveUpAfter time.Duration) *pag
 		p.srv.Put(widgets(), "one", fmt.Sprint("w", i))
 	}
 	noError(t, p.srv.Apply(script))
+	t.Cleanup(func() { noError(t, p.srv.CheckScript()) })
 	o := &stream.Options{PageSize: 4, UntilSynced: true, GiveUpAfter: giveUpAfter}
 	o.Trace = &stream.Trace{RequestDone: func(r stream.Request) {
 		p.requests = append(p.requests, fmt.Sprintf("%s %v %d %v", r.Verb, r.Continued, r.Objects, r.Err))

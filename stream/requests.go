@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,8 +139,11 @@ func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) p
 
 // isNotList reports whether an answer of this kind is not a list of objects. client-go turns such an answer into an
 // empty list, and every object would seem deleted. (The kind of a real list can have any name: spec.names.listKind of
-// the CRD.)
+// the CRD. Only if the kind of the objects is not known, it must end in "List".)
 func (w *worker) isNotList(kind string) bool {
+	if w.resource.Kind == "" && !strings.HasSuffix(kind, "List") {
+		return !w.fake
+	}
 	return !w.fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", w.resource.Kind}, kind)
 }
 

@@ -62,6 +62,7 @@ func TestStatus(t *testing.T) {
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
 				noError(t, srv.Apply(tt.script))
+				t.Cleanup(func() { noError(t, srv.CheckScript()) })
 				s := streamOf(t, srv.Client(), widgets(), &tt.options)
 				if got := s.Status(); got.State != stream.Idle {
 					t.Errorf("before the run: %+v", got)

@@ -18,6 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
@@ -50,16 +51,17 @@ type current struct {
 
 var errStopped = errors.New("stopped")
 
-// New returns a Stream of r, a resource that package discovery returned. It makes no request. opts is copied and may be
-// nil.
+// New returns a Stream of r, a resource that package discovery returned, or one that has at least a version and a
+// plural. It makes no request. opts is copied and may be nil.
 //
 // Create c with [NewClient], or from a rest.Config without a Timeout. A Timeout would end every watch, and the Stream
 // would need two requests each time to resume. A Timeout of less than two seconds looks like a failing server, and
 // causes waits and GAPs.
 //
-// New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an option is invalid.
+// New returns a [*NotWatchableError] if r.Verbs lacks list or watch, and an [*OptionsError] if an argument or an option
+// is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
-	if c == nil {
+	if nils.Is(c) {
 		return nil, &OptionsError{"client", "", "must not be nil"}
 	}
 	o, err := opts.check(r)
@@ -125,6 +127,9 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 			return errLeft
 		}
 		return nil
+	}
+	if s.dynamic == nil {
+		return &OptionsError{"Stream", "", "must be made with New"}
 	}
 	from, ok := s.begin(cancel)
 	if !ok {

@@ -15,6 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -84,7 +85,7 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	switch {
 	case r == nil:
 		return nil, &OptionsError{"resolver", "", "must not be nil"}
-	case c == nil:
+	case nils.Is(c):
 		return nil, &OptionsError{"client", "", "must not be nil"}
 	}
 	var err error

@@ -72,7 +72,7 @@ func TestSelects(t *testing.T) {
 			"a cluster-scoped resource is in no namespace"},
 		{Selection{Resources: []string{"*"}},
 			gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Resource: "bindings",
-				Version: "v1"}}, false, "it has no watch"},
+				Version: "v1"}, Verbs: []string{"create"}}, false, "it has no watch"},
 	}
 	for _, tt := range tests {
 		s, err := tt.s.check()

@@ -72,6 +72,9 @@ type Status struct {
 // Status returns what the Mux is doing at this moment, in time proportional to the number of sources.
 func (m *Mux) Status() Status {
 	st := Status{Status: m.Mux.Status()}
+	if m.follower == nil {
+		return st // of a zero Mux
+	}
 	m.follower.addStatus(&st)
 	return st
 }

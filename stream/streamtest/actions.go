@@ -49,7 +49,7 @@ var actions = []action{
 // heal takes back all faults: those that scripts have announced, missing rights, and failing discovery. Deleted CRDs
 // stay deleted.
 func (s *Server) heal() {
-	s.rules, s.poison, s.rights, s.unauthorized = nil, map[int64]fault{}, nil, false
+	s.live, s.rights, s.unauthorized = nil, nil, false
 	s.downGroups, s.bookmarkEvery, s.expiredForm = map[string]bool{}, time.Minute, ""
 	s.pending = slices.DeleteFunc(slices.Clone(s.pending), func(t timed) bool { return t.script })
 	s.setTimer()
@@ -70,8 +70,11 @@ func (s *Server) schedule(due time.Time, script bool, do func()) {
 }
 
 // runDue runs the actions that are due. Every method calls it first, so that none depends on when the timer's goroutine
-// runs.
+// runs, and the zero Server works.
 func (s *Server) runDue() {
+	if s.store == nil {
+		s.init()
+	}
 	ran := false
 	for len(s.pending) > 0 && !s.pending[0].due.After(time.Now()) {
 		do := s.pending[0].do

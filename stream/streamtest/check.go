@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,7 +128,7 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if opts == nil {
 		opts = &CheckOptions{}
 	}
-	if err := opts.validate(); err != nil {
+	if err := cmp.Or(h.Err, opts.validate()); err != nil {
 		return err
 	}
 	c := &checker{events: events, opts: opts}

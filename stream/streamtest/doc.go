@@ -44,7 +44,9 @@
 //	at 5s                   5s after Apply; for actions, see below
 //
 // N may also be N-M, N-* or *. Each line counts requests from Apply on, and only those that its fault can affect. If
-// several lines apply to a request, the first one counts.
+// several lines apply to a request or to the frame of a revision, the first one counts, also if its fault is due later
+// within the watch. Apply refuses a line that can never happen for that reason. [Server.CheckScript] returns an error
+// about lines that have not happened.
 //
 // Faults of any request:
 //

@@ -10,8 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 // class is a set of kinds of requests, as the script names them.
@@ -59,6 +57,7 @@ type fault struct {
 	// Within a watch it happens after so many frames, or after so long.
 	afterFrames int
 	after       time.Duration
+	line        *line // that it is from
 }
 
 // faultKind is a fault as the script language has it.
@@ -119,52 +118,6 @@ var faultKinds = []faultKind{
 }
 
 func (f *fault) is(usage string) bool { return f != nil && f.usage == usage }
-
-// rule is a line of a script about requests.
-type rule struct {
-	line      string
-	on        class
-	resources []gvr.Resource // empty means all
-	namespace string         // empty means all
-	from, to  int            // which of the requests; to == 0 means no end
-	seen      int
-	met       bool // a request has met the fault
-	fault     fault
-}
-
-// faultFor counts a request in every rule that matches it, and returns the fault of the first one whose turn it is.
-func (s *Server) faultFor(q *query) *fault {
-	var found *fault
-	for _, r := range s.rules {
-		if r.on&r.fault.on&q.class() == 0 || r.namespace != "" && r.namespace != q.Namespace || !among(r.resources, q) {
-			continue
-		}
-		r.seen++
-		if found == nil && r.seen >= r.from && (r.to == 0 || r.seen <= r.to) {
-			found, r.met = &r.fault, true
-		}
-	}
-	return found
-}
-
-// UnmetFaults returns the lines of scripts whose faults no request has met so far. A test of a client that is to
-// survive a fault should check that the fault happened. Lines of the triggers "at" and "change" are not among them.
-func (s *Server) UnmetFaults() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var unmet []string
-	for _, r := range s.rules {
-		if !r.met {
-			unmet = append(unmet, r.line)
-		}
-	}
-	return unmet
-}
-
-func among(resources []gvr.Resource, q *query) bool {
-	name := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
-	return len(resources) == 0 || slices.ContainsFunc(resources, sameName(gvr.Resource{GroupVersionResource: name}))
-}
 
 // injectBefore lets the fault happen before the answer. It reports whether the request is finished.
 func (c *conn) injectBefore(q *query, f *fault) bool {

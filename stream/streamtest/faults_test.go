@@ -62,7 +62,7 @@ func TestWatchFaults(t *testing.T) {
 		{"change 3: 410 in stream", "", []string{a, "ERROR 410 Expired", "closed"}},
 		{"watch 2: 410", "another watch", []string{a, b, c, d}},
 		{"watch 2-3: 410\nwatch 1: 403", "each line counts separately", []string{"403 Forbidden"}},
-		{"watch 1: 401\nwatch 1: 403", "the first line counts", []string{"401 Unauthorized"}},
+		{"watch 1: 401\nwatch *: 403", "the first line counts", []string{"401 Unauthorized"}},
 		{"widgets watch 1: 410", "its resource", []string{"410 Expired"}},
 		{"widgets.v1.example.com watch *: 410", "its resource, in full", []string{"410 Expired"}},
 		{"globes watch *: 410", "another resource", []string{a, b, c, d}},
@@ -168,20 +168,5 @@ func TestEachLineCountsItsRequests(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestUnmetFaultsNamesLinesWithoutRequest(t *testing.T) {
-	srv := streamtest.NewServer(widgets)
-	if err := srv.Apply("list 1: 500\nlist 2: 503 # later\nwidgets watch 1: close\nat 1h: compact"); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"list 1: 500", "list 2: 503", "widgets watch 1: close"}
-	if diff := cmp.Diff(want, srv.UnmetFaults()); diff != "" {
-		t.Errorf("before a request (-want +got):\n%s", diff)
-	}
-	_, _ = srv.Client().Resource(widgets.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
-	if diff := cmp.Diff(want[1:], srv.UnmetFaults()); diff != "" {
-		t.Errorf("after a list (-want +got):\n%s", diff)
 	}
 }

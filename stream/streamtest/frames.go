@@ -110,10 +110,10 @@ func (w *watcher) send(fr frame) error {
 		return w.endError()
 	}
 	w.server.mu.Lock()
-	poison, poisoned := w.server.poison[fr.rev]
+	poison := w.server.faultAt(fr.rev)
 	w.server.mu.Unlock()
-	if poisoned {
-		return w.inject(&poison, &fr)
+	if poison != nil {
+		return w.inject(poison, &fr)
 	}
 	if f := w.armed; f != nil && w.due && w.frames >= f.afterFrames && f.at == inFrame {
 		w.armed = nil
@@ -127,6 +127,9 @@ func (w *watcher) send(fr frame) error {
 
 // inject lets a fault happen. Its frame is nil for faults between frames.
 func (w *watcher) inject(f *fault, fr *frame) error {
+	w.server.mu.Lock()
+	f.line.fired = true
+	w.server.mu.Unlock()
 	switch f.usage {
 	case "close":
 		return errEnd

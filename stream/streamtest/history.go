@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type History struct {
 	Changes  []Change  // in the order in which they happened, including those that a rewind undid
 	Rewinds  []Rewind  // of the whole server
 	Requests []Request // for this resource, in any namespace
+	Err      error     // a selector did not parse, so that there are no Changes; Check returns it
 }
 
 // Change is one change of an object.
@@ -56,10 +58,13 @@ type Request struct {
 	Code int
 }
 
-// At returns what existed at a version in an epoch, which must be at most len(Rewinds). A version after the last one
-// of the epoch means the end of the epoch.
+// At returns what existed at a version in an epoch, from 0 to len(Rewinds). A version after the last one of the epoch
+// means the end of the epoch. In any other epoch, or at what is not a version, nothing existed.
 func (h History) At(epoch int, rv string) map[types.NamespacedName]*unstructured.Unstructured {
 	objects := map[types.NamespacedName]*unstructured.Unstructured{}
+	if epoch < 0 || epoch > len(h.Rewinds) {
+		return objects
+	}
 	t := timelines(h, "", &CheckOptions{})[epoch]
 	for _, e := range t[:t.position(rv)] {
 		if objects[e.key] = e.object; !e.exists {
@@ -71,14 +76,14 @@ func (h History) At(epoch int, rv string) map[types.NamespacedName]*unstructured
 
 // History returns what a watch of r would have received if it had missed nothing: an object that begins to match is
 // ADDED, one that no longer matches is DELETED. Of the options, Namespaces, LabelSelector, FieldSelector and Name
-// count; nil selects every object. History panics if a selector does not parse.
+// count; nil selects every object.
 func (s *Server) History(r gvr.Resource, o *stream.Options) History {
 	if o == nil {
 		o = &stream.Options{}
 	}
 	v, err := newView(r, o)
 	if err != nil {
-		panic("streamtest: " + err.Error())
+		return History{Err: fmt.Errorf("streamtest: invalid selector: %w", err)}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,12 +24,14 @@ import (
 // Create stores a new object, and returns it with its uid and version. Its errors are those of
 // k8s.io/apimachinery/pkg/api/errors: NotFound if the resource is not served, AlreadyExists, BadRequest.
 func (s *Server) Create(r gvr.Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object = cmp.Or(object, &unstructured.Unstructured{})
 	return s.locked(func() (*unstructured.Unstructured, error) { return s.create(r, object.GetNamespace(), object) })
 }
 
 // Update replaces an object. If the new object has a resourceVersion or a uid, they must be those of the stored one;
 // otherwise the error is Conflict. An update without a change makes no new version.
 func (s *Server) Update(r gvr.Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object = cmp.Or(object, &unstructured.Unstructured{})
 	return s.locked(func() (*unstructured.Unstructured, error) {
 		return s.update(r, object.GetNamespace(), object.GetName(), object)
 	})

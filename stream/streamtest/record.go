@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"errors"
 	"iter"
 	"time"
 
@@ -19,9 +20,14 @@ type Recording struct {
 
 // Record ranges over seq until it ends, or until an event for which until returns true, which it records last. A nil
 // until records everything. Record does not copy objects: if until changes an object, the Recording has the changed
-// object.
+// object. Err is set if seq is nil.
 func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) Recording {
 	rec := Recording{Begin: time.Now()}
+	if seq == nil {
+		seq = func(yield func(stream.Event, error) bool) {
+			yield(stream.Event{}, errors.New("streamtest: invalid seq: must not be nil"))
+		}
+	}
 	for ev, err := range seq {
 		if err != nil {
 			rec.Err = err

@@ -12,25 +12,32 @@ import (
 )
 
 // Apply adds the lines of a script, whose language the package documentation describes. Requests and time count from
-// this call on. If a line is invalid, Apply does nothing, and the error says which line, and what it must be.
+// this call on. If a line is invalid, or can never happen because an earlier line of this script or of one before
+// applies first, Apply does nothing, and the error says which line, and what it must be.
 func (s *Server) Apply(script string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runDue()
-	var apply []func()
-	for i, line := range strings.Split(script, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		if line = strings.TrimSpace(line); line == "" {
+	var added []*line
+	for i, text := range strings.Split(script, "\n") {
+		text, _, _ = strings.Cut(text, "#")
+		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		do, err := s.line(line)
-		if err != nil {
-			return fmt.Errorf("streamtest: invalid line %d of the script, %q: %w", i+1, line, err)
+		l, err := s.line(text)
+		if err == nil {
+			err = l.checkShadowed(slices.Concat(s.live, added))
 		}
-		apply = append(apply, do)
+		if err != nil {
+			return fmt.Errorf("streamtest: invalid line %d of the script, %q: %w", i+1, text, err)
+		}
+		added = append(added, l)
 	}
-	for _, do := range apply {
-		do()
+	s.lines, s.live = append(s.lines, added...), append(s.live, added...)
+	for _, l := range added {
+		if l.action != nil {
+			s.schedule(time.Now().Add(l.after), true, func() { l.fired = true; l.action() })
+		}
 	}
 	s.runDue()
 	return nil
@@ -56,8 +63,7 @@ var triggers = []string{
 	"change N", "at DURATION",
 }
 
-// line returns the effect of a line.
-func (s *Server) line(text string) (func(), error) {
+func (s *Server) line(text string) (*line, error) {
 	trigger, what, ok := strings.Cut(text, ":")
 	if !ok {
 		return nil, fmt.Errorf("missing colon: must be TRIGGER: FAULT")
@@ -67,31 +73,34 @@ func (s *Server) line(text string) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("trigger: %w", err)
 	}
+	l := &line{text: text}
 	if usage == "at DURATION" {
-		do, err := s.action(resources, strings.Fields(what))
-		return func() { s.schedule(time.Now().Add(a.duration), true, do) }, err
+		l.after = a.duration
+		l.action, err = s.action(resources, strings.Fields(what))
+		return l, err
 	}
-	f, err := readFault(strings.Fields(what))
-	switch {
-	case err != nil:
+	if l.fault, err = readFault(strings.Fields(what)); err != nil {
 		return nil, err
+	}
+	f := &l.fault
+	f.line = l
+	switch {
 	case usage == "change N" && (f.at == answering || f.on&watches == 0):
 		return nil, fmt.Errorf("invalid fault %q: must be one that happens to a frame", f.usage)
 	case usage == "change N":
-		return func() { s.poison[int64(a.n)] = f }, nil
+		l.change = int64(a.n)
+		return l, nil
 	case a.class&f.on == 0:
 		return nil, fmt.Errorf("invalid fault %q: must be one that happens to these requests", f.usage)
 	}
-	r := &rule{
-		line: text, on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to, fault: f,
-	}
+	l.rule = &rule{on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to}
 	if strings.Contains(usage, "after") {
-		r.fault.afterFrames, r.fault.after = a.n, a.duration
-		if r.on &= watches; r.on == 0 || f.at == answering {
+		f.afterFrames, f.after = a.n, a.duration
+		if l.rule.on &= watches; l.rule.on == 0 || f.at == answering {
 			return nil, fmt.Errorf("invalid \"after\" for %q: must be a fault inside a watch", f.usage)
 		}
 	}
-	return func() { s.rules = append(s.rules, r) }, nil
+	return l, nil
 }
 
 func (s *Server) action(resources []gvr.Resource, words []string) (func(), error) {

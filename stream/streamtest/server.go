@@ -18,7 +18,7 @@ import (
 
 // Server is a Kubernetes API server in the test's process. Clients reach it through [Server.Config] without a
 // network, or as an http.Handler. Its methods may be called from any goroutine. A Server that is used inside a
-// testing/synctest bubble must be created there.
+// testing/synctest bubble must be created there. The zero Server serves no resource.
 type Server struct {
 	mu       sync.Mutex // never held while a connection is written to
 	closed   bool
@@ -35,8 +35,8 @@ type Server struct {
 
 // scripted is the state that Apply and Do set.
 type scripted struct {
-	rules         []*rule
-	poison        map[int64]fault
+	lines         []*line // of all scripts
+	live          []*line // since "heal"
 	pending       []timed // by due time
 	timer         *time.Timer
 	rights        []right
@@ -49,14 +49,15 @@ type scripted struct {
 // NewServer makes a server of these resources, without objects, at resourceVersion 1. A resource without Verbs supports
 // create, delete, get, list, update and watch. NewServer panics if a resource lacks its version, plural or kind.
 func NewServer(resources ...gvr.Resource) *Server {
-	s := &Server{
-		store:   newStore(),
-		changed: make(chan struct{}),
-		conns:   map[*conn]struct{}{},
-	}
-	s.heal()
+	s := &Server{}
 	s.Serve(resources...)
 	return s
+}
+
+// init makes a zero Server ready.
+func (s *Server) init() {
+	s.store, s.changed, s.conns = newStore(), make(chan struct{}), map[*conn]struct{}{}
+	s.heal()
 }
 
 // Serve adds resources, as the creation of a CRD does, or replaces served resources of the same name, for example to

@@ -1,0 +1,78 @@
+package mux_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// silent is a Source without a sequence.
+type silent struct{}
+
+func (silent) Key() string                                                  { return "silent" }
+func (silent) Events(context.Context) (none iter.Seq2[stream.Event, error]) { return none }
+
+// TestNilAndZeroValues: a nil or zero argument either works or leads to an error that names it.
+func TestNilAndZeroValues(t *testing.T) { synctest.Test(t, testNilAndZeroValues) }
+
+func testNilAndZeroValues(t *testing.T) {
+	newWith := func(sources ...mux.Source) error {
+		_, err := mux.New(nil, sources...)
+		return err
+	}
+	end := func(m *mux.Mux) error { // of a run
+		_, err := stream.Until(m.Events(anHour(t)), func(stream.Event) (bool, error) { return false, nil })
+		return err
+	}
+	endOf := func(s mux.Source, o *mux.SourceOptions) error {
+		m := newMux(t, nil)
+		add(t, m, s, o)
+		return end(m)
+	}
+	zero, nilStream := &mux.Mux{}, (*stream.Stream)(nil)
+	tests := []struct {
+		call string
+		do   func() any
+		want string // a part of the result as text
+	}{
+		{"New(nil)", func() any { return newWith() }, "<nil>"},
+		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source "nil": must not be nil`},
+		{"New((*Stream)(nil))", func() any { return newWith(nilStream) }, `invalid Source "nil": must not be nil`},
+		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) }, "invalid Key: must not be empty"},
+		{"Add(&Stream{}) with a key", func() any { return endOf(&stream.Stream{}, &mux.SourceOptions{Key: "s"}) },
+			`mux: source "s" failed: stream: invalid Stream: must be made with New`},
+		{"Add of a Source without a sequence", func() any { return endOf(silent{}, nil) },
+			`mux: source "silent" failed: Events returned nil: must return a sequence`},
+		{"Remove", func() any { return newMux(t, nil).Remove("") }, "false"},
+
+		{"zero Mux: Events", func() any { return end(zero) }, "mux: invalid Mux: must be made with New"},
+		{"zero Mux: Add", func() any { return zero.Add(silent{}, nil) }, "mux: invalid Mux: must be made with New"},
+		{"zero Mux: Remove", func() any { return zero.Remove("silent") }, "false"},
+		{"zero Mux: Stop, Drain", func() any { zero.Stop(); zero.Drain(); return "" }, ""},
+		{"zero Mux: AllSynced", func() any { return zero.AllSynced() }, "false"},
+		{"zero Mux: Status", func() any { return len(zero.Status().Sources) }, "0"},
+
+		{"errors", func() any {
+			return fmt.Sprint((&mux.OptionsError{}).Error() != "", (&mux.SourceError{}).Error() != "",
+				(&mux.PanicError{}).Error() != "", (&mux.PanicError{}).Unwrap() == nil)
+		}, "true true true true"},
+	}
+	for _, tt := range tests {
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("%s: panic: %v, want %q", tt.call, p, tt.want)
+				}
+			}()
+			if got := fmt.Sprint(tt.do()); !strings.Contains(got, tt.want) {
+				t.Errorf("%s: got %q, want %q", tt.call, got, tt.want)
+			}
+		}()
+	}
+}
