@@ -274,8 +274,8 @@ func TestStartFails(t *testing.T) {
 		{"two servers can't use one port", t.Context(), devserver.Options{Dir: free, Port: used.Port()},
 			nil, "address already in use"},
 		{"the port of the folder's last server is in use: the error says what to do", t.Context(),
-			devserver.Options{Dir: kept}, nil, fmt.Sprintf("port %d, which the server of %s had before: end the program "+
-				"that uses it, or choose another port", used.Port(), kept)},
+			devserver.Options{Dir: kept}, nil, fmt.Sprintf("port %d, which the server of %s had before: end the "+
+				"program that uses it, or choose another port", used.Port(), kept)},
 		{"Port must be at most 65535", t.Context(), devserver.Options{Dir: free, Port: 65536}, nil, "invalid port"},
 		{"a cancelled context starts nothing", cancelled, devserver.Options{Dir: free}, cause, "no time"},
 	} {

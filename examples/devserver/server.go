@@ -154,8 +154,8 @@ func listen(port int, kubeconfig string) (net.Listener, error) {
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+kept)))
 	if err != nil && kept != 0 {
-		return nil, fmt.Errorf("can't use port %d, which the server of %s had before: end the program that uses it, or "+
-			"choose another port, with which older kubeconfigs and checkpoints are not valid: %w",
+		return nil, fmt.Errorf("can't use port %d, which the server of %s had before: end the program that uses it, "+
+			"or choose another port, with which older kubeconfigs and checkpoints are not valid: %w",
 			kept, filepath.Dir(kubeconfig), err)
 	}
 	return listener, err
