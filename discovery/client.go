@@ -3,6 +3,7 @@ package discovery
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,6 +34,9 @@ import (
 //
 // NewClient fails only if cfg is nil or invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
+	if cfg == nil {
+		return nil, errors.New("discovery: invalid cfg nil: must be a client configuration")
+	}
 	c := rest.CopyConfig(cfg)
 	if c.QPS == 0 && c.RateLimiter == nil {
 		c.QPS = -1

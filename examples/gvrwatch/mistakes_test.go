@@ -163,8 +163,8 @@ func TestRetryAfterOfDiscoveryIsPrinted(t *testing.T) {
 	for _, command := range []string{"resources", "watch robots", "watch *"} {
 		for fault, want := range map[string]string{
 			"discovery 1: 503 retry-after 9s": "discovery: the server asks for a wait of 9 s (503 Service Unavailable)",
-			"discovery 1-*: 429 retry-after 3600s": `cannot read the server's list of APIs: Get "URL/api?timeout=32s": the ` +
-				"server asks for a wait of 3600 s (429 Too Many Requests): must be less than the timeout",
+			"discovery 1-*: 429 retry-after 3600s": "cannot read the server's list of APIs: " +
+				`Get "URL/api?timeout=32s": the server asks for a wait of 3600 s (429 Too Many Requests): must be less`,
 		} {
 			s := newScripted(t, robotType)
 			if err := s.Apply(fault); err != nil {
