@@ -70,8 +70,8 @@ func TestLabLimitedClient(t *testing.T) {
 		return func(s follow.ResourceStatus) bool { return slices.Equal(s.Namespaces, names) }
 	}
 	find("the last namespace", namespaces/qps*3/2*time.Second+20*time.Second, in(name(namespaces-1)))
-	// At rest it sends at most five reviews a second: in a minute, which begins again until there are fewer. How long that
-	// takes grows with the namespaces.
+	// At rest it sends at most five reviews a second. The minute begins again while there are more: how long that takes
+	// grows with the namespaces.
 	from, asked := time.Now(), reviews()
 	if !poll(t.Context(), namespaces/qps*time.Second+5*time.Minute, func() bool {
 		if reviews()-asked > 5*60 {

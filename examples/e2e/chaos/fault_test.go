@@ -119,7 +119,7 @@ func watchFault(t *testing.T, w *world, p planned) []string {
 	if _, err := w.cause(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	// Not all consequences are seen before the fault ends. Some sightings are added below: those are not waited for long.
+	// Some consequences are seen only after the fault. Some sightings are added below, so the wait is short.
 	_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 300*time.Millisecond, true,
 		func(context.Context) (bool, error) { return slices.ContainsFunc(sightings[p.name], saw), nil })
 	seen := stop()
