@@ -40,10 +40,17 @@ func (f failures) of(keep func(schema.GroupVersion) bool) (apis []schema.GroupVe
 	return apis, joinErrors(causes)
 }
 
-// ofGroup returns the reason why some version of a group could not be read, or nil.
-func (f failures) ofGroup(group string) error {
-	_, reason := f.of(func(gv schema.GroupVersion) bool { return gv.Group == group })
-	return reason
+// byGroup returns, for each group with a version that could not be read, the reasons as one error.
+func (f failures) byGroup() map[string]error {
+	causes := map[string][]error{}
+	for _, gv := range slices.SortedFunc(maps.Keys(f), compareAPIs) {
+		causes[gv.Group] = append(causes[gv.Group], f[gv])
+	}
+	reasons := make(map[string]error, len(causes))
+	for group, errs := range causes {
+		reasons[group] = joinErrors(errs)
+	}
+	return reasons
 }
 
 var (
@@ -88,22 +95,26 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err 
 	return c, nil
 }
 
-// listedVersions returns the versions of all groups, in the order in which to
-// search them, and adds the groups without versions to failed.
+// listedVersions returns the versions of all groups, each once, in the order in which
+// to search them, and adds the groups without versions to failed.
 func listedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVersion {
 	var listed []schema.GroupVersion
+	seen, failing := map[schema.GroupVersion]bool{}, failed.byGroup()
 	for _, g := range groups {
 		if g == nil {
 			continue
 		}
-		if len(g.Versions) == 0 && g.Name != "" && failed.ofGroup(g.Name) == nil {
+		if len(g.Versions) == 0 && g.Name != "" && failing[g.Name] == nil {
 			// client-go drops the stale versions of aggregated discovery, and the errors
 			// about them if nothing else is served. (For a server without a core group,
 			// it returns a core group without versions.)
 			failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
 		}
 		for _, v := range preferredFirst(g) {
-			listed = append(listed, schema.GroupVersion{Group: g.Name, Version: v})
+			if gv := (schema.GroupVersion{Group: g.Name, Version: v}); !seen[gv] {
+				seen[gv] = true
+				listed = append(listed, gv)
+			}
 		}
 	}
 	return listed
@@ -118,14 +129,14 @@ func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 	}
 }
 
+// preferredFirst returns the versions of g, with the preferred one first and again in its place.
 func preferredFirst(g *metav1.APIGroup) []string {
-	versions := make([]string, 0, len(g.Versions))
+	var versions []string
 	for _, v := range g.Versions {
-		if v.Version == g.PreferredVersion.Version {
-			versions = slices.Insert(versions, 0, v.Version)
-		} else {
-			versions = append(versions, v.Version)
-		}
+		versions = append(versions, v.Version)
+	}
+	if preferred := g.PreferredVersion.Version; slices.Contains(versions, preferred) {
+		return slices.Insert(versions, 0, preferred)
 	}
 	return versions
 }

@@ -124,8 +124,8 @@ func (o *ChangesOptions) interval() time.Duration {
 // A CRD that is being deleted first loses its verbs create, update and patch, so a
 // Changed often precedes its Removed.
 //
-// The sequence ends when the loop breaks or ctx ends. The only error is the cause of
-// ctx, and it comes last. Failed polls are retried after random delays that grow to
+// The sequence ends when the loop breaks or ctx ends. The only error of a Resolver with
+// a client is the cause of ctx, and it comes last. Failed polls are retried after random delays that grow to
 // at most 30 s.
 //
 // All work happens in the caller's goroutine. A run does not poll while the loop body
@@ -146,6 +146,10 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 		o = *opts
 	}
 	return func(yield func(Change, error) bool) {
+		if err := r.check(); err != nil {
+			yield(Change{}, err)
+			return
+		}
 		d := &differ{}
 		_, seen := r.cached()
 		for first := true; ; first = false {
@@ -186,6 +190,9 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 // a second, except that the first three may follow each other without a pause.
 // Without a run of Changes, it causes no polls.
 func (r *Resolver) Refresh() {
+	if r.check() != nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.polls.outdated = r.polls.started

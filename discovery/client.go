@@ -3,6 +3,7 @@ package discovery
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,9 +29,14 @@ import (
 //
 // The client refuses redirects to another scheme, host or port, because client-go would send the credentials there.
 //
-// A cfg.Timeout of 0 means 32 s, client-go's default for discovery. NewClient fails
-// only if cfg is invalid.
+// A cfg.Timeout of 0 means 32 s, client-go's default for discovery. It bounds a request with all its retries: client-go
+// obeys a Retry-After within that time. A longer one is an error at once, which says how long the server asks to wait.
+//
+// NewClient fails only if cfg is nil or invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
+	if cfg == nil {
+		return nil, errors.New("discovery: invalid cfg nil: must be a client configuration")
+	}
 	c := rest.CopyConfig(cfg)
 	if c.QPS == 0 && c.RateLimiter == nil {
 		c.QPS = -1
@@ -42,7 +48,7 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &conditionalTransport{next: guard.WrapDiscovery(next)}
+		return &conditionalTransport{next: &impatientTransport{guard.WrapDiscovery(next)}}
 	})
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {

@@ -108,8 +108,9 @@ func (d *differ) updateResources(c *catalog) []Change {
 			d.resources[r.GroupResource()] = reported{r, false}
 		}
 	}
+	failures := c.failed.byGroup()
 	for _, gr := range slices.SortedFunc(maps.Keys(before), compareNames) {
-		switch old, failure := before[gr], c.failed.ofGroup(gr.Group); {
+		switch old, failure := before[gr], failures[gr.Group]; {
 		case failure == nil:
 			report(Change{Type: Removed, Resource: old.Resource})
 		case !old.unknown:

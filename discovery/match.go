@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ const (
 // resolve returns the one resource that ref names, by the rules of
 // [Resolver.Resolve]. The core group wins as it does in kubectl: "events" is also in
 // events.k8s.io, and "pods" in metrics.k8s.io.
-func (c *catalog) resolve(ref gvr.Ref) (gvr.Resource, error) {
+func (c *catalog) resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	best, candidates := noMatch, []gvr.Resource(nil)
 	seen := map[schema.GroupResource]bool{}
 	for _, r := range c.resources {
@@ -46,7 +47,7 @@ func (c *catalog) resolve(ref gvr.Ref) (gvr.Resource, error) {
 		if err := c.unavailable(ref, mayHave); err != nil {
 			return gvr.Resource{}, err
 		}
-		return gvr.Resource{}, &NotFoundError{Ref: ref, Similar: c.similar(ref)}
+		return gvr.Resource{}, &NotFoundError{Ref: ref, Similar: c.similar(ctx, ref), Category: c.category(ref)}
 	case 1:
 		return candidates[0], nil
 	}
@@ -87,11 +88,26 @@ func match(name string, r gvr.Resource) int {
 	return noMatch
 }
 
-const maxSimilar = 5
+// category returns the resources in the category that ref names.
+func (c *catalog) category(ref gvr.Ref) []gvr.Resource {
+	if ref != (gvr.Ref{Name: ref.Name}) {
+		return nil
+	}
+	return slices.DeleteFunc(c.oneVersionEach(), func(r gvr.Resource) bool {
+		return !slices.Contains(r.Categories, ref.Name)
+	})
+}
+
+const (
+	maxSimilar = 5
+	// maxCompared is how many resources are compared with a misspelled name. A large cluster has some thousands.
+	maxCompared = 10_000
+)
 
 // similar returns the resources with the names closest to ref's, in any group and
-// version, because the group or the version may be the mistake.
-func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
+// version, because the group or the version may be the mistake. It returns nil if ctx
+// ends first.
+func (c *catalog) similar(ctx context.Context, ref gvr.Ref) []gvr.Resource {
 	type scored struct {
 		gvr.Resource
 		distance int
@@ -101,9 +117,13 @@ func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
 	if len(ref.Name) > 63 {
 		return nil // longer than any name, and slow to compare
 	}
-	for _, r := range c.resources {
-		d := distance(ref.Name, r)
-		if d > max(1, len(ref.Name)/3) || seen[r.GroupResource()] {
+	limit := max(1, len(ref.Name)/3)
+	for _, r := range c.resources[:min(len(c.resources), maxCompared)] {
+		if ctx.Err() != nil {
+			return nil
+		}
+		d := distance(ref.Name, r, limit)
+		if d > limit || seen[r.GroupResource()] {
 			continue
 		}
 		seen[r.GroupResource()] = true
@@ -120,17 +140,19 @@ func (c *catalog) similar(ref gvr.Ref) []gvr.Resource {
 	return resources
 }
 
-// distance returns the smallest edit distance from name to one of r's names. A short
-// name counts only if it matches: almost any two letters are one edit from one.
-func distance(name string, r gvr.Resource) int {
+// distance returns the smallest edit distance from name to one of r's names, or more
+// than limit. A short name counts only if it matches: almost any two letters are one
+// edit from one.
+func distance(name string, r gvr.Resource, limit int) int {
 	if match(name, r) != noMatch {
 		return 0
 	}
 	name = strings.ToLower(name)
-	d := edits(name, strings.ToLower(r.Resource))
-	d = min(d, edits(name, strings.ToLower(r.Kind)))
-	if r.Singular != "" {
-		d = min(d, edits(name, strings.ToLower(r.Singular)))
+	d := limit + 1
+	for _, other := range []string{r.Resource, r.Kind, r.Singular} {
+		if other != "" && max(len(other)-len(name), len(name)-len(other)) <= limit { // else, as many edits at least
+			d = min(d, edits(name, strings.ToLower(other)))
+		}
 	}
 	return d
 }
@@ -138,13 +160,11 @@ func distance(name string, r gvr.Resource) int {
 // edits returns how many bytes to insert, delete, replace or swap with their
 // neighbor to turn a into b (the optimal string alignment distance).
 func edits(a, b string) int {
-	var before []int // the row above last
-	last := make([]int, len(b)+1)
+	row, last, before := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
 	}
 	for i := range len(a) {
-		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
 			replace := last[j]
@@ -156,7 +176,7 @@ func edits(a, b string) int {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
-		before, last = last, row
+		before, last, row = last, row, before
 	}
 	return last[len(b)]
 }

@@ -124,10 +124,14 @@ func TestResolveReturnsTypedErrors(t *testing.T) {
 		{"pods.apps", notFound, "did you mean pods.v1", "the name in the wrong group"},
 		{"widgets.v7.example.com", notFound, "did you mean widgets.v2.example.com", "a version that is not served"},
 		{"v1/deployments", notFound, "did you mean deployments.v1.apps", "v1/ is the core group"},
+		{"mine", notFound, `"mine" is a category with 1 resource types: must be one of them (widgets.v2.example.com)` +
+			", or a selection of the category", "the name of a category"},
+		{"mine.example.com", notFound, "serves no resource type", "a category has no group"},
 		{"log", notFound, "serves no resource type", "the name of a subresource"},
 		{"Scale", notFound, "serves no resource type", "the kind of a subresource"},
 	}
 	eachFormat(t, func(t *testing.T, s *apiServer) {
+		s.groups[4].versions[0].resources[0].Categories = []string{"mine"}
 		r := discovery.NewResolver(s.client, nil)
 		for _, tt := range tests {
 			got, err := r.Resolve(t.Context(), ref(t, tt.in))

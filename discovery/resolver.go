@@ -2,7 +2,9 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -41,12 +43,24 @@ type Resolver struct {
 
 // NewResolver returns a Resolver that polls through c. It sends no request before
 // the first call. It empties the cache of a caching c (client-go's memory and disk
-// caches) before each poll, because the Resolver has a cache of its own.
+// caches) before each poll, because the Resolver has a cache of its own. If c is nil,
+// every call of the Resolver returns an error.
 func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver {
+	if v := reflect.ValueOf(c); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return &Resolver{} // see check
+	}
 	client, invalidate := withContext(c)
 	return &Resolver{
 		client: client, invalidate: invalidate, cacheFor: opts.cacheFor(), updated: make(chan struct{}),
 	}
+}
+
+// check returns an error if r was not created by NewResolver with a client.
+func (r *Resolver) check() error {
+	if r == nil || r.client == nil {
+		return errors.New("discovery: invalid Resolver without a client: must be created by NewResolver with a client")
+	}
+	return nil
 }
 
 // Resolve returns the resource that ref names: by plural, singular, short name,
@@ -69,9 +83,12 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver 
 // client-go's own client returns at once. A shared poll runs with the ctx of one of
 // its callers; if that ctx ends, another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
+	if err := r.check(); err != nil {
+		return gvr.Resource{}, err
+	}
 	cached, started := r.cached()
 	if cached != nil {
-		if res, err := cached.catalog.resolve(ref); err == nil {
+		if res, err := cached.catalog.resolve(ctx, ref); err == nil {
 			return res, nil
 		}
 	}
@@ -79,7 +96,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, erro
 	if err != nil {
 		return gvr.Resource{}, err
 	}
-	return c.resolve(ref)
+	return c.resolve(ctx, ref)
 }
 
 // Watchables returns the resources that the server can list and watch: each of them
@@ -87,6 +104,9 @@ func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, erro
 // those that can be watched. It ignores the caller's permissions. If some APIs cannot be read, it
 // returns the resources of the others and an [*UnavailableError].
 func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	cached, started := r.cached()
 	var c *catalog
 	if cached != nil && len(cached.catalog.failed) == 0 {

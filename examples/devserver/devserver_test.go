@@ -125,7 +125,6 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	opts := &devserver.Options{Dir: filepath.Join(t.TempDir(), "absent", "data")}
 	first := start(t, opts)
-	opts.Port = first.Port()
 	client := dynamicClient(t, first.Config()) // used across all restarts
 	kubeconfig, err := os.ReadFile(first.Kubeconfig())
 	if err != nil {
@@ -252,7 +251,14 @@ func TestStartFails(t *testing.T) {
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("no time")
 	cancel(cause)
-	free := t.TempDir()
+	free, kept := t.TempDir(), t.TempDir()
+	data, err := os.ReadFile(used.Kubeconfig())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(kept, "kubeconfig"), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		why  string
 		ctx  context.Context
@@ -267,6 +273,9 @@ func TestStartFails(t *testing.T) {
 			nil, "not a directory"},
 		{"two servers can't use one port", t.Context(), devserver.Options{Dir: free, Port: used.Port()},
 			nil, "address already in use"},
+		{"the port of the folder's last server is in use: the error says what to do", t.Context(),
+			devserver.Options{Dir: kept}, nil, fmt.Sprintf("port %d, which the server of %s had before: end the "+
+				"program that uses it, or choose another port", used.Port(), kept)},
 		{"Port must be at most 65535", t.Context(), devserver.Options{Dir: free, Port: 65536}, nil, "invalid port"},
 		{"a cancelled context starts nothing", cancelled, devserver.Options{Dir: free}, cause, "no time"},
 	} {
@@ -287,6 +296,10 @@ func TestStartFails(t *testing.T) {
 		}
 	}
 	start(t, &devserver.Options{Dir: free}) // the failed starts left no lock
+	if err := os.WriteFile(filepath.Join(kept, "kubeconfig"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, &devserver.Options{Dir: kept}) // and a kubeconfig without a port is replaced
 }
 
 // TestCancelledStartStopsServer cancels Start after more and more time. Start must stop what it has started. The

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -59,8 +61,25 @@ func (id *identity) clientConfig(url string) *rest.Config {
 	}
 }
 
+// keptPort returns the port in the kubeconfig that an earlier server has written, or 0.
+func keptPort(kubeconfig string) int {
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil || config.Clusters[kubeconfigName] == nil {
+		return 0
+	}
+	server, err := url.Parse(config.Clusters[kubeconfigName].Server)
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.ParseUint(server.Port(), 10, 16)
+	return int(port)
+}
+
+// kubeconfigName is the name of the cluster, the user and the context in a kubeconfig.
+const kubeconfigName = "gvrwatch-devserver"
+
 func writeKubeconfig(path string, c *rest.Config) error {
-	const name = "gvrwatch-devserver"
+	const name = kubeconfigName
 	k := clientcmdapi.NewConfig()
 	k.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
 	k.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.BearerToken}

@@ -21,11 +21,12 @@ import (
 type Options struct {
 	// Dir is the data folder. Empty means a temporary folder that Stop removes. Any other folder remains, and is
 	// created with mode 0700 if absent: a server that is started again with the same Dir has the same objects, bearer
-	// token and serving certificate. With the same Port, older kubeconfigs stay valid.
+	// token, serving certificate and, unless Port is set, port. So older kubeconfigs and checkpoints stay valid.
 	//
 	// Writes are not synced to disk: data survives a crash of the process, but not of the machine.
 	Dir string
-	// Port is the port on 127.0.0.1. Zero means that the kernel chooses one.
+	// Port is the port on 127.0.0.1. Zero means the port that the last server with the same Dir had, or else one that
+	// the kernel chooses. Start fails if another process uses the port.
 	Port int
 	// DisableWatchCache serves lists and watches directly from etcd, like kube-apiserver --watch-cache=false. Only then
 	// does [Server.Compact] expire older resource versions at once.
@@ -107,7 +108,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return err
 	}
 	// Open the port before etcd, which takes longer, so that a port in use fails quickly.
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
+	s.kubeconfig = filepath.Join(s.folder.path, "kubeconfig")
+	listener, err := listen(o.Port, s.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,6 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	s.config = id.clientConfig(s.URL())
 	s.limited = rest.CopyConfig(s.config)
 	s.limited.BearerToken = rand.Text()
-	s.kubeconfig = filepath.Join(s.folder.path, "kubeconfig")
 	if err := writeKubeconfig(s.kubeconfig, s.config); err != nil {
 		return err
 	}
@@ -143,6 +144,21 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	s.run()
 	s.serving.serve(s.api.GenericAPIServer.Handler, id.certificate)
 	return s.waitReady(ctx)
+}
+
+// listen opens the port. Zero means the port in the kubeconfig, if there is one.
+func listen(port int, kubeconfig string) (net.Listener, error) {
+	kept := 0
+	if port == 0 {
+		kept = keptPort(kubeconfig)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+kept)))
+	if err != nil && kept != 0 {
+		return nil, fmt.Errorf("can't use port %d, which the server of %s had before: end the program that uses it, "+
+			"or choose another port, with which older kubeconfigs and checkpoints are not valid: %w",
+			kept, filepath.Dir(kubeconfig), err)
+	}
+	return listener, err
 }
 
 // run starts the API server's controllers. Requests come through s.serving.

@@ -133,34 +133,32 @@ func (f *changeRecorder) update(name string, change func(spec map[string]any)) {
 // established waits until the CRD has the condition Established.
 func (f *changeRecorder) established(name string) time.Time {
 	f.t.Helper()
-	for {
+	if !poll(f.t.Context(), timeout, func() bool {
 		o, err := f.crds.Get(f.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		if slices.ContainsFunc(conditions, func(c any) bool {
+		return slices.ContainsFunc(conditions, func(c any) bool {
 			m := c.(map[string]any)
 			return m["type"] == "Established" && m["status"] == "True"
-		}) {
-			return time.Now()
-		}
-		time.Sleep(5 * time.Millisecond)
+		})
+	}) {
+		f.t.Fatalf("%s is never established", name)
 	}
+	return time.Now()
 }
 
 // waitForNotModified waits until the server has answered a discovery request with 304.
 func (f *changeRecorder) waitForNotModified() {
 	f.t.Helper()
-	for began := time.Now(); time.Since(began) < timeout; time.Sleep(10 * time.Millisecond) {
+	if !poll(f.t.Context(), timeout, func() bool {
 		f.mu.Lock()
-		n := f.codes["/apis 304"]
-		f.mu.Unlock()
-		if n > 0 {
-			return
-		}
+		defer f.mu.Unlock()
+		return f.codes["/apis 304"] > 0
+	}) {
+		f.t.Error("no discovery request was answered with 304")
 	}
-	f.t.Error("no discovery request was answered with 304")
 }
 
 func TestChangesOfCRDs(t *testing.T) {

@@ -43,15 +43,12 @@ func TestDeadConversionWebhook(t *testing.T) {
 	}
 	convert(`{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},
 		"conversionReviewVersions":["v1"]}}`)
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	if !poll(t.Context(), timeout, func() bool {
 		st := rec.stream.Status()
 		named := st.Cause != nil && strings.Contains(st.Cause.Error(), "conversion webhook")
-		if named && (st.State == stream.Stalled || st.State == stream.Backoff) && !st.NextTry.IsZero() {
-			break
-		}
-		if time.Since(began) > timeout {
-			t.Fatalf("the Status is %+v, want Stalled or Backoff with a cause that names the webhook", st)
-		}
+		return named && (st.State == stream.Stalled || st.State == stream.Backoff) && !st.NextTry.IsZero()
+	}) {
+		t.Fatalf("the Status is %+v, want Stalled or Backoff with a cause that names the webhook", rec.stream.Status())
 	}
 	c.touch(converted, "default", "a") // in the stored version
 

@@ -59,15 +59,13 @@ func (d *definitions) delete(crd devserver.CRD) (requested, gone time.Time) {
 	d.t.Helper()
 	requested = time.Now()
 	d.remove(crd)
-	for time.Since(requested) < timeout {
+	if !poll(d.t.Context(), timeout, func() bool {
 		_, err := d.client.Resource(crd.Resource()).List(d.t.Context(), metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return requested, time.Now()
-		}
-		time.Sleep(5 * time.Millisecond)
+		return apierrors.IsNotFound(err)
+	}) {
+		d.t.Fatalf("%s is still served", sourceOf(crd))
 	}
-	d.t.Fatalf("%s is still served", sourceOf(crd))
-	return
+	return requested, time.Now()
 }
 
 // remove deletes a CRD without waiting.
@@ -83,13 +81,12 @@ func (d *definitions) remove(crd devserver.CRD) {
 func (d *definitions) awaitRemoved(crd devserver.CRD) {
 	d.t.Helper()
 	crds := d.client.Resource(crdResource)
-	for began := time.Now(); time.Since(began) < timeout; time.Sleep(5 * time.Millisecond) {
+	if !poll(d.t.Context(), timeout, func() bool {
 		_, err := crds.Get(d.t.Context(), crd.Object().GetName(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return
-		}
+		return apierrors.IsNotFound(err)
+	}) {
+		d.t.Fatalf("the CRD of %s still exists", sourceOf(crd))
 	}
-	d.t.Fatalf("the CRD of %s still exists", sourceOf(crd))
 }
 
 // update changes the spec of a CRD, and retries on conflicts.
@@ -405,12 +402,12 @@ func followPatternAtRandom(t *testing.T, seed uint64) {
 					w.writes = append(w.writes, write{stream.Deleted, uid, name, ""})
 				}
 				clear(w.alive)
-				for t.Context().Err() == nil {
+				if !poll(t.Context(), timeout, func() bool {
 					_, err := crds.Get(t.Context(), name, metav1.GetOptions{})
-					if apierrors.IsNotFound(err) {
-						break
-					}
-					time.Sleep(5 * time.Millisecond)
+					return apierrors.IsNotFound(err)
+				}) {
+					t.Errorf("the CRD %s still exists", name)
+					return
 				}
 				time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
 			}

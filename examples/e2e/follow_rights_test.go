@@ -134,12 +134,13 @@ func checkScopeGaps(t *testing.T, events []stream.Event) {
 // awaitQuiet waits until two seconds pass without an event.
 func (f *follower) awaitQuiet(s *workload) {
 	f.t.Helper()
-	for began := time.Now(); time.Since(began) < timeout; {
-		n := len(f.eventsOf(s.source))
-		time.Sleep(2 * time.Second)
-		if len(f.eventsOf(s.source)) == n {
-			return
+	before, since := -1, time.Time{}
+	if !poll(f.t.Context(), timeout, func() bool {
+		if n := len(f.eventsOf(s.source)); n != before {
+			before, since = n, time.Now()
 		}
+		return time.Since(since) > 2*time.Second
+	}) {
+		f.t.Fatal("Follow still delivers events without any rights")
 	}
-	f.t.Fatal("Follow still delivers events without any rights")
 }

@@ -35,12 +35,15 @@ func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schem
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for i := 0; ctx.Err() == nil; i++ {
-			w, err := client.Resource(resources[i%len(resources)]).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
-			if err != nil {
-				time.Sleep(10 * time.Millisecond) // this version is not served
-				continue
-			}
+		i := 0
+		var w watch.Interface
+		open := func() (served bool) {
+			var err error
+			w, err = client.Resource(resources[i%len(resources)]).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
+			i++
+			return err == nil
+		}
+		for poll(ctx, timeout, open) {
 			for ev := range w.ResultChan() {
 				o, ok := ev.Object.(*unstructured.Unstructured)
 				if ev.Type == watch.Error || !ok || ev.Type == watch.Bookmark {
@@ -71,13 +74,13 @@ func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schem
 // history waits for a number of changes, and returns all in the version of r.
 func (h *historian) history(t *testing.T, r gvr.Resource, changes int) streamtest.History {
 	t.Helper()
+	poll(t.Context(), timeout, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.changes) >= changes || h.err != nil
+	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for began := time.Now(); len(h.changes) < changes && h.err == nil && time.Since(began) < timeout; {
-		h.mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
-		h.mu.Lock()
-	}
 	if h.err != nil {
 		t.Fatalf("recording the history: %v", h.err)
 	}

@@ -60,9 +60,7 @@ func TestKilledRelay(t *testing.T) {
 		if o.Run%2 == 0 { // kill it at any time, or else while it handles events
 			time.Sleep(rand.N(900 * time.Millisecond))
 		} else {
-			for deadline := time.Now().Add(timeout); size(t, o.Log) == before && time.Now().Before(deadline); {
-				time.Sleep(time.Millisecond)
-			}
+			poll(t.Context(), timeout, func() bool { return size(t, o.Log) != before })
 			time.Sleep(rand.N(300 * time.Millisecond))
 		}
 		r.kill()
@@ -81,15 +79,12 @@ func TestKilledRelay(t *testing.T) {
 	r := startRelay(t, o)
 	exist := c.versions()
 	synced := func(l relayed) bool { return l.Run == o.Run && l.Type == stream.Synced }
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	if !poll(t.Context(), timeout, func() bool {
 		log := readLog(t, o.Log)
-		diff := difference(exist, outcome(log))
-		if diff == "" && slices.ContainsFunc(log, synced) {
-			break
-		}
-		if time.Since(began) > timeout {
-			t.Fatalf("the handled events do not lead to the objects on the server, or SYNCED is missing: %s", diff)
-		}
+		return difference(exist, outcome(log)) == "" && slices.ContainsFunc(log, synced)
+	}) {
+		t.Fatalf("the handled events do not lead to the objects on the server, or SYNCED is missing: %s",
+			difference(exist, outcome(readLog(t, o.Log))))
 	}
 	r.end()
 	log := readLog(t, o.Log)

@@ -130,14 +130,12 @@ func (l *lab) awaitGrants(limited dynamic.Interface, crd devserver.CRD, listed b
 		resources = append(resources, labNamespaces)
 	}
 	for _, r := range resources {
-		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-			_, err := limited.Resource(r).List(l.t.Context(), metav1.ListOptions{Limit: 1})
-			if err == nil {
-				break
-			}
-			if time.Since(began) > timeout {
-				l.t.Fatalf("%s can't be listed with the new roles: %v", r, err)
-			}
+		var err error
+		if !poll(l.t.Context(), timeout, func() bool {
+			_, err = limited.Resource(r).List(l.t.Context(), metav1.ListOptions{Limit: 1})
+			return err == nil
+		}) {
+			l.t.Fatalf("%s can't be listed with the new roles: %v", r, err)
 		}
 	}
 }

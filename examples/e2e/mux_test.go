@@ -189,12 +189,9 @@ func libraryGoroutines() []string {
 // runs in the same process.
 func awaitWatches(t *testing.T, n int) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-		if watches() <= n {
-			return
-		}
+	if !poll(t.Context(), 20*time.Second, func() bool { return watches() <= n }) {
+		t.Errorf("%d watches are open, want at most %d as before", watches(), n)
 	}
-	t.Errorf("%d watches are open, want at most %d as before", watches(), n)
 }
 
 // watches returns the number of client-go's open watches.

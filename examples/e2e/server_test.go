@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -25,6 +26,13 @@ import (
 // timeout limits each wait for something that must happen. On an idle machine the waits take milliseconds, or a few
 // seconds of backoff.
 const timeout = time.Minute
+
+// poll calls done every few milliseconds until it reports true, and returns whether it did in time.
+func poll(ctx context.Context, within time.Duration, done func() bool) bool {
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, within, true, func(context.Context) (bool, error) {
+		return done(), nil
+	}) == nil
+}
 
 var (
 	widgets = devserver.CRD{

@@ -93,11 +93,9 @@ func (w *writer) await(more int) {
 		defer w.mu.Unlock()
 		return len(w.writes)
 	}
-	want, began := done()+more, time.Now()
-	for ; done() < want; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > timeout {
-			w.t.Fatalf("%d of %d writes are missing", want-done(), more)
-		}
+	want := done() + more
+	if !poll(w.t.Context(), timeout, func() bool { return done() >= want }) {
+		w.t.Fatalf("%d of %d writes are missing", want-done(), more)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -47,7 +49,7 @@ type server struct {
 	namespace string // from the flags, else the kubeconfig, else "default"
 }
 
-func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
+func connect(flags *genericclioptions.ConfigFlags, errOut io.Writer) (*server, error) {
 	loader := flags.ToRawKubeConfigLoader()
 	cfg, err := flags.ToRESTConfig()
 	if err != nil {
@@ -67,7 +69,9 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	dc, err := discovery.NewClient(cfg)
+	announced := rest.CopyConfig(cfg)
+	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next, errOut} })
+	dc, err := discovery.NewClient(announced)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
@@ -83,8 +87,9 @@ func connect(flags *genericclioptions.ConfigFlags) (*server, error) {
 // explain adds to an error of discovery what the user can do about it.
 func (s *server) explain(err error) error {
 	var broken *url.Error
+	var answered *apierrors.StatusError
 	switch {
-	case errors.As(err, &broken) && !errors.Is(err, errTimeout):
+	case errors.As(err, &broken) && !errors.As(err, &answered) && !errors.Is(err, errTimeout):
 		return fmt.Errorf("the server %s can't be reached: is it running, and is the kubeconfig right? %w",
 			s.url, broken.Err)
 	case apierrors.IsBadRequest(err) && strings.HasPrefix(s.url, "http://"):
@@ -93,4 +98,21 @@ func (s *server) explain(err error) error {
 		return fmt.Errorf("the server %s does not accept the credentials of the kubeconfig: %w", s.url, err)
 	}
 	return err
+}
+
+// waitPrinter writes a line when the server sends a Retry-After, which client-go obeys without a word.
+type waitPrinter struct {
+	next http.RoundTripper
+	w    io.Writer
+}
+
+func (p *waitPrinter) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := p.next.RoundTrip(r)
+	if err == nil && resp.StatusCode >= http.StatusTooManyRequests {
+		if seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 64); err == nil && seconds > 0 {
+			fmt.Fprintf(p.w, "gvrwatch: discovery: the server asks for a wait of %d s (%d %s)\n",
+				seconds, resp.StatusCode, http.StatusText(resp.StatusCode))
+		}
+	}
+	return resp, err
 }

@@ -38,8 +38,9 @@ func newDevserver(streams genericiooptions.IOStreams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.Dir, "dir", "",
-		"Folder for the data, which remains at the end. Empty means a temporary folder, removed at the end.")
-	cmd.Flags().IntVar(&o.Port, "port", 0, "Port on 127.0.0.1. Zero means a free one.")
+		"Folder for data, port and credentials, which remain. Empty means a temporary one, removed at the end.")
+	cmd.Flags().IntVar(&o.Port, "port", 0,
+		"Port on 127.0.0.1. Zero means the last one with the same --dir, else a free one.")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "Write the server's logs to stderr.")
 	return cmd
 }

@@ -99,7 +99,7 @@ func prepare(ctx context.Context) error {
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("-short: it takes seconds (.ci/run runs it, without -short)")
 	}
 }
 

@@ -159,6 +159,28 @@ func TestTimeoutTooEarly(t *testing.T) {
 	}
 }
 
+func TestRetryAfterOfDiscoveryIsPrinted(t *testing.T) {
+	for _, command := range []string{"resources", "watch robots", "watch *"} {
+		for fault, want := range map[string]string{
+			"discovery 1: 503 retry-after 9s": "discovery: the server asks for a wait of 9 s (503 Service Unavailable)",
+			"discovery 1-*: 429 retry-after 3600s": "cannot read the server's list of APIs: " +
+				`Get "URL/api?timeout=32s": the server asks for a wait of 3600 s (429 Too Many Requests): must be less`,
+		} {
+			s := newScripted(t, robotType)
+			if err := s.Apply(fault); err != nil {
+				t.Fatal(err)
+			}
+			p := s.start(command)
+			p.awaitStderr(strings.ReplaceAll(want, "URL", s.url))
+			if strings.Contains(fault, "3600") {
+				p.wait(statusError)
+			} else {
+				p.end()
+			}
+		}
+	}
+}
+
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

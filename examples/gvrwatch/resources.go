@@ -40,7 +40,7 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 func listResources(
 	ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output string,
 ) error {
-	srv, err := connect(flags)
+	srv, err := connect(flags, streams.ErrOut)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
 func TestDevserver(t *testing.T) {
@@ -51,9 +54,11 @@ func TestDevserver(t *testing.T) {
 	}
 }
 
+// A kubeconfig and a checkpoint that were made before a restart stay valid, although neither start names a port.
 func TestDevserverKeepsItsFolder(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	for range 2 {
+	dir, db := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "checkpoint.db")
+	copied := filepath.Join(t.TempDir(), "kubeconfig")
+	for round, want := range [][]string{{"ADDED", "SYNCED"}, {"SYNCED"}} {
 		ctx, signal := context.WithCancel(t.Context())
 		out := &waiter{complete: func(s string) bool { return strings.HasSuffix(s, "\n") }, completed: make(chan bool)}
 		status := make(chan int, 1)
@@ -63,13 +68,49 @@ func TestDevserverKeepsItsFolder(t *testing.T) {
 			status <- run(ctx, streams, []string{"devserver", "-v", "--dir", dir})
 		}()
 		out.wait(t)
+		kubeconfig, err := os.ReadFile(filepath.Join(dir, "kubeconfig"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			if err := os.WriteFile(copied, kubeconfig, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			createBoats(t, copied)
+		}
+		before, _ := os.ReadFile(copied)
+		if diff := cmp.Diff(string(before), string(kubeconfig)); diff != "" {
+			t.Errorf("the kubeconfig changed:\n%s", diff)
+		}
+		args := []string{"watch", "crd", "--kubeconfig", copied, "--checkpoint", db, "--until-synced", "-o", "json"}
+		code, stdout, stderr := gvrwatch(t, args...)
+		var types []string
+		for _, m := range regexp.MustCompile(`(?m)^{"type":"(\w+)"`).FindAllStringSubmatch(stdout, -1) {
+			types = append(types, m[1])
+		}
+		if diff := cmp.Diff(want, types); code != 0 || diff != "" {
+			t.Errorf("run %d of watch: status %d, (-want +got):\n%s%s", round, code, diff, stderr)
+		}
 		signal()
 		if got := <-status; got != 0 || !strings.Contains(errOut.String(), "apiextensions") {
 			t.Errorf("status %d, want 0 and the server's log on stderr, got %q", got, errOut.String())
 		}
-		if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); err != nil {
-			t.Error(err)
-		}
+	}
+}
+
+// createBoats creates the CRD of the boats.
+func createBoats(t *testing.T, kubeconfig string) {
+	t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := devserver.CreateCRDs(t.Context(), client, boats); err != nil {
+		t.Fatal(err)
 	}
 }
 

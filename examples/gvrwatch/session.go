@@ -28,7 +28,7 @@ type session struct {
 func (o *watchOptions) session(
 	ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store,
 ) (*session, error) {
-	srv, err := connect(o.flags)
+	srv, err := connect(o.flags, streams.ErrOut)
 	if err != nil {
 		return nil, err
 	}

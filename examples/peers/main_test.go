@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // TestEveryPeer: each peer delivers exactly the events that the server sends, and has figures for each measurement.
 func TestEveryPeer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("-short: it takes seconds (.ci/run runs it, without -short)")
 	}
 	s := defaultSettings()
 	s.events, s.objects, s.runs, s.timedRuns, s.snapshotObjects, s.heapObjects = 216, 20, 1, 1, 600, 100

@@ -97,10 +97,6 @@ func testNilAndZeroValues(t *testing.T, srv *streamtest.Server) {
 		}, "unknown reason"},
 		{"Record(nil)", func() any { return streamtest.Record(nil, nil).Err }, "invalid seq: must not be nil"},
 		{"Texts(nil)", func() any { return len(streamtest.Texts(nil)) }, "0"},
-		{"Text(Event{})", func() any { return streamtest.Text(stream.Event{}) }, ""},
-		{"Text with an empty object", func() any {
-			return streamtest.Text(stream.Event{Type: stream.Added, Object: empty, Gap: &stream.GapDetails{}})
-		}, "ADDED"},
 		{"Violation{}", func() any { return (&streamtest.Violation{}).Error() }, "breaks"},
 	}
 	isPanic := func(s string) bool { return strings.HasPrefix(s, "panic: ") }

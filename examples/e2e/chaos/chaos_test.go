@@ -14,7 +14,7 @@ import (
 // leave a goroutine behind.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes more than 20 s")
+		t.Skip("-short: it takes more than 20 s (.ci/run runs it, without -short)")
 	}
 	o := settings{lasts: 20 * time.Second}
 	names := []string{"stream", "stream-http1", "position-chain", "mux-latest", "follow-limited", "killed-in-order",

@@ -30,15 +30,7 @@ func (c followClient) run(ctx context.Context, w *world, rec *recording) error {
 	if err != nil {
 		return err
 	}
-	for ev, err := range m.Events(ctx) {
-		if err != nil {
-			return ended(ctx, err)
-		}
-		r := newReport(1, ev)
-		r.Acked = true
-		rec.add(r)
-	}
-	return nil
+	return recordMux(ctx, m.Mux, rec, func() {})
 }
 
 // newFollow returns a Mux that follows all resources of the group. tracker may be nil.

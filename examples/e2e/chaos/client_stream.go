@@ -122,15 +122,23 @@ func (c muxClient) run(ctx context.Context, w *world, rec *recording) error {
 	if err != nil {
 		return err
 	}
+	return recordMux(ctx, m, rec, func() {
+		if c.latest {
+			pause(ctx, rand.N(30*time.Millisecond)) // slower than the writers in bursts, so that events are coalesced
+		}
+	})
+}
+
+// recordMux records what a Mux delivers, and calls handled after each event.
+func recordMux(ctx context.Context, m *mux.Mux, rec *recording, handled func()) error {
 	for ev, err := range m.Events(ctx) {
 		if err != nil {
 			return ended(ctx, err)
 		}
 		r := newReport(1, ev)
 		r.Acked = true
-		if rec.add(r); c.latest {
-			pause(ctx, rand.N(30*time.Millisecond)) // slower than the writers in bursts, so that events are coalesced
-		}
+		rec.add(r)
+		handled()
 	}
 	return nil
 }

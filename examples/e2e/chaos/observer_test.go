@@ -33,9 +33,9 @@ type observer struct {
 	seen map[string]bool
 }
 
-// observe watches and lists in several ways until stop is called, which returns what was seen. It returns when all
-// watches are open.
-func observe(t *testing.T, w *world) (stop func() []string) {
+// observe watches and lists in several ways until stop is called, which returns what was seen. saw reports whether
+// something was seen so far. It returns when all watches are open.
+func observe(t *testing.T, w *world) (saw func(string) bool, stop func() []string) {
 	o := &observer{t: t, w: w, seen: map[string]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
@@ -53,7 +53,12 @@ func observe(t *testing.T, w *world) (stop func() []string) {
 	workers.Go(func() { o.list(ctx, "limited watch", "v1/widgets?watch=1&timeoutSeconds=1", w.limited(true)) })
 	workers.Go(func() { o.process(ctx) })
 	o.open.Wait()
-	return func() []string {
+	saw = func(what string) bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.seen[what]
+	}
+	return saw, func() []string {
 		cancel()
 		workers.Wait()
 		o.mu.Lock() // against a late timer

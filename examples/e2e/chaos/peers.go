@@ -90,25 +90,13 @@ type retryWatcher struct{}
 func (retryWatcher) subject() subject { return subject{Name: "RetryWatcher"} }
 
 func (retryWatcher) run(ctx context.Context, w *world, rec *recording) error {
-	first := newFirst()
-	return peerLoop(ctx, w, func(ctx context.Context, c dynamic.ResourceInterface, info crdInfo) error {
-		list, err := listAll(ctx, c)
-		if err != nil {
-			return err
-		}
-		recordList(list, info, first.is(info), rec)
-		rw, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+	return listAndWatch(ctx, w, rec, func(c dynamic.ResourceInterface, version string) (watch.Interface, error) {
+		return watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return c.Watch(ctx, o)
 			},
 		})
-		if err != nil {
-			return err
-		}
-		defer rw.Stop()
-		recordWatch(rw.ResultChan(), info, rec, nil)
-		return nil
-	}, rec)
+	})
 }
 
 // naiveLoop lists, then watches. When the watch ends it begins again.
@@ -117,6 +105,17 @@ type naiveLoop struct{}
 func (naiveLoop) subject() subject { return subject{Name: "naive loop"} }
 
 func (naiveLoop) run(ctx context.Context, w *world, rec *recording) error {
+	return listAndWatch(ctx, w, rec, func(c dynamic.ResourceInterface, version string) (watch.Interface, error) {
+		return c.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	})
+}
+
+// listAndWatch lists each resource, then watches it with open from the list's version. When the watch ends it begins
+// again.
+func listAndWatch(
+	ctx context.Context, w *world, rec *recording,
+	open func(c dynamic.ResourceInterface, version string) (watch.Interface, error),
+) error {
 	first := newFirst()
 	return peerLoop(ctx, w, func(ctx context.Context, c dynamic.ResourceInterface, info crdInfo) error {
 		list, err := listAll(ctx, c)
@@ -124,7 +123,7 @@ func (naiveLoop) run(ctx context.Context, w *world, rec *recording) error {
 			return err
 		}
 		recordList(list, info, first.is(info), rec)
-		events, err := c.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+		events, err := open(c, list.GetResourceVersion())
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func checkTruth(t *testing.T, w *world) {
 
 func TestTruthEqualsTheServerAfterManyFaults(t *testing.T) {
 	if seedtest.Soak() == 1 {
-		t.Skip("only with -soak: it takes a minute for each seed")
+		t.Skip("without -soak: it takes a minute for each seed (.ci/soak runs it, from its second round on)")
 	}
 	for seed := range seedtest.Default(1).All(t) {
 		w := newWorld(t, seed)

@@ -1,0 +1,34 @@
+package discovery_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// Documents and errors without an end are refused with an error that names the limit.
+func TestEndlessDocumentsAreRefused(t *testing.T) {
+	for script, want := range map[string]string{
+		"discovery *: endless":     "more than 16 MiB",
+		"discovery *: 500 endless": "more than 1 MiB",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer()
+			if err := srv.Apply(script); err != nil {
+				t.Fatal(err)
+			}
+			client, err := discovery.NewClient(srv.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = discovery.NewResolver(client, nil).Watchables(t.Context())
+			if _, ok := errors.AsType[*discovery.UnavailableError](err); !ok || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", script, err, want)
+			}
+		})
+	}
+}

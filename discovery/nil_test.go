@@ -1,0 +1,41 @@
+package discovery_test
+
+import (
+	"strings"
+	"testing"
+
+	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+)
+
+func TestNilAndZeroValues(t *testing.T) {
+	if _, err := discovery.NewClient(nil); err == nil || !strings.Contains(err.Error(), "invalid cfg nil") {
+		t.Errorf("NewClient(nil): %v", err)
+	}
+	var typed *clientdiscovery.DiscoveryClient
+	for why, r := range map[string]*discovery.Resolver{
+		"a zero Resolver":          {},
+		"a nil Resolver":           nil,
+		"NewResolver(nil)":         discovery.NewResolver(nil, nil),
+		"NewResolver of typed nil": discovery.NewResolver(typed, &discovery.Options{}),
+	} {
+		r.Refresh()
+		_, resolving := r.Resolve(t.Context(), gvr.Ref{Name: "pods"})
+		_, listing := r.Watchables(t.Context())
+		errs := []error{resolving, listing}
+		for c, err := range r.Changes(t.Context(), nil) {
+			if errs = append(errs, err); c.Type != "" {
+				t.Errorf("%s: Changes yielded %v", why, c)
+			}
+		}
+		for _, err := range errs {
+			if err == nil || !strings.Contains(err.Error(), "invalid Resolver without a client") || len(errs) != 3 {
+				t.Errorf("%s: %v, want three errors that name the client", why, errs)
+			}
+		}
+	}
+	_, _ = discovery.Change{}.String(), (&discovery.NotFoundError{}).Error()
+	_, _ = (&discovery.AmbiguousError{}).Error(), (&discovery.UnavailableError{}).Error()
+}
