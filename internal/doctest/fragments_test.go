@@ -92,7 +92,7 @@ var imports = map[string]string{
 
 // given is what statements may use without declaring it.
 const given = `func _(ctx context.Context, cfg *rest.Config, client dynamic.Interface, resource gvr.Resource,
-	resolver *discovery.Resolver, s *stream.Stream, handle func(stream.Event) error) (err error) {
+	resolver *discovery.Resolver, handle func(stream.Event) error) (err error) {
 `
 
 // source returns the fragment as a Go file. Errors are reported at the lines of the document.
