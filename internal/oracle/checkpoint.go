@@ -237,7 +237,7 @@ func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (ne
 type checkpointWalk struct {
 	steps []step
 	joint bool // SYNCED is of several namespaces
-	waits bool // nothing is committed before SYNCED, because the start is Now
+	waits bool // the start is Now: before SYNCED nothing but its version is committed
 
 	version string  // in After; empty within a snapshot
 	stored  entries // in After; nil with NoIndex
@@ -321,7 +321,7 @@ func (w *checkpointWalk) raise(rv string) {
 
 // atVersion reports whether After is correct if the low-water mark stands at a version, and rest follows.
 func (w *checkpointWalk) atVersion(rest []step) bool {
-	if w.version == "" || w.waits && !w.joint || older(w.version, w.minVersion) || w.reaches(rest) {
+	if w.version == "" || older(w.version, w.minVersion) || w.reaches(rest) {
 		return false
 	}
 	// A snapshot may end before SYNCED, and then stands at SYNCED's version.

@@ -62,6 +62,8 @@ func TestCheckCheckpoint(t *testing.T) {
 			streamtest.CheckOptions{Now: true, Namespaces: []string{"x", "y"}}, ""},
 		{"After a version, with an object that was not delivered", "MODIFIED a(u1)@7", nil,
 			at("6", "ADDED z(u9)@2"), "", streamtest.CheckOptions{After: "5"}, ""},
+		{"Now: SYNCED's version is committed before SYNCED is delivered", "SYNCED @9; ADDED a(u1)@12", nil, at("9", ""),
+			"  ", streamtest.CheckOptions{Now: true}, ""},
 		{"Now, with an object that was not delivered", events, nil, at("9", a+b+"ADDED z(u9)@2"), "xxx",
 			streamtest.CheckOptions{Now: true}, ""},
 		{"Now counts only without a position to resume from", events, at("2", ""), at("2", ""), "",
