@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 
@@ -23,7 +22,7 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		return nil, s.srv.explain(err)
 	}
 	if part != nil {
-		fmt.Fprintf(s.streams.ErrOut, "gvrwatch: these APIs do not answer yet: %v\n", part)
+		printMessage(s.streams.ErrOut, "these APIs do not answer yet: %v", part)
 	}
 	var namespaces []string
 	if !s.allNamespaces {
@@ -66,10 +65,9 @@ func (s *session) reportUnmatched(want wanted, served []gvr.Resource, namespaces
 		switch {
 		case matches(namespaces):
 		case matches(nil):
-			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: matches only cluster-scoped types, which need -A: waiting\n",
-				what)
+			printMessage(s.streams.ErrOut, "%s: matches only cluster-scoped types, which need -A: waiting", what)
 		default:
-			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: matches no served type: waiting\n", what)
+			printMessage(s.streams.ErrOut, "%s: matches no served type: waiting", what)
 		}
 	}
 	for _, p := range want.patterns {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -158,7 +157,7 @@ func (o *watchOptions) watch(
 	if err == nil {
 		if merged, err = s.open(ctx, &want); err == nil {
 			p := newEventPrinter(streams, o.output, want.several, o.allNamespaces)
-			err = o.printEvents(ctx, merged, p, streams.Out)
+			err = o.printEvents(ctx, merged, p)
 		}
 		if s.tracker != nil {
 			if lost := s.tracker.Close(); lost != nil { // even at a normal end
@@ -184,7 +183,7 @@ func (o *watchOptions) watch(
 }
 
 // printEvents prints and acks events until --limit is reached or the run ends.
-func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter, out io.Writer) error {
+func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter) error {
 	printed := 0
 	for ev, err := range merged.Events(ctx) {
 		var failed *mux.SourceError
@@ -194,7 +193,7 @@ func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p event
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(p.print(ev), failure(out)); err != nil {
+		if err := p.print(ev); err != nil {
 			return err
 		}
 		ev.Ack()
