@@ -85,7 +85,8 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), argsVariable+"="+string(text))
+	// The race detector sleeps for a second before the process exits.
+	cmd.Env = append(os.Environ(), argsVariable+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

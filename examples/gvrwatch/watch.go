@@ -59,9 +59,9 @@ the cluster (-A), the command watches it in the namespaces where you may. Types 
 categories and --all select are always followed, and so are the types named beside them. Each time a
 followed type is missing, gone, forbidden or failing, or has recovered, a line on stderr says so.
 
-With --until-synced, the exit status is 1 if something was not seen: a followed type is not served, a pattern
-matches nothing, an API does not answer, or you may not watch a type wherever you requested it. With
---allow-missing it is 0.
+With --until-synced, the exit status is 1 if something was not seen: a followed type is not served, a
+pattern matches nothing, an API does not answer, or you may not watch a type wherever you requested it.
+With --allow-missing it is 0.
 
 Without -A only one namespace is watched: that of -n, or that of the kubeconfig. Patterns, categories
 and --all then leave out cluster-scoped types.`
