@@ -3,12 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
-	"sigs.k8s.io/yaml"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
@@ -71,7 +69,9 @@ func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
 					if err := s.Delete(cmd.Context(), key); err != nil {
 						return err
 					}
-					fmt.Fprintf(streams.Out, "%s reset\n", key)
+					if err := printLine(streams.Out, key+" reset"); err != nil {
+						return err
+					}
 				}
 				return nil
 			}))
@@ -123,49 +123,33 @@ type objectDocument struct {
 func showCheckpoints(
 	ctx context.Context, streams genericiooptions.IOStreams, s *file.Store, keys []string, output string,
 ) error {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "Key", Type: "string"}, {Name: "Namespaces", Type: "string"}, {Name: "Resource version", Type: "string"},
-		{Name: "Objects", Type: "integer"}, {Name: "Committed", Type: "string"},
-		{Name: "Cluster", Type: "string", Priority: 1}, {Name: "Selectors", Type: "string", Priority: 1},
-	}}
-	for i, key := range keys {
+	out := documents{w: streams.Out, yaml: output == "yaml"}
+	columns := []string{"KEY", "NAMESPACES", "RESOURCE VERSION", "OBJECTS", "COMMITTED", "CLUSTER", "SELECTORS"}
+	if output != "wide" {
+		columns = columns[:5]
+	}
+	rows := newTable(streams.Out, columns...)
+	for _, key := range keys {
 		c, err := s.Load(ctx, key)
 		if err != nil {
 			return err
 		}
 		switch output {
 		case "name":
-			_, err = fmt.Fprintln(streams.Out, key)
-		case "json":
-			err = json.NewEncoder(streams.Out).Encode(documentOf(key, c))
-		case "yaml":
-			err = printYAML(streams, i, documentOf(key, c))
+			err = printLine(streams.Out, key)
+		case "json", "yaml":
+			err = out.print(documentOf(key, c))
 		default:
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: cellsOf(key, c)})
+			err = rows.row(cellsOf(key, c)...)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if len(keys) == 0 {
-		fmt.Fprintln(streams.ErrOut, "gvrwatch: the file has no checkpoints")
+		printMessage(streams.ErrOut, "the file has no checkpoints")
 	}
-	if len(table.Rows) == 0 {
-		return nil
-	}
-	return printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"}).PrintObj(table, streams.Out)
-}
-
-func printYAML(streams genericiooptions.IOStreams, i int, v any) error {
-	b, err := yaml.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if i > 0 {
-		b = append([]byte("---\n"), b...)
-	}
-	_, err = streams.Out.Write(b)
-	return err
+	return rows.Flush()
 }
 
 func documentOf(key string, c *checkpoint.Checkpoint) checkpointDocument {
@@ -183,7 +167,7 @@ func documentOf(key string, c *checkpoint.Checkpoint) checkpointDocument {
 	return d
 }
 
-func cellsOf(key string, c *checkpoint.Checkpoint) []any {
+func cellsOf(key string, c *checkpoint.Checkpoint) []string {
 	namespaces := c.Identity.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
@@ -201,10 +185,10 @@ func cellsOf(key string, c *checkpoint.Checkpoint) []any {
 	}
 	selectors := slices.DeleteFunc([]string{c.Identity.LabelSelector, c.Identity.FieldSelector},
 		func(s string) bool { return s == "" })
-	return []any{
-		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","), len(c.Position.Objects),
-		duration.HumanDuration(time.Since(c.Committed)) + " ago", c.Identity.Cluster.String(),
-		orElse(strings.Join(selectors, " "), "<none>"),
+	return []string{
+		key, orElse(strings.Join(c.Identity.Namespaces, ","), "<all>"), strings.Join(at, ","),
+		strconv.Itoa(len(c.Position.Objects)), duration.HumanDuration(time.Since(c.Committed)) + " ago",
+		c.Identity.Cluster.String(), orElse(strings.Join(selectors, " "), "<none>"),
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,10 +17,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
-
-// argsVariable is an environment variable that makes the test binary run the program with these arguments, as JSON. So
-// a test can kill the program.
-const argsVariable = "GVRWATCH_TEST_ARGS"
 
 // newBoats returns a client for boats in a namespace that no other test watches.
 func newBoats(t *testing.T, namespace string) dynamic.ResourceInterface {
@@ -187,12 +182,7 @@ func TestWatchKilled(t *testing.T) {
 		if i > 0 {
 			sink(t, c, fmt.Sprint("boat-", i-1))
 		}
-		args, err := json.Marshal([]string{"watch", "boats", "-n", "sea", "-o", "name", "--checkpoint", path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), argsVariable+"="+string(args))
+		cmd := process(t, "watch", "boats", "-n", "sea", "-o", "name", "--checkpoint", path)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -106,8 +106,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		if err != nil {
 			return err
 		}
-		p.print(time.Now(), ev)
-		if err := failure(streams.Out); err != nil {
+		if err := p.print(time.Now(), ev); err != nil {
 			return err
 		}
 	}

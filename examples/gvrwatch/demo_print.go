@@ -3,13 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/wI2L/jsondiff"
-	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,32 +17,15 @@ import (
 // demoPrinter writes events for people: the time, type, kind and name, and what changed.
 type demoPrinter struct {
 	w      io.Writer
-	colour bool
 	specs  map[types.UID]map[string]any // as last seen, to find what changed
 	counts map[stream.Type]int
 }
 
 func newDemoPrinter(w io.Writer) *demoPrinter {
-	p := &demoPrinter{w: w, specs: map[types.UID]map[string]any{}, counts: map[stream.Type]int{}}
-	p.colour = wantsColour(w, os.Getenv, term.IsTerminal)
-	return p
+	return &demoPrinter{w: w, specs: map[types.UID]map[string]any{}, counts: map[stream.Type]int{}}
 }
 
-// wantsColour reports whether w is a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb disables colour.
-func wantsColour(w io.Writer, getenv func(string) string, isTerminal func(int) bool) bool {
-	if o, ok := w.(*output); ok {
-		w = o.w
-	}
-	f, ok := w.(*os.File)
-	return ok && isTerminal(int(f.Fd())) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
-}
-
-var colours = map[stream.Type]string{
-	stream.Added: "\x1b[32m", stream.Modified: "\x1b[33m", stream.Deleted: "\x1b[31m",
-	stream.Synced: "\x1b[36m", stream.Gap: "\x1b[35m",
-}
-
-func (p *demoPrinter) print(now time.Time, ev stream.Event) {
+func (p *demoPrinter) print(now time.Time, ev stream.Event) error {
 	p.counts[ev.Type]++
 	name, what := "", ""
 	if o := ev.Object; o != nil {
@@ -59,12 +40,8 @@ func (p *demoPrinter) print(now time.Time, ev stream.Event) {
 			what = "from resourceVersion " + ev.Gap.From
 		}
 	}
-	kind := fmt.Sprintf("%-8s", ev.Type)
-	if p.colour {
-		kind = colours[ev.Type] + kind + "\x1b[0m"
-	}
-	line := fmt.Sprintf("%s  %s  %-6s  %-19s  %s", now.Format("15:04:05.000"), kind, ev.Resource.Kind, name, what)
-	fmt.Fprintln(p.w, strings.TrimRight(line, " "))
+	line := fmt.Sprintf("%s  %-8s  %-6s  %-19s  %s", now.Format("15:04:05.000"), ev.Type, ev.Resource.Kind, name, what)
+	return printLine(p.w, strings.TrimRight(line, " "))
 }
 
 func (p *demoPrinter) whatChanged(kind stream.Type, o *unstructured.Unstructured) string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -50,7 +49,8 @@ func runDevserver(ctx context.Context, streams genericiooptions.IOStreams, o *de
 	if err != nil || s == nil {
 		return err
 	}
-	err = json.NewEncoder(streams.Out).Encode(struct {
+	out := documents{w: streams.Out}
+	err = out.print(struct {
 		Kubeconfig string `json:"kubeconfig"`
 		Server     string `json:"server"`
 	}{s.Kubeconfig(), s.URL()})

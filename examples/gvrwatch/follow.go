@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -23,19 +24,23 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		return nil, s.srv.explain(err)
 	}
 	if part != nil {
-		fmt.Fprintf(s.streams.ErrOut, "gvrwatch: these APIs do not answer yet: %v\n", part)
+		printMessage(s.streams.ErrOut, "these APIs do not answer yet: %v", part)
 	}
-	var namespaces []string
-	if !s.allNamespaces {
-		namespaces = []string{s.srv.namespace}
-	}
+	namespaces := s.namespaces()
 	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces)
 	for _, ref := range want.names {
 		if err := missing[ref]; err != nil {
 			lines.missing(ref, err)
 		}
 	}
-	s.reportUnmatched(want, served, namespaces)
+	anywhere := s.unmatched(want, served, nil)
+	for _, what := range s.unmatched(want, served, namespaces) {
+		if slices.Contains(anywhere, what) {
+			printMessage(s.streams.ErrOut, "%s: matches no served type: waiting", what)
+		} else {
+			printMessage(s.streams.ErrOut, "%s: matches only cluster-scoped types, which need -A: waiting", what)
+		}
+	}
 	opts := s.streamOptions()
 	opts.Logger = slog.New(logHandler{w: s.streams.ErrOut, follows: true})
 	o := &follow.Options{
@@ -46,36 +51,98 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	if m := s.muxOptions(); m != nil {
 		o.Mux = *m
 	}
-	m, err := follow.New(s.srv.resolver, s.srv.client, s.selection(want, namespaces), o)
-	if err != nil {
+	if s.follows, err = follow.New(s.srv.resolver, s.srv.client, s.selection(want, namespaces), o); err != nil {
 		return nil, err
 	}
-	return m.Mux, nil
+	return s.follows.Mux, nil
 }
 
-// reportUnmatched prints which patterns and categories match nothing. That may be intended, so it is not an error.
-func (s *session) reportUnmatched(want wanted, served []gvr.Resource, namespaces []string) {
-	report := func(what string, one wanted) {
-		matches := func(namespaces []string) bool {
-			selection := s.selection(one, namespaces)
-			return slices.ContainsFunc(served, func(r gvr.Resource) bool {
-				selected, _ := selection.Selects(r) // check has validated the selection
-				return selected
-			})
-		}
-		switch {
-		case matches(namespaces):
-		case matches(nil):
-			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: matches only cluster-scoped types, which need -A: waiting\n",
-				what)
-		default:
-			fmt.Fprintf(s.streams.ErrOut, "gvrwatch: %s: matches no served type: waiting\n", what)
+// namespaces returns those that are requested; none means all.
+func (s *session) namespaces() []string {
+	if s.allNamespaces {
+		return nil
+	}
+	return []string{s.srv.namespace}
+}
+
+// unmatched returns the patterns and categories that match none of these resources in these namespaces.
+func (s *session) unmatched(want wanted, resources []gvr.Resource, namespaces []string) []string {
+	var unmatched []string
+	check := func(what string, one wanted) {
+		selection := s.selection(one, namespaces)
+		if !slices.ContainsFunc(resources, func(r gvr.Resource) bool {
+			selected, _ := selection.Selects(r) // check has validated the selection
+			return selected
+		}) {
+			unmatched = append(unmatched, what)
 		}
 	}
 	for _, p := range want.patterns {
-		report(p, wanted{patterns: []string{p}})
+		check(p, wanted{patterns: []string{p}})
 	}
 	for _, c := range want.categories {
-		report("category "+c, wanted{categories: []string{c}})
+		check("category "+c, wanted{categories: []string{c}})
 	}
+	return unmatched
+}
+
+// checkSeen returns an error if a run that has ended did not see everything that is wanted: scripts must not take a
+// part for the whole.
+func (s *session) checkSeen(ctx context.Context, want wanted) error {
+	if s.follows == nil {
+		return nil // it would have failed
+	}
+	var unseen []string
+	var followed []gvr.Resource
+	status := s.follows.Status()
+	for _, r := range status.Resources {
+		switch r.State {
+		case follow.Unserved:
+			unseen = append(unseen, r.Ref.String())
+			continue
+		case follow.Watching:
+		default:
+			unseen = append(unseen, r.Resource.String())
+		}
+		followed = append(followed, r.Resource)
+	}
+	unseen = append(unseen, s.unmatched(want, followed, s.namespaces())...)
+	if status.Discovery != nil {
+		down, err := s.unavailable(ctx, want)
+		if err != nil {
+			return err
+		}
+		unseen = append(unseen, down...)
+	}
+	if len(unseen) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", strings.Join(unseen, ", "))
+}
+
+// unavailable returns the APIs that do not answer and may have types that a pattern or a category selects.
+func (s *session) unavailable(ctx context.Context, want wanted) ([]string, error) {
+	_, err := s.srv.resolver.Watchables(ctx)
+	var part *discovery.UnavailableError
+	if !errors.As(err, &part) || len(part.GroupVersions) == 0 {
+		return nil, s.srv.explain(err)
+	}
+	anyName := wanted{categories: want.categories}
+	for _, p := range want.patterns {
+		_, group, ok := strings.Cut(p, ".")
+		if ok {
+			group = "." + group
+		}
+		anyName.patterns = append(anyName.patterns, "*"+group)
+	}
+	selection := s.selection(anyName, nil)
+	var down []string
+	for _, gv := range part.GroupVersions {
+		r := gvr.Resource{Categories: want.categories, Verbs: []string{"list", "watch"}}
+		r.GroupVersionResource = gv.WithResource("unknown")
+		if selected, _ := selection.Selects(r); selected {
+			down = append(down, gv.String())
+		}
+	}
+	return down, nil
 }

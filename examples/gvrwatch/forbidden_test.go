@@ -19,7 +19,7 @@ func TestForbidden(t *testing.T) {
 		strings.Count(stderr, "\n") > 2 {
 		t.Errorf("without --follow a forbidden type must be an error:\n%s", stderr)
 	}
-	_, stderr = s.start("watch robots,rovers -A --follow --until-synced").wait(0)
+	_, stderr = s.start("watch robots,rovers -A --follow --until-synced").wait(1)
 	const waiting = "robots.v1.example.com: forbidden across the cluster: waiting: robots.example.com is forbidden"
 	if !strings.Contains(stderr, waiting) || !strings.Contains(stderr, "rovers.v1.example.com: synced") {
 		t.Errorf("with --follow a forbidden type must be reported, and the others watched:\n%s", stderr)
@@ -65,7 +65,7 @@ func TestCandidates(t *testing.T) {
 		s.Put(robotType, n, "r-"+n)
 	}
 	s.do("namespaces forbid all", "robots forbid all", "robots allow all in one", "robots allow all in two")
-	p := s.start("watch robots.example.com -A --follow -o name --candidates one,three --until-synced")
+	p := s.start("watch robots.example.com -A --follow -o name --candidates one,three --until-synced --allow-missing")
 	stdout, stderr := p.wait(0)
 	if stdout != "robot.example.com/r-one\n" || !strings.Contains(stderr, "watching in one\n") ||
 		!strings.Contains(stderr, "synced in the namespace one at") {

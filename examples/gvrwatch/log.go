@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +27,7 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		attr[a.Key] = a.Value
 		return true
 	})
-	line := "gvrwatch: "
+	line := ""
 	if resource, ok := attr["resource"]; ok {
 		line += resource.String() + ": "
 	}
@@ -47,9 +46,8 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	default:
 		line += r.Message
 	}
-	// Write each line with one call: several Streams share w.
-	_, err := fmt.Fprintln(h.w, strings.Join(strings.Fields(line), " "))
-	return err
+	printMessage(h.w, "%s", line)
+	return nil
 }
 
 // Streams and Trackers use neither WithAttrs nor WithGroup.

@@ -7,10 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -53,26 +51,26 @@ const (
 // run runs the program with args and returns its exit status. The end of ctx is a normal end.
 func run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	silenceClientGo()
-	out := &output{w: streams.Out}
-	streams.Out = out
+	out := &output{w: streams.Out, ended: ctx.Done()}
+	streams.Out, streams.ErrOut = out, &output{w: streams.ErrOut, ended: ctx.Done()}
 	root := newRoot(streams)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var failure *runError
 	switch {
-	case errors.Is(out.err, syscall.EPIPE):
-		return statusOK // the reader of stdout has exited
+	case errors.Is(out.err, syscall.EPIPE), errors.Is(out.err, errUnread):
+		return statusOK // the reader of stdout has exited, or a signal has ended the program
 	case out.err != nil:
-		printError(streams.ErrOut, out.err)
+		printMessage(streams.ErrOut, "%v", out.err)
 		return statusError
 	case err == nil:
 		return statusOK
 	case errors.As(err, &failure):
-		printError(streams.ErrOut, err)
+		printMessage(streams.ErrOut, "%v", err)
 		return statusError
 	}
 	// Any error that is not a runError is a mistake in the command line.
-	printError(streams.ErrOut, err)
+	printMessage(streams.ErrOut, "%v", err)
 	fmt.Fprintf(streams.ErrOut, "See '%s --help'.\n", cmd.CommandPath())
 	return statusUsage
 }
@@ -88,11 +86,6 @@ func asRunError(err error) error {
 		return nil
 	}
 	return &runError{err}
-}
-
-// printError writes err on one line, even if its text has line breaks.
-func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "gvrwatch: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {

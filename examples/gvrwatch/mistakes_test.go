@@ -55,6 +55,8 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --limit -1", 2, "--limit=-1: must not be negative", "--limit is not negative"},
 		{"watch boats --timeout -1s", 2, "--timeout=-1s: must not be negative", "--timeout is not negative"},
 		{"watch boats --timeout soon", 2, `invalid argument "soon"`, "--timeout is a duration"},
+		{"watch boats --allow-missing", 2, "--allow-missing: applies only to --until-synced",
+			"--allow-missing requires --until-synced"},
 		{"watch boats -l a==b==c", 2, "--selector=a==b==c: must be a label selector", "-l is a label selector"},
 		{"watch boats --field-selector metadata.name", 2, "--field-selector=metadata.name: must be a field selector",
 			"--field-selector is a field selector"},

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
-	"sigs.k8s.io/yaml"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -27,18 +24,13 @@ type eventPrinter interface {
 
 func newEventPrinter(streams genericiooptions.IOStreams, output string, several, allNamespaces bool) eventPrinter {
 	switch output {
-	case "json":
-		return jsonPrinter{json.NewEncoder(streams.Out), allNamespaces}
-	case "yaml":
-		return &yamlPrinter{w: streams.Out, allNamespaces: allNamespaces}
+	case "json", "yaml":
+		return &documentPrinter{documents{w: streams.Out, yaml: output == "yaml"}, allNamespaces}
 	case "name":
-		return objectPrinter{streams, namePrinter{}, allNamespaces}
+		return linePrinter{streams, allNamespaces, func(ev stream.Event) error { return printName(streams.Out, ev) }}
 	}
-	return objectPrinter{streams: streams, allNamespaces: allNamespaces, objects: &tablePrinter{
-		printer: printers.NewTablePrinter(printers.PrintOptions{WithNamespace: allNamespaces, Wide: output == "wide"}),
-		w:       printers.GetNewTabWriter(streams.Out),
-		several: several,
-	}}
+	t := newEventTable(streams.Out, output == "wide", several, allNamespaces)
+	return linePrinter{streams, allNamespaces, t.print}
 }
 
 // eventDocument is an event in JSON and YAML.
@@ -83,43 +75,24 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 	return d
 }
 
-type jsonPrinter struct {
-	enc           *json.Encoder
+// documentPrinter writes events as JSON or YAML.
+type documentPrinter struct {
+	documents
 	allNamespaces bool
 }
 
-func (p jsonPrinter) print(ev stream.Event) error {
-	return p.enc.Encode(newEventDocument(ev, p.allNamespaces))
+func (p *documentPrinter) print(ev stream.Event) error {
+	return p.documents.print(newEventDocument(ev, p.allNamespaces))
 }
 
-type yamlPrinter struct {
-	w                      io.Writer
-	started, allNamespaces bool
-}
-
-func (p *yamlPrinter) print(ev stream.Event) error {
-	b, err := yaml.Marshal(newEventDocument(ev, p.allNamespaces))
-	if err != nil {
-		return err
-	}
-	if p.started {
-		b = append([]byte("---\n"), b...)
-	}
-	p.started = true
-	_, err = p.w.Write(b)
-	return err
-}
-
-// objectPrinter writes objects with one of cli-runtime's printers, and control events to stderr.
-type objectPrinter struct {
-	streams genericiooptions.IOStreams
-	objects interface {
-		printObject(stream.Event, io.Writer) error
-	}
+// linePrinter writes each object as a line of stdout, and control events to stderr.
+type linePrinter struct {
+	streams       genericiooptions.IOStreams
 	allNamespaces bool
+	printObject   func(stream.Event) error
 }
 
-func (p objectPrinter) print(ev stream.Event) error {
+func (p linePrinter) print(ev stream.Event) error {
 	in := ""
 	if ns := namespaceOf(ev, p.allNamespaces); ns != "" {
 		in = " in the namespace " + ns
@@ -130,63 +103,67 @@ func (p objectPrinter) print(ev stream.Event) error {
 		if ev.ResourceVersion != "" { // empty for several namespaces
 			at = " at resourceVersion " + ev.ResourceVersion
 		}
-		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: synced%s%s\n", ev.Resource, in, at)
+		printMessage(p.streams.ErrOut, "%s: synced%s%s", ev.Resource, in, at)
 	case stream.Gap:
 		to := ""
 		if ev.Gap.To != "" {
 			to = " to " + ev.Gap.To
 		}
-		fmt.Fprintf(p.streams.ErrOut, "gvrwatch: %s: gap%s from resourceVersion %s%s (%s): the differences follow\n",
+		printMessage(p.streams.ErrOut, "%s: gap%s from resourceVersion %s%s (%s): the differences follow",
 			ev.Resource, in, ev.Gap.From, to, ev.Gap.Reason)
 	default:
-		return p.objects.printObject(ev, p.streams.Out)
+		return p.printObject(ev)
 	}
 	return nil
 }
 
-type namePrinter struct{}
-
-func (namePrinter) printObject(ev stream.Event, w io.Writer) error {
-	p := printers.NamePrinter{}
+// printName writes what kubectl's -o name does. It does not use the printer of cli-runtime, which takes an object with
+// the field items for a list.
+func printName(w io.Writer, ev stream.Event) error {
 	if ev.Type == stream.Deleted {
-		p.Operation = "deleted"
+		return printLine(w, nameWithKind(ev)+" deleted")
 	}
-	return p.PrintObj(ev.Object, w)
+	return printLine(w, nameWithKind(ev))
 }
 
-type tablePrinter struct {
-	printer printers.ResourcePrinter
-	w       *tabwriter.Writer // remembers the widths of earlier rows
-	several bool              // several resources: names include the kind
+func nameWithKind(ev stream.Event) string {
+	kind := schema.GroupKind{Group: ev.Resource.Group, Kind: strings.ToLower(ev.Resource.Kind)}
+	return kind.String() + "/" + ev.Object.GetName()
 }
 
-var columns = []metav1.TableColumnDefinition{
-	{Name: "Name", Type: "string", Format: "name"},
-	{Name: "Age", Type: "string"},
-	{Name: "Resource version", Type: "string", Priority: 1},
-	{Name: "Uid", Type: "string", Priority: 1},
-	{Name: "Labels", Type: "string", Priority: 1},
+// eventTable is a table of the objects of events.
+type eventTable struct {
+	*table
+	several, namespaces bool // several resources: names include the kind
 }
 
-func (p *tablePrinter) printObject(ev stream.Event, _ io.Writer) error {
+func newEventTable(w io.Writer, wide, several, namespaces bool) eventTable {
+	columns := []string{"EVENT   ", "NAMESPACE", "NAME", "AGE", "RESOURCE VERSION", "UID", "LABELS"}
+	if !wide {
+		columns = columns[:4]
+	}
+	if !namespaces {
+		columns = slices.Delete(columns, 1, 2)
+	}
+	return eventTable{newTable(w, columns...), several, namespaces}
+}
+
+func (t eventTable) print(ev stream.Event) error {
 	o := ev.Object
-	name := o.GetName()
-	if p.several {
-		name = strings.ToLower(ev.Resource.Kind)
-		if ev.Resource.Group != "" {
-			name += "." + ev.Resource.Group
-		}
-		name += "/" + o.GetName()
+	cells := []string{
+		fmt.Sprintf("%-8s", ev.Type), o.GetNamespace(), o.GetName(), age(o),
+		ev.ResourceVersion, string(o.GetUID()), labelText(o.GetLabels()),
 	}
-	table := &metav1.Table{ColumnDefinitions: columns, Rows: []metav1.TableRow{{
-		Cells:  []any{name, age(o), ev.ResourceVersion, string(o.GetUID()), labelText(o.GetLabels())},
-		Object: runtime.RawExtension{Object: o},
-	}}}
-	e := &metav1.WatchEvent{Type: string(ev.Type), Object: runtime.RawExtension{Object: table}}
-	if err := p.printer.PrintObj(e, p.w); err != nil {
+	if t.several {
+		cells[2] = nameWithKind(ev)
+	}
+	if !t.namespaces {
+		cells = slices.Delete(cells, 1, 2)
+	}
+	if err := t.row(cells...); err != nil {
 		return err
 	}
-	return p.w.Flush()
+	return t.Flush()
 }
 
 func age(o *unstructured.Unstructured) string {

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -175,32 +173,5 @@ func TestLogLines(t *testing.T) {
 	}
 	if diff := cmp.Diff("gvrwatch: boats.v1: trying again in 1s: listing: refused\n", b.String()); diff != "" {
 		t.Errorf("what statusPrinter reports must not be logged (-want +got):\n%s", diff)
-	}
-}
-
-func TestColour(t *testing.T) {
-	file, err := os.Create(t.TempDir() + "/out")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	tests := []struct {
-		w        io.Writer
-		env      map[string]string
-		terminal bool
-		want     bool
-		why      string
-	}{
-		{&output{w: file}, nil, true, true, "a terminal has colour"},
-		{&output{w: file}, nil, false, false, "a file has no colour"},
-		{&output{w: &bytes.Buffer{}}, nil, true, false, "a buffer has no colour"},
-		{&output{w: file}, map[string]string{"NO_COLOR": "1"}, true, false, "NO_COLOR disables colour"},
-		{&output{w: file}, map[string]string{"TERM": "dumb"}, true, false, "TERM=dumb disables colour"},
-	}
-	for _, tt := range tests {
-		got := wantsColour(tt.w, func(k string) string { return tt.env[k] }, func(int) bool { return tt.terminal })
-		if got != tt.want {
-			t.Errorf("%s: got %v", tt.why, got)
-		}
 	}
 }

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
@@ -56,41 +54,38 @@ func listResources(
 }
 
 func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource, output string) error {
-	switch output {
-	case "json":
-		enc := json.NewEncoder(streams.Out)
-		for _, r := range resources {
-			if err := enc.Encode(resourceJSON{
+	out := documents{w: streams.Out}
+	columns := []string{
+		"NAME", "SHORTNAMES", "APIVERSION", "KIND", "CLUSTER-WIDE", "PER-NAMESPACE", "CATEGORIES", "VERBS",
+	}
+	if output != "wide" {
+		columns = columns[:6]
+	}
+	rows := newTable(streams.Out, columns...)
+	for _, r := range resources {
+		var err error
+		switch output {
+		case "json":
+			err = out.print(resourceJSON{
 				Resource: r.String(), Name: r.Resource, Group: r.Group, Version: r.Version, Kind: r.Kind,
 				SingularName: r.Singular, ShortNames: r.ShortNames, Categories: r.Categories,
 				Namespaced: r.Namespaced, ClusterWatch: r.ClusterWatch(), NamespacedWatch: r.NamespacedWatch(),
 				Verbs: r.Verbs,
-			}); err != nil {
-				return err
-			}
+			})
+		case "name":
+			err = printLine(streams.Out, r.String())
+		default:
+			err = rows.row(
+				r.Resource, strings.Join(r.ShortNames, ","), r.GroupVersion().String(), r.Kind,
+				strconv.FormatBool(r.ClusterWatch()), strconv.FormatBool(r.NamespacedWatch()),
+				strings.Join(r.Categories, ","), strings.Join(r.Verbs, ","),
+			)
 		}
-		return nil
-	case "name":
-		for _, r := range resources {
-			if _, err := fmt.Fprintln(streams.Out, r); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
-		return nil
 	}
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string"}, {Name: "Shortnames", Type: "string"},
-		{Name: "APIVersion", Type: "string"}, {Name: "Kind", Type: "string"},
-		{Name: "Cluster-wide", Type: "boolean"}, {Name: "Per-namespace", Type: "boolean"},
-		{Name: "Categories", Type: "string", Priority: 1}, {Name: "Verbs", Type: "string", Priority: 1},
-	}}
-	for _, r := range resources {
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
-			r.Resource, strings.Join(r.ShortNames, ","), r.GroupVersion().String(), r.Kind,
-			r.ClusterWatch(), r.NamespacedWatch(), strings.Join(r.Categories, ","), strings.Join(r.Verbs, ","),
-		}})
-	}
-	return printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"}).PrintObj(table, streams.Out)
+	return rows.Flush()
 }
 
 // resourceJSON is what -o json prints. It has 12 fields because these are what discovery says of a resource.

@@ -50,7 +50,7 @@ func TestWatchSelections(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
-			p := s.start("watch " + tt.args + " --until-synced -o name")
+			p := s.start("watch " + tt.args + " --until-synced --allow-missing -o name")
 			stdout, stderr := p.wait(0)
 			var names, status []string
 			for line := range strings.Lines(stdout) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -23,6 +24,7 @@ type session struct {
 	srv     *server
 	streams genericiooptions.IOStreams
 	tracker *checkpoint.Tracker // nil without --checkpoint
+	follows *follow.Mux         // nil if no type is followed
 }
 
 func (o *watchOptions) session(

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -80,8 +79,7 @@ func (s *statusPrinter) changed(f follow.ResourceStatus) {
 	if cause != nil {
 		text += ": " + cause.Error()
 	}
-	// Write each line with one call: Streams write to w, too.
-	fmt.Fprintf(s.w, "gvrwatch: %s: %s\n", name, strings.Join(strings.Fields(text), " "))
+	printMessage(s.w, "%s: %s", name, text)
 }
 
 // describe returns the text for f and the cause to append, if any. The text is empty if there is nothing to print. The

@@ -66,6 +66,9 @@ func (o *watchOptions) checkFlags() error {
 			return fmt.Errorf("--namespace=%s: must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
 	}
+	if o.allowMissing && !o.untilSynced {
+		return errors.New("--allow-missing: applies only to --until-synced")
+	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
 		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.labelSelector, err)
 	}

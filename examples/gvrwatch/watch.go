@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +25,7 @@ type watchOptions struct {
 	timeout       time.Duration
 	limit         int
 	untilSynced   bool
+	allowMissing  bool
 	latest        bool
 	checkpoint    string
 }
@@ -58,6 +58,10 @@ until the type is served, and again whenever the type is deleted; if you may not
 the cluster (-A), the command watches it in the namespaces where you may. Types that patterns,
 categories and --all select are always followed, and so are the types named beside them. Each time a
 followed type is missing, gone, forbidden or failing, or has recovered, a line on stderr says so.
+
+With --until-synced, the exit status is 1 if something was not seen: a followed type is not served, a
+pattern matches nothing, an API does not answer, or you may not watch a type wherever you requested it.
+With --allow-missing it is 0.
 
 Without -A only one namespace is watched: that of -n, or that of the kubeconfig. Patterns, categories
 and --all then leave out cluster-scoped types.`
@@ -115,8 +119,10 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 	f.IntVar(&o.limit, "limit", 0,
 		"End after this many events; SYNCED and GAP do not count. Zero means never.")
 	f.BoolVar(&o.untilSynced, "until-synced", false,
-		"End when everything that exists has been printed. Does not wait for followed types that are not served, or "+
-			"that you may not watch.")
+		"End when everything that exists has been printed. Followed types that are not served, or that you may not "+
+			"watch, are not waited for; then the exit status is 1.")
+	f.BoolVar(&o.allowMissing, "allow-missing", false,
+		"With --until-synced, exit with status 0 even if something was not seen.")
 	f.BoolVar(&o.latest, "latest", false,
 		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
 			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")
@@ -158,7 +164,9 @@ func (o *watchOptions) watch(
 	if err == nil {
 		if merged, err = s.open(ctx, &want); err == nil {
 			p := newEventPrinter(streams, o.output, want.several, o.allNamespaces)
-			err = o.printEvents(ctx, merged, p, streams.Out)
+			if err = o.printEvents(ctx, merged, p); err == nil && !o.allowMissing {
+				err = s.checkSeen(ctx, want)
+			}
 		}
 		if s.tracker != nil {
 			if lost := s.tracker.Close(); lost != nil { // even at a normal end
@@ -184,7 +192,7 @@ func (o *watchOptions) watch(
 }
 
 // printEvents prints and acks events until --limit is reached or the run ends.
-func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter, out io.Writer) error {
+func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter) error {
 	printed := 0
 	for ev, err := range merged.Events(ctx) {
 		var failed *mux.SourceError
@@ -194,7 +202,7 @@ func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p event
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(p.print(ev), failure(out)); err != nil {
+		if err := p.print(ev); err != nil {
 			return err
 		}
 		ev.Ack()
