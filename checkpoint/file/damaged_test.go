@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -287,18 +286,6 @@ func TestMutations(t *testing.T) {
 
 // A valid checksum does not make contents valid.
 func TestInvalidContentsAreRefused(t *testing.T) {
-	castagnoli := crc32.MakeTable(crc32.Castagnoli)
-	record := func(payload string, length uint64) []byte {
-		b := binary.LittleEndian.AppendUint64([]byte(firstLine), length)
-		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum([]byte(payload), castagnoli))
-		return append(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[len(firstLine):], castagnoli)), payload...)
-	}
-	of := func(texts ...string) (all string) {
-		for _, s := range texts {
-			all += string(binary.AppendUvarint(nil, uint64(len(s)))) + s
-		}
-		return all
-	}
 	const uid = "\x010123456789abcdef"
 	for _, tt := range []struct {
 		payload string
@@ -320,6 +307,17 @@ func TestInvalidContentsAreRefused(t *testing.T) {
 		{of("k", "{}", of("ns", "name", uid)), false, "an object without a version"},
 		{of("k", "{}", of("ns", "name", "", "\x001")), false, "an object with no kind of uid"},
 		{of("k", "{}", of("ns", "name", uid[:16], "\x001")), false, "a UUID of 15 bytes"},
+		{of("k", "{}", of("ns", "name", "", "")), false, "the same, of an object that is gone"},
+		{of("k", "{}", of("ns", "name", uid, "1")), false, "a version without its first byte"},
+		{of("k", "{}", of("ns", "name", "\x007f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", "\x001")), false,
+			"a UUID as text: the object could have two entries"},
+		{of("", "{}", ""), false, "no key"},
+		{of(strings.Repeat("k", 1025), "{}", ""), false, "a key that no Stream has"},
+		{of("k", "null", ""), true, "JSON of nothing"},
+		{of("k", `{"Position":{"ResourceVersions":{"a":1}}}`, ""), false, "JSON with a number for a text"},
+		{of("k", `{"Position":{"Partial":1`+strings.Repeat("0", 1000)+`}}`, ""), false, "a huge number"},
+		{of("k", strings.Repeat("[", 1_000_000), ""), false, "JSON that is nested deeply"},
+		{of("k", strings.Repeat(`{"Position":`, 1_000_000), ""), false, "likewise"},
 		{of("k", "{}", of("ns", "name", uid, "\x001")+"\x05"), false, "more than an object"},
 	} {
 		path := inTemp(t)
@@ -345,6 +343,9 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		{"", 0, "an empty file is what a crash may leave of one: it is not taken for a new one"},
 		{"hello", 0, "a text"},
 		{firstLine, 0, "nothing but the first line"},
+		{firstLine[:len(firstLine)-2] + strings.Repeat("9", 100), 0, "a version of a hundred digits"},
+		{"gvrwatch checkpoint format 9", 9, "a newer version, cut off"},
+		{firstLine + string(header(1<<62, 0)), 0, "a record of 4 EiB"},
 		{strings.Repeat("\x00", 1<<16), 0, "nothing but zeros"},
 		{strings.Repeat("\xff", 1<<16), 0, "nothing but ones"},
 		{"gvrwatch checkpoint format 2\nsomething new", 2, "a newer version"},
@@ -402,17 +403,4 @@ func frozen(t testing.TB, path string) state {
 		t.Fatal(err)
 	}
 	return all
-}
-
-func FuzzOpen(f *testing.F) {
-	path := inTemp(f)
-	frozen(f, path)
-	f.Add(read(f, path))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		path := inMemory(t)
-		write(t, path, content)
-		if _, err := attempt(path); err != nil && !isRefused(err) {
-			t.Error(err)
-		}
-	})
 }
