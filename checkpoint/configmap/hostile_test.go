@@ -124,7 +124,7 @@ func TestErrorsAreShortAndPrintable(t *testing.T) {
 	err := s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")})
 	var fenced *checkpoint.FencedError
 	if !errors.As(err, &fenced) || len(fenced.Holder) > 1<<10 {
-		t.Fatal(err)
+		t.Fatalf("%.100q", fmt.Sprint(err))
 	}
 	isPrintable(t, err)
 }

@@ -97,7 +97,7 @@ func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 // maxSize is more than a server keeps: 1 MiB of data, 256 KiB of annotations, and other metadata.
 const maxSize = 4 << 20
 
-// leave subtracts the approximate size of a decoded JSON value. The result is negative if the value is larger than left.
+// leave subtracts the approximate size of decoded JSON. The result is negative if the size is larger than left.
 func leave(left int, value any) int {
 	left -= 16
 	switch v := value.(type) {

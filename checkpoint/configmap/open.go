@@ -48,9 +48,9 @@ func (o *Options) holder() string {
 // called from any goroutine. Close does not wait for a commit that is under way, and leaves the claim in the ConfigMap,
 // which keeps earlier owners out.
 //
-// Open returns a [*checkpoint.CorruptError], and changes nothing, if the ConfigMap holds something else, is larger than a
-// server keeps, or if a newer version of this library wrote it. A single unreadable key is an error of Load, not of Open. After any other error the
-// ConfigMap may have been claimed: call Open again.
+// Open returns a [*checkpoint.CorruptError], and changes nothing, if the ConfigMap holds something else or is larger
+// than 4 MiB, or if a newer version of this library wrote it. A single unreadable key is an error of Load,
+// not of Open. After any other error the ConfigMap may have been claimed: call Open again.
 func Open(
 	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
 ) (checkpoint.Store, error) {

@@ -78,6 +78,56 @@ func sealed(payload string, zeros int) string {
 	return firstLine + string(header(uint64(len(payload)+zeros), sum)) + payload
 }
 
+// A valid checksum does not make contents valid.
+func TestInvalidContentsAreRefused(t *testing.T) {
+	const uid = "\x010123456789abcdef"
+	for _, tt := range []struct {
+		payload string
+		valid   bool
+		why     string
+	}{
+		{"", true, "nothing"},
+		{of("k", "{}", of("ns", "name", uid, "\x001")), true, "an object"},
+		{of("k", "{}", of("ns", "name", "\x00", "\x00")), true, "an object without uid and version"},
+		{of("k", "", ""), true, "a checkpoint that is deleted, and never was"},
+		{of("k"), false, "a section without its other texts"},
+		{of("k", "{}"), false, "a section without its last text"},
+		{of("k", "{}") + "\x05a", false, "a text that is longer than the record"},
+		{of("k", "{}") + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", false, "a text of 2^64-1 bytes"},
+		{of("k", "{}") + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", false, "a length of more than 64 bits"},
+		{of("k", "{}", "") + "\x00", false, "a text without a section"},
+		{of("k", "{", ""), false, "no JSON"},
+		{of("k", "[]", ""), false, "JSON of something else"},
+		{of("k", "{}", of("ns", "name", uid)), false, "an object without a version"},
+		{of("k", "{}", of("ns", "name", "", "\x001")), false, "an object with no kind of uid"},
+		{of("k", "{}", of("ns", "name", uid[:16], "\x001")), false, "a UUID of 15 bytes"},
+		{of("k", "{}", of("ns", "name", "", "")), false, "the same, of an object that is gone"},
+		{of("k", "{}", of("ns", "name", uid, "1")), false, "a version without its first byte"},
+		{of("k", "{}", of("ns", "name", "\x007f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", "\x001")), false,
+			"a UUID as text: the object could have two entries"},
+		{of("", "{}", ""), false, "no key"},
+		{of(strings.Repeat("k", 1025), "{}", ""), false, "a key that no Stream has"},
+		{of("k", "null", ""), true, "JSON of nothing"},
+		{of("k", `{"Position":{"ResourceVersions":{"a":1}}}`, ""), false, "JSON with a number for a text"},
+		{of("k", `{"Position":{"Partial":1`+strings.Repeat("0", 1000)+`}}`, ""), false, "a huge number"},
+		{of("k", strings.Repeat("[", 1_000_000), ""), false, "JSON that is nested deeply"},
+		{of("k", strings.Repeat(`{"Position":`, 1_000_000), ""), false, "likewise"},
+		{of("k", "{}", of("ns", "name", uid, "\x001")+"\x05"), false, "more than an object"},
+	} {
+		path := inTemp(t)
+		write(t, path, record(tt.payload, uint64(len(tt.payload))))
+		if got, err := attempt(path); (err == nil) != tt.valid || err != nil && !isRefused(err) {
+			t.Errorf("%s: %v, %v", tt.why, got, err)
+		}
+		for _, length := range []uint64{1 << 30, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 1} {
+			write(t, path, record(tt.payload, length)) // memory for it would be too much
+			if got, err := attempt(path); !isRefused(err) {
+				t.Errorf("%s, of %d bytes: %v, %v", tt.why, length, got, err)
+			}
+		}
+	}
+}
+
 // Namespace, name and uid identify an object, however a file encodes them.
 func TestObjectHasOneEntry(t *testing.T) {
 	const uid = "\x010123456789abcdef"

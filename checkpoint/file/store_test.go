@@ -165,6 +165,19 @@ func TestClosedStoreRefusesEveryCall(t *testing.T) {
 	open(t, path)
 }
 
+func TestZeroStoreIsAnError(t *testing.T) {
+	var s file.Store
+	_, loadErr := s.Load(t.Context(), "k")
+	for _, err := range []error{tryCommit(&s, at("k", "1")), s.Delete(t.Context(), "k"), loadErr} {
+		if err == nil || !strings.Contains(err.Error(), "file.Open") {
+			t.Errorf("%v, want an error that names file.Open", err)
+		}
+	}
+	if keys, err := s.Keys(), s.Close(); len(keys) > 0 || err != nil {
+		t.Errorf("it has the keys %q (%v)", keys, err)
+	}
+}
+
 // File and lock are readable only by their owner. Open does not touch files with similar names.
 func TestOpenCreatesOnlyFileAndLock(t *testing.T) {
 	path := inTemp(t)
