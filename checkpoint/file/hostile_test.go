@@ -270,7 +270,7 @@ func withSums(content []byte) []byte {
 func TestDamageWithValidChecksumsIsSurvived(t *testing.T) {
 	defer file.ReplaceFsync(func(*os.File) error { return nil })()
 	h := newHistory(t, 3, small)
-	for seed := range seedtest.Default(100).All(t) {
+	for seed := range seedtest.Default(60).All(t) {
 		r, b := rand.New(rand.NewPCG(seed, 0)), bytes.Clone(h.whole)
 		for range 1 + r.IntN(4) {
 			from, to := len(firstLine)+r.IntN(len(b)-len(firstLine)), r.IntN(len(b)+1)
