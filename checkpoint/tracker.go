@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ type Tracker struct {
 // NewTracker returns a Tracker that keeps its checkpoints in store. Nothing else may use the store until the Tracker is
 // closed. NewTracker copies opts, and returns an error if store is nil or an option is invalid.
 func NewTracker(store Store, opts *Options) (*Tracker, error) {
-	if store == nil {
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("checkpoint: invalid Store nil: must not be nil")
 	}
 	o, err := opts.check()
@@ -40,7 +41,7 @@ func init() {
 func (t *Tracker) engineOrStart(start func(Store, Options) friend.Engine) friend.Engine {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.engine == nil && !t.closed {
+	if t.engine == nil && !t.closed && t.store != nil {
 		t.engine = start(t.store, t.options)
 	}
 	return t.engine

@@ -1,10 +1,13 @@
 package checkpoint_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
 func TestNewTrackerChecksOptions(t *testing.T) {
@@ -30,10 +33,21 @@ func TestNewTrackerChecksOptions(t *testing.T) {
 }
 
 func TestNewTrackerRefusesNoStore(t *testing.T) {
-	_, err := checkpoint.NewTracker(nil, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "cluster-1"}})
-	if err == nil {
-		t.Error("no error for a Store that is nil")
+	for _, store := range []checkpoint.Store{nil, (*checkpoint.Memory)(nil), (*file.Store)(nil)} {
+		_, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "cluster-1"}})
+		if err == nil {
+			t.Errorf("no error for a Store that is %#v", store)
+		}
 	}
+}
+
+func TestZeroTrackerCommitsNothing(t *testing.T) {
+	var tracker checkpoint.Tracker
+	_, err := acks.Begin(t.Context(), &tracker, "k", checkpoint.Identity{}, false)
+	if err == nil || !strings.Contains(err.Error(), "not from NewTracker") {
+		t.Errorf("%v, want an error that names NewTracker", err)
+	}
+	noError(t, errors.Join(tracker.Flush(t.Context()), tracker.Close(), tracker.Close()))
 }
 
 func TestUnusedTrackerHasNothingToCommit(t *testing.T) {

@@ -35,6 +35,6 @@
 //
 // Data has the keys "format", "owner", and for each checkpoint "checkpoint.KEY" with a JSON value. Labels, annotations
 // and all other data are not touched. There is no checksum: etcd has its own, and a person may edit a position. Open
-// and Load refuse what they can't read. To delete a checkpoint by hand, remove "checkpoint.KEY" while no process has
-// the ConfigMap open.
+// and Load refuse what they can't read, and a ConfigMap of more than 4 MiB, which no server keeps. To delete a
+// checkpoint by hand, remove "checkpoint.KEY" while no process has the ConfigMap open.
 package configmap

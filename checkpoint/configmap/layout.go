@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,8 +35,8 @@ type owner struct {
 
 func readOwner(text string) (owner, error) {
 	var o owner
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return owner{}, fmt.Errorf("invalid %s: %w", ownerKey, err)
+	if json.Unmarshal([]byte(text), &o) != nil {
+		return owner{}, fmt.Errorf("invalid %s %.100q: must be the JSON of an owner", ownerKey, text)
 	}
 	return o, nil
 }
@@ -64,7 +65,7 @@ func decode(text string) (*checkpoint.Checkpoint, error) {
 	d.DisallowUnknownFields()
 	var s saved
 	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("invalid JSON: %w", err)
+		return nil, fmt.Errorf("invalid JSON: %s", printable(err.Error()))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("invalid JSON: must be one value")
@@ -80,11 +81,54 @@ func decode(text string) (*checkpoint.Checkpoint, error) {
 // dataOf returns a copy of a ConfigMap's data. (The ConfigMap is unstructured, so that updates preserve unknown
 // fields.)
 func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
+	if left := leave(maxSize, o.Object); left < 0 {
+		return nil, fmt.Errorf("invalid ConfigMap of more than %d bytes: no server keeps one", maxSize)
+	}
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
+	if err != nil {
+		return nil, errors.New("invalid data: must be texts") // err may have all of it
+	}
 	if data == nil {
 		data = map[string]string{}
 	}
-	return data, err
+	return data, nil
+}
+
+// maxSize is more than a server keeps: 1 MiB of data, 256 KiB of annotations, and other metadata.
+const maxSize = 4 << 20
+
+// leave subtracts the approximate size of decoded JSON. The result is negative if the size is larger than left.
+func leave(left int, value any) int {
+	left -= 16
+	switch v := value.(type) {
+	case string:
+		left -= len(v)
+	case map[string]any:
+		left -= 48
+		for key, value := range v {
+			if left -= len(key); left < 0 {
+				break
+			}
+			left = leave(left, value)
+		}
+	case []any:
+		for _, value := range v {
+			if left = leave(left, value); left < 0 {
+				break
+			}
+		}
+	}
+	return left
+}
+
+// printable replaces control characters, and what is no text, in up to 1 KiB of a text.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			return r
+		}
+		return '?'
+	}, s[:min(len(s), 1<<10)])
 }
 
 // check returns an error unless this version can read the ConfigMap, which may be empty.
@@ -100,7 +144,7 @@ func check(name string, o *unstructured.Unstructured, data map[string]string) er
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil || n < 1:
-		return corrupt(fmt.Errorf("invalid format %q: must be a number from 1 on", text))
+		return corrupt(fmt.Errorf("invalid format %.100q: must be a number from 1 on", text))
 	case n > format:
 		return &checkpoint.CorruptError{Store: name, Newer: true, Err: fmt.Errorf(
 			"format %d, and this version reads up to %d: use the version that wrote it", n, format)}

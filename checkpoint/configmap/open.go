@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,14 +48,15 @@ func (o *Options) holder() string {
 // called from any goroutine. Close does not wait for a commit that is under way, and leaves the claim in the ConfigMap,
 // which keeps earlier owners out.
 //
-// Open returns a [*checkpoint.CorruptError], and changes nothing, if the ConfigMap holds something else, or if a newer
-// version of this library wrote it. A single unreadable key is an error of Load, not of Open. After any other error the
-// ConfigMap may have been claimed: call Open again.
+// Open returns a [*checkpoint.CorruptError], and changes nothing, if the ConfigMap holds something else or is larger
+// than 4 MiB, or if a newer version of this library wrote it. A single unreadable key is an error of Load,
+// not of Open. After any other error the ConfigMap may have been claimed: call Open again.
 func Open(
 	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
 ) (checkpoint.Store, error) {
+	value := reflect.ValueOf(client)
 	switch {
-	case client == nil:
+	case client == nil, value.Kind() == reflect.Pointer && value.IsNil():
 		return nil, errors.New("open ConfigMap: a client is required")
 	case namespace == "":
 		return nil, errors.New("open ConfigMap: a namespace is required, usually that of this Pod")
@@ -109,6 +111,9 @@ func (s *store) claim(ctx context.Context) (claimed bool, err error) {
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("open %s: %w", s, err)
+	}
+	if _, err := dataOf(s.seen); err != nil {
+		return false, fmt.Errorf("open %s: the answer to a write: %w", s, err)
 	}
 	return true, nil
 }

@@ -10,12 +10,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func TestOpenRequiresNamespaceAndName(t *testing.T) {
+func TestOpenRequiresClientNamespaceAndName(t *testing.T) {
+	for _, client := range []dynamic.Interface{nil, (*dynamic.DynamicClient)(nil)} {
+		if _, err := Open(t.Context(), client, "ns", "cp", nil); err == nil {
+			t.Errorf("no error for a client that is %#v", client)
+		}
+	}
 	srv := newServer(t)
 	for _, tt := range []struct{ namespace, name, option, why string }{
 		{"", "cp", "namespace", "there is no ConfigMap outside of one"},

@@ -137,8 +137,8 @@ func (s *store) write(ctx context.Context, texts map[string]string) error {
 		o, err := s.client.Update(ctx, o, metav1.UpdateOptions{})
 		switch {
 		case err == nil:
-			if o.GetUID() == s.seen.GetUID() { // else the next write conflicts, and reread finds out why
-				s.seen = o
+			if _, err := dataOf(o); err == nil && o.GetUID() == s.seen.GetUID() {
+				s.seen = o // else the next write conflicts, and reread finds out why
 			}
 			return nil
 		case s.isGone(err):
@@ -168,7 +168,7 @@ func (s *store) reread(ctx context.Context) error {
 		return fmt.Errorf("write %s: %w", s, err)
 	}
 	now, err := readOwner(data[ownerKey])
-	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(now.Holder, "an unknown owner")
+	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(printable(now.Holder), "an unknown owner")
 	switch {
 	case !ours && protocol.Before(o.GetResourceVersion(), s.seen.GetResourceVersion()):
 		return fmt.Errorf("write %s: the server lags, or was restored: it shows an earlier owner, %s", s, holder)

@@ -225,21 +225,30 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	}
 }
 
-// A proxy answers an update with something else. The next commit reads the ConfigMap again.
+// A proxy answers an update with something else, or with too much. The next commit reads the ConfigMap again.
 func TestUnexpectedAnswerForcesANewRead(t *testing.T) {
-	srv, odd := newServer(t), false
-	s := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		resp, err := next.RoundTrip(r)
-		if err == nil && odd {
-			odd = false
-			_ = resp.Body.Close()
-			resp.Body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
-		}
-		return resp, err
-	}), "me")
-	odd = true
-	commit(t, s, delta("k", "5"))
-	commit(t, s, delta("k", "6"))
+	const status = `{"kind":"Status","apiVersion":"v1","status":"Success"}`
+	for _, change := range []func(body string) string{
+		func(string) string { return status },
+		func(body string) string { return `{"x":"` + strings.Repeat("x", maxSize) + `",` + body[1:] },
+	} {
+		srv, odd := newServer(t), false
+		s := open(t, clientOf(t, srv, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			resp, err := next.RoundTrip(r)
+			if err == nil && odd {
+				odd = false
+				var body []byte
+				body, err = io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				resp.Body = io.NopCloser(strings.NewReader(change(string(body))))
+				resp.ContentLength = -1
+			}
+			return resp, err
+		}), "me")
+		odd = true
+		commit(t, s, delta("k", "5"))
+		commit(t, s, delta("k", "6"))
+	}
 }
 
 func TestCommitHonoursItsContext(t *testing.T) {

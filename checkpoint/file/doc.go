@@ -15,12 +15,24 @@
 //     with a [*checkpoint.CorruptError] and does not change it.
 //   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it
 //     never reached the disk. Open ignores it, and the next commit overwrites it.
+//   - A checkpoint that is damaged while the file is open, or has valid checksums and other contents than this package
+//     writes, does not affect others: Load returns a [*checkpoint.CorruptError] for its key only. Nor is it lost: when
+//     a new snapshot is due, Commit returns that error too, until Delete removes the damaged checkpoint.
+//   - No contents of a file end the process. Opening and loading take memory in proportion to the commits and objects
+//     in the file, also if the file is sparse. A file may have 8 GiB, which is enough for 40 million objects; a larger
+//     one is refused, and so is a commit that would make it larger.
 //   - One process at a time has the file open. Others get a [*checkpoint.LockedError].
+//   - On Unix, Open and all other calls refuse a file that belongs to another user than this process' or root, to which
+//     others can write, or that has several hard links. Open refuses such a lock file. The error wraps
+//     [fs.ErrPermission] and says what to do.
 //
 // # Not promised
 //
 // A file that somebody cuts off exactly at the end of a record, or fills with zeros from there on, is valid: it holds
 // an older commit, though none from before the snapshot.
+//
+// Whoever may write to the folder may replace the file: its mode is not checked. If a group may write to the folder,
+// which is not sticky, it may write to the file too. Kubernetes makes volumes with an fsGroup such folders.
 //
 // No other program may write to the file while it is open. After it was removed, commits fail with a
 // [*checkpoint.FencedError]; after it was cut off or replaced, with a [*checkpoint.CorruptError].

@@ -3,7 +3,9 @@ package file_test
 import (
 	stdcmp "cmp"
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,3 +144,26 @@ func write(t testing.TB, path string, b []byte) {
 
 // isRefused reports whether an error says that a file can't be read.
 func isRefused(err error) bool { return errors.As(err, new(*checkpoint.CorruptError)) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header returns the header of a record.
+func header(length uint64, sum uint32) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, length)
+	b = binary.LittleEndian.AppendUint32(b, sum)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// record returns a file of one record, whose header has the given length.
+func record(payload string, length uint64) []byte {
+	b := append([]byte(firstLine), header(length, crc32.Checksum([]byte(payload), castagnoli))...)
+	return append(b, payload...)
+}
+
+// of returns encoded texts.
+func of(texts ...string) (all string) {
+	for _, s := range texts {
+		all += string(binary.AppendUvarint(nil, uint64(len(s)))) + s
+	}
+	return all
+}

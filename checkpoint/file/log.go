@@ -1,11 +1,13 @@
 package file
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"strings"
+	"io"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,8 +33,18 @@ const (
 	firstLine  = "gvrwatch checkpoint format 1\n"
 	headerSize = 16
 	sectorSize = 512     // the smallest unit that a disk writes
+	pageSize   = 4096    // and the smallest hole in a sparse file
 	slack      = 1 << 20 // by how much the commits may be longer than the snapshot
+
+	// A damaged or sparse file must not take much memory.
+	maxKey    = 1 << 10  // bytes of a key, which has one at least
+	maxText   = 16 << 20 // bytes of any other text, except that of all objects
+	chunkSize = 64 << 10 // that is read at once
 )
+
+// maxFile is the size of a file of 40 million objects, half of it commits. A larger sparse file would take minutes to
+// read. Tests replace it.
+var maxFile int64 = 8 << 30
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -58,135 +70,155 @@ type log struct {
 
 // section is the place of a section in the file, without its key.
 type section struct {
-	at, length int64
-	sum        uint32
+	at, length    int64
+	before, after uint32 // checksum of all payloads up to the section, and up to its end
 }
 
-// appendRecord appends the record that follows those with the given checksum.
 func appendRecord(b, payload []byte, sum uint32) []byte {
+	return append(appendHeader(b, int64(len(payload)), crc32.Update(sum, castagnoli, payload)), payload...)
+}
+
+func appendHeader(b []byte, length int64, sum uint32) []byte {
 	n := len(b)
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Update(sum, castagnoli, payload))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[n:], castagnoli))
-	return append(b, payload...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(length))
+	b = binary.LittleEndian.AppendUint32(b, sum)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[n:], castagnoli))
 }
 
 // header reads the header of a record, if b begins with one.
-func header(b []byte) (length uint64, sum uint32, ok bool) {
-	if len(b) < headerSize || crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) {
+func header(b []byte) (length int64, sum uint32, ok bool) {
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b) > uint64(maxFile) ||
+		crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) {
 		return 0, 0, false
 	}
-	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]), true
+	return int64(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint32(b[8:]), true
 }
 
 // parse reads the records of a file whose first line has been checked.
-func parse(b []byte) (log, error) {
+func parse(f io.ReaderAt, size int64) (log, error) {
 	l := log{size: int64(len(firstLine)), keys: map[string][]section{}}
-	for l.last == 0 || l.size < int64(len(b)) {
-		rest := b[l.size:]
-		length, sum, ok := header(rest)
-		if !ok || length > uint64(len(rest)-headerSize) ||
-			sum != crc32.Update(l.sum, castagnoli, rest[headerSize:][:length]) {
-			if l.torn = l.last > 0 && isTorn(b, int(l.size)); l.torn {
+	in := buffered(f, l.size, size)
+	for l.last == 0 || l.size < size {
+		b, err := in.Peek(headerSize)
+		length, sum, ok := header(b)
+		if ok = ok && length <= size-l.size-headerSize; ok {
+			_, _ = in.Discard(headerSize)
+			ok, err = l.add(in, length, sum)
+		} else if err == io.EOF {
+			err = nil
+		}
+		if !ok && err == nil {
+			if l.torn, err = isTorn(f, l.size, size); l.torn && l.last > 0 {
 				break
 			}
-			return l, damaged(fmt.Sprintf("invalid record at byte %d of %d: must fit its checksums", l.size, len(b)))
+			err = cmp.Or[error](err, damaged(fmt.Sprintf(
+				"invalid record at byte %d of %d: must fit its checksums", l.size, size)))
 		}
-		if err := l.add(rest[headerSize:][:length]); err != nil {
+		if err != nil {
 			return l, err
 		}
 	}
 	return l, nil
 }
 
-// isTorn reports whether the invalid record at b[at:] may be an incomplete write: it is cut short, or one of its
+// isTorn reports whether the invalid record at an offset may be an incomplete write: it is cut short, or one of its
 // sectors is zeros, and no record follows.
-func isTorn(b []byte, at int) bool {
-	for i := at + 1; i < len(b); i++ {
-		if _, _, ok := header(b[i:]); ok {
-			return false
+func isTorn(f io.ReaderAt, at, size int64) (bool, error) {
+	in := buffered(f, at, size)
+	b, err := in.Peek(headerSize)
+	if err == io.EOF {
+		return true, nil
+	}
+	length, _, _ := header(b)
+	end := at + headerSize + length
+	torn := end > size
+	for from := at; from < end && !torn && err == nil; {
+		b, err = in.Peek(int(min(end-from, sectorSize-from%sectorSize)))
+		torn = isZero(b)
+		from += int64(len(b))
+		_, _ = in.Discard(len(b))
+	}
+	if !torn || err != nil {
+		return false, err
+	}
+	for in = buffered(f, at+1, size); err == nil; {
+		b, err = in.Peek(pageSize)
+		for i := 0; i <= len(b)-headerSize; i++ {
+			if _, _, ok := header(b[i:]); ok {
+				return false, nil
+			} else if i == 0 && isZero(b) {
+				break
+			}
 		}
+		_, _ = in.Discard(max(0, len(b)-headerSize+1))
 	}
-	length, _, _ := header(b[at:])
-	end := at + headerSize + int(min(length, uint64(len(b))))
-	torn := end > len(b)
-	for at < end && !torn {
-		next := min(end, at-at%sectorSize+sectorSize)
-		torn = len(bytes.Trim(b[at:next], "\x00")) == 0
-		at = next
+	if err == io.EOF {
+		err = nil
 	}
-	return torn
+	return err == nil, err
 }
 
-// add adds the next record.
-func (l *log) add(payload []byte) error {
-	start, r := l.size+headerSize, reader{s: string(payload)}
-	for r.s != "" {
-		key := r.text()
-		from := len(payload) - len(r.s)
-		text, _ := r.text(), r.text()
-		to := len(payload) - len(r.s)
-		switch {
-		case r.bad:
-			return errUnknown
-		case text == "":
-			delete(l.keys, key)
-		default:
-			s := section{start + int64(from), int64(to - from), crc32.Checksum(payload[from:to], castagnoli)}
-			l.keys[strings.Clone(key)] = append(l.keys[key], s) // a copy does not keep all of the payload
+func isZero(b []byte) bool { return bytes.Count(b, []byte{0}) == len(b) }
+
+// add reads the payload of the next record. It is not ok if the checksum is another one: then nothing is added.
+func (l *log) add(in *bufio.Reader, length int64, sum uint32) (ok bool, err error) {
+	type change struct {
+		key     string
+		section // of no length if the checkpoint is deleted
+	}
+	var changes []change
+	start, r := l.size+headerSize, reader{in: in, left: length, sum: l.sum}
+	for r.left > 0 && !r.bad {
+		c := change{key: string(r.text(maxKey))}
+		c.at, c.before = start+length-r.left, r.sum
+		text := r.length()
+		r.skip(text)
+		r.skip(r.length())
+		if text > 0 {
+			c.length, c.after = start+length-r.left-c.at, r.sum
+		}
+		r.bad = r.bad || c.key == ""
+		changes = append(changes, c)
+	}
+	r.skip(r.left)
+	switch {
+	case r.err != nil || r.sum != sum:
+		return false, r.err
+	case r.bad:
+		return true, errUnknown
+	}
+	for _, c := range changes {
+		if c.length == 0 {
+			delete(l.keys, c.key)
+		} else {
+			l.keys[c.key] = append(l.keys[c.key], c.section)
 		}
 	}
 	if l.last == 0 {
-		l.limit = start + 2*int64(len(payload)) + slack
+		l.limit = start + 2*length + slack
 	}
-	l.last, l.size, l.sum = l.size, start+int64(len(payload)), crc32.Update(l.sum, castagnoli, payload)
-	return nil
+	l.last, l.size, l.sum = l.size, start+length, sum
+	return true, nil
 }
 
-func appendSection(b []byte, key, text string, objects []byte) []byte {
-	return appendText(appendText(appendText(b, key), text), string(objects))
+func appendSection(b []byte, key string, text, objects []byte) []byte {
+	return appendText(appendText(appendText(b, key), text), objects)
 }
 
 func appendID(b []byte, o checkpoint.Object) []byte {
 	uid := "\x00" + string(o.UID)
-	if u, err := uuid.Parse(uid[1:]); err == nil && u.String() == uid[1:] {
+	if u, ok := parseUID(o.UID); ok {
 		uid = "\x01" + string(u[:])
 	}
 	return appendText(appendText(appendText(b, o.Namespace), o.Name), uid)
 }
 
-func appendText(b []byte, text string) []byte {
+// parseUID returns the bytes of a usual uid.
+func parseUID(uid types.UID) (uuid.UUID, bool) {
+	u, err := uuid.Parse(string(uid))
+	return u, err == nil && u.String() == string(uid)
+}
+
+func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
-}
-
-// reader takes texts from the beginning of s. After an incomplete text it is bad.
-type reader struct {
-	s   string
-	bad bool
-}
-
-func (r *reader) text() string {
-	n, size := binary.Uvarint([]byte(r.s[:min(len(r.s), binary.MaxVarintLen64)]))
-	if size <= 0 || n > uint64(len(r.s)-size) {
-		r.s, r.bad = "", true
-		return ""
-	}
-	text := r.s[size:][:n]
-	r.s = r.s[size:][n:]
-	return text
-}
-
-// object decodes an object from the texts that join has read.
-func object(id, version string) (checkpoint.Object, error) {
-	r := reader{s: id}
-	o := checkpoint.Object{Namespace: r.text(), Name: r.text(), ResourceVersion: version[1:]}
-	switch uid := r.text(); {
-	case strings.HasPrefix(uid, "\x00"):
-		o.UID = types.UID(uid[1:])
-	case strings.HasPrefix(uid, "\x01") && len(uid) == 17:
-		o.UID = types.UID(uuid.UUID([]byte(uid[1:])).String())
-	default:
-		return o, errUnknown
-	}
-	return o, nil
 }

@@ -228,6 +228,81 @@ func TestOpenRefusesBadPaths(t *testing.T) {
 	}
 }
 
+// What the lock file says may come from anybody who could write to it.
+func TestHolderIsShortAndPrintable(t *testing.T) {
+	path := inTemp(t)
+	open(t, path)
+	for _, tt := range []struct{ text, want, why string }{
+		{"pod-ü (process 7)\n", "pod-ü (process 7)", "a usual one"},
+		{"\x1b[2J\u202e\xff\r\n\u0085\x00x", "?[2J??????x", "what changes a terminal"},
+		{strings.Repeat("\xff", 1<<20), strings.Repeat("?", 1<<10), "a long one"},
+		{"", "", "an empty one"},
+	} {
+		write(t, path+".gvrwatch-lock", []byte(tt.text))
+		_, err := file.Open(path)
+		var locked *checkpoint.LockedError
+		if !errors.As(err, &locked) || locked.Holder != tt.want {
+			t.Errorf("%s: %v, want the holder %q", tt.why, err, tt.want)
+		}
+	}
+}
+
+// The rule is the same for the file and its lock.
+func TestFileThatOthersCanWriteToIsRefused(t *testing.T) {
+	const group = 4711
+	mode := func(mode os.FileMode) func(string) error { return func(p string) error { return os.Chmod(p, mode) } }
+	folder := func(mode os.FileMode) func(string) error {
+		return func(p string) error { return errors.Join(os.Chmod(p, 0o660), os.Chmod(filepath.Dir(p), mode)) }
+	}
+	owner := func(uid, gid int) func(string) error { return func(p string) error { return os.Lchown(p, uid, gid) } }
+	for _, tt := range []struct {
+		change func(path string) error
+		want   string // in the error; empty if the file is accepted
+		why    string
+	}{
+		{mode(0o644), "", "others may read it"},
+		{mode(0o620), "invalid mode -rw--w----", "its group can write to it"},
+		{mode(0o602), "chmod go-w", "all others can"},
+		{folder(0o770), "", "its group can replace it anyway: the kubelet does this to volumes with an fsGroup"},
+		{folder(0o770 | os.ModeSticky), "chmod go-w", "but not if the folder is sticky"},
+		{folder(0o755), "chmod go-w", "nor if only the user can write to the folder"},
+		{func(p string) error { return os.Link(p, p+"-2") }, "invalid number of hard links, 2", "it has another name"},
+		{func(p string) error {
+			return errors.Join(folder(0o770)(p), owner(-1, group)(p))
+		}, "chmod go-w", "another group can write to it than to the folder"},
+		{owner(4711, -1), fmt.Sprintf("invalid owner 4711: must be %d", os.Geteuid()), "another user owns it"},
+	} {
+		for _, suffix := range []string{"", ".gvrwatch-lock"} {
+			path := inTemp(t)
+			s := open(t, path)
+			if err := tt.change(path + suffix); os.IsPermission(err) {
+				continue // only root can do that
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			commitErr := tryCommit(s, at("k", "1"))
+			closeStore(t, s)
+			s, openErr := file.Open(path)
+			if openErr == nil {
+				closeStore(t, s)
+			}
+			for _, err := range []error{openErr, commitErr} {
+				if suffix != "" && err == commitErr && err == nil {
+					continue // only Open opens the lock
+				}
+				ok := err == nil
+				if tt.want != "" {
+					ok = errors.Is(err, os.ErrPermission) && strings.Contains(err.Error(), path+suffix+": ") &&
+						strings.Contains(err.Error(), tt.want)
+				}
+				if !ok {
+					t.Errorf("%q, %s: %v, want %q", suffix, tt.why, err, tt.want)
+				}
+			}
+		}
+	}
+}
+
 // A link remains a link.
 func TestFileHasOneLockForAllNames(t *testing.T) {
 	path := inTemp(t)

@@ -165,6 +165,19 @@ func TestClosedStoreRefusesEveryCall(t *testing.T) {
 	open(t, path)
 }
 
+func TestZeroStoreIsAnError(t *testing.T) {
+	var s file.Store
+	_, loadErr := s.Load(t.Context(), "k")
+	for _, err := range []error{tryCommit(&s, at("k", "1")), s.Delete(t.Context(), "k"), loadErr} {
+		if err == nil || !strings.Contains(err.Error(), "file.Open") {
+			t.Errorf("%v, want an error that names file.Open", err)
+		}
+	}
+	if keys, err := s.Keys(), s.Close(); len(keys) > 0 || err != nil {
+		t.Errorf("it has the keys %q (%v)", keys, err)
+	}
+}
+
 // File and lock are readable only by their owner. Open does not touch files with similar names.
 func TestOpenCreatesOnlyFileAndLock(t *testing.T) {
 	path := inTemp(t)
@@ -236,7 +249,7 @@ func TestCommitToAChangedFileFails(t *testing.T) {
 	}
 }
 
-// A byte of an open file changes.
+// A byte of an open file changes. The other checkpoints can be read, and the damaged one can be deleted.
 func TestDamageIsNotCopiedIntoASnapshot(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
@@ -249,11 +262,24 @@ func TestDamageIsNotCopiedIntoASnapshot(t *testing.T) {
 	b[bytes.Index(b, []byte("rotten"))] ^= 1
 	write(t, path, b)
 	commit(t, s, large)
+	b = read(t, path)
 	_, loadErr := s.Load(t.Context(), "k")
 	for _, err := range []error{loadErr, tryCommit(s, at("other", "2"))} {
 		if !errors.As(err, new(*checkpoint.CorruptError)) {
 			t.Errorf("%v, want a *CorruptError", err)
 		}
+	}
+	if got := load(t, s, "other").Position.Objects; len(got) != 1 || !bytes.Equal(b, read(t, path)) {
+		t.Errorf("the other checkpoint has %d objects, want one and an unchanged file", len(got))
+	}
+	if err := s.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, at("other", "2"))
+	closeStore(t, s)
+	all, err := attempt(path)
+	if err != nil || len(all) != 1 || len(all["other"].Position.Objects) != 1 {
+		t.Errorf("%v (%v), want the other checkpoint with its object", all, err)
 	}
 }
 

@@ -75,7 +75,7 @@ func newEngine(store checkpoint.Store, options checkpoint.Options) friend.Engine
 var engineOf = friend.TrackerEngine.(func(
 	*checkpoint.Tracker, func(checkpoint.Store, checkpoint.Options) friend.Engine) friend.Engine)
 
-var errClosed = fmt.Errorf("checkpoint.Tracker: %w", os.ErrClosed)
+var errClosed = fmt.Errorf("checkpoint.Tracker is closed, or not from NewTracker: %w", os.ErrClosed)
 
 // IsKey reports whether key can be the key of a checkpoint (see KeyRule).
 func IsKey(key string) bool {

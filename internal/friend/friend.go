@@ -27,5 +27,6 @@ type Engine interface {
 //
 //	func(t *checkpoint.Tracker, start func(checkpoint.Store, checkpoint.Options) Engine) Engine
 //
-// It returns the engine of t. The first call creates it with start. After t.Close it returns nil if there is none.
+// It returns the engine of t. The first call creates it with start. After t.Close, and for a zero Tracker, it returns
+// nil if there is none.
 var TrackerEngine any

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package file
+
+import "io/fs"
+
+const noFollow = 0
+
+func checkOwner(string, fs.FileInfo) error { return nil }
