@@ -40,7 +40,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // LockedError means that another process has the Store open.
 type LockedError struct {
 	Store  string
-	Holder string // the other process; empty if unknown
+	Holder string // the other process, at most 1 KiB of printable text; empty if unknown
 }
 
 func (e *LockedError) Error() string {
@@ -55,7 +55,7 @@ func (e *LockedError) Error() string {
 // Tracker commits nothing more.
 type FencedError struct {
 	Store  string
-	Holder string // the process that took over; empty if the Store is gone
+	Holder string // the process that took over, as in LockedError; empty if the Store is gone
 }
 
 func (e *FencedError) Error() string {

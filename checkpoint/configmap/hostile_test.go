@@ -68,27 +68,31 @@ func isPrintable(t *testing.T, err error) {
 
 // No server keeps such a ConfigMap, but may send it, in any answer.
 func TestGiantConfigMapIsRefused(t *testing.T) {
-	for _, content := range []map[string]any{
-		{"data": map[string]any{"format": "1", "x": strings.Repeat("x", 5<<20)}},
-		{"binaryData": map[string]any{"x": strings.Repeat("x", 5<<20)}},
-		{"x": make([]any, 1<<20)},
+	const want = "invalid ConfigMap of more than 4194304 bytes"
+	srv := newServer(t)
+	commit(t, open(t, srv.Client(), "a"), delta("k", "5"))
+	s := open(t, srv.Client(), "b")
+	edit(t, srv, func(o *unstructured.Unstructured) {
+		o.Object["binaryData"] = map[string]any{"x": strings.Repeat("x", maxSize)}
+	})
+	n := len(srv.Requests())
+	_, err := Open(t.Context(), srv.Client(), "ns", "cp", nil)
+	if e := (*checkpoint.CorruptError)(nil); !errors.As(err, &e) || len(srv.Requests()) != n+1 {
+		t.Errorf("%v, or it was written to", err)
+	}
+	err = s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")})
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("commit: %v, want %s", err, want)
+	}
+	small := make([]any, 1<<16)
+	for i := range small {
+		small[i] = map[string]any{}
+	}
+	for _, o := range []map[string]any{
+		{strings.Repeat("x", maxSize): nil}, {"x": map[string]any{"y": small}}, {"x": make([]any, 1<<18)},
 	} {
-		srv := newServer(t)
-		commit(t, open(t, srv.Client(), "a"), delta("k", "5"))
-		s := open(t, srv.Client(), "b")
-		edit(t, srv, func(o *unstructured.Unstructured) {
-			for name, value := range content {
-				o.Object[name] = value
-			}
-		})
-		n := len(srv.Requests())
-		_, err := Open(t.Context(), srv.Client(), "ns", "cp", nil)
-		if e := (*checkpoint.CorruptError)(nil); !errors.As(err, &e) || len(srv.Requests()) != n+1 {
-			t.Errorf("%v, or it was written to", err)
-		}
-		err = s.Commit(t.Context(), []checkpoint.Delta{delta("k", "6")})
-		if err == nil || !strings.Contains(err.Error(), "invalid ConfigMap of more than 4194304 bytes") {
-			t.Errorf("commit: %v", err)
+		if _, err := dataOf(&unstructured.Unstructured{Object: o}); err == nil || err.Error()[:len(want)] != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
