@@ -10,12 +10,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
-// endless is a body that never ends.
+// endless is a body that never ends: a string.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = ' '
+	if clear(p); e.read == 0 {
+		p[0] = '"'
 	}
 	e.read += int64(len(p))
 	return len(p), nil

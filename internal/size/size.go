@@ -2,7 +2,10 @@
 // as JSON, and 48 as a map.
 package size
 
-import "math/bits"
+import (
+	"bytes"
+	"math/bits"
+)
 
 // The sizes of Go's types on 64-bit machines, with the sizes that the allocator rounds to.
 const (
@@ -72,6 +75,7 @@ type Scanner struct {
 // Add reads the next part.
 func (s *Scanner) Add(part []byte) {
 	s.Size += int64(len(part))
+	quote := -1 // the next one after i, if it is not before i
 	for i := 0; i < len(part); i++ {
 		c := part[i]
 		switch {
@@ -79,7 +83,18 @@ func (s *Scanner) Add(part []byte) {
 			s.escaped = false
 			continue
 		case s.text:
-			s.text, s.escaped = c != '"', c == '\\'
+			// Most bytes are in strings. Skip up to the next escape or quote.
+			if quote < i {
+				quote = len(part)
+				if n := bytes.IndexByte(part[i:], '"'); n >= 0 {
+					quote = i + n
+				}
+			}
+			if n := bytes.IndexByte(part[i:quote], '\\'); n >= 0 {
+				i, s.escaped = i+n, true
+			} else {
+				i, s.text = quote, quote == len(part)
+			}
 			continue
 		case s.opened && c != '}':
 			s.Size += group

@@ -70,6 +70,10 @@ func TestSizeOfJSONIsSeldomLess(t *testing.T) {
 	if whole := size.OfJSON(text); parts.Size != whole {
 		t.Errorf("%d in parts, %d as a whole", parts.Size, whole)
 	}
+	escapes := []byte(`"` + strings.Repeat(`\\`, 1<<20) + `",{}`) // must not take quadratic time
+	if got, want := size.OfJSON(escapes), int64(len(escapes)); got < want || got > want+500 {
+		t.Errorf("%d bytes of escapes: %d", want, got)
+	}
 	for _, text := range []string{"", `"`, `"\`, `\`, "\x00", `{"a":"{[,\"{"}`} {
 		if got := size.OfJSON([]byte(text)); got > 500 {
 			t.Errorf("%q: %d: must not count what is in strings", text, got)
