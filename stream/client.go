@@ -54,11 +54,11 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //     ends with a [*RequestError], or retries the request if SYNCED was delivered before. (client-go's own dynamic
 //     client follows such redirects and sends its credentials there. After a 101 it ignores the context until the
 //     server closes the connection. A Stream cannot prevent either.)
-//   - An answer other than a watch may have 64 MiB, an object in a list or watch 16 MiB, and an error 1 MiB. Decoded,
-//     an answer or an event may take about 256 MiB of memory: JSON of many small objects takes up to 50 times its
-//     size. A Stream whose page is too large requests a quarter of the objects, down to one, and then more again. If
-//     a page of one is too large, the run ends with a [*RequestError] that names the limit, or retries if SYNCED was
-//     delivered before. An event that is too large is unreadable.
+//   - An answer other than a watch may have 64 MiB, and an object in a list or watch 16 MiB. Decoded, an answer or an
+//     event may take about 256 MiB of memory: JSON of many small objects takes up to 50 times its size. A Stream whose
+//     page is too large requests a quarter of the objects, down to one, and then more again. If a page of one is too
+//     large, the run ends with a [*RequestError] that names the limit, or retries if SYNCED was delivered before. An
+//     event that is too large is unreadable. Of an error text over 1 MiB, only the code is kept.
 //
 // Lists and watches differ:
 //

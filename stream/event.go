@@ -211,12 +211,15 @@ func Acked(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 	}
 }
 
-// Objects yields only the events that have an object: ADDED, MODIFIED and DELETED. It acks the others.
-//
-// A loop that also has to know when everything has been delivered (SYNCED), or that events are lost (GAP), needs all
-// events. [Stream.Status] and [Options.Trace] report both, too.
+// Objects yields only the events that have an object: ADDED, MODIFIED and DELETED. It drops and acks the others, so its
+// loop learns neither that everything has been delivered (SYNCED) nor that events are lost, or even deletions (GAP with
+// HistoryLost). [Stream.Status] shows both.
 func Objects(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if seq == nil {
+			yield(Event{}, errNoSequence)
+			return
+		}
 		for ev, err := range seq {
 			if err == nil && ev.Object == nil {
 				ev.Ack()

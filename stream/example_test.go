@@ -80,10 +80,14 @@ func ExampleUntil() {
 		}
 		return ev.Object != nil && ev.Object.GetLabels()["state"] == "open", nil
 	})
-	fmt.Println(ev.Type, ev.Object.GetLabels()["state"], err)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(ev, ev.Object.GetLabels())
 	// Output:
 	// not yet: open it
-	// MODIFIED open <nil>
+	// MODIFIED default/door@3 map[state:open]
 }
 
 // A second Stream continues where the first one stopped, here within the first snapshot: the GAP says that only the

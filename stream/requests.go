@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 		a = w.requestPage(ctx, w.page(token), w.timeout(pageTimeout, failures))
 	}
 	f := failure(a.err)
-	if w.resizePage(a.err) {
+	if w.pages.resize(w.options.PageSize, a.err) {
 		f.Class = protocol.Transient
 	}
 	var in protocol.Input = protocol.Failed{Failure: f}
@@ -58,18 +57,26 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 
 // page returns the options to request the page of a token.
 func (w *worker) page(token string) metav1.ListOptions {
-	return metav1.ListOptions{Limit: int64(w.options.PageSize >> w.halvings), Continue: token}
+	return metav1.ListOptions{Limit: int64(cmp.Or(w.pages.size, w.options.PageSize)), Continue: token}
 }
 
-// resizePage makes the next page smaller if err says that this one was too large, and otherwise larger again. It
-// returns false if that does not help: the page was of one object, or err is another error.
-func (w *worker) resizePage(err error) bool {
+// pageSizes are those of one snapshot. Zero means Options.PageSize.
+type pageSizes struct {
+	size    int // of the next page
+	refused int // the smallest size of a page that was too large
+}
+
+// resize makes the next page smaller if err says that this one, of up to most objects, was too large. Otherwise it
+// makes the next page larger again, up to a size that was not refused in this snapshot. It returns false if a smaller
+// page does not help: this one was of one object, or err is another error.
+func (p *pageSizes) resize(most int, err error) bool {
 	refused, _ := errors.AsType[*guard.Error](err)
+	size := cmp.Or(p.size, most)
 	switch {
-	case err == nil:
-		w.halvings = max(w.halvings-1, 0)
-	case refused != nil && refused.TooLarge && w.options.PageSize>>w.halvings > 1:
-		w.halvings = min(w.halvings+2, bits.Len(uint(w.options.PageSize))-1)
+	case err == nil && 2*size < p.refused:
+		p.size = 2 * size
+	case refused != nil && refused.TooLarge && size > 1:
+		p.size, p.refused = max(size/4, 1), size
 		return true
 	}
 	return false
@@ -164,6 +171,7 @@ func (w *worker) allSeen() bool {
 
 // connect opens a watch.
 func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
+	w.pages = pageSizes{}
 	lifetime := w.options.Timeout
 	if lifetime == 0 {
 		lifetime = w.jitter(minWatch, maxWatch)

@@ -47,7 +47,7 @@ type snapshot struct {
 	mode      protocol.Mode        // of the initial events in items
 	lastName  types.NamespacedName // the greatest name on the pages so far
 	nextPage  *pageAhead           // nil if no page is read ahead
-	halvings  int                  // of Options.PageSize, because pages were too large
+	pages     pageSizes
 }
 
 // health records when requests succeeded and failed.

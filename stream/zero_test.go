@@ -78,6 +78,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"Until(nil)", func() any { return last(none) }, "invalid seq: must not be nil"},
 		{"Until(cond nil)", func() any { _, err := stream.Until(none, nil); return err },
 			"invalid cond: must not be nil"},
+		{"Objects(nil)", func() any { return last(stream.Objects(nil)) }, "invalid seq: must not be nil"},
 		{"Acked(nil)", func() any { return last(stream.Acked(nil)) }, "invalid seq: must not be nil"},
 		{"Event{}.Ack", func() any { stream.Event{}.Ack(); return "" }, ""},
 

@@ -117,6 +117,8 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 	switch {
 	case err != nil:
 		return nil, err
+	case c.refused != nil:
+		return nil, c.refused
 	case c.list != nil:
 		return c.list, nil
 	}
@@ -148,8 +150,9 @@ type call struct {
 	sentOn     *generation // set by the client's connections
 
 	// The answer, if it is JSON. Otherwise client-go decodes it.
-	list *unstructured.UnstructuredList
-	pipe *pipe
+	list    *unstructured.UnstructuredList
+	refused *guard.Error // why there is no list
+	pipe    *pipe
 }
 
 type callKey struct{}
@@ -193,9 +196,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp.Header.Del("Retry-After")
 	}
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
-	case err != nil || media != runtime.ContentTypeJSON || resp.StatusCode != http.StatusOK || resp.Body == nil:
+	case !isJSON(resp.Header.Get("Content-Type")) || resp.StatusCode != http.StatusOK || resp.Body == nil:
 	case c.watch:
 		c.pipe = newPipe()
 		resp.Body = &watchBody{resp.Body, c.pipe}
@@ -207,3 +209,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// isJSON reports whether client-go would take an answer for JSON. It does so without a valid type, too.
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err != nil || media == runtime.ContentTypeJSON
+}

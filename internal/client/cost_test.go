@@ -132,12 +132,12 @@ func TestFewLargeEventsAreDecodedAhead(t *testing.T) {
 		{"workers", &client.Options{DecodeWorkers: 8}}} {
 		synctest.Test(t, func(t *testing.T) {
 			transport := &server{served: served{chunks: chunksOf(slices.Repeat([]string{dense}, events)...)}}
+			before := live()
 			w, err := v.client(t, transport, nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			<-w.ResultChan()
-			before := live()
 			synctest.Wait()
 			if used := int(live()) - int(before); used > 4*each {
 				t.Errorf("%s: %d MiB are decoded ahead, want at most %d", v.name, used>>20, 4*each>>20)

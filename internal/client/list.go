@@ -31,7 +31,10 @@ func (b *listBody) Read(p []byte) (int, error) {
 	if b.answer == nil {
 		c := readList(b.ReadCloser)
 		list, err := c.decode(b.call.decoders)
+		refused, _ := err.(*guard.Error)
 		switch {
+		case refused != nil: // client-go would log the error, and advise to try again
+			b.call.refused, b.answer = refused, strings.NewReader(note)
 		case err != nil:
 			b.answer = failing{err}
 		case list == nil:
@@ -45,8 +48,8 @@ func (b *listBody) Read(p []byte) (int, error) {
 }
 
 var (
-	errItemTooLarge = guard.TooLarge("a list has an object of more than 16 MiB")
-	errListTooLarge = guard.TooLarge("the objects of a list take more than 256 MiB of memory")
+	errItemTooLarge = guard.TooLarge("invalid list: one of its objects has more than 16 MiB, the limit")
+	errListTooLarge = guard.TooLarge("invalid list: its objects take more than 256 MiB of memory, the limit")
 )
 
 const (

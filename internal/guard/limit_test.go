@@ -1,11 +1,16 @@
 package guard_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	cmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
@@ -28,45 +33,79 @@ func TestBodiesAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		url       string
 		discovery bool
-		code      int
 		limit     int64  // of what is read
 		err       string // in part
-		temporary bool
 		why       string
 	}{
-		{"/api/v1/pods", false, 200, 64 << 20, "more than 64 MiB", false, "a list"},
-		{"/api/v1/pods?labelSelector=watch%3Dtrue", false, 200, 64 << 20, "more than 64 MiB", false, "not a watch"},
-		{"/api/v1/pods?watch=true", false, 200, never, "", false, "a watch never ends; its frames are bounded"},
-		{"/api/v1/pods?watch=true", false, 410, 1 << 20, "more than 1 MiB", true, "the error of a watch"},
-		{"/api/v1/pods", false, 500, 1 << 20, "more than 1 MiB", true, "another try may succeed"},
-		{"/apis", true, 200, 16 << 20, "more than 16 MiB", false, "a discovery document"},
-		{"/openapi/v3/apis/apps/v1", true, 200, 64 << 20, "more than 64 MiB", false, "OpenAPI documents are larger"},
-		{"/apis", true, 503, 1 << 20, "more than 1 MiB", true, "an error of discovery"},
+		{"/api/v1/pods", false, 64 << 20, "more than 64 MiB", "a list"},
+		{"/api/v1/pods?labelSelector=watch%3Dtrue", false, 64 << 20, "more than 64 MiB", "not a watch"},
+		{"/api/v1/pods?watch=true", false, never, "", "a watch never ends; its frames are bounded"},
+		{"/apis", true, 16 << 20, "more than 16 MiB", "a discovery document"},
+		{"/openapi/v3/apis/apps/v1", true, 64 << 20, "more than 64 MiB", "OpenAPI documents are larger"},
 	} {
 		body := &endless{}
-		wrap := guard.Wrap
-		if tt.discovery {
-			wrap = guard.WrapDiscovery
-		}
-		client := http.Client{Transport: wrap(transportFunc(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: tt.code, Body: body, Request: r}, nil
-		}))}
-		resp, err := client.Get("https://a.test" + tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.CopyN(io.Discard, resp.Body, never)
+		resp := get(t, tt.url, tt.discovery, &http.Response{StatusCode: 200, Body: body})
+		_, err := io.CopyN(io.Discard, resp.Body, never)
 		refused, _ := errors.AsType[*guard.Error](err)
 		switch {
 		case tt.err == "" && err != nil, tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
 			t.Errorf("%s: %v, want %q", tt.why, err, tt.err)
-		case err != nil && (refused == nil) != tt.temporary, refused != nil && !refused.TooLarge:
-			t.Errorf("%s: the error is a %T, temporary %t", tt.why, err, tt.temporary)
+		case err != nil && (refused == nil || !refused.TooLarge):
+			t.Errorf("%s: the error is a %T", tt.why, err)
 		case body.read < tt.limit || body.read > tt.limit+1<<20:
 			t.Errorf("%s: %d bytes were read, want %d", tt.why, body.read, tt.limit)
 		}
 		if n, again := resp.Body.Read(make([]byte, 1)); err != nil && (n != 0 || again != err) {
 			t.Errorf("%s: the next Read returns %d, %v", tt.why, n, again)
+		}
+	}
+}
+
+func get(t *testing.T, url string, discovery bool, resp *http.Response) *http.Response {
+	t.Helper()
+	wrap := guard.Wrap
+	if discovery {
+		wrap = guard.WrapDiscovery
+	}
+	resp.Header = http.Header{"Content-Type": {"text/plain"}}
+	client := http.Client{Transport: wrap(transportFunc(func(r *http.Request) (*http.Response, error) {
+		resp.Request = r
+		return resp, nil
+	}))}
+	got, err := client.Get("https://a.test" + url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// The code of a failure decides what happens next, so it stays.
+func TestLongErrorsBecomeAStatus(t *testing.T) {
+	body := &endless{}
+	resp := get(t, "/api/v1/pods?watch=true", false, &http.Response{StatusCode: 410, Body: body})
+	text, err := io.ReadAll(resp.Body)
+	var status metav1.Status
+	if err := errors.Join(err, json.Unmarshal(text, &status)); err != nil {
+		t.Fatal(err)
+	}
+	want := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 410,
+		Message: "the server answered 410 with more than 1 MiB"}
+	if diff := cmp.Diff(want, status); diff != "" || resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v (-want +got):\n%s", resp.Header, diff)
+	}
+	if body.read > 2<<20 {
+		t.Errorf("%d bytes were read", body.read)
+	}
+
+	broken := errors.New("broken")
+	for _, end := range []error{nil, broken} {
+		short := io.Reader(strings.NewReader("short"))
+		if end != nil {
+			short = io.MultiReader(short, iotest.ErrReader(end))
+		}
+		resp := get(t, "/api/v1/pods", false, &http.Response{StatusCode: 500, Body: io.NopCloser(short)})
+		if text, err := io.ReadAll(resp.Body); string(text) != "short" || err != end {
+			t.Errorf("a short error becomes %q, %v, want an end with %v", text, err, end)
 		}
 	}
 }
@@ -84,17 +123,7 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 		{`"{{{{{{{{",`, true, "", "what is in strings takes no more"},
 	} {
 		body := &body{Reader: strings.NewReader(strings.Repeat(tt.text, 1_000_000))}
-		wrap := guard.Wrap
-		if tt.discovery {
-			wrap = guard.WrapDiscovery
-		}
-		client := http.Client{Transport: wrap(transportFunc(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: body, Request: r}, nil
-		}))}
-		resp, err := client.Get("https://a.test/apis")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := get(t, "/apis", tt.discovery, &http.Response{StatusCode: 200, Body: body})
 		if _, err := io.ReadAll(resp.Body); tt.err == "" && err != nil ||
 			tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%s: %v, want %q", tt.why, err, tt.err)

@@ -37,6 +37,8 @@ type conn struct {
 	drop   context.CancelFunc // ends alive
 	cut    context.CancelFunc // ends r's
 	how    ending             // after cut; guarded by server.mu
+
+	untyped bool // the answer has no Content-Type
 }
 
 var (
@@ -98,6 +100,9 @@ func (c *conn) header(code int, contentType string) {
 	c.server.requests[c.index].Code = code
 	c.server.mu.Unlock()
 	c.w.Header().Set("Content-Type", contentType)
+	if c.untyped {
+		c.w.Header()["Content-Type"] = nil // net/http must not guess it
+	}
 	c.w.Header().Set("Cache-Control", "no-cache, private")
 	c.w.WriteHeader(code)
 }

@@ -58,6 +58,7 @@
 //	500 endless             a Status whose message never ends
 //	switch protocols        101 Switching Protocols, then silence
 //	redirect                302 to another host
+//	no content type         the answer lacks the header Content-Type
 //	refuse                  the connection is refused
 //	hang                    no answer
 //	slow 2s                 the answer, or each frame of a watch, is delayed
@@ -74,6 +75,7 @@
 //	inconsistent pages      a page of the newest state instead of the first page's; only for "page N"
 //	token circle            the answer has the continue token of the request
 //	endless list            more and more objects
+//	no kind, no name, 1e400 as in a watch, in the first object
 //	huge object             the first object has more than 16 MiB, client-go's limit for a watch
 //	dense object            the first object has 8 MiB of JSON that take 400 MiB of memory
 //

@@ -86,6 +86,7 @@ var faultKinds = []faultKind{
 	{"CODE endless", anyOf, answering},
 	{"switch protocols", anyOf, answering},
 	{"redirect", anyOf, answering},
+	{"no content type", anyOf, answering},
 	{"refuse", anyOf, answering},
 	{"hang", anyOf, answering},
 	{"slow DURATION", anyOf, answering},
@@ -108,10 +109,10 @@ var faultKinds = []faultKind{
 	{"endless", anyOf, inFrame},
 	{"endless list", lists, inFrame},
 	{"no version", watches | lists, inFrame},
-	{"no name", watches, inFrame},
-	{"no kind", watches, inFrame},
+	{"no name", watches | lists, inFrame},
+	{"no kind", watches | lists, inFrame},
 	{"unknown type", watches, inFrame},
-	{"1e400", watches, inFrame},
+	{"1e400", watches | lists, inFrame},
 	{"invalid utf-8", watches, inFrame},
 	{"huge object", watches | lists, inFrame},
 	{"dense object", watches | lists, inFrame},
@@ -133,6 +134,9 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 			c.reset()
 		}
 		return err != nil
+	case f.usage == "no content type":
+		c.untyped = true
+		return false
 	case f.usage == "stale N":
 		q.lag = f.n
 		return false
@@ -155,7 +159,9 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 }
 
 // inList are the faults of a list that need its objects.
-var inList = []string{"no version", "endless list", "huge object", "dense object"}
+var inList = []string{
+	"no version", "no name", "no kind", "1e400", "endless list", "huge object", "dense object",
+}
 
 // breakBody writes a broken body instead of the answer's, which has not been made yet.
 func (c *conn) breakBody(f *fault) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -55,19 +56,32 @@ func (s *Server) serveList(c *conn, q *query, f *fault) {
 	}
 	s.mu.Lock()
 	body, err := s.list(q, f)
+	if err == nil && f != nil {
+		s.damageList(body, f)
+	}
 	s.mu.Unlock()
-	items, _ := body["items"].([]any)
 	switch {
 	case err != nil:
 		c.writeError(err)
-		return
 	case f.is("endless list"):
 		c.writeEndlessList(body)
-		return
-	case len(items) > 0 && (f.is("huge object") || f.is("dense object")):
-		damage(items[0].(map[string]any), f.usage)
+	default:
+		c.writeJSON(http.StatusOK, body)
 	}
-	c.writeJSON(http.StatusOK, body)
+}
+
+// damageList puts an error into a list, or into its first object.
+func (s *Server) damageList(list map[string]any, f *fault) {
+	switch items := list["items"].([]any); {
+	case f.is("no version"):
+		delete(list["metadata"].(map[string]any), "resourceVersion")
+	case f.is("endless list"):
+	case slices.Contains(inList, f.usage) && len(items) > 0:
+		damage(items[0].(map[string]any), f.usage)
+	default:
+		return
+	}
+	f.line.fired = true
 }
 
 // writeEndlessList writes a list with more and more objects.
@@ -216,9 +230,6 @@ func (s *Server) page(q *query, v view, rev int64, start string, f *fault) map[s
 	}
 	if token != "" {
 		metadata["continue"] = token
-	}
-	if f.is("no version") {
-		delete(metadata, "resourceVersion")
 	}
 	kind, apiVersion := q.resource.Kind+"List", q.resource.GroupVersion().String()
 	if v.metadata {

@@ -64,9 +64,8 @@ func (s *Server) faultFor(q *query) *fault {
 		r.seen++
 		if found == nil && r.seen >= r.from && (r.to == 0 || r.seen <= r.to) {
 			found = &l.fault
-			if q.Verb != "watch" || found.at == answering { // else it has an effect when inject is called
-				l.fired = true
-			}
+			// Others have an effect when a watch injects them, or a list has an object.
+			l.fired = l.fired || found.at == answering || q.Verb != "watch" && !slices.Contains(inList, found.usage)
 		}
 	}
 	return found

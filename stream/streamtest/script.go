@@ -85,6 +85,8 @@ func (s *Server) line(text string) (*line, error) {
 	f := &l.fault
 	f.line = l
 	switch {
+	case usage == "change N" && len(resources) > 0:
+		return nil, fmt.Errorf("invalid resource for \"change\": must be left out, because revisions are the server's")
 	case usage == "change N" && (f.at == answering || f.on&watches == 0):
 		return nil, fmt.Errorf("invalid fault %q: must be one that happens to a frame", f.usage)
 	case usage == "change N":
