@@ -96,7 +96,7 @@ func (c *conn) writeEndlessList(list map[string]any) {
 	c.writeEndless(strings.TrimSuffix(string(begin), "}")+`,"items":[`, func() string {
 		n++
 		metadata := fmt.Sprintf(`{"namespace":"default","name":"n%d","uid":"u%d","resourceVersion":"1"}`, n, n)
-		return `{"metadata":` + metadata + `},`
+		return `{"metadata":` + metadata + `,"padding":"` + padding + `"},`
 	})
 }
 
