@@ -15,9 +15,11 @@
 //     with a [*checkpoint.CorruptError] and does not change it.
 //   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it
 //     never reached the disk. Open ignores it, and the next commit overwrites it.
-//   - A checkpoint that is damaged while the file is open, or has valid checksums and other contents than this package
-//     writes, does not affect others: Load returns a [*checkpoint.CorruptError] for its key only. Nor is it lost: when
-//     a new snapshot is due, Commit returns that error too, until Delete removes the damaged checkpoint.
+//   - A checkpoint that has valid checksums and other contents than this package writes does not affect others: Load
+//     returns a [*checkpoint.CorruptError] that names its key, and a new snapshot contains it unchanged, until Delete
+//     removes it.
+//   - So does one that is damaged while the file is open, until a new snapshot is due: then each Commit returns that
+//     error too, until Delete removes it.
 //   - No contents of a file end the process. Opening and loading take memory in proportion to the commits and objects
 //     in the file, also if the file is sparse. A file may have 8 GiB, which is enough for 40 million objects; a larger
 //     one is refused, and so is a commit that would make it larger.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -144,6 +145,16 @@ func write(t testing.TB, path string, b []byte) {
 
 // isRefused reports whether an error says that a file can't be read.
 func isRefused(err error) bool { return errors.As(err, new(*checkpoint.CorruptError)) }
+
+// checkNames checks that an error is about one checkpoint, and says how to go on without losing the others.
+func checkNames(t testing.TB, err error, key string) {
+	t.Helper()
+	named, advice := fmt.Sprintf(": checkpoint %q: ", key), ": delete the checkpoint (Store.Delete, "
+	if !isRefused(err) || !strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), advice) ||
+		strings.Contains(err.Error(), "move it away") {
+		t.Errorf("%v, want a *CorruptError with %q and %q", err, named, advice)
+	}
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

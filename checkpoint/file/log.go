@@ -49,14 +49,25 @@ var maxFile int64 = 8 << 30
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // damaged is an error about the contents of a file.
-type damaged string
+type damaged struct {
+	what string
+	key  string // of the checkpoint that is damaged; empty: the file is
+}
 
-func (d damaged) Error() string { return string(d) }
+func (d damaged) Error() string {
+	if d.key == "" {
+		return d.what + ": restore a copy of the file, or move it away to start from the beginning"
+	}
+	return fmt.Sprintf("checkpoint %q: %s: delete the checkpoint (Store.Delete, gvrwatch checkpoint reset), "+
+		"or restore a copy of the file", d.key, d.what)
+}
 
 const (
-	errChanged = damaged("the file was changed, cut off or replaced while it was open")
-	errUnknown = damaged("unknown contents with valid checksums")
+	unknown = "unknown contents with valid checksums"
+	rotten  = "it was changed while the file was open"
 )
+
+var errChanged = damaged{what: "the file was changed, cut off or replaced while it was open"}
 
 // log describes a file's records. It holds no objects.
 type log struct {
@@ -111,8 +122,8 @@ func parse(f io.ReaderAt, size int64) (log, error) {
 			if l.torn, err = isTorn(f, l.size, size); l.torn && l.last > 0 {
 				break
 			}
-			err = cmp.Or[error](err, damaged(fmt.Sprintf(
-				"invalid record at byte %d of %d: must fit its checksums", l.size, size)))
+			err = cmp.Or[error](err, damaged{what: fmt.Sprintf(
+				"invalid record at byte %d of %d: must fit its checksums", l.size, size)})
 		}
 		if err != nil {
 			return l, err
@@ -185,7 +196,7 @@ func (l *log) add(in *bufio.Reader, length int64, sum uint32) (ok bool, err erro
 	case r.err != nil || r.sum != sum:
 		return false, r.err
 	case r.bad:
-		return true, errUnknown
+		return true, damaged{what: unknown}
 	}
 	for _, c := range changes {
 		if c.length == 0 {

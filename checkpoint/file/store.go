@@ -83,9 +83,9 @@ func (s *Store) read() error {
 		return &checkpoint.CorruptError{Store: s.path, Newer: true, Err: fmt.Errorf(
 			"format %d, and this version reads up to %d: use the version that wrote it", found, format)}
 	} else if !bytes.HasPrefix(b, []byte(firstLine)) {
-		return damaged("invalid first line: must be that of a gvrwatch checkpoint file")
+		return damaged{what: "invalid first line: must be that of a gvrwatch checkpoint file"}
 	} else if info.Size() > maxFile {
-		return damaged(fmt.Sprintf("invalid size of %d bytes: must be at most %d", info.Size(), maxFile))
+		return damaged{what: fmt.Sprintf("invalid size of %d bytes: must be at most %d", info.Size(), maxFile)}
 	}
 	s.log, err = parse(f, info.Size())
 	return err
@@ -115,7 +115,7 @@ func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, err
 		Committed time.Time
 	}
 	if json.Unmarshal(text, &saved) != nil {
-		return nil, s.failed(errUnknown)
+		return nil, s.failed(damaged{unknown, key})
 	}
 	p := saved.Position
 	c := &checkpoint.Checkpoint{Identity: saved.Identity, Committed: saved.Committed, Position: checkpoint.Position{
@@ -158,9 +158,9 @@ func (s *Store) join(key string) (text []byte, versions map[string]string, err e
 		case r.err != nil:
 			return nil, nil, r.err
 		case r.sum != at.after:
-			return nil, nil, errChanged
+			return nil, nil, damaged{rotten, key}
 		case r.bad:
-			return nil, nil, errUnknown
+			return nil, nil, damaged{unknown, key}
 		}
 	}
 	return text, versions, nil
@@ -279,10 +279,16 @@ func (s *Store) rewrite() error {
 	return err
 }
 
-// writeSnapshot writes a section for each checkpoint.
+// writeSnapshot writes a section for each checkpoint. It copies those of a damaged checkpoint, so that it can be deleted
+// later, and commits to others go on.
 func (s *Store) writeSnapshot(w io.Writer) error {
 	for _, key := range slices.Sorted(maps.Keys(s.log.keys)) {
 		text, versions, err := s.join(key)
+		if errors.As(err, new(damaged)) {
+			if err = s.copySections(w, key); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -294,6 +300,26 @@ func (s *Store) writeSnapshot(w io.Writer) error {
 		_, _ = w.Write(binary.AppendUvarint(b, uint64(length)))
 		for id, version := range versions {
 			_, _ = w.Write(append(append(b[:0], id...), version...))
+		}
+	}
+	return nil
+}
+
+// copySections writes the sections of a checkpoint as they are, if their checksums are right: those of the new file
+// would be right in any case.
+func (s *Store) copySections(w io.Writer, key string) error {
+	f, err := s.reopen()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for _, at := range s.log.keys[key] {
+		_, _ = w.Write(appendText(nil, key))
+		p := payload{to: w, sum: at.before}
+		if _, err := io.Copy(&p, io.NewSectionReader(f, at.at, at.length)); err != nil {
+			return err
+		} else if p.sum != at.after {
+			return damaged{rotten, key}
 		}
 	}
 	return nil
@@ -343,9 +369,8 @@ func (s *Store) failed(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errChanged // the file is shorter than what was written
 	}
-	if wrong := damaged(""); errors.As(err, &wrong) {
-		return &checkpoint.CorruptError{Store: s.path, Err: fmt.Errorf(
-			"%w: restore a copy of the file, or move it away to start from the beginning", wrong)}
+	if wrong := (damaged{}); errors.As(err, &wrong) {
+		return &checkpoint.CorruptError{Store: s.path, Err: wrong}
 	}
 	return err
 }
