@@ -19,6 +19,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 )
 
 // childVariable makes the test binary another process that has a file open: "PATH" to commit to it until it is killed,
@@ -136,7 +137,7 @@ func TestSecondProcessGetsALockedError(t *testing.T) {
 // Processes are killed at random instants.
 func TestKilledProcessLosesNoCommit(t *testing.T) {
 	path := inTemp(t)
-	for range 20 {
+	for range 10 * seedtest.Soak() {
 		cmd, lines := startChild(t, path)
 		n := 0
 		for range 1 + rand.IntN(40) {
