@@ -2,6 +2,10 @@ package file
 
 import "os"
 
+const NoFollow = noFollow
+
+var CheckOwner = checkOwner
+
 // ReplaceFsync replaces fsync by f until restore is called.
 func ReplaceFsync(f func(*os.File) error) (restore func()) { return replace(&fsync, f) }
 

@@ -180,6 +180,12 @@ func TestFileStaysBelowItsSizeLimit(t *testing.T) {
 	defer file.ReplaceMaxFile(5 << 20)()
 	path := inMemory(t)
 	s := open(t, path)
+	for range 4 { // what is outdated makes room
+		commit(t, s, checkpoint.Delta{Key: "key-0", Reset: true, Put: []checkpoint.Object{longObject}})
+	}
+	if err := s.Delete(t.Context(), "key-0"); err != nil {
+		t.Fatal(err)
+	}
 	refused := 0
 	for i := range 20 {
 		large := at(fmt.Sprint("key-", i%6), "1")

@@ -10,24 +10,25 @@ import (
 	"syscall"
 )
 
-// noFollow opens neither a link nor, for ever, a pipe that has replaced a file since it was examined.
-const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+// noFollow does not open a link that has replaced a file since it was examined.
+const noFollow = syscall.O_NOFOLLOW
 
-// checkOwner returns an error if a file belongs to another user than this process' or root, if others can write to it,
-// or if it has another name.
-func checkOwner(path string, info fs.FileInfo) error {
+// checkOwner returns an error if a file belongs to another user than uid or root, if others can write to it, or if it
+// has another name.
+func checkOwner(path string, info fs.FileInfo, uid int) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
 	}
-	uid, mode := os.Geteuid(), info.Mode().Perm()
+	mode := info.Mode().Perm()
 	var problem string
 	switch {
 	case stat.Uid != 0 && int(stat.Uid) != uid:
 		problem = fmt.Sprintf("invalid owner %d: must be %d, the user of this process: chown it, or use another file",
 			stat.Uid, uid)
 	case mode&0o002 != 0 || mode&0o020 != 0 && !groupMayReplace(path, stat.Gid):
-		problem = fmt.Sprintf("invalid mode %v: only its owner may write to it: chmod go-w", mode)
+		problem = fmt.Sprintf("invalid mode %v: only its owner may write to it: chmod go-w, "+
+			"or use a volume whose files have modes", mode)
 	case stat.Nlink > 1:
 		problem = fmt.Sprintf("invalid number of hard links, %d: must be 1: use a copy", stat.Nlink)
 	default:

@@ -255,7 +255,6 @@ func TestFileThatOthersCanWriteToIsRefused(t *testing.T) {
 	folder := func(mode os.FileMode) func(string) error {
 		return func(p string) error { return errors.Join(os.Chmod(p, 0o660), os.Chmod(filepath.Dir(p), mode)) }
 	}
-	owner := func(uid, gid int) func(string) error { return func(p string) error { return os.Lchown(p, uid, gid) } }
 	for _, tt := range []struct {
 		change func(path string) error
 		want   string // in the error; empty if the file is accepted
@@ -263,15 +262,14 @@ func TestFileThatOthersCanWriteToIsRefused(t *testing.T) {
 	}{
 		{mode(0o644), "", "others may read it"},
 		{mode(0o620), "invalid mode -rw--w----", "its group can write to it"},
-		{mode(0o602), "chmod go-w", "all others can"},
+		{mode(0o602), "chmod go-w, or use a volume whose files have modes", "all others can"},
 		{folder(0o770), "", "its group can replace it anyway: the kubelet does this to volumes with an fsGroup"},
 		{folder(0o770 | os.ModeSticky), "chmod go-w", "but not if the folder is sticky"},
 		{folder(0o755), "chmod go-w", "nor if only the user can write to the folder"},
 		{func(p string) error { return os.Link(p, p+"-2") }, "invalid number of hard links, 2", "it has another name"},
 		{func(p string) error {
-			return errors.Join(folder(0o770)(p), owner(-1, group)(p))
+			return errors.Join(folder(0o770)(p), os.Lchown(p, -1, group))
 		}, "chmod go-w", "another group can write to it than to the folder"},
-		{owner(4711, -1), fmt.Sprintf("invalid owner 4711: must be %d", os.Geteuid()), "another user owns it"},
 	} {
 		for _, suffix := range []string{"", ".gvrwatch-lock"} {
 			path := inTemp(t)
@@ -301,6 +299,45 @@ func TestFileThatOthersCanWriteToIsRefused(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestFileOfAnotherUserIsRefused(t *testing.T) {
+	path := inTemp(t)
+	write(t, path, nil)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		owner   uint32
+		process int
+		want    string
+		why     string
+	}{
+		{1000, 1000, "", "its own file"},
+		{0, 1000, "", "root may do everything anyway"},
+		{1001, 1000, "invalid owner 1001: must be 1000, the user of this process", "another user's"},
+		{1001, 0, "invalid owner 1001: must be 0", "for root, too"},
+	} {
+		info.Sys().(*syscall.Stat_t).Uid = tt.owner
+		err := file.CheckOwner(path, info, tt.process)
+		if (err == nil) != (tt.want == "") ||
+			err != nil && (!errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", tt.why, err, tt.want)
+		}
+	}
+}
+
+// It may have replaced the file since that was examined.
+func TestLinkIsNotOpened(t *testing.T) {
+	link := inTemp(t)
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.OpenFile(link, os.O_RDWR|file.NoFollow, 0); err == nil {
+		f.Close()
+		t.Error("it was opened")
 	}
 }
 
