@@ -128,7 +128,8 @@ func (h history) record(at int) int {
 	return i
 }
 
-// Two bits of each byte, with -soak 4 all. In the last record it may look like an incomplete write, if it makes a sector's part of the record zeros.
+// Two bits of each byte, with -soak 4 all. In the last record it may look like an incomplete write, if it makes a
+// sector's part of the record zeros.
 func TestFlippedBitIsDetected(t *testing.T) {
 	h := newHistory(t, 3, small)
 	last, harmless := len(h.ends)-1, 0

@@ -211,8 +211,8 @@ func TestFileStaysBelowItsSizeLimit(t *testing.T) {
 	commit(t, s, at("other", "1"))
 }
 
-// survives opens a file of any contents and uses it. No checkpoint is lost but those that are deleted, and a damaged one
-// prevents no commit to others.
+// survives opens a file of any contents and uses it. No checkpoint is lost but those that are deleted, and a damaged
+// one prevents no commit to others.
 func survives(t testing.TB, path string, content []byte) {
 	t.Helper()
 	write(t, path, content)

@@ -35,8 +35,8 @@ func resolve(path string) (string, error) {
 	return path, nil
 }
 
-// checkRegular returns an error unless path is a regular file: opening a device may have effects, and a link in the place
-// of the lock file could lead to a file that must not be overwritten.
+// checkRegular returns an error unless path is a regular file: opening a device may have effects, and a link in the
+// place of the lock file could lead to a file that must not be overwritten.
 func checkRegular(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {

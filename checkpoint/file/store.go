@@ -279,8 +279,8 @@ func (s *Store) rewrite() error {
 	return err
 }
 
-// writeSnapshot writes a section for each checkpoint. It copies those of a damaged checkpoint, so that it can be deleted
-// later, and commits to others go on.
+// writeSnapshot writes a section for each checkpoint. It copies those of a damaged checkpoint, so that it can be
+// deleted later, and commits to others go on.
 func (s *Store) writeSnapshot(w io.Writer) error {
 	for _, key := range slices.Sorted(maps.Keys(s.log.keys)) {
 		text, versions, err := s.join(key)
