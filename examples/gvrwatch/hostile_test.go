@@ -138,7 +138,7 @@ func TestEveryOutputIsEscaped(t *testing.T) {
 		{"watch robots,unavailable -A --limit 2 --latest", 0, 3, ""},
 		{"watch * -A --exclude badrequest,forbidden,unavailable --until-synced --follow -o name", 0, 2, ""},
 		{"watch robots -A --until-synced -o name --checkpoint " + filepath.Join(dir, "new.db"), 0, 2, ""},
-		{"watch robots --checkpoint " + locked, 1, 0, `in use by yes: \u001b[31m`},
+		{"watch robots --checkpoint " + locked, 1, 0, `in use by yes: ?[31m`},
 		{"watch badrequest", 1, 0, `\u202e`},
 		{"watch forbidden", 1, 0, `\u202e`},
 		{"watch unavailable --timeout 300ms", 0, 0, "trying again in"},
@@ -161,7 +161,7 @@ func TestEveryOutputIsEscaped(t *testing.T) {
 		{"checkpoint show " + path + " -o json", 0, 1, ""},
 		{"checkpoint show " + path + " -o yaml", 0, anyNumber, ""},
 		{"checkpoint show " + path + " pods", 1, 0, `it has yes: \u001b[31m`},
-		{"checkpoint show " + locked, 1, 0, `in use by yes: \u001b[31m`},
+		{"checkpoint show " + locked, 1, 0, `in use by yes: ?[31m`},
 		{"checkpoint reset " + path, 0, 1, ""},
 	}
 	for _, tt := range tests {
