@@ -119,7 +119,8 @@ func (o *ChangesOptions) interval() time.Duration {
 // version cannot be read, even if another version can. A resource is Added in a less preferred version if the preferred
 // one cannot be read, and is Changed once that one can be. While the whole server does not answer, or denies access,
 // Changes reports one Unknown for the server and nothing else. Every Unknown ends: for a resource with Known, Changed
-// or Removed, otherwise with Known. If the server or an API is down at the start, its Unknown comes before Synced.
+// or Removed, otherwise with Known. The Known of an API comes after the changes of its resources. If the server or an
+// API is down at the start, its Unknown comes before Synced.
 //
 // A CRD that is being deleted first loses its verbs create, update and patch, so a
 // Changed often precedes its Removed.

@@ -187,14 +187,14 @@ func TestChangesReportsEachDifference(t *testing.T) {
 				run.expect("the group is still down")
 				do(t, srv, "discovery up other.example.com")
 				next()
-				run.expect("the group is up", "Known API other.example.com/v1", "Known gadgets.v1.other.example.com")
+				run.expect("the group is up", "Known gadgets.v1.other.example.com", "Known API other.example.com/v1")
 				do(t, srv, "discovery down other.example.com")
 				next()
 				run.expect("down again", "Unknown API other.example.com/v1", "Unknown gadgets.v1.other.example.com")
 				srv.Unserve(gadgets)
 				next()
 				run.expect("the CRD was deleted while the group was down",
-					"Known API other.example.com/v1", "Removed gadgets.v1.other.example.com")
+					"Removed gadgets.v1.other.example.com", "Known API other.example.com/v1")
 				v2 := widgets
 				v2.Version = "v2"
 				srv.Serve(v2)

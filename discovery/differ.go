@@ -43,8 +43,8 @@ func (d *differ) update(c *catalog) []Change {
 		d.unknownServer = false
 		changes = append(changes, Change{Type: Known})
 	}
-	changes = append(changes, d.updateAPIs(c)...)
-	changes = append(changes, d.updateResources(c)...)
+	known, unknown := d.updateAPIs(c)
+	changes = slices.Concat(changes, unknown, d.updateResources(c), known)
 	if !d.synced {
 		d.synced = true
 		changes = append(changes, Change{Type: Synced})
@@ -52,23 +52,22 @@ func (d *differ) update(c *catalog) []Change {
 	return changes
 }
 
-func (d *differ) updateAPIs(c *catalog) []Change {
-	var changes []Change
+func (d *differ) updateAPIs(c *catalog) (known, unknown []Change) {
 	for _, gv := range slices.SortedFunc(maps.Keys(d.unknownAPIs), compareAPIs) {
 		if c.failed[gv] == nil {
-			changes = append(changes, Change{Type: Known, Resource: onlyAPI(gv)})
+			known = append(known, Change{Type: Known, Resource: onlyAPI(gv)})
 		}
 	}
 	for _, gv := range slices.SortedFunc(maps.Keys(c.failed), compareAPIs) {
 		if !d.unknownAPIs[gv] {
-			changes = append(changes, Change{Type: Unknown, Resource: onlyAPI(gv), Err: c.failed[gv]})
+			unknown = append(unknown, Change{Type: Unknown, Resource: onlyAPI(gv), Err: c.failed[gv]})
 		}
 	}
 	d.unknownAPIs = map[schema.GroupVersion]bool{}
 	for gv := range c.failed {
 		d.unknownAPIs[gv] = true
 	}
-	return changes
+	return known, unknown
 }
 
 func (d *differ) updateResources(c *catalog) []Change {

@@ -93,39 +93,39 @@ func TestDifferReportsEachDifferenceOnce(t *testing.T) {
 			{"g/v1/widgets h/v1/globes", []string{added, "Added globes.v1.h", "Synced"}},
 			{"h/v1/globes !g/v1", []string{"Unknown API g/v1: down", "Unknown widgets.v1.g: down"}},
 			{"h/v1/globes !g/v1", nil},
-			{"h/v1/globes g/v1/widgets", []string{"Known API g/v1", "Known widgets.v1.g"}},
+			{"h/v1/globes g/v1/widgets", []string{"Known widgets.v1.g", "Known API g/v1"}},
 			{"h/v1/globes g/v1/widgets", nil},
 		}},
 		{"an API without a version is the whole group", []step{
 			{"g/v1/widgets", []string{added, "Synced"}},
 			{"!g/", []string{"Unknown API g: down", "Unknown widgets.v1.g: down"}},
-			{"!g/v1", []string{"Known API g", "Unknown API g/v1: down"}},
-			{"g/v1/widgets", []string{"Known API g/v1", "Known widgets.v1.g"}},
+			{"!g/v1", []string{"Unknown API g/v1: down", "Known API g"}},
+			{"g/v1/widgets", []string{"Known widgets.v1.g", "Known API g/v1"}},
 		}},
 		{"an Unknown resource that turns out to be gone is Removed", []step{
 			{"g/v1/widgets", []string{added, "Synced"}},
 			{"!g/v1", []string{"Unknown API g/v1: down", "Unknown widgets.v1.g: down"}},
-			{"", []string{"Known API g/v1", removed}},
+			{"", []string{removed, "Known API g/v1"}},
 		}},
 		{"an Unknown resource that turns out to differ is Changed", []step{
 			{"g/v1/widgets", []string{added, "Synced"}},
 			{"!g/v1", []string{"Unknown API g/v1: down", "Unknown widgets.v1.g: down"}},
-			{"g/v1/widgets~", []string{"Known API g/v1", "Changed widgets.v1.g"}},
+			{"g/v1/widgets~", []string{"Changed widgets.v1.g", "Known API g/v1"}},
 		}},
 		{"resources of an API that was down at the start are Added when it answers", []step{
 			{"h/v1/globes !g/v1", []string{"Unknown API g/v1: down", "Added globes.v1.h", "Synced"}},
-			{"h/v1/globes g/v1/widgets", []string{"Known API g/v1", added}},
+			{"h/v1/globes g/v1/widgets", []string{added, "Known API g/v1"}},
 		}},
 		{"a resource whose own version is down is Unknown, not Changed to another version", []step{
 			{"g/v2/widgets g/v1/widgets", []string{"Added widgets.v2.g", "Synced"}},
 			{"g/v1/widgets !g/v2", []string{"Unknown API g/v2: down", "Unknown widgets.v2.g: down"}},
 			{"g/v1/widgets !g/v2", nil},
-			{"g/v2/widgets g/v1/widgets", []string{"Known API g/v2", "Known widgets.v2.g"}},
+			{"g/v2/widgets g/v1/widgets", []string{"Known widgets.v2.g", "Known API g/v2"}},
 		}},
 		{"an Unknown resource whose own version is gone is Changed to another version", []step{
 			{"g/v2/widgets g/v1/widgets", []string{"Added widgets.v2.g", "Synced"}},
 			{"g/v1/widgets !g/v2", []string{"Unknown API g/v2: down", "Unknown widgets.v2.g: down"}},
-			{"g/v1/widgets", []string{"Known API g/v2", "Changed widgets.v2.g to widgets.v1.g"}},
+			{"g/v1/widgets", []string{"Changed widgets.v2.g to widgets.v1.g", "Known API g/v2"}},
 		}},
 		{"a version that is down does not affect a resource read in another version", []step{
 			{"g/v2/widgets g/v1/widgets", []string{"Added widgets.v2.g", "Synced"}},
@@ -134,12 +134,12 @@ func TestDifferReportsEachDifferenceOnce(t *testing.T) {
 		}},
 		{"a resource Added in a lesser version is Changed when the better one answers", []step{
 			{"g/v1/widgets !g/v2", []string{"Unknown API g/v2: down", added, "Synced"}},
-			{"g/v2/widgets g/v1/widgets", []string{"Known API g/v2", "Changed widgets.v1.g to widgets.v2.g"}},
+			{"g/v2/widgets g/v1/widgets", []string{"Changed widgets.v1.g to widgets.v2.g", "Known API g/v2"}},
 		}},
 		{"a resource is Unknown while a version that may have it is down", []step{
 			{"g/v1/widgets g/v1/globes", []string{added, "Added globes.v1.g", "Synced"}},
 			{"g/v1/globes !g/v2", []string{"Unknown API g/v2: down", "Unknown widgets.v1.g: down"}},
-			{"g/v1/globes", []string{"Known API g/v2", removed}},
+			{"g/v1/globes", []string{removed, "Known API g/v2"}},
 		}},
 		{"a resource is Removed even if another group is down", []step{
 			{"g/v1/widgets", []string{added, "Synced"}},

@@ -88,7 +88,7 @@ func (s *session) unmatched(want wanted, resources []gvr.Resource, namespaces []
 
 // checkSeen returns an error if a run that has ended did not see everything that is wanted: scripts must not take a
 // part for the whole.
-func (s *session) checkSeen(ctx context.Context, want wanted) error {
+func (s *session) checkSeen(want wanted) error {
 	if s.follows == nil {
 		return nil // it would have failed
 	}
@@ -107,25 +107,22 @@ func (s *session) checkSeen(ctx context.Context, want wanted) error {
 		followed = append(followed, r.Resource)
 	}
 	unseen = append(unseen, s.unmatched(want, followed, s.namespaces())...)
-	if status.Discovery != nil {
-		down, err := s.unavailable(ctx, want)
-		if err != nil {
-			return err
-		}
-		unseen = append(unseen, down...)
-	}
+	unseen = append(unseen, s.unavailable(want, status.Discovery)...)
 	if len(unseen) == 0 {
 		return nil
 	}
 	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", strings.Join(unseen, ", "))
 }
 
-// unavailable returns the APIs that do not answer and may have types that a pattern or a category selects.
-func (s *session) unavailable(ctx context.Context, want wanted) ([]string, error) {
-	_, err := s.srv.resolver.Watchables(ctx)
+// unavailable returns the APIs that did not answer, by Status.Discovery, and may have types that a pattern or a category
+// selects.
+func (s *session) unavailable(want wanted, err error) []string {
+	if err == nil || len(want.patterns)+len(want.categories) == 0 {
+		return nil
+	}
 	var part *discovery.UnavailableError
 	if !errors.As(err, &part) || len(part.GroupVersions) == 0 {
-		return nil, s.srv.explain(err)
+		return []string{"what the server serves"}
 	}
 	anyName := wanted{categories: want.categories}
 	for _, p := range want.patterns {
@@ -139,10 +136,10 @@ func (s *session) unavailable(ctx context.Context, want wanted) ([]string, error
 	var down []string
 	for _, gv := range part.GroupVersions {
 		r := gvr.Resource{Categories: want.categories, Verbs: []string{"list", "watch"}}
-		r.GroupVersionResource = gv.WithResource("unknown")
+		r.GroupVersionResource = gv.WithResource("\x00") // an --exclude that matches it matches all names
 		if selected, _ := selection.Selects(r); selected {
-			down = append(down, gv.String())
+			down = append(down, strings.TrimSuffix(gv.String(), "/"))
 		}
 	}
-	return down, nil
+	return down
 }

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
@@ -58,5 +64,79 @@ func TestUntilSyncedFailsIfSomethingWasNotSeen(t *testing.T) {
 				s.start("watch " + tt.args + " --until-synced --allow-missing").wait(0)
 			}
 		})
+	}
+}
+
+// Only what the run itself has asked counts: an API that comes back at any moment has been watched, or is named.
+func TestUntilSyncedCountsOnlyItsOwnPolls(t *testing.T) {
+	for poll := 1; poll <= 5; poll++ {
+		for _, tt := range []struct{ args, do, seen, unseen string }{
+			{"*", "discovery up sub.example.com", "probes.v1.sub.example.com: synced", "sub.example.com/v1"},
+			{"robots --follow", "unauthorized", "robots.v1.example.com: synced", "robots"},
+		} {
+			s := newScripted(t, robotType, roverType, probeType)
+			s.do("discovery down sub.example.com")
+			polls := 0
+			hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/apis" {
+					if polls++; polls == poll && (tt.args == "*" || poll > 3) { // the first 3 are needed
+						s.do(tt.do)
+					}
+				}
+				s.ServeHTTP(w, r)
+			}))
+			s.url = hs.URL
+			p := s.start("watch " + tt.args + " --until-synced -o name")
+			status, stderr := <-p.status, p.err.String()
+			seen := strings.Contains(stderr, tt.seen)
+			named := strings.Contains(stderr, "not seen: "+tt.unseen+" (")
+			if seen == named || seen != (status == 0) {
+				t.Errorf("%s, %q at poll %d: status %d\n%s", tt.args, tt.do, poll, status, stderr)
+			}
+			p.signal()
+			hs.CloseClientConnections()
+			hs.Close()
+		}
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	part := &discovery.UnavailableError{
+		GroupVersions: []schema.GroupVersion{{Group: "sub.example.com", Version: "v1"}, {Group: "x.io"}}, Err: io.EOF,
+	}
+	tests := []struct {
+		args string
+		err  error
+		want string
+		why  string
+	}{
+		{"*", nil, "", "everything is known"},
+		{"robots --follow", &discovery.UnavailableError{Err: io.EOF}, "", "a name is seen or not served"},
+		{"*", &discovery.UnavailableError{Err: io.EOF}, "what the server serves", "no API is known"},
+		{"--category all", io.EOF, "what the server serves", "nothing says which APIs"},
+		{"*", part, "sub.example.com/v1, x.io", "APIs that may have types"},
+		{"*.x.io", part, "x.io", "of the group"},
+		{"* --exclude u*,probes", part, "sub.example.com/v1, x.io", "only some types are excluded"},
+		{"* --exclude *.x.io", part, "sub.example.com/v1", "all types of an API are excluded"},
+	}
+	for _, tt := range tests {
+		o := watchOptions{flags: newConfigFlags()}
+		args := strings.Fields(tt.args)
+		for i, arg := range args {
+			switch arg {
+			case "--exclude":
+				o.exclude = strings.Split(args[i+1], ",")
+			case "--category":
+				o.categories = args[i+1:]
+			}
+		}
+		want, err := o.check(slices.DeleteFunc(args[:1], func(s string) bool { return s[0] == '-' }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := session{watchOptions: &o}
+		if diff := cmp.Diff(tt.want, strings.Join(s.unavailable(want, tt.err), ", ")); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", tt.args, tt.why, diff)
+		}
 	}
 }

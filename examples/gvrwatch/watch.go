@@ -165,7 +165,7 @@ func (o *watchOptions) watch(
 		if merged, err = s.open(ctx, &want); err == nil {
 			p := newEventPrinter(streams, o.output, want.several, o.allNamespaces)
 			if err = o.printEvents(ctx, merged, p); err == nil && !o.allowMissing {
-				err = s.checkSeen(ctx, want)
+				err = s.checkSeen(want)
 			}
 		}
 		if s.tracker != nil {

@@ -10,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
@@ -230,8 +233,10 @@ func TestStatusReportsFailingDiscovery(t *testing.T) {
 		f.after(time.Minute, "discovery is repeated", "robots.example.com SYNCED @1")
 		f.do("discovery down example.com")
 		time.Sleep(time.Minute)
-		if err := f.m.Status().Discovery; err == nil || !strings.Contains(err.Error(), "example.com") {
-			t.Errorf("Status.Discovery is %v, want the group that does not answer", err)
+		want := []schema.GroupVersion{{Group: "example.com"}}
+		var down *discovery.UnavailableError
+		if err := f.m.Status().Discovery; !errors.As(err, &down) || !slices.Equal(down.GroupVersions, want) {
+			t.Errorf("Status.Discovery is %v, want the API that does not answer", err)
 		}
 		f.do("discovery up example.com")
 		time.Sleep(time.Minute)

@@ -112,15 +112,37 @@ func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resourc
 	return other
 }
 
-// setCauses sets the cause of each name that may belong to an API whose availability has changed.
+// setCauses sets the cause of each name that may belong to an API whose availability has changed: its error, or if it is
+// Known one of an API that still does not answer.
 func (f *follower) setCauses(c discovery.Change) {
 	for _, n := range f.names {
-		anyGroup := n.ref.Group == "" && n.ref.Version == ""
-		concerned := c.IsServer() || anyGroup || n.ref.Group == c.Resource.Group
-		if _, ok := f.unbound(n); ok && concerned {
-			f.setCause(n, c.Err)
+		if _, ok := f.unbound(n); !ok || !mayBelong(n.ref, c.Resource.GroupVersion()) {
+			continue
+		}
+		cause := c.Err
+		if cause == nil {
+			cause = f.unavailable(n.ref)
+		}
+		f.setCause(n, cause)
+	}
+}
+
+// mayBelong reports whether a name may stand for a resource of an API. The zero GroupVersion is the server.
+func mayBelong(ref gvr.Ref, gv schema.GroupVersion) bool {
+	anyGroup := ref.Group == "" && ref.Version == ""
+	return gv.Empty() || anyGroup || ref.Group == gv.Group
+}
+
+// unavailable returns the error of the first API that does not answer and may have the resource.
+func (f *follower) unavailable(ref gvr.Ref) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, gv := range f.found.apis() {
+		if mayBelong(ref, gv) {
+			return f.found.unavailable[gv]
 		}
 	}
+	return nil
 }
 
 // setCausesOf sets why a resource that has been let go is not followed again, for the names that are bound to it.

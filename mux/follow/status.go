@@ -3,7 +3,6 @@ package follow
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -64,8 +63,8 @@ type Status struct {
 	mux.Status
 	// Resources are sorted by resource and name.
 	Resources []ResourceStatus
-	// Discovery is the error that keeps the Mux from knowing everything that the server serves. It is nil if there is
-	// none.
+	// Discovery is what keeps the Mux from knowing everything that the server serves: a *discovery.UnavailableError with
+	// the APIs that cannot be read. It is nil if everything is known.
 	Discovery error
 }
 
@@ -125,6 +124,28 @@ func (f *follower) setAvailability(c discovery.Change) {
 	}
 }
 
+// err returns an UnavailableError, or nil if everything is known.
+func (d discovered) err() error {
+	if err := d.unavailable[schema.GroupVersion{}]; err != nil {
+		return err
+	}
+	apis := d.apis()
+	if len(apis) == 0 {
+		return nil
+	}
+	var causes []error
+	for _, gv := range apis {
+		causes = append(causes, d.unavailable[gv])
+	}
+	return &discovery.UnavailableError{GroupVersions: apis, Err: errors.Join(causes...)}
+}
+
+// apis returns the APIs that do not answer.
+func (d discovered) apis() []schema.GroupVersion {
+	byText := func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) }
+	return slices.SortedFunc(maps.Keys(d.unavailable), byText)
+}
+
 // checkSynced drains the Mux if UntilSynced is set and nothing is left to wait for.
 func (f *follower) checkSynced() {
 	if !f.options.UntilSynced {
@@ -143,14 +164,7 @@ func (f *follower) checkSynced() {
 func (f *follower) addStatus(st *Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	byText := func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) }
-	for _, gv := range slices.SortedFunc(maps.Keys(f.found.unavailable), byText) {
-		err := f.found.unavailable[gv]
-		if !gv.Empty() {
-			err = fmt.Errorf("%s: %w", gv, err)
-		}
-		st.Discovery = errors.Join(st.Discovery, err)
-	}
+	st.Discovery = f.found.err()
 	for _, n := range f.names {
 		if f.followed[n.boundTo] == nil {
 			st.Resources = append(st.Resources, n.status)
