@@ -48,7 +48,7 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &conditionalTransport{next: &impatientTransport{guard.WrapDiscovery(next)}}
+		return &conditionalTransport{next: guard.Impatient(guard.WrapDiscovery(next))}
 	})
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -109,6 +111,9 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 // kube-system, and the URL and CA certificates in cfg. If the caller may not read the namespace (403), or it does not
 // exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error,
 // also a redirect to another scheme, host or port.
+//
+// A cfg.Timeout of 0 means 32 s. It bounds the request with all its retries: client-go obeys a Retry-After within that
+// time. A longer one is an error at once, which says how long the server asks to wait.
 func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
 	var c checkpoint.Cluster
 	if cfg == nil {
@@ -127,7 +132,10 @@ func ClusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 		sum := sha256.Sum256(cfg.CAData)
 		c.Address += " sha256:" + hex.EncodeToString(sum[:8])
 	}
-	cfg.Wrap(guard.Wrap)
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 32 * time.Second
+	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard.Impatient(guard.Wrap(next)) })
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return c, fmt.Errorf("stream: cannot create a client: %w", err)

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -71,5 +73,44 @@ func TestClusterOf(t *testing.T) {
 		if _, err := stream.NewClient(cfg, nil); err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the error of NewClient has credentials: %v", why, err)
 		}
+	}
+}
+
+func TestClusterOfBoundsItsRequest(t *testing.T) {
+	tests := []struct {
+		retryAfter string // empty: no answer
+		timeout    time.Duration
+		text       string
+		took       time.Duration
+		why        string
+	}{
+		{"3600", 0, "the server asks for a wait of 3600 s (429 Too Many Requests)", 0, "a wait beyond 32 s"},
+		{"20", 0, "wait of 20 s", 20 * time.Second, "the second wait would end after 32 s"},
+		{"3", 3 * time.Second, "wait of 3 s", 0, "a wait beyond cfg.Timeout"},
+		{"", 0, "deadline exceeded", 32 * time.Second, "no answer"},
+		{"", time.Minute, "deadline exceeded", time.Minute, "no answer in cfg.Timeout"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := &rest.Config{Host: "http://test", Timeout: tt.timeout}
+			cfg.Transport = transportFunc(func(r *http.Request) (*http.Response, error) {
+				if tt.retryAfter == "" {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return &http.Response{
+					StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {tt.retryAfter}},
+					Body: http.NoBody, Request: r,
+				}, nil
+			})
+			began := time.Now()
+			_, err := stream.ClusterOf(t.Context(), cfg)
+			if err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: got %v, want %q", tt.why, err, tt.text)
+			}
+			if took := time.Since(began); took != tt.took {
+				t.Errorf("%s: took %v, want %v", tt.why, took, tt.took)
+			}
+		})
 	}
 }

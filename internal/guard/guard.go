@@ -1,5 +1,6 @@
 // Package guard protects from what client-go makes of hostile answers. [Wrap] refuses answers that no Kubernetes API
-// server gives, and those that are too large. [Redact] removes objects from errors.
+// server gives, and those that are too large. [Impatient] refuses those that ask for a wait that is too long. [Redact]
+// removes objects from errors.
 package guard
 
 import (

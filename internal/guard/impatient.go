@@ -1,4 +1,4 @@
-package discovery
+package guard
 
 import (
 	"fmt"
@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// impatientTransport turns an answer whose Retry-After ends after the request's deadline into an error. client-go's
+// Impatient returns a transport that turns an answer whose Retry-After ends after the request's deadline into an error. client-go's
 // rest.Request would wait until the deadline, and then return context.DeadlineExceeded, without naming the reason.
-type impatientTransport struct{ next http.RoundTripper }
+func Impatient(next http.RoundTripper) http.RoundTripper { return &impatient{next} }
 
-// RoundTrip implements [http.RoundTripper].
-func (t *impatientTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+type impatient struct{ next http.RoundTripper }
+
+func (t *impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
 		return response, err
@@ -33,6 +34,8 @@ func (t *impatientTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 		"timeout of the request", seconds, response.StatusCode, http.StatusText(response.StatusCode))
 	return nil, refused
 }
+
+func (t *impatient) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // retryAfter returns for how many seconds client-go would wait before it repeats the request.
 func retryAfter(response *http.Response) (seconds int, ok bool) {
