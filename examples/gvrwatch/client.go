@@ -43,7 +43,7 @@ func newConfigFlags() *genericclioptions.ConfigFlags {
 // server has what the commands need of the cluster that the flags select.
 type server struct {
 	url       string
-	config    *rest.Config
+	config    *rest.Config // with a waitPrinter
 	client    dynamic.Interface
 	resolver  *discovery.Resolver
 	namespace string // from the flags, else the kubeconfig, else "default"
@@ -70,7 +70,7 @@ func connect(flags *genericclioptions.ConfigFlags, errOut io.Writer) (*server, e
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	announced := rest.CopyConfig(cfg)
-	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next, errOut} })
+	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next: next, w: errOut} })
 	dc, err := discovery.NewClient(announced)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
@@ -80,7 +80,7 @@ func connect(flags *genericclioptions.ConfigFlags, errOut io.Writer) (*server, e
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	return &server{
-		url: cfg.Host, config: cfg, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace,
+		url: cfg.Host, config: announced, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace,
 	}, nil
 }
 
@@ -100,19 +100,30 @@ func (s *server) explain(err error) error {
 	return err
 }
 
-// waitPrinter writes a line when the server sends a Retry-After, which client-go obeys without a word.
+// waitPrinter writes a line when the server sends a Retry-After, which client-go obeys without a word. It writes one for
+// each path until the server answers it well.
 type waitPrinter struct {
-	next http.RoundTripper
-	w    io.Writer
+	next  http.RoundTripper
+	w     io.Writer
+	waits sync.Map // paths
 }
 
 func (p *waitPrinter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := p.next.RoundTrip(r)
-	if err == nil && resp.StatusCode >= http.StatusTooManyRequests {
-		if seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 64); err == nil && seconds > 0 {
-			fmt.Fprintf(p.w, "gvrwatch: discovery: the server asks for a wait of %d s (%d %s)\n",
-				seconds, resp.StatusCode, http.StatusText(resp.StatusCode))
-		}
+	if err != nil {
+		return resp, err
 	}
-	return resp, err
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
+		p.waits.Delete(r.URL.Path)
+		return resp, nil
+	}
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || seconds <= 0 {
+		return resp, nil
+	}
+	if _, printed := p.waits.LoadOrStore(r.URL.Path, true); !printed {
+		printMessage(p.w, "%s: the server asks for a wait of %d s (%s)", r.URL.Path, seconds,
+			strings.TrimSpace(strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode)))
+	}
+	return resp, nil
 }

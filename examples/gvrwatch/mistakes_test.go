@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -164,7 +166,7 @@ func TestTimeoutTooEarly(t *testing.T) {
 func TestRetryAfterOfDiscoveryIsPrinted(t *testing.T) {
 	for _, command := range []string{"resources", "watch robots", "watch *"} {
 		for fault, want := range map[string]string{
-			"discovery 1: 503 retry-after 9s": "discovery: the server asks for a wait of 9 s (503 Service Unavailable)",
+			"discovery 1: 503 retry-after 9s": "/api: the server asks for a wait of 9 s (503 Service Unavailable)",
 			"discovery 1-*: 429 retry-after 3600s": "cannot read the server's list of APIs: " +
 				`Get "URL/api?timeout=32s": the server asks for a wait of 3600 s (429 Too Many Requests): must be less`,
 		} {
@@ -180,6 +182,59 @@ func TestRetryAfterOfDiscoveryIsPrinted(t *testing.T) {
 				p.end()
 			}
 		}
+	}
+}
+
+func TestEachWaitIsPrintedOnce(t *testing.T) {
+	tests := []struct {
+		answers string // PATH CODE RETRY-AFTER
+		want    string
+		why     string
+	}{
+		{"/api 429 1,/api 503 2,/api 429 3", "/api: 1 s (429 Too Many Requests)", "one line until the path answers"},
+		{"/api 429 1,/apis 500 2", "/api: 1 s (429 Too Many Requests), /apis: 2 s (500 Internal Server Error)", "by path"},
+		{"/a 429 1,/a 200 -,/a 429 2", "/a: 1 s (429 Too Many Requests), /a: 2 s (429 Too Many Requests)", "again"},
+		{"/a 429 1,/a 404 9,/a 429 2", "/a: 1 s (429 Too Many Requests), /a: 2 s (429 Too Many Requests)",
+			"client-go does not wait after another 4xx"},
+		{"/a 429 0,/a 429 -1,/a 429 x,/a 200 9", "", "no wait"},
+		{"/a 599 1", "/a: 1 s (599)", "a code without a text"},
+	}
+	for _, tt := range tests {
+		var stderr bytes.Buffer
+		code, wait := 0, ""
+		p := &waitPrinter{w: &stderr, next: transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {wait}}}, nil
+		})}
+		for answer := range strings.SplitSeq(tt.answers, ",") {
+			path := ""
+			if _, err := fmt.Sscan(answer, &path, &code, &wait); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.RoundTrip(httptest.NewRequest(http.MethodGet, path, nil)); err != nil {
+				t.Error(err)
+			}
+		}
+		got := strings.NewReplacer("gvrwatch: ", "", "the server asks for a wait of ", "", "\n", ", ").Replace(stderr.String())
+		if diff := cmp.Diff(tt.want, strings.TrimSuffix(got, ", ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+		}
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// The request that identifies the cluster may be told to wait, too.
+func TestWaitOfCheckpointIsPrinted(t *testing.T) {
+	s := newScripted(t, robotType, namespaceType)
+	if err := s.Apply("namespaces get 1-*: 429 retry-after 3600s"); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := s.start("watch robots --checkpoint " + filepath.Join(t.TempDir(), "db")).wait(statusError)
+	const path = "/api/v1/namespaces/kube-system: the server asks for a wait of 3600 s (429 Too Many Requests)\n"
+	if !strings.Contains(stderr, path) || !strings.Contains(stderr, "must be less than the timeout") {
+		t.Errorf("stderr: %s", stderr)
 	}
 }
 
