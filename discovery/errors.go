@@ -15,13 +15,14 @@ type NotFoundError struct {
 	Ref     gvr.Ref
 	Similar []gvr.Resource // at most five served types with similar names, the most similar first
 	// Category has the served types in the category that Ref names, such as "all". It is empty if Ref names none.
+	// Programs select a category with mux/follow.Selection.
 	Category []gvr.Resource
 }
 
 func (e *NotFoundError) Error() string {
 	if len(e.Category) > 0 {
-		return fmt.Sprintf("%q is a category with %d resource types: must be one of them (%s), or a selection of the "+
-			"category (see mux/follow.Selection)", e.Ref, len(e.Category), joinNames(e.Category))
+		return fmt.Sprintf("%q is a category with %d resource types: must be one of them (%s), or be selected as a "+
+			"category", e.Ref, len(e.Category), joinNames(e.Category))
 	}
 	msg := fmt.Sprintf("the server serves no resource type %q", e.Ref)
 	if len(e.Similar) > 0 {

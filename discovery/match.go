@@ -88,13 +88,13 @@ func match(name string, r gvr.Resource) int {
 	return noMatch
 }
 
-// category returns the resources in the category that ref names.
+// category returns the resources in the category that ref names, ignoring case.
 func (c *catalog) category(ref gvr.Ref) []gvr.Resource {
 	if ref != (gvr.Ref{Name: ref.Name}) {
 		return nil
 	}
 	return slices.DeleteFunc(c.oneVersionEach(), func(r gvr.Resource) bool {
-		return !slices.Contains(r.Categories, ref.Name)
+		return !slices.ContainsFunc(r.Categories, func(c string) bool { return strings.EqualFold(c, ref.Name) })
 	})
 }
 

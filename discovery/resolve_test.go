@@ -125,7 +125,8 @@ func TestResolveReturnsTypedErrors(t *testing.T) {
 		{"widgets.v7.example.com", notFound, "did you mean widgets.v2.example.com", "a version that is not served"},
 		{"v1/deployments", notFound, "did you mean deployments.v1.apps", "v1/ is the core group"},
 		{"mine", notFound, `"mine" is a category with 1 resource types: must be one of them (widgets.v2.example.com)` +
-			", or a selection of the category", "the name of a category"},
+			", or be selected as a category", "the name of a category"},
+		{"MINE", notFound, `"MINE" is a category with 1 resource types`, "categories ignore case"},
 		{"mine.example.com", notFound, "serves no resource type", "a category has no group"},
 		{"log", notFound, "serves no resource type", "the name of a subresource"},
 		{"Scale", notFound, "serves no resource type", "the kind of a subresource"},

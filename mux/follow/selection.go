@@ -20,7 +20,7 @@ type Selection struct {
 	// A name need not be served yet. A name that several resources share stands for none of them
 	// (ResourceStatus.Cause is a *discovery.AmbiguousError), unless it stood for one of them before.
 	Resources []string
-	// Categories are those of discovery, such as "all".
+	// Categories are those of discovery, such as "all", ignoring case.
 	Categories []string
 	// Exclude are names and patterns of resources that Categories, and patterns in Resources, must not select, in
 	// addition to DefaultExclude. A name excludes every resource that it may stand for. Names in Resources are
@@ -119,8 +119,10 @@ func (s *selection) selects(r gvr.Resource) bool {
 		return false
 	}
 	matches := func(p pattern) bool { return p.matches(r) }
-	if !slices.ContainsFunc(s.patterns, matches) &&
-		!slices.ContainsFunc(s.categories, func(c string) bool { return slices.Contains(r.Categories, c) }) {
+	inCategory := func(category string) bool {
+		return slices.ContainsFunc(r.Categories, func(c string) bool { return strings.EqualFold(c, category) })
+	}
+	if !slices.ContainsFunc(s.patterns, matches) && !slices.ContainsFunc(s.categories, inCategory) {
 		return false
 	}
 	return !slices.ContainsFunc(s.exclude, matches)

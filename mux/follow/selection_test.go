@@ -67,6 +67,7 @@ func TestSelects(t *testing.T) {
 		{Selection{Resources: []string{"widgets"}}, resource("widgets", "example.com", true), false,
 			"names take a resolver"},
 		{Selection{Categories: []string{"all"}}, resource("pods", "", true, "all"), true, "in the category"},
+		{Selection{Categories: []string{"ALL"}}, resource("pods", "", true, "all"), true, "categories ignore case"},
 		{Selection{Categories: []string{"all"}}, resource("secrets", "", true), false, "in no category"},
 		{Selection{Resources: []string{"*"}, Namespaces: []string{"web"}}, resource("nodes", "", false), false,
 			"a cluster-scoped resource is in no namespace"},
