@@ -27,7 +27,11 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		printMessage(s.streams.ErrOut, "these APIs do not answer yet: %v", part)
 	}
 	namespaces := s.namespaces()
-	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces)
+	waiting := ": waiting"
+	if s.untilSynced {
+		waiting = ""
+	}
+	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces, waiting)
 	for _, ref := range want.names {
 		if err := missing[ref]; err != nil {
 			lines.missing(ref, err)
@@ -35,11 +39,11 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	}
 	anywhere := s.unmatched(want, served, nil)
 	for _, what := range s.unmatched(want, served, namespaces) {
+		problem := "matches only cluster-scoped types, which need -A"
 		if slices.Contains(anywhere, what) {
-			printMessage(s.streams.ErrOut, "%s: matches no served type: waiting", what)
-		} else {
-			printMessage(s.streams.ErrOut, "%s: matches only cluster-scoped types, which need -A: waiting", what)
+			problem = s.whyUnmatched(ctx, what)
 		}
+		printMessage(s.streams.ErrOut, "%s: %s%s", what, problem, waiting)
 	}
 	opts := s.streamOptions()
 	opts.Logger = slog.New(logHandler{w: s.streams.ErrOut, follows: true})
@@ -65,6 +69,21 @@ func (s *session) namespaces() []string {
 	return []string{s.srv.namespace}
 }
 
+const categoryPrefix = "category "
+
+// whyUnmatched returns why a pattern or a category, as unmatched returns it, matches no type in any namespace.
+func (s *session) whyUnmatched(ctx context.Context, what string) string {
+	name, isCategory := strings.CutPrefix(what, categoryPrefix)
+	if isCategory {
+		_, err := s.srv.resolver.Resolve(ctx, gvr.Ref{Name: name})
+		var none *discovery.NotFoundError
+		if errors.As(err, &none) && len(none.Category) > 0 {
+			return "no type of it can be watched"
+		}
+	}
+	return "matches no served type"
+}
+
 // unmatched returns the patterns and categories that match none of these resources in these namespaces.
 func (s *session) unmatched(want wanted, resources []gvr.Resource, namespaces []string) []string {
 	var unmatched []string
@@ -81,7 +100,7 @@ func (s *session) unmatched(want wanted, resources []gvr.Resource, namespaces []
 		check(p, wanted{patterns: []string{p}})
 	}
 	for _, c := range want.categories {
-		check("category "+c, wanted{categories: []string{c}})
+		check(categoryPrefix+c, wanted{categories: []string{c}})
 	}
 	return unmatched
 }
@@ -111,7 +130,7 @@ func (s *session) checkSeen(want wanted) error {
 	if len(unseen) == 0 {
 		return nil
 	}
-	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", strings.Join(unseen, ", "))
+	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", joinNames(unseen))
 }
 
 // unavailable returns the APIs that did not answer, by Status.Discovery, and may have types that a pattern or a category

@@ -20,8 +20,8 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("without --follow a forbidden type must be an error:\n%s", stderr)
 	}
 	_, stderr = s.start("watch robots,rovers -A --follow --until-synced").wait(1)
-	const waiting = "robots.v1.example.com: forbidden across the cluster: waiting: robots.example.com is forbidden"
-	if !strings.Contains(stderr, waiting) || !strings.Contains(stderr, "rovers.v1.example.com: synced") {
+	const refused = "robots.v1.example.com: forbidden across the cluster: robots.example.com is forbidden"
+	if !strings.Contains(stderr, refused) || !strings.Contains(stderr, "rovers.v1.example.com: synced") {
 		t.Errorf("with --follow a forbidden type must be reported, and the others watched:\n%s", stderr)
 	}
 	p := s.start("watch robots -n one --follow")

@@ -126,3 +126,20 @@ func printMessage(stderr io.Writer, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintln(stderr, "gvrwatch:", strings.Join(strings.Fields(text), " "))
 }
+
+// joinNames lists the first ten names, as the errors of package discovery do: servers choose how many there are, and
+// how long.
+func joinNames(names []string) string {
+	const most, longest = 10, 63 + 1 + 63 + 1 + 253 // of a plural, a version and a group
+	var text []string
+	for _, name := range names[:min(len(names), most)] {
+		if len(name) > longest {
+			name = strings.ToValidUTF8(name[:longest], "") + "..."
+		}
+		text = append(text, name)
+	}
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(text, ", "), more)
+	}
+	return strings.Join(text, ", ")
+}

@@ -9,7 +9,9 @@ import (
 )
 
 func TestWatchSelections(t *testing.T) {
-	s := newScripted(t, robotType, roverType, probeType, planetType, leaseType)
+	oddType := newType("oddities", "odd.io", true, "odd")
+	oddType.Verbs = []string{"list"}
+	s := newScripted(t, robotType, roverType, probeType, planetType, leaseType, oddType)
 	for _, name := range []string{"default", "web"} {
 		s.Put(robotType, name, "r-"+name)
 		s.Put(roverType, name, "o-"+name)
@@ -17,7 +19,7 @@ func TestWatchSelections(t *testing.T) {
 		s.Put(leaseType, name, "l-"+name)
 	}
 	s.Put(planetType, "", "mars")
-	const nothing = ": matches no served type: waiting"
+	const nothing = ": matches no served type"
 	tests := []struct{ args, stdout, stderr, why string }{
 		{"*", "o-default p-default r-default", "", "* leaves out cluster-scoped types and leases"},
 		{"--all", "o-default p-default r-default", "", "--all means *"},
@@ -34,17 +36,20 @@ func TestWatchSelections(t *testing.T) {
 		{"--category space -A", "mars p-default p-web", "", "--category selects its types"},
 		{"--category space,all -n web", "p-web r-web", "", "a type of two categories is watched once"},
 		{"all -n web", "p-web r-web", "", "a name can be a category, as in kubectl get all"},
+		{"ALL -n web", "p-web r-web", "", "categories ignore case, as names do"},
+		{"--category odd", "", "category odd: no type of it can be watched", "the types of a category lack the verb watch"},
+		{"odd --follow", "", "category odd: no type of it can be watched", "the same for a name"},
 		{"planets,all -n web", "mars p-web r-web", "", "a category can be named beside a type"},
-		{"all,gone.example.com -n web", "p-web r-web", "gone.example.com: not served yet: waiting",
+		{"all,gone.example.com -n web", "p-web r-web", "gone.example.com: not served yet",
 			"a name beside a category is followed"},
 		{"*.nobody.com", "", "*.nobody.com" + nothing, "a pattern without a match is reported, but is not an error"},
 		{"*.example.com,x* -n web", "o-web r-web", "x*" + nothing, "each pattern without a match is reported"},
 		{"--category none", "", "category none" + nothing, "a category without types is reported"},
-		{"*.space.io", "", "*.space.io: matches only cluster-scoped types, which need -A: waiting",
+		{"*.space.io", "", "*.space.io: matches only cluster-scoped types, which need -A",
 			"a pattern that needs -A is reported"},
 		{"* --exclude *", "", "*" + nothing, "a pattern whose types are all excluded is reported"},
 		{"robots --follow", "r-default", "", "a served type is followed in the namespace"},
-		{"robtos --follow", "", "robtos: not served yet: waiting; did you mean robots.v1.example.com?",
+		{"robtos --follow", "", "robtos: not served yet; did you mean robots.v1.example.com?",
 			"a followed name that is not served lists similar ones"},
 		{"robots,rovers,robots.v1.example.com --follow -A -l a=b", "", "", "selectors apply to all followed types"},
 	}

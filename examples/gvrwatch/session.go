@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -61,7 +62,7 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 			found = append(found, r)
 		case !mayAppear(err):
 			return nil, s.srv.explain(err)
-		case s.isCategory(ctx, ref):
+		case s.isCategory(ctx, ref, err, want.follows):
 			want.categories, want.follows = append(want.categories, ref.Name), true
 			continue
 		default:
@@ -90,14 +91,19 @@ func mayAppear(err error) bool {
 	return errors.As(err, &none) || errors.As(err, &down) && len(down.GroupVersions) > 0
 }
 
-// isCategory reports whether ref, which names no resource, names a category.
-func (s *session) isCategory(ctx context.Context, ref gvr.Ref) bool {
+// isCategory reports whether ref, which can't be resolved because of err, names a category: one with types that can be
+// watched or, with follows, any.
+func (s *session) isCategory(ctx context.Context, ref gvr.Ref, err error, follows bool) bool {
 	if ref != (gvr.Ref{Name: ref.Name}) {
 		return false
 	}
+	var none *discovery.NotFoundError
+	if errors.As(err, &none) && follows {
+		return len(none.Category) > 0
+	}
 	all, _ := s.srv.resolver.Watchables(ctx) // Resolve has just read this, as far as it is readable
 	return slices.ContainsFunc(all, func(r gvr.Resource) bool {
-		return slices.Contains(r.Categories, ref.Name)
+		return slices.ContainsFunc(r.Categories, func(c string) bool { return strings.EqualFold(c, ref.Name) })
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 type statusPrinter struct {
 	w          io.Writer
 	namespaces []string // the requested ones; empty means all
+	waiting    string   // ": waiting", or empty if the run does not wait
 
 	mu sync.Mutex
 	// servedAtStart has the resources that were served when the program started. No line is written when their watch
@@ -35,9 +36,9 @@ type printedStatus struct {
 	text  string // without the cause, whose wording may vary
 }
 
-func newStatusPrinter(w io.Writer, served []gvr.Resource, namespaces []string) *statusPrinter {
+func newStatusPrinter(w io.Writer, served []gvr.Resource, namespaces []string, waiting string) *statusPrinter {
 	s := &statusPrinter{
-		w: w, namespaces: namespaces,
+		w: w, namespaces: namespaces, waiting: waiting,
 		servedAtStart: map[schema.GroupResource]bool{}, last: map[string]printedStatus{},
 	}
 	for _, r := range served {
@@ -87,9 +88,9 @@ func (s *statusPrinter) changed(f follow.ResourceStatus) {
 func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (text string, cause error) {
 	switch f.State {
 	case follow.Unserved:
-		return describeUnserved(f.Cause)
+		return s.describeUnserved(f.Cause)
 	case follow.Gone:
-		return "gone: waiting", nil
+		return "gone" + s.waiting, nil
 	case follow.Failing:
 		return "failing, trying again", serverError(f.Cause)
 	case follow.Forbidden:
@@ -109,27 +110,27 @@ func (s *statusPrinter) describe(f follow.ResourceStatus, before follow.State) (
 	return "", nil
 }
 
-func describeUnserved(cause error) (text string, _ error) {
+func (s *statusPrinter) describeUnserved(cause error) (text string, _ error) {
 	var none *discovery.NotFoundError
 	var several *discovery.AmbiguousError
 	var down *discovery.UnavailableError
 	switch {
 	case cause == nil:
-		return "not served yet: waiting", nil
+		return "not served yet" + s.waiting, nil
 	case errors.As(cause, &none) && len(none.Similar) > 0: // perhaps a typo
 		names := make([]string, len(none.Similar))
 		for i, r := range none.Similar {
 			names[i] = r.String()
 		}
-		return "not served yet: waiting; did you mean " + strings.Join(names, ", ") + "?", nil
+		return "not served yet" + s.waiting + "; did you mean " + joinNames(names) + "?", nil
 	case errors.As(cause, &none):
-		return "not served yet: waiting", nil
+		return "not served yet" + s.waiting, nil
 	case errors.As(cause, &several):
-		return "several types match: waiting", cause
+		return "several types match" + s.waiting, cause
 	case errors.As(cause, &down):
 		cause = down.Err
 	}
-	return "unknown whether it is served: waiting", cause
+	return "unknown whether it is served" + s.waiting, cause
 }
 
 func (s *statusPrinter) describeForbidden(f follow.ResourceStatus) (text string, cause error) {
@@ -138,7 +139,7 @@ func (s *statusPrinter) describeForbidden(f follow.ResourceStatus) (text string,
 		where, wanted = "in the namespace "+strings.Join(s.namespaces, ", "), s.namespaces
 	}
 	if len(f.Namespaces) == 0 || slices.Equal(f.Namespaces, wanted) {
-		return "forbidden " + where + ": waiting", serverError(f.Cause)
+		return "forbidden " + where + s.waiting, serverError(f.Cause)
 	}
 	return "forbidden " + where + ": watching in " + strings.Join(f.Namespaces, ", "), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,7 @@ func TestStatusLines(t *testing.T) {
 	v2 := robotType
 	v2.GroupVersionResource = schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "robots"}
 	clusterScoped := gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "planets"}}
+	long := gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Resource: strings.Repeat("x", 1000)}}
 	const prefix = "gvrwatch: robots.v1.example.com: "
 	tests := []struct {
 		wanted  []string
@@ -77,10 +79,13 @@ func TestStatusLines(t *testing.T) {
 			`gvrwatch: robtos: several types match: waiting: ambiguous resource type "robtos": ` +
 			"must be one of robots.v1.example.com, robots.v2.example.com\n",
 			"the line has the reason why a name can't be resolved"},
+		{nil, []follow.ResourceStatus{name(&discovery.NotFoundError{Similar: []gvr.Resource{long}})},
+			"gvrwatch: robtos: not served yet: waiting; did you mean " + strings.Repeat("x", 381) + "...?\n",
+			"a long name is cut"},
 	}
 	for _, tt := range tests {
 		var b bytes.Buffer
-		s := newStatusPrinter(&b, []gvr.Resource{robotType}, tt.wanted)
+		s := newStatusPrinter(&b, []gvr.Resource{robotType}, tt.wanted, ": waiting")
 		for _, f := range tt.changes {
 			s.changed(f)
 		}

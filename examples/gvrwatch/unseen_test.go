@@ -21,6 +21,8 @@ func TestUntilSyncedFailsIfSomethingWasNotSeen(t *testing.T) {
 		{"robots,r*,* --category all -A", "", "", "nothing is missing that is selected twice"},
 		{"nobody --follow", "", "nobody", "a name is not served"},
 		{"robots,nobody.example.com,x.v1.y.z --follow", "", "nobody.example.com, x.v1.y.z", "names are not served"},
+		{"q*,p*,o*,n*,m*,l*,k*,j*,i*,h*,g*,f*", "", "q*, o*, n*, m*, l*, k*, j*, i*, h*, g* and 1 more",
+			"at most ten names are listed"},
 		{"*.nobody.com,robots,x*", "", "*.nobody.com, x*", "patterns match nothing"},
 		{"robots --category none,all", "", "category none", "a category has no types"},
 		{"*.space.io", "", "*.space.io", "cluster-scoped types need -A"},
@@ -35,6 +37,10 @@ func TestUntilSyncedFailsIfSomethingWasNotSeen(t *testing.T) {
 		{"*", "robots forbid all\ndiscovery down sub.example.com", "robots.v1.example.com, sub.example.com/v1",
 			"an API does not answer"},
 		{"--category all", "discovery down sub.example.com", "sub.example.com/v1", "the API may be in any category"},
+		{"robots,rovers --follow", "robots initial *: 405\nrobots list *: 405", "robots.v1.example.com",
+			"a type is failing"},
+		{"robots,rovers --follow", "robots initial *: 404\nrobots list *: 404", "robots.v1.example.com",
+			"a type is gone"},
 		{"*.example.com,planets -A", "discovery down sub.example.com", "", "no type of the API can be selected"},
 		{"* --exclude *.sub.example.com -A", "discovery down sub.example.com", "", "all its types are excluded"},
 	}
@@ -44,7 +50,11 @@ func TestUntilSyncedFailsIfSomethingWasNotSeen(t *testing.T) {
 			s := newScripted(t, append(types, robotType, roverType, probeType, planetType, namespaceType)...)
 			s.Put(namespaceType, "", "one")
 			s.Put(robotType, "one", "a")
-			if tt.do != "" {
+			if strings.Contains(tt.do, ": ") {
+				if err := s.Apply(tt.do); err != nil {
+					t.Fatal(err)
+				}
+			} else if tt.do != "" {
 				s.do(strings.Split(tt.do, "\n")...)
 			}
 			want, status := "", 0

@@ -59,8 +59,9 @@ the cluster (-A), the command watches it in the namespaces where you may. Types 
 categories and --all select are always followed, and so are the types named beside them. Each time a
 followed type is missing, gone, forbidden or failing, or has recovered, a line on stderr says so.
 
-With --until-synced, the exit status is 1 if something was not seen: a followed type is not served, a
-pattern matches nothing, an API does not answer, or you may not watch a type wherever you requested it.
+With --until-synced, the exit status is 1 if something was not seen: a followed type is not served or
+failing, a pattern matches nothing, an API does not answer, or you may not watch a type wherever you
+requested it.
 With --allow-missing it is 0.
 
 Without -A only one namespace is watched: that of -n, or that of the kubeconfig. Patterns, categories
@@ -119,8 +120,8 @@ func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
 	f.IntVar(&o.limit, "limit", 0,
 		"End after this many events; SYNCED and GAP do not count. Zero means never.")
 	f.BoolVar(&o.untilSynced, "until-synced", false,
-		"End when everything that exists has been printed. Followed types that are not served, or that you may not "+
-			"watch, are not waited for; then the exit status is 1.")
+		"End when everything that exists has been printed. Followed types that are not served, that are failing, or "+
+			"that you may not watch, are not waited for; then the exit status is 1.")
 	f.BoolVar(&o.allowMissing, "allow-missing", false,
 		"With --until-synced, exit with status 0 even if something was not seen.")
 	f.BoolVar(&o.latest, "latest", false,
