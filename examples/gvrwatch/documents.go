@@ -50,12 +50,12 @@ func yamlOf(document []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// quote returns v with each string as quoted that output changes. It does so with "<<", too, which the encoder would
-// write without quotes, as a merge.
+// quote returns v with each string as quoted that output changes. It does so with "<<" and "=", too, which the encoder
+// would write without quotes: as a merge, and as what YAML 1.1 calls the default value, which PyYAML can't read.
 func quote(v any) any {
 	switch v := v.(type) {
 	case string:
-		if string(appendEscaped(nil, v, "\n")) != v || v == "<<" {
+		if string(appendEscaped(nil, v, "\n")) != v || v == "<<" || v == "=" {
 			return quoted(v)
 		}
 	case []any:

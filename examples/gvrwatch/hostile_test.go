@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -55,7 +56,7 @@ func oddObject(namespace string) *unstructured.Unstructured {
 			"labels": map[string]any{hostile: hostile}, "annotations": []any{hostile}, "creationTimestamp": hostile,
 		},
 		"items": []any{map[string]any{}, hostile, nil}, "status": hostile, "spec": []any{}, "message": hostile,
-		"type": "DELETED", "object": nil, "columnDefinitions": int64(7), "rows": map[string]any{"y": 1.5, "<<": true},
+		"type": "DELETED", "object": nil, "columnDefinitions": int64(7), "rows": map[string]any{"y": 1.5, "<<": true, "=": "="},
 		hostile: []any{
 			"a\n\tb\n", "0x1f", "1:30", "~", "", " a", "a\n", "\n", "---\n", int64(1) << 60, 1e300, "\x1b\n", "\t\n é",
 			strings.Repeat("long ", 100), map[string]any{strings.Repeat("k", 200): "\u202e", "n": []any{}, "yes": "no"},
@@ -203,6 +204,9 @@ func TestDocumentsRoundTrip(t *testing.T) {
 				t.Fatalf("-o %s: %v", format, err)
 			}
 			checkSafe(t, format, stdout.String()+stderr.String())
+			if regexp.MustCompile(`(?m)[ ](=|<<)(:|$)`).MatchString(stdout.String()) && format == "yaml" {
+				t.Errorf("other readers of YAML interpret = and << without quotes:\n%s", stdout.String())
+			}
 			if format == "json" || format == "yaml" {
 				whole, err := json.Marshal(newEventDocument(ev, true))
 				if err != nil {
