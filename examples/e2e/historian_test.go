@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -43,7 +44,15 @@ func recordHistory(t *testing.T, cfg *rest.Config, rv string, resources ...schem
 			i++
 			return err == nil
 		}
-		for poll(ctx, timeout, open) {
+		for {
+			if !poll(ctx, timeout, open) {
+				h.mu.Lock()
+				if ctx.Err() == nil && h.err == nil {
+					h.err = fmt.Errorf("no watch can be opened for %v", timeout)
+				}
+				h.mu.Unlock()
+				return
+			}
 			for ev := range w.ResultChan() {
 				o, ok := ev.Object.(*unstructured.Unstructured)
 				if ev.Type == watch.Error || !ok || ev.Type == watch.Bookmark {
