@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -54,9 +54,8 @@ func (o *Options) holder() string {
 func Open(
 	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
 ) (checkpoint.Store, error) {
-	value := reflect.ValueOf(client)
 	switch {
-	case client == nil, value.Kind() == reflect.Pointer && value.IsNil():
+	case nils.Is(client):
 		return nil, errors.New("open ConfigMap: a client is required")
 	case namespace == "":
 		return nil, errors.New("open ConfigMap: a namespace is required, usually that of this Pod")
