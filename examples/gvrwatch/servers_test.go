@@ -145,9 +145,6 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
-	if strings.Contains(out.String(), "\x1b") {
-		t.Errorf("colour without a terminal:\n%q", out)
-	}
 }
 
 func TestDemoEndsAfterItsDuration(t *testing.T) {
