@@ -192,7 +192,8 @@ func TestEachWaitIsPrintedOnce(t *testing.T) {
 		why     string
 	}{
 		{"/api 429 1,/api 503 2,/api 429 3", "/api: 1 s (429 Too Many Requests)", "one line until the path answers"},
-		{"/api 429 1,/apis 500 2", "/api: 1 s (429 Too Many Requests), /apis: 2 s (500 Internal Server Error)", "by path"},
+		{"/api 429 1,/apis 500 2", "/api: 1 s (429 Too Many Requests), /apis: 2 s (500 Internal Server Error)",
+			"by path"},
 		{"/a 429 1,/a 200 -,/a 429 2", "/a: 1 s (429 Too Many Requests), /a: 2 s (429 Too Many Requests)", "again"},
 		{"/a 429 1,/a 404 9,/a 429 2", "/a: 1 s (429 Too Many Requests), /a: 2 s (429 Too Many Requests)",
 			"client-go does not wait after another 4xx"},
@@ -214,7 +215,8 @@ func TestEachWaitIsPrintedOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		got := strings.NewReplacer("gvrwatch: ", "", "the server asks for a wait of ", "", "\n", ", ").Replace(stderr.String())
+		replaced := strings.NewReplacer("gvrwatch: ", "", "the server asks for a wait of ", "", "\n", ", ")
+		got := replaced.Replace(stderr.String())
 		if diff := cmp.Diff(tt.want, strings.TrimSuffix(got, ", ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}

@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Impatient returns a transport that turns an answer whose Retry-After ends after the request's deadline into an error. client-go's
-// rest.Request would wait until the deadline, and then return context.DeadlineExceeded, without naming the reason.
+// Impatient returns a transport that turns an answer whose Retry-After ends after the request's deadline into an error.
+// client-go's rest.Request would wait until the deadline, and then return context.DeadlineExceeded, without naming the
+// reason.
 func Impatient(next http.RoundTripper) http.RoundTripper { return &impatient{next} }
 
 type impatient struct{ next http.RoundTripper }

@@ -112,8 +112,8 @@ func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resourc
 	return other
 }
 
-// setCauses sets the cause of each name that may belong to an API whose availability has changed: its error, or if it is
-// Known one of an API that still does not answer.
+// setCauses sets the cause of each name that may belong to an API whose availability has changed: its error, or if it
+// is Known one of an API that still does not answer.
 func (f *follower) setCauses(c discovery.Change) {
 	for _, n := range f.names {
 		if _, ok := f.unbound(n); !ok || !mayBelong(n.ref, c.Resource.GroupVersion()) {

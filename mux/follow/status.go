@@ -63,8 +63,8 @@ type Status struct {
 	mux.Status
 	// Resources are sorted by resource and name.
 	Resources []ResourceStatus
-	// Discovery is what keeps the Mux from knowing everything that the server serves: a *discovery.UnavailableError with
-	// the APIs that cannot be read. It is nil if everything is known.
+	// Discovery is what keeps the Mux from knowing everything that the server serves: a *discovery.UnavailableError
+	// with the APIs that cannot be read. It is nil if everything is known.
 	Discovery error
 }
 
