@@ -80,7 +80,8 @@ func connect(flags *genericclioptions.ConfigFlags, errOut io.Writer) (*server, e
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	return &server{
-		url: cfg.Host, config: announced, client: client, resolver: discovery.NewResolver(dc, nil), namespace: namespace,
+		url: cfg.Host, config: announced, client: client, resolver: discovery.NewResolver(dc, nil),
+		namespace: namespace,
 	}, nil
 }
 
@@ -100,8 +101,8 @@ func (s *server) explain(err error) error {
 	return err
 }
 
-// waitPrinter writes a line when the server sends a Retry-After, which client-go obeys without a word. It writes one for
-// each path until the server answers it well.
+// waitPrinter writes a line when the server sends a Retry-After, which client-go obeys without a word. It writes one
+// for each path until the server answers it well.
 type waitPrinter struct {
 	next  http.RoundTripper
 	w     io.Writer

@@ -133,8 +133,8 @@ func (s *session) checkSeen(want wanted) error {
 	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", joinNames(unseen))
 }
 
-// unavailable returns the APIs that did not answer, by Status.Discovery, and may have types that a pattern or a category
-// selects.
+// unavailable returns the APIs that did not answer, by Status.Discovery, and may have types that a pattern or a
+// category selects.
 func (s *session) unavailable(want wanted, err error) []string {
 	if err == nil || len(want.patterns)+len(want.categories) == 0 {
 		return nil

@@ -56,7 +56,8 @@ func oddObject(namespace string) *unstructured.Unstructured {
 			"labels": map[string]any{hostile: hostile}, "annotations": []any{hostile}, "creationTimestamp": hostile,
 		},
 		"items": []any{map[string]any{}, hostile, nil}, "status": hostile, "spec": []any{}, "message": hostile,
-		"type": "DELETED", "object": nil, "columnDefinitions": int64(7), "rows": map[string]any{"y": 1.5, "<<": true, "=": "="},
+		"type": "DELETED", "object": nil, "columnDefinitions": int64(7),
+		"rows": map[string]any{"y": 1.5, "<<": true, "=": "="},
 		hostile: []any{
 			"a\n\tb\n", "0x1f", "1:30", "~", "", " a", "a\n", "\n", "---\n", int64(1) << 60, 1e300, "\x1b\n", "\t\n é",
 			strings.Repeat("long ", 100), map[string]any{strings.Repeat("k", 200): "\u202e", "n": []any{}, "yes": "no"},

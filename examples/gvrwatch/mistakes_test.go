@@ -227,7 +227,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// The request that identifies the cluster may be told to wait, too.
+// The request that identifies the cluster may have to wait, too.
 func TestWaitOfCheckpointIsPrinted(t *testing.T) {
 	s := newScripted(t, robotType, namespaceType)
 	if err := s.Apply("namespaces get 1-*: 429 retry-after 3600s"); err != nil {
