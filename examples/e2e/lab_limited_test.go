@@ -70,8 +70,8 @@ func TestLabLimitedClient(t *testing.T) {
 		return func(s follow.ResourceStatus) bool { return slices.Equal(s.Namespaces, names) }
 	}
 	find("the last namespace", namespaces/qps*3/2*time.Second+20*time.Second, in(name(namespaces-1)))
-	// The right that was found causes one more round at the client's rate. There is nothing to wait for but time: a pause
-	// between the two rounds looks like rest.
+	// The right that was found causes one more round at the client's rate. There is nothing to wait for but time: a
+	// pause between the two rounds looks like rest.
 	time.Sleep(2*namespaces/qps*time.Second + time.Minute)
 	// From then on it sends at most five a second.
 	from, asked := time.Now(), reviews()
