@@ -32,7 +32,6 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 	}{
 		{"list 1: endless list", paged, plain, "", "a smaller page is requested"},
 		{"list *: endless list\nprobe *: endless list", fours, nil, "64 MiB", "the server ignores the limit"},
-		{"list *: endless\nprobe *: endless", paged, nil, "more than 64 MiB", "one text without end"},
 		{"list 1: huge object", paged, plain, "", "another list may lack the object"},
 		{"list *: huge object\nprobe *: huge object", fours, nil, "more than 16 MiB", "a page of one has it, too"},
 		{"list 1: dense object", paged, plain, "", "a page of one object may be smaller"},
@@ -91,7 +90,7 @@ func TestLargePagesAreReadInParts(t *testing.T) {
 		for i := range objects {
 			srv.Put(widgets(), "ns", fmt.Sprintf("w%03d", i))
 		}
-		noError(t, srv.Apply("list 1-2: endless\npage 2: endless"))
+		noError(t, srv.Apply("list 1-2: endless list\npage 2: endless list"))
 		rec := watchOn(t, srv, clientOf(t, srv, "NewClient"), stream.Options{PagedLists: true}, func() {
 			time.Sleep(time.Minute)
 		})
@@ -113,7 +112,7 @@ func TestLargePagesAreReadInParts(t *testing.T) {
 
 // With a checkpoint, objects are read ahead, so that one commit writes many of them. Their size is bounded, too.
 func TestObjectsReadAheadAreBoundedBySize(t *testing.T) {
-	const objects, each = 100, 1 << 20 // bytes of memory, from 20 KB of JSON
+	const objects, each = 60, 1 << 20 // bytes of memory, from 20 KB of JSON
 	dense := func(i int) *unstructured.Unstructured {
 		list := make([]any, each/400)
 		for i := range list {
@@ -146,7 +145,7 @@ func TestObjectsReadAheadAreBoundedBySize(t *testing.T) {
 						before = live()
 					} else {
 						synctest.Wait()
-						if now := live(); now > before+50*each {
+						if now := live(); now > before+45*each {
 							t.Errorf("%s, initial=%t: %d MiB are read ahead", kind, initial, (now-before)>>20)
 						}
 						break
