@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -21,6 +22,7 @@ import (
 type listBody struct {
 	io.ReadCloser
 	call   *call
+	reader *listReader
 	answer io.Reader // for client-go; nil before the first Read
 }
 
@@ -30,6 +32,7 @@ const note = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[],"note":"
 func (b *listBody) Read(p []byte) (int, error) {
 	if b.answer == nil {
 		c := readList(b.ReadCloser)
+		b.reader = c
 		list, err := c.decode(b.call.decoders)
 		refused, _ := err.(*guard.Error)
 		switch {
@@ -45,6 +48,18 @@ func (b *listBody) Read(p []byte) (int, error) {
 		}
 	}
 	return b.answer.Read(p)
+}
+
+// Close waits up to ClosingTime for the goroutine that reads a list which was refused before its end.
+func (b *listBody) Close() error {
+	err := b.ReadCloser.Close()
+	if b.reader != nil && b.reader.done != nil {
+		select {
+		case <-b.reader.done:
+		case <-time.After(ClosingTime):
+		}
+	}
+	return err
 }
 
 var (
@@ -72,7 +87,8 @@ func recycleList(data []byte) {
 
 // listReader reads a list while another goroutine decodes it.
 type listReader struct {
-	arrived wait.Signal // is sent when more has been read
+	arrived wait.Signal   // is sent when more has been read
+	done    chan struct{} // closed at the end of the goroutine that reads; nil if there is none
 
 	mu       sync.Mutex
 	data     []byte // read so far
@@ -90,6 +106,7 @@ func readList(r io.Reader) *listReader {
 		c.read(r)
 	}
 	if c.err == nil {
+		c.done = make(chan struct{})
 		go c.readAll(r)
 	}
 	return c
@@ -98,6 +115,7 @@ func readList(r io.Reader) *listReader {
 // readAll reads until the end. A panic is passed on to the goroutine that decodes.
 func (c *listReader) readAll(r io.Reader) {
 	ended := false
+	defer close(c.done)
 	defer func() {
 		p := recover()
 		if p == nil && !ended {

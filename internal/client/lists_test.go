@@ -11,15 +11,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // outcome is the result of a call.
@@ -265,4 +269,41 @@ func TestListsShareBuffers(t *testing.T) {
 	if least > size/2 {
 		t.Errorf("%d bytes allocated for a list of %d bytes, want at most half of that", least, size)
 	}
+}
+
+// refusedBody begins with an item of 40 MiB. Its Read takes a second to notice Close.
+type refusedBody struct {
+	io.Reader
+	closed  chan struct{}
+	reading atomic.Int32
+}
+
+func (b *refusedBody) Read(p []byte) (int, error) {
+	b.reading.Add(1)
+	defer b.reading.Add(-1)
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-b.closed
+	time.Sleep(client.ClosingTime / 2)
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (b *refusedBody) Close() error { close(b.closed); return nil }
+
+func (b *refusedBody) RoundTrip(*http.Request) (*http.Response, error) { return respond(200, b) }
+
+// A list that is refused before its end leaves no goroutine that reads it.
+func TestRefusedListIsNotReadOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := strings.TrimSuffix(listOf(0, `{"x":"`+many(40<<20, "x")+`"},`), "]}")
+		b := &refusedBody{Reader: strings.NewReader(begin), closed: make(chan struct{})}
+		_, err := variants()[0].client(t, b, nil).Resource(things).List(t.Context(), metav1.ListOptions{})
+		if refused, _ := errors.AsType[*guard.Error](err); refused == nil || !refused.TooLarge {
+			t.Errorf("%v, want an error about the size", err)
+		}
+		if n := b.reading.Load(); n != 0 {
+			t.Errorf("%d goroutines read the list after List has returned", n)
+		}
+	})
 }
