@@ -70,10 +70,11 @@ func TestLabLimitedClient(t *testing.T) {
 		return func(s follow.ResourceStatus) bool { return slices.Equal(s.Namespaces, names) }
 	}
 	find("the last namespace", namespaces/qps*3/2*time.Second+20*time.Second, in(name(namespaces-1)))
-	// The right that was found causes one more round at the client's rate. There is nothing to wait for but time: a
-	// pause between the two rounds looks like rest.
-	time.Sleep(2*namespaces/qps*time.Second + time.Minute)
-	// From then on it sends at most five a second.
+	// The right that was found causes one more round, at the client's rate. From then on it sends at most five a second.
+	asked := reviews()
+	if !poll(t.Context(), namespaces/qps*time.Second+5*time.Minute, func() bool { return reviews()-asked >= namespaces }) {
+		t.Fatalf("%d reviews since the right was found, want a round of %d", reviews()-asked, namespaces)
+	}
 	from, asked := time.Now(), reviews()
 	poll(t.Context(), 2*time.Minute, func() bool { return time.Since(from) >= time.Minute })
 	rate := float64(reviews()-asked) / time.Since(from).Seconds()

@@ -200,8 +200,10 @@ func TestHeapStaysFlat(t *testing.T) {
 	watch(m, err, false)
 
 	var heaps, goroutines []int
-	for began := time.Now(); time.Since(began) < length; {
-		time.Sleep(length / 20)
+	samples := time.NewTicker(length / 20)
+	defer samples.Stop()
+	for range 20 {
+		<-samples.C
 		heaps, goroutines = append(heaps, int(heap()>>10)), append(goroutines, runtime.NumGoroutine())
 	}
 	t.Logf("%d events in %v; heap in KiB: %v; goroutines: %v", events.Load(), length, heaps, goroutines)

@@ -115,26 +115,27 @@ func (w *writer) writeOnce() {
 
 // withServedVersion calls do with each version in turn until the server serves one. It reports whether do succeeded.
 func (w *writer) withServedVersion(ns string, do func(dynamic.ResourceInterface, schema.GroupVersion) error) bool {
-	deadline := time.Now().Add(timeout)
-	for {
+	served := false
+	if poll(context.Background(), timeout, func() bool {
 		for _, r := range w.resources {
 			err := do(w.client.Resource(r).Namespace(ns), r.GroupVersion())
 			switch {
 			case err == nil:
+				served = true
 				return true
 			case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsTooManyRequests(err):
 				// This version is not served, or not yet: the server has not done the write.
 			default:
 				w.t.Errorf("write: %v", err)
-				return false
+				return true
 			}
 		}
-		if time.Now().After(deadline) {
-			w.t.Errorf("write: none of %v is served", w.resources)
-			return false
-		}
-		time.Sleep(10 * time.Millisecond)
+		return false
+	}) {
+		return served
 	}
+	w.t.Errorf("write: none of %v is served", w.resources)
+	return false
 }
 
 func (w *writer) create(ns string) {
