@@ -72,8 +72,15 @@ func TestLabLimitedClient(t *testing.T) {
 	find("the last namespace", namespaces/qps*3/2*time.Second+20*time.Second, in(name(namespaces-1)))
 	// The right that was found causes one more round, at the client's rate. From then on it sends at most five a second.
 	asked := reviews()
-	if !poll(t.Context(), namespaces/qps*time.Second+5*time.Minute, func() bool { return reviews()-asked >= namespaces }) {
-		t.Fatalf("%d reviews since the right was found, want a round of %d", reviews()-asked, namespaces)
+	if !poll(t.Context(), namespaces/qps*time.Second+5*time.Minute, func() bool {
+		if reviews()-asked < namespaces {
+			return false
+		}
+		before := reviews()
+		poll(t.Context(), 5*time.Second, func() bool { return reviews()-before > 5*5 })
+		return reviews()-before <= 5*5
+	}) {
+		t.Fatalf("no rest after %d reviews since the right was found, of %d namespaces", reviews()-asked, namespaces)
 	}
 	from, asked := time.Now(), reviews()
 	poll(t.Context(), 2*time.Minute, func() bool { return time.Since(from) >= time.Minute })
