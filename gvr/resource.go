@@ -16,7 +16,7 @@ import (
 //   - Without Namespaced, all objects can be watched, also those in namespaces,
 //     but not those of chosen namespaces.
 //   - Without Kind, objects of which only metadata is known (those of an inferred
-//     DELETED, and of stream.Options.MetadataOnly) lack it, and a list whose kind
+//     DELETED, and of stream.Metadata) lack it, and a list whose kind
 //     does not end in "List" is refused.
 type Resource struct {
 	schema.GroupVersionResource

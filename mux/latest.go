@@ -89,8 +89,9 @@ func (q *latestQueue) push(it item) {
 		s.bookmark = n
 		q.append(n)
 	default:
-		if o := it.event.Object; o != nil {
-			n.id = objectID{types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID()}
+		if it.event.HasObject() {
+			m := it.event.Meta()
+			n.id = objectID{types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, m.GetUID()}
 			q.coalesce(s, n)
 		} else {
 			q.append(n) // no Stream does that

@@ -88,7 +88,7 @@ const controlSize = 300
 // sizeOf returns the approximate size of an event in memory.
 func sizeOf(ev *stream.Event) int64 {
 	if ev.Object == nil {
-		return controlSize
+		return controlSize + int64(len(ev.JSON))
 	}
 	return controlSize + size.Of(ev.Object.Object)
 }

@@ -313,7 +313,7 @@ func TestKeyMakesTwoSourcesOfOneResource(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
 		m := newMux(t, nil, newStream(t, srv, widgets(), nil))
-		second := newStream(t, srv, widgets(), &stream.Options{MetadataOnly: true})
+		second := newStream(t, srv, widgets(), &stream.Options{Objects: stream.Metadata})
 		var taken *mux.OptionsError
 		if err := m.Add(second, nil); !errors.As(err, &taken) || taken.Field != "Key" ||
 			!strings.Contains(err.Error(), "SourceOptions.Key") {

@@ -79,6 +79,8 @@ func BenchmarkWatch(b *testing.B) {
 		{"stream", &stream.ClientOptions{}, &stream.Options{}},
 		{"stream-2workers", &stream.ClientOptions{DecodeWorkers: 2}, &stream.Options{}},
 		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{}},
+		{"stream-raw", &stream.ClientOptions{}, &stream.Options{Objects: stream.Raw}},
+		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{Objects: stream.Raw}},
 		{"stream-select-10%", &stream.ClientOptions{}, &stream.Options{Select: func(m stream.Meta) bool {
 			name := m.GetName()
 			return name[len(name)-1] == '7' && name[len(name)-2] < '8'

@@ -109,6 +109,11 @@ func (o *Options) contradiction() error {
 	case o.Checkpoint != nil && o.Start.kind == startFrom:
 		return &OptionsError{"Start and Checkpoint", "",
 			"the checkpoint decides where the run resumes: must not be combined with From"}
+	case o.Objects < Full || o.Objects > Metadata:
+		return &OptionsError{"Objects", strconv.Itoa(int(o.Objects)), "must be Full, Raw or Metadata"}
+	case o.Objects == Raw && o.Transform != nil:
+		return &OptionsError{"Objects and Transform", "",
+			"Transform changes decoded objects, and Raw objects are not decoded: must not be combined"}
 	case o.Select != nil && o.NoIndex:
 		return &OptionsError{"Select and NoIndex", "",
 			"only an index knows which objects no longer match: must not be combined"}

@@ -75,7 +75,7 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
 //     other strings in memory.
 //
-// For a Stream the client also requests metadata only ([Options.MetadataOnly]), calls [Options.Select] before it
+// For a Stream the client also requests metadata only ([Metadata]), calls [Options.Select] before it
 // decodes an object, reads the next page of a list while the Stream delivers one, and returns Retry-After to the
 // Stream, which waits and shows that in its Status. After a watch fell silent for [Options.IdleTimeout], or a request
 // got no answer in time, it opens new connections for all later requests; a dead HTTP/2 connection would go on to carry

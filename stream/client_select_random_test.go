@@ -78,9 +78,6 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 		},
 		FrameReceived: w.o.Trace.FrameReceived,
 	}
-	w.o.Transform = func(u *unstructured.Unstructured) { // some clients drop managedFields
-		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
-	}
 	s := streamOf(t, v.client(t, w), widgets(), &w.o)
 	s.SetRandom(func(least, most time.Duration) time.Duration { return (least + most) / 2 })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
@@ -91,7 +88,7 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 			break
 		}
 		st := s.Status()
-		w.note("events", "%s %s", text(ev), contentOf(ev.Object))
+		w.note("events", "%s %s", text(ev), contentOf(ev))
 		w.note("states", "%s %q %v %s", st.State, st.ResourceVersion, st.Synced, positionText(s.Position()))
 		ev.Ack()
 	}
@@ -149,7 +146,8 @@ func newTwin(seed uint64) *twin {
 				{Namespace: "one", Name: "a", UID: types.UID(uid(1, 0)), ResourceVersion: "80"},
 			}})
 	}
-	w.o.MetadataOnly, w.o.Bookmarks = chance(15), chance(30)
+	w.o.Bookmarks = chance(30)
+	w.o.Objects = stream.ObjectsMode(max(0, r.IntN(5)-2)) // Full in three of five
 	if chance(10) {
 		w.o.FailOnGap = true
 	}
@@ -164,15 +162,19 @@ func newTwin(seed uint64) *twin {
 	return w
 }
 
-func contentOf(u *unstructured.Unstructured) string {
-	if u == nil {
+func contentOf(ev stream.Event) string {
+	if !ev.HasObject() {
 		return ""
 	}
-	b, err := json.Marshal(u.Object)
-	if err != nil {
-		return err.Error()
+	u, err := ev.Decode()
+	if err == nil {
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields") // some clients drop them
+		var b []byte
+		if b, err = json.Marshal(u.Object); err == nil {
+			return string(b)
+		}
 	}
-	return string(b)
+	return err.Error()
 }
 
 // positionText leaves out objects without a version: they depend on how much has arrived.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
@@ -151,7 +152,7 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 		return nil, fmt.Errorf("%w: unknown type %q", errUnreadable, ev.Type)
 	}
 	u, _ := ev.Object.(*unstructured.Unstructured)
-	if u == nil {
+	if u == nil && ev.Raw.JSON == nil {
 		return nil, fmt.Errorf("%w: the client decoded a %T: must be an *unstructured.Unstructured",
 			errUnreadable, ev.Object)
 	}
@@ -163,7 +164,7 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 		}
 		return protocol.Frame{Kind: kind, Version: u.GetResourceVersion()}, nil
 	}
-	o, err := c.object(u)
+	o, err := c.object(u, ev.Raw)
 	if err != nil {
 		return nil, err
 	}
@@ -181,15 +182,12 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 }
 
 // object converts the object of an event, or returns an error if it cannot be used.
-func (c *connection) object(u *unstructured.Unstructured) (object, error) {
-	o, err := c.worker.accept(u)
+func (c *connection) object(u *unstructured.Unstructured, raw decode.Raw) (object, error) {
+	o, err := c.worker.accept(u, raw)
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	rv := o.Version
-	if o.unversioned() {
-		rv = u.GetResourceVersion()
-	}
+	rv := o.resourceVersion()
 	if !protocol.Usable(rv) && !c.worker.fake {
 		return o, fmt.Errorf("%w: invalid resourceVersion %q of its object", errUnreadable, rv)
 	}

@@ -310,9 +310,10 @@ func text(ev stream.Event) string {
 	case stream.Synced:
 		return "SYNCED " + ev.ResourceVersion
 	default:
-		s = fmt.Sprintf("%s %s@%s", ev.Type, ev.Object.GetName(), ev.ResourceVersion)
-		if uid := string(ev.Object.GetUID()); uid != "" && uid != "uid-"+ev.Object.GetName() {
-			s = fmt.Sprintf("%s %s/%s@%s", ev.Type, ev.Object.GetName(), uid, ev.ResourceVersion)
+		m := ev.Meta()
+		s = fmt.Sprintf("%s %s@%s", ev.Type, m.GetName(), ev.ResourceVersion)
+		if uid := string(m.GetUID()); uid != "" && uid != "uid-"+m.GetName() {
+			s = fmt.Sprintf("%s %s/%s@%s", ev.Type, m.GetName(), uid, ev.ResourceVersion)
 		}
 	}
 	if ev.Inferred {

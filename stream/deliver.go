@@ -4,14 +4,12 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
-	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // inTurn runs f while no other worker is in its turn. Stream.Position relies on two rules:
@@ -37,7 +35,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 	case protocol.EmitInitial:
 		w.items, w.mode = append(w.items, w.conn.takeLast().object), o.Mode
 		if w.writesAhead() {
-			w.itemBytes += size.Of(w.items[len(w.items)-1].Object)
+			w.itemBytes += w.items[len(w.items)-1].size()
 			if len(w.items) < w.options.PageSize && w.itemBytes < client.BufferBytes {
 				return nil // the objects of a page are written ahead together
 			}
@@ -104,7 +102,7 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		case o.Quiet:
 			return w.index.EndList(nil)
 		default:
-			return w.index.EndList(func(c index.Change) error { return w.deliverChange(ctx, c, nil, true) })
+			return w.index.EndList(func(c index.Change) error { return w.deliverChange(ctx, c, object{}, true) })
 		}
 	case protocol.EmitSynced:
 		w.options.Logger.DebugContext(ctx, "synced",
@@ -133,7 +131,7 @@ func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode
 		if mode.Quiet || !w.selects(o) {
 			return nil
 		}
-		return w.emitObject(ctx, Added, o.Unstructured, false)
+		return w.emitObject(ctx, Added, o, false)
 	}
 	from := index.Listed
 	if w.index.Saw(o.NamespacedName) {
@@ -143,7 +141,7 @@ func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode
 		return w.index.Put(o.Entry, w.selects(o), from, nil)
 	}
 	return w.index.Put(o.Entry, w.selects(o), from, func(c index.Change) error {
-		return w.deliverChange(ctx, c, o.Unstructured, true)
+		return w.deliverChange(ctx, c, o, true)
 	})
 }
 
@@ -161,7 +159,7 @@ func (w *worker) deliverEvent(ctx context.Context, ev objectEvent, out protocol.
 	case w.index == nil && (out.Replay || !w.selects(o)):
 		return nil
 	case w.index == nil:
-		return w.emitObject(ctx, ev.kind, o.Unstructured, false)
+		return w.emitObject(ctx, ev.kind, o, false)
 	case out.Partial && !out.Replay && !w.index.Has(o.Entry):
 		return w.deliverUnknown(ctx, ev)
 	}
@@ -169,7 +167,7 @@ func (w *worker) deliverEvent(ctx context.Context, ev objectEvent, out protocol.
 	if out.Replay {
 		from = index.Replayed
 	}
-	deliver := func(c index.Change) error { return w.deliverChange(ctx, c, o.Unstructured, false) }
+	deliver := func(c index.Change) error { return w.deliverChange(ctx, c, o, false) }
 	if ev.kind == Deleted {
 		return w.index.Remove(o.Entry, from, deliver)
 	}
@@ -191,27 +189,25 @@ func (w *worker) deliverUnknown(ctx context.Context, ev objectEvent) error {
 			kind = Added
 		}
 	}
-	return w.deliverChange(ctx, index.Change{Kind: watch.EventType(kind)}, ev.object.Unstructured, false)
+	return w.deliverChange(ctx, index.Change{Kind: watch.EventType(kind)}, ev.object, false)
 }
 
 func (w *worker) selects(o object) bool {
 	if o.verdict != client.Unasked {
 		return o.verdict == client.Selected
 	}
-	return (w.matches == nil || w.matches(o.Unstructured)) && (w.options.Select == nil || w.options.Select(o))
+	return (w.matches == nil || w.matches(o.decoded)) && (w.options.Select == nil || w.options.Select(o.meta()))
 }
 
 // deliverChange emits a change. One that is not inferred has the object o.
-func (w *worker) deliverChange(
-	ctx context.Context, c index.Change, o *unstructured.Unstructured, listed bool,
-) error {
-	object, isInferred := o, false
+func (w *worker) deliverChange(ctx context.Context, c index.Change, o object, listed bool) error {
+	isInferred := false
 	switch {
 	case c.Gone != nil:
-		object, isInferred = inferred(c.Gone, w.resource), true
+		o, isInferred = w.inferred(c.Gone), true
 	case c.Left != nil && listed:
 		// It is unknown when, and at which version, the object stopped matching: it is handled as if it were gone.
-		object, isInferred = inferred(c.Left, w.resource), true
+		o, isInferred = w.inferred(c.Left), true
 	case listed:
 		// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
 		isInferred = w.infers || c.Kind != watch.Added
@@ -219,13 +215,13 @@ func (w *worker) deliverChange(
 	if c.Pending && w.progress != nil {
 		w.progress.MayBeKnown()
 	}
-	if err := w.emitObject(ctx, Type(c.Kind), object, isInferred); err != nil {
+	if err := w.emitObject(ctx, Type(c.Kind), o, isInferred); err != nil {
 		return err
 	}
 	return context.Cause(ctx) // nil, or the index must make no further change
 }
 
-func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unstructured, isInferred bool) error {
+func (w *worker) emitObject(ctx context.Context, kind Type, o object, isInferred bool) error {
 	if w.movesTo != "" && !isInferred { // an inferred DELETED comes before the event of this version
 		w.report.resourceVersion(w.movesTo)
 	}
@@ -233,7 +229,7 @@ func (w *worker) emitObject(ctx context.Context, kind Type, o *unstructured.Unst
 		w.progress.MayBeKnown()
 	}
 	ev := w.newEvent(kind, nil)
-	ev.Object, ev.ResourceVersion, ev.Inferred = o, o.GetResourceVersion(), isInferred
+	ev.Object, ev.JSON, ev.ResourceVersion, ev.Inferred = o.decoded, o.json, o.resourceVersion(), isInferred
 	return w.delivery.emit(ev)
 }
 

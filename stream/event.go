@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
 // Type is the type of an [Event]. ADDED, MODIFIED and DELETED have the meaning that they have in a Kubernetes
@@ -34,16 +37,19 @@ const (
 	Gap Type = "GAP"
 )
 
-// Event is one step of the sequence. Only ADDED, MODIFIED and DELETED have an Object: use [Event.NamespacedName] for
-// the name, or [Objects] for a loop over objects.
+// Event is one step of the sequence. Only ADDED, MODIFIED and DELETED have an object, in Object or, with [Raw], in
+// JSON. [Event.Meta] and [Event.Decode] work with both, and [Objects] makes a loop over objects. Event has 11 fields
+// because it is one struct for all types.
 type Event struct {
 	Type     Type
 	Resource gvr.Resource
 	// Namespace is the namespace of the list or watch that the event comes from: one of [Options.Namespaces], or empty
 	// if the whole cluster is watched. It is empty for the SYNCED of several namespaces.
 	Namespace string
-	// Object is nil for BOOKMARK, SYNCED and GAP. The receiver may keep and change it.
+	// Object is nil for BOOKMARK, SYNCED and GAP, and with [Raw]. The receiver may keep and change it.
 	Object *unstructured.Unstructured
+	// JSON is the object with [Raw], else nil. The receiver may keep and change it.
+	JSON json.RawMessage
 	// ResourceVersion is that of the object, of the snapshot for SYNCED, and of the server's bookmark for BOOKMARK. It
 	// is empty for GAP, for the SYNCED of several namespaces, and if the server sent none (client-go's fakes).
 	ResourceVersion string
@@ -64,12 +70,43 @@ type Event struct {
 	Mark *acks.Mark `json:"-"`
 }
 
+// HasObject reports whether the event is about an object: ADDED, MODIFIED or DELETED.
+func (e Event) HasObject() bool { return e.Object != nil || e.JSON != nil }
+
 // NamespacedName returns the namespace and name of the object. It is zero if the event has no object.
 func (e Event) NamespacedName() types.NamespacedName {
-	if e.Object == nil {
-		return types.NamespacedName{}
+	m := e.Meta()
+	return types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
+}
+
+// Meta returns the metadata of the object, which is empty if the event has no object. With [Raw] it decodes no more of
+// the JSON than it is asked for, and is empty if that is invalid.
+func (e Event) Meta() Meta {
+	switch {
+	case e.Object != nil:
+		return e.Object
+	case e.JSON != nil:
+		return decode.NewMeta(e.JSON)
 	}
-	return identify(e.Object).NamespacedName
+	return &unstructured.Unstructured{}
+}
+
+var errNoObject = errors.New("stream: the event has no object")
+
+// Decode returns Object or, with [Raw], a new object decoded from JSON. It returns an error if the JSON is invalid, or
+// if the event has no object.
+func (e Event) Decode() (*unstructured.Unstructured, error) {
+	switch {
+	case e.Object != nil:
+		return e.Object, nil
+	case e.JSON == nil:
+		return nil, errNoObject
+	}
+	o, err := decode.Decode(e.JSON)
+	if err != nil {
+		return nil, fmt.Errorf("stream: cannot decode an object of %s: %w", e.Resource, err)
+	}
+	return o, nil
 }
 
 // String describes the event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12",
@@ -98,7 +135,7 @@ func (e Event) String() string {
 	if e.Coalesced > 0 {
 		b.WriteString(" coalesced " + strconv.Itoa(e.Coalesced))
 	}
-	if e.Object == nil && e.Namespace != "" {
+	if !e.HasObject() && e.Namespace != "" {
 		b.WriteString(" in " + e.Namespace)
 	}
 	quoted := strconv.Quote(strings.Trim(b.String(), " "))
@@ -221,7 +258,7 @@ func Objects(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 			return
 		}
 		for ev, err := range seq {
-			if err == nil && ev.Object == nil {
+			if err == nil && !ev.HasObject() {
 				ev.Ack()
 			} else if !yield(ev, err) {
 				return

@@ -146,7 +146,7 @@ func TestTransformDoesNotChangeTheIndex(t *testing.T) {
 	})
 }
 
-func TestMetadataOnlyWorksWithEveryClient(t *testing.T) {
+func TestMetadataWorksWithEveryClient(t *testing.T) {
 	full := func(rv string) map[string]any {
 		o := object("a@" + rv)
 		o["spec"] = map[string]any{"size": 1}
@@ -202,7 +202,7 @@ func TestMetadataOnlyWorksWithEveryClient(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				s := newStream(t, client, &stream.Options{MetadataOnly: true})
+				s := newStream(t, client, &stream.Options{Objects: stream.Metadata})
 				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {
 						t.Fatal(err)

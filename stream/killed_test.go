@@ -256,6 +256,12 @@ func (p *killedProgram) runOnce(last bool) bool {
 		if k.isKilled() {
 			break // a killed program receives nothing
 		}
+		if ev.JSON != nil {
+			if ev.Object, err = ev.Decode(); err != nil {
+				p.Fatal(err)
+			}
+			ev.JSON = nil
+		}
 		p.lost = p.lost || ev.Type == stream.Gap && ev.Gap.HistoryLost
 		if ev.Type == stream.Added && p.handled != nil && !k.failed.Load() && !noWriteAhead && !p.positions {
 			p.mustBeWrittenAhead(ev)

@@ -14,14 +14,36 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // object is a received object with its index entry, whose Version identifies the object's state.
 type object struct {
-	*unstructured.Unstructured
+	body
 	index.Entry
 	verdict client.Verdict // of Options.Select, if it was called before the object was decoded
+}
+
+// body is an object as Event has it: decoded, or as JSON.
+type body struct {
+	decoded *unstructured.Unstructured
+	json    []byte
+}
+
+func (b body) size() int64 {
+	if b.decoded == nil {
+		return int64(len(b.json))
+	}
+	return size.Of(b.decoded.Object)
+}
+
+func (o object) meta() Meta {
+	if o.decoded != nil {
+		return o.decoded
+	}
+	return decode.NewMeta(o.json)
 }
 
 // noVersion is the prefix of a Version that is a hash instead of a resourceVersion.
@@ -30,7 +52,7 @@ const noVersion = "#"
 // received returns an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
 	if id := identify(o); id.Version != "" {
-		return object{Unstructured: o, Entry: id}
+		return object{body: body{decoded: o}, Entry: id}
 	}
 	return receivedFromFake(o)
 }
@@ -40,7 +62,14 @@ func received(o *unstructured.Unstructured) object {
 func receivedFromFake(o *unstructured.Unstructured) object {
 	id := identify(o)
 	id.Version = hash(o)
-	return object{Unstructured: copyJSON(o), Entry: id}
+	return object{body: body{decoded: copyJSON(o)}, Entry: id}
+}
+
+// receivedRaw returns an object as JSON from a server's answer.
+func receivedRaw(r decode.Raw) object {
+	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	id := index.Entry{NamespacedName: name, UID: types.UID(r.UID), Version: r.ResourceVersion}
+	return object{body: body{json: r.JSON}, Entry: id}
 }
 
 // identify reads the metadata once; the methods of Unstructured would do so for each field.
@@ -56,6 +85,14 @@ func identify(o *unstructured.Unstructured) index.Entry {
 
 // unversioned reports whether the Version is a hash.
 func (o object) unversioned() bool { return strings.HasPrefix(o.Version, noVersion) }
+
+// resourceVersion returns the object's resourceVersion, which is empty if the server sent none.
+func (o object) resourceVersion() string {
+	if o.unversioned() {
+		return o.meta().GetResourceVersion()
+	}
+	return o.Version
+}
 
 func hash(o *unstructured.Unstructured) string {
 	h := fnv.New64a()
@@ -79,10 +116,11 @@ func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// metadataOf returns apiVersion, kind and metadata of an object. A PartialObjectMetadata gets apiVersion and kind of
-// the resource.
+// metadataOf returns apiVersion, kind, and metadata without managedFields. A PartialObjectMetadata gets apiVersion and
+// kind of the resource.
 func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
 	m := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
+	unstructured.RemoveNestedField(m.Object, "metadata", "managedFields")
 	if o.GetKind() == "PartialObjectMetadata" && r.Kind != "" {
 		m.SetGroupVersionKind(r.GroupVersionKind())
 		return m
@@ -93,16 +131,25 @@ func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unst
 }
 
 // inferred returns the object of an inferred DELETED.
-func inferred(e *index.Entry, r gvr.Resource) *unstructured.Unstructured {
+func (w *worker) inferred(e *index.Entry) object {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetGroupVersionKind(r.GroupVersionKind())
+	o.SetGroupVersionKind(w.resource.GroupVersionKind())
 	o.SetNamespace(e.Namespace)
 	o.SetName(e.Name)
 	o.SetUID(e.UID)
 	if !strings.HasPrefix(e.Version, noVersion) {
 		o.SetResourceVersion(e.Version)
 	}
-	return o
+	if w.options.Objects == Raw {
+		return object{body: body{json: encode(o)}, Entry: *e}
+	}
+	return object{body: body{decoded: o}, Entry: *e}
+}
+
+// encode returns the JSON of an object of strings, which can always be encoded.
+func encode(o *unstructured.Unstructured) []byte {
+	b, _ := json.Marshal(o.Object)
+	return b
 }
 
 // objectOf converts an index entry to an object of a Position.

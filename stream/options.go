@@ -44,12 +44,11 @@ type Options struct {
 
 	// What is delivered.
 
+	// Objects is how much of each object is delivered: [Full] (the default), [Raw] or [Metadata].
+	Objects ObjectsMode
 	// Transform may change an object just before it is delivered, for example to redact a field. The object of an
-	// inferred DELETED has little more than a name. Nil means no change.
+	// inferred DELETED has little more than a name. It requires decoded objects, so not [Raw]. Nil means no change.
 	Transform func(*unstructured.Unstructured)
-	// MetadataOnly delivers apiVersion, kind and metadata only. With a client of [NewClient] the server sends no more
-	// than that (PartialObjectMetadata).
-	MetadataOnly bool
 	// Bookmarks delivers BOOKMARK events. The Stream requests them from the server in any case.
 	Bookmarks bool
 
@@ -113,6 +112,25 @@ type Options struct {
 	// Logger receives failures and retries (Warn), recoveries (Info), and every request (Debug). Nil disables logging.
 	Logger *slog.Logger
 }
+
+// ObjectsMode is how much of each object an Event has.
+type ObjectsMode int
+
+const (
+	// Full objects are decoded into Event.Object.
+	Full ObjectsMode = iota
+	// Raw objects are in Event.JSON, as the server sent them, and Event.Object is nil. [Event.Meta] decodes as much of
+	// the metadata as it is asked for, and [Event.Decode] the object. An object in a list gets the apiVersion and kind
+	// that a server leaves out there. [ClientOptions.DropManagedFields] removes managedFields.
+	//
+	// With a client of [NewClient] this is several times faster than Full. Only the metadata is checked then: invalid
+	// JSON in the rest of an object is delivered, and Event.Decode returns the error. JSON that differs from a
+	// kube-apiserver's, as with another client, is decoded and encoded again.
+	Raw
+	// Metadata delivers apiVersion, kind, and metadata without managedFields, in Event.Object. With a client of
+	// [NewClient] the server sends no more than metadata (PartialObjectMetadata).
+	Metadata
+)
 
 // Meta gives read access to the metadata of an object.
 type Meta interface {

@@ -33,7 +33,7 @@ func (c *connection) peekObjects() []object {
 	defer func() { c.arrived.reading = false }()
 	bytes := int64(0)
 	for _, ev := range c.arrived.events {
-		bytes += client.SizeOf(ev.Object)
+		bytes += ev.Size()
 	}
 	for len(c.arrived.events) < client.Buffer && bytes < client.BufferBytes {
 		ev, ok, _ := c.watch.Next()
@@ -41,18 +41,18 @@ func (c *connection) peekObjects() []object {
 			break
 		}
 		c.arrived.events = append(c.arrived.events, ev)
-		bytes += client.SizeOf(ev.Object)
+		bytes += ev.Size()
 	}
 	var objects []object
 	for _, ev := range c.arrived.events {
 		u, _ := ev.Object.(*unstructured.Unstructured)
-		if u == nil || !slices.Contains(readable, ev.Type) {
+		if u == nil && ev.Raw.JSON == nil || !slices.Contains(readable, ev.Type) {
 			break
 		}
 		if ev.Type == watch.Bookmark {
 			continue
 		}
-		o, err := c.object(u)
+		o, err := c.object(u, ev.Raw)
 		if err != nil {
 			break
 		}
@@ -127,7 +127,7 @@ func (w *worker) dropPageAhead() {
 		r := Request{Verb: "list", Continued: true, Duration: a.took}
 		in := protocol.Input(protocol.Failed{Failure: failure(a.err)})
 		if a.err == nil {
-			r.Objects, in = len(a.list.Items), protocol.Page{}
+			r.Objects, in = a.list.Len(), protocol.Page{}
 		}
 		w.requestDone(r, in)
 	case <-time.After(client.ClosingTime):

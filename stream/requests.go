@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
@@ -95,7 +97,7 @@ func (w *worker) probe(ctx context.Context) protocol.Input {
 
 // answer is the result of a request for a page.
 type answer struct {
-	list *unstructured.UnstructuredList
+	list client.List
 	err  error
 	took time.Duration
 
@@ -116,7 +118,7 @@ func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout 
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err != nil:
-	case list == nil || w.isNotList(list.GetKind()):
+	case list.UnstructuredList == nil || w.isNotList(list.GetKind()):
 		err = errNotList
 	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
@@ -128,11 +130,17 @@ func (w *worker) requestPage(ctx context.Context, o metav1.ListOptions, timeout 
 }
 
 // takePage keeps the objects of a page in w.items until they are delivered.
-func (w *worker) takePage(list *unstructured.UnstructuredList, continued bool) protocol.Input {
-	w.items = make([]object, len(list.Items))
-	for i := range list.Items {
-		// A new Unstructured: a pointer into Items would keep the whole page in memory.
-		o, err := w.accept(&unstructured.Unstructured{Object: list.Items[i].Object})
+func (w *worker) takePage(list client.List, continued bool) protocol.Input {
+	w.items = make([]object, list.Len())
+	for i := range w.items {
+		var u *unstructured.Unstructured
+		var raw decode.Raw
+		if i < len(list.Raw) {
+			raw = list.Raw[i]
+		} else { // a new Unstructured: a pointer into Items would keep the whole page in memory
+			u = &unstructured.Unstructured{Object: list.Items[i].Object}
+		}
+		o, err := w.accept(u, raw)
 		if err != nil {
 			w.items = nil
 			return protocol.Failed{Failure: failure(w.requestError("list", err))}
@@ -223,23 +231,38 @@ func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeo
 
 // hints returns what the worker requests from its client.
 func (w *worker) hints() client.Hints {
-	return client.Hints{MetadataOnly: w.options.MetadataOnly, Filter: w.filter(), Buffered: w.writesAhead()}
+	return client.Hints{Objects: client.Objects(w.options.Objects), Filter: w.filter(), Buffered: w.writesAhead()}
 }
 
-// accept converts an object, or returns an error if it has no name or namespace.
-func (s *Stream) accept(o *unstructured.Unstructured) (object, error) {
-	convert := received
-	if s.fake {
-		convert = receivedFromFake
+// accept converts an object, decoded or raw, or returns an error if it has no name or namespace.
+func (s *Stream) accept(o *unstructured.Unstructured, raw decode.Raw) (object, error) {
+	var accepted object
+	switch {
+	case raw.JSON != nil && raw.ResourceVersion != "":
+		accepted = receivedRaw(raw)
+	case raw.JSON != nil:
+		var err error
+		if o, err = decode.Decode(raw.JSON); err != nil {
+			return object{}, err
+		}
+		accepted = received(o)
+	case s.fake:
+		accepted = receivedFromFake(o)
+	default:
+		accepted = received(o)
 	}
-	accepted := convert(o)
 	if accepted.Name == "" || s.resource.Namespaced && accepted.Namespace == "" && !s.fake {
 		return object{}, errNameless
 	}
-	if s.options.MetadataOnly {
-		accepted.Unstructured = metadataOf(accepted.Unstructured, s.resource)
+	var err error
+	switch {
+	case s.options.Objects == Metadata:
+		accepted.decoded = metadataOf(accepted.decoded, s.resource)
+	case s.options.Objects == Raw && accepted.json == nil:
+		accepted.json, err = json.Marshal(accepted.decoded.Object)
+		accepted.decoded = nil
 	}
-	return accepted, nil
+	return accepted, err
 }
 
 // requestError returns the RequestError of a request. It redacts err: every error about a request comes from here.

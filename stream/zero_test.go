@@ -118,7 +118,7 @@ func TestResourceOfGVRAlone(t *testing.T) {
 			return fmt.Sprint(streamtest.Texts(rec.Events), rec.Err)
 		}
 		for _, o := range []stream.Options{
-			{UntilSynced: true}, {UntilSynced: true, PagedLists: true}, {UntilSynced: true, MetadataOnly: true},
+			{UntilSynced: true}, {UntilSynced: true, PagedLists: true}, {UntilSynced: true, Objects: stream.Metadata},
 		} {
 			if got := run(srv.Client(), o); got != "[ADDED ns/a@2 SYNCED @2] <nil>" {
 				t.Errorf("%+v: %s", o, got)

@@ -20,7 +20,7 @@ type budget struct {
 }
 
 var budgets = []budget{
-	{[]string{"stream"}, 55},
+	{[]string{"stream"}, 60},
 	{[]string{"mux", "mux/follow"}, 30},
 	{[]string{"checkpoint", "checkpoint/file", "checkpoint/configmap"}, 20},
 	{[]string{"discovery"}, 18},

@@ -70,7 +70,8 @@ func TestLabLimitedClient(t *testing.T) {
 		return func(s follow.ResourceStatus) bool { return slices.Equal(s.Namespaces, names) }
 	}
 	find("the last namespace", namespaces/qps*3/2*time.Second+20*time.Second, in(name(namespaces-1)))
-	// The right that was found causes one more round, at the client's rate. From then on it sends at most five a second.
+	// The right that was found causes one more round, at the client's rate. From then on the client sends at most five
+	// reviews a second.
 	asked := reviews()
 	if !poll(t.Context(), namespaces/qps*time.Second+5*time.Minute, func() bool {
 		if reviews()-asked < namespaces {

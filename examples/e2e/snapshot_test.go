@@ -74,7 +74,7 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 	}
 }
 
-func TestMetadataOnly(t *testing.T) {
+func TestMetadataObjects(t *testing.T) {
 	c := newCluster(t, shared.Config())
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
 	client, err := stream.NewClient(shared.Config(), nil)
@@ -85,7 +85,7 @@ func TestMetadataOnly(t *testing.T) {
 		namespace := unique("metadata")
 		c.create(widgets, namespace, "one")
 		rec := record(t, newStream(t, client, r, &stream.Options{
-			Namespaces: []string{namespace}, MetadataOnly: true, PagedLists: paged,
+			Namespaces: []string{namespace}, Objects: stream.Metadata, PagedLists: paged,
 		}))
 		rec.awaitSynced(1)
 		c.touch(widgets, namespace, "one")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -35,14 +36,15 @@ func newEventPrinter(streams genericiooptions.IOStreams, output string, several,
 
 // eventDocument is an event in JSON and YAML.
 type eventDocument struct {
-	Type            stream.Type                `json:"type"`
-	Resource        string                     `json:"resource"`
-	Namespace       string                     `json:"namespace,omitempty"`       // see namespaceOf
-	ResourceVersion string                     `json:"resourceVersion,omitempty"` // SYNCED only
-	Inferred        bool                       `json:"inferred,omitempty"`
-	Coalesced       int                        `json:"coalesced,omitempty"`
-	Gap             *gapDocument               `json:"gap,omitempty"`
-	Object          *unstructured.Unstructured `json:"object,omitempty"`
+	Type            stream.Type     `json:"type"`
+	Resource        string          `json:"resource"`
+	Namespace       string          `json:"namespace,omitempty"`       // see namespaceOf
+	ResourceVersion string          `json:"resourceVersion,omitempty"` // SYNCED only
+	Inferred        bool            `json:"inferred,omitempty"`
+	Coalesced       int             `json:"coalesced,omitempty"`
+	Gap             *gapDocument    `json:"gap,omitempty"`
+	Invalid         string          `json:"invalid,omitempty"` // why the object has only its identity
+	Object          json.RawMessage `json:"object,omitempty"`
 }
 
 type gapDocument struct {
@@ -55,7 +57,7 @@ type gapDocument struct {
 // namespaceOf returns the namespace of a control event that is of one namespace although -A requests all. That
 // happens if the resource may be watched only in some namespaces.
 func namespaceOf(ev stream.Event, allNamespaces bool) string {
-	if !allNamespaces || ev.Object != nil {
+	if !allNamespaces || ev.HasObject() {
 		return ""
 	}
 	return ev.Namespace
@@ -64,7 +66,13 @@ func namespaceOf(ev stream.Event, allNamespaces bool) string {
 func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 	d := eventDocument{
 		Type: ev.Type, Resource: ev.Resource.String(), Namespace: namespaceOf(ev, fansOut),
-		Inferred: ev.Inferred, Coalesced: ev.Coalesced, Object: ev.Object,
+		Inferred: ev.Inferred, Coalesced: ev.Coalesced, Object: ev.JSON,
+	}
+	switch {
+	case ev.Object != nil:
+		d.Object, _ = json.Marshal(ev.Object.Object) // decoded from JSON
+	case ev.JSON != nil && !json.Valid(ev.JSON):
+		d.Invalid, d.Object = "the server sent invalid JSON", identityOf(ev)
 	}
 	switch ev.Type {
 	case stream.Synced:
@@ -73,6 +81,19 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 		d.Gap = &gapDocument{ev.Gap.Reason, ev.Gap.From, ev.Gap.To, ev.Gap.HistoryLost}
 	}
 	return d
+}
+
+// identityOf returns an object with no more than what identifies it.
+func identityOf(ev stream.Event) json.RawMessage {
+	m := ev.Meta()
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(ev.Resource.GroupVersionKind())
+	o.SetNamespace(m.GetNamespace())
+	o.SetName(m.GetName())
+	o.SetUID(m.GetUID())
+	o.SetResourceVersion(m.GetResourceVersion())
+	b, _ := json.Marshal(o.Object) // strings only
+	return b
 }
 
 // documentPrinter writes events as JSON or YAML.

@@ -159,7 +159,12 @@ func (s *session) muxOptions() *mux.Options {
 }
 
 func (s *session) streamOptions() stream.Options {
+	objects := stream.Metadata // all that tables and names show
+	if s.output == "json" || s.output == "yaml" {
+		objects = stream.Raw
+	}
 	return stream.Options{
+		Objects:       objects,
 		LabelSelector: s.labelSelector,
 		FieldSelector: s.fieldSelector,
 		Logger:        slog.New(logHandler{w: s.streams.ErrOut}),

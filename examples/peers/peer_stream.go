@@ -34,7 +34,7 @@ func streams() []peer {
 		{name: "ours-select10", what: "Select passes one in ten",
 			run: fastStream(nil, canaries), expect: expectCanaries, scale: 20},
 		{name: "ours-select0", what: "Select passes none", run: selectNothing, scale: 20},
-		{name: "ours-metadata", what: "MetadataOnly", run: fastStream(nil, metadataOnly), scale: 4},
+		{name: "ours-metadata", what: "Metadata", run: fastStream(nil, metadataOnly), scale: 4},
 		{name: "ours-mux8", what: "eight Streams, one per namespace, in a Mux",
 			run: mux8, expect: expectAll, scale: 4},
 		{name: "ours-mux8-select10", what: "as ours-mux8, Select passes one in ten",
@@ -45,7 +45,7 @@ func streams() []peer {
 }
 
 func pages(o *stream.Options)        { o.PagedLists = true }
-func metadataOnly(o *stream.Options) { o.MetadataOnly = true }
+func metadataOnly(o *stream.Options) { o.Objects = stream.Metadata }
 
 func canaries(o *stream.Options) {
 	o.Select = func(m stream.Meta) bool { return m.GetLabels()["canary"] == "true" }

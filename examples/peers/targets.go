@@ -76,7 +76,7 @@ func targets() []target {
 		faster("Select rejecting everything vs dynamic Watch", "ours-select0", "dynamic", 150),
 		// 0.01 means none per event: the allocations of the rest of the process stay below that.
 		limit("Select rejecting everything, allocations per event", 0.01, "", value("ours-select0", 1, allocs)),
-		faster("MetadataOnly vs metadata informer (JSON)", "ours-metadata", "metadata-informer", 3),
+		faster("Metadata vs metadata informer (JSON)", "ours-metadata", "metadata-informer", 3),
 		faster("stream on the stock client vs dynamic Watch", "ours-stock", "dynamic", 0.95),
 		times("first snapshot, dynamic list / streaming list", 7, ratio("dynamic-list", "ours-watchlist", snapshot)),
 		times("first snapshot, dynamic list / pages", 7, ratio("dynamic-list", "ours-pages", snapshot)),

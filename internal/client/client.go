@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 )
@@ -143,7 +144,7 @@ func (r resource) watch(
 type call struct {
 	decoders *decoders
 	watch    bool
-	metadata bool // only the metadata of objects is wanted
+	objects  Objects
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration
@@ -151,6 +152,7 @@ type call struct {
 
 	// The answer, if it is JSON. Otherwise client-go decodes it.
 	list    *unstructured.UnstructuredList
+	raws    []decode.Raw
 	refused *guard.Error // why there is no list
 	pipe    *pipe
 }
@@ -166,7 +168,7 @@ const (
 
 func (c *call) accepts() string {
 	switch {
-	case !c.metadata:
+	case c.objects != Metadata:
 		return runtime.ContentTypeJSON // not CBOR, which only client-go decodes
 	case c.watch:
 		return acceptMetadata

@@ -23,20 +23,27 @@ const (
 // filtered returns the event that data begins with, as the Filter decides, and its length. An event to skip has no
 // Object. It returns false if the event must be decoded without the Filter.
 func (f *frames) filtered(data []byte) (ev Event, n int, ok bool) {
-	view, n := f.dec.Metadata(data)
+	view, n := f.dec.Metadata(data, f.filter == nil)
 	if view == nil || n > maxFrame {
-		return ev, 0, false
+		return Event{}, 0, false
 	}
 	defer view.Forget()
-	choice := f.filter(view)
-	if view.Broken() {
-		return ev, 0, false // the Filter has seen wrong metadata
+	choice := DecodeSelected
+	if ev.Type = view.Type(); f.filter != nil {
+		if choice, ev.Verdict = f.filter(view), Rejected; choice == DecodeSelected {
+			ev.Verdict = Selected
+		}
 	}
-	ev.Type, ev.Verdict = view.Type(), Rejected
+	if view.Broken() {
+		return Event{}, 0, false // the Filter has seen wrong metadata
+	}
 	switch choice {
 	case DecodeSelected, DecodeRejected:
-		if choice == DecodeSelected {
-			ev.Verdict = Selected
+		if f.raw {
+			if ev.Raw, ok = view.Raw(); !ok {
+				return Event{}, 0, false
+			}
+			return ev, n, true
 		}
 		ev.Event, n, ok = decodeEvent(f.dec, data)
 		return ev, n, ok

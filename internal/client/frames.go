@@ -23,7 +23,8 @@ type frames struct {
 	workers *workers // nil if next decodes the events
 
 	dec     *decode.Decoder // nil while there is nothing to decode
-	filter  Filter          // nil decodes every object
+	filter  Filter          // nil selects every object
+	raw     bool            // objects are wanted as JSON
 	skipped bool            // an event was skipped since next was called
 	events  []watch.Event   // decoded, but not returned yet
 	undecoded
@@ -76,7 +77,7 @@ func (f *frames) next() (ev Event, ok, over bool) {
 			return ev, true, false
 		}
 		switch ev, ok := f.decode(); {
-		case ok && ev.Object == nil:
+		case ok && ev.Object == nil && ev.Raw.JSON == nil:
 			continue // skipped
 		case ok:
 			return ev, true, false
@@ -172,7 +173,7 @@ func (f *frames) decode() (Event, bool) {
 // event decodes the event that data begins with, as the Filter decides, and returns its length. It returns false if the
 // event is not complete, or if client-go has to decode it.
 func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
-	if f.filter != nil {
+	if f.filter != nil || f.raw {
 		if ev, n, ok = f.filtered(data); ok {
 			return ev, n, true
 		}

@@ -33,7 +33,7 @@ func (b *listBody) Read(p []byte) (int, error) {
 	if b.answer == nil {
 		c := readList(b.ReadCloser)
 		b.reader = c
-		list, err := c.decode(b.call.decoders)
+		list, raws, err := c.decode(b.call.decoders, b.call.objects == Raw)
 		refused, _ := err.(*guard.Error)
 		switch {
 		case refused != nil: // client-go would log the error, and advise to try again
@@ -43,7 +43,7 @@ func (b *listBody) Read(p []byte) (int, error) {
 		case list == nil:
 			b.answer = bytes.NewReader(c.data)
 		default:
-			b.call.list, b.answer = list, strings.NewReader(note)
+			b.call.list, b.call.raws, b.answer = list, raws, strings.NewReader(note)
 			recycleList(c.data)
 		}
 	}
@@ -165,31 +165,31 @@ func (c *listReader) await(n int) (data []byte, err error) {
 
 // decode decodes the list while it is read. It returns neither a list nor an error if client-go has to decode it; then
 // all of it has been read.
-func (c *listReader) decode(from *decoders) (*unstructured.UnstructuredList, error) {
+func (c *listReader) decode(from *decoders, raw bool) (*unstructured.UnstructuredList, []decode.Raw, error) {
 	dec := from.get()
 	defer from.put(dec)
-	l := dec.Lister()
+	l := dec.Lister(raw)
 	for n := 0; ; {
 		data, end := c.await(n)
 		err := l.Decode(data)
 		switch {
 		case end != nil && end != io.EOF:
-			return nil, end
+			return nil, nil, end
 		case err == decode.ErrTooLarge:
-			return nil, errItemTooLarge
+			return nil, nil, errItemTooLarge
 		case err != nil && err != decode.ErrShort:
-			return nil, c.decline()
+			return nil, nil, c.decline()
 		case end == nil:
 			// An item that is cut off is decoded again from its beginning. To keep that cheap, wait until twice as much
 			// of it has been read.
 			n = len(data) + max(smallList, l.Undecoded(len(data)))
 			continue
 		}
-		list, err := l.List()
+		list, raws, err := l.List()
 		if err != nil {
-			return nil, c.decline()
+			return nil, nil, c.decline()
 		}
-		return list, nil
+		return list, raws, nil
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"reflect"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,14 +14,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/watchlist"
 
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/size"
-	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // Reader reads one resource for one worker of a Stream.
 type Reader interface {
 	// List returns a page. Its error may wrap a [RetryAfterError].
-	List(context.Context, metav1.ListOptions, Hints) (*unstructured.UnstructuredList, error)
+	List(context.Context, metav1.ListOptions, Hints) (List, error)
 	// Watch opens a watch, which ends with ctx. Its error may wrap a [RetryAfterError].
 	Watch(context.Context, metav1.ListOptions, Hints) (Watch, error)
 	// Cancels reports whether List returns soon after its ctx has ended. If so, the next page can be requested ahead.
@@ -48,10 +46,35 @@ type Watch interface {
 	Drain()
 }
 
-// Event is an event of a watch. An ERROR is the last one.
+// List is a page of objects. They are in Items, or in Raw.
+type List struct {
+	*unstructured.UnstructuredList // nil if there is an error
+	Raw                            []decode.Raw
+}
+
+// Len returns the number of objects.
+func (l List) Len() int {
+	if l.UnstructuredList == nil {
+		return 0
+	}
+	return len(l.Items) + len(l.Raw)
+}
+
+// Event is an event of a watch. An ERROR is the last one. If there is a Raw, Object is nil.
 type Event struct {
 	watch.Event
 	Verdict Verdict
+	Raw     decode.Raw
+}
+
+// Size returns about how much memory the object of the event takes.
+func (e *Event) Size() int64 { return int64(len(e.Raw.JSON)) + sizeOf(e.Object) }
+
+func sizeOf(o runtime.Object) int64 {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return size.Of(u.Object)
+	}
+	return 0 // a Status
 }
 
 // Verdict is what the Filter has decided about the object of an event.
@@ -63,10 +86,19 @@ const (
 	Rejected                // the object is not wanted
 )
 
-// Hints are what the caller of a Reader wants. A Reader may ignore MetadataOnly and Filter: then objects are whole, and
-// their Verdict is Unasked.
+// Objects is how much of an object is wanted, and as what.
+type Objects int
+
+const (
+	Full     Objects = iota // decoded
+	Raw                     // as JSON
+	Metadata                // apiVersion, kind and metadata without managedFields, decoded
+)
+
+// Hints are what the caller of a Reader wants. A Reader may ignore Objects and Filter: then objects are whole and
+// decoded, and their Verdict is Unasked.
 type Hints struct {
-	MetadataOnly bool // only the metadata of objects is wanted
+	Objects Objects
 	// Filter is called by Watch.Next before an object is decoded. Nil decodes every object.
 	Filter Filter
 	// Buffered lets events arrive while the caller does something else. At most Buffer of them wait, and about
@@ -134,16 +166,14 @@ type directReader resource
 func (r directReader) Cancels() bool { return true }
 
 func (r directReader) call(watch bool, hints Hints) *call {
-	return &call{decoders: r.client.decoders, watch: watch, metadata: hints.MetadataOnly, noRetry: true}
+	return &call{decoders: r.client.decoders, watch: watch, objects: hints.Objects, noRetry: true}
 }
 
-func (r directReader) List(
-	ctx context.Context, opts metav1.ListOptions, hints Hints,
-) (*unstructured.UnstructuredList, error) {
+func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints Hints) (List, error) {
 	c := r.call(false, hints)
 	list, err := resource(r).list(ctx, opts, c)
 	r.unanswered(ctx, c, err)
-	return list, c.withRetryAfter(err)
+	return List{list, c.raws}, c.withRetryAfter(err)
 }
 
 // unanswered leaves the connection of a request that failed with ErrNoAnswer, or with the config's timeout.
@@ -157,7 +187,7 @@ func (r directReader) unanswered(ctx context.Context, c *call, err error) {
 
 func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
 	c, workers := r.call(true, hints), r.client.workers
-	if hints.Filter != nil {
+	if hints.Filter != nil || hints.Objects == Raw {
 		workers = 1
 	}
 	w, f, err := resource(r).watch(ctx, opts, c, workers)
@@ -169,7 +199,7 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 	if f == nil { // the answer is not JSON, or there is none
 		return adapt(w, hints, false, leave)
 	}
-	f.filter = hints.Filter
+	f.filter, f.raw = hints.Filter, hints.Objects == Raw
 	return &directWatch{drained{w, leave, false}, f}, nil
 }
 
@@ -246,10 +276,9 @@ type plainReader struct {
 
 func (r plainReader) Cancels() bool { return false }
 
-func (r plainReader) List(
-	ctx context.Context, opts metav1.ListOptions, _ Hints,
-) (*unstructured.UnstructuredList, error) {
-	return r.resource.List(ctx, opts)
+func (r plainReader) List(ctx context.Context, opts metav1.ListOptions, _ Hints) (List, error) {
+	list, err := r.resource.List(ctx, opts)
+	return List{list, nil}, err
 }
 
 func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
@@ -261,121 +290,4 @@ func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints H
 		return nil, err
 	}
 	return adapt(w, hints, r.fake, func() {})
-}
-
-// adapt makes a Watch of any watch.Interface. It calls leave after Dead.
-func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, error) {
-	switch {
-	case w == nil:
-		return nil, errNoWatch
-	case !fake && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
-		// client-go returns this and no error if the connection broke or timed out before the server answered.
-		w.Stop()
-		return nil, errConnection
-	}
-	adapted := &adaptedWatch{drained: drained{of: w, leave: leave}, events: w.ResultChan()}
-	if hints.Buffered {
-		adapted.buffer()
-	}
-	return adapted, nil
-}
-
-// adaptedWatch is a Watch over a watch.Interface.
-type adaptedWatch struct {
-	drained
-	events  <-chan watch.Event
-	arrived watch.Event // if valid: received, but not returned yet
-	valid   bool
-	over    bool
-	ahead   *ahead // nil without Hints.Buffered
-}
-
-// ahead is what the goroutine of adaptedWatch.buffer has received and the caller has not.
-type ahead struct {
-	bytes  atomic.Int64
-	taken  wait.Signal
-	closed chan struct{} // ends the goroutine
-}
-
-func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
-	if !w.valid && !w.over {
-		select {
-		case ev, ok := <-w.events:
-			w.receive(ev, ok)
-		default:
-		}
-	}
-	ev, ok = Event{Event: w.arrived}, w.valid
-	w.arrived, w.valid = watch.Event{}, false
-	return ev, ok, w.over
-}
-
-func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
-	if w.valid || w.over {
-		return true
-	}
-	select {
-	case ev, ok := <-w.events:
-		w.receive(ev, ok)
-	case <-silence:
-		return false
-	case <-ctx.Done():
-	}
-	return true
-}
-
-func (w *adaptedWatch) receive(ev watch.Event, ok bool) {
-	w.arrived, w.valid, w.over = ev, ok, !ok
-	if w.ahead != nil {
-		w.ahead.bytes.Add(-SizeOf(ev.Object))
-		w.ahead.taken.Send()
-	}
-}
-
-// SizeOf returns about how much memory an object takes.
-func SizeOf(o runtime.Object) int64 {
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		return size.Of(u.Object)
-	}
-	return 0 // a Status
-}
-
-// buffer starts a goroutine that receives events while the caller does something else.
-func (w *adaptedWatch) buffer() {
-	a := &ahead{taken: wait.NewSignal(), closed: make(chan struct{})}
-	in, out := w.events, make(chan watch.Event, Buffer)
-	w.events, w.ahead = out, a
-	go func() {
-		defer close(out)
-		for {
-			var from <-chan watch.Event
-			if a.bytes.Load() < BufferBytes {
-				from = in
-			}
-			select {
-			case ev, ok := <-from:
-				if !ok {
-					return
-				}
-				a.bytes.Add(SizeOf(ev.Object))
-				select {
-				case out <- ev:
-				case <-a.closed:
-					return
-				}
-			case <-a.taken:
-			case <-a.closed:
-				return
-			}
-		}
-	}()
-}
-
-func (w *adaptedWatch) Stop() {
-	if w.ahead != nil {
-		close(w.ahead.closed)
-		for range w.events { // ends with the goroutine
-		}
-	}
-	w.of.Stop()
 }

@@ -19,8 +19,9 @@ import (
 
 // TextUID is [streamtest.Text] with the object's uid after its name: "ADDED name(uid)@7".
 func TextUID(ev stream.Event) string {
-	if o := ev.Object; o != nil {
-		ev.Object = &unstructured.Unstructured{Object: map[string]any{}}
+	if ev.HasObject() {
+		o := ev.Meta()
+		ev.Object, ev.JSON = &unstructured.Unstructured{Object: map[string]any{}}, nil
 		ev.Object.SetNamespace(o.GetNamespace())
 		ev.Object.SetName(fmt.Sprintf("%s(%s)", o.GetName(), o.GetUID()))
 	}

@@ -59,7 +59,7 @@ func (w *nameWatcher) watch(ctx context.Context) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := w.options
-	o.MetadataOnly = true
+	o.Objects = stream.Metadata
 	o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
 		switch s.State {
 		case stream.Unauthorized, stream.Forbidden, stream.Gone:

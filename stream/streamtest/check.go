@@ -131,6 +131,10 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if err := cmp.Or(h.Err, opts.validate()); err != nil {
 		return err
 	}
+	events, err := decoded(events)
+	if err != nil {
+		return err
+	}
 	c := &checker{events: events, opts: opts}
 	for _, ns := range opts.namespaces() {
 		c.sources = append(c.sources, newSource(c, h, ns))
@@ -199,6 +203,22 @@ func (c *checker) event(i int, ev stream.Event) {
 			c.apply(s, func(s *source) *Violation { return s.event(i, ev) })
 		}
 	}
+}
+
+// decoded returns events with objects instead of JSON.
+func decoded(events []stream.Event) ([]stream.Event, error) {
+	events = slices.Clone(events)
+	for i, ev := range events {
+		if ev.JSON == nil {
+			continue
+		}
+		o, err := ev.Decode()
+		if err != nil {
+			return nil, &Violation{"truthful", i, ev.String(), err.Error()}
+		}
+		events[i].Object, events[i].JSON = o, nil
+	}
+	return events, nil
 }
 
 // wellFormed reports an event whose fields contradict each other.

@@ -76,7 +76,7 @@ func BenchmarkMetadata(b *testing.B) {
 	d, data := decode.New(false), []byte(frame)
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, _ := d.Metadata(data); s == nil {
+		if s, _ := d.Metadata(data, false); s == nil {
 			b.Fatal("no view")
 		}
 	}

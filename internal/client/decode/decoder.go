@@ -143,6 +143,10 @@ func (d *Decoder) isUnstructured(m map[string]any) bool {
 	var k kind
 	k.apiVersion, _ = m["apiVersion"].(string)
 	k.kind, _ = m["kind"].(string)
+	return d.isOf(k)
+}
+
+func (d *Decoder) isOf(k kind) bool {
 	if k == d.kind && k.kind != "" {
 		return true
 	}

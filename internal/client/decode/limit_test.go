@@ -26,7 +26,7 @@ func TestListsAndEventsAreBounded(t *testing.T) {
 		{list + huge + `"}`, 32 << 20, decode.ErrTooLarge, "an item"},
 		{list + strings.Repeat(`{"x":"`+strings.Repeat("x", 9<<20)+`"},`, 2), 4 << 20, decode.ErrShort, "two items"},
 	} {
-		l, err := decode.New(false).Lister(), error(nil)
+		l, err := decode.New(false).Lister(false), error(nil)
 		for n := tt.piece; ; n += tt.piece {
 			err = l.Decode([]byte(tt.data[:min(n, len(tt.data))]))
 			if n >= len(tt.data) || err != decode.ErrShort {

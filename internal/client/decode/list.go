@@ -1,6 +1,8 @@
 package decode
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,7 +13,10 @@ import (
 // list is decoded, its Decoder must not be used for anything else.
 type Lister struct {
 	d    *Decoder
+	raw  bool // the items are wanted as JSON
 	list unstructured.UnstructuredList
+	raws []Raw
+	bare []int // indexes of raws without apiVersion and kind
 	next listPart
 	at   int   // where next begins, or white space before it
 	took int64 // the memory of what is decoded
@@ -30,9 +35,9 @@ const (
 	listEnd
 )
 
-// Lister returns a Lister for the next list.
-func (d *Decoder) Lister() *Lister {
-	return &Lister{d: d, list: unstructured.UnstructuredList{Object: map[string]any{}}}
+// Lister returns a Lister for the next list. With raw, the items are wanted as JSON.
+func (d *Decoder) Lister(raw bool) *Lister {
+	return &Lister{d: d, raw: raw, list: unstructured.UnstructuredList{Object: map[string]any{}}}
 }
 
 // Decode decodes as much as possible of data, which is everything that has arrived so far. It returns nil if the list
@@ -82,7 +87,12 @@ func (l *Lister) part(i int) (listPart, int) {
 func (l *Lister) item(i int) (end int) {
 	d := l.d
 	d.depth = 0
-	m, end := d.object(i, d.drop, nil)
+	var m map[string]any
+	if l.raw {
+		end = l.rawItem(i)
+	} else if m, end = d.object(i, d.drop, nil); end >= 0 {
+		l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
+	}
 	length := end - i
 	if end < 0 && d.err == ErrShort {
 		length = len(d.data) - i
@@ -92,9 +102,39 @@ func (l *Lister) item(i int) (end int) {
 		d.err = ErrTooLarge
 		return -1
 	case end >= 0:
-		l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
 		d.finish()
 	}
+	return end
+}
+
+func (l *Lister) rawItem(i int) (end int) {
+	d := l.d
+	if v, ok := d.viewOf(i, false); ok && !v.ambiguous && (v.kind == span{}) == (v.apiVersion == span{}) {
+		if v.kind == (span{}) {
+			l.bare = append(l.bare, len(l.raws))
+		}
+		l.raws = append(l.raws, v.raw())
+		return v.whole.end
+	}
+	if d.err != nil {
+		return -1
+	}
+	d.depth = 0
+	m, end := d.object(i, d.drop, nil)
+	if end < 0 {
+		return end
+	}
+	u := &unstructured.Unstructured{Object: m}
+	if u.GetKind() == "" && u.GetAPIVersion() == "" {
+		delete(m, "kind")
+		delete(m, "apiVersion")
+		l.bare = append(l.bare, len(l.raws))
+	}
+	text, err := json.Marshal(m)
+	if err != nil || len(m) == 0 {
+		return d.fail(ErrDeclined)
+	}
+	l.raws = append(l.raws, Raw{text, identify(u)})
 	return end
 }
 
@@ -138,28 +178,43 @@ func (l *Lister) member(i int) (listPart, int) {
 // Undecoded returns how many of the bytes that have arrived are not decoded.
 func (l *Lister) Undecoded(arrived int) int { return arrived - l.at }
 
-// List returns the decoded list, or ErrShort if it is not complete.
-func (l *Lister) List() (*unstructured.UnstructuredList, error) {
+// List returns the decoded list, or ErrShort if it is not complete. The items are in either of the results.
+func (l *Lister) List() (*unstructured.UnstructuredList, []Raw, error) {
 	if !l.all {
-		return nil, ErrShort
+		return nil, nil, ErrShort
 	}
 	list := &l.list
 	version, present := list.Object["apiVersion"]
 	_, text := version.(string)
 	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1
 	if wrong || list.Items == nil || list.GetKind() == "" {
-		return nil, ErrDeclined // client-go returns its own error
+		return nil, nil, ErrDeclined // client-go returns its own error
 	}
-	fillItemKinds(list)
-	return list, nil
+	return list, l.raws, l.fillItemKinds()
 }
 
 // fillItemKinds gives items without apiVersion and kind those of the list.
-func fillItemKinds(l *unstructured.UnstructuredList) {
-	var apiVersion, kind any = l.GetAPIVersion(), strings.TrimSuffix(l.GetKind(), "List")
-	for _, item := range l.Items {
+func (l *Lister) fillItemKinds() error {
+	apiVersion, kind := l.list.GetAPIVersion(), strings.TrimSuffix(l.list.GetKind(), "List")
+	var version, name any = apiVersion, kind
+	for _, item := range l.list.Items {
 		if item.GetKind() == "" && item.GetAPIVersion() == "" {
-			item.Object["kind"], item.Object["apiVersion"] = kind, apiVersion
+			item.Object["kind"], item.Object["apiVersion"] = name, version
 		}
 	}
+	if len(l.bare) == 0 {
+		return nil
+	}
+	begin, err := json.Marshal(struct { // the order of a kube-apiserver
+		Kind       string `json:"kind"`
+		APIVersion string `json:"apiVersion"`
+	}{kind, apiVersion})
+	if err != nil {
+		return ErrDeclined
+	}
+	begin[len(begin)-1] = ','
+	for _, i := range l.bare { // each has metadata, so a comma may follow
+		l.raws[i].JSON = slices.Concat(begin, l.raws[i].JSON[1:])
+	}
+	return nil
 }

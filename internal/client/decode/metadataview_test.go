@@ -30,7 +30,7 @@ func sameMetadata(t *testing.T, d *decode.Decoder, why string, frame []byte) boo
 	if err != nil || !ok {
 		return false
 	}
-	s, n := d.Metadata(append(bytes.Clone(frame), "\n{"...))
+	s, n := d.Metadata(append(bytes.Clone(frame), "\n{"...), false)
 	if s == nil {
 		return false
 	}
@@ -177,7 +177,7 @@ func TestMetadataReturnsTheEndOfTheFrame(t *testing.T) {
 		{"a frame without its last brace", one[:len(one)-1], 0},
 		{"a string that does not end", strings.Replace(one, `{}`, `"`, 1), 0},
 	} {
-		s, end := decode.New(false).Metadata([]byte(tt.data))
+		s, end := decode.New(false).Metadata([]byte(tt.data), false)
 		if (s != nil) != (tt.end > 0) || end != tt.end {
 			t.Errorf("%s: view: %v; the frame ends at %d, want %d", tt.why, s != nil, end, tt.end)
 		}

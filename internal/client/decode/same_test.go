@@ -121,7 +121,7 @@ func (c *comparison) list(data []byte) error {
 // inPieces decodes a list that arrives in pieces of random sizes, up to most bytes.
 func inPieces(d *decode.Decoder, data []byte, most int) (*unstructured.UnstructuredList, error) {
 	r := rand.New(rand.NewPCG(uint64(len(data)), 6))
-	for l, n := d.Lister(), 0; ; n = min(len(data), n+1+r.IntN(max(most, 1))) {
+	for l, n := d.Lister(false), 0; ; n = min(len(data), n+1+r.IntN(max(most, 1))) {
 		if most > len(data) {
 			n = len(data)
 		}
@@ -129,11 +129,12 @@ func inPieces(d *decode.Decoder, data []byte, most int) (*unstructured.Unstructu
 		lent(data[:n], func(data []byte) { err = l.Decode(data) })
 		switch {
 		case n == len(data) && err == nil:
-			return l.List()
+			list, _, err := l.List()
+			return list, err
 		case n == len(data), err != nil && err != decode.ErrShort:
 			return nil, err
 		case err != nil:
-			if _, err := l.List(); err == nil {
+			if _, _, err := l.List(); err == nil {
 				return nil, fmt.Errorf("%d of %d bytes are an incomplete list, but List returned one", n, len(data))
 			}
 		}
@@ -199,10 +200,12 @@ func TestRecordedIsTheSame(t *testing.T) {
 		for _, r := range decodetest.ReadRecorded(t, recordings) {
 			if !r.Watch {
 				compare(t, r.Exotic, r.Name, r.Data, c.list)
+				compare(t, r.Exotic, r.Name, r.Data, c.rawList)
 				continue
 			}
 			for _, frame := range r.Frames() {
 				compare(t, r.Exotic, r.Name, frame, c.event)
+				compare(t, true, r.Name, frame, c.rawEvent)
 				compare(t, true, r.Name, frame, c.object)
 			}
 			compare(t, r.Exotic, r.Name, r.Data, c.event)
@@ -216,13 +219,16 @@ func TestCasesAreTheSame(t *testing.T) {
 		what    string
 		cases   []decodetest.Case
 		compare func([]byte) error
-	}{{"object", decodetest.Objects(), c.object}, {"list", decodetest.Lists(), c.list}, {"event", decodetest.Frames(),
-		c.event}} {
+	}{ // most of the frames have no resourceVersion, so there is no raw event of them
+		{"object", decodetest.Objects(), c.object},
+		{"list", decodetest.Lists(), c.list}, {"raw list", decodetest.Lists(), c.rawList},
+		{"event", decodetest.Frames(), c.event}, {"raw event", decodetest.Frames(), c.rawEvent},
+	} {
 		t.Run(test.what, func(t *testing.T) {
 			for again := range 2 {
 				for _, k := range test.cases {
 					if again == 0 || len(k.Text) < 10<<10 {
-						compare(t, k.Exotic, k.Why, []byte(k.Text), test.compare)
+						compare(t, k.Exotic || strings.HasPrefix(test.what, "raw"), k.Why, []byte(k.Text), test.compare)
 					}
 				}
 			}
@@ -244,7 +250,11 @@ func TestRandomIsTheSame(t *testing.T) {
 				what    string
 				data    []byte
 				compare func([]byte) error
-			}{{"object", r.Object(), c.object}, {"list", r.List(), c.list}, {"event", r.Frame(), c.event}} {
+			}{
+				{"object", r.Object(), c.object},
+				{"list", r.List(), c.list}, {"raw list", r.List(), c.rawList},
+				{"event", r.Frame(), c.event}, {"raw event", r.Frame(), c.rawEvent},
+			} {
 				for i, data := range [][]byte{input.data, r.Mutate(input.data), r.Mutate(input.data), input.data} {
 					err := input.compare(data)
 					if err != nil && !errors.Is(err, errDeclined) {
@@ -258,7 +268,7 @@ func TestRandomIsTheSame(t *testing.T) {
 		}
 	}
 	// Enough must be accepted: a declined input compares nothing.
-	for _, what := range []string{"object", "list", "event"} {
+	for _, what := range []string{"object", "list", "raw list", "event", "raw event"} {
 		if part := float64(taken[what]) / float64(all); part < 0.2 {
 			t.Errorf("%s: only %.0f %% were accepted, want at least 20 %%", what, 100*part)
 		} else {

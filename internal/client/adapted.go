@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/wait"
+)
+
+// adapt makes a Watch of any watch.Interface. It calls leave after Dead.
+func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, error) {
+	switch {
+	case w == nil:
+		return nil, errNoWatch
+	case !fake && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
+		// client-go returns this and no error if the connection broke or timed out before the server answered.
+		w.Stop()
+		return nil, errConnection
+	}
+	adapted := &adaptedWatch{drained: drained{of: w, leave: leave}, events: w.ResultChan()}
+	if hints.Buffered {
+		adapted.buffer()
+	}
+	return adapted, nil
+}
+
+// adaptedWatch is a Watch over a watch.Interface.
+type adaptedWatch struct {
+	drained
+	events  <-chan watch.Event
+	arrived watch.Event // if valid: received, but not returned yet
+	valid   bool
+	over    bool
+	ahead   *ahead // nil without Hints.Buffered
+}
+
+// ahead is what the goroutine of adaptedWatch.buffer has received and the caller has not.
+type ahead struct {
+	bytes  atomic.Int64
+	taken  wait.Signal
+	closed chan struct{} // ends the goroutine
+}
+
+func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
+	if !w.valid && !w.over {
+		select {
+		case ev, ok := <-w.events:
+			w.receive(ev, ok)
+		default:
+		}
+	}
+	ev, ok = Event{Event: w.arrived}, w.valid
+	w.arrived, w.valid = watch.Event{}, false
+	return ev, ok, w.over
+}
+
+func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
+	if w.valid || w.over {
+		return true
+	}
+	select {
+	case ev, ok := <-w.events:
+		w.receive(ev, ok)
+	case <-silence:
+		return false
+	case <-ctx.Done():
+	}
+	return true
+}
+
+func (w *adaptedWatch) receive(ev watch.Event, ok bool) {
+	w.arrived, w.valid, w.over = ev, ok, !ok
+	if w.ahead != nil {
+		w.ahead.bytes.Add(-sizeOf(ev.Object))
+		w.ahead.taken.Send()
+	}
+}
+
+// buffer starts a goroutine that receives events while the caller does something else.
+func (w *adaptedWatch) buffer() {
+	a := &ahead{taken: wait.NewSignal(), closed: make(chan struct{})}
+	in, out := w.events, make(chan watch.Event, Buffer)
+	w.events, w.ahead = out, a
+	go func() {
+		defer close(out)
+		for {
+			var from <-chan watch.Event
+			if a.bytes.Load() < BufferBytes {
+				from = in
+			}
+			select {
+			case ev, ok := <-from:
+				if !ok {
+					return
+				}
+				a.bytes.Add(sizeOf(ev.Object))
+				select {
+				case out <- ev:
+				case <-a.closed:
+					return
+				}
+			case <-a.taken:
+			case <-a.closed:
+				return
+			}
+		}
+	}()
+}
+
+func (w *adaptedWatch) Stop() {
+	if w.ahead != nil {
+		close(w.ahead.closed)
+		for range w.events { // ends with the goroutine
+		}
+	}
+	w.of.Stop()
+}

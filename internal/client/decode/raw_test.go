@@ -1,0 +1,102 @@
+package decode_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+)
+
+// sameRaw compares an object as JSON with client-go's, after left.
+func sameRaw(want map[string]any, left func(map[string]any), r decode.Raw) error {
+	o := &unstructured.Unstructured{Object: want}
+	id := decode.Identity{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
+		ResourceVersion: o.GetResourceVersion()}
+	if m := decode.NewMeta(r.JSON); id != r.Identity || id.Name != m.GetName() ||
+		id.UID != string(m.GetUID()) || id.Namespace != m.GetNamespace() ||
+		id.ResourceVersion != m.GetResourceVersion() {
+		return fmt.Errorf("different: want %+v, got %+v", id, r.Identity)
+	}
+	got, err := decode.Decode(r.JSON)
+	if err != nil {
+		return fmt.Errorf("client-go accepts it, but decoding it failed: %v", err)
+	}
+	want = decodetest.Copy(want)
+	left(want)
+	if text, err := json.Marshal(want); err == nil { // encoding again makes 1.0 to 1
+		if again, err := decode.Decode(text); err == nil && decodetest.Difference(again.Object, got.Object) == "" {
+			return nil
+		}
+	}
+	return different(decodetest.Difference(want, got.Object))
+}
+
+// rawEvent compares the object of an event as JSON with client-go's. What client-go rejects may be accepted: the JSON
+// is not checked.
+func (c *comparison) rawEvent(data []byte) error {
+	data = bytes.Replace(data, []byte(`"name":"n"`), []byte(`"name":"n","resourceVersion":"7"`), 1)
+	kind, o, refused := decodetest.Event(data)
+	length, _, _ := decodetest.Frame(data)
+	return c.each(func(d *decode.Decoder, left func(map[string]any)) error {
+		var r decode.Raw
+		v, n := d.Metadata(data, true)
+		ok := v != nil
+		if ok {
+			lent(data, func(data []byte) {
+				v, _ = d.Metadata(data, len(data)%2 == 0)
+				r, ok = v.Raw()
+			})
+		}
+		switch u, isObject := o.(*unstructured.Unstructured); {
+		case !ok:
+			return decode.ErrDeclined
+		case refused != nil:
+			return nil
+		case !isObject || n != length || v.Type() != kind:
+			return fmt.Errorf("want %s of %d bytes with %T, got %s of %d", kind, length, o, v.Type(), n)
+		default:
+			return sameRaw(u.Object, left, r)
+		}
+	})
+}
+
+// rawList compares the objects of a list as JSON with client-go's.
+func (c *comparison) rawList(data []byte) error {
+	want, refused := decodetest.List(data)
+	return c.each(func(d *decode.Decoder, left func(map[string]any)) error {
+		l, r := d.Lister(true), rand.New(rand.NewPCG(uint64(len(data)), 8))
+		err := decode.ErrShort
+		for n := 0; n < len(data) && err == decode.ErrShort; {
+			n = min(len(data), n+1+r.IntN(1+len(data)/3))
+			lent(data[:n], func(data []byte) { err = l.Decode(data) })
+			if err == nil && n < len(data) {
+				err = decode.ErrShort
+			}
+		}
+		if err != nil {
+			return err
+		}
+		list, raws, err := l.List()
+		if err != nil || refused != nil {
+			return err
+		}
+		if len(raws) != len(want.Items) || len(list.Items) > 0 {
+			return fmt.Errorf("want %d objects, got %d", len(want.Items), len(raws))
+		}
+		for i, r := range raws {
+			if err := sameRaw(want.Items[i].Object, left, r); err != nil {
+				return fmt.Errorf("object %d: %w", i, err)
+			}
+		}
+		return different(decodetest.Difference(want.Object, list.Object))
+	})
+}
+
+func FuzzRawEvent(f *testing.F) { fuzz(f, decodetest.Frames(), (*comparison).rawEvent) }
+func FuzzRawList(f *testing.F)  { fuzz(f, decodetest.Lists(), (*comparison).rawList) }
