@@ -201,7 +201,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case !isJSON(resp.Header.Get("Content-Type")) || resp.StatusCode != http.StatusOK || resp.Body == nil:
 	case c.watch:
-		c.pipe = newPipe()
+		c.pipe = newPipe(c.decoders.format)
 		resp.Body = &watchBody{resp.Body, c.pipe}
 	default:
 		guard.BytesOnly(resp.Body) // listBody bounds the memory

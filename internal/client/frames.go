@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,8 +10,6 @@ import (
 	serializerstreaming "k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
 // frames are the events of a watch. Either next decodes them, or the workers have done so before. It is not for
@@ -22,11 +19,11 @@ type frames struct {
 	pipe    *pipe
 	workers *workers // nil if next decodes the events
 
-	dec     *decode.Decoder // nil while there is nothing to decode
-	filter  Filter          // nil selects every object
-	raw     bool            // objects are wanted as JSON
-	skipped bool            // an event was skipped since next was called
-	events  []watch.Event   // decoded, but not returned yet
+	dec     decoder       // nil while there is nothing to decode
+	filter  Filter        // nil selects every object
+	raw     bool          // objects are wanted as JSON
+	skipped bool          // an event was skipped since next was called
+	events  []watch.Event // decoded, but not returned yet
 	undecoded
 	ending // what follows undecoded
 }
@@ -40,7 +37,7 @@ type undecoded struct {
 
 // scan is the search for the end of a frame.
 type scan struct {
-	frame   decode.Frame
+	frame   frame
 	scanned int // data has been searched up to here
 }
 
@@ -52,6 +49,7 @@ type ending struct {
 
 func newFrames(from *decoders, p *pipe, workers int) *frames {
 	f := &frames{from: from, pipe: p}
+	f.frame = from.format.newFrame()
 	if workers > 1 {
 		f.workers = newWorkers(from, p, workers)
 	}
@@ -134,7 +132,7 @@ func (f *frames) takeBatch() bool {
 
 // decode decodes the frame that f.data begins with. It returns false if the frame is not complete.
 func (f *frames) decode() (Event, bool) {
-	if f.data = bytes.TrimLeft(f.data, " \t\r\n"); len(f.data) == 0 {
+	if f.data = f.data[f.from.format.space(f.data):]; len(f.data) == 0 {
 		if f.dec != nil {
 			f.from.put(f.dec)
 			f.dec = nil
@@ -182,7 +180,7 @@ func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
 	return ev, n, ok
 }
 
-func decodeEvent(dec *decode.Decoder, data []byte) (ev watch.Event, n int, ok bool) {
+func decodeEvent(dec decoder, data []byte) (ev watch.Event, n int, ok bool) {
 	e, n, err := dec.Event(data)
 	if err != nil || n > maxFrame {
 		return ev, 0, false

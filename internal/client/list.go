@@ -13,7 +13,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
-	"github.com/gvrwatch/gvrwatch/internal/size"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
@@ -168,7 +167,7 @@ func (c *listReader) await(n int) (data []byte, err error) {
 func (c *listReader) decode(from *decoders, raw bool) (*unstructured.UnstructuredList, []decode.Raw, error) {
 	dec := from.get()
 	defer from.put(dec)
-	l := dec.Lister(raw)
+	l := from.format.newLister(dec, raw)
 	for n := 0; ; {
 		data, end := c.await(n)
 		err := l.Decode(data)
@@ -178,7 +177,7 @@ func (c *listReader) decode(from *decoders, raw bool) (*unstructured.Unstructure
 		case err == decode.ErrTooLarge:
 			return nil, nil, errItemTooLarge
 		case err != nil && err != decode.ErrShort:
-			return nil, nil, c.decline()
+			return nil, nil, c.decline(from.format)
 		case end == nil:
 			// An item that is cut off is decoded again from its beginning. To keep that cheap, wait until twice as much
 			// of it has been read.
@@ -187,19 +186,19 @@ func (c *listReader) decode(from *decoders, raw bool) (*unstructured.Unstructure
 		}
 		list, raws, err := l.List()
 		if err != nil {
-			return nil, nil, c.decline()
+			return nil, nil, c.decline(from.format)
 		}
 		return list, raws, nil
 	}
 }
 
-// decline reads the rest of the list. It returns an error unless client-go may decode the list.
-func (c *listReader) decline() error {
+// decline reads the rest of a list that the lister has declined. It returns an error unless apimachinery may decode it.
+func (c *listReader) decline(f format) error {
 	data, err := c.await(math.MaxInt)
 	switch {
 	case err != io.EOF:
 		return err
-	case size.OfJSON(data) > decode.MaxMemory:
+	case f.memory(data) > decode.MaxMemory:
 		return errListTooLarge
 	}
 	return nil

@@ -1,11 +1,9 @@
 package client
 
 import (
-	"bytes"
 	"io"
 	"sync"
 
-	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
@@ -22,8 +20,10 @@ const (
 )
 
 // pipe passes what one goroutine reads from a watch to the goroutines that decode it, in pieces that end where a frame
-// ends, as far as line ends and brackets show that. Each watch has its own.
+// ends, as far as the format shows that. Each watch has its own.
 type pipe struct {
+	format format
+
 	mu       sync.Mutex
 	data     []byte // read so far, without what was dropped
 	begin    int    // of what has not been taken
@@ -36,8 +36,8 @@ type pipe struct {
 	ready wait.Signal // is sent when there may be something to take
 }
 
-func newPipe() *pipe {
-	return &pipe{room: wait.NewSignal(), ready: wait.NewSignal()}
+func newPipe(f format) *pipe {
+	return &pipe{format: f, scan: scan{frame: f.newFrame()}, room: wait.NewSignal(), ready: wait.NewSignal()}
 }
 
 // bigBuffers are for watches that have filled their small buffers.
@@ -102,17 +102,20 @@ func (p *pipe) add(read []byte) {
 		p.complete, p.scanned, p.begin = p.complete-p.begin, p.scanned-p.begin, 0
 	}
 	p.data = appendPiece(p.data, read)
-	if i := bytes.LastIndexByte(read, '\n'); i >= 0 {
-		p.frameEndsAt(len(p.data) - len(read) + i + 1)
+	if n := p.format.lineEnd(read); n > 0 {
+		p.frameEndsAt(len(p.data) - len(read) + n)
 	}
 	p.ready.Send()
 }
 
 // frameEndsAt notes that a frame ends at i.
-func (p *pipe) frameEndsAt(i int) { p.complete, p.scanned, p.frame = i, i, decode.Frame{} }
+func (p *pipe) frameEndsAt(i int) {
+	p.complete, p.scanned = i, i
+	p.frame.Reset()
+}
 
-// hasFrame reports whether there is a complete frame. Line ends show that at once. Counting brackets takes longer, so
-// that is done only if there is nothing else to decode.
+// hasFrame reports whether there is a complete frame. Line ends show that at once. A search takes longer, so that is
+// done only if there is nothing else to decode.
 func (p *pipe) hasFrame() bool {
 	if p.complete > p.begin {
 		return true
@@ -172,19 +175,19 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 }
 
 // cut is like take, but for one of several workers: it appends the frames to data, and leaves those beyond most bytes
-// to the others. It cuts after the last line end within most bytes, or else after one frame.
+// to the others. It cuts after the last line end within most bytes, or else after as many frames, at least one.
 func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, over, err := p.available()
 	offered := p.data[p.begin : p.begin+n]
 	if n > most && !over {
-		i := bytes.LastIndexByte(offered[:most], '\n')
-		if i < 0 {
-			i = new(decode.Frame).End(offered) - 1
+		end := p.format.lineEnd(offered[:most])
+		if end == 0 {
+			end = framesWithin(most, offered, p.format.newFrame())
 		}
-		if i >= 0 {
-			n = i + 1
+		if end > 0 {
+			n = end
 		}
 	}
 	data = append(data, offered[:n]...)
@@ -192,6 +195,18 @@ func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
 	p.scanned = max(p.scanned, p.begin)
 	p.signalTaken()
 	return data, over, err
+}
+
+// framesWithin returns where the last frame ends that ends within most bytes of data, or else the first one, or 0.
+func framesWithin(most int, data []byte, f frame) (end int) {
+	for end < most {
+		n := f.End(data[end:])
+		if n < 0 || end > 0 && end+n > most {
+			break
+		}
+		end += n
+	}
+	return end
 }
 
 // available returns how many bytes there are to take. If there are none, it releases a large buffer.

@@ -7,14 +7,12 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	serializerstreaming "k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // watchBody is the body of a watch. Client-go reads nothing of it: its goroutine fills the pipe instead.
@@ -83,31 +81,33 @@ func (w *plainWatch) receive() {
 // decoders is a pool of Decoders, so that silent watches need none.
 type decoders struct {
 	pool        sync.Pool
+	format      format
 	dropManaged bool
-	stock       runtime.SerializerInfo // client-go's for JSON
 }
 
 func newDecoders(dropManaged bool, c *rest.Config) *decoders {
-	d := &decoders{dropManaged: dropManaged, stock: c.NegotiatedSerializer.SupportedMediaTypes()[0]}
-	d.pool.New = func() any { return decode.New(dropManaged) }
+	f := jsonFormat{dropManaged, c.NegotiatedSerializer.SupportedMediaTypes()[0]}
+	d := &decoders{format: f, dropManaged: dropManaged}
+	d.pool.New = func() any { return f.newDecoder() }
 	return d
 }
 
-func (d *decoders) get() *decode.Decoder  { return d.pool.Get().(*decode.Decoder) }
-func (d *decoders) put(x *decode.Decoder) { d.pool.Put(x) }
+func (d *decoders) get() decoder  { return d.pool.Get().(decoder) }
+func (d *decoders) put(x decoder) { d.pool.Put(x) }
 
 var errEventTooLarge = errors.New("the object of an event takes more than 256 MiB of memory")
 
 // fallBack decodes the first frame of data as client-go does, for what a Decoder has declined: the result and the error
 // are client-go's, as if reading had returned data and then cause.
 func (d *decoders) fallBack(data []byte, cause error) (watch.Event, error) {
-	if size.OfJSON(data) > decode.MaxMemory {
+	if d.format.memory(data) > decode.MaxMemory {
 		return watch.Event{}, errEventTooLarge
 	}
 	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{cause}))
-	s := d.stock.StreamSerializer
+	stock := d.format.stock()
+	s := stock.StreamSerializer
 	events := serializerstreaming.NewDecoder(s.Framer.NewFrameReader(body), s.Serializer)
-	t, o, err := restwatch.NewDecoder(events, d.stock.Serializer).Decode()
+	t, o, err := restwatch.NewDecoder(events, stock.Serializer).Decode()
 	if err != nil {
 		return watch.Event{}, err
 	}

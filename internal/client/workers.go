@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -79,7 +78,8 @@ func (w *workers) decode(b *batch) {
 			return
 		}
 		b.events = append(b.events, ev)
-		b.decoded = len(b.data) - len(bytes.TrimLeft(b.data[b.decoded+n:], " \t\r\n"))
+		b.decoded += n
+		b.decoded += w.from.format.space(b.data[b.decoded:])
 	}
 }
 

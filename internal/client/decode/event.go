@@ -108,6 +108,9 @@ type Frame struct {
 // Begun reports whether the frame has begun: whether there was anything but white space.
 func (f *Frame) Begun() bool { return f.begun }
 
+// Reset prepares for the next frame.
+func (f *Frame) Reset() { *f = Frame{} }
+
 // End returns where the frame ends in data, and prepares for the next frame. If the frame does not end in data, End
 // returns a negative number, and the next data must be what follows.
 func (f *Frame) End(data []byte) int {
