@@ -10,13 +10,14 @@ import (
 // MetadataView is the metadata of an event's object, without the event being decoded. It is valid until its Decoder is
 // used again or the data changes.
 //
-// The rest of the event is only searched for its end, not checked: it may be invalid JSON.
+// The rest of the event is only searched for its end, not checked: it may be invalid.
 type MetadataView struct {
 	d       *Decoder
 	change  watch.EventType
 	decoded *unstructured.Unstructured // an object with only the metadata; nil before object is called
 	broken  bool
 	scanned
+	protobuf []byte // an ObjectMeta, which is not scanned
 }
 
 // Metadata returns a view of the metadata in the event that data begins with, and the event's length. It returns nil if
@@ -71,6 +72,9 @@ func (v *MetadataView) GetResourceVersion() string { return v.interned(v.version
 
 // GetLabels returns a map that the caller may change.
 func (v *MetadataView) GetLabels() map[string]string {
+	if v.protobuf != nil {
+		return v.object().GetLabels()
+	}
 	if v.d == nil || v.labels.end == 0 && (!v.rest() || v.labels.end == 0) {
 		return nil
 	}
@@ -132,10 +136,9 @@ func (v *MetadataView) GetOwnerReferences() []metav1.OwnerReference {
 func (v *MetadataView) object() *unstructured.Unstructured {
 	if v.decoded == nil {
 		v.decoded = &unstructured.Unstructured{Object: map[string]any{}}
-		if v.d != nil && v.rest() {
-			v.d.begin(v.metadata.of(v.data))
-			m, i := v.d.object(0, managedFields[1:], nil)
-			if v.d.end(i) != nil {
+		if v.d != nil && (v.protobuf != nil || v.rest()) {
+			m, err := v.decode()
+			if err != nil {
 				v.broken = true
 			} else {
 				v.decoded.Object["metadata"] = m
@@ -143,6 +146,17 @@ func (v *MetadataView) object() *unstructured.Unstructured {
 		}
 	}
 	return v.decoded
+}
+
+func (v *MetadataView) decode() (m map[string]any, err error) {
+	i := 0
+	v.d.begin(v.metadata.of(v.data))
+	if v.protobuf == nil {
+		m, i = v.d.object(0, managedFields[1:], nil)
+	} else if m = (&Protobuf{v.d}).metadata(v.protobuf); m == nil {
+		i = v.d.fail(ErrDeclined)
+	}
+	return m, v.d.end(i)
 }
 
 // IdentityOnly returns an object with no more than namespace, name, uid and resourceVersion.
@@ -154,7 +168,7 @@ func (v *MetadataView) IdentityOnly() map[string]any {
 	return map[string]any{"metadata": m}
 }
 
-// Broken reports whether a method of the view has met invalid JSON, so that its result was wrong.
+// Broken reports whether a method of the view has met invalid input, so that its result was wrong.
 func (v *MetadataView) Broken() bool { return v.broken }
 
 // Forget makes the view empty, for a caller that keeps it longer than it is valid.

@@ -1,0 +1,292 @@
+package decode
+
+import (
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/size"
+)
+
+// The fields of an ObjectMeta.
+const (
+	metaName          = 1<<3 | 2
+	metaGenerateName  = 2<<3 | 2
+	metaNamespace     = 3<<3 | 2
+	metaSelfLink      = 4<<3 | 2
+	metaUID           = 5<<3 | 2
+	metaVersion       = 6<<3 | 2
+	metaGeneration    = 7<<3 | 0
+	metaCreated       = 8<<3 | 2
+	metaDeleted       = 9<<3 | 2
+	metaGracePeriod   = 10<<3 | 0
+	metaLabels        = 11<<3 | 2
+	metaAnnotations   = 12<<3 | 2
+	metaOwners        = 13<<3 | 2
+	metaFinalizers    = 14<<3 | 2
+	metaManagedFields = 17<<3 | 2
+)
+
+// metaTexts are the names of the fields 1 to 6.
+var metaTexts = [...]string{1: "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"}
+
+// objectMeta has the fields of an ObjectMeta that are present. Those that are lists or maps are not decoded.
+type objectMeta struct {
+	texts               [7][]byte // of the fields 1 to 6, empty ones too
+	created, deleted    []byte
+	generation, grace   int64
+	labels, annotations repeated
+	owners, finalizers  repeated
+	present             uint32 // a bit for each field but managedFields
+	keys                int    // of the map
+}
+
+// repeated are the fields of one number in a message.
+type repeated struct{ first, count int }
+
+func (r *repeated) add(i int) {
+	if r.count == 0 {
+		r.first = i
+	}
+	r.count++
+}
+
+// read returns false if the message is unusual.
+func (m *objectMeta) read(b []byte) bool {
+	for i := 0; i < len(b); {
+		tag, value, content, end := nextField(b, i)
+		if end < 0 {
+			return false
+		}
+		var r *repeated
+		switch tag {
+		case metaName, metaGenerateName, metaNamespace, metaSelfLink, metaUID, metaVersion:
+			m.texts[tag>>3] = content
+		case metaGeneration:
+			m.generation = int64(value)
+		case metaCreated:
+			m.created = content
+		case metaDeleted:
+			m.deleted = content
+			if len(content) == 0 {
+				return false // null
+			}
+		case metaGracePeriod:
+			m.grace = int64(value)
+		case metaLabels:
+			r = &m.labels
+		case metaAnnotations:
+			r = &m.annotations
+		case metaOwners:
+			r = &m.owners
+		case metaFinalizers:
+			r = &m.finalizers
+		case metaManagedFields:
+			i = end
+			continue
+		default:
+			return false
+		}
+		bit := uint32(1) << (tag >> 3)
+		again := m.present&bit != 0
+		m.present |= bit
+		switch {
+		case r != nil:
+			r.add(i)
+		case again:
+			return false
+		}
+		if !again && (tag&7 == 2 && len(content) > 0 || tag&7 == 0 && value != 0 || tag == metaGracePeriod || r != nil) {
+			m.keys++
+		}
+		i = end
+	}
+	return true
+}
+
+// metadata returns the map of an ObjectMeta, or nil if that is declined.
+func (p *Protobuf) metadata(b []byte) map[string]any {
+	var m objectMeta
+	if !m.read(b) || p.d.take(size.Map(m.keys), 0) < 0 {
+		return nil
+	}
+	var out map[string]any
+	if m.keys > 8 { // an empty map has room for 8 keys
+		out = make(map[string]any, m.keys)
+	} else {
+		out = map[string]any{}
+	}
+	for i := 1; i < len(m.texts); i++ {
+		if text := m.texts[i]; len(text) > 0 {
+			out[metaTexts[i]] = p.boxed(text)
+		}
+	}
+	if m.generation != 0 {
+		out["generation"] = m.generation
+	}
+	if len(m.created) > 0 {
+		out["creationTimestamp"] = p.time(m.created)
+	}
+	if len(m.deleted) > 0 {
+		out["deletionTimestamp"] = p.time(m.deleted)
+	}
+	if m.present&(1<<(metaGracePeriod>>3)) != 0 {
+		out["deletionGracePeriodSeconds"] = m.grace
+	}
+	if m.labels.count > 0 {
+		out["labels"] = p.texts(b, m.labels, metaLabels)
+	}
+	if m.annotations.count > 0 {
+		out["annotations"] = p.texts(b, m.annotations, metaAnnotations)
+	}
+	if m.owners.count > 0 {
+		out["ownerReferences"] = p.owners(b, m.owners)
+	}
+	if m.finalizers.count > 0 {
+		out["finalizers"] = p.finalizers(b, m.finalizers)
+	}
+	if p.d.err != nil {
+		return nil
+	}
+	return out
+}
+
+// boxed returns a text as an interface value.
+func (p *Protobuf) boxed(text []byte) any {
+	d := p.d
+	if n := len(text); n > 0 && n <= maxInterned {
+		if e, h := d.strings.find(text); e.has(text) || d.admit(e, h, text) {
+			return e.boxed
+		}
+	}
+	return d.own(text)
+}
+
+func (p *Protobuf) text(text []byte) string {
+	d := p.d
+	if n := len(text); n > 0 && n <= maxInterned {
+		if e, h := d.strings.find(text); e.has(text) || d.admit(e, h, text) {
+			return e.text
+		}
+	}
+	return d.own(text)
+}
+
+// maxSeconds is the last second of the year 9999.
+const maxSeconds = 253402300799
+
+// time returns what JSON has for a Time. The table of numbers has those that recur, under their bytes.
+func (p *Protobuf) time(b []byte) any {
+	d := p.d
+	var e *entry
+	var h uint32
+	if len(b) <= maxInterned {
+		if e, h = d.numbers.find(b); e.has(b) {
+			return e.boxed
+		}
+	}
+	tag, seconds, _, end := nextField(b, 0)
+	if end >= 0 && end < len(b) { // nanoseconds, which apimachinery ignores
+		if tag, _, _, nanos := nextField(b, end); tag != 2<<3 {
+			end = -1
+		} else {
+			end = nanos
+		}
+	}
+	if tag != 1<<3 || end != len(b) || seconds > maxSeconds {
+		d.fail(ErrDeclined)
+		return nil
+	}
+	var text [len(time.RFC3339)]byte
+	v := any(string(time.Unix(int64(seconds), 0).UTC().AppendFormat(text[:0], time.RFC3339)))
+	if e != nil && e.wants(h) {
+		e.assign(string(b), v)
+	}
+	return v
+}
+
+// texts returns the map of labels or annotations.
+func (p *Protobuf) texts(b []byte, r repeated, tag uint64) map[string]any {
+	if p.d.take(size.Map(r.count), 0) < 0 {
+		return nil
+	}
+	var m map[string]any
+	if r.count > 8 {
+		m = make(map[string]any, r.count)
+	} else {
+		m = map[string]any{}
+	}
+	for i := r.first; r.count > 0; {
+		t, _, content, end := nextField(b, i)
+		if i = end; t != tag {
+			continue
+		}
+		r.count--
+		key, value, ok := pair(content, 1<<3|2, 2<<3|2)
+		if !ok {
+			p.d.fail(ErrDeclined)
+			return nil
+		}
+		m[p.text(key)] = p.boxed(value)
+	}
+	return m
+}
+
+func (p *Protobuf) finalizers(b []byte, r repeated) []any {
+	if p.d.take(size.List(r.count), 0) < 0 {
+		return nil
+	}
+	l := make([]any, 0, r.count)
+	for i := r.first; len(l) < r.count; {
+		tag, _, content, end := nextField(b, i)
+		if i = end; tag == metaFinalizers {
+			l = append(l, p.boxed(content))
+		}
+	}
+	return l
+}
+
+func (p *Protobuf) owners(b []byte, r repeated) []any {
+	if p.d.take(size.List(r.count)+int64(r.count)*size.Map(6), 0) < 0 {
+		return nil
+	}
+	l := make([]any, 0, r.count)
+	for i := r.first; len(l) < r.count; {
+		tag, _, content, end := nextField(b, i)
+		if i = end; tag != metaOwners {
+			continue
+		}
+		m := p.owner(content)
+		if m == nil {
+			p.d.fail(ErrDeclined)
+			return nil
+		}
+		l = append(l, m)
+	}
+	return l
+}
+
+// ownerTexts are the names of the fields that are texts.
+var ownerTexts = [...]string{1: "kind", 3: "name", 4: "uid", 5: "apiVersion"}
+
+// owner returns an owner reference, or nil if it is unusual.
+func (p *Protobuf) owner(b []byte) map[string]any {
+	m, n := map[string]any{}, 0
+	for i := 0; i < len(b); n++ {
+		tag, value, content, end := nextField(b, i)
+		switch i = end; {
+		case end < 0:
+			return nil
+		case tag == 6<<3:
+			m["controller"] = value != 0
+		case tag == 7<<3:
+			m["blockOwnerDeletion"] = value != 0
+		case tag&7 == 2 && tag>>3 < uint64(len(ownerTexts)) && ownerTexts[tag>>3] != "":
+			m[ownerTexts[tag>>3]] = p.boxed(content)
+		default:
+			return nil
+		}
+	}
+	if len(m) < n || m["kind"] == nil || m["name"] == nil || m["uid"] == nil || m["apiVersion"] == nil {
+		return nil // a field is missing, or there is another one of its number
+	}
+	return m
+}
