@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 )
@@ -34,7 +33,8 @@ type Options struct {
 type client struct {
 	dynamic.Interface
 	watches  dynamic.Interface // without the config's timeout, which would end watches
-	decoders *decoders
+	whole    formats
+	metadata formats
 	workers  int
 	pace     *pace.Client
 
@@ -64,10 +64,20 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
+	stock := c.NegotiatedSerializer.SupportedMediaTypes()[0]
+	without := newDecoders(jsonFormat{true, stock}, true)
+	whole := formats{json: without}
+	if !o.DropManagedFields {
+		whole.json = newDecoders(jsonFormat{false, stock}, false)
+	}
 	return &client{
-		all, watches, newDecoders(o.DropManagedFields, c), o.DecodeWorkers, pace.NewClient(o.RetriesPerSecond), cs,
+		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,
+		pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
+
+// formats has the decoders for each content type.
+type formats struct{ json, protobuf *decoders } // protobuf is nil if it is not requested
 
 // PaceOf returns what paces the requests of all Streams of c. The caller calls release when it is done.
 func PaceOf(c dynamic.Interface) (shared *pace.Client, release func()) {
@@ -101,12 +111,12 @@ type resource struct {
 
 // List sends the request through client-go, and decodes the answer while it arrives.
 func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	return r.list(ctx, opts, &call{decoders: r.client.decoders})
+	return r.list(ctx, opts, &call{formats: r.client.whole})
 }
 
 // Watch sends the request through client-go, and decodes events as they arrive.
 func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w, f, err := r.watch(ctx, opts, &call{decoders: r.client.decoders, watch: true}, r.client.workers)
+	w, f, err := r.watch(ctx, opts, &call{formats: r.client.whole, watch: true}, r.client.workers)
 	if err != nil || f == nil {
 		return w, err
 	}
@@ -120,11 +130,11 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 		return nil, err
 	case c.refused != nil:
 		return nil, c.refused
-	case c.list != nil:
-		return c.list, nil
+	case c.list.UnstructuredList != nil:
+		return c.list.UnstructuredList, nil
 	}
 	for i := range list.Items {
-		c.decoders.prune(&list.Items[i])
+		c.json.prune(&list.Items[i])
 	}
 	return list, nil
 }
@@ -137,23 +147,23 @@ func (r resource) watch(
 	if err != nil || c.pipe == nil {
 		return w, nil, err
 	}
-	return w, newFrames(c.decoders, c.pipe, workers), nil
+	return w, newFrames(c.from, c.pipe, workers), nil
 }
 
 // call describes a list or a watch to the transport, in the context of the request. The transport fills in the answer.
 type call struct {
-	decoders *decoders
-	watch    bool
-	objects  Objects
+	formats
+	watch   bool
+	objects Objects
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration
 	sentOn     *generation // set by the client's connections
 
-	// The answer, if it is JSON. Otherwise client-go decodes it.
-	list    *unstructured.UnstructuredList
-	raws    []decode.Raw
-	refused *guard.Error // why there is no list
+	// The answer, if it is JSON or protobuf. Otherwise client-go decodes it.
+	from    *decoders // of its content type
+	list    List
+	refused error // why there is no list
 	pipe    *pipe
 }
 
@@ -162,8 +172,13 @@ type callKey struct{}
 // The Accept headers of client-go's metadata client. A server that does not know them sends whole objects. Lists and
 // watches differ: a kube-apiserver takes the first clause that it knows, and can't make a list of an event.
 const (
-	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	acceptMetadataList = runtime.ContentTypeProtobuf + asMetadataList + runtime.ContentTypeJSON + asMetadataList +
+		runtime.ContentTypeJSON
+	acceptMetadata = runtime.ContentTypeProtobuf + asMetadata + runtime.ContentTypeJSON + asMetadata +
+		runtime.ContentTypeJSON
+
+	asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
+	asMetadata     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
 )
 
 func (c *call) accepts() string {
@@ -198,22 +213,37 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp.Header.Del("Retry-After")
 	}
-	switch {
-	case !isJSON(resp.Header.Get("Content-Type")) || resp.StatusCode != http.StatusOK || resp.Body == nil:
+	switch c.from = c.decodersOf(resp.Header.Get("Content-Type")); {
+	case c.from == nil || resp.Body == nil:
+		return resp, nil
+	case resp.StatusCode != http.StatusOK:
+		if c.from == c.protobuf {
+			statusToJSON(resp)
+		}
+		return resp, nil
 	case c.watch:
-		c.pipe = newPipe(c.decoders.format)
+		c.pipe = newPipe(c.from.format)
 		resp.Body = &watchBody{resp.Body, c.pipe}
 	default:
 		guard.BytesOnly(resp.Body) // listBody bounds the memory
-		resp.Body = &listBody{ReadCloser: resp.Body, call: c}
+		resp.Body = &listBody{ReadCloser: resp.Body, call: c, from: c.from}
+	}
+	if c.from == c.protobuf {
+		resp.Header.Set("Content-Type", runtime.ContentTypeJSON) // of what client-go reads
 	}
 	return resp, nil
 }
 
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// isJSON reports whether client-go would take an answer for JSON. It does so without a valid type, too.
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err != nil || media == runtime.ContentTypeJSON
+// decodersOf returns the decoders for an answer, or nil if client-go has to decode it. Without a valid content type,
+// client-go takes it for JSON.
+func (c *call) decodersOf(contentType string) *decoders {
+	switch media, _, err := mime.ParseMediaType(contentType); {
+	case err != nil || media == runtime.ContentTypeJSON:
+		return c.json
+	case media == runtime.ContentTypeProtobuf:
+		return c.protobuf
+	}
+	return nil
 }

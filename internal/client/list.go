@@ -17,10 +17,11 @@ import (
 )
 
 // listBody is the body of a list. The first Read decodes all of it. Then client-go reads a short replacement, or, if
-// the Decoder has declined the list, the original.
+// the Decoder has declined a list in JSON, the original.
 type listBody struct {
 	io.ReadCloser
 	call   *call
+	from   *decoders
 	reader *listReader
 	answer io.Reader // for client-go; nil before the first Read
 }
@@ -32,7 +33,7 @@ func (b *listBody) Read(p []byte) (int, error) {
 	if b.answer == nil {
 		c := readList(b.ReadCloser)
 		b.reader = c
-		list, raws, err := c.decode(b.call.decoders, b.call.objects == Raw)
+		list, raws, err := c.decode(b.from, b.call.objects == Raw)
 		refused, _ := err.(*guard.Error)
 		switch {
 		case refused != nil: // client-go would log the error, and advise to try again
@@ -40,9 +41,13 @@ func (b *listBody) Read(p []byte) (int, error) {
 		case err != nil:
 			b.answer = failing{err}
 		case list == nil:
-			b.answer = bytes.NewReader(c.data)
+			list, b.call.refused = b.from.format.list(c.data)
+			b.call.list, b.answer = List{UnstructuredList: list}, strings.NewReader(note)
+			if list == nil && b.call.refused == nil {
+				b.answer = bytes.NewReader(c.data)
+			}
 		default:
-			b.call.list, b.call.raws, b.answer = list, raws, strings.NewReader(note)
+			b.call.list, b.answer = List{list, raws}, strings.NewReader(note)
 			recycleList(c.data)
 		}
 	}
@@ -162,7 +167,7 @@ func (c *listReader) await(n int) (data []byte, err error) {
 	}
 }
 
-// decode decodes the list while it is read. It returns neither a list nor an error if client-go has to decode it; then
+// decode decodes the list while it is read. It returns neither a list nor an error if the lister has declined it; then
 // all of it has been read.
 func (c *listReader) decode(from *decoders, raw bool) (*unstructured.UnstructuredList, []decode.Raw, error) {
 	dec := from.get()

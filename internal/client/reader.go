@@ -166,14 +166,18 @@ type directReader resource
 func (r directReader) Cancels() bool { return true }
 
 func (r directReader) call(watch bool, hints Hints) *call {
-	return &call{decoders: r.client.decoders, watch: watch, objects: hints.Objects, noRetry: true}
+	c := &call{formats: r.client.whole, watch: watch, objects: hints.Objects, noRetry: true}
+	if hints.Objects == Metadata {
+		c.formats = r.client.metadata
+	}
+	return c
 }
 
 func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints Hints) (List, error) {
 	c := r.call(false, hints)
 	list, err := resource(r).list(ctx, opts, c)
 	r.unanswered(ctx, c, err)
-	return List{list, c.raws}, c.withRetryAfter(err)
+	return List{list, c.list.Raw}, c.withRetryAfter(err)
 }
 
 // unanswered leaves the connection of a request that failed with ErrNoAnswer, or with the config's timeout.

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	serializerstreaming "k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
@@ -78,15 +77,14 @@ func (w *plainWatch) receive() {
 	}
 }
 
-// decoders is a pool of Decoders, so that silent watches need none.
+// decoders is a pool of the decoders of a format, so that silent watches need none.
 type decoders struct {
 	pool        sync.Pool
 	format      format
 	dropManaged bool
 }
 
-func newDecoders(dropManaged bool, c *rest.Config) *decoders {
-	f := jsonFormat{dropManaged, c.NegotiatedSerializer.SupportedMediaTypes()[0]}
+func newDecoders(f format, dropManaged bool) *decoders {
 	d := &decoders{format: f, dropManaged: dropManaged}
 	d.pool.New = func() any { return f.newDecoder() }
 	return d
