@@ -178,7 +178,8 @@ func TestMetadataWorksWithEveryClient(t *testing.T) {
 							want = "as=PartialObjectMetadata;"
 						}
 						accept := r.Header.Get("Accept")
-						if strings.HasPrefix(accept, "application/json;"+want) &&
+						if strings.HasPrefix(accept, "application/vnd.kubernetes.protobuf;"+want) &&
+							strings.Contains(accept, ",application/json;"+want) &&
 							strings.HasSuffix(accept, ",application/json") {
 							requests++
 						}

@@ -116,18 +116,24 @@ func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// metadataOf returns apiVersion, kind, and metadata without managedFields. A PartialObjectMetadata gets apiVersion and
-// kind of the resource.
+// metadataOf returns apiVersion, kind, and metadata without managedFields. It may change the object. A
+// PartialObjectMetadata gets apiVersion and kind of the resource.
 func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
-	m := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
-	unstructured.RemoveNestedField(m.Object, "metadata", "managedFields")
-	if o.GetKind() == "PartialObjectMetadata" && r.Kind != "" {
-		m.SetGroupVersionKind(r.GroupVersionKind())
-		return m
+	metadata := o.Object["metadata"]
+	if m, ok := metadata.(map[string]any); ok {
+		delete(m, "managedFields")
 	}
-	m.SetAPIVersion(o.GetAPIVersion())
-	m.SetKind(o.GetKind())
-	return m
+	partial := o.GetKind() == "PartialObjectMetadata" && r.Kind != ""
+	if !partial || len(o.Object) != 3 {
+		m := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}
+		m.SetAPIVersion(o.GetAPIVersion())
+		m.SetKind(o.GetKind())
+		o = m
+	}
+	if partial {
+		o.SetGroupVersionKind(r.GroupVersionKind())
+	}
+	return o
 }
 
 // inferred returns the object of an inferred DELETED.

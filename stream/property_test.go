@@ -197,7 +197,7 @@ func (p *randomRun) write() {
 
 func (p *randomRun) put(ns, name string) {
 	p.srv.Put(p.r, ns, name, "labels.colour="+p.pick("red", "blue"), fmt.Sprint("labels.size=", p.IntN(3)),
-		fmt.Sprint("spec.n=", p.IntN(100)))
+		"annotations.note="+p.pick("", "é", "a longer text"), fmt.Sprint("spec.n=", p.IntN(100)))
 }
 
 func (p *randomRun) writes() {
@@ -266,7 +266,7 @@ func (p *randomRun) fault() string {
 func (p *randomRun) act() {
 	what := p.pick("compact", "compact", "restart", "widgets expire", "widgets close watches", "widgets silence",
 		"410 as status", "410 as close", "410 in stream", "bookmarks never", "bookmarks every 5s",
-		"forbid all", "forbid list", "unauthorized", "rewind 3", "rewind 2 restart", "widgets delete crd")
+		"forbid all", "forbid list", "unauthorized", "rewind 3", "rewind 2 restart", "widgets delete crd", "no protobuf")
 	p.do(what)
 	switch {
 	case strings.HasPrefix(what, "forbid"):

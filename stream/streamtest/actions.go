@@ -30,6 +30,7 @@ var actions = []action{
 	{"410 as close", true, func(s *Server, _ args) { s.expiredForm = "close" }},
 	{"bookmarks never", true, func(s *Server, _ args) { s.bookmarkEvery = 0 }},
 	{"bookmarks every SECONDS", true, func(s *Server, a args) { s.bookmarkEvery = a.duration }},
+	{"no protobuf", true, func(s *Server, _ args) { s.noProtobuf = true }},
 	{"delete crd", false, func(s *Server, a args) { s.deleteCRD(a.resources) }},
 	{"create crd", false, func(s *Server, a args) { s.createCRD(a.resources) }},
 	{"expire", false, func(s *Server, a args) { s.expire(a.resources) }},
@@ -49,7 +50,7 @@ var actions = []action{
 // heal takes back all faults: those that scripts have announced, missing rights, and failing discovery. Deleted CRDs
 // stay deleted.
 func (s *Server) heal() {
-	s.live, s.rights, s.unauthorized = nil, nil, false
+	s.live, s.rights, s.unauthorized, s.noProtobuf = nil, nil, false, false
 	s.downGroups, s.bookmarkEvery, s.expiredForm = map[string]bool{}, time.Minute, ""
 	s.pending = slices.DeleteFunc(slices.Clone(s.pending), func(t timed) bool { return t.script })
 	s.setTimer()

@@ -2,7 +2,6 @@ package streamtest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -143,9 +142,11 @@ func (c *conn) breakOff(err error) {
 
 // writeHalf writes a few bytes, as a body that is never completed.
 func (c *conn) writeHalf() {
-	_, _ = io.WriteString(c.w, `{"kind":"`)
+	_, _ = io.WriteString(c.w, c.query.endless(`{"kind":"`))
 	c.flush()
 }
+
+const garbage = "this is not JSON\n"
 
 // padding is a part of a text that never ends.
 var padding = strings.Repeat("endless ", 4<<10)
@@ -164,16 +165,13 @@ func (c *conn) writeError(err error) {
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	c.writeJSON(int(status.Code), status)
+	c.write(int(status.Code), status)
 }
 
-func (c *conn) writeJSON(code int, body any) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // all that is served here can be written as JSON
-	}
-	c.header(code, "application/json")
-	_, _ = c.w.Write(append(data, '\n'))
+// write answers in the format that the client has asked for.
+func (c *conn) write(code int, body any) {
+	c.header(code, c.query.contentType())
+	_, _ = c.w.Write(c.query.encoded(body))
 }
 
 func failure(code int32, reason metav1.StatusReason, message string) error {

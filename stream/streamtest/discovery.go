@@ -31,7 +31,7 @@ func (s *Server) serveDiscovery(c *conn) {
 			c.writeAggregated(groups)
 			return
 		}
-		c.writeJSON(http.StatusOK, body)
+		c.write(http.StatusOK, body)
 	}
 }
 

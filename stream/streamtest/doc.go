@@ -6,11 +6,12 @@
 //
 // A Server serves resources without schemas, like CRDs that preserve unknown fields. For watches it behaves like a
 // kube-apiserver: one revision counter, paged lists bound to a version, watches from any version that has not expired,
-// bookmarks, streaming lists (sendInitialEvents), label selectors, PartialObjectMetadata, both forms of discovery, and
-// the kube-apiserver's errors. Clients may get, create, update and delete single objects.
+// bookmarks, streaming lists (sendInitialEvents), label selectors, PartialObjectMetadata in JSON and protobuf, both
+// forms of discovery, and the kube-apiserver's errors. Clients may get, create, update and delete single objects.
 //
-// It differs in these points: field selectors accept any dotted path; there are no patches, subresources, validation,
-// dry runs or protobuf; and a delete returns the object.
+// It differs in these points: field selectors accept any dotted path; there are no patches, subresources, validation or
+// dry runs, and no protobuf but for metadata; errors are in protobuf, too, if the client prefers it; and a delete
+// returns the object.
 //
 // [Server.Config] and [Server.Client] connect through memory, so that a test can run in a testing/synctest bubble,
 // where hours take no time. Each bubble needs a client of its own, because the Streams of a client wait for each other
@@ -65,7 +66,7 @@
 //	close                   status 200, then the end
 //	half-open               status 200, then silence on an open connection
 //	reset                   status 200, then the connection breaks
-//	garbage                 status 200, then something other than JSON
+//	garbage                 status 200, then neither JSON nor protobuf
 //	endless                 status 200, then a text that never ends
 //
 // Faults of lists:
@@ -90,13 +91,13 @@
 //	replay K                the last K changes again
 //
 //	reset inside frame      half of the frame, then the connection breaks
-//	garbage                 a frame that is not JSON
+//	garbage                 a frame that is neither JSON nor protobuf
 //	unknown type            a frame of type REPLACED
 //	invalid utf-8           a frame with invalid bytes in its type
 //	no kind                 an object without kind
 //	no name                 an object without name
 //	no version              an object without resourceVersion
-//	1e400                   an object with a number that exceeds float64
+//	1e400                   an object with a number that exceeds float64, or in protobuf an invalid field
 //	huge object             a frame larger than client-go's limit of 16 MiB
 //	dense object            an object of 8 MiB of JSON that take 400 MiB of memory
 //	endless                 a frame that never ends
@@ -120,6 +121,7 @@
 //	410 as status           a watch from an expired version gets HTTP status 410
 //	410 as close            a watch from an expired version gets status 200 and the end
 //	410 in stream           a watch from an expired version gets an ERROR, which is the default
+//	no protobuf             metadata is sent as JSON, also to clients that ask for protobuf
 //	heal                    ends all faults and cancels later ones; the effects of actions remain
 //
 // A RESOURCE may precede these:

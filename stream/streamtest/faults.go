@@ -152,7 +152,7 @@ func (c *conn) injectBefore(q *query, f *fault) bool {
 	case isWatch || f.at == answering || slices.Contains(inList, f.usage):
 		return false
 	default:
-		c.header(http.StatusOK, "application/json")
+		c.header(http.StatusOK, q.contentType())
 		c.breakBody(f)
 	}
 	return true
@@ -173,9 +173,9 @@ func (c *conn) breakBody(f *fault) {
 		c.writeHalf()
 		c.fallSilent()
 	case "garbage":
-		_, _ = io.WriteString(c.w, "this is not JSON\n")
+		_, _ = io.WriteString(c.w, garbage)
 	case "endless":
-		c.writeEndless(`{"kind":"`, func() string { return padding })
+		c.writeEndless(c.query.endless(`{"kind":"`), func() string { return padding })
 	case "close": // no body
 	default:
 		panic("streamtest: no body for the fault " + f.usage)
@@ -206,5 +206,5 @@ func (c *conn) writeScripted(q *query, f *fault) {
 	if f.usage == "CODE Gone" {
 		err.ErrStatus.Reason = metav1.StatusReasonGone
 	}
-	c.writeJSON(f.code, statusOf(err))
+	c.write(f.code, statusOf(err))
 }

@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -23,34 +24,26 @@ type frame struct {
 	rev    int64          // of the change; 0 for snapshots and bookmarks
 }
 
-func (fr frame) encode() []byte { return encode(fr.kind, fr.object) }
-
-// encode writes an event with the fields in the order of an API server.
-func encode(kind watch.EventType, object any) []byte {
-	data, err := json.Marshal(struct {
-		Type   watch.EventType `json:"type"`
-		Object any             `json:"object"`
-	}{kind, object})
-	if err != nil {
-		panic(err) // see writeJSON
-	}
-	return append(data, '\n')
-}
+func (w *watcher) encode(fr frame) []byte { return w.query.event(fr.kind, fr.object) }
 
 // corrupt encodes the frame with an error in it.
-func (fr frame) corrupt(kind string) []byte {
+func (w *watcher) corrupt(fr frame, kind string) []byte {
 	switch kind {
 	case "garbage":
-		return []byte("this is not JSON\n")
+		if w.query.Protobuf {
+			return frameOf([]byte(garbage))
+		}
+		return []byte(garbage)
 	case "unknown type":
 		fr.kind = "REPLACED"
 	case "invalid utf-8":
 		// The invalid bytes are in the type: client-go's decoders replace them by U+FFFD without an error, so in the
 		// object nobody would notice.
-		return []byte(strings.Replace(string(fr.encode()), `"type":"`, "\"type\":\"\xff\xfe", 1))
+		data := w.encode(fr)
+		return bytes.Replace(data, []byte(fr.kind[:2]), []byte("\xff\xfe"), 1)
 	}
 	damage(fr.object, kind)
-	return fr.encode()
+	return w.encode(fr)
 }
 
 // damage puts an error into an object.
@@ -119,7 +112,7 @@ func (w *watcher) send(fr frame) error {
 		w.armed = nil
 		return w.inject(f, &fr)
 	}
-	if err := w.write(fr.encode()); err != nil {
+	if err := w.writeFrame(w.encode(fr)); err != nil {
 		return err
 	}
 	return w.injectBetween()
@@ -140,8 +133,8 @@ func (w *watcher) inject(f *fault, fr *frame) error {
 		w.fallSilent()
 		return errGone
 	case "reset inside frame":
-		data := fr.encode()
-		_ = w.write(data[:len(data)/2])
+		data := w.encode(*fr)
+		_ = w.writeFrame(data[:len(data)/2])
 		w.reset()
 		return errGone
 	case "410 in stream":
@@ -151,21 +144,21 @@ func (w *watcher) inject(f *fault, fr *frame) error {
 		_ = w.sendError(apierrors.NewInternalError(errors.New("scripted")))
 		return errEnd
 	case "error not status":
-		_ = w.write(frame{kind: watch.Error, object: w.view.bookmark(w.cursor, false)}.encode())
+		_ = w.writeFrame(w.encode(frame{kind: watch.Error, object: w.view.bookmark(w.cursor, false)}))
 		return errEnd
 	case "frames after error":
 		if err := w.sendError(apierrors.NewInternalError(errors.New("scripted"))); err != nil || fr == nil {
 			return err
 		}
-		return w.write(fr.encode())
+		return w.writeFrame(w.encode(*fr))
 	case "replay N":
 		return w.replay(f.n)
 	}
 	if f.usage == "endless" {
-		w.writeEndless(`{"type":"`, func() string { return padding })
+		w.writeEndless(w.query.endless(`{"type":"`), func() string { return padding })
 		return errGone
 	}
-	return w.write(fr.corrupt(f.usage))
+	return w.writeFrame(w.corrupt(*fr, f.usage))
 }
 
 // replay sends the last n changes up to the cursor again.
@@ -182,16 +175,18 @@ func (w *watcher) replay(n int) error {
 		}
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
-		if err := w.write(frames[i].encode()); err != nil {
+		if err := w.writeFrame(w.encode(frames[i])); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *watcher) sendError(err error) error { return w.write(encode(watch.Error, statusOf(err))) }
+func (w *watcher) sendError(err error) error {
+	return w.writeFrame(w.query.event(watch.Error, statusOf(err)))
+}
 
-func (w *watcher) write(data []byte) error {
+func (w *watcher) writeFrame(data []byte) error {
 	if _, err := w.w.Write(data); err != nil {
 		return errGone
 	}

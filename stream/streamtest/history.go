@@ -37,7 +37,7 @@ type Rewind struct {
 	At time.Time
 }
 
-// Request is what a client requested. It has 17 fields because it is a row of a log: nothing in it changes but Code.
+// Request is what a client requested. It has 18 fields because it is a row of a log: nothing in it changes but Code.
 type Request struct {
 	At time.Time
 	// Verb is list, watch, get, create, update or delete; "discovery" for /version, /api, /apis and what is below
@@ -54,6 +54,7 @@ type Request struct {
 	TimeoutSeconds                        int64
 	LabelSelector, FieldSelector          string
 	Metadata                              bool // for PartialObjectMetadata
+	Protobuf                              bool // answered in protobuf
 	// Code is the HTTP status of the answer: 0 until there is one, and if the connection was refused or broken before.
 	Code int
 }

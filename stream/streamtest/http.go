@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -63,6 +64,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, q *query) (*conn,
 	defer s.mu.Unlock()
 	s.runDue()
 	q.At = time.Now()
+	if q.Verb != "discovery" && q.bad == nil {
+		q.bad = q.negotiate(strings.Join(r.Header.Values("Accept"), ","), !s.noProtobuf)
+	}
 	if q.resource, _ = s.find(q.group, q.version, q.plural); q.plural != "" {
 		named := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
 		q.Resource = gvr.Resource{GroupVersionResource: named}.String()
@@ -125,9 +129,6 @@ func readQuery(r *http.Request) *query {
 	if len(parts) > 2 { // subresources: none
 		q.bad = unknownResource()
 	}
-	if q.bad == nil {
-		q.Metadata, q.bad = acceptsMetadata(strings.Join(r.Header.Values("Accept"), ","), q.Verb)
-	}
 	return q
 }
 
@@ -170,30 +171,34 @@ func (q *query) readOptions(values url.Values) {
 	q.SendInitialEvents, q.Bookmarks = flag("sendInitialEvents"), flag("allowWatchBookmarks")
 }
 
-// acceptsMetadata negotiates as the kube-apiserver does: the first acceptable clause counts, even if it does not fit
-// the verb.
-func acceptsMetadata(header, verb string) (bool, error) {
+// negotiate decides as the kube-apiserver does: the first acceptable clause counts, even if it does not fit the verb.
+// There is protobuf for metadata only.
+func (q *query) negotiate(header string, protobuf bool) error {
 	if header == "" {
-		return false, nil
+		return nil
 	}
 	for clause := range strings.SplitSeq(strings.ReplaceAll(header, " ", ""), ",") {
 		mediaType, params, err := mime.ParseMediaType(clause)
-		if err != nil || !slices.Contains([]string{"application/json", "application/*", "*/*"}, mediaType) {
+		inProtobuf := protobuf && mediaType == runtime.ContentTypeProtobuf
+		if err != nil ||
+			!inProtobuf && !slices.Contains([]string{"application/json", "application/*", "*/*"}, mediaType) {
 			continue
 		}
 		switch as := params["as"]; {
-		case as == "", as == "PartialObjectMetadataList" && verb == "watch":
+		case as == "" && inProtobuf:
+		case as == "", as == "PartialObjectMetadataList" && q.Verb == "watch":
 			// For a watch the server fails to convert to a list, logs that, and sends whole objects
 			// (apiserver endpoints/handlers/response.go, watchEmbeddedEncoder).
-			return false, nil
+			return nil
 		case params["g"] != "meta.k8s.io" || params["v"] != "v1" || !strings.HasPrefix(as, "PartialObjectMetadata"):
-		case (as == "PartialObjectMetadataList") != (verb == "list"):
-			return false, notAcceptable("requested " + as + " for a " + verb)
+		case (as == "PartialObjectMetadataList") != (q.Verb == "list"):
+			return notAcceptable("requested " + as + " for a " + q.Verb)
 		default:
-			return true, nil
+			q.Metadata, q.Protobuf = true, inProtobuf
+			return nil
 		}
 	}
-	return false, notAcceptable("only the following media types are accepted: application/json")
+	return notAcceptable("only the following media types are accepted: application/json")
 }
 
 func notAcceptable(message string) error {

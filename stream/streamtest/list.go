@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,7 +65,7 @@ func (s *Server) serveList(c *conn, q *query, f *fault) {
 	case f.is("endless list"):
 		c.writeEndlessList(body)
 	default:
-		c.writeJSON(http.StatusOK, body)
+		c.write(http.StatusOK, body)
 	}
 }
 
@@ -86,17 +85,14 @@ func (s *Server) damageList(list map[string]any, f *fault) {
 
 // writeEndlessList writes a list with more and more objects.
 func (c *conn) writeEndlessList(list map[string]any) {
-	delete(list, "items")
-	begin, err := json.Marshal(list)
-	if err != nil {
-		panic(err) // see writeJSON
-	}
-	c.header(http.StatusOK, "application/json")
+	c.header(http.StatusOK, c.query.contentType())
 	n := 0
-	c.writeEndless(strings.TrimSuffix(string(begin), "}")+`,"items":[`, func() string {
+	begin, object := c.query.endlessList(list)
+	c.writeEndless(begin, func() string {
 		n++
-		metadata := fmt.Sprintf(`{"namespace":"default","name":"n%d","uid":"u%d","resourceVersion":"1"}`, n, n)
-		return `{"metadata":` + metadata + `,"padding":"` + padding + `"},`
+		return object(map[string]any{
+			"namespace": "default", "name": fmt.Sprint("n", n), "uid": fmt.Sprint("u", n), "resourceVersion": "1",
+		})
 	})
 }
 

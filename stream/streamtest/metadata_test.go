@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
@@ -13,29 +14,45 @@ import (
 )
 
 func TestMetadataClientWorks(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		fourWidgets(srv)
-		client := metadata.NewForConfigOrDie(srv.Config()).Resource(widgets.GroupVersionResource)
-		l, err := client.List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-		if err != nil || len(l.Items) != 2 || l.Items[0].Name != "a" || l.ResourceVersion != "6" {
-			t.Errorf("listed %+v, %v", l, err)
+	for _, protobuf := range []bool{true, false} {
+		bubble(t, func(t *testing.T, srv *streamtest.Server) { testMetadataClient(t, srv, protobuf) })
+	}
+}
+
+func testMetadataClient(t *testing.T, srv *streamtest.Server, protobuf bool) {
+	fourWidgets(srv)
+	if !protobuf {
+		do(t, srv, "no protobuf")
+	}
+	client := metadata.NewForConfigOrDie(srv.Config()).Resource(widgets.GroupVersionResource)
+	l, err := client.List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil || len(l.Items) != 2 || l.Items[0].Name != "a" || l.ResourceVersion != "6" {
+		t.Errorf("listed %+v, %v", l, err)
+	}
+	one, err := client.Namespace("y").Get(t.Context(), "d", metav1.GetOptions{})
+	if err != nil || one.ResourceVersion != "6" {
+		t.Errorf("got %+v, %v", one, err)
+	}
+	w, err := client.Watch(t.Context(), withBookmarks(from("5")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for _, want := range []string{"d", ""} {
+		ev := <-w.ResultChan()
+		if o, ok := ev.Object.(*metav1.PartialObjectMetadata); !ok || o.Name != want || o.ResourceVersion != "6" {
+			t.Errorf("received %+v, want %q", ev, want)
 		}
-		one, err := client.Namespace("y").Get(t.Context(), "d", metav1.GetOptions{})
-		if err != nil || one.ResourceVersion != "6" {
-			t.Errorf("got %+v, %v", one, err)
+	}
+	_, err = client.List(t.Context(), metav1.ListOptions{Continue: "x"})
+	if !apierrors.IsBadRequest(err) {
+		t.Errorf("want 400, got %v", err)
+	}
+	for _, r := range srv.Requests() {
+		if r.Protobuf != protobuf {
+			t.Errorf("protobuf: %t, want %t: %+v", r.Protobuf, protobuf, r)
 		}
-		w, err := client.Watch(t.Context(), withBookmarks(from("5")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Stop()
-		for _, want := range []string{"d", ""} {
-			ev := <-w.ResultChan()
-			if o, ok := ev.Object.(*metav1.PartialObjectMetadata); !ok || o.Name != want || o.ResourceVersion != "6" {
-				t.Errorf("received %+v, want %q", ev, want)
-			}
-		}
-	})
+	}
 }
 
 func TestAccept(t *testing.T) {
@@ -52,7 +69,9 @@ func TestAccept(t *testing.T) {
 		{list, "", 200, `"PartialObjectMetadataList"`, ""},
 		{"application/json, " + list, "", 200, `"WidgetList"`, "the first one counts"},
 		{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + list, "", 200,
-			`"PartialObjectMetadataList"`, "protobuf is not supported"},
+			"k8s\x00", "metadata is sent as protobuf, too"},
+		{"application/vnd.kubernetes.protobuf," + list, "", 200, `"PartialObjectMetadataList"`,
+			"other objects are not"},
 		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", 200, `"WidgetList"`,
 			"tables are not supported"},
 		{object, "", 406, "PartialObjectMetadata for a list", "a list is not an object"},

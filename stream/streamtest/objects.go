@@ -280,11 +280,11 @@ func (s *Server) serveObject(c *conn, q *query) {
 	case err != nil:
 		c.writeError(err)
 	case q.group == reviewGroup:
-		c.writeJSON(http.StatusCreated, o.Object)
+		c.write(http.StatusCreated, o.Object)
 	case q.Verb == "create":
-		c.writeJSON(http.StatusCreated, view{resource: q.resource, metadata: q.Metadata}.render(o.Object))
+		c.write(http.StatusCreated, view{resource: q.resource, metadata: q.Metadata}.render(o.Object))
 	default:
-		c.writeJSON(http.StatusOK, view{resource: q.resource, metadata: q.Metadata}.render(o.Object))
+		c.write(http.StatusOK, view{resource: q.resource, metadata: q.Metadata}.render(o.Object))
 	}
 }
 

@@ -41,6 +41,7 @@ type scripted struct {
 	timer         *time.Timer
 	rights        []right
 	unauthorized  bool
+	noProtobuf    bool // metadata is sent as JSON only
 	downGroups    map[string]bool
 	bookmarkEvery time.Duration // 0: none
 	expiredForm   string        // how watches from expired versions are refused: "", "status" or "close"

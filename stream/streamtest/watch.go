@@ -44,7 +44,7 @@ func (s *Server) serveWatch(c *conn, q *query, f *fault) {
 		c.writeError(expired)
 		return
 	}
-	c.header(http.StatusOK, "application/json")
+	c.header(http.StatusOK, q.contentType())
 	c.flush()
 	if err = errEnd; expired == nil || form == "" {
 		err = w.run(q, f, initial, expired)
