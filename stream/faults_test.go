@@ -138,8 +138,12 @@ func TestFaults(t *testing.T) {
 			plain, 0,
 			"the list starts again"},
 	}
-	for i := range len(tests) * len(clientKinds) {
-		tt, client := tests[i/len(clientKinds)], clientKinds[i%len(clientKinds)]
+	kinds := append([]string{"metadata in protobuf"}, clientKinds...)
+	for i := range len(tests) * len(kinds) {
+		tt, client := tests[i/len(kinds)], kinds[i%len(kinds)]
+		if client == kinds[0] {
+			tt.options.Objects = stream.Metadata
+		}
 		t.Run(tt.name+"/"+client, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gadgets := widgets()
@@ -224,6 +228,9 @@ func watchOn(
 	rec.Statuses = statuses
 	h := srv.History(widgets(), nil)
 	check := &streamtest.CheckOptions{Complete: errors.Is(rec.Err, errTimeUp), Namespaces: o.Namespaces}
+	if o.Objects == stream.Metadata {
+		check.Transform = onlyMetadata
+	}
 	if err := errors.Join(
 		streamtest.Check(h, rec.Events, check),
 		oracle.CheckRequests(h.Requests),

@@ -50,9 +50,16 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 		{"any *: no content type\nchange 4: dense object", stream.Options{}, slices.Concat(plain[:3], []string{
 			"GAP poison 3..4", "MODIFIED ns/a@4 inferred", "SYNCED @4"}, plain[4:]), "", "the event is skipped"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.script, func(t *testing.T) {
+	for i := range 2 * len(tests) {
+		tt, metadata := tests[i/2], i%2 == 1 // as protobuf
+		if metadata {
+			tt.script = strings.TrimPrefix(tt.script, "any *: no content type\n") // then it would be JSON
+		}
+		t.Run(fmt.Sprint(tt.script, " metadata:", metadata), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				if metadata {
+					tt.options.Objects = stream.Metadata
+				}
 				srv := streamtest.NewServer(widgets())
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")

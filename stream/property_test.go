@@ -168,19 +168,22 @@ func (p *randomRun) choose() {
 	}
 	o.Objects = stream.ObjectsMode(max(0, p.IntN(5)-2)) // Full in three of five
 	if o.Objects == stream.Metadata {
-		p.check.Transform = func(u *unstructured.Unstructured) {
-			for field := range u.Object {
-				if field != "apiVersion" && field != "kind" && field != "metadata" {
-					delete(u.Object, field)
-				}
-			}
-		}
+		p.check.Transform = onlyMetadata
 	}
 	if p.chance(50) {
 		o.Timeout = time.Duration(20+p.IntN(120)) * time.Second
 	}
 	o.IdleTimeout = time.Duration(15+p.IntN(60)) * time.Second
 	p.check.Complete = true
+}
+
+// onlyMetadata reduces an object as Metadata does.
+func onlyMetadata(u *unstructured.Unstructured) {
+	for field := range u.Object {
+		if field != "apiVersion" && field != "kind" && field != "metadata" {
+			delete(u.Object, field)
+		}
+	}
 }
 
 // write puts or deletes a random object.

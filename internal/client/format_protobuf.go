@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -53,7 +52,7 @@ func (protobufFormat) list(data []byte) (*unstructured.UnstructuredList, error) 
 	status, _ := o.(*metav1.Status)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("unable to decode a list of metadata: %w", err)
+		return nil, err
 	case status != nil && status.Status != metav1.StatusSuccess:
 		return nil, apierrors.FromObject(status)
 	case o != runtime.Object(&list): // client-go makes a list of any object, too
