@@ -98,7 +98,10 @@ var errEventTooLarge = errors.New("the object of an event takes more than 256 Mi
 // fallBack decodes the first frame of data as client-go does, for what a Decoder has declined: the result and the error
 // are client-go's, as if reading had returned data and then cause.
 func (d *decoders) fallBack(data []byte, cause error) (watch.Event, error) {
-	if d.format.memory(data) > decode.MaxMemory {
+	switch {
+	case len(data) > maxFrame:
+		return watch.Event{}, serializerstreaming.ErrObjectTooLarge
+	case d.format.memory(data) > decode.MaxMemory:
 		return watch.Event{}, errEventTooLarge
 	}
 	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{cause}))
