@@ -77,6 +77,12 @@ func compareClients(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
 		t.Fatal(err)
 	}
 	stock := dynamic.NewForConfigOrDie(cfg)
+	metadata := 0
+	for _, r := range resources {
+		if r.ClusterWatch() {
+			metadata += compareMetadata(t, cfg, stock, r)
+		}
+	}
 	compared, lists := map[apiwatch.EventType]int{}, 0
 	for _, o := range []*stream.ClientOptions{nil, {DecodeWorkers: 3}} {
 		ours, err := stream.NewClient(cfg, o)
@@ -112,8 +118,8 @@ func compareClients(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
 			}
 		}
 	}
-	t.Logf("%d lists, events: %v", lists, compared)
-	if lists == 0 || compared[apiwatch.Bookmark] == 0 {
+	t.Logf("%d lists, events: %v, metadata of %d objects", lists, compared, metadata)
+	if lists == 0 || metadata == 0 || compared[apiwatch.Bookmark] == 0 {
 		t.Error("nothing was compared")
 	}
 	return compared

@@ -77,7 +77,8 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 func TestMetadataObjects(t *testing.T) {
 	c := newCluster(t, shared.Config())
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	client, err := stream.NewClient(shared.Config(), nil)
+	cfg, types := countContentTypes(shared.Config())
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +104,7 @@ func TestMetadataObjects(t *testing.T) {
 			}
 		}
 	}
+	types.onlyProtobuf(t)
 }
 
 func TestSeveralNamespaces(t *testing.T) {
