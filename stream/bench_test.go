@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
@@ -25,10 +28,13 @@ type endlessBody struct {
 	most   int    // bytes that one Read returns
 }
 
-func newEndlessBody() *endlessBody {
+func newEndlessBody(protobuf bool) *endlessBody {
 	t := &endlessBody{rv: 10_000_000, most: 4 << 10}
 	for i := range 1000 {
 		f := decodetest.PodEvent(i)
+		if protobuf {
+			f = decodetest.EventToProtobuf(f)
+		}
 		t.frames = append(t.frames, f)
 		t.at = append(t.at, bytes.Index(f, []byte("10000000")))
 	}
@@ -60,8 +66,9 @@ func (endlessServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return list("10000000", "")(r)
 	}
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(newEndlessBody())}, nil
+	kind, _, _ := strings.Cut(r.Header.Get("Accept"), ";")
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {kind}},
+		Body: io.NopCloser(newEndlessBody(kind == "application/vnd.kubernetes.protobuf"))}, nil
 }
 
 // BenchmarkWatch measures one event of a watch, without a network.
@@ -81,6 +88,7 @@ func BenchmarkWatch(b *testing.B) {
 		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{}},
 		{"stream-raw", &stream.ClientOptions{}, &stream.Options{Objects: stream.Raw}},
 		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{Objects: stream.Raw}},
+		{"stream-metadata", &stream.ClientOptions{}, &stream.Options{Objects: stream.Metadata}},
 		{"stream-select-10%", &stream.ClientOptions{}, &stream.Options{Select: func(m stream.Meta) bool {
 			name := m.GetName()
 			return name[len(name)-1] == '7' && name[len(name)-2] < '8'
@@ -167,5 +175,19 @@ func TestRejectedObjectsAreNotDecoded(t *testing.T) {
 				t.Errorf("%s (%s): %d allocations for each event, want at most %d", tt.why, v.name, each, tt.most)
 			}
 		}
+	}
+}
+
+// BenchmarkMetadataWatch measures one event of client-go's metadata client, for comparison.
+func BenchmarkMetadataWatch(b *testing.B) {
+	client := metadata.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: endlessServer{}, QPS: -1})
+	w, err := client.Resource(widgets().GroupVersionResource).Watch(b.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Stop()
+	b.ReportAllocs()
+	for b.Loop() {
+		<-w.ResultChan()
 	}
 }

@@ -70,8 +70,8 @@ func unstructuredOf(t *testing.T, o runtime.Object) runtime.Object {
 
 const pod = `{"metadata":{"name":"a","resourceVersion":"7","managedFields":[{"manager":"m"}],"labels":{"a":"b"}}}`
 
-func protobufEvent(t *testing.T, kind, object string) []byte {
-	return decodetest.EventToProtobuf(t, []byte(`{"type":"`+kind+`","object":`+object+`}`))
+func protobufEvent(kind, object string) []byte {
+	return decodetest.EventToProtobuf([]byte(`{"type":"` + kind + `","object":` + object + `}`))
 }
 
 // withLength puts the length before the bytes of a frame.
@@ -81,9 +81,9 @@ func withLength(frame string) []byte {
 }
 
 func TestProtobufWatchMatchesClientGo(t *testing.T) {
-	added, bookmark := protobufEvent(t, "ADDED", pod), protobufEvent(t, "BOOKMARK",
+	added, bookmark := protobufEvent("ADDED", pod), protobufEvent("BOOKMARK",
 		`{"metadata":{"resourceVersion":"8","annotations":{"k8s.io/initial-events-end":"true"}}}`)
-	expired := protobufEvent(t, "ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
+	expired := protobufEvent("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
 		`"message":"too old resource version: 1 (2)","code":410,"details":{"retryAfterSeconds":3,"causes":[{"reason":"r"}]}}`)
 	unknown := slices.Clone(added)
 	for i := range unknown {
@@ -95,13 +95,13 @@ func TestProtobufWatchMatchesClientGo(t *testing.T) {
 		why    string
 		frames [][]byte
 	}{
-		{"events", [][]byte{added, bookmark, protobufEvent(t, "MODIFIED", pod), protobufEvent(t, "DELETED", pod)}},
+		{"events", [][]byte{added, bookmark, protobufEvent("MODIFIED", pod), protobufEvent("DELETED", pod)}},
 		{"nothing", nil},
 		{"the version has expired", [][]byte{added, expired}},
 		{"an unknown field", [][]byte{added, unknown, bookmark}},
-		{"an object that is not metadata", [][]byte{added, protobufEvent(t, "ERROR", pod)}},
+		{"an object that is not metadata", [][]byte{added, protobufEvent("ERROR", pod)}},
 		{"a status as an object", [][]byte{append(expired[:6:6], append([]byte("ADDED"), expired[11:]...)...), added}},
-		{"an unknown type", [][]byte{added, protobufEvent(t, "REPLACED", pod), added}},
+		{"an unknown type", [][]byte{added, protobufEvent("REPLACED", pod), added}},
 		{"an empty frame", [][]byte{added, withLength(""), added}},
 		{"garbage", [][]byte{added, withLength("this is not protobuf"), added}},
 		{"half a length", [][]byte{added, {0, 0}}},
@@ -150,9 +150,9 @@ func TestProtobufWatchMatchesClientGo(t *testing.T) {
 }
 
 func TestProtobufListMatchesClientGo(t *testing.T) {
-	list := decodetest.ListToProtobuf(t, []byte(`{"metadata":{"resourceVersion":"7","continue":"c","remainingItemCount":3},`+
-		`"items":[`+pod+`,`+many(2000, pod+",")+pod+`]}`))
-	status := protobufEvent(t, "ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
+	list := decodetest.ListToProtobuf([]byte(`{"metadata":{"resourceVersion":"7","continue":"c","remainingItemCount":3},` +
+		`"items":[` + pod + `,` + many(2000, pod+",") + pod + `]}`))
+	status := protobufEvent("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
 		`"message":"the token has expired","code":410,"metadata":{"continue":"t"},"details":{"name":"a","kind":"things",`+
 		`"retryAfterSeconds":3,"causes":[{"reason":"r","message":"m","field":"f"}]}}`)
 	status = status[bytes.Index(status, []byte("k8s\x00")):]
@@ -162,9 +162,8 @@ func TestProtobufListMatchesClientGo(t *testing.T) {
 		data []byte
 	}{
 		{"a list", 200, list},
-		{"an empty list", 200, decodetest.ListToProtobuf(t, []byte(`{"metadata":{"resourceVersion":"7"},"items":[]}`))},
-		{"what apimachinery decodes", 200, decodetest.ListToProtobuf(t,
-			[]byte(`{"metadata":{"shardInfo":{"selector":"s"}},"items":[`+pod+`]}`))},
+		{"an empty list", 200, decodetest.ListToProtobuf([]byte(`{"metadata":{"resourceVersion":"7"},"items":[]}`))},
+		{"what apimachinery decodes", 200, decodetest.ListToProtobuf([]byte(`{"metadata":{"shardInfo":{"selector":"s"}},"items":[` + pod + `]}`))},
 		{"half a list", 200, list[:len(list)/2]},
 		{"nothing", 200, nil},
 		{"garbage", 200, []byte("this is not protobuf")},
@@ -199,7 +198,7 @@ func TestProtobufListMatchesClientGo(t *testing.T) {
 				want.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
 				u.Object, _ = runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 				delete(u.Object, "items")
-				d = decodetest.DifferenceOfLists(u, got)
+				d = decodetest.DifferenceOfLists(u, got.UnstructuredList)
 			}
 			if d != "" {
 				t.Errorf("%s, %d chunks (%s): %.1000s", tt.why, len(chunks), v.name, d)

@@ -150,11 +150,11 @@ func protobufSeeds(t testing.TB, events bool) (seeds [][]byte) {
 		case r.Watch:
 			for _, frame := range r.Frames() {
 				if json.Valid(frame) { // not a part of a longer one
-					seeds = append(seeds, decodetest.EventToProtobuf(t, frame))
+					seeds = append(seeds, decodetest.EventToProtobuf(frame))
 				}
 			}
 		default:
-			seeds = append(seeds, decodetest.ListToProtobuf(t, r.Data))
+			seeds = append(seeds, decodetest.ListToProtobuf(r.Data))
 		}
 	}
 	return seeds
@@ -185,7 +185,7 @@ func TestProtobufIsTheSame(t *testing.T) {
 			`"a":"1","b":"1","c":"1","d":"1","e":"1","f":"1","g":"1","h":"1","i":"1"},"finalizers":["f"]`},
 		{"nothing", ``},
 	} {
-		frame := decodetest.EventToProtobuf(t, []byte(`{"type":"MODIFIED","object":{"metadata":{`+tt.metadata+`}}}`))
+		frame := decodetest.EventToProtobuf([]byte(`{"type":"MODIFIED","object":{"metadata":{` + tt.metadata + `}}}`))
 		for range 3 {
 			compare(t, false, tt.why, frame, c.event)
 		}
@@ -246,7 +246,7 @@ func BenchmarkProtobufEvent(b *testing.B) {
 	p := decode.NewProtobuf()
 	var frames [][]byte
 	for i := range 1000 {
-		frames = append(frames, decodetest.EventToProtobuf(b, decodetest.PodEvent(i)))
+		frames = append(frames, decodetest.EventToProtobuf(decodetest.PodEvent(i)))
 	}
 	b.SetBytes(int64(len(frames[0])))
 	b.ReportAllocs()
@@ -259,7 +259,7 @@ func BenchmarkProtobufEvent(b *testing.B) {
 
 // BenchmarkProtobufMaps measures the least that any decoder has to do.
 func BenchmarkProtobufMaps(b *testing.B) {
-	ev, _, err := decode.NewProtobuf().Event(decodetest.EventToProtobuf(b, decodetest.PodEvent(1)))
+	ev, _, err := decode.NewProtobuf().Event(decodetest.EventToProtobuf(decodetest.PodEvent(1)))
 	if err != nil {
 		b.Fatal(err)
 	}

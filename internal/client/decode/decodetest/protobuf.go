@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
-	"testing"
 
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,48 +68,45 @@ func ProtobufList(data []byte) (*unstructured.UnstructuredList, error) {
 	return out, nil
 }
 
-// EventToProtobuf converts an event from JSON into protobuf, as a kube-apiserver that is asked for metadata writes it.
-func EventToProtobuf(t testing.TB, data []byte) []byte {
-	t.Helper()
+// EventToProtobuf converts an event from JSON into protobuf, as a kube-apiserver that is asked for metadata writes it. It
+// panics if the JSON is invalid.
+func EventToProtobuf(data []byte) []byte {
 	var v struct {
 		Type   string
 		Object json.RawMessage
 	}
-	check(t, json.Unmarshal(data, &v))
+	check(json.Unmarshal(data, &v))
 	var o runtime.Object = &metav1.PartialObjectMetadata{}
 	if v.Type == string(watch.Error) {
 		o = &metav1.Status{}
 	}
-	check(t, json.Unmarshal(v.Object, o))
+	check(json.Unmarshal(v.Object, o))
 	if v.Type != string(watch.Error) {
 		o.GetObjectKind().SetGroupVersionKind(metadata)
 	}
-	frame, err := (&metav1.WatchEvent{Type: v.Type, Object: runtime.RawExtension{Raw: encode(t, o)}}).Marshal()
-	check(t, err)
+	frame, err := (&metav1.WatchEvent{Type: v.Type, Object: runtime.RawExtension{Raw: encode(o)}}).Marshal()
+	check(err)
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
 }
 
 // ListToProtobuf converts a list like EventToProtobuf.
-func ListToProtobuf(t testing.TB, data []byte) []byte {
-	t.Helper()
+func ListToProtobuf(data []byte) []byte {
 	list := &metav1.PartialObjectMetadataList{}
-	check(t, json.Unmarshal(data, list))
+	check(json.Unmarshal(data, list))
 	list.SetGroupVersionKind(metadata.GroupVersion().WithKind(metadata.Kind + "List"))
-	return encode(t, list)
+	return encode(list)
 }
 
-func encode(t testing.TB, o runtime.Object) []byte {
-	t.Helper()
+func encode(o runtime.Object) []byte {
 	var b bytes.Buffer
-	check(t, protobuf.NewSerializer(nil, nil).Encode(o, &b))
+	check(protobuf.NewSerializer(nil, nil).Encode(o, &b))
 	return b.Bytes()
 }
 
 var metadata = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 
-func check(t testing.TB, err error) {
-	t.Helper()
+func check(err error) {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 }
