@@ -132,10 +132,11 @@ func pair(b []byte, first, second uint64) (x, y []byte, ok bool) {
 // nextField returns the field that begins at i, a varint or bytes, and where it ends. The end is negative if there is
 // no such field.
 func nextField(b []byte, i int) (tag, value uint64, content []byte, end int) {
-	if tag, i = varint(b, i); i < 0 {
+	if i+1 < len(b) && b[i] < 0x80 && b[i+1] < 0x80 { // most are that short
+		tag, value, i = uint64(b[i]), uint64(b[i+1]), i+2
+	} else if tag, i = varint(b, i); i < 0 {
 		return 0, 0, nil, -1
-	}
-	if value, i = varint(b, i); i < 0 {
+	} else if value, i = varint(b, i); i < 0 {
 		return 0, 0, nil, -1
 	}
 	switch tag & 7 {
@@ -152,13 +153,6 @@ func nextField(b []byte, i int) (tag, value uint64, content []byte, end int) {
 
 // varint returns the number that begins at i, and where it ends, which is negative if there is none.
 func varint(b []byte, i int) (uint64, int) {
-	if i < len(b) && b[i] < 0x80 {
-		return uint64(b[i]), i + 1
-	}
-	return longVarint(b, i)
-}
-
-func longVarint(b []byte, i int) (uint64, int) {
 	v, n := binary.Uvarint(b[i:])
 	if n <= 0 {
 		return 0, -1

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/size"
@@ -114,10 +115,13 @@ func (p *Protobuf) metadata(b []byte) map[string]any {
 	} else {
 		out = map[string]any{}
 	}
-	for i := 1; i < len(m.texts); i++ {
+	for i := 1; i < metaVersion>>3; i++ {
 		if text := m.texts[i]; len(text) > 0 {
 			out[metaTexts[i]] = p.boxed(text)
 		}
+	}
+	if version := m.texts[metaVersion>>3]; len(version) > 0 {
+		out["resourceVersion"] = p.d.own(version) // never twice
 	}
 	if m.generation != 0 {
 		out["generation"] = m.generation
@@ -151,23 +155,55 @@ func (p *Protobuf) metadata(b []byte) map[string]any {
 
 // boxed returns a text as an interface value.
 func (p *Protobuf) boxed(text []byte) any {
-	d := p.d
-	if n := len(text); n > 0 && n <= maxInterned {
-		if e, h := d.strings.find(text); e.has(text) || d.admit(e, h, text) {
-			return e.boxed
-		}
+	if e := p.lookUp(text); e != nil {
+		return e.boxed
 	}
-	return d.own(text)
+	return p.d.own(text)
 }
 
 func (p *Protobuf) text(text []byte) string {
+	if e := p.lookUp(text); e != nil {
+		return e.text
+	}
+	return p.d.own(text)
+}
+
+// lookUp returns the entry of a text, or nil if it is not in the table.
+func (p *Protobuf) lookUp(text []byte) *entry {
 	d := p.d
-	if n := len(text); n > 0 && n <= maxInterned {
+	switch n := len(text); {
+	case n == 0 || n > maxInterned:
+	case n <= maxWords:
+		w := shortWords(text)
+		if e, h := d.strings.findShort(w, n); e.hasShort(w, n) || d.admit(e, h, text) {
+			return e
+		}
+	default:
 		if e, h := d.strings.find(text); e.has(text) || d.admit(e, h, text) {
-			return e.text
+			return e
 		}
 	}
-	return d.own(text)
+	return nil
+}
+
+// shortWords is a faster wordsOf.
+func shortWords(text []byte) (w words) {
+	switch n := len(text); {
+	case n >= 16:
+		w.a, w.b = binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
+		w.c = binary.LittleEndian.Uint64(text[n-8:]) >> (8 * (maxWords - n))
+	case n >= 8:
+		w.a = binary.LittleEndian.Uint64(text)
+		w.b = binary.LittleEndian.Uint64(text[n-8:]) >> (8 * (16 - n))
+	case n >= 4:
+		w.a = uint64(binary.LittleEndian.Uint32(text)) |
+			uint64(binary.LittleEndian.Uint32(text[n-4:]))<<(8*(n-4))
+	default:
+		for i, c := range text {
+			w.a |= uint64(c) << (8 * i)
+		}
+	}
+	return w
 }
 
 // maxSeconds is the last second of the year 9999.
