@@ -269,7 +269,8 @@ func (p *randomRun) fault() string {
 func (p *randomRun) act() {
 	what := p.pick("compact", "compact", "restart", "widgets expire", "widgets close watches", "widgets silence",
 		"410 as status", "410 as close", "410 in stream", "bookmarks never", "bookmarks every 5s",
-		"forbid all", "forbid list", "unauthorized", "rewind 3", "rewind 2 restart", "widgets delete crd", "no protobuf")
+		"forbid all", "forbid list", "unauthorized", "rewind 3", "rewind 2 restart", "widgets delete crd",
+		"no protobuf")
 	p.do(what)
 	switch {
 	case strings.HasPrefix(what, "forbid"):

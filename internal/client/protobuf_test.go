@@ -84,7 +84,8 @@ func TestProtobufWatchMatchesClientGo(t *testing.T) {
 	added, bookmark := protobufEvent("ADDED", pod), protobufEvent("BOOKMARK",
 		`{"metadata":{"resourceVersion":"8","annotations":{"k8s.io/initial-events-end":"true"}}}`)
 	expired := protobufEvent("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
-		`"message":"too old resource version: 1 (2)","code":410,"details":{"retryAfterSeconds":3,"causes":[{"reason":"r"}]}}`)
+		`"message":"too old resource version: 1 (2)","code":410,"details":{"retryAfterSeconds":3,`+
+		`"causes":[{"reason":"r"}]}}`)
 	unknown := slices.Clone(added)
 	for i := range unknown {
 		if unknown[i] == 11<<3|2 && unknown[i+2] == 1<<3|2 { // labels
@@ -150,11 +151,11 @@ func TestProtobufWatchMatchesClientGo(t *testing.T) {
 }
 
 func TestProtobufListMatchesClientGo(t *testing.T) {
-	list := decodetest.ListToProtobuf([]byte(`{"metadata":{"resourceVersion":"7","continue":"c","remainingItemCount":3},` +
-		`"items":[` + pod + `,` + many(2000, pod+",") + pod + `]}`))
+	list := decodetest.ListToProtobuf([]byte(`{"metadata":{"resourceVersion":"7","continue":"c",` +
+		`"remainingItemCount":3},"items":[` + pod + `,` + many(2000, pod+",") + pod + `]}`))
 	status := protobufEvent("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
-		`"message":"the token has expired","code":410,"metadata":{"continue":"t"},"details":{"name":"a","kind":"things",`+
-		`"retryAfterSeconds":3,"causes":[{"reason":"r","message":"m","field":"f"}]}}`)
+		`"message":"the token has expired","code":410,"metadata":{"continue":"t"},"details":{"name":"a",`+
+		`"kind":"things","retryAfterSeconds":3,"causes":[{"reason":"r","message":"m","field":"f"}]}}`)
 	status = status[bytes.Index(status, []byte("k8s\x00")):]
 	for _, tt := range []struct {
 		why  string
@@ -163,7 +164,8 @@ func TestProtobufListMatchesClientGo(t *testing.T) {
 	}{
 		{"a list", 200, list},
 		{"an empty list", 200, decodetest.ListToProtobuf([]byte(`{"metadata":{"resourceVersion":"7"},"items":[]}`))},
-		{"what apimachinery decodes", 200, decodetest.ListToProtobuf([]byte(`{"metadata":{"shardInfo":{"selector":"s"}},"items":[` + pod + `]}`))},
+		{"what apimachinery decodes", 200, decodetest.ListToProtobuf(
+			[]byte(`{"metadata":{"shardInfo":{"selector":"s"}},"items":[` + pod + `]}`))},
 		{"half a list", 200, list[:len(list)/2]},
 		{"nothing", 200, nil},
 		{"garbage", 200, []byte("this is not protobuf")},

@@ -184,8 +184,8 @@ func (p *Protobuf) Metadata(data []byte, _ bool) (*MetadataView, int) {
 	if n < 0 || kind == watch.Bookmark || !m.read(metadata) {
 		return nil, 0
 	}
-	v.namespace, v.name = m.texts[metaNamespace>>3], m.texts[metaName>>3]
-	v.uid, v.version = m.texts[metaUID>>3], m.texts[metaVersion>>3]
+	v.namespace, v.name = m.bytes[metaNamespace>>3], m.bytes[metaName>>3]
+	v.uid, v.version = m.bytes[metaUID>>3], m.bytes[metaVersion>>3]
 	if len(v.name) == 0 || len(v.version) == 0 {
 		return nil, 0
 	}

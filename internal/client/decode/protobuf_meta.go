@@ -15,10 +15,10 @@ const (
 	metaSelfLink      = 4<<3 | 2
 	metaUID           = 5<<3 | 2
 	metaVersion       = 6<<3 | 2
-	metaGeneration    = 7<<3 | 0
+	metaGeneration    = 7 << 3
 	metaCreated       = 8<<3 | 2
 	metaDeleted       = 9<<3 | 2
-	metaGracePeriod   = 10<<3 | 0
+	metaGracePeriod   = 10 << 3
 	metaLabels        = 11<<3 | 2
 	metaAnnotations   = 12<<3 | 2
 	metaOwners        = 13<<3 | 2
@@ -26,29 +26,20 @@ const (
 	metaManagedFields = 17<<3 | 2
 )
 
-// metaTexts are the names of the fields 1 to 6.
-var metaTexts = [...]string{1: "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"}
+// metaTexts are the names of the fields 1 to 5.
+var metaTexts = [...]string{1: "name", "generateName", "namespace", "selfLink", "uid"}
 
 // objectMeta has the fields of an ObjectMeta that are present. Those that are lists or maps are not decoded.
 type objectMeta struct {
-	texts               [7][]byte // of the fields 1 to 6, empty ones too
-	created, deleted    []byte
-	generation, grace   int64
-	labels, annotations repeated
-	owners, finalizers  repeated
-	present             uint32 // a bit for each field but managedFields
-	keys                int    // of the map
+	bytes             [10][]byte // of the fields 1 to 9, empty ones too
+	generation, grace int64
+	repeated          [4]repeated // labels, annotations, owners and finalizers: the fields from 11 on
+	present           uint32      // a bit for each field but managedFields
+	keys              int         // of the map
 }
 
 // repeated are the fields of one number in a message.
 type repeated struct{ first, count int }
-
-func (r *repeated) add(i int) {
-	if r.count == 0 {
-		r.first = i
-	}
-	r.count++
-}
 
 // read returns false if the message is unusual.
 func (m *objectMeta) read(b []byte) bool {
@@ -57,45 +48,34 @@ func (m *objectMeta) read(b []byte) bool {
 		if end < 0 {
 			return false
 		}
-		var r *repeated
+		bit := uint32(1) << (tag >> 3)
+		again, key := m.present&bit != 0, false
 		switch tag {
-		case metaName, metaGenerateName, metaNamespace, metaSelfLink, metaUID, metaVersion:
-			m.texts[tag>>3] = content
-		case metaGeneration:
-			m.generation = int64(value)
-		case metaCreated:
-			m.created = content
+		case metaName, metaGenerateName, metaNamespace, metaSelfLink, metaUID, metaVersion, metaCreated:
+			m.bytes[tag>>3], key = content, len(content) > 0
 		case metaDeleted:
-			m.deleted = content
-			if len(content) == 0 {
-				return false // null
-			}
+			m.bytes[tag>>3], key = content, true
+		case metaGeneration:
+			m.generation, key = int64(value), value != 0
 		case metaGracePeriod:
-			m.grace = int64(value)
-		case metaLabels:
-			r = &m.labels
-		case metaAnnotations:
-			r = &m.annotations
-		case metaOwners:
-			r = &m.owners
-		case metaFinalizers:
-			r = &m.finalizers
+			m.grace, key = int64(value), true
+		case metaLabels, metaAnnotations, metaOwners, metaFinalizers:
+			r := &m.repeated[tag>>3-metaLabels>>3]
+			if !again {
+				r.first, key = i, true
+			}
+			r.count++
+			again = false
 		case metaManagedFields:
 			i = end
 			continue
 		default:
 			return false
 		}
-		bit := uint32(1) << (tag >> 3)
-		again := m.present&bit != 0
-		m.present |= bit
-		switch {
-		case r != nil:
-			r.add(i)
-		case again:
+		if again || tag == metaDeleted && len(content) == 0 { // the latter is null in JSON
 			return false
 		}
-		if !again && (tag&7 == 2 && len(content) > 0 || tag&7 == 0 && value != 0 || tag == metaGracePeriod || r != nil) {
+		if m.present |= bit; key {
 			m.keys++
 		}
 		i = end
@@ -116,36 +96,36 @@ func (p *Protobuf) metadata(b []byte) map[string]any {
 		out = map[string]any{}
 	}
 	for i := 1; i < metaVersion>>3; i++ {
-		if text := m.texts[i]; len(text) > 0 {
+		if text := m.bytes[i]; len(text) > 0 {
 			out[metaTexts[i]] = p.boxed(text)
 		}
 	}
-	if version := m.texts[metaVersion>>3]; len(version) > 0 {
+	if version := m.bytes[metaVersion>>3]; len(version) > 0 {
 		out["resourceVersion"] = p.d.own(version) // never twice
 	}
 	if m.generation != 0 {
 		out["generation"] = m.generation
 	}
-	if len(m.created) > 0 {
-		out["creationTimestamp"] = p.time(m.created)
+	if created := m.bytes[metaCreated>>3]; len(created) > 0 {
+		out["creationTimestamp"] = p.time(created)
 	}
-	if len(m.deleted) > 0 {
-		out["deletionTimestamp"] = p.time(m.deleted)
+	if deleted := m.bytes[metaDeleted>>3]; len(deleted) > 0 {
+		out["deletionTimestamp"] = p.time(deleted)
 	}
 	if m.present&(1<<(metaGracePeriod>>3)) != 0 {
 		out["deletionGracePeriodSeconds"] = m.grace
 	}
-	if m.labels.count > 0 {
-		out["labels"] = p.texts(b, m.labels, metaLabels)
+	if r := m.repeated[0]; r.count > 0 {
+		out["labels"] = p.texts(b, r, metaLabels)
 	}
-	if m.annotations.count > 0 {
-		out["annotations"] = p.texts(b, m.annotations, metaAnnotations)
+	if r := m.repeated[1]; r.count > 0 {
+		out["annotations"] = p.texts(b, r, metaAnnotations)
 	}
-	if m.owners.count > 0 {
-		out["ownerReferences"] = p.owners(b, m.owners)
+	if r := m.repeated[2]; r.count > 0 {
+		out["ownerReferences"] = p.owners(b, r)
 	}
-	if m.finalizers.count > 0 {
-		out["finalizers"] = p.finalizers(b, m.finalizers)
+	if r := m.repeated[3]; r.count > 0 {
+		out["finalizers"] = p.finalizers(b, r)
 	}
 	if p.d.err != nil {
 		return nil

@@ -175,7 +175,8 @@ func TestProtobufIsTheSame(t *testing.T) {
 		{"an object that is being deleted", `"name":"a","deletionTimestamp":"2026-11-20T10:11:12Z",` +
 			`"deletionGracePeriodSeconds":0,"finalizers":["a","","a"]`},
 		{"numbers at the limits", `"generation":-1,"deletionGracePeriodSeconds":9223372036854775807`},
-		{"times at the limits", `"creationTimestamp":"1970-01-01T00:00:00Z","deletionTimestamp":"9999-12-31T23:59:59Z"`},
+		{"times at the limits", `"creationTimestamp":"1970-01-01T00:00:00Z",` +
+			`"deletionTimestamp":"9999-12-31T23:59:59Z"`},
 		{"owners", `"ownerReferences":[{"apiVersion":"","kind":"","name":"","uid":""},{"apiVersion":"v1","kind":"K",` +
 			`"name":"n","uid":"u","controller":false,"blockOwnerDeletion":true}]`},
 		{"texts of all lengths", `"name":"` + strings.Repeat("n", 64) + `","labels":{"":"","a":"` +

@@ -68,8 +68,8 @@ func ProtobufList(data []byte) (*unstructured.UnstructuredList, error) {
 	return out, nil
 }
 
-// EventToProtobuf converts an event from JSON into protobuf, as a kube-apiserver that is asked for metadata writes it. It
-// panics if the JSON is invalid.
+// EventToProtobuf converts an event from JSON into protobuf, as a kube-apiserver writes it that is asked for metadata.
+// It panics if the JSON is invalid.
 func EventToProtobuf(data []byte) []byte {
 	var v struct {
 		Type   string
