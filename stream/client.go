@@ -66,7 +66,7 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //
 //   - The client decodes their JSON in one pass instead of several, into the same objects. It passes JSON that differs
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
-//   - It requests JSON without compression. client-go handles an answer in any other content type.
+//   - It requests JSON without compression, or for [Metadata] protobuf and otherwise JSON. client-go handles an answer in any other content type.
 //     [ClientOptions.DropManagedFields] then applies to lists only.
 //   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes one event ahead, or more with
 //     [ClientOptions.DecodeWorkers].
@@ -75,8 +75,8 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //   - Objects share strings that many of them have. A string kept from an object keeps up to 4 KiB of that object's
 //     other strings in memory.
 //
-// For a Stream the client also requests metadata only ([Metadata]), calls [Options.Select] before it
-// decodes an object, reads the next page of a list while the Stream delivers one, and returns Retry-After to the
+// For a Stream the client also requests metadata only ([Metadata]), calls [Options.Select] before it decodes an object,
+// reads the next page of a list while the Stream delivers one, and returns Retry-After to the
 // Stream, which waits and shows that in its Status. After a watch fell silent for [Options.IdleTimeout], or a request
 // got no answer in time, it opens new connections for all later requests; a dead HTTP/2 connection would go on to carry
 // them for up to 45 s. It then calls a WrapTransport in cfg again. It cannot replace the connections of a Transport in

@@ -128,7 +128,7 @@ const (
 	// kube-apiserver's, as with another client, is decoded and encoded again.
 	Raw
 	// Metadata delivers apiVersion, kind, and metadata without managedFields, in Event.Object. With a client of
-	// [NewClient] the server sends no more than metadata (PartialObjectMetadata).
+	// [NewClient] the server sends no more than metadata (PartialObjectMetadata), as protobuf if it can.
 	Metadata
 )
 

@@ -65,10 +65,10 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 		return nil, err
 	}
 	stock := c.NegotiatedSerializer.SupportedMediaTypes()[0]
-	without := newDecoders(jsonFormat{true, stock}, true)
+	without := newDecoders(&jsonFormat{true, stock}, true)
 	whole := formats{json: without}
 	if !o.DropManagedFields {
-		whole.json = newDecoders(jsonFormat{false, stock}, false)
+		whole.json = newDecoders(&jsonFormat{false, stock}, false)
 	}
 	return &client{
 		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,

@@ -61,20 +61,25 @@ type jsonFormat struct {
 	serializers runtime.SerializerInfo // client-go's
 }
 
-func (f jsonFormat) newDecoder() decoder { return decode.New(f.dropManaged) }
+func (f *jsonFormat) newDecoder() decoder { return decode.New(f.dropManaged) }
 
-func (jsonFormat) newLister(d decoder, raw bool) lister {
+func (*jsonFormat) newLister(d decoder, raw bool) lister {
 	return d.(*decode.Decoder).Lister(raw)
 }
 
-func (jsonFormat) newFrame() frame { return new(decode.Frame) }
+func (*jsonFormat) newFrame() frame { return new(decode.Frame) }
 
-func (jsonFormat) space(data []byte) int { return len(data) - len(bytes.TrimLeft(data, " \t\r\n")) }
+func (*jsonFormat) space(data []byte) (n int) {
+	for n < len(data) && (data[n] == '\n' || data[n] == ' ' || data[n] == '\r' || data[n] == '\t') {
+		n++
+	}
+	return n
+}
 
-func (jsonFormat) lineEnd(data []byte) int { return bytes.LastIndexByte(data, '\n') + 1 }
+func (*jsonFormat) lineEnd(data []byte) int { return bytes.LastIndexByte(data, '\n') + 1 }
 
-func (jsonFormat) memory(data []byte) int64 { return size.OfJSON(data) }
+func (*jsonFormat) memory(data []byte) int64 { return size.OfJSON(data) }
 
-func (f jsonFormat) stock() runtime.SerializerInfo { return f.serializers }
+func (f *jsonFormat) stock() runtime.SerializerInfo { return f.serializers }
 
-func (jsonFormat) list([]byte) (*unstructured.UnstructuredList, error) { return nil, nil }
+func (*jsonFormat) list([]byte) (*unstructured.UnstructuredList, error) { return nil, nil }

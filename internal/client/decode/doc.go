@@ -1,5 +1,5 @@
-// Package decode decodes the JSON of lists and watches into the maps of unstructured objects. The results are those of
-// apimachinery's decoder, several times faster.
+// Package decode decodes the JSON of lists and watches into the maps of unstructured objects, and PartialObjectMetadata
+// from protobuf into the same maps. The results are those of apimachinery's decoders, several times faster.
 //
 // # What is the same
 //
