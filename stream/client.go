@@ -76,11 +76,11 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //     other strings in memory.
 //
 // For a Stream the client also requests metadata only ([Metadata]), calls [Options.Select] before it decodes an object,
-// reads the next page of a list while the Stream delivers one, and returns Retry-After to the
-// Stream, which waits and shows that in its Status. After a watch fell silent for [Options.IdleTimeout], or a request
-// got no answer in time, it opens new connections for all later requests; a dead HTTP/2 connection would go on to carry
-// them for up to 45 s. It then calls a WrapTransport in cfg again. It cannot replace the connections of a Transport in
-// cfg, and only closes those that are idle. A client that is wrapped in another type does none of this.
+// reads the next page of a list while the Stream delivers one, and returns Retry-After to the Stream, which waits and
+// shows that in its Status. After a watch fell silent for [Options.IdleTimeout], or a request got no answer in time, it
+// opens new connections for all later requests; a dead HTTP/2 connection would go on to carry them for up to 45 s. It
+// then calls a WrapTransport in cfg again. It cannot replace the connections of a Transport in cfg, and only closes
+// those that are idle. A client that is wrapped in another type does none of this.
 //
 // The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
 // small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.
