@@ -21,7 +21,7 @@ func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, erro
 		w.Stop()
 		return nil, errConnection
 	}
-	adapted := &adaptedWatch{drained: drained{of: w, leave: leave}, events: w.ResultChan()}
+	adapted := &adaptedWatch{drained: drained{leave, false}, of: w, events: w.ResultChan()}
 	if hints.Buffered {
 		adapted.buffer()
 	}
@@ -31,6 +31,7 @@ func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, erro
 // adaptedWatch is a Watch over a watch.Interface.
 type adaptedWatch struct {
 	drained
+	of      watch.Interface
 	events  <-chan watch.Event
 	arrived watch.Event // if valid: received, but not returned yet
 	valid   bool
@@ -118,4 +119,22 @@ func (w *adaptedWatch) Stop() {
 		}
 	}
 	w.of.Stop()
+}
+
+// Drain waits until a stopped watch has closed its channel, as watch.Interface promises. It waits at most ClosingTime,
+// because not every test double keeps that promise (watch.NewProxyWatcher).
+func (w *adaptedWatch) Drain() {
+	defer w.drained.drain()
+	timeout := time.NewTimer(ClosingTime)
+	defer timeout.Stop()
+	for {
+		select {
+		case _, ok := <-w.of.ResultChan():
+			if !ok {
+				return
+			}
+		case <-timeout.C:
+			return
+		}
+	}
 }

@@ -120,7 +120,7 @@ func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	if err != nil || f == nil {
 		return w, err
 	}
-	return newPlainWatch(w, f), nil
+	return newPlainWatch(f), nil
 }
 
 func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*unstructured.UnstructuredList, error) {
@@ -139,15 +139,19 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 	return list, nil
 }
 
-// watch returns client-go's watch and the frames of its connection. The frames are nil if client-go decodes the events.
+// watch returns the frames of a watch, or client-go's watch if client-go decodes the events.
 func (r resource) watch(
 	ctx context.Context, opts metav1.ListOptions, c *call, workers int,
 ) (watch.Interface, *frames, error) {
 	w, err := r.watches.Watch(context.WithValue(ctx, callKey{}, c), opts)
-	if err != nil || c.pipe == nil {
+	switch {
+	case c.pipe == nil:
 		return w, nil, err
+	case err != nil:
+		c.pipe.stop()
+		return nil, nil, err
 	}
-	return w, newFrames(c.from, c.pipe, workers), nil
+	return nil, newFrames(c.from, c.pipe, workers), nil
 }
 
 // call describes a list or a watch to the transport, in the context of the request. The transport fills in the answer.
@@ -222,8 +226,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return resp, nil
 	case c.watch:
-		c.pipe = newPipe(c.from.format)
-		resp.Body = &watchBody{resp.Body, c.pipe}
+		c.pipe = newPipe(c.from.format, resp.Body)
+		resp.Body = http.NoBody // client-go's watch ends at once
 	default:
 		guard.BytesOnly(resp.Body) // listBody bounds the memory
 		resp.Body = &listBody{ReadCloser: resp.Body, call: c, from: c.from}

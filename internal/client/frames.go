@@ -50,6 +50,7 @@ type ending struct {
 func newFrames(from *decoders, p *pipe, workers int) *frames {
 	f := &frames{from: from, pipe: p}
 	f.frame = from.format.newFrame()
+	go p.fill()
 	if workers > 1 {
 		f.workers = newWorkers(from, p, workers)
 	}

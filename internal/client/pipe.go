@@ -10,7 +10,7 @@ import (
 const (
 	// minRead and maxRead bound how much is read at once: an idle watch has a small buffer, a busy one makes few system
 	// calls.
-	minRead, maxRead = 4 << 10, 64 << 10
+	minRead, maxRead = 1 << 10, 64 << 10
 	// maxIdle is how much memory a watch keeps in each of its buffers while nothing arrives.
 	maxIdle = 16 << 10
 	// maxAhead is how much may be read before it is taken.
@@ -23,6 +23,8 @@ const (
 // ends, as far as the format shows that. Each watch has its own.
 type pipe struct {
 	format format
+	body   io.ReadCloser
+	ended  chan struct{} // closed when the goroutine that reads has ended
 
 	mu       sync.Mutex
 	data     []byte // read so far, without what was dropped
@@ -36,15 +38,17 @@ type pipe struct {
 	ready wait.Signal // is sent when there may be something to take
 }
 
-func newPipe(f format) *pipe {
-	return &pipe{format: f, scan: scan{frame: f.newFrame()}, room: wait.NewSignal(), ready: wait.NewSignal()}
+func newPipe(f format, body io.ReadCloser) *pipe {
+	return &pipe{format: f, body: body, ended: make(chan struct{}), scan: scan{frame: f.newFrame()},
+		room: wait.NewSignal(), ready: wait.NewSignal()}
 }
 
 // bigBuffers are for watches that have filled their small buffers.
 var bigBuffers = sync.Pool{New: func() any { b := make([]byte, maxRead); return &b }}
 
-// fill reads r to its end.
-func (p *pipe) fill(r io.Reader) {
+// fill reads the body to its end.
+func (p *pipe) fill() {
+	defer close(p.ended)
 	small, full := make([]byte, minRead), false
 	for {
 		buf := small
@@ -53,7 +57,7 @@ func (p *pipe) fill(r io.Reader) {
 			big = bigBuffers.Get().(*[]byte)
 			buf = *big
 		}
-		n, err := r.Read(buf)
+		n, err := p.body.Read(buf)
 		full = n == len(buf)
 		p.add(buf[:n])
 		if big != nil {
@@ -236,8 +240,9 @@ func (p *pipe) signalTaken() {
 // stop ends the goroutine that reads and those that receive.
 func (p *pipe) stop() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.stopped = true
 	p.room.Send()
 	p.ready.Send()
+	p.mu.Unlock()
+	_ = p.body.Close() // ends a Read
 }

@@ -204,7 +204,7 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 		return adapt(w, hints, false, leave)
 	}
 	f.filter, f.raw = hints.Filter, hints.Objects == Raw
-	return &directWatch{drained{w, leave, false}, f}, nil
+	return &directWatch{drained{leave, false}, f}, nil
 }
 
 // withRetryAfter adds to err how long the server asked to wait, if it did.
@@ -215,10 +215,9 @@ func (c *call) withRetryAfter(err error) error {
 	return err
 }
 
-// directWatch is a watch whose events are in frames. client-go's own watch delivers none of them: its ResultChan only
-// shows, by closing, that client-go's goroutine has ended.
+// directWatch is a watch whose events are in frames.
 type directWatch struct {
-	drained // client-go's
+	drained
 	*frames
 }
 
@@ -234,41 +233,29 @@ func (w *directWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
 
 func (w *directWatch) Next() (ev Event, ok, over bool) { return w.next() }
 
-func (w *directWatch) Stop() {
-	w.of.Stop()
-	w.frames.stop()
+func (w *directWatch) Stop() { w.frames.stop() }
+
+// Drain waits until the goroutine that reads has ended. It waits at most ClosingTime, because Close does not end every
+// Read of a test double.
+func (w *directWatch) Drain() {
+	select {
+	case <-w.pipe.ended:
+	case <-time.After(ClosingTime):
+	}
+	w.drained.drain()
 }
 
 // drained is the part of a Watch that outlives Stop.
 type drained struct {
-	of    watch.Interface
 	leave func() // leaves the connection, which is idle only after the watch has ended
 	dead  bool
 }
 
 func (d *drained) Dead() { d.dead = true }
 
-// Drain waits until a stopped watch has closed its channel, as watch.Interface promises. It waits at most ClosingTime,
-// because not every test double keeps that promise (watch.NewProxyWatcher).
-func (d *drained) Drain() {
-	d.wait()
+func (d *drained) drain() {
 	if d.dead {
 		d.leave()
-	}
-}
-
-func (d *drained) wait() {
-	timeout := time.NewTimer(ClosingTime)
-	defer timeout.Stop()
-	for {
-		select {
-		case _, ok := <-d.of.ResultChan():
-			if !ok {
-				return
-			}
-		case <-timeout.C:
-			return
-		}
 	}
 }
 

@@ -14,29 +14,17 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 )
 
-// watchBody is the body of a watch. Client-go reads nothing of it: its goroutine fills the pipe instead.
-type watchBody struct {
-	io.ReadCloser
-	pipe *pipe
-}
-
-func (b *watchBody) Read([]byte) (int, error) {
-	b.pipe.fill(b.ReadCloser)
-	return 0, io.EOF
-}
-
 // plainWatch is a watch.Interface over frames, for callers other than a Stream. As in client-go, one event is decoded
 // before it is received.
 type plainWatch struct {
-	of     watch.Interface // client-go's
 	frames *frames
 	events chan watch.Event
 	stop   sync.Once
 	done   chan struct{}
 }
 
-func newPlainWatch(of watch.Interface, f *frames) *plainWatch {
-	w := &plainWatch{of: of, frames: f, events: make(chan watch.Event), done: make(chan struct{})}
+func newPlainWatch(f *frames) *plainWatch {
+	w := &plainWatch{frames: f, events: make(chan watch.Event), done: make(chan struct{})}
 	go w.receive()
 	return w
 }
@@ -46,7 +34,6 @@ func (w *plainWatch) ResultChan() <-chan watch.Event { return w.events }
 func (w *plainWatch) Stop() {
 	w.stop.Do(func() {
 		close(w.done)
-		w.of.Stop()
 		w.frames.stop()
 	})
 }
@@ -54,8 +41,7 @@ func (w *plainWatch) Stop() {
 func (w *plainWatch) receive() {
 	defer func() {
 		w.Stop()
-		for range w.of.ResultChan() { // ends with client-go's goroutine
-		}
+		<-w.frames.pipe.ended
 		close(w.events)
 	}()
 	for {
