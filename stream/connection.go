@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -35,33 +36,17 @@ type connection struct {
 	opened   time.Time
 	lifetime time.Duration // requested from the server
 
-	arrived arrived // events that were not received yet
-	skipped skipped // events that the filter skipped
-	silence silence
-	last    objectEvent // the event last received
-	end     WatchEnd    // filled in until the watch ends
+	arrived arrived       // events that were not received yet
+	skipped skipped       // events that the filter skipped
+	silence time.Duration // how long the watch has received nothing, in all
+	last    objectEvent   // the event last received
+	end     WatchEnd      // filled in until the watch ends
 }
 
 // arrived are events that were read from a watch ahead of the one being received.
 type arrived struct {
 	events  []client.Event
 	reading bool // peekObjects is reading from the watch
-}
-
-// silence measures how long a watch has received nothing.
-type silence struct {
-	timer *time.Timer
-	total time.Duration
-}
-
-// after restarts the timer and returns its channel.
-func (s *silence) after(timeout time.Duration) <-chan time.Time {
-	if s.timer == nil {
-		s.timer = time.NewTimer(timeout)
-	} else {
-		s.timer.Reset(timeout)
-	}
-	return s.timer.C
 }
 
 // objectEvent is an event of the watch about an object.
@@ -82,13 +67,12 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 	if in := c.poll(); in != nil { // a busy watch needs no timer
 		return in
 	}
-	var silent <-chan time.Time // nil for client-go's fake, which may be silent for ever
-	if !c.worker.fake {
-		silent = c.silence.after(timeout)
+	if c.worker.fake {
+		timeout = math.MaxInt64 // client-go's fake may be silent for ever
 	}
 	began := time.Now()
-	defer func() { c.silence.total += time.Since(began) }()
-	for c.watch.Wait(ctx, silent) {
+	defer func() { c.silence += time.Since(began) }()
+	for c.watch.Wait(ctx, timeout-time.Since(began)) {
 		if ctx.Err() != nil {
 			return protocol.Silent{} // ignored: loop checks ctx first
 		}
@@ -225,9 +209,6 @@ func errorOf(o runtime.Object) error {
 
 // close ends the watch, waits for its goroutines, and returns how it ended.
 func (c *connection) close() WatchEnd {
-	if c.silence.timer != nil {
-		c.silence.timer.Stop()
-	}
 	c.watch.Stop()
 	c.cancel(nil)
 	c.watch.Drain()

@@ -207,7 +207,7 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 	case protocol.Connecting:
 		return w.request(ctx, s.Memory, func() protocol.Input { return w.connect(ctx, s) })
 	case protocol.ReadingInitial:
-		if w.conn.silence.total > streamedTimeout {
+		if w.conn.silence > streamedTimeout {
 			return protocol.Silent{}
 		}
 		return w.conn.receive(ctx, markerTimeout)

@@ -32,6 +32,7 @@ func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, erro
 type adaptedWatch struct {
 	drained
 	of      watch.Interface
+	timer   *time.Timer // nil before Wait
 	events  <-chan watch.Event
 	arrived watch.Event // if valid: received, but not returned yet
 	valid   bool
@@ -59,14 +60,20 @@ func (w *adaptedWatch) Next() (ev Event, ok, over bool) {
 	return ev, ok, w.over
 }
 
-func (w *adaptedWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
+func (w *adaptedWatch) Wait(ctx context.Context, timeout time.Duration) bool {
 	if w.valid || w.over {
 		return true
 	}
+	if w.timer == nil {
+		w.timer = time.NewTimer(timeout)
+	} else {
+		w.timer.Reset(timeout)
+	}
+	defer w.timer.Stop()
 	select {
 	case ev, ok := <-w.events:
 		w.receive(ev, ok)
-	case <-silence:
+	case <-w.timer.C:
 		return false
 	case <-ctx.Done():
 	}

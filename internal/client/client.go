@@ -36,6 +36,7 @@ type client struct {
 	whole    formats
 	metadata formats
 	workers  int
+	closes   bool // closing a body ends a Read of it
 	pace     *pace.Client
 
 	connections *connections
@@ -72,7 +73,7 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	}
 	return &client{
 		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,
-		pace.NewClient(o.RetriesPerSecond), cs,
+		cfg.Transport == nil, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
 

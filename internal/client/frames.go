@@ -50,8 +50,8 @@ type ending struct {
 func newFrames(from *decoders, p *pipe, workers int) *frames {
 	f := &frames{from: from, pipe: p}
 	f.frame = from.format.newFrame()
-	go p.fill()
 	if workers > 1 {
+		p.readAhead()
 		f.workers = newWorkers(from, p, workers)
 	}
 	return f

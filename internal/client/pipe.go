@@ -3,6 +3,7 @@ package client
 import (
 	"io"
 	"sync"
+	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
@@ -19,50 +20,140 @@ const (
 	maxFrame = 16 << 20
 )
 
-// pipe passes what one goroutine reads from a watch to the goroutines that decode it, in pieces that end where a frame
-// ends, as far as the format shows that. Each watch has its own.
+// pipe passes what is read from a watch to the goroutines that decode it, in pieces that end where a frame ends, as far
+// as the format shows that. Each watch has its own.
+//
+// The receiver of a quiet watch reads in its own goroutine. If more arrives than one Read takes, another goroutine
+// reads ahead until nothing is left. With readAhead it does so from the beginning and until the end.
 type pipe struct {
 	format format
 	body   io.ReadCloser
-	ended  chan struct{} // closed when the goroutine that reads has ended
+	small  []byte // to read into while little arrives
+	full   bool   // the last Read has filled its buffer
 
-	mu       sync.Mutex
-	data     []byte // read so far, without what was dropped
-	begin    int    // of what has not been taken
-	complete int    // the end of the last complete frame
-	scan            // of the frame that begins at complete
-	stopped  bool   // by the receiver
-	ending          // what follows data
+	mu sync.Mutex
+	arrived
+	reading
 
 	room  wait.Signal // is sent when something was taken
 	ready wait.Signal // is sent when there may be something to take
 }
 
+// arrived is what has been read and not taken.
+type arrived struct {
+	data     []byte // read so far, without what was dropped
+	begin    int    // of what has not been taken
+	complete int    // the end of the last complete frame
+	scan            // of the frame that begins at complete
+	ending          // what follows data
+}
+
+// reading says who reads the body.
+type reading struct {
+	ahead   chan struct{} // closed when the goroutine that reads ahead has ended; nil if there is none
+	always  bool          // that goroutine reads until the end
+	stopped bool          // by the receiver
+	silent  bool          // silence was called
+	some    bool          // something has arrived since beginWait
+}
+
 func newPipe(f format, body io.ReadCloser) *pipe {
-	return &pipe{format: f, body: body, ended: make(chan struct{}), scan: scan{frame: f.newFrame()},
+	return &pipe{format: f, body: body, small: make([]byte, minRead), arrived: arrived{scan: scan{frame: f.newFrame()}},
 		room: wait.NewSignal(), ready: wait.NewSignal()}
+}
+
+// readAhead reads in a goroutine until the end.
+func (p *pipe) readAhead() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.always = true; p.ahead == nil {
+		p.fillAhead()
+	}
+}
+
+func (p *pipe) fillAhead() {
+	p.ahead = make(chan struct{})
+	go p.fill(p.ahead)
+}
+
+// readHere reads once, unless another goroutine reads or the watch is over. It returns false if it did not read.
+func (p *pipe) readHere() bool {
+	p.mu.Lock()
+	not := p.ahead != nil || p.over || p.stopped
+	p.mu.Unlock()
+	if not {
+		return false
+	}
+	small := !p.full
+	if err := p.read(); err != nil {
+		p.finish(err)
+	} else if !small && p.full {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fillAhead()
+	}
+	return true
+}
+
+// read reads once, into a large buffer if the last Read has filled its buffer.
+func (p *pipe) read() error {
+	buf := p.small
+	if p.full {
+		big := bigBuffers.Get().(*[]byte)
+		defer bigBuffers.Put(big)
+		buf = *big
+	}
+	n, err := p.body.Read(buf)
+	p.full = n == len(buf)
+	p.add(buf[:n], err)
+	return err
+}
+
+// silence ends the watch because nothing has arrived in time.
+func (p *pipe) silence() {
+	p.mu.Lock()
+	p.silent = true
+	p.ready.Send()
+	p.mu.Unlock()
+	_ = p.body.Close()
+}
+
+// beginWait notes that the receiver waits.
+func (p *pipe) beginWait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.some = false
+}
+
+// isSilent reports whether the watch has ended because nothing has arrived in time.
+func (p *pipe) isSilent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent && !p.some
+}
+
+// drain waits for the goroutine that reads ahead, at most ClosingTime.
+func (p *pipe) drain() {
+	p.mu.Lock()
+	ahead := p.ahead
+	p.mu.Unlock()
+	if ahead == nil {
+		return
+	}
+	select {
+	case <-ahead:
+	case <-time.After(ClosingTime):
+	}
 }
 
 // bigBuffers are for watches that have filled their small buffers.
 var bigBuffers = sync.Pool{New: func() any { b := make([]byte, maxRead); return &b }}
 
-// fill reads the body to its end.
-func (p *pipe) fill() {
-	defer close(p.ended)
-	small, full := make([]byte, minRead), false
+// fill reads the body to its end, or until nothing is left to read at once.
+func (p *pipe) fill(ended chan struct{}) {
+	defer close(ended)
 	for {
-		buf := small
-		var big *[]byte
-		if full {
-			big = bigBuffers.Get().(*[]byte)
-			buf = *big
-		}
-		n, err := p.body.Read(buf)
-		full = n == len(buf)
-		p.add(buf[:n])
-		if big != nil {
-			bigBuffers.Put(big)
-		}
+		err := p.read()
 		if err == nil && !p.await() {
 			err = io.EOF
 		}
@@ -70,7 +161,22 @@ func (p *pipe) fill() {
 			p.finish(err)
 			return
 		}
+		if !p.full && p.receiverReads() {
+			return
+		}
 	}
+}
+
+// receiverReads leaves it to the receiver to read on. It returns false if the goroutine that reads ahead has to.
+func (p *pipe) receiverReads() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.always {
+		return false
+	}
+	p.ahead = nil
+	p.ready.Send()
+	return true
 }
 
 // pieces are buffers for the waiting data of busy watches.
@@ -98,9 +204,10 @@ func recyclePiece(data []byte) []byte {
 }
 
 // add appends what has been read.
-func (p *pipe) add(read []byte) {
+func (p *pipe) add(read []byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.some = p.some || len(read) > 0 || err == io.EOF
 	if p.begin > 0 && len(p.data)+len(read) > cap(p.data) {
 		p.data = p.data[:copy(p.data, p.data[p.begin:])]
 		p.complete, p.scanned, p.begin = p.complete-p.begin, p.scanned-p.begin, 0

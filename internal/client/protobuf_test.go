@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +49,7 @@ func readAll(t *testing.T, w client.Watch) (events []apiwatch.Event) {
 		case over:
 			return events
 		default:
-			w.Wait(t.Context(), nil)
+			w.Wait(t.Context(), time.Minute)
 		}
 	}
 }

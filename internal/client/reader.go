@@ -33,9 +33,8 @@ type Watch interface {
 	// Next returns the next event if ok is true. If over is true, no event will follow. If both are false, no event has
 	// arrived, or all that arrived were skipped by the Filter.
 	Next() (ev Event, ok, over bool)
-	// Wait waits until Next may return something, the timer channel silence fires, or ctx ends. It returns false if
-	// silence fired.
-	Wait(ctx context.Context, silence <-chan time.Time) bool
+	// Wait waits until Next may return something, or ctx ends. It returns false if neither happens within timeout.
+	Wait(ctx context.Context, timeout time.Duration) bool
 	// Dead says that the connection may be dead, because nothing has arrived on it for so long. After Drain, the
 	// requests of a client that is from New use new ones.
 	Dead()
@@ -204,7 +203,10 @@ func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints 
 		return adapt(w, hints, false, leave)
 	}
 	f.filter, f.raw = hints.Filter, hints.Objects == Raw
-	return &directWatch{drained{leave, false}, f}, nil
+	if !r.client.closes || hints.Buffered {
+		c.pipe.readAhead()
+	}
+	return &directWatch{drained: drained{leave, false}, frames: f}, nil
 }
 
 // withRetryAfter adds to err how long the server asked to wait, if it did.
@@ -219,16 +221,24 @@ func (c *call) withRetryAfter(err error) error {
 type directWatch struct {
 	drained
 	*frames
+	timer *time.Timer // nil before Wait
 }
 
-func (w *directWatch) Wait(ctx context.Context, silence <-chan time.Time) bool {
-	select {
-	case <-w.ready():
-	case <-silence:
-		return false
-	case <-ctx.Done():
+func (w *directWatch) Wait(ctx context.Context, timeout time.Duration) bool {
+	w.pipe.beginWait()
+	if w.timer == nil {
+		w.timer = time.AfterFunc(timeout, w.pipe.silence)
+	} else {
+		w.timer.Reset(timeout)
 	}
-	return true
+	defer w.timer.Stop()
+	if !w.pipe.readHere() {
+		select {
+		case <-w.ready():
+		case <-ctx.Done():
+		}
+	}
+	return !w.pipe.isSilent()
 }
 
 func (w *directWatch) Next() (ev Event, ok, over bool) { return w.next() }
@@ -238,10 +248,7 @@ func (w *directWatch) Stop() { w.frames.stop() }
 // Drain waits until the goroutine that reads has ended. It waits at most ClosingTime, because Close does not end every
 // Read of a test double.
 func (w *directWatch) Drain() {
-	select {
-	case <-w.pipe.ended:
-	case <-time.After(ClosingTime):
-	}
+	w.pipe.drain()
 	w.drained.drain()
 }
 

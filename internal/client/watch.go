@@ -25,6 +25,7 @@ type plainWatch struct {
 
 func newPlainWatch(f *frames) *plainWatch {
 	w := &plainWatch{frames: f, events: make(chan watch.Event), done: make(chan struct{})}
+	f.pipe.readAhead()
 	go w.receive()
 	return w
 }
@@ -41,7 +42,7 @@ func (w *plainWatch) Stop() {
 func (w *plainWatch) receive() {
 	defer func() {
 		w.Stop()
-		<-w.frames.pipe.ended
+		<-w.frames.pipe.ahead
 		close(w.events)
 	}()
 	for {
