@@ -49,20 +49,23 @@ func named(namespace, name string) types.NamespacedName {
 
 // New returns an empty Index. If changed is not nil, the Index calls it for each entry that is new, has changed or is
 // gone, but not for those of Enter.
-func New(changed func(e Entry, gone bool)) *Index { return &Index{table: newTable(), changed: changed} }
+func New(changed func(e Entry, gone bool)) *Index {
+	return &Index{table: newTable(usualLimits), changed: changed}
+}
 
 // Len returns the number of entries.
 func (x *Index) Len() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.table.len()
+	return x.table.len
 }
 
 // get returns the entry of an object. If either has no uid, the name decides. A stale entry is from before Distrust.
 func (x *Index) get(o Entry) (was Entry, stale, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.table.get(o.NamespacedName, o.UID)
+	name := x.table.key(o.NamespacedName)
+	return x.table.of(name.hash).get(name, o.UID)
 }
 
 // Has reports whether the Index has an entry for an object.
@@ -78,21 +81,23 @@ func (x *Index) HasName(namespace, name []byte) bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.table.hasName(namespace, name)
+	hash := x.table.spaces.hashOf(namespace, name)
+	return x.table.of(hash).hasName(hash, namespace, name)
 }
 
 // Saw reports whether an object of a name was entered since BeginList.
 func (x *Index) Saw(name types.NamespacedName) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.table.saw(name)
+	k := x.table.key(name)
+	return x.table.of(k.hash).saw(k)
 }
 
 // Enter sets the entry of an object, without a Change. It counts as seen by the current list.
 func (x *Index) Enter(e Entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.table.set(e, true)
+	x.table.set(e)
 }
 
 func (x *Index) forget(e Entry) {
@@ -107,7 +112,7 @@ func (x *Index) forget(e Entry) {
 // All yields a copy of the entries, in any order. The copy is made when the loop begins.
 func (x *Index) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for _, e := range x.collect(func(bool) bool { return true }) {
+		for _, e := range x.copy() {
 			if !yield(e) {
 				return
 			}
@@ -115,23 +120,23 @@ func (x *Index) All() iter.Seq[Entry] {
 	}
 }
 
-func (x *Index) collect(want func(seen bool) bool) []Entry {
+func (x *Index) copy() []Entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var found []Entry
-	for e, seen := range x.table.all() {
-		if want(seen) {
-			found = append(found, e)
+	all := make([]Entry, 0, x.table.len)
+	x.table.each(func(s *shard) {
+		for e := range s.all() {
+			all = append(all, e)
 		}
-	}
-	return found
+	})
+	return all
 }
 
 // BeginList begins a list: no object counts as seen. What an earlier list that broke off has seen does not count.
 func (x *Index) BeginList() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.table.unsee()
+	x.table.each((*shard).unsee)
 }
 
 // Distrust makes every entry stale, because the server has gone back in time and may use a version again for another
@@ -139,7 +144,7 @@ func (x *Index) BeginList() {
 func (x *Index) Distrust() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.table.distrust()
+	x.table.each((*shard).distrust)
 }
 
 // Deliver is called with a change. An error ends the call that led to it.
@@ -152,13 +157,32 @@ func (d Deliver) call(c Change) error {
 	return d(c)
 }
 
-// EndList ends a list: it delivers a DELETED for each object that the list did not have, in the order of names.
-func (x *Index) EndList(deliver Deliver) error {
-	gone := x.collect(func(seen bool) bool { return !seen })
+// EndList ends a list: it delivers a DELETED for each object that the list did not have. It copies a few thousand of
+// them at a time, and delivers each of these parts in the order of names, so that the order of the objects of a small
+// Index is always the same.
+func (x *Index) EndList(deliver Deliver) (err error) {
+	x.table.each(func(s *shard) {
+		if err == nil {
+			err = x.end(x.unseen(s), deliver)
+		}
+	})
+	return err
+}
+
+// unseen returns the entries of a shard that were not seen since BeginList, in the order of names.
+func (x *Index) unseen(s *shard) []Entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var gone []Entry
+	for e, seen := range s.all() {
+		if !seen {
+			gone = append(gone, e)
+		}
+	}
 	slices.SortFunc(gone, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	return x.end(gone, deliver)
+	return gone
 }
 
 // end removes objects and delivers their DELETED.
@@ -236,7 +260,8 @@ func (x *Index) replace(now Entry, from Evidence, deliver Deliver) error {
 // endOthers removes the objects of the same name that have another uid and for which ended returns true.
 func (x *Index) endOthers(of Entry, ended func(other Entry) bool, deliver Deliver) error {
 	x.mu.Lock()
-	others := x.table.others(of.NamespacedName, of.UID)
+	name := x.table.key(of.NamespacedName)
+	others := x.table.of(name.hash).others(name, of.UID)
 	x.mu.Unlock()
 	return x.end(slices.DeleteFunc(others, func(other Entry) bool { return !ended(other) }), deliver)
 }

@@ -86,12 +86,11 @@ var (
 // runModel compares a table to the model through random operations.
 func runModel(t *testing.T, d dice, operations int) {
 	t.Helper()
-	x := newTable()
-	if d.IntN(4) > 0 { // a table that is soon full, or packed again
-		x.packed = newPacked(limits{
-			records: uint32(pick(d, []int{0, 1, 7, 30, 1 << 20})), chunks: uint32(d.IntN(3)), waste: d.IntN(12),
-		})
+	limits := usualLimits
+	if d.IntN(4) > 0 { // shards that are split, merged and packed again often
+		limits.shard, limits.waste = pick(d, []int{4, 7, 30}), d.IntN(12)
 	}
+	x := newTable(limits)
 	var m model
 	usual := d.IntN(3) // how many in 3 objects are usual
 	for range operations {
@@ -106,12 +105,12 @@ func runModel(t *testing.T, d dice, operations int) {
 		at := m.find(i.NamespacedName, i.UID)
 		switch d.IntN(10) {
 		case 0:
-			x.unsee()
+			x.each((*shard).unsee)
 			for n := range m {
 				m[n].seen = false
 			}
 		case 1:
-			x.distrust()
+			x.each((*shard).distrust)
 			for n := range m {
 				m[n].stale = true
 			}
@@ -121,7 +120,7 @@ func runModel(t *testing.T, d dice, operations int) {
 				m = slices.Delete(m, at, at+1)
 			}
 		default:
-			x.set(i, true)
+			x.set(i)
 			if at < 0 {
 				at, m = len(m), append(m, modelEntry{})
 			}
@@ -130,10 +129,12 @@ func runModel(t *testing.T, d dice, operations int) {
 		m.compare(t, &x, i)
 	}
 	var got []modelEntry
-	for i, seen := range x.all() {
-		_, stale, _ := x.get(i.NamespacedName, i.UID)
-		got = append(got, modelEntry{i, seen, stale})
-	}
+	x.each(func(s *shard) {
+		for i, seen := range s.all() {
+			_, stale, _ := s.get(x.key(i.NamespacedName), i.UID)
+			got = append(got, modelEntry{i, seen, stale})
+		}
+	})
 	order := func(a, b modelEntry) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	}
@@ -143,7 +144,7 @@ func runModel(t *testing.T, d dice, operations int) {
 		t.Fatalf("all entries (-want +got):\n%s",
 			gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
 	}
-	checkPacked(t, &x)
+	checkTable(t, &x)
 }
 
 // compare looks up an object, and the others of its name, in the table and in the model.
@@ -154,7 +155,9 @@ func (m model) compare(t *testing.T, x *table, i Entry) {
 	if at >= 0 {
 		want = m[at]
 	}
-	got, stale, ok := x.get(i.NamespacedName, i.UID)
+	name := x.key(i.NamespacedName)
+	s := x.of(name.hash)
+	got, stale, ok := s.get(name, i.UID)
 	if !m.ambiguous(i.NamespacedName, i.UID) && (got != want.Entry || stale != want.stale || ok != (at >= 0)) {
 		t.Fatalf("%.100q: got %.100q, %v, %v", fmt.Sprint(want), fmt.Sprint(got), stale, ok)
 	}
@@ -168,17 +171,48 @@ func (m model) compare(t *testing.T, x *table, i Entry) {
 			others++
 		}
 	}
-	if x.saw(i.NamespacedName) != seen || x.len() != len(m) || len(x.others(i.NamespacedName, i.UID)) != others ||
-		x.hasName([]byte(i.Namespace), []byte(i.Name)) != named {
-		t.Fatalf("%.100q: %d entries, want %d; %d others of the name, want %d", fmt.Sprint(i), x.len(), len(m),
-			len(x.others(i.NamespacedName, i.UID)), others)
+	gotOthers := len(s.others(name, i.UID))
+	has := s.hasName(x.spaces.hashOf([]byte(i.Namespace), []byte(i.Name)), []byte(i.Namespace), []byte(i.Name))
+	if s.saw(name) != seen || x.len != len(m) || gotOthers != others || has != named {
+		t.Fatalf("%.100q: %d entries, want %d; %d others of the name, want %d", fmt.Sprint(i), x.len, len(m),
+			gotOthers, others)
 	}
 }
 
-// checkPacked checks what the model can't see: each object is in one place, and each slot and record has one owner.
-func checkPacked(t *testing.T, x *table) {
+// checkTable checks what the model can't see: each object is in one place of the right shard, each slot and record has
+// one owner, and the namespaces are counted.
+func checkTable(t *testing.T, x *table) {
 	t.Helper()
-	p := &x.packed
+	entries, spaces := 0, map[string]uint32{}
+	x.each(func(s *shard) {
+		entries += s.len()
+		checkShard(t, x, s)
+		for r := range s.packed.all() {
+			spaces[s.packed.namespace(r)]++
+		}
+	})
+	got := map[string]uint32{}
+	for name, n := range x.spaces.numbers {
+		got[name] = x.spaces.list.at(n).count
+	}
+	if diff := gocmp.Diff(spaces, got); diff != "" {
+		t.Errorf("entries of each namespace (-want +got):\n%s", diff)
+	}
+	free := 0
+	for n := x.spaces.free; n != 0; n = x.spaces.list.at(n - 1).count {
+		free++
+	}
+	if n := len(x.spaces.numbers) + free; n != int(x.spaces.list.len) {
+		t.Errorf("%d namespaces and free places, want %d", n, x.spaces.list.len)
+	}
+	if n := len(x.shards); entries != x.len || x.len > n*x.limits.shard {
+		t.Errorf("%d entries in %d shards, want %d entries, at most %d for each", entries, n, x.len, x.limits.shard)
+	}
+}
+
+func checkShard(t *testing.T, x *table, s *shard) {
+	t.Helper()
+	p := &s.packed
 	slots := 0
 	for _, s := range p.slots {
 		if s != 0 {
@@ -189,11 +223,12 @@ func checkPacked(t *testing.T, x *table) {
 	for r := range p.all() {
 		inUse++
 		found := false
-		p.eachNamed(p.name(r), func(other *record) { found = found || other == r })
-		if !found {
-			t.Errorf("no slot leads to the record of %.100q", p.name(r))
+		name := x.key(p.name(r))
+		p.eachNamed(name, func(other *record) { found = found || other == r })
+		if !found || x.of(name.hash) != s {
+			t.Errorf("no slot leads to the record of %.100q", name.NamespacedName)
 		}
-		if slices.ContainsFunc(x.plain[p.name(r)], func(o plainEntry) bool { return o.uid == r.unpackUID() }) {
+		if slices.ContainsFunc(s.plain[p.name(r)], func(o plainEntry) bool { return o.uid == r.unpackUID() }) {
 			t.Errorf("%.100q is both packed and plain", p.name(r))
 		}
 	}
@@ -202,9 +237,6 @@ func checkPacked(t *testing.T, x *table) {
 	}
 	if slots != p.live || inUse != p.live || freeList != int(p.records.len)-p.live {
 		t.Errorf("%d records live: %d slots, %d in use, %d of %d free", p.live, slots, inUse, freeList, p.records.len)
-	}
-	if p.records.len > p.limits.records || p.names.count() > p.limits.chunks {
-		t.Errorf("%d records and %d chunks, the limits are %+v", p.records.len, p.names.count(), p.limits)
 	}
 	if len(p.slots) > 0 && p.live*4 > len(p.slots)*3 {
 		t.Errorf("%d of %d slots are taken, at most three quarters may be", p.live, len(p.slots))

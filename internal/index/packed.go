@@ -1,9 +1,7 @@
 package index
 
 import (
-	"bytes"
 	"encoding/hex"
-	"hash/maphash"
 	"iter"
 	"math/bits"
 	"strconv"
@@ -13,66 +11,50 @@ import (
 
 // packed is a hash table with linear probing, from names to records.
 type packed struct {
-	seed    maphash.Seed
+	spaces  *spaces
 	slots   []uint32 // 0 if empty; at least a quarter of them are
 	records chunks[record]
-	free    uint32 // the first freed record: its number plus one, or 0; the name of a freed record is the next one
-	live    int    // records in use
-	deleted int    // records deleted since everything was packed; their names still take room
-
-	names      chunks[byte] // each name comes after a byte with its length
-	namespaces []string
-	numbers    map[string]uint32 // the index of each namespace in namespaces
-
-	limits limits
+	free    uint32       // the first freed record: its number plus one, or 0; the name of a freed one is the next
+	live    int          // records in use
+	deleted int          // records deleted since everything was packed; their names still take room
+	text    chunks[byte] // the name of each record, after a byte with its length
 }
-
-// limits bound a packed table: widest is what the numbers in records and slots can count. Tests use narrower ones.
-type limits struct {
-	records, chunks uint32 // chunks of names
-	waste           int    // deleted records that are not worth packing everything again
-}
-
-var widest = limits{records: 1<<(32-tagBits) - 1, chunks: 1 << (32 - nameBits), waste: 64}
 
 // A slot has the number of a record plus one, and in its lowest bits a tag: some bits of the name's hash, so that a
 // search reads hardly any record but the right one.
 const (
-	tagBits = 6
+	tagBits = 9
 	tagMask = 1<<tagBits - 1
+	// maxRecords is what slots can count. Then 32 bits can count the bytes of all names, even if a third is deleted.
+	maxRecords = 1<<(32-tagBits) - 1
 )
 
-// Chunks have 32 KiB, which is a size class of the allocator.
+// Chunks have 4 KiB, which is a size class of the allocator.
 const (
-	recordBits = 10
-	nameBits   = 15
+	recordBits = 7
+	textBits   = 12
 )
 
-func newPacked(l limits) packed {
-	return packed{
-		seed:    maphash.MakeSeed(),
-		records: chunks[record]{bits: recordBits},
-		names:   chunks[byte]{bits: nameBits},
-		numbers: map[string]uint32{},
-		limits:  l,
-	}
+func newPacked(s *spaces) packed {
+	return packed{spaces: s, records: chunks[record]{bits: recordBits}, text: chunks[byte]{bits: textBits}}
 }
 
 // at returns the record of a slot.
 func (p *packed) at(slot int) *record { return p.records.at(p.slots[slot]>>tagBits - 1) }
 
 func (p *packed) name(r *record) types.NamespacedName {
-	return named(p.namespaces[r.space&spaceMask], string(p.nameBytes(r)))
+	return named(p.namespace(r), string(p.nameBytes(r)))
 }
 
-func (p *packed) nameBytes(r *record) []byte {
-	text := p.names.from(r.name)
-	return text[1 : 1+int(text[0])]
-}
+func (p *packed) namespace(r *record) string { return p.spaces.list.at(r.space & spaceMask).name }
 
-// hashed returns the hash of a name in a namespace. One name may exist in many namespaces, whose numbers are small: the
-// multiplication spreads them over all bits of the hash.
-func hashed(name uint64, space uint32) uint64 { return name ^ uint64(space)*0x9e3779b97f4a7c15 }
+func (p *packed) nameBytes(r *record) []byte { return p.textOf(r)[1:] }
+
+// textOf returns the name of a record after its length.
+func (p *packed) textOf(r *record) []byte {
+	text := p.text.from(r.name)
+	return text[:1+int(text[0])]
+}
 
 // home returns the slot where the search for a hash begins.
 func (p *packed) home(hash uint64) int {
@@ -90,28 +72,23 @@ func (p *packed) next(slot int) int {
 func tag(hash uint64) uint32 { return uint32(hash) & tagMask }
 
 // find returns the slot of an object. If either has no uid, the name decides.
-func (p *packed) find(name types.NamespacedName, uid types.UID) (slot int, ok bool) {
-	space, ok := p.numbers[name.Namespace]
-	if !ok || len(p.slots) == 0 {
-		return 0, false
-	}
+func (p *packed) find(name key, uid types.UID) (slot int, ok bool) {
 	packed, usual := packUID(uid)
 	none := [16]byte{}
-	hash := hashed(maphash.String(p.seed, name.Name), space)
-	return p.search(hash, space, func(r *record) bool {
+	return p.search(name.hash, func(r *record) bool {
 		same := usual && r.uid == packed || uid == "" || r.uid == none
-		return same && string(p.nameBytes(r)) == name.Name
+		return same && p.is(r, name)
 	})
 }
 
+func (p *packed) is(r *record, name key) bool {
+	return string(p.nameBytes(r)) == name.Name && p.namespace(r) == name.Namespace
+}
+
 // eachNamed calls f with each record of a name.
-func (p *packed) eachNamed(name types.NamespacedName, f func(*record)) {
-	space, ok := p.numbers[name.Namespace]
-	if !ok || len(p.slots) == 0 {
-		return
-	}
-	p.search(hashed(maphash.String(p.seed, name.Name), space), space, func(r *record) bool {
-		if string(p.nameBytes(r)) == name.Name {
+func (p *packed) eachNamed(name key, f func(*record)) {
+	p.search(name.hash, func(r *record) bool {
+		if p.is(r, name) {
 			f(r)
 		}
 		return false
@@ -119,23 +96,19 @@ func (p *packed) eachNamed(name types.NamespacedName, f func(*record)) {
 }
 
 // hasName reports whether there is a record of a name. It does not allocate a string for the name.
-func (p *packed) hasName(namespace, name []byte) bool {
-	space, ok := p.numbers[string(namespace)]
-	if !ok || len(p.slots) == 0 {
-		return false
-	}
-	_, ok = p.search(hashed(maphash.Bytes(p.seed, name), space), space, func(r *record) bool {
-		return bytes.Equal(p.nameBytes(r), name)
+func (p *packed) hasName(hash uint64, namespace, name []byte) bool {
+	_, ok := p.search(hash, func(r *record) bool {
+		return string(p.nameBytes(r)) == string(name) && p.namespace(r) == string(namespace)
 	})
 	return ok
 }
 
-func (p *packed) search(hash uint64, space uint32, is func(*record) bool) (slot int, ok bool) {
+func (p *packed) search(hash uint64, is func(*record) bool) (slot int, ok bool) {
+	if len(p.slots) == 0 {
+		return 0, false
+	}
 	for slot = p.home(hash); p.slots[slot] != 0; slot = p.next(slot) {
-		if p.slots[slot]&tagMask != tag(hash) {
-			continue
-		}
-		if r := p.at(slot); r.space&spaceMask == space && is(r) {
+		if p.slots[slot]&tagMask == tag(hash) && is(p.at(slot)) {
 			return slot, true
 		}
 	}
@@ -143,16 +116,18 @@ func (p *packed) search(hash uint64, space uint32, is func(*record) bool) (slot 
 }
 
 // insert enters a record for an object that has none. It returns false if there is no room for it.
-func (p *packed) insert(name types.NamespacedName, r record) bool {
-	if len(name.Name) > maxName || p.free == 0 && p.records.len >= p.limits.records {
+func (p *packed) insert(name key, r record) bool {
+	if len(name.Name) > maxName || p.free == 0 && p.records.len >= maxRecords {
 		return false
 	}
-	text := append(append(make([]byte, 0, 1+maxName), byte(len(name.Name))), name.Name...)
-	if !p.names.fits(len(text)) && p.names.count() >= p.limits.chunks {
-		return false
-	}
-	r.name = p.names.append(text...)
-	r.space = r.space&^spaceMask | p.number(name.Namespace)
+	r.space = r.space&^spaceMask | p.spaces.take(name.Namespace)
+	p.add(name.hash, r, append(append(make([]byte, 0, 1+maxName), byte(len(name.Name))), name.Name...))
+	return true
+}
+
+// add enters a record and its text, which has a name after its length.
+func (p *packed) add(hash uint64, r record, text []byte) {
+	r.name = p.text.append(text...)
 	n := p.free
 	if n != 0 {
 		p.free = p.records.at(n - 1).name
@@ -164,26 +139,12 @@ func (p *packed) insert(name types.NamespacedName, r record) bool {
 	if p.live*4 > len(p.slots)*3 {
 		p.reserve(p.live + p.live/4)
 	} else {
-		p.fill(n)
+		p.fill(n, hash)
 	}
-	return true
-}
-
-// number returns the number of a namespace. There are no more namespaces than names, and no more names than
-// limits.records, plus half as many of deleted records. spaceMask has room for that.
-func (p *packed) number(namespace string) uint32 {
-	n, ok := p.numbers[namespace]
-	if !ok {
-		n = uint32(len(p.namespaces))
-		p.namespaces = append(p.namespaces, namespace)
-		p.numbers[namespace] = n
-	}
-	return n
 }
 
 // fill takes a slot for a record, whose number plus one is n.
-func (p *packed) fill(n uint32) {
-	hash := p.hash(p.records.at(n - 1))
+func (p *packed) fill(n uint32, hash uint64) {
 	slot := p.home(hash)
 	for p.slots[slot] != 0 {
 		slot = p.next(slot)
@@ -191,16 +152,14 @@ func (p *packed) fill(n uint32) {
 	p.slots[slot] = n<<tagBits | tag(hash)
 }
 
-func (p *packed) hash(r *record) uint64 {
-	return hashed(maphash.Bytes(p.seed, p.nameBytes(r)), r.space&spaceMask)
-}
+func (p *packed) hash(r *record) uint64 { return p.spaces.hashIn(r.space&spaceMask, p.nameBytes(r)) }
 
 // reserve makes slots for a number of records.
 func (p *packed) reserve(records int) {
 	p.slots = make([]uint32, records*4/3+8)
 	for i := range p.records.len {
-		if p.records.at(i).space != freed {
-			p.fill(i + 1)
+		if r := p.records.at(i); r.space != freed {
+			p.fill(i+1, p.hash(r))
 		}
 	}
 }
@@ -214,11 +173,13 @@ func (p *packed) replace(slot int, r record) {
 
 func (p *packed) delete(slot int) {
 	n := p.slots[slot] >> tagBits
-	*p.records.at(n - 1) = record{name: p.free, space: freed}
+	r := p.records.at(n - 1)
+	p.closeUp(slot)
+	p.spaces.release(r.space & spaceMask)
+	*r = record{name: p.free, space: freed}
 	p.free = n
 	p.live--
 	p.deleted++
-	p.closeUp(slot)
 }
 
 // closeUp fills the hole at a slot with a later entry, if a search still finds that entry there: if its home is not
@@ -238,9 +199,6 @@ func (p *packed) closeUp(hole int) {
 	p.slots[hole] = 0
 }
 
-// wasteful reports whether everything should be packed again.
-func (p *packed) wasteful() bool { return p.deleted > p.live/2+p.limits.waste }
-
 // all yields the records in use.
 func (p *packed) all() iter.Seq[*record] {
 	return func(yield func(*record) bool) {
@@ -256,7 +214,7 @@ func (p *packed) all() iter.Seq[*record] {
 type record struct {
 	uid     [16]byte // all zeros if there is none
 	version uint64
-	name    uint32 // the place in names
+	name    uint32 // the place in text
 	space   uint32 // the number of the namespace, and flags
 }
 
@@ -336,41 +294,3 @@ func ParseVersion(version string) (n uint64, ok bool) {
 }
 
 func (r *record) unpackVersion() string { return strconv.FormatUint(r.version, 10) }
-
-// chunks is a list that grows without moving its items, in chunks of 1<<bits items. Only the first chunk moves, while
-// it grows to that size.
-type chunks[T any] struct {
-	bits   uint32
-	chunks [][]T
-	len    uint32 // calls of append
-}
-
-func (c *chunks[T]) count() uint32 { return uint32(len(c.chunks)) }
-
-// at returns the item at a place that append has returned.
-func (c *chunks[T]) at(i uint32) *T { return &c.chunks[i>>c.bits][i&(1<<c.bits-1)] }
-
-// from returns the items from such a place to the end of its chunk.
-func (c *chunks[T]) from(i uint32) []T { return c.chunks[i>>c.bits][i&(1<<c.bits-1):] }
-
-// fits reports whether the last chunk has room for n more items.
-func (c *chunks[T]) fits(n int) bool {
-	last := len(c.chunks) - 1
-	return last >= 0 && len(c.chunks[last])+n <= 1<<c.bits
-}
-
-// append adds items to one chunk, and returns the place of the first.
-func (c *chunks[T]) append(items ...T) uint32 {
-	if !c.fits(len(items)) {
-		var chunk []T
-		if len(c.chunks) > 0 {
-			chunk = make([]T, 0, 1<<c.bits)
-		}
-		c.chunks = append(c.chunks, chunk)
-	}
-	last := len(c.chunks) - 1
-	place := uint32(last)<<c.bits | uint32(len(c.chunks[last]))
-	c.chunks[last] = append(c.chunks[last], items...)
-	c.len++
-	return place
-}

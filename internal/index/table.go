@@ -1,204 +1,169 @@
 package index
 
 import (
-	"iter"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// table holds the entries of an Index. An entry with a usual uid, version and name is packed: 32 bytes for the uid, the
-// version and the place of the name, a slot of 4 bytes to find it, and the name. All entries of a namespace share its
-// name, and the garbage collector follows no pointer for an entry. Any other entry, or one that finds no room, is
-// plain: in a map that takes more memory. An entry is either packed or plain.
+// table holds the entries of an Index, in shards by the hash of their names. It has as many shards as its entries need,
+// so that no change moves more than the entries of one shard: while the table grows, one shard after the other is
+// split in two, and while it shrinks, the last one is merged into the one that it came from (linear hashing).
 //
-// Deletions leave holes. Once there are more than half as many of them as entries, everything is packed again, so that
-// names that come and go don't fill the memory.
+// Deletions leave holes in a shard. Once there are more than half as many of them as entries, the shard is packed
+// again, so that names that come and go don't fill the memory.
 type table struct {
-	packed     packed
-	plain      map[types.NamespacedName][]plainEntry
-	plainCount int // entries in plain
+	spaces *spaces // of all shards, which share the names of namespaces
+	shards []*shard
+	len    int
+	limits limits
 }
 
-// plainEntry is the entry of an object that is not packed.
-type plainEntry struct {
-	uid         types.UID
-	version     string
-	seen, stale bool
+// limits say when shards are changed. Tests use smaller ones than usualLimits.
+type limits struct {
+	shard int // entries of a shard, on average, before one is split; it may have twice as many
+	waste int // deleted records that are not worth packing a shard again
 }
 
-func (o plainEntry) entry(name types.NamespacedName) Entry { return Entry{name, o.uid, o.version} }
+var usualLimits = limits{shard: 8192, waste: 64}
 
-func newTable() table { return table{packed: newPacked(widest)} }
+func newTable(l limits) table {
+	s := newSpaces(maphash.MakeSeed())
+	return table{spaces: s, shards: []*shard{newShard(s, 0)}, limits: l}
+}
 
-func (t *table) len() int { return t.packed.live + t.plainCount }
+// key returns a name with its hash.
+func (t *table) key(name types.NamespacedName) key { return key{name, t.spaces.hash(name)} }
 
-// same reports whether two uids may be those of one object. An object without a uid may be any of its name.
-func same(a, b types.UID) bool { return a == b || a == "" || b == "" }
-
-func (t *table) get(name types.NamespacedName, uid types.UID) (e Entry, stale, ok bool) {
-	if slot, ok := t.packed.find(name, uid); ok {
-		r := t.packed.at(slot)
-		if packed, ok := packUID(uid); !ok || packed != r.uid {
-			uid = r.unpackUID()
-		}
-		return Entry{name, uid, r.unpackVersion()}, r.space&flagStale != 0, true
+// of returns the shard of a hash. Its number is in as many bits of the hash as the numbers of shards have, or in one
+// less if there is no such shard yet.
+func (t *table) of(hash uint64) *shard {
+	n := len(t.shards)
+	mask := 1<<bits.Len(uint(n-1)) - 1
+	i := int(hash>>tagBits) & mask
+	if i >= n {
+		i &= mask >> 1
 	}
-	if o := t.plainOf(name, uid); o != nil {
-		return o.entry(name), o.stale, true
-	}
-	return e, false, false
+	return t.shards[i]
 }
 
-func (t *table) plainOf(name types.NamespacedName, uid types.UID) *plainEntry {
-	of := t.plain[name]
-	for n := range of {
-		if same(of[n].uid, uid) {
-			return &of[n]
-		}
-	}
-	return nil
-}
-
-// hasName reports whether there is an object of a name.
-func (t *table) hasName(namespace, name []byte) bool {
-	return t.packed.hasName(namespace, name) ||
-		len(t.plain) > 0 && len(t.plain[named(string(namespace), string(name))]) > 0
-}
-
-// others returns the objects of a name that have another uid.
-func (t *table) others(name types.NamespacedName, uid types.UID) (found []Entry) {
-	t.packed.eachNamed(name, func(r *record) {
-		if e := (Entry{name, r.unpackUID(), r.unpackVersion()}); !same(e.UID, uid) {
-			found = append(found, e)
-		}
-	})
-	for _, o := range t.plain[name] {
-		if !same(o.uid, uid) {
-			found = append(found, o.entry(name))
-		}
-	}
-	return found
-}
-
-// saw reports whether an object of a name was seen.
-func (t *table) saw(name types.NamespacedName) bool {
-	seen := slices.ContainsFunc(t.plain[name], func(o plainEntry) bool { return o.seen })
-	t.packed.eachNamed(name, func(r *record) { seen = seen || r.space&flagSeen != 0 })
-	return seen
-}
-
-// set enters an object, or updates its entry.
-func (t *table) set(e Entry, seen bool) {
-	r, ok := pack(e, seen)
-	if slot, found := t.packed.find(e.NamespacedName, e.UID); found {
-		if ok {
-			t.packed.replace(slot, r)
-			return
-		}
-		t.packed.delete(slot)
-		t.setPlain(e, seen)
-		t.repack()
-		return
-	}
-	if ok && t.packed.insert(e.NamespacedName, r) {
-		t.deletePlain(e.NamespacedName, e.UID)
-	} else {
-		t.setPlain(e, seen)
-	}
+// set enters an object that was seen, or updates its entry.
+func (t *table) set(e Entry) {
+	t.change(e.NamespacedName, func(s *shard, name key) { s.set(name, e, true) })
 }
 
 func (t *table) delete(name types.NamespacedName, uid types.UID) {
-	if slot, ok := t.packed.find(name, uid); ok {
-		t.packed.delete(slot)
-		t.repack()
-		return
-	}
-	t.deletePlain(name, uid)
+	t.change(name, func(s *shard, name key) { s.delete(name, uid) })
 }
 
-func (t *table) setPlain(e Entry, seen bool) {
-	now := plainEntry{uid: e.UID, version: e.Version, seen: seen}
-	if o := t.plainOf(e.NamespacedName, e.UID); o != nil {
-		*o = now
-		return
-	}
-	if t.plain == nil {
-		t.plain = map[types.NamespacedName][]plainEntry{}
-	}
-	t.plain[e.NamespacedName] = append(t.plain[e.NamespacedName], now)
-	t.plainCount++
-}
-
-func (t *table) deletePlain(name types.NamespacedName, uid types.UID) {
-	of := t.plain[name]
-	n := slices.IndexFunc(of, func(o plainEntry) bool { return same(o.uid, uid) })
-	if n < 0 {
-		return
-	}
-	t.plainCount--
-	if len(of) > 1 {
-		t.plain[name] = slices.Delete(of, n, n+1)
-		return
-	}
-	if delete(t.plain, name); t.plainCount == 0 {
-		t.plain = nil // a map does not shrink
+// change calls f with a name and its shard, and adapts the shards to what f has changed.
+func (t *table) change(name types.NamespacedName, f func(*shard, key)) {
+	k := t.key(name)
+	s := t.of(k.hash)
+	before := s.len()
+	f(s, k)
+	t.len += s.len() - before
+	switch n := len(t.shards); {
+	case t.len > n*t.limits.shard:
+		t.split()
+	case n > 1 && t.len < n*t.limits.shard/4:
+		last := t.shards[n-1]
+		t.shards = slices.Delete(t.shards, n-1, n)
+		last.moveTo(t.of)
+	case s.packed.deleted > s.packed.live/2+t.limits.waste:
+		old := *s
+		*s = *newShard(t.spaces, old.packed.live)
+		old.moveTo(func(uint64) *shard { return s })
 	}
 }
 
-// repack packs everything again if too much of the table is holes.
-func (t *table) repack() {
-	if !t.packed.wasteful() {
-		return
+// split adds a shard, and moves to it what it has of the shard whose number lacks the highest bit of its own.
+func (t *table) split() {
+	n := len(t.shards)
+	from := n - 1<<(bits.Len(uint(n))-1)
+	old := t.shards[from]
+	half := old.packed.live / 2
+	t.shards[from] = newShard(t.spaces, half)
+	t.shards = append(t.shards, newShard(t.spaces, half))
+	old.moveTo(t.of)
+}
+
+// each calls f with each shard, from the last to the first. If f deletes entries, shards that were visited may be
+// merged into others, but not the other way round.
+func (t *table) each(f func(*shard)) {
+	for i := len(t.shards) - 1; i >= 0; i = min(i, len(t.shards)) - 1 {
+		f(t.shards[i])
 	}
-	old := t.packed
-	t.packed = newPacked(old.limits)
-	t.packed.reserve(old.live + old.live/8)
-	for r := range old.all() {
-		name := old.name(r)
-		if !t.packed.insert(name, *r) { // in another order the same names may need more room
-			t.setPlain(Entry{name, r.unpackUID(), r.unpackVersion()}, r.space&flagSeen != 0)
-			t.plainOf(name, r.unpackUID()).stale = r.space&flagStale != 0
+}
+
+// spaces numbers the namespaces of packed entries, so that an entry needs 4 bytes for its namespace.
+type spaces struct {
+	seed    maphash.Seed
+	list    chunks[space]
+	numbers map[string]uint32 // the place of each namespace in list
+	free    uint32            // the first place that is free, plus one, or 0
+}
+
+type space struct {
+	name  string
+	hash  uint64
+	count uint32 // entries; of a free place the next one, plus one
+}
+
+func newSpaces(seed maphash.Seed) *spaces {
+	return &spaces{seed: seed, list: chunks[space]{bits: recordBits}, numbers: map[string]uint32{}}
+}
+
+// hash returns the hash of a name.
+func (s *spaces) hash(name types.NamespacedName) uint64 {
+	return joined(maphash.String(s.seed, name.Namespace), maphash.String(s.seed, name.Name))
+}
+
+// hashOf returns the hash of a name in a namespace without allocating a string.
+func (s *spaces) hashOf(namespace, name []byte) uint64 {
+	return joined(maphash.Bytes(s.seed, namespace), maphash.Bytes(s.seed, name))
+}
+
+// hashIn returns the hash of a name in the namespace of a number.
+func (s *spaces) hashIn(n uint32, name []byte) uint64 {
+	return joined(s.list.at(n).hash, maphash.Bytes(s.seed, name))
+}
+
+// joined returns one hash for the hashes of a namespace and a name. They may be the same: the multiplication, by an odd
+// number with bits everywhere, makes them differ.
+func joined(namespace, name uint64) uint64 { return name ^ namespace*0x9e3779b97f4a7c15 }
+
+// take returns the number of a namespace, for one more entry. Entries of more namespaces than spaceMask can count would
+// take more than 64 GiB.
+func (s *spaces) take(namespace string) uint32 {
+	n, ok := s.numbers[namespace]
+	if !ok {
+		added := space{name: namespace, hash: maphash.String(s.seed, namespace)}
+		if s.free != 0 {
+			n = s.free - 1
+			s.free = s.list.at(n).count
+			*s.list.at(n) = added
+		} else {
+			n = s.list.append(added)
 		}
+		s.numbers[namespace] = n
 	}
+	s.list.at(n).count++
+	return n
 }
 
-// unsee marks every object as not seen.
-func (t *table) unsee() {
-	t.mark(func(r *record) { r.space &^= flagSeen }, func(o *plainEntry) { o.seen = false })
-}
-
-// distrust makes every entry stale until it is set again.
-func (t *table) distrust() {
-	t.mark(func(r *record) { r.space |= flagStale }, func(o *plainEntry) { o.stale = true })
-}
-
-func (t *table) mark(inPacked func(*record), inPlain func(*plainEntry)) {
-	for r := range t.packed.all() {
-		inPacked(r)
+// release returns the number of a namespace, for one entry less.
+func (s *spaces) release(n uint32) {
+	of := s.list.at(n)
+	if of.count--; of.count > 0 {
+		return
 	}
-	for _, of := range t.plain {
-		for n := range of {
-			inPlain(&of[n])
-		}
-	}
-}
-
-// all yields every entry, and whether the object was seen. The table must not be changed meanwhile.
-func (t *table) all() iter.Seq2[Entry, bool] {
-	return func(yield func(Entry, bool) bool) {
-		for r := range t.packed.all() {
-			e := Entry{t.packed.name(r), r.unpackUID(), r.unpackVersion()}
-			if !yield(e, r.space&flagSeen != 0) {
-				return
-			}
-		}
-		for name, of := range t.plain {
-			for _, o := range of {
-				if !yield(o.entry(name), o.seen) {
-					return
-				}
-			}
-		}
+	delete(s.numbers, of.name)
+	*of = space{count: s.free}
+	s.free = n + 1
+	if len(s.numbers) == 0 {
+		*s = *newSpaces(s.seed) // a map does not shrink
 	}
 }

@@ -1,7 +1,9 @@
 package index
 
 import (
+	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -21,16 +23,27 @@ func usual(i int) Entry {
 		types.UID(uid), fmt.Sprint(40_000_000 + i)}
 }
 
-// footprint returns the memory of a table in bytes, without plain entries and the small maps of namespaces.
+// footprint returns the memory of a table in bytes, without plain entries.
 func footprint(x *table) int {
-	p := &x.packed
-	n := 4*cap(p.slots) + 64*len(p.namespaces)
-	for _, c := range p.records.chunks {
-		n += cap(c) * int(unsafe.Sizeof(record{}))
+	n := 64 * len(x.spaces.numbers)
+	for _, c := range x.spaces.list.chunks {
+		n += cap(c) * int(unsafe.Sizeof(space{}))
 	}
-	for _, c := range p.names.chunks {
-		n += cap(c)
-	}
+	x.each(func(s *shard) {
+		n += 4 * cap(s.packed.slots)
+		for _, c := range s.packed.records.chunks {
+			n += cap(c) * int(unsafe.Sizeof(record{}))
+		}
+		for _, c := range s.packed.text.chunks {
+			n += cap(c)
+		}
+	})
+	return n
+}
+
+// plainEntries returns the number of entries that are not packed.
+func plainEntries(x *table) (n int) {
+	x.each(func(s *shard) { n += s.plainCount })
 	return n
 }
 
@@ -39,13 +52,28 @@ func TestIndexIsCompact(t *testing.T) {
 	for i := range 100_000 {
 		x.Enter(usual(i))
 	}
-	if n := footprint(&x.table) / x.Len(); n > 70 || x.table.plainCount > 0 {
-		t.Errorf("%d bytes for an object and %d plain entries, want at most 70 and none", n, x.table.plainCount)
+	if n := footprint(&x.table) / x.Len(); n > 70 || plainEntries(&x.table) > 0 {
+		t.Errorf("%d bytes for an object and %d plain entries, want at most 70 and none", n, plainEntries(&x.table))
 	}
 	small := New(nil)
 	small.Enter(usual(0))
 	if n := footprint(&small.table); n > 300 {
 		t.Errorf("%d bytes for one object, want at most 300: most streams have few objects", n)
+	}
+}
+
+// The longest change moves the entries of one shard.
+func TestShardsStaySmall(t *testing.T) {
+	x := newTable(limits{shard: 100, waste: 64})
+	for i := range 20_000 {
+		x.set(usual(i))
+		if i%1000 == 0 {
+			x.each(func(s *shard) {
+				if s.len() > 300 {
+					t.Errorf("%d entries in a shard, want at most 300", s.len())
+				}
+			})
+		}
 	}
 }
 
@@ -91,11 +119,11 @@ func TestIndexDoesNotGrow(t *testing.T) {
 			if x.Len() != live {
 				t.Fatalf("%d entries, want %d", x.Len(), live)
 			}
-			// Two chunks of 32 KiB may be almost empty.
-			if limit := live*250 + 2<<15; most > limit {
+			// Two chunks of 8 KiB may be almost empty.
+			if limit := live*250 + 2<<13; most > limit {
 				t.Errorf("%s: %d bytes, want at most %d", tt.why, most, limit)
 			}
-			checkPacked(t, &x.table)
+			checkTable(t, &x.table)
 		})
 	}
 }
@@ -116,8 +144,8 @@ func TestIndexShrinks(t *testing.T) {
 		x.Remove(usual(i), Happened, nil)
 		x.Remove(plain(i), Happened, nil)
 	}
-	if n := footprint(&x.table); n > 32<<10 || len(x.table.plain) != few {
-		t.Errorf("%d bytes and %d plain entries, want at most 32 KiB and 10", n, len(x.table.plain))
+	if n := footprint(&x.table); n > 32<<10 || plainEntries(&x.table) != few {
+		t.Errorf("%d bytes and %d plain entries, want at most 32 KiB and 10", n, plainEntries(&x.table))
 	}
 	for i := many - few; i < many; i++ {
 		if !x.Has(usual(i)) || !x.Has(plain(i)) {
@@ -222,63 +250,63 @@ func TestOtherGoroutinesMayRead(t *testing.T) {
 	wg.Wait()
 }
 
-// The hashes of the objects may collide.
-func TestSameNameIsFoundInEachNamespace(t *testing.T) {
-	of := func(i int) Entry {
-		return Entry{named(fmt.Sprint("ns-", i), "kube-root-ca.crt"), "", fmt.Sprint(i)}
+func TestNamesOfOneHashAreDistinct(t *testing.T) {
+	s := newShard(newSpaces(maphash.MakeSeed()), 10) // has slots for all, so that no hash is computed
+	var entries []Entry
+	for i, name := range []types.NamespacedName{named("a", "x"), named("b", "x"), named("a", "y"), named("", "x")} {
+		entries = append(entries, Entry{name, "", fmt.Sprint(i)})
 	}
-	for range 100 { // seeds of the hash
-		x := newTable()
-		for i := range 8 << tagBits {
-			x.packed.number(of(i).Namespace)
+	const hash = 7
+	for i, e := range entries {
+		if s.hasName(hash, []byte(e.Namespace), []byte(e.Name)) {
+			t.Errorf("%v is found before it is entered", e.NamespacedName)
 		}
-		for i := range 8 { // objects of one name and tag, in few slots
-			x.set(of(i<<tagBits), true)
-		}
-		for i := range 8 {
-			if got, _, ok := x.get(of(i<<tagBits).NamespacedName, ""); !ok || got != of(i<<tagBits) {
-				t.Fatalf("got %v, want %v", got, of(i<<tagBits))
+		s.set(key{e.NamespacedName, hash}, e, true)
+		for _, want := range entries[:i+1] {
+			if got, _, ok := s.get(key{want.NamespacedName, hash}, ""); !ok || got != want {
+				t.Errorf("got %v, want %v", got, want)
 			}
 		}
 	}
 }
 
-// The entry has no room after repacking.
-func TestEntryWithoutRoomBecomesPlain(t *testing.T) {
-	// The names fill two chunks to the last byte. In the order of their records, one of which was used again, they need
-	// more room.
-	x := newTable()
-	x.packed = newPacked(limits{records: 1000, chunks: 2, waste: 1000})
-	count := 0
-	enter := func(n int) Entry {
-		count++
-		k := Entry{named("ns", fmt.Sprintf("%0*d", n-1, count)), "", "1"}
-		x.set(k, true)
-		return k
+// While EndList deletes, shards are merged.
+func TestEndListDeliversEachDeletionOnce(t *testing.T) {
+	const known, listed = 2_000, 300
+	x := New(nil)
+	x.table = newTable(limits{shard: 8})
+	for i := range known {
+		x.Enter(usual(i))
 	}
-	gone := enter(3)
-	var want []Entry
-	for range 127 {
-		want = append(want, enter(256))
+	x.BeginList()
+	for i := range listed {
+		x.Enter(usual(i))
 	}
-	want = append(want, enter(1<<15-3-127*256))
-	for range 127 {
-		want = append(want, enter(256))
-	}
-	x.delete(gone.NamespacedName, gone.UID)
-	want = append(want, enter(250), enter(6))
-	if x.plainCount > 0 {
-		t.Fatal("the entries do not fit before repacking")
-	}
-	x.packed.limits.waste = -1000
-	x.repack()
-	if x.plainCount != 1 {
-		t.Errorf("%d plain entries, want 1", x.plainCount)
-	}
-	for _, k := range want {
-		if got, _, ok := x.get(k.NamespacedName, k.UID); !ok || got != k {
-			t.Errorf("got %v, want %v", got, k)
+	deleted := map[Entry]int{}
+	interrupted := errors.New("interrupted")
+	for {
+		left := 100
+		err := x.EndList(func(c Change) error {
+			if deleted[*c.Gone]++; x.Has(*c.Gone) {
+				t.Errorf("%v is delivered before it leaves the index", *c.Gone)
+			}
+			if left--; left == 0 {
+				return interrupted
+			}
+			return nil
+		})
+		if err == nil {
+			break
 		}
 	}
-	checkPacked(t, &x)
+	for i := range known {
+		want := 1
+		if i < listed {
+			want = 0
+		}
+		if e := usual(i); deleted[e] != want || x.Has(e) != (want == 0) {
+			t.Errorf("%v was deleted %d times, want %d", e, deleted[e], want)
+		}
+	}
+	checkTable(t, &x.table)
 }

@@ -1,0 +1,209 @@
+package index
+
+import (
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// shard holds the entries of some names. An entry with a usual uid, version and name is packed: 32 bytes for the uid,
+// the version and the place of the name, a slot of 4 bytes to find it, and the name. The garbage collector follows no
+// pointer for an entry. Any other entry, or one that finds no room, is plain: in a map that takes more memory. An entry
+// is either packed or plain.
+type shard struct {
+	packed     packed
+	plain      map[types.NamespacedName][]plainEntry
+	plainCount int // entries in plain
+}
+
+// key is a name with its hash.
+type key struct {
+	types.NamespacedName
+	hash uint64
+}
+
+// plainEntry is the entry of an object that is not packed.
+type plainEntry struct {
+	uid         types.UID
+	version     string
+	seen, stale bool
+}
+
+func (o plainEntry) entry(name types.NamespacedName) Entry { return Entry{name, o.uid, o.version} }
+
+// newShard returns an empty shard that expects a number of packed entries.
+func newShard(s *spaces, expected int) *shard {
+	of := &shard{packed: newPacked(s)}
+	if expected > 0 {
+		of.packed.reserve(expected + expected/8)
+	}
+	return of
+}
+
+func (s *shard) len() int { return s.packed.live + s.plainCount }
+
+// same reports whether two uids may be those of one object. An object without a uid may be any of its name.
+func same(a, b types.UID) bool { return a == b || a == "" || b == "" }
+
+func (s *shard) get(name key, uid types.UID) (e Entry, stale, ok bool) {
+	if slot, ok := s.packed.find(name, uid); ok {
+		r := s.packed.at(slot)
+		if packed, ok := packUID(uid); !ok || packed != r.uid {
+			uid = r.unpackUID()
+		}
+		return Entry{name.NamespacedName, uid, r.unpackVersion()}, r.space&flagStale != 0, true
+	}
+	if o := s.plainOf(name.NamespacedName, uid); o != nil {
+		return o.entry(name.NamespacedName), o.stale, true
+	}
+	return e, false, false
+}
+
+func (s *shard) plainOf(name types.NamespacedName, uid types.UID) *plainEntry {
+	of := s.plain[name]
+	for n := range of {
+		if same(of[n].uid, uid) {
+			return &of[n]
+		}
+	}
+	return nil
+}
+
+// hasName reports whether there is an object of a name.
+func (s *shard) hasName(hash uint64, namespace, name []byte) bool {
+	return s.packed.hasName(hash, namespace, name) ||
+		len(s.plain) > 0 && len(s.plain[named(string(namespace), string(name))]) > 0
+}
+
+// others returns the objects of a name that have another uid.
+func (s *shard) others(name key, uid types.UID) (found []Entry) {
+	s.packed.eachNamed(name, func(r *record) {
+		if e := (Entry{name.NamespacedName, r.unpackUID(), r.unpackVersion()}); !same(e.UID, uid) {
+			found = append(found, e)
+		}
+	})
+	for _, o := range s.plain[name.NamespacedName] {
+		if !same(o.uid, uid) {
+			found = append(found, o.entry(name.NamespacedName))
+		}
+	}
+	return found
+}
+
+// saw reports whether an object of a name was seen.
+func (s *shard) saw(name key) bool {
+	seen := slices.ContainsFunc(s.plain[name.NamespacedName], func(o plainEntry) bool { return o.seen })
+	s.packed.eachNamed(name, func(r *record) { seen = seen || r.space&flagSeen != 0 })
+	return seen
+}
+
+// set enters an object, or updates its entry.
+func (s *shard) set(name key, e Entry, seen bool) {
+	r, ok := pack(e, seen)
+	slot, found := s.packed.find(name, e.UID)
+	switch {
+	case found && ok:
+		s.packed.replace(slot, r)
+	case found:
+		s.packed.delete(slot)
+		s.setPlain(e, seen)
+	case ok && s.packed.insert(name, r):
+		s.deletePlain(e.NamespacedName, e.UID)
+	default:
+		s.setPlain(e, seen)
+	}
+}
+
+func (s *shard) delete(name key, uid types.UID) {
+	if slot, ok := s.packed.find(name, uid); ok {
+		s.packed.delete(slot)
+	} else {
+		s.deletePlain(name.NamespacedName, uid)
+	}
+}
+
+func (s *shard) setPlain(e Entry, seen bool) {
+	now := plainEntry{uid: e.UID, version: e.Version, seen: seen}
+	if o := s.plainOf(e.NamespacedName, e.UID); o != nil {
+		*o = now
+		return
+	}
+	s.addPlain(e.NamespacedName, now)
+}
+
+func (s *shard) addPlain(name types.NamespacedName, more ...plainEntry) {
+	if s.plain == nil {
+		s.plain = map[types.NamespacedName][]plainEntry{}
+	}
+	s.plain[name] = append(s.plain[name], more...)
+	s.plainCount += len(more)
+}
+
+func (s *shard) deletePlain(name types.NamespacedName, uid types.UID) {
+	of := s.plain[name]
+	n := slices.IndexFunc(of, func(o plainEntry) bool { return same(o.uid, uid) })
+	if n < 0 {
+		return
+	}
+	s.plainCount--
+	if len(of) > 1 {
+		s.plain[name] = slices.Delete(of, n, n+1)
+		return
+	}
+	if delete(s.plain, name); s.plainCount == 0 {
+		s.plain = nil // a map does not shrink
+	}
+}
+
+// moveTo enters every entry into the shard for its hash.
+func (s *shard) moveTo(to func(hash uint64) *shard) {
+	for r := range s.packed.all() {
+		hash := s.packed.hash(r)
+		to(hash).packed.add(hash, *r, s.packed.textOf(r))
+	}
+	for name, of := range s.plain {
+		to(s.packed.spaces.hash(name)).addPlain(name, of...)
+	}
+}
+
+// mark calls inPacked or inPlain for every entry.
+func (s *shard) mark(inPacked func(*record), inPlain func(*plainEntry)) {
+	for r := range s.packed.all() {
+		inPacked(r)
+	}
+	for _, of := range s.plain {
+		for n := range of {
+			inPlain(&of[n])
+		}
+	}
+}
+
+// unsee marks every object as not seen.
+func (s *shard) unsee() {
+	s.mark(func(r *record) { r.space &^= flagSeen }, func(o *plainEntry) { o.seen = false })
+}
+
+// distrust makes every entry stale until it is set again.
+func (s *shard) distrust() {
+	s.mark(func(r *record) { r.space |= flagStale }, func(o *plainEntry) { o.stale = true })
+}
+
+// all yields every entry, and whether the object was seen. The shard must not be changed meanwhile.
+func (s *shard) all() iter.Seq2[Entry, bool] {
+	return func(yield func(Entry, bool) bool) {
+		for r := range s.packed.all() {
+			e := Entry{s.packed.name(r), r.unpackUID(), r.unpackVersion()}
+			if !yield(e, r.space&flagSeen != 0) {
+				return
+			}
+		}
+		for name, of := range s.plain {
+			for _, o := range of {
+				if !yield(o.entry(name), o.seen) {
+					return
+				}
+			}
+		}
+	}
+}
