@@ -8,16 +8,16 @@ import (
 
 // put buffers an event of a source, and waits for room if it does not fit. It returns false if the worker has to end.
 func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
-	ev.Source = s.key
 	it := item{event: ev, size: sizeOf(&ev)}
+	it.event.Source = s.key
 	m.mu.Lock()
 	if ctx.Err() != nil { // the source has been removed, or the run is ending
 		m.mu.Unlock()
 		return false
 	}
 	s.progress.buffered = true
-	if m.fits(s, it, s.options.BufferEvents) {
-		m.enqueue(s, it)
+	if m.fits(s, &it, s.options.BufferEvents) {
+		m.enqueue(s, &it)
 		m.mu.Unlock()
 		return true
 	}
@@ -36,20 +36,20 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
 
 // fits reports whether an item may be queued. If the queue of the source is empty, it always may. Otherwise a source
 // without Latest needs fewer than most items in its queue, and room for the item within Options.BufferBytes.
-func (m *Mux) fits(s *source, it item, most int) bool {
+func (m *Mux) fits(s *source, it *item, most int) bool {
 	waiting := s.buffer.load().items
 	if waiting == 0 || s.options.Latest {
-		return waiting == 0 || s.buffer.fits(&it.event)
+		return waiting == 0 || s.buffer.fits(it.event.Type, it.event.Namespace)
 	}
 	return waiting < most && m.waiting.bytes+it.size <= m.options.BufferBytes
 }
 
 // enqueue adds an item to the queue of a source.
-func (m *Mux) enqueue(s *source, it item) {
+func (m *Mux) enqueue(s *source, it *item) {
 	if !s.options.Latest {
 		m.waiting.bytes += it.size
 	}
-	s.buffer.push(it)
+	s.buffer.push(*it)
 	m.schedule(s)
 	m.notify()
 }
@@ -62,34 +62,34 @@ func (m *Mux) schedule(s *source) {
 	}
 }
 
-// take returns the next item, and false if there is none.
-func (m *Mux) take() (*source, item, bool) {
+// take moves the next item to a place. It returns nil if there is none, else the item's source.
+func (m *Mux) take(it *item) *source {
 	for m.waiting.ready.n > 0 {
-		s := m.waiting.ready.pop()
+		var s *source
+		m.waiting.ready.pop(&s)
 		s.buffer.scheduled = false
 		if s.buffer.load().items == 0 {
 			continue // the queue has been purged, or its events have canceled out
 		}
-		it := s.buffer.pop()
+		s.buffer.pop(it)
 		if !s.options.Latest {
 			m.waiting.bytes -= it.size
 		}
 		m.admit(s, false)
 		m.schedule(s)
-		return s, it, true
+		return s
 	}
-	return nil, item{}, false
+	return nil
 }
 
 // admit queues the blocked item of a source if half of the queue is free, so that not every event costs a switch of
 // goroutines, or in any case with force. It is called after each turn of the source.
 func (m *Mux) admit(s *source, force bool) {
-	if s.buffer.blocked == nil || !force && !m.fits(s, *s.buffer.blocked, s.options.BufferEvents/2+1) {
+	if s.buffer.blocked == nil || !force && !m.fits(s, s.buffer.blocked, s.options.BufferEvents/2+1) {
 		return
 	}
-	it := *s.buffer.blocked
+	m.enqueue(s, s.buffer.blocked)
 	s.buffer.blocked = nil
-	m.enqueue(s, it)
 	s.buffer.room <- struct{}{}
 }
 

@@ -4,25 +4,24 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// endless delivers the same events as fast as they are taken, until all sources together have delivered a number.
-type endless struct {
+// repeating delivers the same events again and again, as fast as they are taken.
+type repeating struct {
 	key    string
 	events []stream.Event
-	left   *atomic.Int64
+	count  int
 }
 
-func (e endless) Key() string { return e.key }
+func (e repeating) Key() string { return e.key }
 
-func (e endless) Events(context.Context) iter.Seq2[stream.Event, error] {
+func (e repeating) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
-		for i := 0; e.left.Add(-1) >= 0; i++ {
+		for i := range e.count {
 			if !yield(e.events[i%len(e.events)], nil) {
 				return
 			}
@@ -32,19 +31,16 @@ func (e endless) Events(context.Context) iter.Seq2[stream.Event, error] {
 
 // BenchmarkMerge measures the cost of merging one event.
 func BenchmarkMerge(b *testing.B) {
+	var events []stream.Event
+	for i := range 1000 {
+		events = append(events, stream.Event{Type: stream.Modified, Object: object(fmt.Sprint(i), "u", "1")})
+	}
 	for _, latest := range []bool{false, true} {
-		for _, n := range []int{1, 8, 64} {
+		for _, n := range []int{1, 8, 1024} {
 			b.Run(fmt.Sprintf("latest=%t/sources=%d", latest, n), func(b *testing.B) {
-				var left atomic.Int64
-				left.Store(int64(b.N))
 				var sources []mux.Source
 				for i := range n {
-					e := endless{key: fmt.Sprint(i), left: &left}
-					for j := range 1000 {
-						e.events = append(e.events,
-							stream.Event{Type: stream.Modified, Object: object(fmt.Sprint(j), "u", "1")})
-					}
-					sources = append(sources, e)
+					sources = append(sources, repeating{fmt.Sprint(i), events, (b.N + i) / n})
 				}
 				m, err := mux.New(&mux.Options{Latest: latest}, sources...)
 				if err != nil {

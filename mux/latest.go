@@ -53,11 +53,11 @@ func newLatestQueue(coalesced, vanished *uint64) *latestQueue {
 
 func (q *latestQueue) load() load { return q.waiting }
 
-// fits reports whether ev may be pushed.
-func (q *latestQueue) fits(ev *stream.Event) bool {
-	switch ev.Type {
+// fits reports whether an event may be pushed.
+func (q *latestQueue) fits(t stream.Type, namespace string) bool {
+	switch t {
 	case stream.Gap:
-		return q.segment(ev.Namespace).gaps < maxGaps
+		return q.segment(namespace).gaps < maxGaps
 	case stream.Synced:
 		return q.synced < maxSynced
 	}
@@ -156,11 +156,12 @@ func (q *latestQueue) remove(n *node) {
 	q.waiting.add(&n.item, -1)
 }
 
-func (q *latestQueue) pop() item {
+func (q *latestQueue) pop(to *item) {
 	n := q.line.Front().Value.(*node)
 	q.remove(n)
+	*to = n.item
 	if n.end {
-		return n.item
+		return
 	}
 	s := q.segment(n.event.Namespace)
 	switch {
@@ -176,5 +177,4 @@ func (q *latestQueue) pop() item {
 			s.startNext()
 		}
 	}
-	return n.item
 }

@@ -120,11 +120,11 @@ func (m *model) push(ev stream.Event) {
 // full reports whether a GAP or a SYNCED would not fit.
 func (m *model) full() bool {
 	for _, l := range m.namespaces {
-		if !m.queue.fits(&stream.Event{Type: stream.Gap, Namespace: l.name}) {
+		if !m.queue.fits(stream.Gap, l.name) {
 			return true
 		}
 	}
-	return !m.queue.fits(&stream.Event{Type: stream.Synced})
+	return !m.queue.fits(stream.Synced, "")
 }
 
 func (m *model) note(what string, ev stream.Event) {
@@ -229,7 +229,9 @@ func (m *model) gap(l *modelNamespace) {
 }
 
 func (m *model) pop() error {
-	ev := m.queue.pop().event
+	var it item
+	m.queue.pop(&it)
+	ev := it.event
 	m.note("                pop", ev)
 	var at int
 	if _, err := fmt.Sscan(ev.Source, &at); err != nil {

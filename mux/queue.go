@@ -15,9 +15,9 @@ type item struct {
 
 // queue holds the events of a source that wait for the loop.
 type queue interface {
-	push(item)
-	fits(*stream.Event) bool // the queue itself has room
-	pop() item               // must not be called on an empty queue
+	push(item)                                 // by value: a pointer would make the item of each event escape to the heap
+	fits(t stream.Type, namespace string) bool // the queue itself has room for an event of this type and namespace
+	pop(*item)                                 // moves the first item; must not be called on an empty queue
 	load() load
 }
 
@@ -49,17 +49,23 @@ func (r *ring[T]) push(one T) {
 		copy(more[n:], r.items[:r.first])
 		r.items, r.first = more, 0
 	}
-	r.items[(r.first+r.n)%len(r.items)] = one
+	last := r.first + r.n
+	if last >= len(r.items) {
+		last -= len(r.items)
+	}
+	r.items[last] = one
 	r.n++
 }
 
-func (r *ring[T]) pop() T {
+// pop moves the first item to a place. The ring must not be empty.
+func (r *ring[T]) pop(to *T) {
 	var none T
-	one := r.items[r.first]
+	*to = r.items[r.first]
 	r.items[r.first] = none // release it
-	r.first = (r.first + 1) % len(r.items)
+	if r.first++; r.first == len(r.items) {
+		r.first = 0
+	}
 	r.n--
-	return one
 }
 
 // blockQueue keeps everything.
@@ -69,18 +75,17 @@ type blockQueue struct {
 }
 
 func (q *blockQueue) push(it item) {
-	q.ring.push(it)
 	q.waiting.add(&it, 1)
+	q.ring.push(it)
 }
 
-func (q *blockQueue) pop() item {
-	it := q.ring.pop()
-	q.waiting.add(&it, -1)
-	return it
+func (q *blockQueue) pop(to *item) {
+	q.ring.pop(to)
+	q.waiting.add(to, -1)
 }
 
-func (q *blockQueue) fits(*stream.Event) bool { return true }
-func (q *blockQueue) load() load              { return q.waiting }
+func (q *blockQueue) fits(stream.Type, string) bool { return true }
+func (q *blockQueue) load() load                    { return q.waiting }
 
 // controlSize is the size of an event without its object.
 const controlSize = 300

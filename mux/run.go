@@ -45,8 +45,9 @@ func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) er
 		return stream.ErrBusy
 	}
 	defer m.close(cancel, &workers)
+	var it item
 	for {
-		s, it, next := m.next(ctx)
+		s, next := m.next(ctx, &it)
 		switch next {
 		case end:
 			return it.err
@@ -129,27 +130,32 @@ const (
 	end    // perhaps with an error
 )
 
-func (m *Mux) next(ctx context.Context) (*source, item, next) {
+// next decides what the loop does. It sets the item that this is about: an event, or an end with its error.
+func (m *Mux) next(ctx context.Context, it *item) (*source, next) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	*it = item{}
 	switch {
 	case m.run.ending == stopping:
-		return nil, item{}, end
+		return nil, end
 	case ctx.Err() != nil:
-		return nil, item{err: context.Cause(ctx)}, end
+		it.err = context.Cause(ctx)
+		return nil, end
 	case m.run.err != nil && m.run.ending == notEnding:
-		return nil, item{err: m.run.err}, end
+		it.err = m.run.err
+		return nil, end
 	}
 	for {
-		s, it, ok := m.take()
+		s := m.take(it)
 		switch {
-		case !ok && m.isOver():
-			return nil, item{}, end
-		case !ok:
+		case s == nil && m.isOver():
+			*it = item{}
+			return nil, end
+		case s == nil:
 			m.run.asleep = true
-			return nil, item{}, nothing
+			return nil, nothing
 		case it.end && m.sourceEnded(s, it.err):
-			return s, it, failed
+			return s, failed
 		case it.end:
 			continue
 		case it.event.Type == stream.Synced:
@@ -157,7 +163,7 @@ func (m *Mux) next(ctx context.Context) (*source, item, next) {
 		case it.event.Type == stream.Gap:
 			m.setSynced(s, false)
 		}
-		return s, it, event
+		return s, event
 	}
 }
 

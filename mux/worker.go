@@ -131,7 +131,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	case canceled:
 		s.worker.state = stopped
 	default:
-		m.enqueue(s, item{end: true, err: err})
+		m.enqueue(s, &item{end: true, err: err})
 	}
 	m.notify()
 }
