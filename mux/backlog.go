@@ -7,8 +7,9 @@ import (
 )
 
 // put buffers an event of a source, and waits for room if it does not fit. It returns false if the worker has to end.
-func (m *Mux) put(ctx context.Context, s *source, ev stream.Event) bool {
-	it := item{event: ev, size: sizeOf(&ev)}
+// memory is how much the Object takes, or 0 if that is unknown.
+func (m *Mux) put(ctx context.Context, s *source, ev stream.Event, memory int64) bool {
+	it := item{event: ev, size: sizeOf(&ev, memory)}
 	it.event.Source = s.key
 	m.mu.Lock()
 	if ctx.Err() != nil { // the source has been removed, or the run is ending

@@ -64,7 +64,8 @@ func (m *Mux) work(ctx context.Context, s *source, delay time.Duration) {
 
 // receive buffers the events of a source.
 func (m *Mux) receive(ctx context.Context, s *source) error {
-	events, resumed := m.events(ctx, s)
+	memory := int64(0) // of the event that is yielded; stays 0 if the source is no Stream
+	events, resumed := m.events(ctx, s, &memory)
 	if events == nil {
 		return errNoSequence
 	}
@@ -79,15 +80,17 @@ func (m *Mux) receive(ctx context.Context, s *source) error {
 			}
 			return err
 		}
-		if !m.put(ctx, s, ev) {
+		if !m.put(ctx, s, ev, memory) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// events returns the sequence of a source, and whether it resumes where it was.
-func (m *Mux) events(ctx context.Context, s *source) (events iter.Seq2[stream.Event, error], resumed bool) {
+// events returns the sequence of a source, and whether it resumes where it was. memory is for run.Options.
+func (m *Mux) events(
+	ctx context.Context, s *source, memory *int64,
+) (events iter.Seq2[stream.Event, error], resumed bool) {
 	m.mu.Lock()
 	s.worker.state, s.worker.began, s.failure.nextTry, s.failure.err = receiving, time.Now(), time.Time{}, nil
 	again := s.progress.buffered
@@ -98,7 +101,7 @@ func (m *Mux) events(ctx context.Context, s *source) (events iter.Seq2[stream.Ev
 	if withOptions == nil {
 		return s.Events(ctx), false
 	}
-	o := run.Options{Again: again, Lists: m.lists}
+	o := run.Options{Again: again, Lists: m.lists, Memory: memory}
 	if src, ok := s.Source.(positioned); ok && resume {
 		// The Position includes the events in the buffer.
 		if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {

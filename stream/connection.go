@@ -152,7 +152,7 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.verdict = ev.Verdict
+	o.verdict, o.memory = ev.Verdict, ev.Memory
 	c.last = objectEvent{o, Type(ev.Type)}
 	f := protocol.Frame{Kind: protocol.ChangedFrame}
 	if ev.Type == watch.Added {

@@ -230,6 +230,9 @@ func (w *worker) emitObject(ctx context.Context, kind Type, o object, isInferred
 	}
 	ev := w.newEvent(kind, nil)
 	ev.Object, ev.JSON, ev.ResourceVersion, ev.Inferred = o.decoded, o.json, o.resourceVersion(), isInferred
+	if w.memory != nil {
+		*w.memory = o.memory
+	}
 	return w.delivery.emit(ev)
 }
 

@@ -30,10 +30,14 @@ type object struct {
 type body struct {
 	decoded *unstructured.Unstructured
 	json    []byte
+	memory  int64 // about how much it takes, if that has been counted, else 0
 }
 
 func (b body) size() int64 {
-	if b.decoded == nil {
+	switch {
+	case b.memory > 0:
+		return b.memory
+	case b.decoded == nil:
 		return int64(len(b.json))
 	}
 	return size.Of(b.decoded.Object)

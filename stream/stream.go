@@ -123,6 +123,9 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	emit := func(ev Event) error {
 		if s.options.Transform != nil && ev.Object != nil {
 			s.options.Transform(ev.Object)
+			if o.Memory != nil {
+				*o.Memory = 0
+			}
 		}
 		if !yield(ev, nil) {
 			return errLeft
@@ -160,6 +163,7 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	defer release()
 	err = s.runWorkers(ctx, &activeRun{
 		Stream: s, emit: emit, lists: o.Lists, pace: shared, session: session, from: from, namespaces: o.Namespaces,
+		memory: o.Memory,
 	})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
@@ -184,6 +188,7 @@ type activeRun struct {
 	session    *acks.Session
 	from       Start
 	namespaces *run.Namespaces // they may change; nil means Options.Namespaces
+	memory     *int64          // of run.Options; may be nil
 }
 
 func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {

@@ -45,7 +45,9 @@ func (f *frames) filtered(data []byte) (ev Event, n int, ok bool) {
 			}
 			return ev, n, true
 		}
-		ev.Event, n, ok = decodeEvent(f.dec, data)
+		verdict := ev.Verdict
+		ev, n, ok = decodeEvent(f.dec, data)
+		ev.Verdict = verdict
 		return ev, n, ok
 	case IdentityOnly:
 		ev.Object = &unstructured.Unstructured{Object: view.IdentityOnly()}

@@ -19,11 +19,11 @@ type frames struct {
 	pipe    *pipe
 	workers *workers // nil if next decodes the events
 
-	dec     decoder       // nil while there is nothing to decode
-	filter  Filter        // nil selects every object
-	raw     bool          // objects are wanted as JSON
-	skipped bool          // an event was skipped since next was called
-	events  []watch.Event // decoded, but not returned yet
+	dec     decoder // nil while there is nothing to decode
+	filter  Filter  // nil selects every object
+	raw     bool    // objects are wanted as JSON
+	skipped bool    // an event was skipped since next was called
+	events  []Event // decoded, but not returned yet
 	undecoded
 	ending // what follows undecoded
 }
@@ -70,8 +70,8 @@ func (f *frames) ready() <-chan struct{} {
 func (f *frames) next() (ev Event, ok, over bool) {
 	for f.skipped = false; !f.skipped || len(f.data) > 0; {
 		if len(f.events) > 0 {
-			ev := Event{Event: f.events[0]}
-			f.events[0] = watch.Event{} // so that it is not kept in memory
+			ev := f.events[0]
+			f.events[0] = Event{} // so that it is not kept in memory
 			f.events = f.events[1:]
 			return ev, true, false
 		}
@@ -177,16 +177,17 @@ func (f *frames) event(data []byte) (ev Event, n int, ok bool) {
 			return ev, n, true
 		}
 	}
-	ev.Event, n, ok = decodeEvent(f.dec, data)
-	return ev, n, ok
+	return decodeEvent(f.dec, data)
 }
 
-func decodeEvent(dec decoder, data []byte) (ev watch.Event, n int, ok bool) {
+func decodeEvent(dec decoder, data []byte) (ev Event, n int, ok bool) {
 	e, n, err := dec.Event(data)
 	if err != nil || n > maxFrame {
 		return ev, 0, false
 	}
-	return watch.Event{Type: e.Type, Object: &unstructured.Unstructured{Object: e.Object}}, n, true
+	ev.Type, ev.Object = e.Type, &unstructured.Unstructured{Object: e.Object}
+	ev.Memory = e.Memory + int64(n) // the strings take about as much as the JSON
+	return ev, n, true
 }
 
 // last returns what follows the last complete frame: an event, if client-go can decode one from the rest of the data,

@@ -64,10 +64,16 @@ type Event struct {
 	watch.Event
 	Verdict Verdict
 	Raw     decode.Raw
+	Memory  int64 // about how much the object takes, if a Decoder has counted it, else 0
 }
 
 // Size returns about how much memory the object of the event takes.
-func (e *Event) Size() int64 { return int64(len(e.Raw.JSON)) + sizeOf(e.Object) }
+func (e *Event) Size() int64 {
+	if e.Memory > 0 {
+		return e.Memory
+	}
+	return int64(len(e.Raw.JSON)) + sizeOf(e.Object)
+}
 
 func sizeOf(o runtime.Object) int64 {
 	if u, ok := o.(*unstructured.Unstructured); ok {

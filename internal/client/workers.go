@@ -3,8 +3,6 @@ package client
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/watch"
-
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
@@ -29,7 +27,7 @@ type batch struct {
 	data    []byte
 	over    bool  // it is the last one
 	err     error // why the data ends
-	events  []watch.Event
+	events  []Event
 	decoded int  // bytes of data in events; frames decodes the rest
 	done    bool // the worker has decoded it
 }

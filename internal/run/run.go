@@ -19,4 +19,7 @@ type Options struct {
 	// run that watched other namespaces, or the cluster: what it has no resourceVersion for is compared with
 	// what is known (stream.GapScope). Nil means the namespaces of the Options.
 	Namespaces *Namespaces
+	// Memory is set before an event with an Object is yielded: to about how much memory the Object takes, or to 0 if
+	// that has not been counted. Nil means that nobody wants to know.
+	Memory *int64
 }

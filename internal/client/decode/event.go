@@ -6,6 +6,7 @@ import "k8s.io/apimachinery/pkg/watch"
 type Event struct {
 	Type   watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
 	Object map[string]any
+	Memory int64 // about how much Object takes, without its strings
 }
 
 // Event decodes the event that data begins with, and returns its length. A bookmark keeps its managedFields.
@@ -15,6 +16,7 @@ func (d *Decoder) Event(data []byte) (Event, int, error) {
 	if i >= 0 && !d.isUnstructured(ev.Object) {
 		i = d.fail(ErrDeclined)
 	}
+	ev.Memory = d.memory
 	return ev, i, d.end(i)
 }
 

@@ -47,6 +47,7 @@ func (p *Protobuf) Event(data []byte) (Event, int, error) {
 			n = -1
 		}
 	}
+	ev.Memory = p.d.memory
 	return ev, n, p.d.end(n)
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -212,7 +214,7 @@ func (p *Protobuf) time(b []byte) any {
 		return nil
 	}
 	var text [len(time.RFC3339)]byte
-	v := any(string(time.Unix(int64(seconds), 0).UTC().AppendFormat(text[:0], time.RFC3339)))
+	v := any(string(metav1.Unix(int64(seconds), 0).UTC().AppendFormat(text[:0], time.RFC3339)))
 	if e != nil && e.wants(h) {
 		e.assign(string(b), v)
 	}
