@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMain runs the peers that tests start.
+func TestMain(m *testing.M) {
+	if j := os.Getenv(jobVariable); j != "" {
+		child(j)
+	}
+	os.Exit(m.Run())
+}
+
+// TestEveryPeer: each peer delivers exactly the events that the server sends, and has figures for each measurement and
+// target.
+func TestEveryPeer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it takes seconds (.ci/run runs it, without -short)")
+	}
+	s := settings{part: 1000, runs: 1}
+	rows, err := s.measure(t.Context(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range measurements(s.part) {
+		name, _ := m.row()
+		var want []string
+		switch m.Kind {
+		case "devserver":
+			continue
+		case "snapshot":
+			want = []string{"first_snapshot_ms", "ratio", "peak_rss_mb", "base_rss_mb"}
+		case "heap":
+			want = []string{"heap_bytes_per_object"}
+		case "latency1000", "latency4000":
+			rate := strings.TrimPrefix(m.Kind, "latency")
+			want = []string{"latency_p50_us_" + rate, p99 + rate, "latency_reached_" + rate}
+		default:
+			want = []string{speed, "ratio", "allocs_per_event", "bytes_per_event", "events"}
+		}
+		for _, f := range want {
+			if v := figure(rows, name, f); !(v > 0) {
+				t.Errorf("%s: %s is %v, want more than 0", name, f, v)
+			}
+		}
+	}
+	for _, r := range rows {
+		if r["error"] != nil {
+			t.Errorf("%s: %v", r["name"], r["error"])
+		}
+	}
+	if len(verdicts(rows)) != len(targets) {
+		t.Errorf("%d of %d targets have figures: %v", len(verdicts(rows)), len(targets), verdicts(rows))
+	}
+}
+
+// TestProgram: the program prints tables, writes the file, the profiles and the chart, and reads the file again.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	file, profiles := filepath.Join(dir, "figures.json"), filepath.Join(dir, "profiles")
+	svg := filepath.Join(dir, "bench.svg")
+	var out, again strings.Builder
+	measure := []string{"-quick", "-only", "ours-pages,dynamic-list", "-json", file, "-cpuprofile", profiles}
+	if err := program(t.Context(), measure, &out, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	if err := program(t.Context(), []string{"-from", file, "-svg", svg}, &again, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(out.String(), again.String()) || !strings.Contains(again.String(), "\n| ours-pages ") {
+		t.Errorf("-from prints other tables, or no row of ours-pages:\n%s\n%s", out.String(), again.String())
+	}
+	for _, made := range []string{svg, filepath.Join(profiles, "dynamic-list-snapshot-1.pprof")} {
+		if info, err := os.Stat(made); err != nil || info.Size() == 0 {
+			t.Errorf("%s was not written: %v", made, err)
+		}
+	}
+}
+
+func TestInvalidFlags(t *testing.T) {
+	for _, tt := range []struct {
+		why  string
+		args []string
+		want string
+	}{
+		{"there are no positional arguments", []string{"ours"}, `invalid argument "ours": must be a flag`},
+		{"-only names existing rows", []string{"-only", "ours,theirs"}, `there is no row ["theirs"]`},
+		{"-from names an existing file", []string{"-from", "/nothing"}, "no such file"},
+	} {
+		err := program(t.Context(), tt.args, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.why, err, tt.want)
+		}
+	}
+}
+
+// TestFailuresAreReported: a peer whose server is gone fails, and the report names it.
+func TestFailuresAreReported(t *testing.T) {
+	j := job{Measurement: measurements(1000)[0], Server: "http://127.0.0.1:1"}
+	figures, err := j.do(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Fatalf("the job returned %v and %v, want an error of the connection", figures, err)
+	}
+	if err := report(io.Discard, add(nil, j.Measurement, nil, err)); err == nil {
+		t.Error("the report has no error")
+	}
+}
+
+// TestCancelEndsThePeer: no peer is left when the context ends during a measurement.
+func TestCancelEndsThePeer(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	time.AfterFunc(time.Second, func() { cancel(stop) }) // within the first runs
+	if _, err := (settings{part: 1, runs: 5}).measure(ctx, io.Discard); !errors.Is(err, stop) {
+		t.Errorf("measure returned %v, want %v", err, stop)
+	}
+	tasks, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, task := range tasks {
+		if children, _ := os.ReadFile(task); len(children) > 0 {
+			t.Errorf("children are left: %s", children)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	of := func(name string) measurement { return measurement{peer: peer{Name: name}, Kind: "events", GOGC: 100} }
+	var rows []row
+	for _, v := range []float64{300, 100, 200} { // the median is not the mean
+		rows = add(rows, of("ours"), map[string]float64{speed: 10 * v, "cpu_us_per_event": v}, nil)
+		rows = add(rows, of("dynamic"), map[string]float64{speed: v * v / 200, "cpu_us_per_event": 2 * v}, nil)
+	}
+	rows = add(rows, of("retrywatcher"), nil, errors.New("no"))
+	summarize(rows)
+	text, err := json.Marshal(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []row
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	common := func(r row) row {
+		r["what"], r["base"], r["object_size"], r["gogc"], r["live_mb"] = "", "dynamic", "", 100., 0.
+		return r
+	}
+	want := []row{
+		common(row{"name": "ours", "runs": 3., speed: 2000., "cpu_us_per_event": 200., "ratio": 10., "cpu_ratio": 2.}),
+		common(row{"name": "dynamic", "runs": 3., speed: 200., "cpu_us_per_event": 400., "ratio": 1., "cpu_ratio": 1.}),
+		common(row{"name": "retrywatcher", "error": "events: no"}),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	wantVerdicts := []row{
+		{"name": targets[0].what, "wanted": "at least 9.80", "measured": 10., "verdict": "met"},
+	}
+	if diff := cmp.Diff(wantVerdicts, verdicts(rows)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, tt := range []struct {
+		why            string
+		p99, of, to    float64
+		p99Verdict     string
+		ratio4000Verds string
+	}{
+		{"a bound includes its value", 400, 10, 1, "met", "met"},
+		{"half of a lower bound misses it by 50 %, twice an upper bound by 100 %", 800, 5, 1,
+			"missed by 100 %", "missed by 50 %"},
+	} {
+		got := verdicts([]row{
+			{"name": "ours", p99 + "1000": tt.p99, p99 + "4000": tt.to}, {"name": "dynamic", p99 + "4000": tt.of},
+		})
+		if len(got) != 2 || got[0]["verdict"] != tt.p99Verdict || got[1]["verdict"] != tt.ratio4000Verds {
+			t.Errorf("%s: %v", tt.why, got)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for want, v := range map[string]float64{
+		"0.0000": 0, "0.0012": 0.0012, "0.50": 0.5, "9.99": 9.99, "12.3": 12.34, "100": 100.4, "1234567": 1234567,
+	} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
+	}
+}

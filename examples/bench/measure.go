@@ -1,0 +1,263 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// measurement is what is measured of a peer, each time in a process of its own.
+type measurement struct {
+	peer
+	scenario
+	Kind string // "events" or one of peer.kinds
+	GOGC int
+	Live int // megabytes of other live heap in the process, in pieces of 1 KiB
+}
+
+var kinds = strings.Fields("events 11k gogc400 live64 snapshot latency1000 latency4000 heap devserver")
+
+// measurements returns all measurements in the order of the tables, with a part of the objects and events.
+func measurements(part int) (all []measurement) {
+	share := func(n int) int { return max(n/part/40*40, 40) } // each namespace has as many, and as many canaries
+	for _, kind := range kinds {
+		for _, p := range peers {
+			m := measurement{peer: p, Kind: kind, GOGC: 100}
+			m.Size, m.Objects, m.Events = small, min(40*templates/part, templates), share(p.thousands*1000)
+			switch kind {
+			case "11k":
+				m.Size, m.Events = big, share(p.thousands*250)
+			case "gogc400":
+				m.GOGC = 400
+			case "live64":
+				m.Live = 64
+			case "snapshot", "heap":
+				m.Objects, m.Events = share(50_000), 0
+			case "devserver":
+				m.Objects, m.Events = share(20_000), 0
+			case "latency1000", "latency4000":
+				m.Events, m.Length = 0, 3*time.Second/time.Duration(min(part, 10))
+				fmt.Sscanf(kind, "latency%d", &m.Rate)
+			}
+			if kind == "events" && p.thousands > 0 || slices.Contains(strings.Fields(p.kinds), kind) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// snapshot reports whether only the time until all existing objects are known is measured.
+func (m measurement) snapshot() bool { return m.Kind == "snapshot" || m.Kind == "devserver" }
+
+// row returns the name of the row that has the figures, and that of the row which its ratio refers to.
+func (m measurement) row() (name, base string) {
+	switch m.Kind {
+	case "snapshot":
+		return m.Name, "dynamic-list"
+	case "devserver":
+		return "devserver-" + m.Name, "devserver-dynamic"
+	case "11k", "gogc400", "live64":
+		return m.Name + "-" + m.Kind, "dynamic-" + m.Kind
+	}
+	return m.Name, "dynamic"
+}
+
+// lap is a measurement in a peer's process. The peer calls synced once it knows all existing objects, and event for
+// each event. The measurement and the process end when the last event was counted. It has 14 fields because each
+// belongs to one measurement: nothing outlives it.
+type lap struct {
+	measurement
+	job
+	resource gvr.Resource
+	every    int  // the peer delivers one in so many events, or none if zero: see selecting
+	mixed    bool // any event may be the last, since they come in several sequences
+	bookmark bool // the measurement ends with the bookmark after the last event
+	selected atomic.Int64
+
+	began  time.Time
+	before map[string]float64
+	baseMB float64 // resident size before the measurement
+	live   uint64  // reachable bytes before the peer began
+	n      int     // events so far
+	last   string  // resourceVersion of the last expected one
+	delays []int64
+}
+
+// liveHeap is what a program has in memory besides its watch.
+var liveHeap []*[1 << 10]byte
+
+// measure makes the measurement in this process, prints its figures as JSON, and ends the process.
+func (j job) measure(run func(*lap)) {
+	l := &lap{measurement: j.Measurement, job: j, resource: pods, every: 1}
+	if l.Kind == "devserver" {
+		l.resource = podLikes
+	}
+	for range l.Live << 10 {
+		liveHeap = append(liveHeap, new([1 << 10]byte))
+	}
+	l.delays = make([]int64, 0, int(float64(l.Rate)*l.Length.Seconds())+1000)
+	l.live = reachable()
+	if l.snapshot() {
+		l.begin()
+	}
+	run(l)
+	log.Fatalf("the peer ended after %d of %d events", l.n, l.expected(l.Events))
+}
+
+// config returns the client configuration, without a rate limit, which would distort the figures.
+func (l *lap) config() *rest.Config {
+	c := &rest.Config{Host: l.Server}
+	if l.Kind == "devserver" {
+		var err error
+		c, err = clientcmd.BuildConfigFromFlags("", l.Server)
+		check(err)
+	}
+	c.QPS = -1
+	return c
+}
+
+// expected returns how many of n objects or events the peer delivers.
+func (l *lap) expected(n int) int {
+	if l.every == 0 {
+		return 0
+	}
+	return n / l.every
+}
+
+func (l *lap) begin() {
+	if l.Profile != "" {
+		f, err := os.Create(l.Profile)
+		check(errors.Join(err, pprof.StartCPUProfile(f)))
+	}
+	l.before, _, l.baseMB = usage()
+	l.began = time.Now()
+}
+
+// synced is called once the peer knows so many existing objects. It makes the server send the events, or ends the
+// measurement if it needs none.
+func (l *lap) synced(objects int) {
+	if want := l.expected(l.Objects); objects != want {
+		log.Fatalf("the peer knows %d objects, want %d", objects, want)
+	}
+	if l.Events+l.Rate == 0 {
+		l.finish()
+	}
+	runtime.GC() // so that the events don't pay for the snapshot's garbage
+	l.selected.Store(0)
+	l.begin()
+	resp, err := http.Post(l.Server+"/start", "", nil)
+	check(err)
+	resp.Body.Close()
+}
+
+// event counts an event. It ends the measurement after the last one that is expected or, at a rate, at the first one
+// without a send time. It reads no other metadata.
+func (l *lap) event(metadata func() stream.Meta) {
+	l.n++
+	if l.Rate > 0 {
+		now := time.Now().UnixNano()
+		sent, err := strconv.ParseInt(metadata().GetAnnotations()[sentKey], 10, 64)
+		check(err)
+		if sent == 0 {
+			l.finish()
+		}
+		l.delays = append(l.delays, now-sent)
+	} else if l.n == l.expected(l.Events) {
+		l.last = metadata().GetResourceVersion()
+		if !l.bookmark {
+			l.finish()
+		}
+	}
+}
+
+// finish checks what was delivered, prints the figures, and ends the process.
+func (l *lap) finish() {
+	seconds := time.Since(l.began).Seconds()
+	used, peak, _ := usage()
+	pprof.StopCPUProfile()
+	f, n := map[string]float64{}, float64(l.Objects)
+	switch l.Kind {
+	case "latency1000", "latency4000":
+		slices.Sort(l.delays)
+		for name, share := range map[string]float64{"p50": 0.5, "p99": 0.99, "max": 1} {
+			i := int(share * float64(len(l.delays)-1))
+			f[fmt.Sprintf("latency_%s_us_%d", name, l.Rate)] = float64(l.delays[i]) / 1e3
+		}
+		f[fmt.Sprintf("latency_reached_%d", l.Rate)] = float64(len(l.delays)) / seconds
+	case "heap":
+		f["heap_bytes_per_object"] = (float64(reachable()) - float64(l.live)) / n
+	case "snapshot":
+		f["first_snapshot_ms"], f["objects"] = seconds*1e3, n
+	case "devserver":
+		f["initial_events_per_s"], f["objects"] = n/seconds, n
+	default:
+		l.verify()
+		n = float64(l.Events)
+		f[speed], f["events"] = n/seconds, n
+	}
+	if l.Rate == 0 && l.Kind != "heap" {
+		f["peak_rss_mb"], f["base_rss_mb"] = peak, l.baseMB
+		for name, v := range used { // events that Select rejects count, too
+			f[name] = (v - l.before[name]) / n
+		}
+	}
+	check(json.NewEncoder(os.Stdout).Encode(f))
+	os.Exit(0)
+}
+
+// verify checks that exactly the expected events were delivered.
+func (l *lap) verify() {
+	want := l.expected(l.Events)
+	if l.n != want {
+		log.Fatalf("the peer delivered %d events, want %d", l.n, want)
+	}
+	if version := strconv.Itoa(firstVersion + 1 + (want-1)*l.every); want > 0 && !l.mixed && l.last != version {
+		log.Fatalf("the last event has resourceVersion %s, want %s", l.last, version)
+	}
+	if calls := int(l.selected.Load()); l.every != 1 && calls != l.Events {
+		log.Fatalf("Select was called %d times, want %d", calls, l.Events)
+	}
+}
+
+// usage returns the resources that this process has used, by the names of their figures, and its resident size.
+// Without /proc there are only allocations.
+func usage() (used map[string]float64, peakMB, nowMB float64) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	used = map[string]float64{"allocs_per_event": float64(m.Mallocs), "bytes_per_event": float64(m.TotalAlloc)}
+	if p, err := procfs.Self(); err == nil {
+		stat, err := p.Stat()
+		status, statusErr := p.NewStatus()
+		check(errors.Join(err, statusErr))
+		used["cpu_us_per_event"] = stat.CPUTime() * 1e6
+		peakMB, nowMB = float64(status.VmHWM)/1e6, float64(status.VmRSS)/1e6
+	}
+	return used, peakMB, nowMB
+}
+
+// reachable returns the size of all reachable memory.
+func reachable() uint64 {
+	runtime.GC()
+	runtime.GC() // frees objects that had finalizers
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
