@@ -61,7 +61,7 @@ func create(l *lap) {
 		_, err = objects.List(ctx, metav1.ListOptions{})
 	}
 	a := request{run: &run{scenario: l.scenario}}
-	frames := (&server{frames: map[string][]*frame{}}).render(a.form, small, "", l.Objects)
+	frames := newServer().render(a.form, small, "", l.Objects)
 	var writers errgroup.Group
 	writers.SetLimit(8)
 	for n := range l.Objects {

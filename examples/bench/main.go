@@ -107,7 +107,7 @@ func (s settings) measure(ctx context.Context, progress io.Writer) (rows []row, 
 	if err != nil {
 		return nil, err
 	}
-	pods := &server{frames: map[string][]*frame{}}
+	pods := newServer()
 	serving := &http.Server{Handler: pods.handler()}
 	go serving.Serve(listener)
 	defer serving.Close()

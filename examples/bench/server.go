@@ -45,8 +45,11 @@ type run struct {
 type server struct {
 	mu     sync.Mutex
 	runs   []*run
-	frames map[string][]*frame
+	pods   map[string][]*corev1.Pod // by size
+	frames map[string][]*frame      // by form, size and event
 }
+
+func newServer() *server { return &server{pods: map[string][]*corev1.Pod{}, frames: map[string][]*frame{}} }
 
 // add adds a run, and returns its path.
 func (s *server) add(of scenario) string {
@@ -63,7 +66,10 @@ func (s *server) render(f form, size string, event watch.EventType, n int) []*fr
 	defer s.mu.Unlock()
 	key := fmt.Sprint(f, size, event)
 	for i := len(s.frames[key]); i < min(n, templates); i++ {
-		s.frames[key] = append(s.frames[key], f.frame(event, pod(size, i)))
+		if i == len(s.pods[size]) {
+			s.pods[size] = append(s.pods[size], pod(size, i))
+		}
+		s.frames[key] = append(s.frames[key], f.frame(event, s.pods[size][i]))
 	}
 	return s.frames[key]
 }
@@ -71,8 +77,8 @@ func (s *server) render(f form, size string, event watch.EventType, n int) []*fr
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{run}/start", func(_ http.ResponseWriter, req *http.Request) { close(s.run(req).started) })
-	mux.HandleFunc("GET /{run}/api/v1/pods", s.pods)
-	mux.HandleFunc("GET /{run}/api/v1/namespaces/{namespace}/pods", s.pods)
+	mux.HandleFunc("GET /{run}/api/v1/pods", s.serve)
+	mux.HandleFunc("GET /{run}/api/v1/namespaces/{namespace}/pods", s.serve)
 	return mux
 }
 
@@ -90,7 +96,7 @@ type request struct {
 	first, step int // numbers of the objects
 }
 
-func (s *server) pods(w http.ResponseWriter, req *http.Request) {
+func (s *server) serve(w http.ResponseWriter, req *http.Request) {
 	accept, query := req.Header.Get("Accept"), req.URL.Query()
 	a := request{run: s.run(req), step: 1}
 	a.metadata = strings.Contains(accept, "as=PartialObjectMetadata")
