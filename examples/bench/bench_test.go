@@ -140,6 +140,7 @@ func TestSummary(t *testing.T) {
 		rows = add(rows, of("ours"), map[string]float64{speed: 10 * v, "cpu_us_per_event": v}, nil)
 		rows = add(rows, of("dynamic"), map[string]float64{speed: v * v / 200, "cpu_us_per_event": 2 * v}, nil)
 	}
+	rows = add(rows, of("ours"), map[string]float64{"heap_bytes_per_object": 80}, nil) // measured once
 	rows = add(rows, of("retrywatcher"), nil, errors.New("no"))
 	summarize(rows)
 	text, err := json.Marshal(rows)
@@ -155,9 +156,10 @@ func TestSummary(t *testing.T) {
 		return r
 	}
 	want := []row{
-		common(row{"name": "ours", "runs": 3., speed: 2000., "cpu_us_per_event": 200., "ratio": 10., "cpu_ratio": 2.}),
+		common(row{"name": "ours", "runs": 3., speed: 2000., "cpu_us_per_event": 200., "ratio": 10., "cpu_ratio": 2.,
+			"heap_bytes_per_object": 80.}),
 		common(row{"name": "dynamic", "runs": 3., speed: 200., "cpu_us_per_event": 400., "ratio": 1., "cpu_ratio": 1.}),
-		common(row{"name": "retrywatcher", "error": "events: no"}),
+		common(row{"name": "retrywatcher", "runs": 0., "error": "events: no"}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -47,12 +47,14 @@ func add(rows []row, m measurement, figures map[string]float64, err error) []row
 // summarize replaces the figures of all runs by their medians, and adds what follows from them.
 func summarize(rows []row) {
 	for _, r := range rows {
+		most := 0
 		for f, v := range r {
 			if runs, ok := v.([]float64); ok {
 				slices.Sort(runs)
-				r[f], r["runs"] = (runs[(len(runs)-1)/2]+runs[len(runs)/2])/2, float64(len(runs))
+				r[f], most = (runs[(len(runs)-1)/2]+runs[len(runs)/2])/2, max(most, len(runs))
 			}
 		}
+		r["runs"] = float64(most)
 	}
 	for _, r := range rows {
 		for f, ratio := range map[string]string{speed: "ratio", "initial_events_per_s": "ratio",
@@ -176,7 +178,7 @@ func verdicts(rows []row) (all []row) {
 // chart returns a bar chart of the ratios to client-go's dynamic Watch, as SVG. Its colors follow those of the reader's
 // system.
 func chart(rows []row) []byte {
-	const left, most = 300, 400
+	const left, most = 330, 400
 	shown, longest := []row{}, 0.0
 	for _, r := range rows {
 		if r[speed] != nil && r["ratio"] != nil && r["base"] == "dynamic" {

@@ -49,7 +49,9 @@ type server struct {
 	frames map[string][]*frame      // by form, size and event
 }
 
-func newServer() *server { return &server{pods: map[string][]*corev1.Pod{}, frames: map[string][]*frame{}} }
+func newServer() *server {
+	return &server{pods: map[string][]*corev1.Pod{}, frames: map[string][]*frame{}}
+}
 
 // add adds a run, and returns its path.
 func (s *server) add(of scenario) string {
