@@ -22,46 +22,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryPeer: each peer delivers exactly the events that the server sends, and has figures for each measurement and
-// target.
+// TestEveryPeer: each peer delivers exactly the events that the server sends, and all targets have figures.
 func TestEveryPeer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it takes seconds (.ci/run runs it, without -short)")
 	}
-	s := settings{part: 1000, runs: 1}
-	rows, err := s.measure(t.Context(), t.Output())
+	rows, err := settings{part: 1000, runs: 1}.measure(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range measurements(s.part) {
-		name, _ := m.row()
-		var want []string
-		switch m.Kind {
-		case "devserver":
-			continue
-		case "snapshot":
-			want = []string{"first_snapshot_ms", "ratio", "peak_rss_mb", "base_rss_mb"}
-		case "heap":
-			want = []string{"heap_bytes_per_object"}
-		case "latency1000", "latency4000":
-			rate := strings.TrimPrefix(m.Kind, "latency")
-			want = []string{"latency_p50_us_" + rate, p99 + rate, "latency_reached_" + rate}
-		default:
-			want = []string{speed, "ratio", "allocs_per_event", "bytes_per_event", "events"}
-		}
-		for _, f := range want {
-			if v := figure(rows, name, f); !(v > 0) {
-				t.Errorf("%s: %s is %v, want more than 0", name, f, v)
-			}
-		}
-	}
 	for _, r := range rows {
-		if r["error"] != nil {
-			t.Errorf("%s: %v", r["name"], r["error"])
+		if r["error"] != nil || r["runs"] != 1. {
+			t.Errorf("%s has %v runs: %v", r["name"], r["runs"], r["error"])
 		}
 	}
-	if len(verdicts(rows)) != len(targets) {
-		t.Errorf("%d of %d targets have figures: %v", len(verdicts(rows)), len(targets), verdicts(rows))
+	if n := len(verdicts(rows)); n != len(targets) {
+		t.Errorf("%d of %d targets have figures", n, len(targets))
 	}
 }
 
@@ -164,40 +140,22 @@ func TestSummary(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	wantVerdicts := []row{
-		{"name": targets[0].what, "wanted": "at least 9.80", "measured": 10., "verdict": "met"},
-	}
-	if diff := cmp.Diff(wantVerdicts, verdicts(rows)); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestVerdicts(t *testing.T) {
 	for _, tt := range []struct {
-		why            string
-		p99, of, to    float64
-		p99Verdict     string
-		ratio4000Verds string
+		why                   string
+		p99us, ratio          float64
+		p99Verdict, ratioWant string
 	}{
-		{"a bound includes its value", 400, 10, 1, "met", "met"},
-		{"half of a lower bound misses it by 50 %, twice an upper bound by 100 %", 800, 5, 1,
-			"missed by 100 %", "missed by 50 %"},
+		{"a bound includes its value", 400, 10, "met", "met"},
+		{"half of a lower bound, and twice an upper one", 800, 5, "missed by 100 %", "missed by 50 %"},
 	} {
 		got := verdicts([]row{
-			{"name": "ours", p99 + "1000": tt.p99, p99 + "4000": tt.to}, {"name": "dynamic", p99 + "4000": tt.of},
+			{"name": "ours", p99 + "1000": tt.p99us, p99 + "4000": 1.}, {"name": "dynamic", p99 + "4000": tt.ratio},
 		})
-		if len(got) != 2 || got[0]["verdict"] != tt.p99Verdict || got[1]["verdict"] != tt.ratio4000Verds {
+		if len(got) != 2 || got[0]["verdict"] != tt.p99Verdict || got[1]["verdict"] != tt.ratioWant {
 			t.Errorf("%s: %v", tt.why, got)
-		}
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for want, v := range map[string]float64{
-		"0.0000": 0, "0.0012": 0.0012, "0.50": 0.5, "9.99": 9.99, "12.3": 12.34, "100": 100.4, "1234567": 1234567,
-	} {
-		if got := number(v); got != want {
-			t.Errorf("%v is %s, want %s", v, got, want)
 		}
 	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,11 +46,6 @@ func fromList() metav1.ListOptions {
 	return metav1.ListOptions{ResourceVersion: strconv.Itoa(firstVersion), AllowWatchBookmarks: true}
 }
 
-func initialEvents() metav1.ListOptions {
-	return metav1.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true,
-		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
-}
-
 // read returns the objects of a watch until its next bookmark.
 func read[T any](t *testing.T, w watch.Interface, of watch.EventType) (all []T) {
 	t.Helper()
@@ -66,156 +63,93 @@ func read[T any](t *testing.T, w watch.Interface, of watch.EventType) (all []T) 
 	return nil
 }
 
-// TestLists: a whole list, pages, the lists of all namespaces, and a streaming list have the same objects.
+// TestLists: a whole list, pages, and a streaming list have the same objects, also if these are more than templates.
 func TestLists(t *testing.T) {
-	for _, tt := range []struct {
-		why, size string
-		objects   int
-	}{
-		{"more objects than templates, the last page is not full", small, 1203},
-		{"big objects on one page", big, 64},
-	} {
-		t.Run(tt.why, func(t *testing.T) {
-			c := podsOf(t, startRun(t, scenario{Objects: tt.objects, Size: tt.size}))
-			list := func(c dynamic.ResourceInterface, o metav1.ListOptions) *unstructured.UnstructuredList {
-				l, err := c.List(t.Context(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return l
+	const objects = templates + 203 // the last page is not full
+	c := podsOf(t, startRun(t, scenario{Objects: objects, Size: small}))
+	whole, err := c.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(whole.Items) != objects || whole.GetResourceVersion() != strconv.Itoa(firstVersion) {
+		t.Fatalf("%d objects at %s (%v), want %d", len(whole.Items), whole.GetResourceVersion(), err, objects)
+	}
+	got := map[string][]unstructured.Unstructured{}
+	for o := (metav1.ListOptions{Limit: 500}); len(got) == 0 || o.Continue != ""; {
+		page, err := c.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got["pages"] = append(got["pages"], page.Items...)
+		if left := page.GetRemainingItemCount(); left != nil && int(*left) != objects-len(got["pages"]) {
+			t.Errorf("remainingItemCount %d after %d objects", *left, len(got["pages"]))
+		}
+		o.Continue = page.GetContinue()
+	}
+	w, err := c.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range read[*unstructured.Unstructured](t, w, watch.Added) {
+		got["initial events"] = append(got["initial events"], *u)
+	}
+	uids := map[any]bool{}
+	for i, want := range whole.Items {
+		uids[want.GetUID()], uids[want.GetName()] = true, true
+		for name, items := range got {
+			if len(items) != objects || !reflect.DeepEqual(want.Object, items[i].Object) { // go-cmp is slow
+				t.Fatalf("%s have %d objects, the %d-th of them is not %v", name, len(items), i, want)
 			}
-			whole := list(c, metav1.ListOptions{})
-			if len(whole.Items) != tt.objects || whole.GetResourceVersion() != strconv.Itoa(firstVersion) {
-				t.Fatalf("%d objects at %s, want %d", len(whole.Items), whole.GetResourceVersion(), tt.objects)
-			}
-			got := map[string][]unstructured.Unstructured{}
-			for o := (metav1.ListOptions{Limit: 500}); ; {
-				page := list(c, o)
-				got["pages"] = append(got["pages"], page.Items...)
-				left := tt.objects - len(got["pages"])
-				if n := page.GetRemainingItemCount(); n != nil && int(*n) != left || n == nil && left > 0 {
-					t.Errorf("remainingItemCount %v, want %d", n, left)
-				}
-				if o.Continue = page.GetContinue(); o.Continue == "" {
-					break
-				}
-			}
-			w, err := c.Watch(t.Context(), initialEvents())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, u := range read[*unstructured.Unstructured](t, w, watch.Added) {
-				got["initial events"] = append(got["initial events"], *u)
-			}
-			parts := make([]unstructured.Unstructured, tt.objects)
-			for i := range namespaces {
-				for k, u := range list(c.Namespace(namespaceOf(i)), metav1.ListOptions{}).Items {
-					parts[i+k*namespaces] = u
-				}
-			}
-			got["namespaces"] = parts
-			uids := map[any]bool{}
-			for i, want := range whole.Items {
-				uids[want.GetUID()], uids[want.GetName()] = true, true
-				for name, items := range got {
-					if i >= len(items) || !reflect.DeepEqual(want.Object, items[i].Object) { // go-cmp is slow
-						t.Fatalf("%s have %d objects, the %d-th of them is not %v", name, len(items), i, want)
-					}
-				}
-			}
-			if len(uids) != 2*tt.objects {
-				t.Errorf("%d objects have %d names and uids", tt.objects, len(uids))
-			}
-		})
+		}
+	}
+	if len(uids) != 2*objects {
+		t.Errorf("%d objects have %d names and uids", objects, len(uids))
 	}
 }
 
-// TestEvents: in every form, a watch has exactly the events of its namespace, each with the next version and the right
-// object. All forms have the same metadata.
+// TestEvents: a watch has exactly the events of its namespace, each with the next version and the right object, and the
+// same metadata in protobuf, for which client-go's metadata client asks.
 func TestEvents(t *testing.T) {
 	const events = 42
 	for _, size := range []string{small, big} {
-		for ns := -1; ns < namespaces; ns += 3 {
+		for _, ns := range []int{-1, 2, 7} {
 			c := startRun(t, scenario{Objects: 16, Size: size, Events: events})
 			first, step, name := 0, 1, ""
 			if ns >= 0 {
 				first, step, name = ns, namespaces, namespaceOf(ns)
 			}
-			w, err := podsOf(t, c).Namespace(name).Watch(t.Context(), fromList())
+			client, err := metadata.NewForConfig(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			asJSON, asProto := metadataWatch(t, c, name, false), metadataWatch(t, c, name, true)
-			if resp, err := http.Post(c.Host+"/start", "", nil); err != nil || resp.StatusCode != http.StatusOK {
-				t.Fatal(resp, err)
+			w, err := podsOf(t, c).Namespace(name).Watch(t.Context(), fromList())
+			mw, metaErr := client.Resource(pods.GroupVersionResource).Namespace(name).Watch(t.Context(), fromList())
+			resp, startErr := http.Post(c.Host+"/start", "", nil)
+			if err := errors.Join(err, metaErr, startErr); err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatal(err, resp)
 			}
 			whole := read[*unstructured.Unstructured](t, w, watch.Modified)
-			inJSON := read[*metav1.PartialObjectMetadata](t, asJSON, watch.Modified)
-			inProto := read[*metav1.PartialObjectMetadata](t, asProto, watch.Modified)
-			got, want := []int{len(whole), len(inJSON), len(inProto)}, (events-first+step-1)/step
-			if diff := cmp.Diff([]int{want, want, want}, got); diff != "" {
-				t.Fatal(diff)
+			partial := read[*metav1.PartialObjectMetadata](t, mw, watch.Modified)
+			if want := (events - first + step - 1) / step; len(whole) != want || len(partial) != want {
+				t.Fatalf("%d and %d events, want %d", len(whole), len(partial), want)
 			}
 			for i, u := range whole {
 				n := first + i*step
-				u.SetManagedFields(nil)
-				inJSON[i].ManagedFields, inProto[i].ManagedFields = nil, nil // the time in protobuf is constant
-				inProto[i].TypeMeta = inJSON[i].TypeMeta
-				var m metav1.ObjectMeta
+				want := metav1.ObjectMeta{}
 				text, _ := json.Marshal(u.Object["metadata"])
-				if err := json.Unmarshal(text, &m); err != nil {
+				if err := json.Unmarshal(text, &want); err != nil {
 					t.Fatal(err)
 				}
-				want := pod(size, n%16).Labels
-				if cmp.Diff(want, m.Labels) != "" || m.ResourceVersion != strconv.Itoa(firstVersion+1+n) {
-					t.Fatalf("event %d is %v, want labels %v", n, m, want)
-				}
-				partial := []metav1.ObjectMeta{inJSON[i].ObjectMeta, inProto[i].ObjectMeta}
-				if diff := cmp.Diff([]metav1.ObjectMeta{m, m}, partial); diff != "" {
+				want.ManagedFields, partial[i].ManagedFields = nil, nil // the time in protobuf is constant
+				if diff := cmp.Diff(want, partial[i].ObjectMeta); diff != "" {
 					t.Fatal(diff)
+				}
+				labels := pod(size, n%16).Labels
+				if cmp.Diff(labels, want.Labels) != "" || want.ResourceVersion != strconv.Itoa(firstVersion+1+n) {
+					t.Fatalf("event %d is %v, want labels %v", n, want, labels)
 				}
 			}
 		}
 	}
 }
-
-// metadataWatch opens a watch of client-go's metadata client, which prefers protobuf.
-func metadataWatch(t *testing.T, c *rest.Config, namespace string, proto bool) watch.Interface {
-	t.Helper()
-	c = rest.CopyConfig(c)
-	want, answer := "application/json", ""
-	if proto {
-		want = "application/vnd.kubernetes.protobuf;stream=watch"
-	}
-	c.WrapTransport = func(rt http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if !proto {
-				req.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
-			}
-			resp, err := rt.RoundTrip(req)
-			if err == nil {
-				answer = resp.Header.Get("Content-Type")
-			}
-			return resp, err
-		})
-	}
-	client, err := metadata.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := client.Resource(pods.GroupVersionResource).Namespace(namespace).Watch(t.Context(), fromList())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if answer != want {
-		t.Fatalf("the answer is %s, want %s", answer, want)
-	}
-	return w
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestRate: events come at the rate with send times, then events without.
 func TestRate(t *testing.T) {
@@ -244,35 +178,41 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestServerRejects: the server rejects what it does not support, and lists after the start.
-func TestServerRejects(t *testing.T) {
+// TestAnswers: the server answers in the form that a client prefers, and rejects what it does not support.
+func TestAnswers(t *testing.T) {
 	c := startRun(t, scenario{Objects: 20, Size: small, Events: 20})
-	for _, tt := range []struct {
-		why, path, accept string
-		status            int
-	}{
-		{"another resource", "/api/v1/services", "", http.StatusNotFound},
-		{"a selector, which the server can't apply", "/api/v1/pods?labelSelector=app", "", http.StatusBadRequest},
-		{"a version before the list", "/api/v1/pods?watch=1&resourceVersion=7", "", http.StatusInternalServerError},
-		{"a list of metadata", "/api/v1/pods", "application/json;as=PartialObjectMetadataList", http.StatusBadRequest},
-		{"the start", "/start", "", http.StatusMethodNotAllowed},
+	const initial, as = "/api/v1/pods?watch=1&sendInitialEvents=true", ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	for _, tt := range []struct{ why, path, accept, want string }{
+		{"whole objects", initial, "application/json",
+			`200 application/json {"type":"ADDED","object":{"kind":"Pod",`},
+		{"metadata in JSON", initial, "application/json" + as,
+			`200 application/json {"type":"ADDED","object":{"kind":"PartialObjectMetadata",`},
+		{"metadata in protobuf", initial, "application/vnd.kubernetes.protobuf" + as + ",application/json" + as,
+			"200 application/vnd.kubernetes.protobuf;stream=watch \x00\x00"},
+		{"a list of metadata", "/api/v1/pods", "application/json" + as, "400 "},
+		{"a selector, which the server can't apply", "/api/v1/pods?labelSelector=app", "", "400 "},
+		{"another resource", "/api/v1/services", "", "404 "},
+		{"a version before the list", "/api/v1/pods?watch=1&resourceVersion=7", "", "500 "},
+		{"a list once the events have started", "/api/v1/pods", "", "500 "},
 	} {
+		if strings.Contains(tt.why, "started") {
+			if _, err := http.Post(c.Host+"/start", "", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 		req, _ := http.NewRequest(http.MethodGet, c.Host+tt.path, nil)
 		req.Header.Set("Accept", tt.accept)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _ := io.ReadAll(resp.Body)
-		if resp.StatusCode != tt.status {
-			t.Errorf("%s: %s, want %d: %s", tt.why, resp.Status, tt.status, text)
+		text := make([]byte, 100)
+		io.ReadFull(resp.Body, text)
+		resp.Body.Close()
+		got := fmt.Sprintf("%d %s %s", resp.StatusCode, resp.Header.Get("Content-Type"), text)
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: the answer is %q, want %q", tt.why, got, tt.want)
 		}
-	}
-	if _, err := http.Post(c.Host+"/start", "", nil); err != nil {
-		t.Fatal(err)
-	}
-	if list, err := podsOf(t, c).List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Errorf("a list of %d objects after the start, want an error", len(list.Items))
 	}
 }
 
@@ -287,7 +227,7 @@ func TestSizes(t *testing.T) {
 		{big, 10_500, 11_700, 3},
 	} {
 		all, bare, objects := 0, 0, 0
-		for n := 0; n < templates; n += 7 {
+		for n := 0; n < templates; n += 37 {
 			p := pod(tt.size, n)
 			f := form{}.frame(watch.Modified, p)
 			p.ManagedFields = nil
