@@ -23,7 +23,7 @@ import (
 // ClientOptions configure how a client of [NewClient] reads lists and watches. The zero value is the default.
 type ClientOptions struct {
 	// DropManagedFields leaves metadata.managedFields out of the objects of lists and watches. They are often a third
-	// of an object. Dropped fields are not checked for valid JSON.
+	// of an object. Servers that can do so (KEP-5958) do not send them. Dropped fields are not checked for valid JSON.
 	DropManagedFields bool
 	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
 	// of the events. Zero means 1: a Stream then decodes in its own goroutine, and a plain Watch in one that it starts.
@@ -66,8 +66,10 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //
 //   - The client decodes their JSON in one pass instead of several, into the same objects. It passes JSON that differs
 //     from a kube-apiserver's to client-go's decoder, and returns its result or error.
-//   - It requests JSON without compression, or for [Metadata] protobuf and otherwise JSON. client-go handles an answer in any other content type.
+//   - It requests JSON, and for [Metadata] protobuf or JSON. client-go handles an answer in any other content type.
 //     [ClientOptions.DropManagedFields] then applies to lists only.
+//   - It requests lists and streaming lists with gzip, unless cfg has DisableCompression, and other watches without it.
+//     client-go requests everything with gzip. A kube-apiserver compresses lists over 128 KiB and streaming lists.
 //   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes one event ahead, or more with
 //     [ClientOptions.DecodeWorkers].
 //   - It decodes a list while it arrives, and passes a short placeholder to client-go. So client-go's logs, and its

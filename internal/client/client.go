@@ -36,6 +36,7 @@ type client struct {
 	whole    formats
 	metadata formats
 	workers  int
+	compress bool
 	closes   bool // closing a body ends a Read of it
 	pace     *pace.Client
 
@@ -45,7 +46,14 @@ type client struct {
 // New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
 func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(cfg)
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{guard.Wrap(next)} })
+	wrap := c.WrapTransport
+	c.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		next = encodings{next}
+		if wrap != nil {
+			next = wrap(next)
+		}
+		return transport{guard.Wrap(next)}
+	}
 	switch {
 	case c.RateLimiter != nil:
 	case c.QPS > 0: // one for both clients
@@ -73,7 +81,7 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	}
 	return &client{
 		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,
-		cfg.Transport == nil, pace.NewClient(o.RetriesPerSecond), cs,
+		!cfg.DisableCompression, cfg.Transport == nil, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
 
@@ -125,6 +133,7 @@ func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 }
 
 func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*unstructured.UnstructuredList, error) {
+	c.compressed = r.client.compress
 	list, err := r.ResourceInterface.List(context.WithValue(ctx, callKey{}, c), opts)
 	switch {
 	case err != nil:
@@ -144,6 +153,7 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 func (r resource) watch(
 	ctx context.Context, opts metav1.ListOptions, c *call, workers int,
 ) (watch.Interface, *frames, error) {
+	c.compressed = r.client.compress && opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	w, err := r.watches.Watch(context.WithValue(ctx, callKey{}, c), opts)
 	switch {
 	case c.pipe == nil:
@@ -160,6 +170,8 @@ type call struct {
 	formats
 	watch   bool
 	objects Objects
+	// compressed requests the answer with gzip: snapshots, unless the config forbids it, and not single events.
+	compressed bool
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration
@@ -186,8 +198,15 @@ const (
 	asMetadata     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
 )
 
+// acceptDropped asks for objects without managedFields (KEP-5958). A kube-apiserver that does not know the parameter
+// ignores it (acceptMediaTypeOptions), and the decoder drops the fields. A server that refuses parameters that it does
+// not know takes the second clause.
+const acceptDropped = "application/json;drop=metadata.managedFields,application/json"
+
 func (c *call) accepts() string {
 	switch {
+	case c.objects != Metadata && c.json.dropManaged:
+		return acceptDropped
 	case c.objects != Metadata:
 		return runtime.ContentTypeJSON // not CBOR, which only client-go decodes
 	case c.watch:
@@ -206,7 +225,6 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(r.Context())
 	r.Header.Set("Accept", c.accepts())
-	r.Header.Set("Accept-Encoding", "identity") // Go's own transport would ask for gzip
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		return resp, err

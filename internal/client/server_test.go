@@ -137,7 +137,10 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body.Close()
 	}
 	header := maps.Clone(r.Header)
-	delete(header, "Accept-Encoding") // differs from client-go's
+	delete(header, "Accept-Encoding") // differs from client-go's, as the parameter drop does
+	if kind, ok := strings.CutSuffix(r.Header.Get("Accept"), ";drop=metadata.managedFields,application/json"); ok {
+		header.Set("Accept", kind)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, fmt.Sprint(r.Method, " ", r.URL, " ", header, " ", content.String()))

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"bufio"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// encodings is the transport next to the network. It requests calls with or without compression, and inflates their
+// answers, so that the config's WrapTransport sees neither, as with Go's own transport. That one would keep an inflater
+// for each watch, and would request watches with compression.
+type encodings struct{ next http.RoundTripper }
+
+func (t encodings) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, _ := r.Context().Value(callKey{}).(*call)
+	if c == nil {
+		return t.next.RoundTrip(r)
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept-Encoding", "identity") // without the header, Go's transport would ask for gzip
+	if c.compressed {
+		r.Header.Set("Accept-Encoding", "gzip")
+	}
+	resp, err := t.next.RoundTrip(r)
+	if err != nil || resp.Body == nil || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		return resp, err
+	}
+	resp.Body = &inflated{ReadCloser: resp.Body}
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	resp.ContentLength, resp.Uncompressed = -1, true
+	return resp, nil
+}
+
+func (t encodings) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// inflater takes 43 KiB. A body has one only while it reads a gzip member.
+type inflater struct {
+	gzip   gzip.Reader
+	buffer *bufio.Reader // of source
+	source source
+}
+
+var inflaters = sync.Pool{New: func() any {
+	z := new(inflater)
+	z.buffer = bufio.NewReader(&z.source)
+	return z
+}}
+
+// source is the rest of a body after its begin.
+type source struct {
+	begin []byte
+	rest  io.Reader
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if len(s.begin) > 0 {
+		n := copy(p, s.begin)
+		s.begin = s.begin[n:]
+		return n, nil
+	}
+	return s.rest.Read(p)
+}
+
+// inflated is a body that was compressed: any number of gzip members. A kube-apiserver makes one of each list, and one
+// of each flush of a watch (perFlushGzipWriter). What a member has is returned before the next one is read, so a watch
+// that is silent between two members has no inflater.
+type inflated struct {
+	io.ReadCloser           // compressed
+	inflater      *inflater // nil between members, if nothing after them was read
+	begun         bool      // inflater has read the header of a member, and not its end
+	begin         [64]byte  // of a member
+	err           error
+}
+
+func (b *inflated) Read(p []byte) (n int, err error) {
+	for n == 0 && b.err == nil && len(p) > 0 {
+		if !b.begun {
+			b.err = b.header()
+			continue
+		}
+		if n, err = b.inflater.gzip.Read(p); err == nil {
+			continue
+		}
+		b.begun = false
+		switch {
+		case err != io.EOF:
+			b.err = err
+		case b.inflater.buffer.Buffered() == 0:
+			b.release()
+		}
+	}
+	if b.err != nil {
+		b.release()
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, b.err
+}
+
+// header reads the header of the next member. It returns io.EOF at the end of the body.
+func (b *inflated) header() error {
+	if b.inflater == nil {
+		n, err := b.ReadCloser.Read(b.begin[:])
+		if n == 0 {
+			return err
+		}
+		z := inflaters.Get().(*inflater)
+		z.source = source{b.begin[:n], b.ReadCloser}
+		z.buffer.Reset(&z.source)
+		b.inflater = z
+	}
+	err := b.inflater.gzip.Reset(b.inflater.buffer)
+	b.inflater.gzip.Multistream(false)
+	b.begun = err == nil
+	return err
+}
+
+func (b *inflated) release() {
+	if z := b.inflater; z != nil {
+		z.source = source{}
+		inflaters.Put(z)
+		b.inflater = nil
+	}
+}
