@@ -84,6 +84,10 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 // then calls a WrapTransport in cfg again. It cannot replace the connections of a Transport in cfg, and only closes
 // those that are idle. A client that is wrapped in another type does none of this.
 //
+// All Streams of a client share an HTTP/2 connection. Where the server limits how many requests a connection carries
+// (100 by default for a kube-apiserver), there are as many connections as that needs. The client opens them one after
+// the other, while Go opens one for each request that waits. On HTTP/1 each open watch has its own.
+//
 // The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
 // small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {

@@ -46,8 +46,11 @@ type client struct {
 // New returns client-go's dynamic client for a copy of cfg. Lists and watches use the decoder of package decode.
 func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(cfg)
-	wrap := c.WrapTransport
+	wrap, turn := c.WrapTransport, newTurn()
 	c.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		if c.Transport == nil {
+			next = dials{next, turn}
+		}
 		next = encodings{next}
 		if wrap != nil {
 			next = wrap(next)

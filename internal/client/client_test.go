@@ -105,3 +105,23 @@ func TestRequestsShareOneRateLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestServersAreAskedToDropManagedFields(t *testing.T) {
+	const want = "application/json;drop=metadata.managedFields,application/json"
+	for _, v := range variants() {
+		var got []string
+		c := v.client(t, transportFunc(func(r *http.Request) (*http.Response, error) {
+			got = append(got, r.Header.Get("Accept"))
+			return respond(http.StatusOK, http.NoBody)
+		}), nil).Resource(things)
+		_, _ = c.List(t.Context(), metav1.ListOptions{})
+		if w, err := c.Watch(t.Context(), metav1.ListOptions{}); err == nil {
+			w.Stop()
+		}
+		for _, accept := range got {
+			if (accept == want) != v.opts.DropManagedFields || len(got) != 2 {
+				t.Errorf("%s: %d requests accept %q", v.name, len(got), accept)
+			}
+		}
+	}
+}
