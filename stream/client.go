@@ -25,8 +25,9 @@ type ClientOptions struct {
 	// DropManagedFields leaves metadata.managedFields out of the objects of lists and watches. They are often a third
 	// of an object. Servers that can do so (KEP-5958) do not send them. Dropped fields are not checked for valid JSON.
 	DropManagedFields bool
-	// DecodeWorkers is the number of goroutines that decode the events of one watch, from 1 to 64. They keep the order
-	// of the events. Zero means 1: a Stream then decodes in its own goroutine, and a plain Watch in one that it starts.
+	// DecodeWorkers is the number of goroutines that decode the events of one watch, or the objects of a list that is
+	// larger than 32 KiB, from 1 to 64. They keep the order of the events or objects. Zero means 1: a Stream then
+	// decodes in its own goroutine, and a plain Watch in one that it starts.
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
 	// for each goroutine up to two pieces of JSON of about 16 KiB are decoded ahead, or fewer and larger ones if events

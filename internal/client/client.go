@@ -36,7 +36,6 @@ type client struct {
 	whole    formats
 	metadata formats
 	workers  int
-	compress bool
 	closes   bool // closing a body ends a Read of it
 	pace     *pace.Client
 
@@ -51,7 +50,7 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 		if c.Transport == nil {
 			next = dials{next, turn}
 		}
-		next = encodings{next}
+		next = encodings{next, !c.DisableCompression}
 		if wrap != nil {
 			next = wrap(next)
 		}
@@ -82,9 +81,10 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	if !o.DropManagedFields {
 		whole.json = newDecoders(&jsonFormat{false, stock}, false)
 	}
+	whole.json.workers, without.workers = o.DecodeWorkers, o.DecodeWorkers
 	return &client{
 		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,
-		!cfg.DisableCompression, cfg.Transport == nil, pace.NewClient(o.RetriesPerSecond), cs,
+		cfg.Transport == nil, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
 
@@ -136,7 +136,6 @@ func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 }
 
 func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*unstructured.UnstructuredList, error) {
-	c.compressed = r.client.compress
 	list, err := r.ResourceInterface.List(context.WithValue(ctx, callKey{}, c), opts)
 	switch {
 	case err != nil:
@@ -156,7 +155,6 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 func (r resource) watch(
 	ctx context.Context, opts metav1.ListOptions, c *call, workers int,
 ) (watch.Interface, *frames, error) {
-	c.compressed = r.client.compress && opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	w, err := r.watches.Watch(context.WithValue(ctx, callKey{}, c), opts)
 	switch {
 	case c.pipe == nil:
@@ -173,8 +171,6 @@ type call struct {
 	formats
 	watch   bool
 	objects Objects
-	// compressed requests the answer with gzip: snapshots, unless the config forbids it, and not single events.
-	compressed bool
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
 	noRetry    bool
 	retryAfter time.Duration

@@ -31,8 +31,11 @@ func mallocs(f func()) int {
 type podList struct{ pods int }
 
 func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
+	return respond(200, io.NopCloser(bytes.NewReader(l.page(r.URL.Query().Has("watch")))))
+}
+
+func (l podList) page(watch bool) []byte {
 	var b bytes.Buffer
-	watch := r.URL.Query().Has("watch")
 	if !watch {
 		b.WriteString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
 	}
@@ -49,7 +52,7 @@ func (l podList) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !watch {
 		b.WriteString(`]}`)
 	}
-	return respond(200, io.NopCloser(&b))
+	return b.Bytes()
 }
 
 // A list or a watch needs at most half of client-go's allocations.

@@ -9,10 +9,13 @@ import (
 	"sync"
 )
 
-// encodings is the transport next to the network. It requests calls with or without compression, and inflates their
-// answers, so that the config's WrapTransport sees neither, as with Go's own transport. That one would keep an inflater
-// for each watch, and would request watches with compression.
-type encodings struct{ next http.RoundTripper }
+// encodings is a transport next to the network. It requests snapshots with compression, and inflates the answers of all
+// calls. The config's WrapTransport sees neither, as with Go's own transport. That one would request watches with
+// compression, too, and would keep an inflater for each.
+type encodings struct {
+	next     http.RoundTripper
+	compress bool // unless the config forbids it
+}
 
 func (t encodings) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, _ := r.Context().Value(callKey{}).(*call)
@@ -21,7 +24,7 @@ func (t encodings) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(r.Context())
 	r.Header.Set("Accept-Encoding", "identity") // without the header, Go's transport would ask for gzip
-	if c.compressed {
+	if t.compress && (!c.watch || r.URL.Query().Get("sendInitialEvents") == "true") {
 		r.Header.Set("Accept-Encoding", "gzip")
 	}
 	resp, err := t.next.RoundTrip(r)

@@ -180,8 +180,8 @@ func TestListsMatchClientGo(t *testing.T) {
 
 // List leaves no goroutine.
 func TestListEndsWithItsContext(t *testing.T) {
-	text := listOf(400, thing)
-	for _, come := range []int{0, 100, 40 << 10} {
+	text := listOf(600, thing)
+	for _, come := range []int{0, 100, 40 << 10, 80 << 10} {
 		synctest.Test(t, func(t *testing.T) {
 			gate := make(chan struct{}, 1)
 			s := &server{served: served{chunks: chunksOf(text[:come], text[come:]), gate: gate}}
@@ -191,7 +191,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 				synctest.Wait()
 				cancel()
 			}()
-			_, err := variants()[0].client(t, s, nil).Resource(things).List(ctx, metav1.ListOptions{})
+			_, err := nextVariant().client(t, s, nil).Resource(things).List(ctx, metav1.ListOptions{})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("after %d bytes: %v, want %v", come, err, context.Canceled)
 			}

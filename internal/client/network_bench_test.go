@@ -1,8 +1,12 @@
 package client_test
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,5 +52,26 @@ func BenchmarkWatchOverTLS(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
 			})
 		}
+	}
+}
+
+// BenchmarkList receives pages of 500 Pods, each of which arrives at once, in a program whose own heap has 64 MiB.
+func BenchmarkList(b *testing.B) {
+	heap := make([]byte, 64<<20)
+	defer runtime.KeepAlive(heap)
+	for _, workers := range []int{1, 2, 4} {
+		b.Run(fmt.Sprint(workers, " workers"), func(b *testing.B) {
+			page := podList{500}.page(false)
+			c := variant{opts: &client.Options{DecodeWorkers: workers}}.client(b, transportFunc(
+				func(*http.Request) (*http.Response, error) {
+					return respond(http.StatusOK, io.NopCloser(bytes.NewReader(page)))
+				}), nil).Resource(things)
+			b.SetBytes(int64(len(page)))
+			for b.Loop() {
+				if l, err := c.List(b.Context(), metav1.ListOptions{}); err != nil || len(l.Items) != 500 {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -68,6 +68,7 @@ func (w *plainWatch) receive() {
 type decoders struct {
 	pool        sync.Pool
 	format      format
+	workers     int // of a large list
 	dropManaged bool
 }
 

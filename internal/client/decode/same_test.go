@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,9 +103,10 @@ func (c *comparison) list(data []byte) error {
 			most = 1 // try every place where a piece can end
 		}
 		pieces, inPiecesErr := inPieces(d, data, most)
-		if (err == nil) != (inPiecesErr == nil) {
-			return fmt.Errorf("as a whole: %v; in pieces: %v", err,
-				inPiecesErr) // not ErrDeclined, so it fails the test
+		shared, sharedErr := c.shared(d, data)
+		if (err == nil) != (inPiecesErr == nil) || (err == nil) != (sharedErr == nil) {
+			return fmt.Errorf("as a whole: %v; in pieces: %v; shared: %v", err, inPiecesErr,
+				sharedErr) // not ErrDeclined, so it fails the test
 		}
 		if err != nil || refused != nil {
 			return taken(err, refused)
@@ -114,8 +116,28 @@ func (c *comparison) list(data []byte) error {
 			want.Items[i].Object = decodetest.Copy(want.Items[i].Object)
 			left(want.Items[i].Object)
 		}
-		return different(decodetest.DifferenceOfLists(want, got) + decodetest.DifferenceOfLists(want, pieces))
+		return different(decodetest.DifferenceOfLists(want, got) + decodetest.DifferenceOfLists(want, pieces) +
+			decodetest.DifferenceOfLists(want, shared))
 	})
+}
+
+// shared decodes a list, which arrives in two pieces, in three goroutines.
+func (c *comparison) shared(d *decode.Decoder, data []byte) (list *unstructured.UnstructuredList, err error) {
+	others := sync.Pool{New: func() any { return decode.New(d == c.dropping) }}
+	l := d.Lister(false)
+	l.Share(3, &others)
+	l.ShareEach()
+	defer l.Close()
+	lent(data, func(data []byte) {
+		if err = l.Decode(data[:len(data)/2]); err == nil || errors.Is(err, decode.ErrShort) {
+			err = l.Decode(data)
+		}
+		if err == nil {
+			list, _, err = l.List()
+		}
+		l.Close()
+	})
+	return list, err
 }
 
 // inPieces decodes a list that arrives in pieces of random sizes, up to most bytes.
