@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -213,8 +211,10 @@ func (p *Protobuf) time(b []byte) any {
 		d.fail(ErrDeclined)
 		return nil
 	}
+	const day = 24 * 60 * 60
+	at := time.Date(1970, 1, 1+int(seconds/day), 0, 0, int(seconds%day), 0, time.UTC)
 	var text [len(time.RFC3339)]byte
-	v := any(string(metav1.Unix(int64(seconds), 0).UTC().AppendFormat(text[:0], time.RFC3339)))
+	v := any(string(at.AppendFormat(text[:0], time.RFC3339)))
 	if e != nil && e.wants(h) {
 		e.assign(string(b), v)
 	}

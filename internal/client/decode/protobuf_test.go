@@ -99,43 +99,37 @@ func protobufInPieces(p *decode.Protobuf, data []byte, most int) (*unstructured.
 	}
 }
 
-// withoutManagedFields empties the managedFields in a message, which a Protobuf does not check: their tag becomes one
-// that apimachinery does not know. It knows nothing of the message but where ObjectMeta can be.
+// withoutManagedFields hides the managedFields of a list or an event, which a Protobuf does not check: their tag becomes
+// one that apimachinery does not know.
 func withoutManagedFields(data []byte) []byte {
 	data = slices.Clone(data)
-	body := data
-	if !bytes.HasPrefix(data, []byte("k8s\x00")) && len(data) > 4 {
-		body = data[4:]
+	if magic := []byte("k8s\x00"); bytes.HasPrefix(data, magic) {
+		hideManagedFields(data[len(magic):], 2, 2, 1)
+	} else {
+		hideManagedFields(data[decode.LengthSize:], 2, 1, 2, 1)
 	}
-	rename(body, 0)
 	return data
 }
 
-// rename gives the field 17 the number 18, if it begins at depth 3 or 4 of nested messages.
-func rename(b []byte, depth int) {
-	if prefix := []byte("k8s\x00"); bytes.HasPrefix(b, prefix) {
-		b = b[len(prefix):]
-	}
+// hideManagedFields changes the field 17 of the messages at a path of fields.
+func hideManagedFields(b []byte, path ...uint64) {
+	b = bytes.TrimPrefix(b, []byte("k8s\x00"))
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
-		if n <= 0 {
-			return
-		}
-		if n == 2 && tag == 17<<3|2 && depth >= 3 {
+		if n == 2 && tag == 17<<3|2 && len(path) == 0 {
 			b[0] = 18<<3&0x7f | 0x80 | 2
 		}
-		b = b[n:]
-		size, n := binary.Uvarint(b)
-		if n <= 0 {
+		b = b[max(n, 0):]
+		size, m := binary.Uvarint(b)
+		if n <= 0 || m <= 0 {
 			return
 		}
-		b = b[n:]
-		if tag&7 == 2 {
+		if b = b[m:]; tag&7 == 2 {
 			if size > uint64(len(b)) {
 				return
 			}
-			if depth < 5 && tag>>3 <= 2 {
-				rename(b[:size], depth+1)
+			if len(path) > 0 && tag>>3 == path[0] {
+				hideManagedFields(b[:size], path[1:]...)
 			}
 			b = b[size:]
 		}
