@@ -99,8 +99,8 @@ func protobufInPieces(p *decode.Protobuf, data []byte, most int) (*unstructured.
 	}
 }
 
-// withoutManagedFields hides the managedFields of a list or an event, which a Protobuf does not check: their tag becomes
-// one that apimachinery does not know.
+// withoutManagedFields hides the managedFields of a list or an event, which a Protobuf does not check: their tag
+// becomes one that apimachinery does not know.
 func withoutManagedFields(data []byte) []byte {
 	data = slices.Clone(data)
 	if magic := []byte("k8s\x00"); bytes.HasPrefix(data, magic) {
