@@ -12,6 +12,10 @@ const (
 	// minRead and maxRead bound how much is read at once: an idle watch has a small buffer, a busy one makes few system
 	// calls.
 	minRead, maxRead = 1 << 10, 64 << 10
+	// quickRead is how long a Read takes at most that need not wait. After busyReads of them in a row, another
+	// goroutine reads ahead. It ends after a Read that took longer than idleRead.
+	quickRead, idleRead = 100 * time.Microsecond, 5 * time.Millisecond
+	busyReads           = 8
 	// maxIdle is how much memory a watch keeps in each of its buffers while nothing arrives.
 	maxIdle = 16 << 10
 	// maxAhead is how much may be read before it is taken.
@@ -23,13 +27,13 @@ const (
 // pipe passes what is read from a watch to the goroutines that decode it, in pieces that end where a frame ends, as far
 // as the format shows that. Each watch has its own.
 //
-// The receiver of a quiet watch reads in its own goroutine. If more arrives than one Read takes, another goroutine
-// reads ahead until nothing is left. With readAhead it does so from the beginning and until the end.
+// The receiver of a quiet watch reads in its own goroutine. While Reads need not wait, another goroutine reads ahead.
+// With readAhead it does so from the beginning and until the end.
 type pipe struct {
 	format format
 	body   io.ReadCloser
 	small  []byte // to read into while little arrives
-	full   bool   // the last Read has filled its buffer
+	lastRead
 
 	mu sync.Mutex
 	arrived
@@ -37,6 +41,13 @@ type pipe struct {
 
 	room  wait.Signal // is sent when something was taken
 	ready wait.Signal // is sent when there may be something to take
+}
+
+// lastRead is how the last Read went. Whoever reads next needs it.
+type lastRead struct {
+	full  bool          // it has filled its buffer
+	took  time.Duration // its duration
+	quick int           // how many took at most quickRead in a row
 }
 
 // arrived is what has been read and not taken.
@@ -84,12 +95,16 @@ func (p *pipe) readHere() bool {
 	if not {
 		return false
 	}
-	small := !p.full
 	if err := p.read(); err != nil {
 		p.finish(err)
-	} else if !small && p.full {
+	}
+	if p.quick++; p.took > quickRead {
+		p.quick = 0
+	}
+	if p.quick == busyReads {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.quick = 0
 		p.fillAhead()
 	}
 	return true
@@ -103,8 +118,9 @@ func (p *pipe) read() error {
 		defer bigBuffers.Put(big)
 		buf = *big
 	}
+	began := time.Now()
 	n, err := p.body.Read(buf)
-	p.full = n == len(buf)
+	p.full, p.took = n == len(buf), time.Since(began)
 	p.add(buf[:n], err)
 	return err
 }
@@ -149,7 +165,7 @@ func (p *pipe) drain() {
 // bigBuffers are for watches that have filled their small buffers.
 var bigBuffers = sync.Pool{New: func() any { b := make([]byte, maxRead); return &b }}
 
-// fill reads the body to its end, or until nothing is left to read at once.
+// fill reads the body to its end, or until nothing has arrived for a moment.
 func (p *pipe) fill(ended chan struct{}) {
 	defer close(ended)
 	for {
@@ -161,7 +177,7 @@ func (p *pipe) fill(ended chan struct{}) {
 			p.finish(err)
 			return
 		}
-		if !p.full && p.receiverReads() {
+		if p.took > idleRead && p.receiverReads() {
 			return
 		}
 	}
