@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 )
 
 const frame = `{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-6d4cf56db6-x7k2p",` +
@@ -44,6 +45,25 @@ func BenchmarkEvent(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := d.Event([]byte(frame)); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPods decodes different objects of one type, as a watch does.
+func BenchmarkPods(b *testing.B) {
+	var all []byte
+	for i := range 1000 {
+		all = append(all, decodetest.PodEvent(i)...)
+	}
+	d := decode.New(false)
+	b.ReportAllocs()
+	for data := all; b.Loop(); {
+		_, n, err := d.Event(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if data = data[n+1:]; len(data) == 0 {
+			data = all
 		}
 	}
 }

@@ -31,10 +31,9 @@ const (
 // to decode the next one faster. Its results stay valid when the data changes.
 type Decoder struct {
 	input
-	drop    []string // the path of a field to leave out of objects; may be nil
-	kind    kind     // the last one that isUnstructured accepted
-	strings table
-	numbers table
+	drop []string // the path of a field to leave out of objects; may be nil
+	kind kind     // the last one that isUnstructured accepted
+	table
 
 	items   []any  // of the lists that are being decoded
 	scratch []byte // a string without its escapes
@@ -59,7 +58,7 @@ type ownStrings struct {
 }
 
 const (
-	stringPlaces, numberPlaces = 2048, 256
+	places = 4096
 	// maxDepth is how deeply values may be nested; apimachinery allows 10,000.
 	maxDepth = 500
 	// maxBlock bounds how much other memory a string may keep in use.
@@ -73,7 +72,7 @@ var managedFields = []string{"metadata", "managedFields"}
 
 // New returns a Decoder. If dropManagedFields, it leaves out the managedFields of objects.
 func New(dropManagedFields bool) *Decoder {
-	d := &Decoder{strings: newTable(stringPlaces), numbers: newTable(numberPlaces)}
+	d := &Decoder{table: newTable(places)}
 	if dropManagedFields {
 		d.drop = managedFields
 	}

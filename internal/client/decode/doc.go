@@ -22,9 +22,11 @@
 // It makes one pass where the dynamic client makes about ten: for the frame, the event, its kind, its object's kind and
 // the object, and each of these checks the syntax before it decodes.
 //
-// Keys and short values that recur are looked up in a table and not allocated again, nor is the interface value around
-// them. Most are compared as three words instead of byte by byte. A text gets its place in the table when it is seen
-// twice, so names and times do not replace what all objects have. The table never grows.
+// It follows a trie of the keys that objects had before: each key notes what came next, and 19 of 20 keys of a pod, and
+// four of ten values, are found by one comparison with that. Other keys and short values are looked up in a table, most
+// as three words instead of byte by byte. What is found is not allocated again, nor is the interface value around it. A
+// text gets its place in the table when it is seen twice, so names and times do not replace what all objects have. The
+// table has at most 4096 places.
 //
 // The other strings of an object share blocks of at most 4 KiB, so one string keeps at most that in memory. A map is
 // made in the size of the last map under the same key, and copied to a smaller one if that was far too large.

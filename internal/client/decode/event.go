@@ -28,7 +28,7 @@ func (d *Decoder) event() (ev Event, i int) {
 	if ev.Type == watch.Bookmark {
 		drop = nil
 	}
-	if ev.Object, i = d.object(i, drop, nil); i < 0 {
+	if ev.Object, i = d.object(i, drop, root); i < 0 {
 		return ev, i
 	}
 	return ev, d.endOfEvent(i)

@@ -5,100 +5,171 @@ import (
 	"math/bits"
 )
 
-// maxInterned is the length of the longest string in a table. (UIDs have 36 bytes, but differ between objects.)
+// maxInterned is the length of the longest text in a table. (UIDs have 36 bytes, but differ between objects.)
 const maxInterned = 64
 
-// table keeps texts that have been seen more than once, so that they are not allocated again: as strings for keys, and
-// as interface values. It never grows. Objects share what is in it, which is immutable.
+// table keeps strings and numbers that have been seen more than once, so that what they decode to is not allocated
+// again. Objects share that, as it is immutable.
 //
-// Each text has one possible place, and a place has one owner. The owner gains credit each time it is found. Another
-// text that is seen there twice in a row takes a credit from the owner, and the place once there is none. So names and
-// times do not replace what all objects have.
-type table struct{ entries []entry }
+// The keys form a trie: a key that is found in objects under several keys has an entry for each of these. The entry
+// notes what came next, and the next object is compared with that first. So most keys and many values are found by one
+// comparison.
+//
+// Other texts are looked up. Each has one possible place, and a place has one owner. The owner gains credit each time
+// it is found. Another text that is seen there twice in a row takes a credit from the owner, and the place once there
+// is none. So names and times do not replace what all objects have, and there is at most one entry for each place.
+type table struct {
+	places  []place // by hash
+	entries []entry // in the order in which they were seen, which is about the order of the next object
+}
+
+type place struct {
+	owner   ref
+	hash    uint16 // a part of the owner's hash
+	refused uint16 // a part of the hash of the last text that did not get the place
+}
+
+// ref is the index of an entry.
+type ref uint16
+
+const (
+	nothing  ref = iota // no entry, or a key without one
+	root                // stands for the key of an object that is not within another one
+	firstRef            // of the entries of texts
+)
 
 type entry struct {
-	hash   uint32 // of the last text that was refused
+	words words  // if the text is short
+	text  string // as JSON, without the quotes of a string
+	boxed any    // what the text decodes to
+	kind  textKind
+
+	// If it is a key, what its value was last.
+	inner ref   // the first key of the object, or the string or number; for a list that of the last item
+	next  ref   // the key that came after the value
+	size  uint8 // how many keys the object has; 0 if not known
+
 	credit uint8
-	size   uint8 // of the last map under this key
-	short  uint8 // the length of a short text
-	words  words // a short text
-	text   string
-	boxed  any
 }
+
+type textKind uint8
+
+const (
+	numberText textKind = iota
+	plainText           // a string without escapes, only ASCII
+	otherText           // a string that differs from its JSON
+)
 
 const maxCredit = 15
 
-// hint returns how many keys a map under the key of the entry probably has. The JSON of the map has at most n bytes,
-// and the entry may be nil. Until that map has been decoded, further hints are 0: a map within it, under the same key,
-// may differ.
-func (e *entry) hint(n int) int {
-	if e == nil {
+func newTable(places int) table {
+	return table{make([]place, places), make([]entry, firstRef)}
+}
+
+// sizeHint returns how many keys an object under the key probably has. Its JSON has at most n bytes. Until that object
+// has been decoded, further hints are 0: an object within it, under the same key, may differ.
+func (t *table) sizeHint(under ref, n int) int {
+	if under < firstRef {
 		return 0
 	}
+	e := &t.entries[under]
 	size := min(int(e.size), n/4) // the shortest member is "":0
 	e.size = 0
 	return size
 }
 
-func newTable(size int) table { return table{make([]entry, size)} }
-
-// find returns the place of a text, which must not be empty, and its hash for wants.
-func (t *table) find(text []byte) (*entry, uint32) {
-	if len(text) <= maxWords {
-		return t.findShort(wordsOf(text), len(text))
+// begins reports whether data begins with the text, and more than maxWords bytes follow.
+func (e *entry) begins(data []byte) bool {
+	n := len(e.text)
+	if n > maxWords {
+		return n+maxWords < len(data) && string(data[:n]) == e.text
 	}
-	return t.place(hash(text))
+	if len(data) <= 2*maxWords {
+		return false
+	}
+	a := binary.LittleEndian.Uint64(data) ^ e.words.a
+	if n < 8 {
+		return a<<(64-8*n) == 0 && n > 0
+	}
+	if n <= 16 {
+		return a == 0 && (n == 8 || (binary.LittleEndian.Uint64(data[8:])^e.words.b)<<(128-8*n) == 0)
+	}
+	return a == 0 && binary.LittleEndian.Uint64(data[8:]) == e.words.b &&
+		(binary.LittleEndian.Uint64(data[16:])^e.words.c)<<(192-8*n) == 0
+}
+
+// decoded returns the string that the text stands for.
+func (e *entry) decoded() string {
+	if e.kind == otherText {
+		return e.boxed.(string)
+	}
+	return e.text
+}
+
+// find returns the entry of a text. If it has none, but is to get one by set, find returns the place. If the text is a
+// key, under is the key of its object.
+func (t *table) find(text []byte, kind textKind, under ref) (ref, *place) {
+	switch {
+	case len(text) == 0 || len(text) > maxInterned:
+		return nothing, nil
+	case len(text) <= maxWords:
+		return t.findShort(wordsOf(text), len(text), kind, under)
+	}
+	p, part := t.place(hash(text), under)
+	if e := &t.entries[p.owner]; p.hash == part && e.kind == kind && e.text == string(text) {
+		e.credited()
+		return p.owner, nil
+	}
+	return nothing, t.refuse(p, part)
 }
 
 // findShort is like find, for a short text.
-func (t *table) findShort(w words, n int) (*entry, uint32) { return t.place(w.hash(n)) }
-
-func (t *table) place(h uint64) (*entry, uint32) {
-	return &t.entries[h&uint64(len(t.entries)-1)], uint32(h >> 32)
+func (t *table) findShort(w words, n int, kind textKind, under ref) (ref, *place) {
+	p, part := t.place(w.hash(n), under)
+	if e := &t.entries[p.owner]; p.hash == part && e.words == w && e.kind == kind && len(e.text) == n {
+		e.credited()
+		return p.owner, nil
+	}
+	return nothing, t.refuse(p, part)
 }
 
-// has reports whether a text is the owner.
-func (e *entry) has(text []byte) bool {
-	if e.boxed == nil || e.text != string(text) {
-		return false
-	}
-	e.credited()
-	return true
+func (t *table) place(h uint64, under ref) (*place, uint16) {
+	h ^= uint64(under) * 0x9e3779b97f4a7c15
+	return &t.places[(h>>20)&uint64(len(t.places)-1)], uint16(h >> 48)
 }
 
-// hasShort is like has, for a short text.
-func (e *entry) hasShort(w words, n int) bool {
-	if e.words != w || int(e.short) != n {
-		return false
+// refuse returns the place if a text that is not its owner gets it, else nil.
+func (t *table) refuse(p *place, part uint16) *place {
+	if p.refused != part {
+		p.refused = part
+		return nil
 	}
-	e.credited()
-	return true
+	if e := &t.entries[p.owner]; e.credit > 0 {
+		e.credit--
+		return nil
+	}
+	return p
+}
+
+// set makes a text that stands for v the owner of the place that find has just returned.
+func (t *table) set(p *place, text string, kind textKind, v any) ref {
+	e := entry{text: text, boxed: v, kind: kind}
+	if len(text) <= maxWords {
+		e.words = wordsOf([]byte(text))
+	}
+	p.hash = p.refused
+	if p.owner == nothing {
+		p.owner = ref(len(t.entries))
+		t.entries = append(t.entries, e)
+	} else {
+		t.entries[p.owner] = e
+	}
+	return p.owner
 }
 
 func (e *entry) credited() {
 	if e.credit < maxCredit {
 		e.credit++
-	}
-}
-
-// wants reports whether a text that is not the owner gets the place.
-func (e *entry) wants(hash uint32) bool {
-	if e.hash != hash {
-		e.hash = hash
-		return false
-	}
-	if e.credit > 0 {
-		e.credit--
-		return false
-	}
-	return true
-}
-
-// assign makes a text that stands for v the owner.
-func (e *entry) assign(text string, v any) {
-	*e = entry{text: text, boxed: v}
-	if len(text) <= maxWords {
-		e.words, e.short = wordsOf([]byte(text)), uint8(len(text))
 	}
 }
 

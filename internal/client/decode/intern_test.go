@@ -62,6 +62,41 @@ func TestRecurringTextsAreAllocatedOnce(t *testing.T) {
 	}
 }
 
+// An object is compared with what came last under the same keys. That may only begin alike.
+func TestExpectedTextsAreComparedToTheirEnds(t *testing.T) {
+	for _, tt := range []struct{ why, usual, next string }{
+		{"a longer number", `{"a":12,"b":0}`, `{"a":123,"b":0}`},
+		{"a number with a point", `{"a":12,"b":0}`, `{"a":12.5,"b":0}`},
+		{"a number with an exponent", `{"a":12,"b":0}`, `{"a":12e1,"b":0}`},
+		{"a number before white space", `{"a":12,"b":0}`, "{\"a\":12 ,\"b\":0}"},
+		{"a number as a string", `{"a":12,"b":0}`, `{"a":"12","b":0}`},
+		{"a string as a number", `{"a":"12","b":0}`, `{"a":12,"b":0}`},
+		{"a longer string", `{"a":"bcd"}`, `{"a":"bcde"}`},
+		{"an escaped quote", `{"a":"bcd"}`, `{"a":"bcd\",e"}`},
+		{"a longer key", `{"key":{"a":1}}`, `{"keys":{"a":1}}`},
+		{"a string that an earlier key was", `{"a":"b","b":"a"}`, `{"b":"b","a":"a"}`},
+		{"white space before the colon", `{"a":1,"b":2}`, `{"a" :1,"b" :2}`},
+		{"a map instead of a string", `{"a":"b"}`, `{"a":{"b":"c"}}`},
+		{"a string instead of a map", `{"a":{"b":"c"}}`, `{"a":"b"}`},
+		{"other keys", `{"a":1,"b":2,"c":3}`, `{"c":1,"a":2,"d":4}`},
+		{"a missing key", `{"a":1,"b":2,"c":3}`, `{"a":1,"c":3}`},
+		{"a key that comes twice", `{"a":1,"b":2}`, `{"a":1,"b":2,"a":3}`},
+		{"a key with an escape", `{"a\n":1,"b":2}`, `{"a\\n":1,"b":2}`},
+		{"no colon", `{"a":1}`, `{"a","b":1}`},
+		{"a number as a key", `[12,{"a":12}]`, `[12,{12:12}]`},
+		{"texts of 8, 16, 24 and 25 bytes",
+			`["12345678",{"1234567812345678":"123456781234567812345678"},"1234567812345678123456789"]`,
+			`["12345679",{"1234567812345679":"123456781234567812345679"},"1234567812345678123456780"]`},
+	} {
+		c := newComparison()
+		for range 8 { // until all is expected
+			compare(t, false, tt.why, specOf(tt.usual), c.object)
+		}
+		compare(t, true, tt.why, specOf(tt.next), c.object)
+		compare(t, false, tt.why, specOf(tt.usual), c.object)
+	}
+}
+
 // What all objects have now replaces what they had before.
 func TestRareTextsDoNotReplaceCommonOnes(t *testing.T) {
 	d := decode.New(false)

@@ -101,6 +101,27 @@ func TestDecoderKeepsNoLargeObject(t *testing.T) {
 	runtime.KeepAlive(huge)
 }
 
+// Keys and values that are always new do not make a Decoder grow: here they would take 6 MiB.
+func TestNewTextsTakeBoundedMemory(t *testing.T) {
+	d := decode.New(false)
+	before := live()
+	for i := range 2000 {
+		var spec strings.Builder
+		for j := range 10 {
+			fmt.Fprintf(&spec, `,"key-%d-%d":{"inner-%d-%d":"value-%d-%d"}`, i, j, i, j, i, j)
+		}
+		for range 2 {
+			if _, err := d.Object(specOf("{" + spec.String()[1:] + "}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if kept := int(live()) - int(before); kept > 1<<20 {
+		t.Errorf("a Decoder keeps %d bytes", kept)
+	}
+	runtime.KeepAlive(d)
+}
+
 // A string keeps at most 4 KiB of other strings of its object in memory, and nothing of other objects.
 func TestStringKeepsLittleOfItsObject(t *testing.T) {
 	round := 0

@@ -95,7 +95,7 @@ func (l *Lister) item(i int) (end int) {
 	case l.shared != nil:
 		end = l.shared.item(d, i)
 	default:
-		if m, end = d.object(i, d.drop, nil); end >= 0 {
+		if m, end = d.object(i, d.drop, root); end >= 0 {
 			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
 		}
 	}
@@ -126,7 +126,7 @@ func (l *Lister) rawItem(i int) (end int) {
 		return -1
 	}
 	d.depth = 0
-	m, end := d.object(i, d.drop, nil)
+	m, end := d.object(i, d.drop, root)
 	if end < 0 {
 		return end
 	}
@@ -154,7 +154,7 @@ func nextPart(next, same listPart, i int) (listPart, int) {
 
 func (l *Lister) member(i int) (listPart, int) {
 	d := l.d
-	key, e, i := d.key(i)
+	key, k, i := d.key(i, nothing, nothing)
 	if i < 0 {
 		return listMember, i
 	}
@@ -162,7 +162,7 @@ func (l *Lister) member(i int) (listPart, int) {
 		return listMember, d.fail(ErrDeclined)
 	}
 	if key != "items" {
-		v, i := d.value(i, nil, e)
+		v, i := d.value(i, nil, k)
 		if i >= 0 {
 			l.list.Object[key] = v
 		}

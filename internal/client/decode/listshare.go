@@ -135,7 +135,7 @@ func (d *Decoder) itemsOf(run []byte) (items []unstructured.Unstructured, err er
 	for i, more := 0, true; ; i = d.space(i) {
 		var m map[string]any
 		d.depth = 0
-		if m, i = d.object(i, d.drop, nil); i >= 0 {
+		if m, i = d.object(i, d.drop, root); i >= 0 {
 			items = append(items, unstructured.Unstructured{Object: m})
 			d.finish()
 		}

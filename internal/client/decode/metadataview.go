@@ -57,10 +57,9 @@ func (v *MetadataView) interned(b []byte) string {
 	if v.d == nil || len(b) == 0 {
 		return ""
 	}
-	if len(b) <= maxInterned {
-		if e, h := v.d.strings.find(b); e.has(b) || v.d.admit(e, h, b) {
-			return e.text
-		}
+	found, p := v.d.find(b, plainText, nothing)
+	if found = v.d.admitPlain(found, p, b); found != nothing {
+		return v.d.entries[found].text
 	}
 	return string(b)
 }
@@ -98,14 +97,14 @@ func (d *Decoder) texts() (map[string]string, int) {
 	n := 0
 	for more := true; i >= 0 && more; n++ {
 		var key, text string
-		if key, _, i = d.key(i); i < 0 {
+		if key, _, i = d.key(i, nothing, nothing); i < 0 {
 			return nil, i
 		}
 		if i < len(d.data) && d.data[i] == '"' {
-			text, _, i = d.stringKey(i + 1) // not stringValue, which would allocate an interface value
+			text, _, i = d.stringKey(i, nothing) // not stringValue, which would allocate an interface value
 		} else {
 			var value any
-			value, i = d.value(i, nil, nil)
+			value, i = d.value(i, nil, nothing)
 			all = all && value == nil
 		}
 		if i < 0 {
@@ -152,7 +151,7 @@ func (v *MetadataView) decode() (m map[string]any, err error) {
 	i := 0
 	v.d.begin(v.metadata.of(v.data))
 	if v.protobuf == nil {
-		m, i = v.d.object(0, managedFields[1:], nil)
+		m, i = v.d.object(0, managedFields[1:], nothing)
 	} else if m = (&Protobuf{v.d}).metadata(v.protobuf); m == nil {
 		i = v.d.fail(ErrDeclined)
 	}

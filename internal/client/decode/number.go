@@ -3,23 +3,21 @@ package decode
 import "strconv"
 
 // number returns the number that begins at i, as apimachinery does: an int64 if it has neither a point nor an exponent
-// and fits, else a float64.
-func (d *Decoder) number(i int) (any, int) {
+// and fits, else a float64. under is its key.
+func (d *Decoder) number(i int, under ref) (any, int) {
 	end, float := d.digits(i)
 	if end < 0 {
 		return nil, end
 	}
 	token := d.data[i:end]
-	if len(token) > maxInterned {
-		return d.parsed(token, float, end)
-	}
-	e, h := d.numbers.find(token)
-	if e.has(token) {
-		return e.boxed, end
+	found, p := d.find(token, numberText, nothing)
+	d.entries[under].inner = found
+	if found != nothing {
+		return d.entries[found].boxed, end
 	}
 	v, end := d.parsed(token, float, end)
-	if v != nil && e.wants(h) {
-		e.assign(string(token), v)
+	if p != nil && v != nil {
+		d.set(p, string(token), numberText, v)
 	}
 	return v, end
 }

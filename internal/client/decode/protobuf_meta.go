@@ -135,35 +135,29 @@ func (p *Protobuf) metadata(b []byte) map[string]any {
 
 // boxed returns a text as an interface value.
 func (p *Protobuf) boxed(text []byte) any {
-	if e := p.lookUp(text); e != nil {
-		return e.boxed
+	if found := p.lookUp(text); found != nothing {
+		return p.d.entries[found].boxed
 	}
 	return p.d.own(text)
 }
 
 func (p *Protobuf) text(text []byte) string {
-	if e := p.lookUp(text); e != nil {
-		return e.text
+	if found := p.lookUp(text); found != nothing {
+		return p.d.entries[found].text
 	}
 	return p.d.own(text)
 }
 
-// lookUp returns the entry of a text, or nil if it is not in the table.
-func (p *Protobuf) lookUp(text []byte) *entry {
-	d := p.d
-	switch n := len(text); {
-	case n == 0 || n > maxInterned:
-	case n <= maxWords:
-		w := shortWords(text)
-		if e, h := d.strings.findShort(w, n); e.hasShort(w, n) || d.admit(e, h, text) {
-			return e
-		}
-	default:
-		if e, h := d.strings.find(text); e.has(text) || d.admit(e, h, text) {
-			return e
-		}
+// lookUp returns the entry of a text. In the table of a Protobuf all texts are plain: it decodes no JSON.
+func (p *Protobuf) lookUp(text []byte) ref {
+	var found ref
+	var place *place
+	if n := len(text); 0 < n && n <= maxWords {
+		found, place = p.d.findShort(shortWords(text), n, plainText, nothing)
+	} else {
+		found, place = p.d.find(text, plainText, nothing)
 	}
-	return nil
+	return p.d.admitPlain(found, place, text)
 }
 
 // shortWords is a faster wordsOf.
@@ -189,15 +183,12 @@ func shortWords(text []byte) (w words) {
 // maxSeconds is the last second of the year 9999.
 const maxSeconds = 253402300799
 
-// time returns what JSON has for a Time. The table of numbers has those that recur, under their bytes.
+// time returns what JSON has for a Time. The table has those that recur, under their bytes.
 func (p *Protobuf) time(b []byte) any {
 	d := p.d
-	var e *entry
-	var h uint32
-	if len(b) <= maxInterned {
-		if e, h = d.numbers.find(b); e.has(b) {
-			return e.boxed
-		}
+	found, place := d.find(b, numberText, nothing)
+	if found != nothing {
+		return d.entries[found].boxed
 	}
 	tag, seconds, _, end := nextField(b, 0)
 	if end >= 0 && end < len(b) { // nanoseconds, which apimachinery ignores
@@ -215,8 +206,8 @@ func (p *Protobuf) time(b []byte) any {
 	at := time.Date(1970, 1, 1+int(seconds/day), 0, 0, int(seconds%day), 0, time.UTC)
 	var text [len(time.RFC3339)]byte
 	v := any(string(at.AppendFormat(text[:0], time.RFC3339)))
-	if e != nil && e.wants(h) {
-		e.assign(string(b), v)
+	if place != nil {
+		d.set(place, string(b), numberText, v)
 	}
 	return v
 }

@@ -98,7 +98,7 @@ func (d *Decoder) viewOf(i int, early bool) (*MetadataView, bool) {
 // Object decodes an object. Around it there may be only white space.
 func (d *Decoder) Object(json []byte) (map[string]any, error) {
 	d.begin(json)
-	m, i := d.object(d.space(0), d.drop, nil)
+	m, i := d.object(d.space(0), d.drop, root)
 	if i >= 0 && d.space(i) != len(json) {
 		i = d.fail(ErrDeclined)
 	}

@@ -8,68 +8,65 @@ import (
 	"unicode/utf8"
 )
 
-// stringKey returns the string whose content begins at i, its entry if it is in the table, and where it ends.
-func (d *Decoder) stringKey(i int) (string, *entry, int) {
-	e, s, i := d.lookUp(i)
-	if e != nil {
-		return e.text, e, i
+// stringKey returns the key that begins at i, its entry if it is in the table, and where it ends. under is the key of
+// its object.
+func (d *Decoder) stringKey(i int, under ref) (string, ref, int) {
+	k, s, i := d.lookUp(i, under)
+	if k != nothing {
+		return d.entries[k].decoded(), k, i
 	}
-	return d.own(s), nil, i
+	return d.own(s), nothing, i
 }
 
-// stringValue returns the string whose content begins at i, as an interface value, and where it ends.
-func (d *Decoder) stringValue(i int) (any, int) {
-	e, s, i := d.lookUp(i)
-	if e != nil {
-		return e.boxed, i
+// stringValue returns the string that begins at i, as an interface value, and where it ends. under is its key.
+func (d *Decoder) stringValue(i int, under ref) (any, int) {
+	v, s, i := d.lookUp(i, nothing)
+	d.entries[under].inner = v
+	if v != nothing {
+		return d.entries[v].boxed, i
 	}
 	return d.own(s), i
 }
 
-// lookUp returns the entry of the string whose content begins at i. If it is not in the table, lookUp returns the text,
-// in memory that may change.
-func (d *Decoder) lookUp(i int) (*entry, []byte, int) {
+// lookUp returns the entry of the string that begins at i, and where the string ends. If it is not in the table, lookUp
+// returns the text, in memory that may change. If the string is a key, under is the key of its object.
+func (d *Decoder) lookUp(i int, under ref) (ref, []byte, int) {
+	i++
 	if w, n := d.short(i); n > 0 {
 		s := d.data[i : i+n]
-		if e, h := d.strings.findShort(w, n); e.hasShort(w, n) || d.admit(e, h, s) {
-			return e, nil, i + n + 1
-		}
-		return nil, s, i + n + 1
+		found, p := d.findShort(w, n, plainText, under)
+		return d.admitPlain(found, p, s), s, i + n + 1
 	}
-	s, end := d.content(i)
-	if len(s) == 0 || len(s) > maxInterned {
-		return nil, s, end
-	}
-	if e, h := d.strings.find(s); e.has(s) || d.admit(e, h, s) {
-		return e, nil, end
-	}
-	return nil, s, end
-}
-
-func (d *Decoder) admit(e *entry, h uint32, s []byte) bool {
-	if !e.wants(h) {
-		return false
-	}
-	text := string(s)
-	e.assign(text, text)
-	return true
-}
-
-// content returns the text of the string whose content begins at i, in memory that may change, and where the string
-// ends.
-func (d *Decoder) content(i int) ([]byte, int) {
 	end, plain := d.quoted(i)
 	if end < 0 {
-		return nil, end
+		return nothing, nil, end
 	}
 	s := d.data[i:end]
-	if !plain {
-		var ok bool
-		if s, ok = d.text(s); !ok {
-			return nil, -1
-		}
+	if plain {
+		found, p := d.find(s, plainText, under)
+		return d.admitPlain(found, p, s), s, end + 1
 	}
-	return s, end + 1
+	found, p := d.find(s, otherText, under)
+	if found != nothing {
+		return found, nil, end + 1
+	}
+	decoded, ok := d.text(s)
+	if !ok {
+		return nothing, nil, -1
+	}
+	if p != nil {
+		found = d.set(p, string(s), otherText, string(decoded))
+	}
+	return found, decoded, end + 1
+}
+
+// admitPlain returns what find has found for a plain text, or the entry that it gets if there is a place.
+func (t *table) admitPlain(found ref, p *place, text []byte) ref {
+	if p == nil {
+		return found
+	}
+	s := string(text)
+	return t.set(p, s, plainText, s)
 }
 
 // own returns a copy of s. The short strings of an object share one or a few blocks of memory.

@@ -7,14 +7,17 @@ import (
 )
 
 // value decodes the value that begins at i, and returns where it ends, or a negative position if there is an error.
-// under is the entry of its key, or nil.
-func (d *Decoder) value(i int, drop []string, under *entry) (any, int) {
+// under is its key.
+func (d *Decoder) value(i int, drop []string, under ref) (any, int) {
 	if i >= len(d.data) {
 		return nil, d.fail(ErrShort)
 	}
+	if v, end := d.expected(i, under); end > 0 {
+		return v, end
+	}
 	switch c := d.data[i]; c {
 	case '"':
-		return d.stringValue(i + 1)
+		return d.stringValue(i, under)
 	case '{':
 		m, i := d.object(i, drop, under)
 		return m, i
@@ -28,7 +31,7 @@ func (d *Decoder) value(i int, drop []string, under *entry) (any, int) {
 	case 'n':
 		return nil, d.literal(i, "null")
 	default:
-		return d.number(i)
+		return d.number(i, under)
 	}
 }
 
@@ -44,7 +47,7 @@ func (d *Decoder) literal(i int, word string) int {
 }
 
 // object decodes the object that begins at i, without the field at the path drop.
-func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, int) {
+func (d *Decoder) object(i int, drop []string, under ref) (map[string]any, int) {
 	if i = d.open(i, '{'); i < 0 {
 		return nil, i
 	}
@@ -52,17 +55,20 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 		d.depth--
 		return map[string]any{}, d.take(size.Map(0), i+1)
 	}
-	m, room := map[string]any(nil), under.hint(len(d.data)-i)
+	m, room := map[string]any(nil), d.sizeHint(under, len(d.data)-i)
 	if room > 8 { // an empty map has room for 8 keys
 		m = make(map[string]any, room)
 	} else {
 		m = map[string]any{}
 	}
-	n := 0
+	n, before := 0, nothing
 	for more := true; more; {
-		key, e, at := d.key(i)
+		key, k, at := d.key(i, under, before)
 		if i = at; i < 0 {
 			return nil, i
+		}
+		if k != nothing {
+			before = k
 		}
 		if d.depth == 1 && misleading(key) {
 			return nil, d.fail(ErrDeclined)
@@ -75,14 +81,16 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 			i = d.skip(i)
 		} else {
 			var v any
-			v, i = d.value(i, below, e)
+			v, i = d.value(i, below, k)
 			m[key] = v // the last of several keys of one name wins
 			n++
 		}
 		if i < 0 {
 			return nil, i
 		}
-		if i, more = d.more(i, '}'); i < 0 {
+		if i < len(d.data) && d.data[i] == ',' {
+			i = d.space(i + 1)
+		} else if i, more = d.more(i, '}'); i < 0 {
 			return nil, i
 		}
 	}
@@ -92,16 +100,14 @@ func (d *Decoder) object(i int, drop []string, under *entry) (map[string]any, in
 		m = make(map[string]any, len(wide))
 		maps.Copy(m, wide)
 	}
-	if under != nil {
-		under.size = uint8(min(len(m), 255))
-	}
+	d.entries[under].size = uint8(min(len(m), 255))
 	if d.depth == 0 && len(m) < n {
 		return nil, d.fail(ErrDeclined)
 	}
 	return m, d.take(size.Map(len(m)), i)
 }
 
-func (d *Decoder) list(i int, under *entry) ([]any, int) {
+func (d *Decoder) list(i int, under ref) ([]any, int) {
 	begin := len(d.items)
 	if i = d.open(i, '['); i < 0 {
 		return nil, i
@@ -155,20 +161,62 @@ func (d *Decoder) more(i int, bracket byte) (int, bool) {
 	return d.fail(ErrDeclined), false
 }
 
-// key returns the key that begins at i, its entry if it is in the table, and where its value begins.
-func (d *Decoder) key(i int) (string, *entry, int) {
+// key returns the key that begins at i, its entry if it is in the table, and where its value begins. under is the key
+// of its object, and before the last key in that object with an entry.
+func (d *Decoder) key(i int, under, before ref) (string, ref, int) {
 	switch {
 	case i >= len(d.data):
-		return "", nil, d.fail(ErrShort)
+		return "", nothing, d.fail(ErrShort)
 	case d.data[i] != '"':
-		return "", nil, d.fail(ErrDeclined)
+		return "", nothing, d.fail(ErrDeclined)
 	}
-	key, e, i := d.stringKey(i + 1)
-	if i < 0 {
-		return "", nil, i
+	expected := d.entries[before].next
+	if before == nothing {
+		expected = d.entries[under].inner
 	}
-	return key, e, d.colon(i)
+	if e := &d.entries[expected]; e.kind != numberText && e.begins(d.data[i+1:]) {
+		if end := i + 1 + len(e.text); d.data[end] == '"' && d.data[end+1] == ':' {
+			e.credited()
+			return e.decoded(), expected, d.space(end + 2)
+		}
+	}
+	key, k, i := d.stringKey(i, under)
+	switch {
+	case i < 0:
+		return "", nothing, i
+	case k == nothing:
+	case before == nothing:
+		d.entries[under].inner = k
+	default:
+		d.entries[before].next = k
+	}
+	return key, k, d.colon(i)
 }
+
+// expected returns the value that begins at i, and where it ends, if it is the string or number that was last under its
+// key.
+func (d *Decoder) expected(i int, under ref) (any, int) {
+	v := d.entries[under].inner
+	if v == nothing {
+		return nil, -1
+	}
+	switch e := &d.entries[v]; {
+	case e.kind == numberText:
+		if end := i + len(e.text); e.begins(d.data[i:]) && endsNumber(d.data[end]) {
+			e.credited()
+			return e.boxed, end
+		}
+	case d.data[i] == '"' && e.begins(d.data[i+1:]):
+		if end := i + 1 + len(e.text); d.data[end] == '"' {
+			e.credited()
+			return e.boxed, end + 1
+		}
+	}
+	return nil, -1
+}
+
+// endsNumber reports whether a number ends before c. It does not know all that may follow a number.
+func endsNumber(c byte) bool { return c == ',' || c == '}' || c == ']' }
 
 // colon returns where the value of the key that ends at i begins.
 func (d *Decoder) colon(i int) int {
