@@ -64,8 +64,10 @@ func (w *plainWatch) receive() {
 	}
 }
 
-// decoders is a pool of the decoders of a format, so that silent watches need none.
+// decoders is a pool of the decoders of a format, so that silent watches need none. A sync.Pool alone would often have
+// a new one for a watch that was silent for a moment: after a garbage collection, or on another processor.
 type decoders struct {
+	kept        chan decoder // at most one
 	pool        sync.Pool
 	format      format
 	workers     int // of a large list
@@ -73,13 +75,27 @@ type decoders struct {
 }
 
 func newDecoders(f format, dropManaged bool) *decoders {
-	d := &decoders{format: f, dropManaged: dropManaged}
+	d := &decoders{kept: make(chan decoder, 1), format: f, dropManaged: dropManaged}
 	d.pool.New = func() any { return f.newDecoder() }
 	return d
 }
 
-func (d *decoders) get() decoder  { return d.pool.Get().(decoder) }
-func (d *decoders) put(x decoder) { d.pool.Put(x) }
+func (d *decoders) get() decoder {
+	select {
+	case x := <-d.kept:
+		return x
+	default:
+		return d.pool.Get().(decoder)
+	}
+}
+
+func (d *decoders) put(x decoder) {
+	select {
+	case d.kept <- x:
+	default:
+		d.pool.Put(x)
+	}
+}
 
 var errEventTooLarge = errors.New("the object of an event takes more than 256 MiB of memory")
 
