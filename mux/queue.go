@@ -83,6 +83,9 @@ func (q *blockQueue) push(it item) {
 func (q *blockQueue) pop(to *item) {
 	q.ring.pop(to)
 	q.waiting.add(to, -1)
+	if to.event.Type == stream.Synced && q.n == 0 {
+		q.ring = ring[item]{} // it has room for much of a snapshot
+	}
 }
 
 func (q *blockQueue) fits(stream.Type, string) bool { return true }
