@@ -31,8 +31,8 @@ type ClientOptions struct {
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
 	// for each goroutine up to two pieces of JSON of about 16 KiB are decoded ahead, or fewer and larger ones if events
-	// are larger. Decoded, they take five to eight times as much memory, and up to 50 times. With [Options.Select]
-	// DecodeWorkers is always 1.
+	// are larger. Decoded, they take five to eight times as much memory, and up to 50 times. With [Options.Select] or
+	// [Raw] DecodeWorkers is always 1.
 	DecodeWorkers int
 	// RetriesPerSecond is how many requests per second all Streams of the client send together after a request failed
 	// or a watch broke. It doubles with each second in which at least four of five answers are good, until there is
@@ -89,8 +89,9 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 // (100 by default for a kube-apiserver), there are as many connections as that needs. The client opens them one after
 // the other, while Go opens one for each request that waits. On HTTP/1 each open watch has its own.
 //
-// The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector; with a
-// small heap, a higher GOGC (400, with GOMEMLIMIT as a bound) makes it considerably faster.
+// The README has benchmarks. A program that mostly decodes spends much of its time in Go's garbage collector. With a
+// small heap, a higher GOGC makes it considerably faster: 400, or off with a GOMEMLIMIT of 256MiB. A program whose live
+// heap is 64 MiB or more collects seldom anyway.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
 	if cfg == nil {
 		return nil, errNoConfig
