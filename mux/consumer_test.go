@@ -68,6 +68,7 @@ func newConsumer(t *testing.T, seed uint64, latest bool) *consumer {
 	if c.Chance(50) {
 		c.options.PagedLists, c.options.PageSize = true, 2
 	}
+	c.options.Objects = c.Objects()
 	c.anyOrder, c.rewinds = c.Chance(33), c.Chance(25)
 	return c
 }
@@ -117,6 +118,7 @@ func (c *consumer) runOnce(last bool) {
 			}
 			break
 		}
+		ev = c.Decoded(ev)
 		c.Note("delivered %s", oracle.TextUID(ev))
 		c.events, c.acked = append(c.events, ev), append(c.acked, false)
 		if !last || len(c.events) < 15 {

@@ -93,7 +93,7 @@ func (p *randomRun) add(r *rand.Rand, key string) {
 	case 1:
 		l.o.LabelSelector = "colour=red"
 	}
-	l.o.Bookmarks = r.IntN(2) == 0
+	l.o.Bookmarks, l.o.Objects = r.IntN(2) == 0, stream.ObjectsMode(r.IntN(2)) // Full or Raw
 	s := newStream(p.T, p.Server, l.r, &l.o)
 	o := &mux.SourceOptions{Key: key}
 	if r.IntN(4) == 0 {

@@ -111,6 +111,22 @@ func (s *Scenario) Faults(most int, kinds ...string) {
 	}
 }
 
+// Objects is Full or Raw.
+func (s *Scenario) Objects() stream.ObjectsMode { return stream.ObjectsMode(s.IntN(2)) }
+
+// Decoded returns an event whose object is decoded.
+func (s *Scenario) Decoded(ev stream.Event) stream.Event {
+	if ev.JSON == nil {
+		return ev
+	}
+	o, err := ev.Decode()
+	if err != nil {
+		s.Error(err)
+	}
+	ev.Object, ev.JSON = o, nil
+	return ev
+}
+
 // NameOf returns the key of an object in the database: RESOURCE NAMESPACE/NAME.
 func NameOf(resource string, o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", resource, o.GetNamespace(), o.GetName())

@@ -145,7 +145,7 @@ func (p *randomFollow) begin() {
 	if p.tracked {
 		r.tracker = scenario.NewTracker(p.T, r.store)
 	}
-	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4)}
+	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4), Objects: p.Objects()}
 	selection := follow.Selection{Resources: []string{"*.example.com", "planets"}, CandidateNamespaces: p.Namespaces}
 	r.follower = newFollower(p.T, p.Server, selection, &follow.Options{
 		Mux:    mux.Options{Latest: p.latest},
@@ -158,6 +158,7 @@ func (p *randomFollow) begin() {
 		if r.store.IsDead() {
 			return
 		}
+		ev = p.Decoded(ev)
 		p.Note("%s [%s] %s", ev.Source, ev.Namespace, oracle.TextUID(ev))
 		r.events = append(r.events, ev)
 		if p.slow {
