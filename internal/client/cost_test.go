@@ -97,10 +97,12 @@ func TestSilentWatchReleasesItsBuffers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			before := live()
 			var all []apiwatch.Interface
+			s := &server{served: served{chunks: chunks}}
+			c := v.client(t, s, nil)
 			for range watches {
 				gate := make(chan struct{}, len(chunks))
-				w, err := v.client(t, &server{served: served{chunks: chunks, gate: gate}},
-					nil).Resource(things).Watch(t.Context(), metav1.ListOptions{})
+				s.gate = gate
+				w, err := c.Resource(things).Watch(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
