@@ -258,7 +258,7 @@ func TestCasesAreTheSame(t *testing.T) {
 	}
 }
 
-const randomSeeds = seedtest.Default(20)
+const randomSeeds = seedtest.Default(10)
 
 // TestRandomIsTheSame: random JSON, valid or not, gives the same results. All inputs of a seed go through the same
 // Decoders.
