@@ -99,6 +99,7 @@ func TestMetadataIsTheSame(t *testing.T) {
 			`"resourceVersion":"7","uid":"u"}`, true},
 		{"labels last", `{"name":"a","namespace":"n","resourceVersion":"7","uid":"u","managedFields":[{}],` +
 			`"labels":{"a":"b"}}`, true},
+		{"namespace last", `{"name":"a","resourceVersion":"7","uid":"u","managedFields":[{}],"namespace":"n"}`, true},
 		{"white space", ` { "name" : "a" , "labels" : { "a" : "b" } , "resourceVersion" : "7" } `, true},
 		{"line ends", "\n{\"name\":\"a\",\r\n\"labels\":{\"a\":\n\"b\"}\n,\"resourceVersion\":\"7\"}\n", true},
 		{"escapes in labels", `{"name":"a","resourceVersion":"7","labels":{"a\u0062":"\"}\n\ud83d\ude00"}}`, true},

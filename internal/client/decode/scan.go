@@ -120,9 +120,9 @@ func (v *MetadataView) scan(early bool) bool {
 
 func (v *MetadataView) inMetadata() bool { return v.metadata.begin > 0 && v.metadata.end == 0 }
 
-// identified reports whether all that identifies an object was found, or all but the namespace.
+// identified reports whether all that identifies an object in a namespace was found.
 func (v *MetadataView) identified() bool {
-	return len(v.name) > 0 && len(v.uid) > 0 && len(v.version) > 0
+	return len(v.namespace) > 0 && len(v.name) > 0 && len(v.uid) > 0 && len(v.version) > 0
 }
 
 // rest scans what an early end has left. It reports whether the event is valid so far.
