@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/metadata"
 
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -53,6 +54,24 @@ func testMetadataClient(t *testing.T, srv *streamtest.Server, protobuf bool) {
 			t.Errorf("protobuf: %t, want %t: %+v", r.Protobuf, protobuf, r)
 		}
 	}
+}
+
+// Protobuf can't express metadata of other types.
+func TestInvalidMetadataIsLeftOutOfProtobuf(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		_, err := srv.Create(widgets, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+			"name": "a", "namespace": "x", "labels": map[string]any{"app": "web"}, "annotations": []any{"b"},
+			"creationTimestamp": "yesterday", "finalizers": map[string]any{},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := metadata.NewForConfigOrDie(srv.Config()).Resource(widgets.GroupVersionResource)
+		o, err := client.Namespace("x").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || o.Labels["app"] != "web" || o.UID == "" || o.Annotations != nil || o.Finalizers != nil {
+			t.Errorf("got %+v, %v", o, err)
+		}
+	})
 }
 
 func TestAccept(t *testing.T) {

@@ -69,8 +69,7 @@ func protobufOf(body any) []byte {
 		u.APIVersion, _ = body["apiVersion"].(string)
 		u.Kind, _ = body["kind"].(string)
 		if items, ok := body["items"].([]any); ok {
-			var m metav1.ListMeta
-			convert(body["metadata"], &m)
+			m := convert[metav1.ListMeta](body["metadata"])
 			u.Raw = appendField(nil, 1, marshal(&m))
 			for _, item := range items {
 				u.Raw = appendField(u.Raw, 2, metadataOf(item.(map[string]any)))
@@ -82,11 +81,26 @@ func protobufOf(body any) []byte {
 	return append([]byte("k8s\x00"), marshal(&u)...)
 }
 
-func convert(from, to any) {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.(map[string]any), to); err != nil {
-		panic(err) // clients have written no other metadata
+// convert returns metadata as a struct, without the fields that are of other types than the struct's. A Server takes any
+// metadata; a kube-apiserver refuses such fields.
+func convert[T any](from any) (to T) {
+	metadata, _ := from.(map[string]any)
+	if fromUnstructured(metadata, &to) == nil {
+		return to
 	}
+	valid := map[string]any{}
+	for field, value := range metadata {
+		var one T
+		if fromUnstructured(map[string]any{field: value}, &one) == nil {
+			valid[field] = value
+		}
+	}
+	var left T
+	_ = fromUnstructured(valid, &left) // each field alone is valid
+	return left
 }
+
+var fromUnstructured = runtime.DefaultUnstructuredConverter.FromUnstructured
 
 // appendField appends a field of bytes, whose number is below 16.
 func appendField(to []byte, number byte, content []byte) []byte {
@@ -95,8 +109,7 @@ func appendField(to []byte, number byte, content []byte) []byte {
 
 // metadataOf returns a PartialObjectMetadata, with what damage has put into the object.
 func metadataOf(o map[string]any) []byte {
-	var m metav1.ObjectMeta
-	convert(o["metadata"], &m)
+	m := convert[metav1.ObjectMeta](o["metadata"])
 	data := marshal(&m)
 	if _, dense := o["padding"].(json.RawMessage); dense {
 		data = append(data, bytes.Repeat([]byte{13<<3 | 2, 0}, denseMaps)...) // ownerReferences
@@ -132,8 +145,7 @@ func (q *query) endlessList(list map[string]any) (begin string, object func(meta
 			return strings.TrimSuffix(string(item), "\n") + ","
 		}
 	}
-	var m metav1.ListMeta
-	convert(list["metadata"], &m)
+	m := convert[metav1.ListMeta](list["metadata"])
 	kind := &runtime.TypeMeta{APIVersion: list["apiVersion"].(string), Kind: list["kind"].(string)}
 	data := appendField([]byte("k8s\x00"), 1, marshal(kind))
 	data = binary.AppendUvarint(append(data, 2<<3|2), 1<<29) // the length of what follows
