@@ -81,8 +81,8 @@ func protobufOf(body any) []byte {
 	return append([]byte("k8s\x00"), marshal(&u)...)
 }
 
-// convert returns metadata as a struct, without the fields that are of other types than the struct's. A Server takes any
-// metadata; a kube-apiserver refuses such fields.
+// convert returns metadata as a struct, without the fields that are of other types than the struct's. A Server takes
+// any metadata; a kube-apiserver refuses such fields.
 func convert[T any](from any) (to T) {
 	metadata, _ := from.(map[string]any)
 	if fromUnstructured(metadata, &to) == nil {
