@@ -55,17 +55,19 @@ type objectEvent struct {
 	kind Type
 }
 
-// takeLast returns the last event and forgets it, so that its memory can be freed.
-func (c *connection) takeLast() objectEvent {
-	last := c.last
+// takeLast returns the object of the last event and forgets it, so that its memory can be freed.
+func (c *connection) takeLast() object {
+	last := c.last.object
 	c.last = objectEvent{}
 	return last
 }
 
-// receive waits for the next frame or the end of the watch. If neither arrives within timeout, it returns Silent.
-func (c *connection) receive(ctx context.Context, timeout time.Duration) protocol.Input {
-	if in := c.poll(); in != nil { // a busy watch needs no timer
-		return in
+// receive waits for the next frame, or for another input: the end of the watch or, if nothing arrives within timeout,
+// Silent.
+func (c *connection) receive(ctx context.Context, timeout time.Duration) (f protocol.Frame, other protocol.Input) {
+	f, other, ok := c.poll()
+	if ok { // a busy watch needs no timer
+		return f, other
 	}
 	if c.worker.fake {
 		timeout = math.MaxInt64 // client-go's fake may be silent for ever
@@ -74,46 +76,42 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) protoco
 	defer func() { c.silence += time.Since(began) }()
 	for c.watch.Wait(ctx, timeout-time.Since(began)) {
 		if ctx.Err() != nil {
-			return protocol.Silent{} // ignored: loop checks ctx first
+			return f, protocol.Silent{} // ignored: loop checks ctx first
 		}
-		if in := c.poll(); in != nil {
-			return in
+		if f, other, ok = c.poll(); ok {
+			return f, other
 		}
 	}
 	c.end.Err = protocol.ErrSilent
 	c.watch.Dead()
-	return protocol.Silent{}
+	return f, protocol.Silent{}
 }
 
-// poll receives what has arrived, or the end. It returns nil if nothing has.
-func (c *connection) poll() protocol.Input {
+// poll receives what has arrived: a frame or another input, the end. It returns false if nothing has.
+func (c *connection) poll() (f protocol.Frame, other protocol.Input, ok bool) {
 	ev, ok := c.next()
 	over := false
 	if !ok {
 		ev, ok, over = c.watch.Next()
 	}
-	if in, events := c.skipped.take(); in != nil {
+	if f, events := c.skipped.take(); events > 0 {
 		c.end.Frames += events
 		if ok { // ev came after the skipped events
 			c.arrived.events = slices.Insert(c.arrived.events, 0, ev)
 		}
-		return in
+		return f, nil, true
 	}
 	switch {
 	case ok:
-		return c.handle(ev)
+		f, err := c.read(&ev)
+		if err != nil {
+			return f, c.closed(err), true // events after an error cannot be trusted
+		}
+		return f, nil, true
 	case over:
-		return c.closed(nil)
+		return f, c.closed(nil), true
 	}
-	return nil
-}
-
-func (c *connection) handle(ev client.Event) protocol.Input {
-	in, err := c.read(ev)
-	if err != nil {
-		return c.closed(err) // events after an error cannot be trusted
-	}
-	return in
+	return f, nil, false
 }
 
 func (c *connection) closed(err error) protocol.Input {
@@ -127,17 +125,17 @@ func (c *connection) closed(err error) protocol.Input {
 	return protocol.Closed{After: open, Planned: planned, Cause: failure(err)}
 }
 
-func (c *connection) read(ev client.Event) (protocol.Input, error) {
+func (c *connection) read(ev *client.Event) (f protocol.Frame, err error) {
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 	case watch.Error:
-		return nil, errorOf(ev.Object)
+		return f, errorOf(ev.Object)
 	default:
-		return nil, fmt.Errorf("%w: unknown type %q", errUnreadable, ev.Type)
+		return f, fmt.Errorf("%w: unknown type %q", errUnreadable, ev.Type)
 	}
 	u, _ := ev.Object.(*unstructured.Unstructured)
 	if u == nil && ev.Raw.JSON == nil {
-		return nil, fmt.Errorf("%w: the client decoded a %T: must be an *unstructured.Unstructured",
+		return f, fmt.Errorf("%w: the client decoded a %T: must be an *unstructured.Unstructured",
 			errUnreadable, ev.Object)
 	}
 	if ev.Type == watch.Bookmark {
@@ -150,11 +148,11 @@ func (c *connection) read(ev client.Event) (protocol.Input, error) {
 	}
 	o, err := c.object(u, ev.Raw)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	o.verdict, o.memory = ev.Verdict, ev.Memory
 	c.last = objectEvent{o, Type(ev.Type)}
-	f := protocol.Frame{Kind: protocol.ChangedFrame}
+	f.Kind = protocol.ChangedFrame
 	if ev.Type == watch.Added {
 		f.Kind = protocol.AddedFrame
 	}

@@ -33,7 +33,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 	case protocol.EmitPage:
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitInitial:
-		w.items, w.mode = append(w.items, w.conn.takeLast().object), o.Mode
+		w.items, w.mode = append(w.items, w.conn.takeLast()), o.Mode
 		if w.writesAhead() {
 			w.itemBytes += w.items[len(w.items)-1].size()
 			if len(w.items) < w.options.PageSize && w.itemBytes < client.BufferBytes {
@@ -42,11 +42,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 		}
 		return w.deliverItems(ctx, o.Mode)
 	case protocol.EmitSynced:
-		if err := w.writeSynced(ctx, o.Version); err != nil { // not in a turn, here and below: others need not wait
-			return err
-		}
-	case protocol.EmitEvent:
-		if err := w.writeAheadOfEvent(ctx, w.conn.last, o); err != nil {
+		if err := w.writeSynced(ctx, o.Version); err != nil { // not in a turn, as others need not wait
 			return err
 		}
 	case protocol.EndSnapshot:
@@ -95,7 +91,7 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 			w.index.BeginList()
 		}
 	case protocol.RetainInitial:
-		w.items = append(w.items, w.conn.takeLast().object)
+		w.items = append(w.items, w.conn.takeLast())
 	case protocol.EndSnapshot:
 		switch {
 		case w.index == nil:
@@ -110,8 +106,6 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		w.upToDateAt = time.Now()
 		w.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
 		return w.emitVersion(ctx, Synced, o.Version)
-	case protocol.EmitEvent:
-		return w.deliverEvent(ctx, w.conn.takeLast(), o)
 	case protocol.EmitBookmark:
 		if w.options.Bookmarks {
 			return w.emitVersion(ctx, Bookmark, o.Version)
@@ -150,28 +144,28 @@ func (w *worker) isOnlyEntered(o object, mode protocol.Mode) bool {
 	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.Version, mode.Since)
 }
 
-// deliverEvent delivers an event of the watch.
-func (w *worker) deliverEvent(ctx context.Context, ev objectEvent, out protocol.EmitEvent) error {
-	o := ev.object
+// deliverEvent delivers the last event of the watch, through change if the index has made something of it, and forgets
+// it.
+func (w *worker) deliverEvent(ctx context.Context, out protocol.EmitEvent, change index.Deliver) error {
+	last := &w.conn.last
 	w.movesTo = out.Version
-	defer func() { w.movesTo = "" }()
+	defer func() { w.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
 	switch {
-	case w.index == nil && (out.Replay || !w.selects(o)):
+	case w.index == nil && (out.Replay || !w.selects(last.object)):
 		return nil
 	case w.index == nil:
-		return w.emitObject(ctx, ev.kind, o, false)
-	case out.Partial && !out.Replay && !w.index.Has(o.Entry):
-		return w.deliverUnknown(ctx, ev)
+		return w.emitObject(ctx, last.kind, last.object, false)
+	case out.Partial && !out.Replay && !w.index.Has(last.Entry):
+		return w.deliverUnknown(ctx, *last)
 	}
 	from := index.Happened
 	if out.Replay {
 		from = index.Replayed
 	}
-	deliver := func(c index.Change) error { return w.deliverChange(ctx, c, o, false) }
-	if ev.kind == Deleted {
-		return w.index.Remove(o.Entry, from, deliver)
+	if last.kind == Deleted {
+		return w.index.Remove(last.Entry, from, change)
 	}
-	return w.index.Put(o.Entry, w.selects(o), from, deliver)
+	return w.index.Put(last.Entry, w.selects(last.object), from, change)
 }
 
 // deliverUnknown delivers the event of an object that is not in the index, but may have existed before the start. With

@@ -63,11 +63,10 @@ func (s *skipped) skip(rv []byte) bool {
 	return true
 }
 
-// take returns the input that stands for the skipped events, or nil, and their number.
-func (s *skipped) take() (in protocol.Input, events int) {
-	if s.events == 0 {
-		return nil, 0
+// take returns the number of skipped events and, unless it is 0, the frame that stands for them.
+func (s *skipped) take() (f protocol.Frame, events int) {
+	if events, s.events = s.events, 0; events > 0 {
+		f = protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(s.version, 10)}
 	}
-	events, s.events = s.events, 0
-	return protocol.Frame{Kind: protocol.SkippedFrame, Version: strconv.FormatUint(s.version, 10)}, events
+	return f, events
 }

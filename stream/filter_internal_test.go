@@ -22,7 +22,7 @@ func TestOnlyNewerEventsAreSkipped(t *testing.T) {
 	} {
 		var p skipped
 		p.allow(tt.from, tt.on)
-		want, events := protocol.Input(nil), 0
+		want, events := protocol.Frame{}, 0
 		for _, rv := range strings.Fields(tt.versions) {
 			version, skips := strings.CutPrefix(rv, "+")
 			if got := p.skip([]byte(version)); got != skips {
@@ -33,11 +33,11 @@ func TestOnlyNewerEventsAreSkipped(t *testing.T) {
 			}
 		}
 		p.allow("3", true)
-		if in, n := p.take(); in != want || n != events {
-			t.Errorf("%s: take returns %v, %d, want %v, %d", tt.why, in, n, want, events)
+		if f, n := p.take(); f != want || n != events {
+			t.Errorf("%s: take returns %v, %d, want %v, %d", tt.why, f, n, want, events)
 		}
-		if in, _ := p.take(); in != nil {
-			t.Errorf("%s: a second take returns %v", tt.why, in)
+		if f, n := p.take(); n != 0 {
+			t.Errorf("%s: a second take returns %v", tt.why, f)
 		}
 	}
 }

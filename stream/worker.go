@@ -147,11 +147,19 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 		if err := w.takeListTurn(ctx, s); err != nil {
 			return err
 		}
-		w.listTurn.Await()
-		in := w.perform(ctx, s)
-		w.listTurn.Answered()
-		if ctx.Err() != nil {
+		var in protocol.Input
+		if watching, ok := s.(protocol.Streaming); ok {
+			s, in, err = w.deliverEvents(ctx, watching)
+		} else {
+			w.listTurn.Await()
+			in = w.perform(ctx, s)
+			w.listTurn.Answered()
+		}
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx) // in only reflects the cancellation
+		case err != nil:
+			return err
 		}
 		w.noteHealth(s, in)
 		next, outputs := protocol.Step(s, in)
@@ -170,10 +178,8 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 				return err
 			}
 		}
-		// No version can be resumed from inside a snapshot. Until GAP is emitted, the position stays before the gap.
-		if m, ok := next.Recall(); ok && m.Resumable() {
-			w.report.setPosition(m.Version(), m.Incomplete(), m.Unclean())
-			w.pass()
+		if m, ok := next.Recall(); ok {
+			w.reportPosition(m)
 		}
 		s = next
 	}
@@ -210,10 +216,11 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 		if w.conn.silence > streamedTimeout {
 			return protocol.Silent{}
 		}
-		return w.conn.receive(ctx, markerTimeout)
-	case protocol.Streaming:
-		w.conn.skipped.allow(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
-		return w.conn.receive(ctx, w.options.IdleTimeout)
+		f, other := w.conn.receive(ctx, markerTimeout)
+		if other == nil {
+			return f
+		}
+		return other
 	case protocol.Probing:
 		return w.request(ctx, s.Memory, func() protocol.Input { return w.probe(ctx) })
 	case protocol.Waiting:
@@ -222,13 +229,51 @@ func (w *worker) perform(ctx context.Context, s protocol.State) protocol.Input {
 	return nil
 }
 
+// deliverEvents delivers the events of the watch until it receives another Input. It returns the State before that one.
+func (w *worker) deliverEvents(ctx context.Context, s protocol.Streaming) (protocol.State, protocol.Input, error) {
+	// Two functions for all events, because a new one for each would take memory.
+	var out protocol.EmitEvent
+	change := func(c index.Change) error { return w.deliverChange(ctx, c, w.conn.last.object, false) }
+	inTurn := func() error { return w.deliverEvent(ctx, out, change) }
+	for {
+		w.conn.skipped.allow(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
+		f, other := w.conn.receive(ctx, w.options.IdleTimeout)
+		switch {
+		case ctx.Err() != nil || other != nil:
+			return s, other, nil
+		case f.Kind.IsBookmark():
+			return s, f, nil
+		}
+		w.noteUpToDate()
+		var emits bool
+		if out, emits = s.Advance(f); emits {
+			if err := w.writeAheadOfEvent(ctx, w.conn.last, out); err != nil { // not in a turn: others need not wait
+				return s, nil, err
+			}
+			if err := w.inTurn(ctx, inTurn); err != nil {
+				return s, nil, err
+			}
+		}
+		w.reportPosition(s.Memory)
+	}
+}
+
+// reportPosition reports how far everything has been delivered. No version can be resumed from inside a snapshot. Until
+// GAP is emitted, the position stays before the gap.
+func (w *worker) reportPosition(m protocol.Memory) {
+	if m.Resumable() {
+		w.report.setPosition(m.Version(), m.Incomplete(), m.Unclean())
+		w.pass()
+	}
+}
+
 // noteHealth updates the health after the result of a State.
 func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 	_, watching := s.(protocol.Streaming)
 	switch in := in.(type) {
 	case protocol.Frame:
 		if watching {
-			w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0
+			w.noteUpToDate()
 		}
 	case protocol.Silent:
 		if watching {
@@ -236,13 +281,15 @@ func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 		}
 	case protocol.Closed:
 		if in.After >= protocol.Healthy || in.Planned {
-			w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0
+			w.noteUpToDate()
 		}
 		if !in.Planned {
 			w.pace.Broken()
 		}
 	}
 }
+
+func (w *worker) noteUpToDate() { w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0 }
 
 // takeListTurn takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for
 // delivery. It gives the turn up before any other state, such as the wait after a failure.

@@ -224,7 +224,8 @@ const (
 	SkippedFrame            // stands for skipped events
 )
 
-func (k FrameKind) isBookmark() bool { return k == BookmarkFrame || k == MarkerFrame }
+// IsBookmark reports whether the Frame is a bookmark.
+func (k FrameKind) IsBookmark() bool { return k == BookmarkFrame || k == MarkerFrame }
 
 func (k FrameKind) isOfObject() bool { return k == AddedFrame || k == ChangedFrame }
 

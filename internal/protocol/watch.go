@@ -45,29 +45,30 @@ func (s Connecting) failed(f Failure) (State, []Output) {
 }
 
 func (s Streaming) frame(in Frame) (State, []Output) {
-	s.frames, s.empty = true, 0
+	switch out, emits := s.Advance(in); {
+	case emits:
+		return s, []Output{out}
+	case in.Kind.IsBookmark() && out.Version != "":
+		return s, []Output{EmitBookmark{out.Version}}
+	}
+	return s, nil
+}
+
+// Advance is Step for a Frame, the most frequent Input, without an allocation: it moves s past the Frame. It returns the
+// Output if the Frame is about an object. Otherwise out.Version is empty unless s has moved.
+func (s *Streaming) Advance(in Frame) (out EmitEvent, emits bool) {
+	s.frames, s.empty, out.Partial = true, 0, s.rules.Partial
+	emits = in.Kind.isOfObject()
 	switch {
 	case !follows(in.Version, s.version):
 		// No watch can resume at this version. So s.version stays, although it is stale.
-		if !in.Kind.isOfObject() {
-			return s, nil
-		}
-		s.unversioned = true
-		return s, []Output{EmitEvent{Partial: s.rules.Partial}}
+		s.unversioned = s.unversioned || emits
 	case NotAfter(in.Version, s.version):
-		if !in.Kind.isOfObject() {
-			return s, nil
-		}
-		return s, []Output{EmitEvent{Replay: true, Partial: s.rules.Partial}}
+		out.Replay = true
+	default:
+		s.version, s.poison, out.Version = in.Version, 0, in.Version
 	}
-	s.version, s.poison = in.Version, 0
-	if in.Kind == SkippedFrame {
-		return s, nil
-	}
-	if in.Kind.isBookmark() {
-		return s, []Output{EmitBookmark{in.Version}}
-	}
-	return s, []Output{EmitEvent{Version: in.Version, Partial: s.rules.Partial}}
+	return out, emits
 }
 
 func (s Streaming) fellSilent() (State, []Output) {
