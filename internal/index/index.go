@@ -207,6 +207,12 @@ const (
 
 // Put enters an object that exists, and delivers the changes.
 func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) error {
+	if selected && from != Listed && x.renew(now) {
+		if x.changed != nil {
+			x.changed(now, false)
+		}
+		return deliver.call(Change{Kind: watch.Modified})
+	}
 	was, stale, ok := x.get(now)
 	if ok && from != Listed && protocol.NotAfter(now.Version, was.Version) {
 		return nil // delivered before, or acked ahead of where the watch resumes
@@ -224,7 +230,8 @@ func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) er
 		return nil
 	case !selected:
 		x.forget(was)
-		return deliver.call(Change{Kind: watch.Deleted, Left: &was})
+		left := was
+		return deliver.call(Change{Kind: watch.Deleted, Left: &left})
 	}
 	now.UID = cmp.Or(now.UID, was.UID)
 	x.update(was, now, ok, stale)
@@ -235,6 +242,15 @@ func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) er
 		return deliver.call(Change{Kind: watch.Modified})
 	}
 	return nil
+}
+
+// renew enters a newer version of a known object in one search and without an allocation. It returns false if the entry
+// is not a usual one, or there is more to find out.
+func (x *Index) renew(now Entry) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	name := x.table.key(now.NamespacedName)
+	return x.table.of(name.hash).renew(name, now)
 }
 
 // update enters the current version of an object. was is the entry before, if the object was known.
