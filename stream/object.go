@@ -69,11 +69,11 @@ func receivedFromFake(o *unstructured.Unstructured) object {
 	return object{body: body{decoded: copyJSON(o)}, Entry: id}
 }
 
-// receivedRaw returns an object as JSON from a server's answer.
-func receivedRaw(r decode.Raw) object {
+// receivedWith returns an object from a server's answer that is decoded or raw, and whose identity is known.
+func receivedWith(o *unstructured.Unstructured, r decode.Raw) object {
 	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	id := index.Entry{NamespacedName: name, UID: types.UID(r.UID), Version: r.ResourceVersion}
-	return object{body: body{json: r.JSON}, Entry: id}
+	return object{body: body{decoded: o, json: r.JSON}, Entry: id}
 }
 
 // identify reads the metadata once; the methods of Unstructured would do so for each field.
@@ -120,14 +120,22 @@ func copyJSON(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
+// typeMeta is the apiVersion and kind of a resource, as values of a map, which would otherwise be made for each object.
+type typeMeta struct{ apiVersion, kind any }
+
+func typeMetaOf(r gvr.Resource) typeMeta {
+	apiVersion, kind := r.GroupVersionKind().ToAPIVersionAndKind()
+	return typeMeta{apiVersion, kind}
+}
+
 // metadataOf returns apiVersion, kind, and metadata without managedFields. It may change the object. A
-// PartialObjectMetadata gets apiVersion and kind of the resource.
-func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unstructured {
-	metadata := o.Object["metadata"]
+// PartialObjectMetadata gets the apiVersion and kind of the resource.
+func (t typeMeta) metadataOf(o *unstructured.Unstructured) *unstructured.Unstructured {
+	metadata, kind := o.Object["metadata"], o.Object["kind"]
 	if m, ok := metadata.(map[string]any); ok {
 		delete(m, "managedFields")
 	}
-	partial := o.GetKind() == "PartialObjectMetadata" && r.Kind != ""
+	partial := kind == "PartialObjectMetadata" && t.kind != ""
 	if !partial || len(o.Object) != 3 {
 		m := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}
 		m.SetAPIVersion(o.GetAPIVersion())
@@ -135,7 +143,7 @@ func metadataOf(o *unstructured.Unstructured, r gvr.Resource) *unstructured.Unst
 		o = m
 	}
 	if partial {
-		o.SetGroupVersionKind(r.GroupVersionKind())
+		o.Object["apiVersion"], o.Object["kind"] = t.apiVersion, t.kind
 	}
 	return o
 }

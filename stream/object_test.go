@@ -38,7 +38,7 @@ func TestEqualContentHasEqualHashes(t *testing.T) {
 func TestInferredObjectHasWhatTheIndexKnows(t *testing.T) {
 	r := gvr.Resource{Kind: "Widget"}
 	r.Group, r.Version = "example.com", "v1"
-	w := &worker{activeRun: &activeRun{Stream: &Stream{resource: r}}}
+	w := &worker{activeRun: &activeRun{Stream: &Stream{target: target{resource: r}}}}
 	for _, tt := range []struct {
 		entry index.Entry
 		want  map[string]any

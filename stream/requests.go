@@ -238,8 +238,8 @@ func (w *worker) hints() client.Hints {
 func (s *Stream) accept(o *unstructured.Unstructured, raw decode.Raw) (object, error) {
 	var accepted object
 	switch {
-	case raw.JSON != nil && raw.ResourceVersion != "":
-		accepted = receivedRaw(raw)
+	case raw.ResourceVersion != "":
+		accepted = receivedWith(o, raw)
 	case raw.JSON != nil:
 		var err error
 		if o, err = decode.Decode(raw.JSON); err != nil {
@@ -257,7 +257,7 @@ func (s *Stream) accept(o *unstructured.Unstructured, raw decode.Raw) (object, e
 	var err error
 	switch {
 	case s.options.Objects == Metadata:
-		accepted.decoded = metadataOf(accepted.decoded, s.resource)
+		accepted.decoded = s.typeMeta.metadataOf(accepted.decoded)
 	case s.options.Objects == Raw && accepted.json == nil:
 		accepted.json, err = json.Marshal(accepted.decoded.Object)
 		accepted.decoded = nil

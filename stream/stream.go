@@ -26,18 +26,24 @@ import (
 
 // Stream watches one resource, across the cluster or in some namespaces. Its methods may be called from any goroutine.
 type Stream struct {
-	dynamic  dynamic.Interface
-	resource gvr.Resource
-	options  Options
-	fake     bool                                  // the client is client-go's dynamic fake
-	matches  func(*unstructured.Unstructured) bool // applies the selectors, which the fake ignores; else nil
-	jitter   func(least, most time.Duration) time.Duration
+	dynamic dynamic.Interface
+	target
+	options Options
+	fake    bool                                  // the client is client-go's dynamic fake
+	matches func(*unstructured.Unstructured) bool // applies the selectors, which the fake ignores; else nil
+	jitter  func(least, most time.Duration) time.Duration
 
 	noInitialEvents atomic.Bool // the server does not support them
 
 	mu   sync.Mutex
 	next string // set by SetResourceVersion
 	current
+}
+
+// target is what a Stream watches.
+type target struct {
+	resource gvr.Resource
+	typeMeta typeMeta // of resource
 }
 
 // current is the run that is active, or else the last one.
@@ -69,11 +75,11 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{
-		dynamic:  c,
-		resource: r,
-		options:  o,
-		fake:     client.IsFake(c),
-		jitter:   wait.Between,
+		dynamic: c,
+		target:  target{r, typeMetaOf(r)},
+		options: o,
+		fake:    client.IsFake(c),
+		jitter:  wait.Between,
 	}
 	if s.fake {
 		s.matches = o.matcher()

@@ -152,7 +152,7 @@ func (v *MetadataView) decode() (m map[string]any, err error) {
 	v.d.begin(v.metadata.of(v.data))
 	if v.protobuf == nil {
 		m, i = v.d.object(0, managedFields[1:], nothing)
-	} else if m = (&Protobuf{v.d}).metadata(v.protobuf); m == nil {
+	} else if m, _ = (&Protobuf{v.d}).metadata(v.protobuf); m == nil {
 		i = v.d.fail(ErrDeclined)
 	}
 	return m, v.d.end(i)

@@ -43,7 +43,7 @@ func (p *Protobuf) Event(data []byte) (Event, int, error) {
 	kind, metadata, n := p.event(data)
 	ev := Event{Type: kind}
 	if n >= 0 {
-		if ev.Object = p.object(metadata); ev.Object == nil {
+		if ev.Object, ev.Identity = p.object(metadata); ev.Object == nil {
 			n = -1
 		}
 	}
@@ -161,14 +161,14 @@ func varint(b []byte, i int) (uint64, int) {
 	return v, i + n
 }
 
-// object returns the object with an ObjectMeta, or nil if that is declined.
-func (p *Protobuf) object(metadata []byte) map[string]any {
-	m := p.metadata(metadata)
+// object returns the object with an ObjectMeta, or nil if that is declined, and its identity.
+func (p *Protobuf) object(metadata []byte) (map[string]any, Identity) {
+	m, id := p.metadata(metadata)
 	if m == nil || p.d.take(size.Map(3), 0) < 0 {
 		p.d.fail(ErrDeclined)
-		return nil
+		return nil, id
 	}
-	return map[string]any{"apiVersion": metadataVersion, "kind": metadataKind, "metadata": m}
+	return map[string]any{"apiVersion": metadataVersion, "kind": metadataKind, "metadata": m}, id
 }
 
 // MemoryOfProtobuf returns how much memory a message of n bytes takes at most, decoded by apimachinery and converted

@@ -123,7 +123,7 @@ func (l *ProtobufLister) part(data []byte) int {
 		if !ok {
 			return d.fail(ErrDeclined)
 		}
-		o := l.p.object(metadata)
+		o, _ := l.p.object(metadata)
 		if o == nil {
 			return -1
 		}

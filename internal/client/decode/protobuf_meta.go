@@ -83,11 +83,11 @@ func (m *objectMeta) read(b []byte) bool {
 	return true
 }
 
-// metadata returns the map of an ObjectMeta, or nil if that is declined.
-func (p *Protobuf) metadata(b []byte) map[string]any {
+// metadata returns the map of an ObjectMeta, or nil if that is declined, and the identity.
+func (p *Protobuf) metadata(b []byte) (map[string]any, Identity) {
 	var m objectMeta
 	if !m.read(b) || p.d.take(size.Map(m.keys), 0) < 0 {
-		return nil
+		return nil, Identity{}
 	}
 	var out map[string]any
 	if m.keys > 8 { // an empty map has room for 8 keys
@@ -95,13 +95,18 @@ func (p *Protobuf) metadata(b []byte) map[string]any {
 	} else {
 		out = map[string]any{}
 	}
+	var texts [metaVersion >> 3]string
 	for i := 1; i < metaVersion>>3; i++ {
 		if text := m.bytes[i]; len(text) > 0 {
-			out[metaTexts[i]] = p.boxed(text)
+			v := p.boxed(text)
+			out[metaTexts[i]] = v
+			texts[i] = v.(string)
 		}
 	}
+	id := Identity{Namespace: texts[metaNamespace>>3], Name: texts[metaName>>3], UID: texts[metaUID>>3]}
 	if version := m.bytes[metaVersion>>3]; len(version) > 0 {
-		out["resourceVersion"] = p.d.own(version) // never twice
+		id.ResourceVersion = p.d.own(version) // never twice
+		out["resourceVersion"] = id.ResourceVersion
 	}
 	if m.generation != 0 {
 		out["generation"] = m.generation
@@ -128,9 +133,9 @@ func (p *Protobuf) metadata(b []byte) map[string]any {
 		out["finalizers"] = p.finalizers(b, r)
 	}
 	if p.d.err != nil {
-		return nil
+		return nil, Identity{}
 	}
-	return out
+	return out, id
 }
 
 // boxed returns a text as an interface value.
