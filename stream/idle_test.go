@@ -2,15 +2,18 @@ package stream_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime/pprof"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -19,80 +22,74 @@ import (
 // A quiet watch is read in the goroutine of the loop. While a lot arrives, another goroutine reads ahead. It ends after
 // the first Read that had to wait.
 func TestQuietWatchHasNoGoroutine(t *testing.T) {
-	send := make(chan int)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Query().Get("watch") == "" {
-			fmt.Fprint(w, `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"1"},`+
-				`"items":[]}`)
-			return
-		}
-		w.(http.Flusher).Flush()
-		for rv := 2; ; {
-			select {
-			case n := <-send:
-				for range n {
-					fmt.Fprintf(w, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Widget",`+
-						`"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"%d"},"spec":"%s"}}`+"\n",
-						rv, strings.Repeat("x", 2000))
-					rv++
-				}
-				w.(http.Flusher).Flush()
-			case <-r.Context().Done():
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{accept: make(chan net.Conn), down: make(chan struct{})}
+		srv := serveOn(n, false, nil)
+		send := make(chan int) // numbers of events
+		srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(describe(r), "watch") {
+				serveBookmarks(w, r, nil)
 				return
 			}
-		}
-	}))
-	defer srv.Close()
-	client, err := stream.NewClient(&rest.Config{Host: srv.URL}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newStream(t, client, &stream.Options{PagedLists: true})
-	idle := func() bool { // reports whether the goroutine that reads ahead has ended
-		for until := time.Now().Add(5 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = http.NewResponseController(w).Flush()
+			for rv := 6; ; _ = http.NewResponseController(w).Flush() {
+				select {
+				case n := <-send:
+					for ; n > 0; n, rv = n-1, rv+1 {
+						fmt.Fprintf(w, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Widget",`+
+							`"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"%d"},"spec":"%s"}}`+"\n",
+							rv, strings.Repeat("x", 2000))
+					}
+				case <-r.Context().Done():
+					return
+				}
+			}
+		})
+		cfg := &rest.Config{Host: "https://server.test", Dial: n.dial}
+		cfg.Insecure, cfg.NextProtos = true, []string{"http/1.1"}
+		client, err := stream.NewClient(cfg, nil)
+		noError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var received atomic.Int64
+		s := newStream(t, client, &stream.Options{PagedLists: true})
+		running.Go(func() {
+			for ev, err := range s.Events(ctx) {
+				if err == nil && ev.HasObject() {
+					received.Add(1)
+				}
+			}
+		})
+		total := 0
+		for i, tt := range []struct {
+			events int
+			ahead  bool
+			why    string
+		}{
+			{0, false, "nothing has arrived"},
+			{1, false, "one event is read by the loop"},
+			{300, true, "a lot has arrived without a pause"},
+			{1, false, "the goroutine had to wait for this event"},
+			{1, false, "the loop has read this one"},
+			{300, true, "the goroutine starts as often as it is needed"},
+			{1, false, "and ends as often"},
+		} {
+			time.Sleep(time.Second)
+			send <- tt.events
+			synctest.Wait()
+			if total += tt.events; received.Load() != int64(total) {
+				t.Errorf("%d: %d events, want %d", i, received.Load(), total)
+			}
 			var all bytes.Buffer
-			if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(all.String(), "client.(*pipe).fill") {
-				return true
+			noError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))
+			if ahead := strings.Contains(all.String(), "client.(*pipe).fill"); ahead != tt.ahead {
+				t.Errorf("%d: a goroutine reads ahead: %v, want %v: %s", i, ahead, tt.ahead, tt.why)
 			}
 		}
-		return false
-	}
-	bursts, rest, last := []int{1, 300, 1, 300, 1, 1}, 0, 0
-	var got, want []string
-	for rv := 2; rv < 606; rv++ {
-		want = append(want, fmt.Sprint("MODIFIED n/a@", rv))
-	}
-	for ev, err := range s.Events(anHour(t)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.HasObject() {
-			got = append(got, ev.String())
-			rest--
-		}
-		if rest > 0 {
-			continue
-		}
-		if len(bursts) == 0 {
-			break
-		}
-		quiet := rest == 0 && last == 1
-		n := bursts[0]
-		rest, last, bursts = n, n, bursts[1:]
-		go func() {
-			if quiet && !idle() {
-				t.Error("a goroutine reads a quiet watch")
-			}
-			time.Sleep(50 * time.Millisecond) // the next Read has to wait
-			send <- n
-		}()
-	}
-	want[0] = "ADDED n/a@2"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+		cancel()
+		running.Wait()
+		n.breakOff()
+		srv.Close()
+	})
 }
