@@ -17,13 +17,16 @@ func obj(name, uid, rv string) Entry {
 	return Entry{named("ns", name), types.UID(uid), rv}
 }
 
+// uuid is a UUID without its last digit.
+const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c"
+
 // text returns changes as "ADDED", or as "DELETED name/uid@version" if Gone is set.
 func text(changes []Change) string {
 	var parts []string
 	for _, c := range changes {
 		s := string(c.Kind)
 		if c.Gone != nil {
-			s += " " + c.Gone.Name + "/" + string(c.Gone.UID) + "@" + c.Gone.Version
+			s += " " + c.Gone.Name + "/" + strings.TrimPrefix(string(c.Gone.UID), uuid) + "@" + c.Gone.Version
 		}
 		parts = append(parts, s)
 	}
@@ -31,13 +34,20 @@ func text(changes []Change) string {
 }
 
 func TestIndex(t *testing.T) {
+	packed := false // uids are such that entries can be packed
+	as := func(o Entry) Entry {
+		if packed && o.UID != "" {
+			o.UID = uuid + o.UID
+		}
+		return o
+	}
 	type op func(*Index) []Change
 	list := func(objects ...Entry) op {
 		return func(x *Index) []Change {
 			x.BeginList()
 			return collect(func(d Deliver) error {
 				for _, o := range objects {
-					x.Put(o, true, Listed, d)
+					x.Put(as(o), true, Listed, d)
 				}
 				return x.EndList(d)
 			})
@@ -46,27 +56,27 @@ func TestIndex(t *testing.T) {
 	brokenList := func(o Entry) op {
 		return func(x *Index) []Change {
 			x.BeginList()
-			return collect(func(d Deliver) error { return x.Put(o, true, Listed, d) })
+			return collect(func(d Deliver) error { return x.Put(as(o), true, Listed, d) })
 		}
 	}
 	put := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(o, true, Happened, d) }) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(as(o), true, Happened, d) }) }
 	}
 	remove := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(o, Happened, d) }) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Happened, d) }) }
 	}
 	replayPut := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(o, true, Replayed, d) }) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(as(o), true, Replayed, d) }) }
 	}
 	replayRemove := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(o, Replayed, d) }) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Replayed, d) }) }
 	}
 	unselected := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(o, false, Happened, d) }) }
+		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(as(o), false, Happened, d) }) }
 	}
 	pending := func(name, uid string) op {
 		return func(x *Index) []Change {
-			x.Enter(Entry{named("ns", name), types.UID(uid), ""})
+			x.Enter(as(Entry{named("ns", name), types.UID(uid), ""}))
 			return nil
 		}
 	}
@@ -182,7 +192,7 @@ func TestIndex(t *testing.T) {
 			[]op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
 		{"pending, listed and no longer selected", "its ADDED may have been delivered, so its DELETED is",
 			[]op{pending("a", "1")}, func(x *Index) []Change {
-				return collect(func(d Deliver) error { return x.Put(obj("a", "1", "6"), false, Listed, d) })
+				return collect(func(d Deliver) error { return x.Put(as(obj("a", "1", "6")), false, Listed, d) })
 			}, "DELETED"},
 		{"pending, not selected at an earlier version", "the watch resumes before the version that was delivered",
 			[]op{pending("a", "1")}, unselected(obj("a", "1", "6")), ""},
@@ -216,12 +226,14 @@ func TestIndex(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x := New(nil)
-			for _, op := range tt.known {
-				op(x)
-			}
-			if diff := cmp.Diff(tt.want, text(tt.op(x))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			for _, packed = range []bool{false, true} {
+				x := New(nil)
+				for _, op := range tt.known {
+					op(x)
+				}
+				if diff := cmp.Diff(tt.want, text(tt.op(x))); diff != "" {
+					t.Errorf("packed: %v, %s (-want +got):\n%s", packed, tt.why, diff)
+				}
 			}
 		})
 	}

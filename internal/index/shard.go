@@ -115,14 +115,14 @@ func (s *shard) set(name key, e Entry, seen bool) {
 	}
 }
 
-// renew replaces a packed entry that is not stale by a newer one.
+// renew replaces a packed entry by a newer one.
 func (s *shard) renew(name key, e Entry) bool {
 	r, ok := pack(e, true)
 	if !ok || e.UID == "" {
 		return false
 	}
 	slot, ok := s.packed.search(name.hash, func(old *record) bool { return old.uid == r.uid && s.packed.is(old, name) })
-	if !ok || s.packed.at(slot).space&flagStale != 0 || s.packed.at(slot).version >= r.version {
+	if !ok || s.packed.at(slot).version >= r.version {
 		return false
 	}
 	s.packed.replace(slot, r)
