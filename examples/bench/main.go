@@ -47,7 +47,9 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(progress)
 	f.BoolVar(&s.quick, "quick", false, "finish in under a minute: one run, with few events, and rough figures")
-	f.Func("only", "measure only these rows of the tables: `names`, separated by commas", func(names string) error {
+	only := "measure only these rows of the tables: `names`, separated by commas, such as ours, or ours/events for one " +
+		"kind of measurement"
+	f.Func("only", only, func(names string) error {
 		s.only = strings.Split(names, ",")
 		return nil
 	})
@@ -149,8 +151,9 @@ func (s settings) selected(all []measurement) (some []measurement, err error) {
 	unknown := slices.Clone(s.only)
 	for _, m := range all {
 		name, _ := m.row()
-		unknown = slices.DeleteFunc(unknown, func(u string) bool { return u == name })
-		if (s.devserver || m.Kind != "devserver") && (s.only == nil || slices.Contains(s.only, name)) {
+		is := func(wanted string) bool { return wanted == name || wanted == name+"/"+m.Kind }
+		unknown = slices.DeleteFunc(unknown, is)
+		if (s.devserver || m.Kind != "devserver") && (s.only == nil || slices.ContainsFunc(s.only, is)) {
 			some = append(some, m)
 		}
 	}
