@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"iter"
 	"log"
 	"os"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -39,6 +42,7 @@ type peer struct {
 }
 
 var peers = []peer{
+	{"bytes", "the bytes of a watch, not decoded", 2000, "", readingBytes},
 	{"dynamic", "client-go's dynamic Watch", 40, "11k gogc400 live64 latency1000 latency4000 devserver",
 		watching(stock)},
 	{"retrywatcher", "client-go's RetryWatcher on it", 40, "", retrying},
@@ -112,6 +116,23 @@ func watching(client newClient) func(*lap) {
 		check(err)
 		l.read(w)
 	}
+}
+
+// readingBytes only counts the line ends, to show what is left to a peer besides the server and the network.
+func readingBytes(l *lap) {
+	client, err := rest.HTTPClientFor(l.config())
+	check(err)
+	resp, err := client.Get(fmt.Sprintf("%s/api/v1/pods?watch=true&resourceVersion=%d", l.Server, firstVersion))
+	check(err)
+	l.mixed = true
+	l.synced(l.Objects)
+	for buf := make([]byte, batch); l.n <= l.Events; { // a bookmark follows
+		n, err := resp.Body.Read(buf)
+		check(err)
+		l.n += bytes.Count(buf[:n], []byte("\n"))
+	}
+	l.n--
+	l.finish()
 }
 
 func retrying(l *lap) {

@@ -60,19 +60,25 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	put := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(as(o), true, Happened, d) }) }
+		return func(x *Index) []Change {
+			return collect(func(d Deliver) error { return x.Put(as(o), true, Happened, d) })
+		}
 	}
 	remove := func(o Entry) op {
 		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Happened, d) }) }
 	}
 	replayPut := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(as(o), true, Replayed, d) }) }
+		return func(x *Index) []Change {
+			return collect(func(d Deliver) error { return x.Put(as(o), true, Replayed, d) })
+		}
 	}
 	replayRemove := func(o Entry) op {
 		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Replayed, d) }) }
 	}
 	unselected := func(o Entry) op {
-		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Put(as(o), false, Happened, d) }) }
+		return func(x *Index) []Change {
+			return collect(func(d Deliver) error { return x.Put(as(o), false, Happened, d) })
+		}
 	}
 	pending := func(name, uid string) op {
 		return func(x *Index) []Change {

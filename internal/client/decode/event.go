@@ -4,10 +4,10 @@ import "k8s.io/apimachinery/pkg/watch"
 
 // Event is an event of a watch.
 type Event struct {
-	Type   watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
-	Object map[string]any
-	Memory int64 // about how much Object takes, without its strings
-	Identity     // of an Object from protobuf
+	Type     watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
+	Object   map[string]any
+	Memory   int64 // about how much Object takes, without its strings
+	Identity       // of an Object from protobuf
 }
 
 // Event decodes the event that data begins with, and returns its length. A bookmark keeps its managedFields.
