@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // slowBody is silent until it is closed, and takes a while to notice that.
@@ -108,3 +109,38 @@ type contextWatch struct{ events chan apiwatch.Event }
 func (w contextWatch) ResultChan() <-chan apiwatch.Event { return w.events }
 
 func (w contextWatch) Stop() {}
+
+// A body may cancel the context and leave the loop, at any event: then the sequence ends without a further value, with
+// which a range loop would panic.
+func TestBodyCancelsAndLeaves(t *testing.T) {
+	for _, options := range []stream.Options{
+		{}, {NoIndex: true}, {Bookmarks: true}, {Namespaces: []string{"a", "b"}}, {PagedLists: true},
+	} {
+		for n := 1; ; n++ {
+			ended := false
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				srv.Put(widgets(), "a", "first")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				o, seen := options, 0
+				for ev := range streamOf(t, srv.Client(), widgets(), &o).Events(ctx) {
+					if seen++; seen == n {
+						ended = ctx.Err() != nil // the minute is over
+						cancel()
+						break
+					}
+					if ev.Type == stream.Synced {
+						srv.Put(widgets(), "a", "first", "spec.colour=red")
+						srv.Put(widgets(), "b", "second")
+						_, err := srv.Delete(widgets(), "a", "first")
+						noError(t, err)
+					}
+				}
+			})
+			if ended {
+				break
+			}
+		}
+	}
+}

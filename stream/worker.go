@@ -156,10 +156,10 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 			w.listTurn.Answered()
 		}
 		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx) // in only reflects the cancellation
 		case err != nil:
 			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx) // in only reflects the cancellation
 		}
 		w.noteHealth(s, in)
 		next, outputs := protocol.Step(s, in)
