@@ -1,0 +1,77 @@
+package follow_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestRestartUnderManyTypes: while the server does not answer, all Streams of a Follow send at most 50 requests a second
+// together, and its discovery at most 2. Afterwards the limit doubles each second, and nothing is missed. With -soak 3
+// there are 900 types.
+func TestRestartUnderManyTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer()
+		var types []gvr.Resource
+		for i := range 300 * seedtest.Soak() {
+			r := kindOf(fmt.Sprintf("robots%ds", i), "example.com", "v1", true)
+			srv.Serve(r)
+			srv.Put(r, "n", "a")
+			types = append(types, r)
+		}
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}}, nil)
+		f.start(t.Context())
+		count := func(kind stream.Type) (n int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, ev := range f.events {
+				if ev.Type == kind {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(time.Minute)
+		if n := count(stream.Synced); n != len(types) {
+			t.Fatalf("%d of %d types are synced", n, len(types))
+		}
+		began := time.Now()
+		if err := srv.Apply("any *: 503 plain\nat 1ms: close watches\nat 2m: heal"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for _, r := range types {
+			srv.Put(r, "n", "a", "spec.x=changed")
+		}
+		time.Sleep(2 * time.Minute)
+		if n := count(stream.Modified); n != len(types) {
+			t.Errorf("%d MODIFIED, want %d", n, len(types))
+		}
+		perSecond := make([]int, 130)
+		for _, r := range srv.Requests() {
+			if second := int(r.At.Sub(began) / time.Second); !r.At.Before(began) && second < len(perSecond) {
+				perSecond[second]++
+			}
+		}
+		most := 50 + 2
+		for second, n := range perSecond {
+			if second >= 120 {
+				most *= 2
+			}
+			if n > most {
+				t.Errorf("%d requests in second %d, want at most %d: %v", n, second, most, perSecond)
+				break
+			}
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
