@@ -38,8 +38,9 @@ func TestQuietWatchHasNoGoroutine(t *testing.T) {
 				case n := <-send:
 					for ; n > 0; n, rv = n-1, rv+1 {
 						fmt.Fprintf(w, `{"type":"MODIFIED","object":{"apiVersion":"example.com/v1","kind":"Widget",`+
-							`"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"%d"},"spec":"%s"}}`+"\n",
+							`"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"%d"},"spec":"%s"}}`,
 							rv, strings.Repeat("x", 2000))
+						fmt.Fprintln(w)
 					}
 				case <-r.Context().Done():
 					return

@@ -47,8 +47,8 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(progress)
 	f.BoolVar(&s.quick, "quick", false, "finish in under a minute: one run, with few events, and rough figures")
-	only := "measure only these rows of the tables: `names`, separated by commas, such as ours, or ours/events for one " +
-		"kind of measurement"
+	only := "measure only these rows of the tables: `names`, separated by commas, such as ours, or ours/events for " +
+		"one kind of measurement"
 	f.Func("only", only, func(names string) error {
 		s.only = strings.Split(names, ",")
 		return nil

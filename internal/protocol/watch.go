@@ -54,8 +54,8 @@ func (s Streaming) frame(in Frame) (State, []Output) {
 	return s, nil
 }
 
-// Advance is Step for a Frame, the most frequent Input, without an allocation: it moves s past the Frame. It returns the
-// Output if the Frame is about an object. Otherwise out.Version is empty unless s has moved.
+// Advance is Step for a Frame, the most frequent Input, without an allocation: it moves s past the Frame. emits says
+// that the Frame is about an object; then out is the Output. Otherwise out.Version is empty unless s has moved.
 func (s *Streaming) Advance(in Frame) (out EmitEvent, emits bool) {
 	s.frames, s.empty, out.Partial = true, 0, s.rules.Partial
 	emits = in.Kind.isOfObject()

@@ -13,7 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// TestRestartUnderManyTypes: while the server does not answer, all Streams of a Follow send at most 50 requests a second
+// TestRestartUnderManyTypes: while the server fails, all Streams of a Follow send at most 50 requests a second
 // together, and its discovery at most 2. Afterwards the limit doubles each second, and nothing is missed. With -soak 3
 // there are 900 types.
 func TestRestartUnderManyTypes(t *testing.T) {
