@@ -73,6 +73,7 @@ func (r *ring[T]) pop(to *T) {
 type blockQueue struct {
 	ring[item]
 	waiting load
+	synced  bool // SYNCED was popped since the ring was made
 }
 
 func (q *blockQueue) push(it item) {
@@ -83,8 +84,9 @@ func (q *blockQueue) push(it item) {
 func (q *blockQueue) pop(to *item) {
 	q.ring.pop(to)
 	q.waiting.add(to, -1)
-	if to.event.Type == stream.Synced && q.n == 0 {
-		q.ring = ring[item]{} // it has room for much of a snapshot
+	q.synced = q.synced || to.event.Type == stream.Synced
+	if q.synced && q.n == 0 {
+		q.ring, q.synced = ring[item]{}, false // it has room for much of a snapshot
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // Type is the type of an [Event]. ADDED, MODIFIED and DELETED have the meaning that they have in a Kubernetes
@@ -104,7 +105,7 @@ func (e Event) Decode() (*unstructured.Unstructured, error) {
 	}
 	o, err := decode.Decode(e.JSON)
 	if err != nil {
-		return nil, fmt.Errorf("stream: cannot decode an object of %s: %w", e.Resource, err)
+		return nil, fmt.Errorf("stream: cannot decode an object of %s: %w", e.Resource, guard.Redact(err))
 	}
 	return o, nil
 }

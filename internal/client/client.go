@@ -36,7 +36,7 @@ type client struct {
 	whole    formats
 	metadata formats
 	workers  int
-	closes   bool // closing a body ends a Read of it
+	closes   bool // closing a body or ending its context ends a Read of it, as with net/http
 	pace     *pace.Client
 
 	connections *connections
@@ -84,7 +84,7 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	whole.json.workers, without.workers = o.DecodeWorkers, o.DecodeWorkers
 	return &client{
 		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,
-		cfg.Transport == nil, pace.NewClient(o.RetriesPerSecond), cs,
+		cfg.Transport == nil && cfg.WrapTransport == nil, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
 

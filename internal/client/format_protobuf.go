@@ -137,11 +137,11 @@ func (f *lengthFrame) End(data []byte) int {
 			return -1
 		}
 	}
-	rest := len(f.begin) + int(binary.BigEndian.Uint32(f.begin[:])) - f.read
-	if rest > len(data)-n {
+	rest := int64(len(f.begin)) + int64(binary.BigEndian.Uint32(f.begin[:])) - int64(f.read)
+	if rest > int64(len(data)-n) {
 		f.read += len(data) - n
 		return -1
 	}
 	f.Reset()
-	return n + rest
+	return n + int(rest)
 }

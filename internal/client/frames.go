@@ -99,7 +99,9 @@ func (f *frames) take() bool {
 	}
 	data, over, err := f.pipe.take(f.buffer)
 	if len(data) == 0 && !over {
-		f.buffer = recyclePiece(f.buffer)
+		if f.buffer = recyclePiece(f.buffer); len(f.data) == 0 {
+			f.data = nil // it was the end of that buffer
+		}
 		return false
 	}
 	f.buffer = nil // the pipe has it now

@@ -3,6 +3,7 @@ package index
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -138,12 +139,12 @@ func (s *shard) delete(name key, uid types.UID) {
 }
 
 func (s *shard) setPlain(e Entry, seen bool) {
-	now := plainEntry{uid: e.UID, version: e.Version, seen: seen}
+	now := plainEntry{uid: types.UID(strings.Clone(string(e.UID))), version: strings.Clone(e.Version), seen: seen}
 	if o := s.plainOf(e.NamespacedName, e.UID); o != nil {
 		*o = now
 		return
 	}
-	s.addPlain(e.NamespacedName, now)
+	s.addPlain(named(strings.Clone(e.Namespace), strings.Clone(e.Name)), now) // the object's strings share memory
 }
 
 func (s *shard) addPlain(name types.NamespacedName, more ...plainEntry) {

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -140,6 +141,7 @@ func joined(namespace, name uint64) uint64 { return name ^ namespace*0x9e3779b97
 func (s *spaces) take(namespace string) uint32 {
 	n, ok := s.numbers[namespace]
 	if !ok {
+		namespace = strings.Clone(namespace) // the object's strings share memory
 		added := space{name: namespace, hash: maphash.String(s.seed, namespace)}
 		if s.free != 0 {
 			n = s.free - 1

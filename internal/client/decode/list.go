@@ -115,12 +115,16 @@ func (l *Lister) item(i int) (end int) {
 
 func (l *Lister) rawItem(i int) (end int) {
 	d := l.d
-	if v, ok := d.viewOf(i, false); ok && !v.ambiguous && (v.kind == span{}) == (v.apiVersion == span{}) {
-		if v.kind == (span{}) {
-			l.bare = append(l.bare, len(l.raws))
+	defer d.view.Forget() // the page
+	if v, ok := d.viewOf(i, false); ok && !v.ambiguous {
+		bare := v.kind == span{} && v.apiVersion == span{}
+		if bare || v.hasKind() {
+			if bare {
+				l.bare = append(l.bare, len(l.raws))
+			}
+			l.raws = append(l.raws, v.raw())
+			return v.whole.end
 		}
-		l.raws = append(l.raws, v.raw())
-		return v.whole.end
 	}
 	if d.err != nil {
 		return -1

@@ -37,6 +37,7 @@ func (d *Decoder) Metadata(data []byte, whole bool) (*MetadataView, int) {
 	v.data = data
 	if i < 0 || !v.scan(known) || len(v.name) == 0 || len(v.version) == 0 {
 		d.data = nil
+		v.Forget()
 		return nil, 0
 	}
 	if d.data = nil; !known {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // Raw is an object as JSON, and what identifies it.
@@ -34,6 +36,13 @@ func (v *MetadataView) isUnstructured() bool {
 	last := &v.d.kind
 	known := last.kind != "" && last.kind == string(kindOf) && last.apiVersion == string(apiVersion)
 	return !v.ambiguous && (known || v.d.isOf(kind{string(apiVersion), string(kindOf)}))
+}
+
+// hasKind reports whether the object has an apiVersion and a kind that are not empty.
+func (v *MetadataView) hasKind() bool {
+	list := v.d.input
+	defer func() { v.d.input = list }()
+	return len(v.unquoted(v.apiVersion)) > 0 && len(v.unquoted(v.kind)) > 0
 }
 
 // unquoted returns a string without escapes. It returns nil if the value is none.
@@ -92,7 +101,7 @@ func (d *Decoder) viewOf(i int, early bool) (*MetadataView, bool) {
 	*v = MetadataView{d: d}
 	v.data, v.alone, v.whole.begin = d.data, true, i
 	v.at, v.atKey = d.open(i, '{'), true
-	return v, v.at >= 0 && v.scan(early) && v.metadata.end > 0
+	return v, v.at >= 0 && v.scan(early) && (v.metadata.end > 0 || early && v.identified())
 }
 
 // Object decodes an object. Around it there may be only white space.
@@ -113,6 +122,9 @@ func Decode(json []byte) (*unstructured.Unstructured, error) {
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
 	m, err := d.Object(json)
+	if err != nil && size.OfJSON(json) > MaxMemory {
+		return nil, errObjectTooLarge
+	}
 	if err != nil {
 		m = nil
 		if err = utiljson.Unmarshal(json, &m); err == nil && m == nil {
@@ -125,7 +137,10 @@ func Decode(json []byte) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: m}, nil
 }
 
-var errNull = errors.New("invalid object: null")
+var (
+	errNull           = errors.New("invalid object: null")
+	errObjectTooLarge = errors.New("the object takes more than 256 MiB of memory")
+)
 
 // Meta gives access to the metadata of an object as JSON. It decodes no more than it is asked for. Metadata that is
 // not valid is empty.
@@ -152,6 +167,7 @@ func (m *Meta) identify() *Identity {
 func (m *Meta) scan() (Identity, bool) {
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
+	defer d.view.Forget()
 	d.begin(m.json)
 	v, ok := d.viewOf(d.space(0), true)
 	if d.data = nil; !ok {
@@ -167,6 +183,7 @@ func (m *Meta) object() *unstructured.Unstructured {
 	}
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
+	defer d.view.Forget()
 	d.begin(m.json)
 	v, ok := d.viewOf(d.space(0), false)
 	if ok {
