@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -142,5 +143,36 @@ func TestBodyCancelsAndLeaves(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A transport that a WrapTransport returns need not end a Read when the context ends.
+func TestCancelEndsTheLoopWithAnyTransport(t *testing.T) {
+	serve := func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Has("watch") {
+			body, _ := io.Pipe()
+			return respond(200, body)
+		}
+		return list("5", "")(r)
+	}
+	for name, cfg := range map[string]*rest.Config{
+		"Transport": {Transport: transportFunc(serve)},
+		"WrapTransport": {
+			WrapTransport: func(http.RoundTripper) http.RoundTripper { return transportFunc(serve) },
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg.Host = "http://server.test"
+			client, err := stream.NewClient(cfg, nil)
+			noError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			for range newStream(t, client, &stream.Options{PagedLists: true}).Events(ctx) {
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("%s: the loop ended after %v", name, took)
+			}
+		})
 	}
 }

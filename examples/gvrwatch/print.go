@@ -72,7 +72,7 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 	case ev.Object != nil:
 		d.Object, _ = json.Marshal(ev.Object.Object) // decoded from JSON
 	case ev.JSON != nil && !json.Valid(ev.JSON):
-		d.Invalid, d.Object = "the server sent invalid JSON", identityOf(ev)
+		d.dropObject(ev, "the server sent invalid JSON")
 	}
 	switch ev.Type {
 	case stream.Synced:
@@ -81,6 +81,11 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 		d.Gap = &gapDocument{ev.Gap.Reason, ev.Gap.From, ev.Gap.To, ev.Gap.HistoryLost}
 	}
 	return d
+}
+
+// dropObject leaves no more of the object than what identifies it, and says why.
+func (d *eventDocument) dropObject(ev stream.Event, why string) {
+	d.Invalid, d.Object = why, identityOf(ev)
 }
 
 // identityOf returns an object with no more than what identifies it.
@@ -103,7 +108,13 @@ type documentPrinter struct {
 }
 
 func (p *documentPrinter) print(ev stream.Event) error {
-	return p.documents.print(newEventDocument(ev, p.allNamespaces))
+	d := newEventDocument(ev, p.allNamespaces)
+	if p.yaml && ev.JSON != nil && d.Invalid == "" {
+		if _, err := ev.Decode(); err != nil { // a number that is too large, for example
+			d.dropObject(ev, "the server sent an object that can't be decoded")
+		}
+	}
+	return p.documents.print(d)
 }
 
 // linePrinter writes each object as a line of stdout, and control events to stderr.

@@ -86,6 +86,8 @@ func TestIndex(t *testing.T) {
 			return nil
 		}
 	}
+	beginList := func(x *Index) []Change { x.BeginList(); return nil }
+	endList := func(x *Index) []Change { return collect(func(d Deliver) error { return x.EndList(d) }) }
 	distrust := func(x *Index) []Change { x.Distrust(); return nil }
 
 	tests := []struct {
@@ -125,6 +127,8 @@ func TestIndex(t *testing.T) {
 			nil, put(obj("a", "1", "5")), "ADDED"},
 		{"live change", "a known object is MODIFIED, even if the server says ADDED",
 			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "6")), "MODIFIED"},
+		{"changed while a list is read", "an object that has just changed exists, so the list's end deletes nothing",
+			[]op{list(obj("a", "1", "5")), beginList, replayPut(obj("a", "1", "6"))}, endList, ""},
 		{"live replay", "what was delivered is not delivered again",
 			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), ""},
 		{"live, with a pending entry of the name", "the watch will report the end of that object",

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,33 @@ func usual(i int) Entry {
 		r.Uint64N(1<<48))
 	return Entry{named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)),
 		types.UID(uid), fmt.Sprint(40_000_000 + i)}
+}
+
+// The strings of an object share memory, of which the index keeps nothing.
+func TestIndexKeepsNoStringOfAnObject(t *testing.T) {
+	for _, uid := range []string{uuid + "1", "odd"} {
+		text := uid + "/namespace/name/5"
+		object := strings.Clone(text)
+		x := New(nil)
+		n := len(uid) + 1
+		x.Enter(Entry{named(object[n:n+9], object[n+10:n+14]), types.UID(object[:len(uid)]), object[n+15:]})
+		begin := uintptr(unsafe.Pointer(unsafe.StringData(object)))
+		within := func(s string) bool {
+			at := uintptr(unsafe.Pointer(unsafe.StringData(s)))
+			return begin <= at && at < begin+uintptr(len(object))
+		}
+		for name := range x.table.spaces.numbers {
+			if within(name) {
+				t.Errorf("uid %s: the namespace is a part of the object", uid)
+			}
+		}
+		for e := range x.All() {
+			if within(e.Namespace) || within(e.Name) || within(string(e.UID)) || within(e.Version) {
+				t.Errorf("uid %s: the entry has a part of the object", uid)
+			}
+		}
+		runtime.KeepAlive(object)
+	}
 }
 
 // footprint returns the memory of a table in bytes, without plain entries.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,3 +101,30 @@ func (c *comparison) rawList(data []byte) error {
 
 func FuzzRawEvent(f *testing.F) { fuzz(f, decodetest.Frames(), (*comparison).rawEvent) }
 func FuzzRawList(f *testing.F)  { fuzz(f, decodetest.Lists(), (*comparison).rawList) }
+
+// A Meta decodes no more than it is asked for: not what follows the identity.
+func TestMetaOfIdentityAllocatesLittle(t *testing.T) {
+	event := decodetest.PodEvent(1)
+	object := bytes.TrimSuffix(event[bytes.Index(event, []byte(`"object":`))+len(`"object":`):], []byte("}\n"))
+	if !bytes.Contains(object, []byte(`"managedFields":[{`)) {
+		t.Fatal("the object has no managedFields")
+	}
+	n := testing.AllocsPerRun(100, func() {
+		if m := decode.NewMeta(object); m.GetName() == "" || m.GetUID() == "" {
+			t.Error("no name or uid")
+		}
+	})
+	if n > 3 {
+		t.Errorf("%v allocations, want at most 3", n)
+	}
+}
+
+// An object that would take too much memory is an error, as in an event or a list, also if it is unusual.
+func TestDecodeIsBounded(t *testing.T) {
+	maps := strings.Repeat(`{"":{}},`, 1<<20)
+	for _, unusual := range []string{"", `"KIND":1,`} {
+		if _, err := decode.Decode([]byte(`{` + unusual + `"x":[` + maps + `0]}`)); err == nil {
+			t.Errorf("%q: an object of more than 256 MiB was decoded", unusual)
+		}
+	}
+}
