@@ -31,8 +31,8 @@ type ClientOptions struct {
 	//
 	// More than 1 helps only if one core cannot keep up with one watch. Each watch then has that many goroutines, and
 	// for each goroutine up to two pieces of JSON of about 16 KiB are decoded ahead, or fewer and larger ones if events
-	// are larger. Decoded, they take five to eight times as much memory, and up to 50 times. With [Options.Select] or
-	// [Raw] DecodeWorkers is always 1.
+	// are larger. Decoded, they take five to eight times as much memory, and up to 50 times. A watch with
+	// [Options.Select] or [Raw] has one, and so has a list in protobuf.
 	DecodeWorkers int
 	// RetriesPerSecond is how many requests per second all Streams of the client send together after a request failed
 	// or a watch broke. It doubles with each second in which at least four of five answers are good, until there is
@@ -70,7 +70,8 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 //   - It requests JSON, and for [Metadata] protobuf or JSON. client-go handles an answer in any other content type.
 //     [ClientOptions.DropManagedFields] then applies to lists only.
 //   - It requests lists and streaming lists with gzip, unless cfg has DisableCompression, and other watches without it.
-//     client-go requests everything with gzip. A kube-apiserver compresses lists over 128 KiB and streaming lists.
+//     client-go requests everything with gzip. A kube-apiserver compresses lists over 128 KiB and, since 1.37,
+//     streaming lists, with the events that follow in the same watch.
 //   - It reads a watch up to 256 KiB, or one event, ahead of the receiver, and decodes one event ahead, or more with
 //     [ClientOptions.DecodeWorkers].
 //   - It decodes a list while it arrives, and passes a short placeholder to client-go. So client-go's logs, and its

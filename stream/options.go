@@ -123,16 +123,18 @@ const (
 	// the metadata as it is asked for, and [Event.Decode] the object. An object in a list gets the apiVersion and kind
 	// that a server leaves out there. [ClientOptions.DropManagedFields] removes managedFields.
 	//
-	// With a client of [NewClient] this is several times faster than Full. Only the metadata is checked then: invalid
-	// JSON in the rest of an object is delivered, and Event.Decode returns the error. JSON that differs from a
-	// kube-apiserver's, as with another client, is decoded and encoded again.
+	// With a client of [NewClient] this is several times faster than Full. Only the brackets, apiVersion, kind, name,
+	// namespace, uid and resourceVersion are checked then. JSON that is invalid in the rest is delivered: Event.Decode
+	// returns the error, and Event.Meta has no labels. JSON that differs from a kube-apiserver's, as with another
+	// client, is decoded and encoded again.
 	Raw
 	// Metadata delivers apiVersion, kind, and metadata without managedFields, in Event.Object. With a client of
-	// [NewClient] the server sends no more than metadata (PartialObjectMetadata), as protobuf if it can.
+	// [NewClient] the server sends no more than metadata (PartialObjectMetadata), as protobuf if it can. If the Kind of
+	// the Resource is empty, apiVersion and kind are then those of PartialObjectMetadata.
 	Metadata
 )
 
-// Meta gives read access to the metadata of an object.
+// Meta gives read access to the metadata of an object. It is not for concurrent use: it may decode when it is asked.
 type Meta interface {
 	GetNamespace() string
 	GetName() string

@@ -222,6 +222,30 @@ func TestDocumentsRoundTrip(t *testing.T) {
 	}
 }
 
+// An object that JSON can have and YAML can't, or neither, is printed with its identity: the run goes on.
+func TestObjectsThatCannotBePrinted(t *testing.T) {
+	const valid = `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":{"n":1e400}}`
+	for _, tt := range []struct {
+		format, object string
+		invalid        bool
+	}{
+		{"json", valid, false}, {"yaml", valid, true},
+		{"json", valid[:len(valid)-1], true}, {"yaml", valid[:len(valid)-1], true},
+	} {
+		var stdout bytes.Buffer
+		p := newEventPrinter(genericiooptions.IOStreams{Out: &stdout}, tt.format, false, true)
+		if err := p.print(stream.Event{Type: stream.Added, JSON: json.RawMessage(tt.object)}); err != nil {
+			t.Errorf("-o %s %s: %v", tt.format, tt.object, err)
+		}
+		if invalid := strings.Contains(stdout.String(), "invalid"); invalid != tt.invalid {
+			t.Errorf("-o %s %s: invalid is %v, want %v: %s", tt.format, tt.object, invalid, tt.invalid, &stdout)
+		}
+		if !strings.Contains(stdout.String(), "name") {
+			t.Errorf("-o %s %s: no name: %s", tt.format, tt.object, &stdout)
+		}
+	}
+}
+
 func parse(t *testing.T, document []byte) (v any) {
 	t.Helper()
 	if json.Valid(document) {

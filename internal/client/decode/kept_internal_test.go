@@ -7,21 +7,22 @@ import (
 
 // A Decoder is kept for the next list or event, but not the data of the last one.
 func TestDecoderForgetsTheData(t *testing.T) {
-	const object = `{"kind":"A","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}`
+	const object = `{"kind":"A","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u",` +
+		`"resourceVersion":"7"}}`
 	d := New(false)
 	list := `{"kind":"AList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[` + object + `]}`
+	listed := func(raw bool) bool { return d.Lister(raw).Decode([]byte(list)) == nil }
+	declined := func(event string) bool {
+		v, _ := d.Metadata([]byte(event), true)
+		return v == nil
+	}
+	nameless := strings.Replace(object, "name", "other", 1)
 	for what, use := range map[string]func() bool{
-		"a raw list": func() bool { return d.Lister(true).Decode([]byte(list)) == nil },
-		"a list":     func() bool { return d.Lister(false).Decode([]byte(list)) == nil },
-		"a bookmark": func() bool {
-			v, _ := d.Metadata([]byte(`{"type":"BOOKMARK","object":`+object+"}"), true)
-			return v == nil
-		},
-		"half an event": func() bool { v, _ := d.Metadata([]byte(`{"type":"ADDED","object":`+object), true); return v == nil },
-		"a nameless event": func() bool {
-			v, _ := d.Metadata([]byte(`{"type":"ADDED","object":`+strings.Replace(object, "name", "other", 1)+"}"), true)
-			return v == nil
-		},
+		"a raw list":       func() bool { return listed(true) },
+		"a list":           func() bool { return listed(false) },
+		"a bookmark":       func() bool { return declined(`{"type":"BOOKMARK","object":` + object + "}") },
+		"half an event":    func() bool { return declined(`{"type":"ADDED","object":` + object) },
+		"a nameless event": func() bool { return declined(`{"type":"ADDED","object":` + nameless + "}") },
 	} {
 		if !use() {
 			t.Errorf("%s: not used as meant", what)

@@ -19,7 +19,8 @@ func lists() []Case {
 		usual("an item with metadata whose kind is empty", list(`{"kind":"","apiVersion":"","metadata":{"name":"a"}}`)),
 		usual("an item with metadata whose kind is null",
 			list(`{"kind":null,"apiVersion":null,"metadata":{"name":"a"}}`)),
-		usual("an item with metadata whose kind is a number", list(`{"kind":5,"apiVersion":5,"metadata":{"name":"a"}}`)),
+		usual("an item with metadata whose kind is a number",
+			list(`{"kind":5,"apiVersion":5,"metadata":{"name":"a"}}`)),
 		usual("items first",
 			`{"items":[{"metadata":{"name":"a"}}],"metadata":{"resourceVersion":"7"},"kind":"ThingList",`+
 				`"apiVersion":"v1"}`),
