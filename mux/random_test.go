@@ -3,12 +3,16 @@ package mux_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/scenario"
@@ -37,7 +41,8 @@ func TestRandom(t *testing.T) {
 type randomRun struct {
 	*scenario.Scenario
 	m      *mux.Mux
-	latest bool // of most sources
+	client dynamic.Interface // of most sources
+	latest bool              // of most sources
 
 	mu    sync.Mutex
 	lives map[string]*life // of the sources in the Mux, by key
@@ -61,6 +66,10 @@ func (p *randomRun) run() {
 	p.Writes(p.Rand, 29)
 	p.Faults(8, "500", "503", "slow 2s", "close", "reset", "410")
 	p.latest = p.Chance(50)
+	var err error
+	if p.client, err = stream.NewClient(p.Server.Config(), nil); err != nil {
+		p.Fatal(err)
+	}
 	decision := scenario.Pick(p.Rand, mux.Drop, mux.Retry)
 	p.m = newMux(p.T, &mux.Options{
 		Latest: p.latest, BufferEvents: 1 + p.IntN(5), BufferBytes: int64(1 + p.IntN(5000)),
@@ -93,8 +102,15 @@ func (p *randomRun) add(r *rand.Rand, key string) {
 	case 1:
 		l.o.LabelSelector = "colour=red"
 	}
-	l.o.Bookmarks, l.o.Objects = r.IntN(2) == 0, stream.ObjectsMode(r.IntN(2)) // Full or Raw
-	s := newStream(p.T, p.Server, l.r, &l.o)
+	l.o.Bookmarks, l.o.Objects = r.IntN(2) == 0, stream.ObjectsMode(r.IntN(3))
+	client := p.client
+	if r.IntN(4) == 0 {
+		client = p.Server.Client()
+	}
+	s, err := stream.New(client, l.r, &l.o)
+	if err != nil {
+		p.Fatal(err)
+	}
 	o := &mux.SourceOptions{Key: key}
 	if r.IntN(4) == 0 {
 		l.latest = !l.latest
@@ -231,11 +247,21 @@ func (p *randomRun) others(r *rand.Rand, how int, over chan struct{}) {
 }
 
 func (p *randomRun) check(l *life) {
-	err := streamtest.Check(l.history, l.events, &streamtest.CheckOptions{
+	o := streamtest.CheckOptions{
 		Latest: l.latest, Complete: l.complete, NoIndex: l.o.NoIndex, Namespaces: l.o.Namespaces,
-	})
-	if err != nil {
+	}
+	if l.o.Objects == stream.Metadata {
+		o.Transform = onlyMetadata
+	}
+	if err := streamtest.Check(l.history, l.events, &o); err != nil {
 		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,
 			strings.Join(p.Log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), scenario.HistoryText(l.history))
 	}
+}
+
+// onlyMetadata reduces an object as stream.Metadata does.
+func onlyMetadata(u *unstructured.Unstructured) {
+	maps.DeleteFunc(u.Object, func(field string, _ any) bool {
+		return field != "apiVersion" && field != "kind" && field != "metadata"
+	})
 }

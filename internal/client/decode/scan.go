@@ -47,7 +47,7 @@ func (v *MetadataView) event() int {
 
 // lineEnd returns where the event ends whose object is open at i, if line ends show that. In JSON, a brace that closes,
 // a line end, and a brace that opens follow each other only between two events. More than one event may be on the line,
-// but then the key "object" is there again.
+// but then the key "object" is there again. (Letters of keys could be escaped: no encoder does that.)
 func (v *MetadataView) lineEnd(i int) (end int, ok bool) {
 	data := v.d.data
 	if i < 0 {
