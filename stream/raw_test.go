@@ -130,13 +130,15 @@ func TestDecodeAndMetaOfInvalidJSON(t *testing.T) {
 		why  string
 	}{
 		{`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":{]}`, "a", "the metadata can be read"},
-		{`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":1e400}`, "a", "the number exceeds a float64"},
+		{`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":7777e400}`, "a", "the number exceeds a float64"},
 		{`{"metadata":{"name":`, "", "it ends early"},
 		{`[]`, "", "no object"}, {`null`, "", "no object"}, {`x`, "", "no JSON"}, {``, "", "nothing"},
 	} {
 		ev := stream.Event{Type: stream.Added, JSON: []byte(tt.json)}
 		if o, err := ev.Decode(); err == nil || o != nil {
 			t.Errorf("%s: Decode returns %v, %v, want an error", tt.why, o, err)
+		} else if strings.Contains(err.Error(), "7777") {
+			t.Errorf("%s: the error quotes the object: %v", tt.why, err)
 		}
 		if name := ev.NamespacedName().Name; name != tt.name {
 			t.Errorf("%s: name %q, want %q", tt.why, name, tt.name)
