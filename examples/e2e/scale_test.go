@@ -181,7 +181,6 @@ func manySources(t *testing.T, crds, namespaces int) {
 	if err := devserver.CreateCRDs(ctx, client, kinds...); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // after that the server creates objects without delay
 	createObjects(t, srv.cfg, kinds, namespaces, 0, objects)
 	t.Logf("created all objects in %v", time.Since(began))
 
@@ -222,7 +221,11 @@ func manySources(t *testing.T, crds, namespaces int) {
 
 	// Kill the server, and start it again.
 	srv.kill()
-	time.Sleep(2 * time.Second)
+	f.await("no source streaming", func() bool {
+		return !slices.ContainsFunc(m.Status().Sources, func(s mux.SourceStatus) bool {
+			return s.State == stream.Streaming
+		})
+	})
 	back := time.Now()
 	srv.start()
 	up := time.Now()
@@ -245,12 +248,9 @@ func manySources(t *testing.T, crds, namespaces int) {
 	t.Logf("the server was up %v after the restart; all new objects were delivered %v later",
 		up.Sub(back), time.Since(up))
 	f.await("all streaming", func() bool {
-		for _, s := range m.Status().Sources {
-			if s.State != stream.Streaming {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(m.Status().Sources, func(s mux.SourceStatus) bool {
+			return s.State != stream.Streaming
+		})
 	})
 	t.Logf("all %d sources were streaming %v after the server was up", sources, time.Since(up))
 	at, requests := counted.reset()
