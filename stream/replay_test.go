@@ -1,13 +1,18 @@
 package stream_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
@@ -59,6 +64,33 @@ func TestBookmarksAdvanceTheVersion(t *testing.T) {
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("BOOKMARK @8")}, {"watch 8", watch("open")}},
 			[]string{"SYNCED 5"},
 			"the watch resumes at a bookmark that is not delivered"},
+	})
+}
+
+// A caller within the module can have the bookmarks of a run whatever Options.Bookmarks says. AllSynced is true from
+// SYNCED on.
+func TestRunWithBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gadgets := gvr.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
+			Resource: "gadgets"}, Kind: "Gadget"}
+		srv := streamtest.NewServer(widgets(), gadgets)
+		s := streamOf(t, srv.Client(), widgets(), nil)
+		var got []string
+		for ev, err := range s.EventsWith(t.Context(), run.Options{Bookmarks: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(ev.Type, " synced ", s.AllSynced()))
+			switch ev.Type {
+			case stream.Synced:
+				srv.Put(gadgets, "", "other", "spec.size=1") // moves the server's version, not the Stream's
+			case stream.Bookmark:
+				s.Stop()
+			}
+		}
+		if diff := cmp.Diff([]string{"SYNCED synced true", "BOOKMARK synced true"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
 	})
 }
 

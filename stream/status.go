@@ -72,6 +72,9 @@ func (s *Stream) Status() Status {
 	return all
 }
 
+// AllSynced returns [Status].Synced, for code that takes a Stream or a Mux.
+func (s *Stream) AllSynced() bool { return s.Status().Synced }
+
 func statusOf(workers []*worker) Status {
 	if len(workers) == 0 {
 		return Status{State: Idle}

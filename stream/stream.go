@@ -169,7 +169,7 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	defer release()
 	err = s.runWorkers(ctx, &activeRun{
 		Stream: s, emit: emit, lists: o.Lists, pace: shared, session: session, from: from, namespaces: o.Namespaces,
-		memory: o.Memory,
+		memory: o.Memory, bookmarks: s.options.Bookmarks || o.Bookmarks,
 	})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
@@ -195,6 +195,7 @@ type activeRun struct {
 	from       Start
 	namespaces *run.Namespaces // they may change; nil means Options.Namespaces
 	memory     *int64          // of run.Options; may be nil
+	bookmarks  bool            // deliver them
 }
 
 func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {
@@ -291,6 +292,7 @@ func init() {
 		}
 		return nil
 	}
+	friend.StreamOptions = func(s *Stream) Options { return s.options }
 }
 
 // Key returns the name of the Stream in a Mux. With [Options.Checkpoint] that is the key of the checkpoint. Otherwise

@@ -10,6 +10,10 @@ import "context"
 // error]. It returns Events with options for one run, or nil if source neither is nor embeds a *stream.Stream.
 var StreamEvents any
 
+// StreamOptions is set by package stream: func(*stream.Stream) stream.Options. It returns the options that the Stream
+// was made with.
+var StreamOptions any
+
 // MuxControl is set by package mux: func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool,
 // func(mux.Source) bool).
 // The function runs beside each run of the Mux. Such a run goes on when all sources have ended; an error of the

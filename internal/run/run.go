@@ -22,4 +22,6 @@ type Options struct {
 	// Memory is set before an event with an Object is yielded: to about how much memory the Object takes, or to 0 if
 	// that has not been counted. Nil means that nobody wants to know.
 	Memory *int64
+	// Bookmarks delivers BOOKMARK events even if stream.Options.Bookmarks is false.
+	Bookmarks bool
 }
