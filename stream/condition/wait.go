@@ -61,11 +61,11 @@ func Wait(ctx context.Context, source Source, c Condition, targets ...Target) er
 		w.groups[t] = &group{}
 	}
 	for ev, err := range source.Events(ctx) {
-		if err == nil {
-			err = w.observe(ev)
-		}
 		if err != nil {
 			return w.end(err)
+		}
+		if err := w.observe(ev); err != nil {
+			return err
 		}
 		// AllSynced of a Stream may be true a moment before SYNCED is delivered, so gaps count, too.
 		if w.changed && !w.gaps[ev.Source] && w.targetsSynced() && source.AllSynced() {
@@ -108,7 +108,7 @@ func checkStream(s *stream.Stream, c Condition, targets []Target) error {
 	}
 	for _, t := range targets {
 		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
-			len(o.Namespaces) > 0 && !slices.Contains(o.Namespaces, t.Namespace) {
+			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {
 			return &OptionsError{"targets", t.String(), "must be among what the Stream watches, " + s.Key()}
 		}
 	}
@@ -141,7 +141,7 @@ func (w *waiter) observe(ev stream.Event) error {
 	case stream.Gap:
 		w.gaps[ev.Source] = true
 		if ev.Gap != nil && ev.Gap.HistoryLost {
-			return &stream.GapError{Reason: ev.Gap.Reason, From: ev.Gap.From}
+			return w.end(&stream.GapError{Reason: ev.Gap.Reason, From: ev.Gap.From})
 		}
 	case stream.Synced:
 		w.gaps[ev.Source], w.synced[ev.Resource.GroupResource()], w.changed = false, true, true
@@ -203,7 +203,7 @@ func (w *waiter) evaluate(ev stream.Event, t Target) (*Unmet, error) {
 		if err != nil {
 			problem = "cannot be decoded"
 		} else if problem, err = w.condition.check(o); err != nil {
-			return nil, fmt.Errorf("%s: %w", t, err)
+			return nil, fmt.Errorf("%w (%s)", err, t)
 		}
 	}
 	if problem == "" {
