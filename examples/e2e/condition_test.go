@@ -62,7 +62,8 @@ func TestWaitForConditions(t *testing.T) {
 	label := func(value string) {
 		t.Helper()
 		patch := []byte(`{"metadata":{"labels":{"state":"` + value + `"}}}`)
-		_, err := c.objects(widgets, namespace).Patch(t.Context(), "door", types.MergePatchType, patch, metav1.PatchOptions{})
+		objects := c.objects(widgets, namespace)
+		_, err := objects.Patch(t.Context(), "door", types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,9 @@ func TestWaitForConditions(t *testing.T) {
 	c.delete(globes, "", globe)
 	met("delete", deleted)
 
-	once := newStream(t, c.client, widgetType, &stream.Options{Namespaces: []string{unique("empty")}, UntilSynced: true})
+	once := newStream(t, c.client, widgetType, &stream.Options{
+		Namespaces: []string{unique("empty")}, UntilSynced: true,
+	})
 	parsed, err := condition.Parse("condition=Ready")
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{`jsonpath={.a}='b c'`, "jsonpath={.a}=b c", "quotes that the shell has left"},
 		{"jsonpath={.a}=b=c", "jsonpath={.a}=b=c", "a value with =, which kubectl refuses"},
 		{`jsonpath={.c[?(@.type=="Ready")].status}=True`, `jsonpath={.c[?(@.type=="Ready")].status}=True`, "a filter"},
-		{`jsonpath=.c[?(@.type=="Ready")].status=True`, `jsonpath={.c[?(@.type=="Ready")].status}=True`, "== cuts nothing"},
+		{`jsonpath=.c[?(@.t=="Ready")].s=True`, `jsonpath={.c[?(@.t=="Ready")].s}=True`, "== cuts nothing"},
 		{`jsonpath=.c[?(@.n>=3)].status=True`, `jsonpath={.c[?(@.n>=3)].status}=True`, ">= neither"},
 		{`jsonpath=.a==b`, `jsonpath={.a==b}`, "kubectl's reading, too"},
 
@@ -86,7 +86,8 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 
 func TestMet(t *testing.T) {
 	ready := func(status string) string {
-		return `{"status":{"conditions":[1,{"type":"Other","status":"False"},{"type":"Ready","status":"` + status + `"}]}}`
+		return `{"status":{"conditions":[1,{"type":"Other","status":"False"},` +
+			`{"type":"Ready","status":"` + status + `"}]}}`
 	}
 	observed := func(generation, inCondition, inStatus string) string {
 		return `{"metadata":{"generation":` + generation + `},"status":{` + inStatus +
@@ -100,7 +101,7 @@ func TestMet(t *testing.T) {
 		{"condition=Absent", ready("True"), "false", ""},
 		{"condition=Ready", `{}`, "false", "no status"},
 		{"condition=Ready", `{"status":"x"}`, "false", "a status of another type"},
-		{"condition=Ready", `{"status":{"conditions":[{"type":"Ready","status":true}]}}`, "false", "statuses are texts"},
+		{"condition=Ready", `{"status":{"conditions":[{"type":"Ready","status":true}]}}`, "false", "not a text"},
 		{"condition=Ready", observed("2", `,"observedGeneration":2`, ""), "true", ""},
 		{"condition=Ready", observed("2", `,"observedGeneration":1`, ""), "false", "of an older generation"},
 		{"condition=Ready", observed("2", "", `"observedGeneration":1,`), "false", "the whole status is"},
@@ -168,12 +169,14 @@ func TestMet(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"condition=Ready", "condition=Ready=False", "delete", "create", "jsonpath={.status.phase}=Running",
-		"jsonpath=status.ip", `jsonpath={.a[?(@.b=="c")].d[0:2:1]}='x'`, "jsonpath={..a[*]['b','c']}", "jsonpath={.a range .b}",
+		"jsonpath=status.ip", `jsonpath={.a[?(@.b=="c")].d[0:2:1]}='x'`, "jsonpath={..a[*]['b','c']}",
+		"jsonpath={.a range .b}",
 		`jsonpath={.a["x"]}`, "jsonpath={.a[-1:]}", `jsonpath={.a[?(@.b<1.5)]}`, `jsonpath={"text"}=text`,
 	} {
 		f.Add(text)
 	}
-	deep := `{"a":[{"b":"c","d":[1,2.5,null,true,{"e":{}}]},[],"text"],"status":{"phase":"x","conditions":[null]},"":{}}`
+	deep := `{"a":[{"b":"c","d":[1,2.5,null,true,{"e":{}}]},[],"text"],` +
+		`"status":{"phase":"x","conditions":[null]},"":{}}`
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := condition.Parse(text)
 		if err != nil {

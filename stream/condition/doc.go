@@ -28,7 +28,8 @@
 //
 //   - kubectl waits for one object after the other, and forgets an object once it has met the condition.
 //   - kubectl fails if an object is deleted while it waits for a condition. Wait goes on.
-//   - A jsonpath with an index beyond the end of a list, or through a value of another type, has no value. kubectl fails.
+//   - A jsonpath with an index beyond the end of a list, or through a value of another type, has no value. kubectl
+//     fails.
 //   - The value of a jsonpath in braces may contain "=", and a jsonpath may begin with $ or with [.
 //
 // # Not promised
@@ -40,8 +41,8 @@
 //   - Wait looks at its targets when it receives an event. If a source is removed from a Mux, which is no event, its
 //     objects keep their last state.
 //   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
-//   - A follow.Mux whose selection matches nothing has no events, so Wait goes on. Without targets, Wait may return once
-//     the resources that are attached by then are synced.
+//   - A follow.Mux whose selection matches nothing has no events, so Wait goes on. Without targets, Wait may return
+//     once the resources that are attached by then are synced.
 //
 // # Errors
 //

@@ -36,7 +36,8 @@ func TestUnmet(t *testing.T) {
 		{"condition=Ready", "door roof", map[string]string{"door": unready},
 			"condition=Ready is not met: widgets.example.com shop/door condition Ready is False; " +
 				"widgets.example.com shop/roof does not exist", "two reasons"},
-		{"condition=Ready=x", "door", map[string]string{"door": `status={"conditions":[{"type":"Ready","status":"secret"}]}`},
+		{"condition=Ready=x", "door", map[string]string{
+			"door": `status={"conditions":[{"type":"Ready","status":"secret"}]}`},
 			"shop/door condition Ready has another status", "no error quotes an object"},
 		{"condition=Other", "door", map[string]string{"door": ready}, "shop/door has no condition Other", ""},
 		{"condition=Ready", "door", map[string]string{
@@ -44,12 +45,14 @@ func TestUnmet(t *testing.T) {
 			"shop/door condition Ready is that of an older generation", ""},
 		{"jsonpath={.spec.a}=x", "door", map[string]string{"door": "spec.a=secret"},
 			"shop/door {.spec.a} has another value", "no error quotes an object"},
-		{"jsonpath={.spec.b}=x", "door", map[string]string{"door": "spec.a=secret"}, "shop/door {.spec.b} has no value", ""},
+		{"jsonpath={.spec.b}=x", "door", map[string]string{"door": "spec.a=secret"},
+			"shop/door {.spec.b} has no value", ""},
 		{"jsonpath={.spec.a[?(@.x==1)]}", "door", map[string]string{"door": "spec.a=secret"},
 			"shop/door {.spec.a[?(@.x==1)]} has no value", "client-go's error would quote it"},
 		{"delete", "door roof", map[string]string{"door": ready}, "shop/door exists", ""},
 		{"create", "", nil, "create is not met: time is up", ""},
-		{"condition=Ready", "", map[string]string{"door": unready, "roof": ready}, "shop/door condition Ready is False", ""},
+		{"condition=Ready", "", map[string]string{"door": unready, "roof": ready},
+			"shop/door condition Ready is False", ""},
 		{"create", strings.Join(many, " "), nil, "; and 2 more", "ten are enough"},
 	}
 	errTimeUp := errors.New("time is up")
@@ -104,7 +107,8 @@ func TestWaitEnds(t *testing.T) {
 		{"before anything is known", kinds["Mux"], "widgets any *: hang",
 			func(cancel context.CancelFunc, _ *streamtest.Server, _ condition.Source) { cancel() },
 			"context canceled: widgets.example.com shop/door is not known yet", nil},
-		{"Stop", kinds["Mux"], "", func(_ context.CancelFunc, _ *streamtest.Server, s condition.Source) { s.(*mux.Mux).Stop() },
+		{"Stop", kinds["Mux"], "",
+			func(_ context.CancelFunc, _ *streamtest.Server, s condition.Source) { s.(*mux.Mux).Stop() },
 			"the sequence ended before", func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
 		{"UntilSynced checks once", untilSynced, "", nil, "condition Ready is False",
 			func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
@@ -187,17 +191,20 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"a zero Mux", ended, &mux.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero follow.Mux", ended, &follow.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero Condition", ended, of(stream.Options{}), condition.Condition{}, nil, "must be made with Parse"},
-		{"a zero Target", ended, of(stream.Options{}), deleted, []condition.Target{{}}, "must have a resource and a name"},
-		{"no name", ended, of(stream.Options{}), deleted, []condition.Target{target(widgets, "")}, "must have a resource"},
+		{"a zero Target", ended, of(stream.Options{}), deleted, []condition.Target{{}}, "must have a resource"},
+		{"no name", ended, of(stream.Options{}), deleted, []condition.Target{target(widgets, "")},
+			"must have a resource and a name"},
 		{"another resource", ended, of(stream.Options{}), deleted, []condition.Target{target(gadgets, "a")},
 			`invalid targets "gadgets.example.com shop/a": must be among what the Stream watches`},
 		{"another namespace", ended, of(stream.Options{Namespaces: []string{"shop"}}), deleted,
 			[]condition.Target{otherDoor}, "must be among what the Stream watches"},
 		{"another name", ended, of(stream.Options{Name: "window"}), deleted,
 			[]condition.Target{target(widgets, "door")}, "must be among what the Stream watches"},
-		{"only changes", ended, of(stream.Options{Start: stream.Now()}), deleted, nil, "must deliver everything that exists"},
+		{"only changes", ended, of(stream.Options{Start: stream.Now()}), deleted, nil,
+			"must deliver everything that exists"},
 		{"no index", ended, of(stream.Options{NoIndex: true}), deleted, nil, "must deliver everything that exists"},
-		{"no status", ended, of(stream.Options{Objects: stream.Metadata}), isReady, nil, "must deliver Full or Raw objects"},
+		{"no status", ended, of(stream.Options{Objects: stream.Metadata}), isReady, nil,
+			"must deliver Full or Raw objects"},
 		{"metadata", ended, of(stream.Options{Objects: stream.Metadata}), deleted, nil, "context canceled"},
 	}
 	for _, tt := range tests {
@@ -208,8 +215,8 @@ func TestNilAndZeroValues(t *testing.T) {
 	}
 }
 
-// TestRandomHistories compares Wait with what exists: while nothing is lost, it has returned exactly if all targets have
-// been ready at the same moment; after a gap, exactly if they are.
+// TestRandomHistories compares Wait with what exists: while nothing is lost, it has returned exactly if all targets
+// have been ready at the same moment; after a gap, exactly if they are.
 func TestRandomHistories(t *testing.T) {
 	names := []string{"door", "window"}
 	for seed := range seedtest.Default(30).All(t) {
@@ -218,7 +225,8 @@ func TestRandomHistories(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				srv := streamtest.NewServer(widgets, gadgets)
 				isReady := map[string]bool{}
-				w := start(t.Context(), t, newSource(srv), "condition=Ready", target(widgets, "door"), target(widgets, "window"))
+				w := start(t.Context(), t, newSource(srv), "condition=Ready",
+					target(widgets, "door"), target(widgets, "window"))
 				var log []string
 				met := false // at a moment that was delivered
 				change := func() {

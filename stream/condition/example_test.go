@@ -2,6 +2,7 @@ package condition_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,7 +52,7 @@ func ExampleWait() {
 	// Output: condition=Ready <nil>
 }
 
-// A Stream that ends at SYNCED makes Wait check once, without waiting. The error names what does not meet the condition.
+// A Stream that ends at SYNCED makes Wait check once, without waiting. The error has what does not meet the condition.
 func ExampleWait_once() {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()
@@ -68,9 +69,14 @@ func ExampleWait_once() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(condition.Wait(context.Background(), s, isOpen)) // every widget
+	err = condition.Wait(context.Background(), s, isOpen) // every widget
+	if unmet := (*condition.UnmetError)(nil); errors.As(err, &unmet) {
+		for _, u := range unmet.Unmet {
+			fmt.Println(u.Target, u.Reason)
+		}
+	}
 	// Output:
-	// condition: jsonpath={.status.phase}=Open is not met: the sequence ended before the condition was met: widgets.example.com shop/door {.status.phase} has another value
+	// widgets.example.com shop/door {.status.phase} has another value
 }
 
 // A Condition can also be applied to an object that the program has.

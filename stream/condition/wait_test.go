@@ -11,8 +11,8 @@ import (
 )
 
 // A step is: "ready NAME", "unready NAME", "delete NAME", "sleep" (5 minutes), an action of the server, or "= STATE".
-// Actions that name no resource concern the server. "silence" makes all watches half-open: what follows is not delivered
-// before "sleep".
+// Actions that name no resource concern the server. "silence" makes all watches half-open: what follows is not
+// delivered before "sleep".
 var scenarios = []struct {
 	why, condition string
 	targets        string // names of widgets; empty means every object
@@ -33,10 +33,11 @@ var scenarios = []struct {
 	{"no value yet", "jsonpath={.status.conditions[1].status}=True", "door", "unready door; start; = waits"},
 
 	{"recreated in a gap", "condition=Ready", "door window",
-		"ready door; unready window; start; silence; delete door; unready door; ready window; compact; sleep; = waits; " +
-			"ready door; = met"},
+		"ready door; unready window; start; silence; delete door; unready door; ready window; compact; sleep; " +
+			"= waits; ready door; = met"},
 	{"deleted in a gap", "condition=Ready", "door window",
-		"ready door; unready window; start; silence; delete door; ready window; compact; sleep; = waits; ready door; = met"},
+		"ready door; unready window; start; silence; delete door; ready window; compact; sleep; = waits; " +
+			"ready door; = met"},
 	{"met in a gap", "condition=Ready", "door", "unready door; start; silence; ready door; compact; sleep; = met"},
 	{"met in between, while events are lost", "condition=Ready", "door",
 		"unready door; start; silence; ready door; unready door; compact; sleep; = waits; ready door; = met"},
