@@ -97,7 +97,7 @@ func TestMet(t *testing.T) {
 		{"condition=Ready", ready("True"), "true", ""},
 		{"condition=ready=TRUE", ready("True"), "true", "names and statuses are compared without case"},
 		{"condition=Ready", ready("False"), "false", ""},
-		{"condition=Ready=False", ready("False"), "true", ""},
+		{"condition=Ready=fALSE", ready("False"), "true", "another status, without case"},
 		{"condition=Absent", ready("True"), "false", ""},
 		{"condition=Ready", `{}`, "false", "no status"},
 		{"condition=Ready", `{"status":"x"}`, "false", "a status of another type"},
