@@ -35,7 +35,8 @@ func (s scripted) Events(context.Context) iter.Seq2[stream.Event, error] {
 			parts := strings.Split(word, "/")
 			ev.Type = stream.Type(parts[0])
 			if len(parts) == 3 {
-				ev.Object = &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": parts[2]}}}
+				status := map[string]any{"phase": parts[2]}
+				ev.Object = &unstructured.Unstructured{Object: map[string]any{"status": status}}
 				ev.Object.SetNamespace("shop")
 				ev.Object.SetName("door")
 				ev.Object.SetUID(types.UID(parts[1]))
