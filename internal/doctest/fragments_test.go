@@ -94,6 +94,7 @@ var imports = map[string]string{
 	"handler":          "sigs.k8s.io/controller-runtime/pkg/handler",
 	"informer":         "github.com/gvrwatch/gvrwatch/stream/informer",
 	"log":              "log",
+	"manager":          "sigs.k8s.io/controller-runtime/pkg/manager",
 	"metadata":         "k8s.io/client-go/metadata",
 	"metadatainformer": "k8s.io/client-go/metadata/metadatainformer",
 	"metav1":           "k8s.io/apimachinery/pkg/apis/meta/v1",

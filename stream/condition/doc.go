@@ -27,7 +27,7 @@
 // # Differences from kubectl wait
 //
 //   - kubectl waits for one object after the other, and forgets an object once it has met the condition.
-//   - kubectl fails if an object is deleted while it waits for a condition. Wait goes on.
+//   - kubectl fails if an object does not exist when its turn comes, except for "create" and "delete". Wait goes on.
 //   - A jsonpath with an index beyond the end of a list, or through a value of another type, has no value. kubectl
 //     fails.
 //   - The value of a jsonpath in braces may contain "=", and a jsonpath may begin with $ or with [.
