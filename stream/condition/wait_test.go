@@ -6,6 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/condition"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -95,6 +102,42 @@ func TestWait(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { runScenario(t, newSource, tt.condition, tt.targets, tt.steps) })
 			})
 		}
+	}
+}
+
+// TestWaitOnAFake: client-go's dynamic fake sets neither uids nor resourceVersions.
+func TestWaitOnAFake(t *testing.T) {
+	for _, text := range []string{"jsonpath=.spec.state=open", "delete", "create"} {
+		synctest.Test(t, func(t *testing.T) {
+			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"})
+			objects := client.Resource(widgets.GroupVersionResource).Namespace("shop")
+			door := func(state string) *unstructured.Unstructured {
+				return object(t, `{"apiVersion":"example.com/v1","kind":"Widget",
+					"metadata":{"namespace":"shop","name":"door"},"spec":{"state":"`+state+`"}}`)
+			}
+			if text != "create" {
+				must(objects.Create(t.Context(), door("shut"), metav1.CreateOptions{}))
+			}
+			w := start(t.Context(), t, must(stream.New(client, widgets, nil)), text, target(widgets, "door"))
+			if got := w.state(); got != "waits" {
+				t.Fatalf("%s: %s", text, got)
+			}
+			switch text {
+			case "create":
+				must(objects.Create(t.Context(), door("shut"), metav1.CreateOptions{}))
+			case "delete":
+				if err := objects.Delete(t.Context(), "door", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				must(objects.Create(t.Context(), door("shut"), metav1.CreateOptions{}))
+			default:
+				must(objects.Update(t.Context(), door("open"), metav1.UpdateOptions{}))
+			}
+			if got := w.state(); got != "met" {
+				t.Errorf("%s: %s", text, got)
+			}
+		})
 	}
 }
 
