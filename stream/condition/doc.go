@@ -16,6 +16,8 @@
 //     during a gap.
 //   - For "delete", what counts are the objects, by uid, that existed when everything was synced for the first time.
 //     Objects created after that do not count, even under the same name. If there are none, the condition is met.
+//   - A target is not known before its resource is synced, so Wait goes on while a follow.Mux does not watch the
+//     resource, even for "delete".
 //   - For all other conditions a target that does not exist does not meet the condition. Wait goes on until it exists.
 //   - Without targets every object that the source delivers is one, also one that is created during the wait, and at
 //     least one must exist. If none exists when everything is synced for the first time, Wait returns [ErrNoObjects].

@@ -105,6 +105,33 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// A follow.Mux attaches the type of a target during the wait.
+func TestTheTypeIsCreatedDuringTheWait(t *testing.T) {
+	for _, text := range []string{"condition=Ready", "create", "delete"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(gadgets)
+			srv.Put(gadgets, "shop", "lock", ready)
+			w := start(t.Context(), t, kinds["follow"](srv), text, target(widgets, "door"))
+			time.Sleep(5 * time.Minute)
+			if got := w.state(); got != "waits" {
+				t.Fatalf("%s without the type: %s", text, got)
+			}
+			srv.Serve(widgets)
+			if text != "delete" {
+				time.Sleep(5 * time.Minute)
+				if got := w.state(); got != "waits" {
+					t.Fatalf("%s without the object: %s", text, got)
+				}
+				srv.Put(widgets, "shop", "door", ready)
+			}
+			time.Sleep(5 * time.Minute)
+			if got := w.state(); got != "met" {
+				t.Errorf("%s: %s", text, got)
+			}
+		})
+	}
+}
+
 // TestWaitOnAFake: client-go's dynamic fake sets neither uids nor resourceVersions.
 func TestWaitOnAFake(t *testing.T) {
 	for _, text := range []string{"jsonpath=.spec.state=open", "delete", "create"} {
