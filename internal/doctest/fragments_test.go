@@ -70,24 +70,46 @@ func fragments(t *testing.T, file string) []fragment {
 
 // imports are the packages that a fragment without an import declaration may use.
 var imports = map[string]string{
-	"checkpoint":  "github.com/gvrwatch/gvrwatch/checkpoint",
-	"configmap":   "github.com/gvrwatch/gvrwatch/checkpoint/configmap",
-	"context":     "context",
-	"discovery":   "github.com/gvrwatch/gvrwatch/discovery",
-	"dynamic":     "k8s.io/client-go/dynamic",
-	"dynamicfake": "k8s.io/client-go/dynamic/fake",
-	"errors":      "errors",
-	"file":        "github.com/gvrwatch/gvrwatch/checkpoint/file",
-	"fmt":         "fmt",
-	"follow":      "github.com/gvrwatch/gvrwatch/mux/follow",
-	"gvr":         "github.com/gvrwatch/gvrwatch/gvr",
-	"log":         "log",
-	"mux":         "github.com/gvrwatch/gvrwatch/mux",
-	"rest":        "k8s.io/client-go/rest",
-	"runtime":     "k8s.io/apimachinery/pkg/runtime",
-	"stream":      "github.com/gvrwatch/gvrwatch/stream",
-	"streamtest":  "github.com/gvrwatch/gvrwatch/stream/streamtest",
-	"testing":     "testing",
+	"apierrors":        "k8s.io/apimachinery/pkg/api/errors",
+	"appsv1":           "k8s.io/api/apps/v1",
+	"cache":            "k8s.io/client-go/tools/cache",
+	"checkpoint":       "github.com/gvrwatch/gvrwatch/checkpoint",
+	"condition":        "github.com/gvrwatch/gvrwatch/stream/condition",
+	"configmap":        "github.com/gvrwatch/gvrwatch/checkpoint/configmap",
+	"context":          "context",
+	"controller":       "github.com/gvrwatch/gvrwatch/stream/controller",
+	"corev1":           "k8s.io/api/core/v1",
+	"ctrl":             "sigs.k8s.io/controller-runtime",
+	"discovery":        "github.com/gvrwatch/gvrwatch/discovery",
+	"dynamic":          "k8s.io/client-go/dynamic",
+	"dynamicfake":      "k8s.io/client-go/dynamic/fake",
+	"dynamicinformer":  "k8s.io/client-go/dynamic/dynamicinformer",
+	"errors":           "errors",
+	"exec":             "os/exec",
+	"fields":           "k8s.io/apimachinery/pkg/fields",
+	"file":             "github.com/gvrwatch/gvrwatch/checkpoint/file",
+	"fmt":              "fmt",
+	"follow":           "github.com/gvrwatch/gvrwatch/mux/follow",
+	"gvr":              "github.com/gvrwatch/gvrwatch/gvr",
+	"handler":          "sigs.k8s.io/controller-runtime/pkg/handler",
+	"informer":         "github.com/gvrwatch/gvrwatch/stream/informer",
+	"log":              "log",
+	"manager":          "sigs.k8s.io/controller-runtime/pkg/manager",
+	"metadata":         "k8s.io/client-go/metadata",
+	"metadatainformer": "k8s.io/client-go/metadata/metadatainformer",
+	"metav1":           "k8s.io/apimachinery/pkg/apis/meta/v1",
+	"mux":              "github.com/gvrwatch/gvrwatch/mux",
+	"reconcile":        "sigs.k8s.io/controller-runtime/pkg/reconcile",
+	"rest":             "k8s.io/client-go/rest",
+	"runtime":          "k8s.io/apimachinery/pkg/runtime",
+	"store":            "github.com/gvrwatch/gvrwatch/stream/store",
+	"stream":           "github.com/gvrwatch/gvrwatch/stream",
+	"streamtest":       "github.com/gvrwatch/gvrwatch/stream/streamtest",
+	"testing":          "testing",
+	"time":             "time",
+	"unstructured":     "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured",
+	"watch":            "k8s.io/apimachinery/pkg/watch",
+	"watchtools":       "k8s.io/client-go/tools/watch",
 }
 
 // given is what statements may use without declaring it.
@@ -111,9 +133,16 @@ func (f fragment) source() string {
 		text = given + text + "return err\n}\n"
 	}
 	header := "package p\n"
-	for name, path := range imports {
-		if !strings.Contains(text, "\nimport ") && regexp.MustCompile(`\b`+name+`\.`).MatchString(text) {
-			header += fmt.Sprintf("import %s %q\n", name, path)
+	if strings.Contains(text, "\nimport ") {
+		return header + text
+	}
+	file, _ := parser.ParseFile(token.NewFileSet(), "", header+text, 0)
+	if file == nil {
+		return header + text
+	}
+	for _, name := range file.Unresolved {
+		if path := imports[name.Name]; path != "" && !strings.Contains(header, "import "+name.Name+" ") {
+			header += fmt.Sprintf("import %s %q\n", name.Name, path)
 		}
 	}
 	return header + text
@@ -199,6 +228,11 @@ func exports(t *testing.T, paths []string) map[string]string {
 	}
 	list := exec.CommandContext(t.Context(), "go",
 		append([]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "--"}, paths...)...)
+	workspace, err := filepath.Abs(filepath.Join(root, "go.work")) // finds what only the examples need, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.Env = append(os.Environ(), "GOWORK="+workspace)
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

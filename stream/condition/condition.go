@@ -1,0 +1,232 @@
+package condition
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Condition is a parsed condition. It is comparable: equal Conditions are met by the same objects. The zero Condition
+// is invalid.
+type Condition struct {
+	kind kind
+	name string // of a status condition, or the JSONPath between the braces
+	// value is the status of a condition, or what a JSONPath must lead to. It is empty if a JSONPath may lead to any
+	// value.
+	value string
+}
+
+type kind string
+
+const (
+	status kind = "condition"
+	path   kind = "jsonpath"
+	exists kind = "create"
+	gone   kind = "delete"
+)
+
+const (
+	syntax  = "must be condition=NAME[=STATUS], jsonpath={PATH}[=VALUE], create or delete"
+	maxText = 4096 // the parser of JSONPaths is recursive
+)
+
+// Parse parses a condition in the syntax of kubectl wait --for:
+//
+//	condition=Ready                  the condition Ready in status.conditions is True
+//	condition=Ready=False            ... has another status; names and statuses are compared without case
+//	jsonpath={.status.ip}            the JSONPath leads to a value, whatever it is
+//	jsonpath={.status.phase}=Running ... to a value whose text is Running; braces and the first dot may be missing
+//	create                           the object exists
+//	delete                           the object does not exist
+//
+// A condition whose observedGeneration, or else that of the status, is lower than metadata.generation does not count.
+// Spaces and quotes around the VALUE of a jsonpath are removed. A text has at most 4096 bytes. Parse returns an
+// [*OptionsError].
+func Parse(text string) (Condition, error) {
+	name, rest, hasRest := strings.Cut(text, "=")
+	var c Condition
+	problem := syntax
+	switch k := kind(strings.ToLower(name)); {
+	case len(text) > maxText:
+		text, problem = text[:40]+"...", fmt.Sprintf("must have at most %d bytes", maxText)
+	case !hasRest && (k == exists || k == gone):
+		return Condition{kind: k}, nil
+	case hasRest && name == string(status):
+		c, problem = parseStatus(rest)
+	case hasRest && name == string(path):
+		c, problem = parsePath(rest)
+	}
+	if problem != "" {
+		return Condition{}, &OptionsError{"condition", text, problem}
+	}
+	return c, nil
+}
+
+func parseStatus(text string) (c Condition, problem string) {
+	name, value, hasValue := strings.Cut(text, "=")
+	switch {
+	case name == "":
+		return c, "must have the name of a condition, as in condition=Ready"
+	case hasValue && value == "":
+		return c, "must have a status after the second =, as in condition=Ready=False"
+	case !hasValue || strings.EqualFold(value, "True"):
+		value = "True"
+	}
+	return Condition{status, name, value}, ""
+}
+
+func parsePath(text string) (c Condition, problem string) {
+	expression, rest := text, ""
+	if end := strings.Index(text, "}"); strings.HasPrefix(text, "{") && end > 0 {
+		expression, rest = text[1:end], text[end+1:]
+	} else if at := loneEqual(text); at >= 0 {
+		expression, rest = text[:at], text[at:]
+	}
+	value, hasValue := strings.CutPrefix(rest, "=")
+	value = strings.TrimFunc(value, func(r rune) bool { return unicode.IsSpace(r) || r == '\'' || r == '"' })
+	switch expression = strings.TrimPrefix(strings.TrimSpace(expression), "."); {
+	case expression == "":
+		return c, "must have a path, as in jsonpath={.status.phase}"
+	case strings.ContainsAny(expression, "{}"), rest != "" && !hasValue:
+		return c, "must have one path in one pair of braces, as in jsonpath={.status.phase}"
+	case hasValue && value == "":
+		return c, "must have a value after =, as in jsonpath={.status.phase}=Running"
+	}
+	if !strings.ContainsRune("[$@", rune(expression[0])) {
+		expression = "." + expression
+	}
+	c = Condition{path, expression, value}
+	if _, err := c.find(map[string]any{}); err != nil {
+		return c, "must have a valid JSONPath: " + err.Error()
+	}
+	return c, ""
+}
+
+// loneEqual returns the index of the first = that belongs to no operator (==, !=, <=, >=), or -1.
+func loneEqual(text string) int {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] != '=':
+		case strings.HasPrefix(text[i:], "=="):
+			i++
+		case i == 0 || !strings.ContainsRune("!<>", rune(text[i-1])):
+			return i
+		}
+	}
+	return -1
+}
+
+// String returns the condition in the form that [Parse] reads. It is empty for the zero Condition.
+func (c Condition) String() string {
+	text := string(c.kind)
+	switch {
+	case c.kind == path:
+		text += "={" + c.name + "}"
+	case c.kind == status:
+		text += "=" + c.name
+	}
+	if c.value == "" || c.kind == status && c.value == "True" {
+		return text
+	}
+	return text + "=" + c.value
+}
+
+// Met reports whether an object meets the condition. An object that is nil does not exist. Met does not change the
+// object, and may be called from any goroutine. It returns an [*OptionsError] if the condition is zero, or if a
+// jsonpath leads to more than one value of the object, or is compared with an object or a list.
+func (c Condition) Met(o *unstructured.Unstructured) (bool, error) {
+	problem, err := c.check(o)
+	return problem == "" && err == nil, err
+}
+
+// check returns why an object does not meet the condition. The text has nothing of the object's content.
+func (c Condition) check(o *unstructured.Unstructured) (problem string, err error) {
+	switch {
+	case c.kind == "":
+		return "", errZero
+	case c.kind == gone && o != nil:
+		return "exists", nil
+	case c.kind != gone && o == nil:
+		return missing, nil
+	case c.kind == status:
+		return c.checkStatus(o.Object), nil
+	case c.kind == path:
+		return c.checkPath(o.Object)
+	}
+	return "", nil
+}
+
+const missing = "does not exist"
+
+func (c Condition) checkStatus(o map[string]any) (problem string) {
+	field, _, _ := unstructured.NestedFieldNoCopy(o, "status", "conditions")
+	all, _ := field.([]any)
+	for _, one := range all {
+		fields, _ := one.(map[string]any)
+		name, _ := fields["type"].(string)
+		value, hasValue := fields["status"].(string)
+		if !hasValue || !strings.EqualFold(name, c.name) {
+			continue
+		}
+		observed, found, _ := unstructured.NestedInt64(fields, "observedGeneration")
+		if !found {
+			observed, found, _ = unstructured.NestedInt64(o, "status", "observedGeneration")
+		}
+		generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
+		switch {
+		case found && observed < generation:
+			return "condition " + c.name + " is that of an older generation"
+		case strings.EqualFold(value, c.value):
+			return ""
+		}
+		for _, known := range []string{"True", "False", "Unknown"} {
+			if strings.EqualFold(value, known) {
+				return "condition " + c.name + " is " + known
+			}
+		}
+		return "condition " + c.name + " has another status"
+	}
+	return "has no condition " + c.name
+}
+
+func (c Condition) checkPath(o map[string]any) (problem string, err error) {
+	lists, err := c.find(o)
+	switch {
+	case err != nil || len(lists) == 0 || len(lists[0]) == 0:
+		return "{" + c.name + "} has no value", nil
+	case len(lists) > 1 || len(lists[0]) > 1:
+		return "", &OptionsError{"jsonpath", "{" + c.name + "}", "must lead to one value, leads to several"}
+	case c.value == "":
+		return "", nil
+	}
+	found := lists[0][0].Interface()
+	switch found.(type) {
+	case map[string]any, []any:
+		return "", &OptionsError{"jsonpath", "{" + c.name + "}",
+			"must lead to a text, a number or a boolean to compare it with a value, leads to an object or a list"}
+	}
+	if strings.TrimSpace(fmt.Sprint(found)) != c.value {
+		return "{" + c.name + "} has another value", nil
+	}
+	return "", nil
+}
+
+// find evaluates the JSONPath. It parses it each time, because an evaluation may change what was parsed. It returns a
+// panic of client-go's code as an error.
+func (c Condition) find(o map[string]any) (lists [][]reflect.Value, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("its evaluation failed")
+		}
+	}()
+	j := jsonpath.New("condition").AllowMissingKeys(true)
+	if err := j.Parse("{" + c.name + "}"); err != nil {
+		return nil, err
+	}
+	return j.FindResults(o)
+}

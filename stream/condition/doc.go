@@ -1,0 +1,56 @@
+// Package condition waits until objects meet a condition, as kubectl wait does: over several objects of several types
+// at once, across gaps, and without mistaking a recreated object for the old one.
+//
+// [Parse] reads a [Condition] in the syntax of kubectl wait --for. [Wait] watches a Stream or a Mux until the condition
+// is met.
+//
+//	ready, err := condition.Parse("condition=Ready")
+//	err = condition.Wait(ctx, s, ready, condition.Target{Resource: pods, Namespace: "shop", Name: "web"})
+//
+// # Promises
+//
+//   - A state, not an event: Wait returns nil when the newest state of every target meets the condition at the same
+//     moment, and everything is synced at that moment. A target that met it and no longer does is waited for again.
+//   - After a GAP, Wait gives no answer until SYNCED.
+//   - A recreated object (another uid) is another object: what the old one met does not count, even if it was recreated
+//     during a gap.
+//   - For "delete", what counts are the objects, by uid, that existed when everything was synced for the first time.
+//     Objects created after that do not count, even under the same name. If there are none, the condition is met.
+//   - A target is not known before its resource is synced, so Wait goes on while a follow.Mux does not watch the
+//     resource, even for "delete".
+//   - For all other conditions a target that does not exist does not meet the condition. Wait goes on until it exists.
+//   - Without targets every object that the source delivers is one, also one that is created during the wait, and at
+//     least one must exist. If none exists when everything is synced for the first time, Wait returns [ErrNoObjects].
+//     For "delete" it returns nil instead, and for "create" it goes on.
+//   - Wait keeps the uid of each target in memory, and its name while it does not meet the condition: about 110 and 230
+//     bytes. With stream.Raw it decodes only objects whose content matters.
+//   - Whatever an object contains, no condition panics, and no error quotes it.
+//
+// # Differences from kubectl wait
+//
+//   - kubectl waits for one object after the other, and forgets an object once it has met the condition.
+//   - kubectl fails if an object does not exist when its turn comes, except for "create" and "delete". Wait goes on.
+//   - A jsonpath with an index beyond the end of a list, or through a value of another type, has no value. kubectl
+//     fails.
+//   - The value of a jsonpath in braces may contain "=", and a jsonpath may begin with $ or with [.
+//
+// # Not promised
+//
+//   - An object that does not match the selectors or namespaces of the source does not exist for Wait.
+//   - Wait needs every object, so a source must begin with a snapshot. Wait refuses a Stream with a Start, a Checkpoint
+//     or NoIndex. It can't see the options of the Streams in a Mux, where FailOnGap must not be combined with
+//     mux.Retry either: objects that were deleted meanwhile would not be reported.
+//   - Wait looks at its targets when it receives an event. If a source is removed from a Mux, which is no event, its
+//     objects keep their last state.
+//   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
+//   - A follow.Mux whose selection matches nothing has no events, so Wait goes on. Without targets, Wait may return
+//     once the resources that are attached by then are synced.
+//
+// # Errors
+//
+// [Parse], [Condition.Met] and [Wait] return an [*OptionsError] for invalid arguments, and if a jsonpath leads to more
+// than one value, or is compared with a value that is an object or a list. A Wait that ends before the condition is met
+// returns an [*UnmetError] that wraps the cause of its context, the error of the sequence, a *stream.GapError (history
+// is lost) or stream.ErrUnmet (the sequence has ended). [Wait] returns an error that is [ErrNoObjects] if there is
+// nothing to wait for.
+package condition

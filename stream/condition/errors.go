@@ -1,0 +1,59 @@
+package condition
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNoObjects is returned by [Wait] if it has no targets and the source has no objects.
+var ErrNoObjects = errors.New("no objects exist")
+
+var errZero = &OptionsError{"condition", "", "must be made with Parse"}
+
+// OptionsError reports an invalid argument.
+type OptionsError struct {
+	Field   string // "condition", "jsonpath", or an argument of Wait such as "source" or "targets"
+	Value   string // the invalid value; may be empty
+	Problem string // what the value must be
+}
+
+func (e *OptionsError) Error() string {
+	if e.Value == "" {
+		return fmt.Sprintf("condition: invalid %s: %s", e.Field, e.Problem)
+	}
+	return fmt.Sprintf("condition: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+}
+
+// UnmetError is returned by [Wait] if it ends before the condition is met.
+type UnmetError struct {
+	Condition Condition
+	// Unmet are up to ten of the objects that do not meet the condition, sorted. It is empty if all that is known meets
+	// it, but not everything is synced, and if no object exists.
+	Unmet []Unmet
+	// More is the number of others that do not meet it.
+	More int
+	// Err is why the wait ended.
+	Err error
+}
+
+// Unmet is a target that does not meet a condition.
+type Unmet struct {
+	Target Target
+	Reason string // such as "condition Ready is False" or "does not exist"
+}
+
+func (e *UnmetError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "condition: %s is not met: %v", e.Condition, e.Err)
+	for i, u := range e.Unmet {
+		b.WriteString([]string{": ", "; "}[min(i, 1)])
+		b.WriteString(u.Target.String() + " " + u.Reason)
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, "; and %d more", e.More)
+	}
+	return b.String()
+}
+
+func (e *UnmetError) Unwrap() error { return e.Err }

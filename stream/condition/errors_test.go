@@ -1,0 +1,273 @@
+package condition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/condition"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// The error of a Wait that ends too early names what does not meet the condition, and why.
+func TestUnmet(t *testing.T) {
+	var many []string
+	for i := range 12 {
+		many = append(many, fmt.Sprint("w", i+10))
+	}
+	tests := []struct {
+		condition, targets string
+		put                map[string]string
+		want               string
+		why                string
+	}{
+		{"condition=Ready", "door roof", map[string]string{"door": unready},
+			"condition=Ready is not met: widgets.example.com shop/door condition Ready is False; " +
+				"widgets.example.com shop/roof does not exist", "two reasons"},
+		{"condition=Ready=x", "door", map[string]string{
+			"door": `status={"conditions":[{"type":"Ready","status":"secret"}]}`},
+			"shop/door condition Ready has another status", "no error quotes an object"},
+		{"condition=Other", "door", map[string]string{"door": ready}, "shop/door has no condition Other", ""},
+		{"condition=Ready", "door", map[string]string{
+			"door": `status={"observedGeneration":0,"conditions":[{"type":"Ready","status":"True"}]}`},
+			"shop/door condition Ready is that of an older generation", ""},
+		{"jsonpath={.spec.a}=x", "door", map[string]string{"door": "spec.a=secret"},
+			"shop/door {.spec.a} has another value", "no error quotes an object"},
+		{"jsonpath={.spec.b}=x", "door", map[string]string{"door": "spec.a=secret"},
+			"shop/door {.spec.b} has no value", ""},
+		{"jsonpath={.spec.a[?(@.x==1)]}", "door", map[string]string{"door": "spec.a=secret"},
+			"shop/door {.spec.a[?(@.x==1)]} has no value", "client-go's error would quote it"},
+		{"delete", "door roof", map[string]string{"door": ready}, "shop/door exists", ""},
+		{"create", "", nil, "create is not met: time is up", ""},
+		{"condition=Ready", "", map[string]string{"door": unready, "roof": ready},
+			"shop/door condition Ready is False", ""},
+		{"create", strings.Join(many, " "), nil, "; and 2 more", "ten are enough"},
+	}
+	errTimeUp := errors.New("time is up")
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(widgets, gadgets)
+			for name, fields := range tt.put {
+				srv.Put(widgets, "shop", name, fields)
+			}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, errTimeUp)
+			defer cancel()
+			var targets []condition.Target
+			for _, name := range strings.Fields(tt.targets) {
+				targets = append(targets, target(widgets, name))
+			}
+			w := start(ctx, t, kinds["Stream"](srv), tt.condition, targets...)
+			time.Sleep(2 * time.Hour)
+			got := w.state()
+			var unmet *condition.UnmetError
+			if !errors.As(w.err, &unmet) || !errors.Is(w.err, errTimeUp) {
+				t.Fatalf("%s of %s: %v, want an UnmetError that wraps the cause", tt.condition, tt.targets, w.err)
+			}
+			got = strings.Replace(got, ": time is up: ", ": ", 1)
+			if !strings.Contains(got, tt.want) || strings.Contains(got, "secret") || len(unmet.Unmet) > 10 {
+				t.Errorf("%s of %s: %s\nwant %s (%s)", tt.condition, tt.targets, got, tt.want, tt.why)
+			}
+		})
+	}
+}
+
+// What else ends a Wait.
+func TestWaitEnds(t *testing.T) {
+	door := target(widgets, "door")
+	widgetStream := func(srv *streamtest.Server, o stream.Options) condition.Source {
+		return must(stream.New(srv.Client(), widgets, &o))
+	}
+	untilSynced := func(srv *streamtest.Server) condition.Source {
+		return widgetStream(srv, stream.Options{UntilSynced: true})
+	}
+	boom := stream.Options{Transform: func(*unstructured.Unstructured) { panic("boom") }}
+	tests := []struct {
+		why     string
+		source  func(*streamtest.Server) condition.Source
+		script  string
+		end     func(context.CancelFunc, *streamtest.Server, condition.Source)
+		want    string
+		matches func(error) bool
+	}{
+		{"the context", kinds["Stream"], "",
+			func(cancel context.CancelFunc, _ *streamtest.Server, _ condition.Source) { cancel() },
+			"context canceled: widgets.example.com shop/door condition Ready is False", nil},
+		{"before anything is known", kinds["Mux"], "widgets any *: hang",
+			func(cancel context.CancelFunc, _ *streamtest.Server, _ condition.Source) { cancel() },
+			"context canceled: widgets.example.com shop/door is not known yet", nil},
+		{"Stop", kinds["Mux"], "",
+			func(_ context.CancelFunc, _ *streamtest.Server, s condition.Source) { s.(*mux.Mux).Stop() },
+			"the sequence ended before", func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
+		{"UntilSynced checks once", untilSynced, "", nil, "condition Ready is False",
+			func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
+		{"a refused request", kinds["Stream"], "any *: 403", nil, "cannot watch widgets.v1.example.com",
+			func(err error) bool { var e *stream.RequestError; return errors.As(err, &e) }},
+		{"history is lost", func(srv *streamtest.Server) condition.Source {
+			return must(mux.New(nil, widgetStream(srv, stream.Options{NoIndex: true}).(mux.Source)))
+		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ condition.Source) {
+			_ = srv.Do("silence")
+			srv.Put(widgets, "shop", "door", ready)
+			_ = srv.Do("compact")
+		},
+			"cannot know what happened", func(err error) bool { var e *stream.GapError; return errors.As(err, &e) }},
+		{"a panic in a Mux", func(srv *streamtest.Server) condition.Source {
+			return must(mux.New(nil, widgetStream(srv, boom).(mux.Source)))
+		}, "", nil, "boom", func(err error) bool { var e *mux.PanicError; return errors.As(err, &e) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets, gadgets)
+				srv.Put(widgets, "shop", "door", unready)
+				if err := srv.Apply(tt.script); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s := tt.source(srv)
+				w := start(ctx, t, s, "condition=Ready", door)
+				if synctest.Wait(); tt.end != nil {
+					if got := w.state(); got != "waits" {
+						t.Fatalf("%s before the end", got)
+					}
+					tt.end(cancel, srv, s)
+				}
+				time.Sleep(5 * time.Minute)
+				if got := w.state(); !strings.Contains(got, tt.want) || tt.matches != nil && !tt.matches(w.err) {
+					t.Errorf("%s, want %s", got, tt.want)
+				}
+			})
+		})
+	}
+	t.Run("a panic in a Stream", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+			srv := streamtest.NewServer(widgets)
+			srv.Put(widgets, "shop", "door", unready)
+			defer func() {
+				if p := recover(); p != "boom" {
+					t.Errorf("panicked with %v, want boom", p)
+				}
+			}()
+			_ = condition.Wait(t.Context(), widgetStream(srv, boom), must(condition.Parse("delete")))
+		})
+	})
+}
+
+// TestNilAndZeroValues: an invalid argument leads to an error that names it.
+func TestNilAndZeroValues(t *testing.T) {
+	srv := streamtest.NewServer(widgets)
+	defer srv.Close()
+	of := func(o stream.Options) condition.Source { return must(stream.New(srv.Client(), widgets, &o)) }
+	isReady, deleted := must(condition.Parse("condition=Ready")), must(condition.Parse("delete"))
+	otherDoor := target(widgets, "door")
+	otherDoor.Namespace = "other"
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		call    string
+		ctx     context.Context
+		source  condition.Source
+		c       condition.Condition
+		targets []condition.Target
+		want    string
+	}{
+		{"no context", nil, of(stream.Options{}), deleted, nil, "invalid ctx: must not be nil"},
+		{"no source", ended, nil, deleted, nil, "invalid source: must not be nil"},
+		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid source: must not be nil"},
+		{"a nil Mux", ended, (*mux.Mux)(nil), deleted, nil, "invalid source: must not be nil"},
+		{"a zero Stream", ended, &stream.Stream{}, deleted, nil, "invalid Stream: must be made with New"},
+		{"a zero Mux", ended, &mux.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
+		{"a zero follow.Mux", ended, &follow.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
+		{"a zero Condition", ended, of(stream.Options{}), condition.Condition{}, nil, "must be made with Parse"},
+		{"a zero Target", ended, of(stream.Options{}), deleted, []condition.Target{{}}, "must have a resource"},
+		{"no name", ended, of(stream.Options{}), deleted, []condition.Target{target(widgets, "")},
+			"must have a resource and a name"},
+		{"another resource", ended, of(stream.Options{}), deleted, []condition.Target{target(gadgets, "a")},
+			`invalid targets "gadgets.example.com shop/a": must be among what the Stream watches`},
+		{"another namespace", ended, of(stream.Options{Namespaces: []string{"shop"}}), deleted,
+			[]condition.Target{otherDoor}, "must be among what the Stream watches"},
+		{"another name", ended, of(stream.Options{Name: "window"}), deleted,
+			[]condition.Target{target(widgets, "door")}, "must be among what the Stream watches"},
+		{"only changes", ended, of(stream.Options{Start: stream.Now()}), deleted, nil,
+			"must deliver everything that exists"},
+		{"no index", ended, of(stream.Options{NoIndex: true}), deleted, nil, "must deliver everything that exists"},
+		{"no status", ended, of(stream.Options{Objects: stream.Metadata}), isReady, nil,
+			"must deliver Full or Raw objects"},
+		{"metadata", ended, of(stream.Options{Objects: stream.Metadata}), deleted, nil, "context canceled"},
+	}
+	for _, tt := range tests {
+		if err := condition.Wait(tt.ctx, tt.source, tt.c, tt.targets...); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.call, err, tt.want)
+		}
+	}
+}
+
+// TestRandomHistories compares Wait with what exists: while nothing is lost, it has returned exactly if all targets
+// have been ready at the same moment; after a gap, exactly if they are.
+func TestRandomHistories(t *testing.T) {
+	names := []string{"door", "window"}
+	for seed := range seedtest.Default(30).All(t) {
+		for kind, newSource := range kinds {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				srv := streamtest.NewServer(widgets, gadgets)
+				isReady := map[string]bool{}
+				w := start(t.Context(), t, newSource(srv), "condition=Ready",
+					target(widgets, "door"), target(widgets, "window"))
+				var log []string
+				met := false // at a moment that was delivered
+				change := func() {
+					name := names[random.IntN(len(names))]
+					switch random.IntN(5) {
+					case 0, 1:
+						srv.Put(widgets, "shop", name, ready)
+						isReady[name] = true
+						log = append(log, "ready "+name)
+					case 2, 3:
+						srv.Put(widgets, "shop", name, unready)
+						isReady[name] = false
+						log = append(log, "unready "+name)
+					default:
+						_, _ = srv.Delete(widgets, "shop", name)
+						isReady[name] = false
+						log = append(log, "delete "+name)
+					}
+				}
+				for range 12 {
+					if synctest.Wait(); random.IntN(3) > 0 {
+						change()
+					} else {
+						do(t, srv, "silence")
+						for range 1 + random.IntN(6) {
+							change()
+						}
+						do(t, srv, "compact") // what was met in between is lost
+						time.Sleep(5 * time.Minute)
+						log = append(log, "gap")
+					}
+					met = met || isReady["door"] && isReady["window"]
+					got := w.state()
+					if want := map[bool]string{true: "met", false: "waits"}[met]; got != want {
+						t.Fatal(kind, cmp.Diff(want, got), strings.Join(log, "; "))
+					}
+				}
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}

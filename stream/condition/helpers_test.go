@@ -1,0 +1,116 @@
+package condition_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/condition"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+var widgets, gadgets = resource("Widget", "widgets"), resource("Gadget", "gadgets")
+
+func resource(kind, plural string) gvr.Resource {
+	r := gvr.Resource{Kind: kind, Namespaced: true}
+	r.GroupVersionResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural}
+	return r
+}
+
+// target returns the target NAME of a resource in the namespace shop.
+func target(r gvr.Resource, name string) condition.Target {
+	return condition.Target{Resource: r.GroupResource(), Namespace: "shop", Name: name}
+}
+
+const (
+	ready   = `status={"conditions":[{"type":"Ready","status":"True"}]}`
+	unready = `status={"conditions":[{"type":"Ready","status":"False"}]}`
+)
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// kinds are the kinds of sources that deliver all widgets. Those of a Mux deliver the gadgets, too.
+var kinds = map[string]func(*streamtest.Server) condition.Source{
+	"Stream": func(srv *streamtest.Server) condition.Source { return must(stream.New(srv.Client(), widgets, nil)) },
+	"raw, in pages": func(srv *streamtest.Server) condition.Source {
+		return must(stream.New(srv.Client(), widgets, &stream.Options{Objects: stream.Raw, PagedLists: true}))
+	},
+	"namespaces": func(srv *streamtest.Server) condition.Source {
+		return must(stream.New(srv.Client(), widgets, &stream.Options{Namespaces: []string{"shop", "other"}}))
+	},
+	"Mux":    func(srv *streamtest.Server) condition.Source { return muxOf(srv, nil) },
+	"Latest": func(srv *streamtest.Server) condition.Source { return muxOf(srv, &mux.Options{Latest: true}) },
+	"follow": func(srv *streamtest.Server) condition.Source {
+		c := srv.Client()
+		r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), nil)
+		return must(follow.New(r, c, follow.Selection{Resources: []string{"*.example.com"}}, nil))
+	},
+}
+
+func muxOf(srv *streamtest.Server, o *mux.Options) *mux.Mux {
+	c := srv.Client()
+	return must(mux.New(o, must(stream.New(c, widgets, nil)), must(stream.New(c, gadgets, nil))))
+}
+
+// waiting is a Wait in a goroutine of its own.
+type waiting struct {
+	t    *testing.T
+	done chan error
+	err  error
+	over bool
+}
+
+func start(ctx context.Context, t *testing.T, s condition.Source, text string, targets ...condition.Target) *waiting {
+	t.Helper()
+	w := &waiting{t: t, done: make(chan error, 1)}
+	c := must(condition.Parse(text))
+	go func() { w.done <- condition.Wait(ctx, s, c, targets...) }()
+	return w
+}
+
+// state returns "waits", "met" or an error, once nothing moves.
+func (w *waiting) state() string {
+	synctest.Wait()
+	if !w.over {
+		select {
+		case w.err = <-w.done:
+			w.over = true
+		default:
+			return "waits"
+		}
+	}
+	if w.err == nil {
+		return "met"
+	}
+	return fmt.Sprint(w.err)
+}
+
+// do runs an action of the server.
+func do(t *testing.T, srv *streamtest.Server, actions ...string) {
+	t.Helper()
+	for _, a := range actions {
+		if err := srv.Do(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(t *testing.T, srv *streamtest.Server, r gvr.Resource, name string) {
+	t.Helper()
+	if _, err := srv.Delete(r, "shop", name); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,274 @@
+package condition
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Source is a *stream.Stream, a *mux.Mux or a *follow.Mux.
+type Source interface {
+	Events(ctx context.Context) iter.Seq2[stream.Event, error]
+	// AllSynced reports whether everything that exists has been delivered.
+	AllSynced() bool
+}
+
+// Target names an object.
+type Target struct {
+	Resource  schema.GroupResource // such as {Group: "apps", Resource: "deployments"}
+	Namespace string               // empty for an object without a namespace
+	Name      string
+}
+
+// String returns the target as "deployments.apps shop/web".
+func (t Target) String() string {
+	if t.Namespace == "" {
+		return t.Resource.String() + " " + t.Name
+	}
+	return t.Resource.String() + " " + t.Namespace + "/" + t.Name
+}
+
+// streamOptions returns the Options of a Stream.
+var streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
+
+// Wait runs source until the newest state of every target meets the condition. Without targets, every object of the
+// source is one. The package comment says exactly when the condition is met.
+//
+// Wait loops over source.Events(ctx), so nothing else can run the source meanwhile. Bound the time with ctx. With
+// stream.Options.UntilSynced, Wait checks once and does not wait.
+//
+// Wait returns an [*OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing to
+// wait for, and otherwise an [*UnmetError], which wraps the cause of ctx if ctx has ended. It does not return the
+// objects.
+func Wait(ctx context.Context, source Source, c Condition, targets ...Target) error {
+	if err := check(ctx, source, c, targets); err != nil {
+		return err
+	}
+	w := &waiter{
+		condition: c, groups: map[Target]*group{},
+		objects: map[id]*Unmet{}, gaps: map[string]bool{}, synced: map[schema.GroupResource]bool{},
+	}
+	for _, t := range targets {
+		w.groups[t] = &group{}
+	}
+	for ev, err := range source.Events(ctx) {
+		if err != nil {
+			return w.end(err)
+		}
+		if err := w.observe(ev); err != nil {
+			return err
+		}
+		// AllSynced of a Stream may be true a moment before SYNCED is delivered, so gaps count, too.
+		if w.changed && !w.gaps[ev.Source] && w.targetsSynced() && source.AllSynced() {
+			if met, err := w.answer(); met || err != nil {
+				return err
+			}
+		}
+	}
+	return w.end(cmp.Or(context.Cause(ctx), stream.ErrUnmet))
+}
+
+func check(ctx context.Context, source Source, c Condition, targets []Target) error {
+	switch {
+	case ctx == nil:
+		return &OptionsError{"ctx", "", "must not be nil"}
+	case nils.Is(source):
+		return &OptionsError{"source", "", "must not be nil"}
+	case c.kind == "":
+		return errZero
+	}
+	for _, t := range targets {
+		if t.Resource.Resource == "" || t.Name == "" {
+			return &OptionsError{"targets", t.String(), "must have a resource and a name"}
+		}
+	}
+	if s, ok := source.(*stream.Stream); ok {
+		return checkStream(s, c, targets)
+	}
+	return nil
+}
+
+func checkStream(s *stream.Stream, c Condition, targets []Target) error {
+	o := streamOptions(s)
+	switch {
+	case !o.Start.IsSnapshot(), o.Checkpoint != nil, o.NoIndex:
+		return &OptionsError{"source", s.Key(),
+			"must deliver everything that exists: must have no Start, no Checkpoint and no NoIndex"}
+	case o.Objects == stream.Metadata && c.kind == status:
+		return &OptionsError{"source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions"}
+	}
+	for _, t := range targets {
+		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
+			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {
+			return &OptionsError{"targets", t.String(), "must be among what the Stream watches, " + s.Key()}
+		}
+	}
+	return nil
+}
+
+// waiter is what is known during a Wait.
+type waiter struct {
+	condition Condition
+	groups    map[Target]*group // what is waited for; empty means every object
+	all       group             // every object, if groups is empty
+	objects   map[id]*Unmet     // nil if the object meets the condition
+	gaps      map[string]bool   // sources that have not delivered SYNCED since their GAP, or at all
+	synced    map[schema.GroupResource]bool
+	answered  bool // everything has been synced once
+	changed   bool // something, since the last answer
+}
+
+// id identifies an object of a source.
+type id struct{ source, uid string }
+
+// group counts the objects of a target.
+type group struct{ objects, unmet int }
+
+func (w *waiter) observe(ev stream.Event) error {
+	if _, known := w.gaps[ev.Source]; !known {
+		w.gaps[ev.Source] = true
+	}
+	switch ev.Type {
+	case stream.Gap:
+		w.gaps[ev.Source] = true
+		if ev.Gap != nil && ev.Gap.HistoryLost {
+			return w.end(&stream.GapError{Reason: ev.Gap.Reason, From: ev.Gap.From})
+		}
+	case stream.Synced:
+		w.gaps[ev.Source], w.synced[ev.Resource.GroupResource()], w.changed = false, true, true
+	case stream.Added, stream.Modified, stream.Deleted:
+		return w.observeObject(ev)
+	}
+	return nil
+}
+
+func (w *waiter) observeObject(ev stream.Event) error {
+	meta := ev.Meta()
+	t := Target{ev.Resource.GroupResource(), meta.GetNamespace(), meta.GetName()}
+	g := &w.all
+	if len(w.groups) > 0 {
+		if g = w.groups[t]; g == nil {
+			return nil
+		}
+	}
+	uid := cmp.Or(string(meta.GetUID()), t.Namespace+"/"+t.Name) // client-go's fake sets no uid
+	key := id{ev.Source, strings.Clone(uid)}                     // a part of the event's text would retain all of it
+	before, known := w.objects[key]
+	if !known && w.condition.kind == gone && w.answered {
+		return nil // it has been created since
+	}
+	if known {
+		g.add(-1, before)
+		delete(w.objects, key)
+	}
+	w.changed = true
+	if ev.Type == stream.Deleted {
+		return nil
+	}
+	now, err := w.evaluate(ev, t)
+	if err != nil {
+		return err
+	}
+	w.objects[key] = now
+	g.add(1, now)
+	return nil
+}
+
+func (g *group) add(n int, u *Unmet) {
+	g.objects += n
+	if u != nil {
+		g.unmet += n
+	}
+}
+
+// evaluate returns nil if the object meets the condition.
+func (w *waiter) evaluate(ev stream.Event, t Target) (*Unmet, error) {
+	var problem string
+	switch w.condition.kind {
+	case exists:
+		return nil, nil
+	case gone:
+		problem = "exists"
+	default:
+		o, err := ev.Decode()
+		if err != nil {
+			problem = "cannot be decoded"
+		} else if problem, err = w.condition.check(o); err != nil {
+			return nil, fmt.Errorf("%w (%s)", err, t)
+		}
+	}
+	if problem == "" {
+		return nil, nil
+	}
+	t.Namespace, t.Name = strings.Clone(t.Namespace), strings.Clone(t.Name)
+	return &Unmet{t, problem}, nil
+}
+
+// targetsSynced reports whether the resource of each target has been delivered. Otherwise a follow.Mux has not attached
+// it yet.
+func (w *waiter) targetsSynced() bool {
+	for t := range w.groups {
+		if !w.synced[t.Resource] {
+			return false
+		}
+	}
+	return true
+}
+
+// answer reports whether the condition is met, at a moment when everything is synced.
+func (w *waiter) answer() (met bool, err error) {
+	first := !w.answered
+	w.answered, w.changed = true, false
+	if len(w.groups) > 0 {
+		for _, g := range w.groups {
+			if !w.met(g) {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	if first && len(w.objects) == 0 && w.condition.kind != exists && w.condition.kind != gone {
+		return false, fmt.Errorf("condition: cannot wait for %s: %w", w.condition, ErrNoObjects)
+	}
+	return w.met(&w.all), nil
+}
+
+func (w *waiter) met(g *group) bool {
+	if w.condition.kind == gone {
+		return g.objects == 0
+	}
+	return g.objects > 0 && g.unmet == 0
+}
+
+// end returns the error of a Wait that ends before the condition is met.
+func (w *waiter) end(err error) error {
+	e := &UnmetError{Condition: w.condition, Err: err}
+	for _, u := range w.objects {
+		if u != nil {
+			e.Unmet = append(e.Unmet, *u)
+		}
+	}
+	for t, g := range w.groups {
+		switch {
+		case g.objects > 0:
+		case !w.synced[t.Resource]:
+			e.Unmet = append(e.Unmet, Unmet{t, "is not known yet"})
+		case w.condition.kind != gone:
+			e.Unmet = append(e.Unmet, Unmet{t, missing})
+		}
+	}
+	slices.SortFunc(e.Unmet, func(a, b Unmet) int { return cmp.Compare(a.Target.String(), b.Target.String()) })
+	if more := len(e.Unmet) - 10; more > 0 {
+		e.Unmet, e.More = e.Unmet[:10:10], more
+	}
+	return e
+}
