@@ -41,8 +41,15 @@ func runRandom(t *testing.T, seed uint64) {
 		options.Namespaces = s.Namespaces
 	}
 	s.Writes(s.Rand, 10)
-	s.Faults(6, "500", "503 plain", "429 retry-after 3s", "410", "close", "reset", "half-open", "410 in stream",
-		"reset inside frame", "garbage", "error frame", "replay 3", "hang", "slow 2s", "no marker", "ignore initial")
+	s.Faults(6, "500", "503 plain", "429 retry-after 3s", "410", "close", "reset", "half-open", "hang", "slow 2s", "garbage")
+	for range s.IntN(5) {
+		fault := scenario.Pick(s.Rand, "410 in stream", "reset inside frame", "error frame", "error not status", "replay 3",
+			"invalid utf-8", "no name", "frames after error")
+		line := fmt.Sprintf("%s %d after %d frames: %s", scenario.Pick(s.Rand, "watch", "initial"), 1+s.IntN(12), s.IntN(4), fault)
+		if err := s.Server.Apply(line); err == nil {
+			s.Note("%s", line)
+		}
+	}
 	i, err := informer.NewSharedIndexInformer(newStream(t, s.Server, &options), cache.SharedIndexInformerOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +95,9 @@ type history struct {
 
 func key(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
 
-func state(o *unstructured.Unstructured) string { return string(o.GetUID()) + "@" + o.GetResourceVersion() }
+func state(o *unstructured.Unstructured) string {
+	return string(o.GetUID()) + "@" + o.GetResourceVersion()
+}
 
 func (h *history) OnAdd(obj any, _ bool) {
 	o := obj.(*unstructured.Unstructured)
