@@ -3,6 +3,7 @@ package informer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -394,5 +396,83 @@ func TestReflector(t *testing.T) {
 		}
 		cancel()
 		<-done
+	})
+}
+
+// A watch from a version does not know what existed there, so a gap would miss deletions.
+func TestWatchAtAVersionEndsAtAGap(t *testing.T) {
+	for _, tt := range []struct {
+		why     string
+		options stream.Options
+	}{
+		{"the cluster", stream.Options{}},
+		{"several namespaces have no common version", stream.Options{Namespaces: []string{"home", "shop"}}},
+	} {
+		t.Run(tt.why, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+				l := informer.NewListerWatcher(newStream(t, srv, &tt.options))
+				rv := srv.ResourceVersion()
+				srv.Put(widgets, "shop", "roof")
+				w, err := l.Watch(at(rv))
+				if len(tt.options.Namespaces) > 1 {
+					if reason(err) != metav1.StatusReasonExpired {
+						t.Errorf("got %v, want Expired", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { w.Stop(); <-w.(*informer.Watcher).Done() }()
+				time.Sleep(time.Second)
+				do(t, srv, "widgets silence")
+				remove(t, srv, "door")
+				do(t, srv, "restart")
+				got := received(w)
+				if n := len(got); n < 3 || got[n-2] != "ERROR Expired" || got[n-1] != "closed" {
+					t.Errorf("got %v, want ERROR Expired at the end", got)
+				}
+			})
+		})
+	}
+}
+
+// The Stream waits for a slow receiver, which misses nothing.
+func TestSlowReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		w := informer.Watch(t.Context(), newStream(t, srv, nil))
+		defer func() { w.Stop(); <-w.Done() }()
+		var want, got []string
+		for range 2 {
+			<-w.ResultChan()
+		}
+		for n := range 300 {
+			name := fmt.Sprint("n", n)
+			srv.Put(widgets, "shop", name)
+			want = append(want, "ADDED "+name)
+		}
+		for range want {
+			time.Sleep(10 * time.Second)
+			got = append(got, text(<-w.ResultChan()))
+		}
+		if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A panic of the caller's function is client-go's to handle, and leaves nothing running.
+func TestPanickingSelect(t *testing.T) {
+	utilruntime.ReallyCrash = false
+	defer func() { utilruntime.ReallyCrash = true }()
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		s := newStream(t, srv, &stream.Options{Select: func(stream.Meta) bool { panic("mine") }})
+		w := informer.Watch(t.Context(), s)
+		if diff := cmp.Diff([]string{"closed"}, received(w)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if _, err := informer.NewListerWatcher(s).List(metav1.ListOptions{}); err == nil {
+			t.Error("List returns no error")
+		}
 	})
 }
