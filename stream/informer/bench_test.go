@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
@@ -17,8 +19,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -36,8 +36,8 @@ func (podServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10000000"},"items":[]}`
 		return answer(strings.NewReader(list))
 	case q.Get("sendInitialEvents") == "true":
-		marker := `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"10000000",` +
-			`"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+		marker := `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{` +
+			`"resourceVersion":"10000000","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 		return answer(io.MultiReader(strings.NewReader(marker), newPodEvents()))
 	}
 	return answer(newPodEvents())
@@ -53,12 +53,18 @@ type podEvents struct {
 
 func newPodEvents() *podEvents {
 	e := &podEvents{rv: 10_000_000}
-	for i := range 1000 {
-		f := decodetest.PodEvent(i)
-		e.frames, e.at = append(e.frames, f), append(e.at, bytes.Index(f, []byte("10000000")))
+	for _, f := range podFrames() {
+		e.frames, e.at = append(e.frames, bytes.Clone(f)), append(e.at, bytes.Index(f, []byte("10000000")))
 	}
 	return e
 }
+
+var podFrames = sync.OnceValue(func() (frames [][]byte) {
+	for i := range 1000 {
+		frames = append(frames, decodetest.PodEvent(i))
+	}
+	return frames
+})
 
 func (e *podEvents) Read(p []byte) (n int, err error) {
 	for n < len(p) {
@@ -77,6 +83,7 @@ func (e *podEvents) Read(p []byte) (n int, err error) {
 
 // BenchmarkInformer measures one event, from the server's frame to a handler.
 func BenchmarkInformer(b *testing.B) {
+	podFrames()
 	config := &rest.Config{Host: "http://server", QPS: -1, Transport: podServer{}}
 	for _, bm := range []struct {
 		name   string

@@ -23,8 +23,8 @@
 //     follows them. With several namespaces it is the version of the last event.
 //   - A call of the WatchErrorHandler for each failed request. The Stream retries most failures itself, and
 //     Status, Options.Trace and Options.Logger report them. The handler receives what ends a run.
-//   - cache.DeletedFinalStateUnknown where client-go would use it. It occurs only when a run has ended with an error and
-//     the next one no longer finds the object.
+//   - cache.DeletedFinalStateUnknown where client-go would use it. It occurs only when a run has ended with an error
+//     and the next one no longer finds the object.
 //
 // An informer needs everything that exists. Streams with Checkpoint, NoIndex, UntilSynced, UntilClosed, or another
 // Start than Snapshot are refused.

@@ -75,7 +75,7 @@ func TestHandlers(t *testing.T) {
 		{"several namespaces", stream.Options{Namespaces: []string{"shop", "home"}},
 			func(t *testing.T, srv *streamtest.Server) {
 				srv.Put(widgets, "home", "bed")
-				srv.Put(widgets, "elsewhere", "tree")
+				srv.Put(widgets, "garden", "tree")
 				time.Sleep(time.Second)
 				do(t, srv, "widgets expire")
 				remove(t, srv, "door")
@@ -188,7 +188,9 @@ func TestTransformErrors(t *testing.T) {
 		}
 		r.stop()
 
-		again := start(t, newStream(t, srv, nil), func(i cache.SharedIndexInformer) { _ = i.SetTransform(failingFor("bad")) })
+		again := start(t, newStream(t, srv, nil), func(i cache.SharedIndexInformer) {
+			_ = i.SetTransform(failingFor("bad"))
+		})
 		defer again.stop()
 		if again.HasSynced() || len(again.errs) == 0 {
 			t.Errorf("synced: %v, errors: %v; want an error for the list", again.HasSynced(), again.errs)
@@ -207,7 +209,9 @@ func TestTransformMayReturnAnyType(t *testing.T) {
 			return &small{o}, nil
 		})
 		var deleted []any
-		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) { deleted = append(deleted, o) }})
+		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			DeleteFunc: func(o any) { deleted = append(deleted, o) },
+		})
 		done := make(chan struct{})
 		stop := make(chan struct{})
 		go func() { defer close(done); i.Run(stop) }()

@@ -41,11 +41,13 @@ func runRandom(t *testing.T, seed uint64) {
 		options.Namespaces = s.Namespaces
 	}
 	s.Writes(s.Rand, 10)
-	s.Faults(6, "500", "503 plain", "429 retry-after 3s", "410", "close", "reset", "half-open", "hang", "slow 2s", "garbage")
+	s.Faults(6, "500", "503 plain", "429 retry-after 3s", "410", "close", "reset", "half-open", "hang",
+		"slow 2s", "garbage")
 	for range s.IntN(5) {
-		fault := scenario.Pick(s.Rand, "410 in stream", "reset inside frame", "error frame", "error not status", "replay 3",
-			"invalid utf-8", "no name", "frames after error")
-		line := fmt.Sprintf("%s %d after %d frames: %s", scenario.Pick(s.Rand, "watch", "initial"), 1+s.IntN(12), s.IntN(4), fault)
+		fault := scenario.Pick(s.Rand, "410 in stream", "reset inside frame", "error frame", "error not status",
+			"replay 3", "invalid utf-8", "no name", "frames after error")
+		request := scenario.Pick(s.Rand, "watch", "initial")
+		line := fmt.Sprintf("%s %d after %d frames: %s", request, 1+s.IntN(12), s.IntN(4), fault)
 		if err := s.Server.Apply(line); err == nil {
 			s.Note("%s", line)
 		}

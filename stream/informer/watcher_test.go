@@ -26,7 +26,8 @@ func text(ev watch.Event) string {
 	switch o := ev.Object.(type) {
 	case *unstructured.Unstructured:
 		if ev.Type == watch.Bookmark {
-			return string(ev.Type) + " " + o.GetResourceVersion() + o.GetAnnotations()[metav1.InitialEventsAnnotationKey]
+			marked := o.GetAnnotations()[metav1.InitialEventsAnnotationKey]
+			return string(ev.Type) + " " + o.GetResourceVersion() + marked
 		}
 		return string(ev.Type) + " " + o.GetName()
 	case *metav1.Status:
@@ -150,7 +151,8 @@ func TestWatchEnds(t *testing.T) {
 
 func TestWatchRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		if diff := cmp.Diff([]string{"ERROR InternalError", "closed"}, received(informer.Watch(t.Context(), nil))); diff != "" {
+		failed := []string{"ERROR InternalError", "closed"}
+		if diff := cmp.Diff(failed, received(informer.Watch(t.Context(), nil))); diff != "" {
 			t.Errorf("nil (-want +got):\n%s", diff)
 		}
 		do(t, srv, "widgets forbid all")
@@ -162,7 +164,7 @@ func TestWatchRefuses(t *testing.T) {
 		s := newStream(t, srv, nil)
 		first := informer.Watch(t.Context(), s)
 		<-first.ResultChan()
-		if diff := cmp.Diff([]string{"ERROR InternalError", "closed"}, received(informer.Watch(t.Context(), s))); diff != "" {
+		if diff := cmp.Diff(failed, received(informer.Watch(t.Context(), s))); diff != "" {
 			t.Errorf("busy (-want +got):\n%s", diff)
 		}
 		first.Stop()
@@ -234,10 +236,10 @@ func TestListAndWatch(t *testing.T) {
 						t.Fatal(err)
 					}
 					u := list.(*unstructured.UnstructuredList)
-					if len(u.Items) != 2 || u.GetKind() != "WidgetList" || u.GetResourceVersion() != srv.ResourceVersion() {
+					rv = u.GetResourceVersion()
+					if len(u.Items) != 2 || u.GetKind() != "WidgetList" || rv != srv.ResourceVersion() {
 						t.Errorf("got %v", u)
 					}
-					rv = u.GetResourceVersion()
 					time.Sleep(tt.pause)
 				}
 				if tt.remove {
