@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -86,6 +87,7 @@ type states struct {
 	transform cache.TransformFunc // may be nil
 	objects   map[types.UID]any
 	deleted   map[*unstructured.Unstructured]bool // of DELETED events on their way to the queue: true if inferred
+	listed    map[types.UID]bool                  // by the last List, until the store has been replaced
 }
 
 func (s *states) setTransform(f cache.TransformFunc) {
@@ -152,15 +154,25 @@ func (s *states) replace(objects []*unstructured.Unstructured) (listed, recreate
 			known[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = id
 		}
 	}
+	s.listed = make(map[types.UID]bool, len(objects))
 	for _, o := range objects {
 		id, isKnown := known[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}]
 		if isKnown && id != identity(o) {
 			recreated = append(recreated, o)
 		} else {
 			listed = append(listed, o)
+			s.listed[identity(o)] = true
 		}
 	}
-	s.objects = make(map[types.UID]any, len(objects))
 	clear(s.deleted)
 	return listed, recreated
+}
+
+// replaced forgets the objects that the last List lacked, once the list has replaced those of the store. It may fail to
+// do so, if the informer's transform fails for an object.
+func (s *states) replaced() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.objects, func(id types.UID, _ any) bool { return !s.listed[id] })
+	s.listed = nil
 }

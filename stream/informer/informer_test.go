@@ -277,6 +277,44 @@ func TestRunThatGivesUp(t *testing.T) {
 	})
 }
 
+// A list that the informer refuses changes nothing of what handlers receive later.
+func TestListThatTheTransformRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		s := newStream(t, srv, &stream.Options{FailOnGap: true})
+		r := start(t, s, func(i cache.SharedIndexInformer) { _ = i.SetTransform(failingFor("bad")) })
+		defer r.stop()
+		r.take()
+		do(t, srv, "widgets silence")
+		remove(t, srv, "door")
+		srv.Put(widgets, "shop", "door")
+		srv.Put(widgets, "shop", "roof", "labels.bad=1")
+		do(t, srv, "restart")
+		time.Sleep(5 * time.Minute)
+		if got := r.take(); len(got) > 0 || len(r.errs) == 0 {
+			t.Errorf("handlers received %v, the error handler %v; want only errors", got, r.errs)
+		}
+		remove(t, srv, "roof")
+		time.Sleep(5 * time.Minute)
+		want := []string{"delete unknown door 1", "update window 1", "add door 2"}
+		if diff := cmp.Diff(want, r.take()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Bookmarks move the version of an informer whose objects do not change.
+func TestBookmarksMoveTheVersion(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		r := start(t, newStream(t, srv, &stream.Options{Namespaces: []string{"shop"}}), nil)
+		defer r.stop()
+		srv.Put(widgets, "home", "bed")
+		time.Sleep(5 * time.Minute)
+		if got := r.LastSyncResourceVersion(); got != srv.ResourceVersion() {
+			t.Errorf("synced at %s, want %s", got, srv.ResourceVersion())
+		}
+	})
+}
+
 func TestRefusedOptions(t *testing.T) {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()

@@ -113,7 +113,9 @@ func (l *ListerWatcher) ListWithContext(ctx context.Context, o metav1.ListOption
 	if l.current == s {
 		l.waiting, l.timer = s, time.AfterFunc(attachWithin, s.Stop)
 	}
-	return s.list.items, nil
+	items := s.list.items
+	s.list.items = nil // the run must not keep the objects in memory
+	return items, nil
 }
 
 // WatchWithContext returns a watch, once its first event has arrived, or the error that ends the run before that. What
@@ -160,6 +162,9 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 	if s != nil && !s.stopped() && s.list.version == o.ResourceVersion && l.timer.Stop() {
 		l.waiting = nil
 		s.bind(ctx)
+		if l.states != nil {
+			l.states.replaced()
+		}
 		return s.Watcher, nil
 	}
 	// An informer lists again instead, so that its store is compared with everything that exists.
