@@ -145,8 +145,8 @@ func TestTypeThatGoesAwayIsQuiet(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := len(srv.Requests())
 		time.Sleep(time.Hour)
-		if n := len(srv.Requests()) - before; n > 400 || len(r.errs) > 0 {
-			t.Errorf("%d requests in an hour, errors %v", n, r.errs)
+		if n := len(srv.Requests()) - before; n > 400 || len(r.errors()) > 0 {
+			t.Errorf("%d requests in an hour, errors %v", n, r.errors())
 		}
 		if !r.HasSynced() || len(r.GetStore().List()) != 0 {
 			t.Errorf("the store has %v", r.GetStore().ListKeys())
@@ -191,12 +191,11 @@ func TestFakeClient(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		synctest.Wait()
+		close(stop)
+		f.Shutdown()
 		if diff := cmp.Diff([]string{"add door", "add roof", "update door", "delete door"}, h.lines); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		close(stop)
-		f.Shutdown()
 	})
 }
 

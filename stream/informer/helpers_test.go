@@ -109,7 +109,7 @@ func (h *handler) OnDelete(obj any) {
 	h.deleted = append(h.deleted, obj)
 }
 
-// take returns the lines since the last call. Those of one instant are sorted within the same verb if sorted is true.
+// take returns the lines since the last call.
 func (h *handler) take() []string {
 	synctest.Wait()
 	h.mu.Lock()
@@ -130,6 +130,14 @@ type running struct {
 	*handler
 	stop func() // and wait
 	errs []error
+}
+
+// errors returns what the error handler has received.
+func (r *running) errors() []error {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.errs)
 }
 
 // start runs an informer for a second.

@@ -63,9 +63,8 @@ func TestHandlers(t *testing.T) {
 				do(t, srv, "widgets silence")
 				remove(t, srv, "door")
 				srv.Put(widgets, "shop", "door")
-				remove(t, srv, "window")
 				do(t, srv, "restart")
-			}, []string{"delete unknown door 1", "delete unknown window 1", "add door 2"}, 2},
+			}, []string{"delete unknown door 1", "update window 1", "add door 2"}, 2},
 		{"the type goes away and returns", stream.Options{}, func(t *testing.T, srv *streamtest.Server) {
 			do(t, srv, "widgets delete crd")
 			time.Sleep(time.Hour)
@@ -98,8 +97,8 @@ func TestHandlers(t *testing.T) {
 						t.Errorf("%d snapshots, want %d", got, tt.lists)
 					}
 				}
-				if len(r.errs) > 0 {
-					t.Errorf("the error handler received %v", r.errs)
+				if errs := r.errors(); len(errs) > 0 {
+					t.Errorf("the error handler received %v", errs)
 				}
 			})
 		})
@@ -146,7 +145,7 @@ func TestDeletionInAGapHandsOverTheLastState(t *testing.T) {
 				remove(t, srv, "door")
 				do(t, srv, "restart")
 				time.Sleep(5 * time.Minute)
-				r.take()
+				r.stop()
 				if len(r.deleted) != 1 || r.deleted[0] != last || last == nil {
 					t.Errorf("OnDelete received %v, want what the indexer had: %v", r.deleted, last)
 				}
@@ -192,8 +191,8 @@ func TestTransformErrors(t *testing.T) {
 			_ = i.SetTransform(failingFor("bad"))
 		})
 		defer again.stop()
-		if again.HasSynced() || len(again.errs) == 0 {
-			t.Errorf("synced: %v, errors: %v; want an error for the list", again.HasSynced(), again.errs)
+		if again.HasSynced() || len(again.errors()) == 0 {
+			t.Errorf("synced: %v, errors: %v; want an error for the list", again.HasSynced(), again.errors())
 		}
 	})
 }
@@ -220,14 +219,14 @@ func TestTransformMayReturnAnyType(t *testing.T) {
 		remove(t, srv, "door")
 		do(t, srv, "restart")
 		time.Sleep(5 * time.Minute)
+		close(stop)
+		<-done
 		if len(deleted) != 1 {
 			t.Fatalf("OnDelete received %v", deleted)
 		}
 		if _, ok := deleted[0].(*small); !ok {
 			t.Errorf("OnDelete received a %T", deleted[0])
 		}
-		close(stop)
-		<-done
 	})
 }
 
@@ -239,8 +238,8 @@ func TestErrorsReachTheHandler(t *testing.T) {
 		do(t, srv, "widgets forbid all")
 		r := start(t, newStream(t, srv, nil), nil)
 		defer r.stop()
-		if len(r.errs) == 0 || !apierrors.IsForbidden(r.errs[0]) {
-			t.Errorf("got %v, want Forbidden", r.errs)
+		if errs := r.errors(); len(errs) == 0 || !apierrors.IsForbidden(errs[0]) {
+			t.Errorf("got %v, want Forbidden", errs)
 		}
 		do(t, srv, "widgets allow")
 		time.Sleep(2 * time.Minute)
@@ -265,7 +264,7 @@ func TestRunThatGivesUp(t *testing.T) {
 		remove(t, srv, "window")
 		srv.Put(widgets, "shop", "roof")
 		time.Sleep(time.Hour)
-		if len(r.errs) == 0 {
+		if len(r.errors()) == 0 {
 			t.Error("the error handler received nothing")
 		}
 		do(t, srv, "heal")
@@ -290,8 +289,8 @@ func TestListThatTheTransformRefuses(t *testing.T) {
 		srv.Put(widgets, "shop", "roof", "labels.bad=1")
 		do(t, srv, "restart")
 		time.Sleep(5 * time.Minute)
-		if got := r.take(); len(got) > 0 || len(r.errs) == 0 {
-			t.Errorf("handlers received %v, the error handler %v; want only errors", got, r.errs)
+		if got, errs := r.take(), r.errors(); len(got) > 0 || len(errs) == 0 {
+			t.Errorf("handlers received %v, the error handler %v; want only errors", got, errs)
 		}
 		remove(t, srv, "roof")
 		time.Sleep(5 * time.Minute)
