@@ -60,6 +60,7 @@ func TestInitialEventsEndOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { w.Stop(); <-w.(*informer.Watcher).Done() }()
+		time.Sleep(time.Second) // until SYNCED
 		do(t, srv, "widgets silence")
 		remove(t, srv, "door")
 		do(t, srv, "restart")
