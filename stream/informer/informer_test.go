@@ -18,6 +18,17 @@ import (
 
 // TestHandlers has the behaviours of client-go's shared informers, reflectors and controllers that concern a source,
 // and those that a Stream adds.
+//
+// These cases of client-go's tests do not apply:
+//
+//   - shared_informer_test.go, controller_test.go: handlers that are added and removed, resync periods of handlers,
+//     indexers, HasSynced of handlers, metrics, typed handlers. The code is client-go's, not ours.
+//   - reflector_test.go: page sizes, resourceVersion 0, versions that are too large, retries after 429, 500 and refused
+//     connections. The Stream makes the requests; its own tests have these cases.
+//   - reflector_watchlist_test.go: servers without streaming lists, and fallbacks to a list. Likewise.
+//   - retrywatcher_test.go: the delay between two watches, events without a resourceVersion. Likewise.
+//   - informerwatcher_test.go: the buffer of NewIndexerInformerWatcher. The code is client-go's.
+//   - dynamicinformer/informer_test.go: TweakListOptions. stream.Options take its place: see TestFactoryOptions.
 func TestHandlers(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
