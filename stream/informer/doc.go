@@ -1,0 +1,38 @@
+// Package informer offers a Stream in the shapes of client-go: a watch.Interface ([Watch]), a cache.ListerWatcher
+// ([NewListerWatcher]), a SharedIndexInformer ([NewSharedIndexInformer]) and a factory of dynamic informers
+// ([NewFactory]). Handlers, indexers, listers and reflectors are client-go's own.
+//
+// # Promises
+//
+//   - An expired version causes no relist. The Stream reads a snapshot, and only the differences from what was
+//     delivered before arrive, as ADDED, MODIFIED and DELETED.
+//   - Each object that handlers have received is deleted exactly once. OnDelete of an object that went away during a
+//     gap receives the last state that the informer delivered.
+//   - An object that was deleted and recreated under the same name arrives as OnDelete of the old uid, then OnAdd of
+//     the new one. It is never an OnUpdate with another uid.
+//   - If a type goes away, OnDelete is called for each of its objects. The Stream waits, and when the type returns,
+//     OnAdd is called for its objects. The informer does not end, and no error handler is called.
+//   - The Stream waits for a slow receiver of a watch. (client-go's informers queue without bound for slow handlers.)
+//   - A run ends with its context. [Watcher.Done] is closed, and Run of an informer returns, when the run has ended.
+//
+// # Not promised
+//
+//   - Every state of an object across a gap: only the last one is delivered.
+//   - The version of a deletion that was found by comparing: the object has the last version known.
+//   - A LastSyncResourceVersion that only grows: after a gap it moves with the differences, until the bookmark that
+//     follows them. With several namespaces it is the version of the last event.
+//   - A call of the WatchErrorHandler for each failed request. The Stream retries most failures itself, and
+//     Status, Options.Trace and Options.Logger report them. The handler receives what ends a run.
+//   - cache.DeletedFinalStateUnknown where client-go would use it. It occurs only when a run has ended with an error
+//     and the next one no longer finds the object.
+//
+// An informer needs everything that exists. Streams with Checkpoint, NoIndex, UntilSynced, UntilClosed, or another
+// Start than Snapshot are refused.
+//
+// # Errors
+//
+// Functions return a [*stream.OptionsError] for an invalid argument or option. List and Watch return the error that
+// ends the run (see stream.Stream.Events), [stream.ErrBusy] if the Stream has another run, and a BadRequest or Expired
+// error of k8s.io/apimachinery/pkg/api/errors. A run that fails later ends its watch with an ERROR event, whose object
+// is a Status: of the server's answer if there is one, 410 Expired after a loss of history, else 500.
+package informer

@@ -1,0 +1,139 @@
+package informer
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/dynamic/dynamiclister"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// NewFactory returns a factory of informers with the semantics of client-go's, each fed by a Stream of its own. resync
+// is the default resync period; zero means none. opts are the Options of all Streams and may be nil: what
+// WithTweakListOptions and a namespace do for client-go's factory, Namespaces and the selectors do here. Create c with
+// stream.NewClient.
+//
+// ForResource makes no request and returns an informer for any name. If stream.New refuses the resource or the options,
+// the informer never syncs, and its WatchErrorHandler receives the error. The informer of a type that the server does
+// not serve syncs once it does, with client-go's waits of up to a minute.
+//
+// NewFactory returns an [*stream.OptionsError] if c is nil, resync is negative, or the Options do not deliver
+// everything that exists (see the package's comment).
+func NewFactory(c dynamic.Interface, resync time.Duration,
+	opts *stream.Options) (dynamicinformer.DynamicSharedInformerFactory, error) {
+	f := &factory{client: c, resync: resync, informers: map[schema.GroupVersionResource]*resourceInformer{}}
+	if opts != nil {
+		f.options = *opts
+	}
+	switch {
+	case nils.Is(c):
+		return nil, &stream.OptionsError{Field: "client", Problem: "must not be nil"}
+	case resync < 0:
+		return nil, &stream.OptionsError{Field: "resync", Value: resync.String(), Problem: "must not be negative"}
+	}
+	if err := checkOptions(&f.options); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// factory implements dynamicinformer.DynamicSharedInformerFactory.
+type factory struct {
+	client  dynamic.Interface
+	resync  time.Duration
+	options stream.Options
+	running sync.WaitGroup // counts the informers that run
+
+	mu           sync.Mutex
+	informers    map[schema.GroupVersionResource]*resourceInformer
+	shuttingDown bool
+}
+
+// resourceInformer implements informers.GenericInformer.
+type resourceInformer struct {
+	informer cache.SharedIndexInformer
+	resource schema.GroupVersionResource
+	started  bool // guarded by factory.mu
+}
+
+func (i *resourceInformer) Informer() cache.SharedIndexInformer { return i.informer }
+
+func (i *resourceInformer) Lister() cache.GenericLister {
+	return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(i.informer.GetIndexer(), i.resource))
+}
+
+// ForResource returns the informer of a resource, always the same one.
+func (f *factory) ForResource(r schema.GroupVersionResource) informers.GenericInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := f.informers[r]; i != nil {
+		return i
+	}
+	var l *ListerWatcher
+	// Whether it is namespaced is unknown without discovery. The Stream checks it only for Namespaces.
+	s, err := stream.New(f.client, gvr.Resource{GroupVersionResource: r, Namespaced: true}, &f.options)
+	if err == nil {
+		l = NewListerWatcher(s)
+	} else {
+		l = &ListerWatcher{refusal: err}
+	}
+	i := &resourceInformer{resource: r, informer: newInformer(l, cache.SharedIndexInformerOptions{
+		ResyncPeriod:      f.resync,
+		Indexers:          cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		ObjectDescription: r.String(),
+	})}
+	f.informers[r] = i
+	return i
+}
+
+// Start runs each informer that does not run yet until stop is closed. After Shutdown it does nothing.
+func (f *factory) Start(stop <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shuttingDown {
+		return
+	}
+	for _, i := range f.informers {
+		if !i.started {
+			i.started = true
+			f.running.Go(func() { i.informer.Run(stop) })
+		}
+	}
+}
+
+// WaitForCacheSync waits until all started informers have synced, or stop is closed.
+func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
+	synced := map[schema.GroupVersionResource]bool{}
+	for r, i := range f.startedInformers() {
+		synced[r] = cache.WaitForCacheSync(stop, i.HasSynced)
+	}
+	return synced
+}
+
+func (f *factory) startedInformers() map[schema.GroupVersionResource]cache.SharedIndexInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	started := map[schema.GroupVersionResource]cache.SharedIndexInformer{}
+	for r, i := range f.informers {
+		if i.started {
+			started[r] = i.informer
+		}
+	}
+	return started
+}
+
+// Shutdown prevents later Starts, and waits for all informers. Their stop channels must be closed.
+func (f *factory) Shutdown() {
+	defer f.running.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shuttingDown = true
+}

@@ -1,0 +1,178 @@
+package informer
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// NewSharedIndexInformer returns client-go's informer, fed by s. Its objects are *unstructured.Unstructured, or what
+// SetTransform makes of them. A deletion that the Stream found by comparing hands OnDelete the last state that the
+// informer delivered. If a run ends with an error, the informer reads everything again, after a wait.
+//
+// It returns an [*stream.OptionsError] if s is nil, if its Options do not deliver everything that exists (see the
+// package's comment), or if ResyncPeriod is negative. While the informer runs, s must have no other run.
+func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions) (cache.SharedIndexInformer, error) {
+	if o.ResyncPeriod < 0 {
+		return nil, &stream.OptionsError{
+			Field: "ResyncPeriod", Value: o.ResyncPeriod.String(), Problem: "must not be negative",
+		}
+	}
+	l := NewListerWatcher(s)
+	if l.refusal != nil {
+		return nil, l.refusal
+	}
+	if o.ObjectDescription == "" {
+		o.ObjectDescription = s.Resource().String()
+	}
+	return newInformer(l, o), nil
+}
+
+// newInformer returns an informer. If l refuses every List and Watch, the informer's error handler receives the error.
+func newInformer(l *ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
+	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
+	_ = client.SetTransform(l.states.transformed) // it fails only once the informer has started
+	return &informer{SharedIndexInformer: client, source: l}
+}
+
+// informerSource makes a reflector list and then watch. A List needs one run even if it fails, and its objects need no
+// second transform.
+type informerSource struct{ *ListerWatcher }
+
+// IsWatchListSemanticsUnSupported is the method by which client-go recognizes a source without streaming lists.
+func (informerSource) IsWatchListSemanticsUnSupported() bool { return true }
+
+// informer adds the last states and the end of the run to client-go's informer.
+type informer struct {
+	cache.SharedIndexInformer
+	source *ListerWatcher
+	ran    atomic.Bool
+}
+
+// SetTransform sets a function that is called once for each object, except those of inferred deletions.
+func (i *informer) SetTransform(f cache.TransformFunc) error {
+	if err := i.SharedIndexInformer.SetTransform(i.source.states.transformed); err != nil {
+		return err
+	}
+	i.source.states.setTransform(f)
+	return nil
+}
+
+// Run is RunWithContext with a channel.
+func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext returns when the informer and the run of its Stream have ended.
+func (i *informer) RunWithContext(ctx context.Context) {
+	if i.ran.CompareAndSwap(false, true) {
+		defer i.source.end()
+	}
+	i.SharedIndexInformer.RunWithContext(ctx)
+}
+
+// states holds the last state of each object that has entered the informer's queue: the pointers that the indexer has,
+// or will have. client-go calls transformed, its TransformFunc, for each object that enters the queue, in the goroutine
+// of the reflector.
+type states struct {
+	mu        sync.Mutex
+	transform cache.TransformFunc // may be nil
+	objects   map[types.UID]any
+	deleted   map[*unstructured.Unstructured]bool // of DELETED events on their way to the queue: true if inferred
+	listed    map[types.UID]bool                  // by the last List, until the store has been replaced
+}
+
+func (s *states) setTransform(f cache.TransformFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.transform = f
+}
+
+// deleting announces the object of a DELETED event.
+func (s *states) deleting(o *unstructured.Unstructured, inferred bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted[o] = inferred
+}
+
+// transformed returns what enters the queue instead of obj: for an inferred DELETED the last state, else what the
+// informer's transform makes of obj. If the transform fails, obj is not queued, but a DELETED is, with the last state.
+func (s *states) transformed(obj any) (any, error) {
+	o, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil // what a reflector with this example object never hands on
+	}
+	id := identity(o)
+	s.mu.Lock()
+	transform, last := s.transform, s.objects[id]
+	inferred, isDeleted := s.deleted[o]
+	if isDeleted {
+		delete(s.deleted, o)
+		delete(s.objects, id)
+	}
+	s.mu.Unlock()
+	switch {
+	case inferred && last != nil:
+		return last, nil
+	case inferred:
+		return obj, nil
+	}
+	if transform != nil {
+		var err error
+		if obj, err = transform(obj); err != nil {
+			if isDeleted && last != nil {
+				return last, nil
+			}
+			return obj, err
+		}
+	}
+	if !isDeleted {
+		s.mu.Lock()
+		s.objects[id] = obj
+		s.mu.Unlock()
+	}
+	return obj, nil
+}
+
+// replace prepares for a list that replaces the objects of the informer's store. It returns those to list. The others
+// are recreated: their names are known with another uid. If they were listed, handlers would receive an update.
+// Instead, the list lacks them, so that handlers receive the deletion of the old ones, and the watch adds them.
+func (s *states) replace(objects []*unstructured.Unstructured) (listed, recreated []*unstructured.Unstructured) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := make(map[types.NamespacedName]types.UID, len(s.objects))
+	for id, state := range s.objects {
+		if o, err := meta.Accessor(state); err == nil {
+			known[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = id
+		}
+	}
+	s.listed = make(map[types.UID]bool, len(objects))
+	for _, o := range objects {
+		id, isKnown := known[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}]
+		if isKnown && id != identity(o) {
+			recreated = append(recreated, o)
+		} else {
+			listed = append(listed, o)
+			s.listed[identity(o)] = true
+		}
+	}
+	clear(s.deleted)
+	return listed, recreated
+}
+
+// replaced forgets the objects that the last List lacked, once the list has replaced those of the store. It may fail to
+// do so, if the informer's transform fails for an object.
+func (s *states) replaced() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.objects, func(id types.UID, _ any) bool { return !s.listed[id] })
+	s.listed = nil
+}

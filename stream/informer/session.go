@@ -1,0 +1,213 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// sessionBuffer is how many events of a run wait for a reflector. It saves changes of goroutines.
+const sessionBuffer = 100
+
+var errEnded = errors.New("informer: the run ended before SYNCED")
+
+// session is a run of a Stream for a List and the Watch that continues it, or for a Watch.
+type session struct {
+	*Watcher
+	resource   gvr.Resource
+	namespaces int
+	states     *states // of an informer, else nil
+	marker     bool    // mark the end of the initial events
+	list       *list   // what to collect until SYNCED; nil for a Watch
+	caughtUp   bool    // since the last GAP
+	ready      chan struct{}
+	err        error // why it ended before it was ready; valid once ready is closed
+	binding
+}
+
+// binding lets a session end with the context of a List or Watch, too. ListerWatcher.mu guards it.
+type binding struct {
+	bind    func(context.Context) // to another context than before
+	stopped func() bool           // reports whether the session ends
+}
+
+// list is what a List returns.
+type list struct {
+	objects  map[types.UID]*unstructured.Unstructured
+	version  string
+	items    *unstructured.UnstructuredList
+	retained []*unstructured.Unstructured // for the Watch that continues the List: see states.replace
+}
+
+// begin starts the run. It is ready when the first event has arrived, or with a list SYNCED.
+func (s *session) begin(ctx context.Context, seq func(context.Context) iter.Seq2[stream.Event, error]) {
+	s.Watcher, ctx = newWatcher(context.WithoutCancel(ctx), sessionBuffer)
+	s.ready, s.caughtUp = make(chan struct{}), true
+	unbind := func() bool { return true }
+	s.bind = func(other context.Context) {
+		unbind()
+		release := context.AfterFunc(other, s.cancel)
+		unbind = release
+		context.AfterFunc(ctx, func() { release() })
+		s.stopped = func() bool { return ctx.Err() != nil || other.Err() != nil }
+	}
+	go s.run(ctx, func() error { return s.read(ctx, seq(ctx)) })
+}
+
+// read handles the events of the run. An error from before the session is ready is for the caller of List or Watch, a
+// later one for the receiver of the events.
+func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) error {
+	isReady := false
+	s.err = errEnded
+	defer func() {
+		if !isReady {
+			close(s.ready)
+		}
+	}()
+	for ev, err := range seq {
+		if err == nil && !isReady && (s.list == nil || ev.Type == stream.Synced) {
+			if s.list != nil {
+				s.complete(ev.ResourceVersion)
+			}
+			isReady, s.err = true, nil
+			close(s.ready)
+		}
+		if err == nil {
+			err = s.handle(ctx, ev, isReady)
+		}
+		switch {
+		case err != nil && !isReady:
+			s.err = err
+			return nil
+		case err != nil && !s.resumable():
+			// The receiver must not continue at the version of the last event.
+			return &stream.GapError{Reason: stream.GapRestarted, Err: err}
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// resumable reports whether everything up to the last event's version has been delivered.
+func (s *session) resumable() bool { return s.caughtUp && s.namespaces == 1 }
+
+// handle collects or sends one event.
+func (s *session) handle(ctx context.Context, ev stream.Event, isReady bool) error {
+	switch {
+	case ev.HasObject():
+		o, err := decoded(ev)
+		if err != nil {
+			return err
+		}
+		if !isReady {
+			s.list.collect(ev.Type, o)
+			return nil
+		}
+		if ev.Type == stream.Deleted && s.states != nil {
+			s.states.deleting(o, ev.Inferred)
+		}
+		return s.send(ctx, watch.EventType(ev.Type), o)
+	case ev.Type == stream.Gap:
+		s.caughtUp = false
+		return lostHistory(ev)
+	case ev.Type == stream.Synced:
+		return s.synced(ctx, ev.ResourceVersion)
+	case s.namespaces == 1 && isReady:
+		return s.send(ctx, watch.Bookmark, bookmark(s.resource, ev.ResourceVersion))
+	}
+	return nil
+}
+
+// await waits until the session is ready. If it returns an error, the session has been stopped.
+func (s *session) await(ctx context.Context) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		s.Stop()
+		return context.Cause(ctx)
+	}
+	if s.err != nil {
+		s.Stop()
+	}
+	return s.err
+}
+
+// synced sends what the List has retained, then a bookmark, if the version says anything to the receiver.
+func (s *session) synced(ctx context.Context, rv string) error {
+	s.caughtUp = true
+	if l := s.list; l != nil && l.retained != nil {
+		for _, o := range l.retained {
+			if err := s.send(ctx, watch.Added, o); err != nil {
+				return err
+			}
+		}
+		l.retained = nil
+	}
+	if rv == "" && !s.marker {
+		return nil
+	}
+	b := bookmark(s.resource, rv)
+	if s.marker {
+		b.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		s.marker = false
+	}
+	return s.send(ctx, watch.Bookmark, b)
+}
+
+// complete makes the list from what has been collected.
+func (s *session) complete(rv string) {
+	l := s.list
+	objects := make([]*unstructured.Unstructured, 0, len(l.objects))
+	for _, o := range l.objects {
+		objects = append(objects, o)
+	}
+	l.objects, l.version = nil, rv
+	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
+		if n := strings.Compare(a.GetNamespace(), b.GetNamespace()); n != 0 {
+			return n
+		}
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+	if s.states != nil {
+		objects, l.retained = s.states.replace(objects)
+	}
+	kind := s.resource.GroupVersionKind()
+	if kind.Kind == "" && len(objects) > 0 {
+		kind = objects[0].GroupVersionKind()
+	}
+	l.items = &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(objects))}
+	l.items.SetAPIVersion(kind.GroupVersion().String())
+	l.items.SetKind(kind.Kind + "List")
+	l.items.SetResourceVersion(rv)
+	for i, o := range objects {
+		l.items.Items[i] = *o
+	}
+}
+
+// collect applies an event of the snapshot.
+func (l *list) collect(kind stream.Type, o *unstructured.Unstructured) {
+	if kind == stream.Deleted {
+		delete(l.objects, identity(o))
+		return
+	}
+	l.objects[identity(o)] = o
+}
+
+// identity returns the uid of an object or, if it has none, as objects of client-go's fakes, its name.
+func identity(o metav1.Object) types.UID {
+	if uid := o.GetUID(); uid != "" {
+		return uid
+	}
+	return types.UID(o.GetNamespace() + "/" + o.GetName())
+}
