@@ -1,0 +1,2 @@
+// Package store keeps the objects of one resource.
+package store
