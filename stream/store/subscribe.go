@@ -55,7 +55,7 @@ func (s *Store) Subscribe(ctx context.Context) iter.Seq2[Change, error] {
 				return
 			}
 			if at == nil {
-				at = &state{shards: make([]shard, len(next.shards)), gaps: next.gaps}
+				at = &state{shards: make([]shard, len(next.shards))}
 			}
 			if !s.deliver(at, next, change) {
 				return
@@ -83,7 +83,7 @@ func (s *Store) deliver(a, b *state, change func(Change) bool) bool {
 			return change(Change{Type: stream.Modified, Old: object(old), New: object(new)})
 		},
 	}
-	if b.gaps > a.gaps && !change(Change{Type: stream.Gap}) {
+	if a.synced && b.gaps > a.gaps && !change(Change{Type: stream.Gap}) {
 		return false
 	}
 	for _, pass := range passes {
