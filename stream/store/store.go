@@ -24,7 +24,7 @@ type Options struct {
 	// [stream.Raw] object, [stream.Event.Decode] the object. A function that panics ends the run with an error. Each
 	// value of each object takes 64 bytes, and its length.
 	Indexes map[string]func(stream.Event) []string
-	// Compress keeps the objects compressed, with S2 and a dictionary made of some of them. They take about a third of
+	// Compress keeps the objects compressed, with S2 and a dictionary made of some of them. They take about a quarter of
 	// the memory, and each read of an object decompresses it.
 	Compress bool
 }
