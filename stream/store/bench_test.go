@@ -103,7 +103,7 @@ func podStore(b *testing.B, n int, o *store.Options) *store.Store {
 }
 
 // byNode finds the pods of 40 nodes by what is not metadata.
-var byNode = map[string]func(stream.Event) []string{"node": func(ev stream.Event) []string {
+var byNode = indexes{"node": func(ev stream.Event) []string {
 	o, err := ev.Decode()
 	if err != nil {
 		return nil
@@ -152,7 +152,8 @@ func podInformer(n int) func(*testing.B) any {
 		if err != nil {
 			b.Fatal(err)
 		}
-		informer := dynamicinformer.NewDynamicSharedInformerFactory(c, 0).ForResource(pods.GroupVersionResource).Informer()
+		factory := dynamicinformer.NewDynamicSharedInformerFactory(c, 0)
+		informer := factory.ForResource(pods.GroupVersionResource).Informer()
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan struct{})
 		go func() {

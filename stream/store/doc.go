@@ -37,9 +37,9 @@
 // # Memory and time
 //
 // With 10,000 pods of 2.8 KB, one takes 3.2 KB of live heap, and 0.7 KB with [Options].Compress; an informer takes 17.6
-// KB. That includes the index of the Stream. Each value of an index takes 64 bytes more. Decoding takes 10 us, and 11 us
-// compressed; an informer's DeepCopy of the same pod takes 9 us. [As] takes 29 us for a corev1.Pod. (On one machine, Go
-// 1.26, amd64, 2026-11: BenchmarkStore in examples/bench.)
+// KB. That includes the index of the Stream. Each value of an index takes 64 bytes more. Decoding takes 10 us, and 11
+// us compressed; an informer's DeepCopy of the same pod takes 9 us. [As] takes 29 us for a corev1.Pod. (On one machine,
+// Go 1.26, amd64, 2026-11: BenchmarkStore in examples/bench.)
 //
 // While the snapshot after a GAP or of a later run is read, what it changes is in memory twice. A subscriber keeps the
 // state that it is delivering, with all that has changed since.

@@ -25,6 +25,9 @@ func widgets() gvr.Resource {
 	}
 }
 
+// indexes is the type of store.Options.Indexes.
+type indexes = map[string]func(stream.Event) []string
+
 var errTimeUp = errors.New("time is up")
 
 // inBubble runs f in a bubble, with a context that ends after a day. The bubble fails if a goroutine is left.
@@ -69,7 +72,9 @@ func start(ctx context.Context, s *store.Store) (stop func() error) {
 var errStopped = errors.New("stopped by the test")
 
 // started returns a synced Store whose run ends with the test.
-func started(t *testing.T, ctx context.Context, srv *streamtest.Server, so *stream.Options, o *store.Options) *store.Store {
+func started(
+	t *testing.T, ctx context.Context, srv *streamtest.Server, so *stream.Options, o *store.Options,
+) *store.Store {
 	t.Helper()
 	s := newStore(t, newStream(t, srv, so), o)
 	stop := start(ctx, s)

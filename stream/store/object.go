@@ -56,8 +56,8 @@ func (o Object) JSON() (json.RawMessage, error) {
 	return o.codec.decode(nil, o.record)
 }
 
-// Decode returns a new object that is decoded from the JSON. It returns an error for the zero Object, and if the JSON is
-// invalid: see [stream.Raw].
+// Decode returns a new object that is decoded from the JSON. It returns an error for the zero Object, and if the JSON
+// is invalid: see [stream.Raw].
 func (o Object) Decode() (decoded *unstructured.Unstructured, err error) {
 	err = o.read(func(json []byte) error {
 		decoded, err = decode.Decode(json)

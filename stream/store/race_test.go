@@ -24,7 +24,7 @@ func TestReadersDuringWrites(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := newStore(t, newStream(t, srv, &stream.Options{Objects: stream.Raw}), &store.Options{
-		Compress: true, Indexes: map[string]func(stream.Event) []string{"size": bySpec("size")}})
+		Compress: true, Indexes: indexes{"size": bySpec("size")}})
 	stop := start(ctx, s)
 	if err := s.WaitSynced(ctx); err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func (p *randomRun) choose() {
 		p.Fatal(err)
 	}
 	p.store = newStore(p.T, s, &store.Options{
-		Compress: p.Chance(50), Indexes: map[string]func(stream.Event) []string{"colour": byLabel("colour")}})
+		Compress: p.Chance(50), Indexes: indexes{"colour": byLabel("colour")}})
 }
 
 // stateText returns a state as one text.

@@ -123,9 +123,3 @@ func (r record) payload() (encoding byte, payload string) {
 	}
 	return r[0], string(r[1:])
 }
-
-// header returns all of r but the JSON and its encoding.
-func (r record) header() string {
-	_, payload := r.payload()
-	return string(r[:max(0, len(r)-len(payload)-1)])
-}

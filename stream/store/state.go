@@ -44,8 +44,8 @@ func (st *state) in(namespace string) []shard {
 type Query struct {
 	// Namespace selects the objects in it. Empty means any namespace.
 	Namespace string
-	// Index is the name of an index, of [Options.Indexes]: it selects the objects that have the Value there. Empty means
-	// no index, and Value must be empty, too.
+	// Index is the name of an index, of [Options.Indexes]: it selects the objects that have the Value there. Empty
+	// means no index, and Value must be empty, too.
 	Index, Value string
 	// Labels selects objects by their labels. The metadata of all objects that the other fields select is decoded for
 	// that, so an index is faster. Nil selects every object.

@@ -19,13 +19,13 @@ import (
 // Options configure a Store. The zero value is the default.
 type Options struct {
 	// Indexes has a function for each index, by the name of the index. It returns the values under which [Store.List]
-	// finds an object, given ADDED or MODIFIED of it. It must not change the event. The values must depend on the object
-	// alone, and are computed once for each event. [stream.Event.Meta] gives it the metadata without decoding a
+	// finds an object, given ADDED or MODIFIED of it. It must not change the event. The values must depend on the
+	// object alone, and are computed once for each event. [stream.Event.Meta] gives it the metadata without decoding a
 	// [stream.Raw] object, [stream.Event.Decode] the object. A function that panics ends the run with an error. Each
 	// value of each object takes 64 bytes, and its length.
 	Indexes map[string]func(stream.Event) []string
-	// Compress keeps the objects compressed, with S2 and a dictionary made of some of them. They take about a quarter of
-	// the memory, and each read of an object decompresses it.
+	// Compress keeps the objects compressed, with S2 and a dictionary made of some of them. They take about a quarter
+	// of the memory, and each read of an object decompresses it.
 	Compress bool
 }
 
@@ -99,8 +99,8 @@ func (s *Store) empty(namespaces []string) *state {
 	return st
 }
 
-// Run keeps the Store up to date until ctx ends or the Stream's run does. It returns nil after [stream.Stream.Stop], and
-// if the Stream ends its runs (UntilSynced, UntilClosed). Otherwise it returns
+// Run keeps the Store up to date until ctx ends or the Stream's run does. It returns nil after [stream.Stream.Stop],
+// and if the Stream ends its runs (UntilSynced, UntilClosed). Otherwise it returns
 //
 //   - the error with which the run ended, which [stream.Stream.Events] lists: the cause of ctx, for one,
 //   - an error that names the index, if its function panicked,
@@ -189,8 +189,8 @@ func (s *Store) WaitSynced(ctx context.Context) error {
 }
 
 // WaitFor waits until the Store has everything up to a resourceVersion, such as that of an object that the caller has
-// just written: then the object, or a later state of it, is what [Store.Get] returns. If several namespaces are watched,
-// each must have reached that version.
+// just written: then the object, or a later state of it, is what [Store.Get] returns. If several namespaces are
+// watched, each must have reached that version.
 //
 // The Store learns of versions by events of its own objects, and by the server's bookmarks. A version of an object that
 // the Stream does not select, or of another namespace, is reached only with the next of these: after about a minute.

@@ -65,7 +65,7 @@ func testStoreFollowsTheServer(t *testing.T, ctx context.Context, srv *streamtes
 	srv.Put(widgets(), "a", "y", "labels.colour=blue", "spec.size=1")
 	srv.Put(widgets(), "a", "x", "labels.colour=red", "spec.size=1")
 	s := started(t, ctx, srv, &so, &store.Options{Compress: compress,
-		Indexes: map[string]func(stream.Event) []string{"colour": byLabel("colour"), "both": func(ev stream.Event) []string {
+		Indexes: indexes{"colour": byLabel("colour"), "both": func(ev stream.Event) []string {
 			return []string{"z", ev.Meta().GetName(), "z"}
 		}}})
 	check := func(q store.Query, want ...string) {
@@ -220,7 +220,8 @@ func TestGapIsPublishedAsAWhole(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		want = []string{"DELETED n/a@2", "DELETED n/b@3", "ADDED n/b@8", "MODIFIED n/c@4 n/c@9", "ADDED n/e@10", "SYNCED"}
+		want = []string{"DELETED n/a@2", "DELETED n/b@3",
+			"ADDED n/b@8", "MODIFIED n/c@4 n/c@9", "ADDED n/e@10", "SYNCED"}
 		if diff := cmp.Diff(want, sub.take()); diff != "" {
 			t.Errorf("after the gap (-want +got):\n%s", diff)
 		}
@@ -281,7 +282,8 @@ func TestSubscribersAreIndependent(t *testing.T) {
 	})
 }
 
-// TestSubscriptionEnds: with the cause of its context, by a break, or by a panic of the body, and leaves nothing behind.
+// TestSubscriptionEnds: with the cause of its context, by a break, or by a panic of the body, and leaves nothing
+// behind.
 func TestSubscriptionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 		srv.Put(widgets(), "n", "a")
@@ -322,8 +324,8 @@ func TestSubscriptionEnds(t *testing.T) {
 	})
 }
 
-// TestRunAgain: between runs the objects stay. A later run replaces them at SYNCED, and subscribers receive what differs
-// and nothing else, also if the Stream was set to resume elsewhere.
+// TestRunAgain: between runs the objects stay. A later run replaces them at SYNCED, and subscribers receive what
+// differs and nothing else, also if the Stream was set to resume at a version.
 func TestRunAgain(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
@@ -334,7 +336,7 @@ func TestRunAgain(t *testing.T) {
 			srv.Put(widgets(), "n", "gone", "labels.colour=red")
 			st := newStream(t, srv, &stream.Options{PagedLists: true, PageSize: 10})
 			s := newStore(t, st, &store.Options{Compress: compress,
-				Indexes: map[string]func(stream.Event) []string{"colour": byLabel("colour")}})
+				Indexes: indexes{"colour": byLabel("colour")}})
 			sub := subscribe(t, ctx, s, nil)
 			stop := start(ctx, s)
 			if err := s.WaitSynced(ctx); err != nil {
@@ -397,7 +399,7 @@ func TestPanickingIndex(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 		srv.Put(widgets(), "n", "a")
 		bad := true
-		s := newStore(t, newStream(t, srv, nil), &store.Options{Indexes: map[string]func(stream.Event) []string{
+		s := newStore(t, newStream(t, srv, nil), &store.Options{Indexes: indexes{
 			"broken": func(ev stream.Event) []string {
 				if ev.Meta().GetName() == "b" && bad {
 					panic("oh")
@@ -422,7 +424,8 @@ func TestPanickingIndex(t *testing.T) {
 		if err := s.WaitSynced(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if got := listed(t, s, store.Query{Index: "broken", Value: "v"}); !slices.Equal(got, []string{"n/a@2", "n/b@3"}) {
+		got := listed(t, s, store.Query{Index: "broken", Value: "v"})
+		if !slices.Equal(got, []string{"n/a@2", "n/b@3"}) {
 			t.Errorf("after the next run there are %q", got)
 		}
 		_ = stop()
@@ -536,8 +539,8 @@ func TestFakeClient(t *testing.T) {
 	}
 	o, ok := s.Get("n", "a")
 	json, err := o.JSON()
-	if want := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"n"},"spec":"<&>"}`; !ok ||
-		err != nil || string(json) != want {
+	want := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"n"},"spec":"<&>"}`
+	if !ok || err != nil || string(json) != want {
 		t.Errorf("got %s, %v, want %s", json, err, want)
 	}
 	_ = stop()
@@ -550,7 +553,7 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := map[string]func(stream.Event) []string{}
+	f := indexes{}
 	for _, c := range []struct {
 		field, why string
 		stream     *stream.Options
@@ -560,8 +563,8 @@ func TestNewRefuses(t *testing.T) {
 		{"Start", "what exists would not be delivered", &stream.Options{Start: stream.Now()}, nil},
 		{"Start", "what existed before would not be delivered", &stream.Options{Start: stream.After("5")}, nil},
 		{"Checkpoint", "what is acked would not be delivered", &stream.Options{Checkpoint: tracker}, nil},
-		{"Indexes", "it would panic", nil, &store.Options{Indexes: map[string]func(stream.Event) []string{"x": nil}}},
-		{"Indexes", "a Query could not name it", nil, &store.Options{Indexes: map[string]func(stream.Event) []string{
+		{"Indexes", "it would panic", nil, &store.Options{Indexes: indexes{"x": nil}}},
+		{"Indexes", "a Query could not name it", nil, &store.Options{Indexes: indexes{
 			"": byLabel("x")}}},
 		{"", "nothing is wrong", &stream.Options{UntilClosed: true}, &store.Options{Indexes: f}},
 	} {

@@ -12,8 +12,8 @@ type Change struct {
 	// Type is ADDED, MODIFIED or DELETED, or one of
 	//
 	//   - SYNCED: the subscriber has received everything that exists, and the Store is synced.
-	//   - GAP: the Store is no longer synced, because of a GAP of the Stream or the end of a run. Differences follow, and
-	//     SYNCED.
+	//   - GAP: the Store is no longer synced, because of a GAP of the Stream or the end of a run. Differences follow,
+	//     then SYNCED.
 	Type stream.Type
 	// Old is the object before MODIFIED or DELETED, as this subscriber has received it last. Of DELETED it is the last
 	// state that the subscriber knows, even if the object was deleted during a gap. Otherwise it is the zero Object.

@@ -46,7 +46,8 @@ func TestTreeIsLikeAMap(t *testing.T) {
 				now.root = e.remove(now.root, k)
 				delete(now.want, k)
 			} else {
-				rec := pack(identity{namespace: k.namespace, name: k.name, version: fmt.Sprint(i % 50)}, nil, plain, nil)
+				id := identity{namespace: k.namespace, name: k.name, version: fmt.Sprint(i % 50)}
+				rec := pack(id, nil, plain, nil)
 				now.root = e.put(now.root, k.value, rec)
 				now.want[k] = rec
 			}

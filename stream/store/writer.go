@@ -13,8 +13,8 @@ import (
 
 // writer applies the events of one run to a Store. It is the only one that publishes.
 //
-// It publishes each event of a watch. It publishes a snapshot as a whole, when that is complete: until then, readers see
-// the state before, which is old but was true.
+// It publishes each event of a watch. It publishes a snapshot as a whole, when that is complete: until then, readers
+// see the state before, which is old but was true.
 type writer struct {
 	*Store
 	drafts []draft // in the order of the shards
