@@ -14,8 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/store"
 )
 
-// TestStore: a Store has what a real server has, reads its own writes, and delivers deletions and recreations, for whole
-// objects, JSON and metadata.
+// TestStore: a Store has what a real server has, reads its own writes, and delivers deletions and recreations, for
+// whole objects, JSON and metadata.
 func TestStore(t *testing.T) {
 	for _, o := range []stream.Options{{}, {Objects: stream.Raw}, {Objects: stream.Metadata}} {
 		t.Run(fmt.Sprint("objects ", o.Objects), func(t *testing.T) {
@@ -53,7 +53,8 @@ func testStore(t *testing.T, o stream.Options) {
 	}
 
 	patch := []byte(`{"metadata":{"annotations":{"note":"patched"}}}`)
-	patched, err := c.objects(widgets, namespace).Patch(ctx, "first", types.MergePatchType, patch, metav1.PatchOptions{})
+	objects := c.objects(widgets, namespace)
+	patched, err := objects.Patch(ctx, "first", types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

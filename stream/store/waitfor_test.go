@@ -73,25 +73,68 @@ func TestWaitForEachNamespace(t *testing.T) {
 	})
 }
 
+// TestWaitForDuringSnapshot: while the snapshot of a namespace is read after a GAP, what it has is not reached, also if
+// another namespace goes on. What was reached before the GAP still is, unless the server has gone back in time.
+func TestWaitForDuringSnapshot(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
+		before := srv.Put(widgets(), "a", "x", "spec.size=0").GetResourceVersion()
+		srv.Put(widgets(), "a", "y", "spec.size=0")
+		s := started(t, ctx, srv, &stream.Options{Namespaces: []string{"a", "b"}, PagedLists: true, PageSize: 1}, nil)
+		if err := srv.Apply("widgets watch 1 in a: 410\nwidgets page 1 in a: slow 1m"); err != nil {
+			t.Fatal(err)
+		}
+		do(t, srv, "widgets close watches")
+		rv := srv.Put(widgets(), "a", "x", "spec.size=1").GetResourceVersion()
+		time.Sleep(10 * time.Second)
+		srv.Put(widgets(), "b", "x")
+		synctest.Wait()
+		if _, ok := s.Get("b", "x"); !ok {
+			t.Error("namespace b waits for namespace a")
+		}
+		if err := s.WaitFor(ctx, before); err != nil {
+			t.Error(err)
+		}
+		if o, _ := s.Get("a", "x"); o.ResourceVersion() != before {
+			t.Errorf("during the snapshot there is version %s", o.ResourceVersion())
+		}
+		if err := s.WaitFor(ctx, rv); err != nil {
+			t.Fatal(err)
+		}
+		if o, _ := s.Get("a", "x"); o.ResourceVersion() != rv {
+			t.Errorf("Get returns version %s, want %s", o.ResourceVersion(), rv)
+		}
+	})
+}
+
 // TestWaitForAfterRewind: after the server has gone back in time, a version from before is not reached until the server
 // gets there again.
 func TestWaitForAfterRewind(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
-		s := started(t, ctx, srv, nil, nil)
+		srv.Put(widgets(), "b", "x")
+		s := started(t, ctx, srv, &stream.Options{PagedLists: true, PageSize: 1}, nil)
 		for i := range 5 {
 			srv.Put(widgets(), "a", "x", fmt.Sprint("spec.size=", i))
 		}
-		if err := s.WaitFor(ctx, "6"); err != nil {
+		if err := s.WaitFor(ctx, "7"); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Apply("widgets page 1: slow 5m"); err != nil {
 			t.Fatal(err)
 		}
 		do(t, srv, "rewind 3 restart")
+		time.Sleep(time.Minute)
+		during, end := context.WithTimeoutCause(ctx, time.Minute, errTimeUp)
+		defer end()
+		if err := s.WaitFor(during, "7"); !errors.Is(err, errTimeUp) {
+			t.Errorf("within the GAP, WaitFor a version from before the rewind returns %v", err)
+		}
 		time.Sleep(10 * time.Minute)
-		if o, _ := s.Get("a", "x"); o.ResourceVersion() != "3" {
-			t.Fatalf("after the rewind the Store has version %q, want 3", o.ResourceVersion())
+		if o, _ := s.Get("a", "x"); o.ResourceVersion() != "4" {
+			t.Fatalf("after the rewind the Store has version %q, want 4", o.ResourceVersion())
 		}
 		short, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errTimeUp)
 		defer cancel()
-		if err := s.WaitFor(short, "6"); !errors.Is(err, errTimeUp) {
+		if err := s.WaitFor(short, "7"); !errors.Is(err, errTimeUp) {
 			t.Errorf("WaitFor a version from before the rewind returns %v", err)
 		}
 	})

@@ -62,8 +62,8 @@ func (c storeClient) run(ctx context.Context, w *world, rec *recording) error {
 	})
 }
 
-// storeReport returns the report of a change, and applies it to what the subscriber has: versions by uid. A GAP may have
-// any reason.
+// storeReport returns the report of a change, and applies it to what the subscriber has: versions by uid. A GAP may
+// have any reason.
 func storeReport(info crdInfo, c store.Change, has map[string]string) report {
 	r := report{At: time.Now(), Run: 1, Kind: Kind(c.Type), Resource: info.resource(), Acked: true}
 	o := c.New
