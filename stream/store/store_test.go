@@ -393,6 +393,32 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
+// TestRunAfterRestore: if the server went back in time between two runs, the version that an object had may mean another
+// state. The later run shows that.
+func TestRunAfterRestore(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
+		srv.Put(widgets(), "n", "a", "spec.size=1")
+		before := srv.Put(widgets(), "n", "a", "spec.size=2")
+		s := newStore(t, newStream(t, srv, &stream.Options{UntilSynced: true}), nil)
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		do(t, srv, "rewind 1")
+		after := srv.Put(widgets(), "n", "a", "spec.size=3")
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		o, _ := s.Get("n", "a")
+		u, err := o.Decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.GetResourceVersion() != after.GetResourceVersion() || !cmp.Equal(after.Object, u.Object) {
+			t.Errorf("got %v, want %v, of the same version as %v", u, after, before)
+		}
+	})
+}
+
 // TestPanickingIndex: an index that panics ends the run with an error that names it. What was there stays, and the next
 // run has everything.
 func TestPanickingIndex(t *testing.T) {

@@ -194,15 +194,13 @@ func (w *writer) isSame(r record, id identity, entries []entry, object []byte) (
 	return same
 }
 
-// remove removes the object of an event from the trees, unless another object has its name by now.
+// remove removes the object of an event from the trees. It cannot be another object of the same name, because the Stream
+// delivers DELETED of the old one before ADDED of the new one.
 func (w *writer) remove(d *draft, ev stream.Event) {
 	m := ev.Meta()
 	k := key{namespace: m.GetNamespace(), name: m.GetName()}
 	n := d.objects.get(k)
 	if n == nil {
-		return
-	}
-	if id, _ := n.record.identity(); id.uid != m.GetUID() {
 		return
 	}
 	d.changed = true
