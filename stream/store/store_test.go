@@ -393,8 +393,8 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
-// TestRunAfterRestore: if the server went back in time between two runs, the version that an object had may mean another
-// state. The later run shows that.
+// TestRunAfterRestore: if the server went back in time between two runs, the version that an object had may mean
+// another state. The later run shows that.
 func TestRunAfterRestore(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 		srv.Put(widgets(), "n", "a", "spec.size=1")

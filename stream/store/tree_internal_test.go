@@ -184,7 +184,8 @@ func TestDifferencesSkipWhatIsShared(t *testing.T) {
 	}
 }
 
-// TestTreeIsShallow: neither sorted nor hostile names make the tree deep.
+// TestTreeIsShallow: neither sorted nor hostile names make the tree deep, and it is changed in place until it is
+// frozen.
 func TestTreeIsShallow(t *testing.T) {
 	e := editor{seed: maphash.MakeSeed()}
 	var root *node
@@ -200,6 +201,16 @@ func TestTreeIsShallow(t *testing.T) {
 	}
 	if d := depth(root); d > 80 {
 		t.Errorf("the tree of 16,384 nodes has depth %d", d)
+	}
+	again := pack(identity{name: "00000007"}, nil, plain, nil)
+	put := func() { root = e.put(root, "", again) }
+	if n := testing.AllocsPerRun(10, put); n > 1 {
+		t.Errorf("within an edit, a put allocates %v times, want once", n)
+	}
+	e.freeze()
+	before := root
+	if put(); root == before || before.get(key{name: "00000007"}) == root.get(key{name: "00000007"}) {
+		t.Error("after an edit, a put changed a node that readers have")
 	}
 }
 

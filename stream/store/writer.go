@@ -194,8 +194,8 @@ func (w *writer) isSame(r record, id identity, entries []entry, object []byte) (
 	return same
 }
 
-// remove removes the object of an event from the trees. It cannot be another object of the same name, because the Stream
-// delivers DELETED of the old one before ADDED of the new one.
+// remove removes the object of an event from the trees. It cannot be another object of the same name, because the
+// Stream delivers DELETED of the old one before ADDED of the new one.
 func (w *writer) remove(d *draft, ev stream.Event) {
 	m := ev.Meta()
 	k := key{namespace: m.GetNamespace(), name: m.GetName()}
