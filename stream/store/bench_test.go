@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -209,9 +210,9 @@ func BenchmarkRead(b *testing.B) {
 		var p corev1.Pod
 		return kruntime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &p)
 	}
-	labels := func(o store.Object) error { o.Meta().GetLabels(); return nil }
+	metadata := func(o store.Object) error { o.Meta().GetLabels(); return nil }
 	b.Run("Get", read(plain, func(store.Object) error { return nil }))
-	b.Run("Get-labels", read(plain, labels))
+	b.Run("Get-labels", read(plain, metadata))
 	b.Run("Get-JSON", read(plain, func(o store.Object) error { _, err := o.JSON(); return err }))
 	b.Run("Get-Decode", read(plain, decoded))
 	b.Run("Get-As", read(plain, typed))
@@ -247,6 +248,11 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 	b.Run("List-all", list(store.Query{}))
+	front, err := labels.Parse("tier=front")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("List-labels", list(store.Query{Labels: front, Namespace: "shop-3"}))
 	b.Run("List-index", list(store.Query{Index: "node", Value: "node-7"}))
 	b.Run("List-index-namespace", list(store.Query{Index: "node", Value: "node-7", Namespace: "shop-3"}))
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -118,6 +119,13 @@ func (s *Store) List(q Query) (iter.Seq[Object], error) {
 	}, nil
 }
 
-func (q Query) selects(o Object) bool {
-	return q.Labels == nil || q.Labels.Empty() || q.Labels.Matches(labels.Set(o.Meta().GetLabels()))
+func (q Query) selects(o Object) (selected bool) {
+	if q.Labels == nil || q.Labels.Empty() {
+		return true
+	}
+	_ = o.read(func(json []byte) error { // as o.Meta, without a copy of the JSON
+		selected = q.Labels.Matches(labels.Set(decode.NewMeta(json).GetLabels()))
+		return nil
+	})
+	return selected
 }

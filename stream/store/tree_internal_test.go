@@ -212,6 +212,9 @@ func TestTreeIsShallow(t *testing.T) {
 	if put(); root == before || before.get(key{name: "00000007"}) == root.get(key{name: "00000007"}) {
 		t.Error("after an edit, a put changed a node that readers have")
 	}
+	if n := testing.AllocsPerRun(10, put); n > 1 {
+		t.Errorf("a second put of an edit allocates %v times, want once: its path was copied by the first", n)
+	}
 }
 
 // TestRecord: a record returns what was packed.
