@@ -300,3 +300,37 @@ func TestCodec(t *testing.T) {
 		t.Error("a dictionary was made of nothing")
 	}
 }
+
+// BenchmarkTree measures a put of a new name within one edit, as in a snapshot, one of a known name with an edit of its
+// own, as for an event, and a get.
+func BenchmarkTree(b *testing.B) {
+	const n = 1_000_000
+	records := make([]record, n)
+	for i := range records {
+		records[i] = pack(identity{name: fmt.Sprintf("name-%08d", i)}, nil, plain, nil)
+	}
+	e := editor{seed: maphash.MakeSeed()}
+	var root *node
+	b.Run("snapshot", func(b *testing.B) {
+		for range b.N {
+			root = nil
+			for _, r := range records {
+				root = e.put(root, "", r)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+	})
+	at := rand.New(rand.NewPCG(1, 1))
+	b.Run("event", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			e.freeze()
+			root = e.put(root, "", records[at.IntN(n)])
+		}
+	})
+	b.Run("get", func(b *testing.B) {
+		for range b.N {
+			root.get(key{name: fmt.Sprintf("name-%08d", at.IntN(n))})
+		}
+	})
+}
