@@ -342,6 +342,7 @@ func TestRunAgain(t *testing.T) {
 			if err := s.WaitSynced(ctx); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // the subscriber has received SYNCED
 			if err := stop(); !errors.Is(err, errStopped) {
 				t.Errorf("Run returns %v", err)
 			}
