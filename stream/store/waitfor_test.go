@@ -55,6 +55,34 @@ func TestWaitForIsReachedByBookmarks(t *testing.T) {
 	}
 }
 
+// TestWaitForOfWhatSelectRejects: the version of an object that Select rejects is reached with the next bookmark, which
+// has that same version.
+func TestWaitForOfWhatSelectRejects(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
+		client, err := stream.NewClient(srv.Config(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		so, err := stream.New(client, widgets(), &stream.Options{
+			Select: func(m stream.Meta) bool { return m.GetName() != "rejected" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newStore(t, so, nil)
+		stop := start(ctx, s)
+		defer func() { _ = stop() }()
+		if err := s.WaitSynced(ctx); err != nil {
+			t.Fatal(err)
+		}
+		rv := srv.Put(widgets(), "a", "rejected").GetResourceVersion()
+		short, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errTimeUp)
+		defer cancel()
+		if err := s.WaitFor(short, rv); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestWaitForEachNamespace: an event of one namespace says nothing about another one.
 func TestWaitForEachNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
