@@ -16,6 +16,7 @@ type state struct {
 	shards []shard // one for each watched namespace, by name; or one for the cluster
 	synced bool    // the run has delivered SYNCED, and no GAP since
 	gaps   int     // how often synced became false
+	syncs  int     // how often it became true
 }
 
 // shard is what exists in one watched namespace, or in the cluster.

@@ -184,7 +184,13 @@ func (s *Store) nextPublication() <-chan struct{} {
 // never synced between runs, so something must call [Store.Run]. It returns the cause of ctx if that ends before, or a
 // [*stream.OptionsError] if ctx is nil or s was not made with [New].
 func (s *Store) WaitSynced(ctx context.Context) error {
-	_, err := s.await(ctx, func(st *state) (bool, error) { return st.synced, nil })
+	syncs := -1 // how often it was synced before
+	_, err := s.await(ctx, func(st *state) (bool, error) {
+		if syncs < 0 {
+			syncs = st.syncs
+		}
+		return st.synced || st.syncs != syncs, nil // a run may end at SYNCED, and nobody sees that state
+	})
 	return err
 }
 

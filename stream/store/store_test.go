@@ -549,6 +549,41 @@ func TestUntilSynced(t *testing.T) {
 	})
 }
 
+// TestSyncedAndEnded: if the run ends at SYNCED, before anybody sees that state, WaitSynced returns, and subscribers
+// receive SYNCED and GAP.
+func TestSyncedAndEnded(t *testing.T) {
+	for range 20 { // whether a goroutine sees the state depends on the scheduler
+		inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
+			ctx, cancel := context.WithTimeoutCause(ctx, time.Hour, errTimeUp)
+			defer cancel()
+			srv.Put(widgets(), "n", "a")
+			s := newStore(t, newStream(t, srv, &stream.Options{UntilSynced: true}), nil)
+			sub := subscribe(t, ctx, s, nil)
+			synced := make(chan error, 1)
+			go func() { synced <- s.WaitSynced(ctx) }()
+			synctest.Wait()
+			if err := s.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := <-synced; err != nil {
+				t.Errorf("WaitSynced returns %v", err)
+			}
+			synctest.Wait()
+			if diff := cmp.Diff([]string{"ADDED n/a@2", "SYNCED", "GAP"}, sub.take()); diff != "" {
+				t.Errorf("the subscriber receives (-want +got):\n%s", diff)
+			}
+			if err := s.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if diff := cmp.Diff([]string{"SYNCED", "GAP"}, sub.take()); diff != "" {
+				t.Errorf("in the second run (-want +got):\n%s", diff)
+			}
+			cancel()
+		})
+	}
+}
+
 // TestFakeClient: client-go's fake has neither uids nor resourceVersions.
 func TestFakeClient(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",

@@ -93,7 +93,11 @@ func (s *Store) deliver(a, b *state, change func(Change) bool) bool {
 			}
 		}
 	}
-	return !b.synced || a.synced && a.gaps == b.gaps || change(Change{Type: stream.Synced})
+	if b.synced {
+		return a.synced && a.gaps == b.gaps || change(Change{Type: stream.Synced})
+	}
+	// It was synced in between, and is no longer: a run ended at SYNCED, for example.
+	return b.syncs == a.syncs || change(Change{Type: stream.Synced}) && change(Change{Type: stream.Gap})
 }
 
 // isSameObject reports whether two nodes of one name are states of one object.

@@ -20,6 +20,7 @@ type writer struct {
 	drafts []draft // in the order of the shards
 	synced bool
 	gaps   int
+	syncs  int
 }
 
 // draft is the next version of a shard.
@@ -33,7 +34,7 @@ type draft struct {
 // newWriter returns a writer for a run, which begins with a snapshot.
 func newWriter(s *Store) *writer {
 	st := s.state.Load()
-	w := &writer{Store: s, gaps: st.gaps, drafts: make([]draft, len(st.shards))}
+	w := &writer{Store: s, gaps: st.gaps, syncs: st.syncs, drafts: make([]draft, len(st.shards))}
 	for i, old := range st.shards {
 		empty := shard{namespace: old.namespace, version: old.version, indexes: make([]*node, len(s.indexes))}
 		w.drafts[i] = draft{shard: empty, editor: editor{seed: s.seed}, held: true, changed: true}
@@ -104,6 +105,7 @@ func (d *draft) reach(ev stream.Event) {
 // sync handles SYNCED, which has a version only if one namespace is watched, or the cluster.
 func (w *writer) sync(ev stream.Event) {
 	w.synced = true
+	w.syncs++
 	if len(w.drafts) == 1 {
 		w.drafts[0].held, w.drafts[0].version = false, ev.ResourceVersion
 		return
@@ -117,7 +119,7 @@ func (w *writer) sync(ev stream.Event) {
 // publish publishes all drafts that are not held.
 func (w *writer) publish() {
 	old := w.state.Load()
-	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps}
+	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs}
 	for i := range w.drafts {
 		d := &w.drafts[i]
 		if !d.held && d.changed {
