@@ -107,7 +107,7 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		w.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
 		return w.emitVersion(ctx, Synced, o.Version)
 	case protocol.EmitBookmark:
-		if w.bookmarks {
+		if w.everyBookmark || w.options.Bookmarks && !o.Again {
 			return w.emitVersion(ctx, Bookmark, o.Version)
 		}
 	case protocol.NoInitialEvents:

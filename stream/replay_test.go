@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,37 @@ func TestRunWithBookmarks(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Such a caller also receives the bookmark of a version that an event has reached, which Select may have rejected.
+func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
+	for _, bookmarks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(widgets())
+			s := streamOf(t, srv.Client(), widgets(), &stream.Options{Bookmarks: true,
+				Select: func(stream.Meta) bool { return false }})
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			var got []string
+			for ev := range s.EventsWith(ctx, run.Options{Bookmarks: bookmarks}) {
+				switch ev.Type {
+				case stream.Synced:
+					want := srv.Put(widgets(), "a", "x").GetResourceVersion()
+					got = append(got, "SYNCED, then "+want)
+				case stream.Bookmark:
+					got = append(got, "BOOKMARK "+ev.ResourceVersion)
+					s.Stop()
+				}
+			}
+			want := []string{"SYNCED, then 2"}
+			if bookmarks {
+				want = append(want, "BOOKMARK 2")
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("bookmarks %v (-want +got):\n%s", bookmarks, diff)
+			}
+		})
+	}
 }
 
 // client-go's fake is not probed.

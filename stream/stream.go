@@ -169,7 +169,7 @@ func (s *Stream) run(ctx context.Context, o run.Options, yield func(Event, error
 	defer release()
 	err = s.runWorkers(ctx, &activeRun{
 		Stream: s, emit: emit, lists: o.Lists, pace: shared, session: session, from: from, namespaces: o.Namespaces,
-		memory: o.Memory, bookmarks: s.options.Bookmarks || o.Bookmarks,
+		memory: o.Memory, everyBookmark: o.Bookmarks,
 	})
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
@@ -195,7 +195,8 @@ type activeRun struct {
 	from       Start
 	namespaces *run.Namespaces // they may change; nil means Options.Namespaces
 	memory     *int64          // of run.Options; may be nil
-	bookmarks  bool            // deliver them
+	// everyBookmark delivers them whatever Options.Bookmarks says, also those of a version that was reached before.
+	everyBookmark bool
 }
 
 func (s *Stream) runWorkers(ctx context.Context, r *activeRun) error {

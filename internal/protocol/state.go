@@ -257,8 +257,12 @@ type (
 		Version         string
 		Replay, Partial bool
 	}
-	// EmitBookmark emits BOOKMARK: everything up to Version has been delivered.
-	EmitBookmark struct{ Version string }
+	// EmitBookmark emits BOOKMARK: everything up to Version has been delivered. Again says that an event, a snapshot or
+	// another bookmark has reached Version before.
+	EmitBookmark struct {
+		Version string
+		Again   bool
+	}
 	// NoInitialEvents remembers that the server has no streaming lists.
 	NoInitialEvents struct{ Cause error }
 )

@@ -49,7 +49,9 @@ func (s Streaming) frame(in Frame) (State, []Output) {
 	case emits:
 		return s, []Output{out}
 	case in.Kind.IsBookmark() && out.Version != "":
-		return s, []Output{EmitBookmark{out.Version}}
+		return s, []Output{EmitBookmark{Version: out.Version}}
+	case in.Kind.IsBookmark() && out.Replay && in.Version == s.version:
+		return s, []Output{EmitBookmark{Version: s.version, Again: true}}
 	}
 	return s, nil
 }

@@ -22,6 +22,7 @@ type Options struct {
 	// Memory is set before an event with an Object is yielded: to about how much memory the Object takes, or to 0 if
 	// that has not been counted. Nil means that nobody wants to know.
 	Memory *int64
-	// Bookmarks delivers BOOKMARK events even if stream.Options.Bookmarks is false.
+	// Bookmarks delivers BOOKMARK events even if stream.Options.Bookmarks is false, and also those that do not advance
+	// the version: the last event may have been of an object that the Stream does not select.
 	Bookmarks bool
 }

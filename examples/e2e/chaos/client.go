@@ -51,6 +51,8 @@ func allClients() []client {
 		killedClient{name: "killed-in-order", order: childOrder{Kind: childInOrder}},
 		killedClient{name: "killed-any-order", order: childOrder{Kind: childAnyOrder}},
 		killedClient{name: "killed-follow", order: childOrder{Kind: childFollow}},
+		storeClient{},
+		storeClient{compress: true},
 		toolClient{},
 		retryWatcher{},
 		naiveLoop{},

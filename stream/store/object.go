@@ -1,0 +1,118 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Object is one state of an object in a Store. It is a small value that never changes: what happens to the object later
+// is another Object. The zero Object is no object. Its methods may be called from any goroutine.
+type Object struct {
+	record record
+	codec  *codec
+}
+
+var errNoObject = errors.New("store: the zero Object has no JSON")
+
+// Namespace returns the namespace of the object, which is empty if its resource is cluster-scoped.
+func (o Object) Namespace() string {
+	namespace, _ := o.record.name()
+	return namespace
+}
+
+// Name returns the name of the object.
+func (o Object) Name() string {
+	_, name := o.record.name()
+	return name
+}
+
+// UID returns the uid of the object.
+func (o Object) UID() types.UID {
+	id, _ := o.record.identity()
+	return id.uid
+}
+
+// ResourceVersion returns the resourceVersion of the object, which is empty if the server sent none.
+func (o Object) ResourceVersion() string {
+	id, _ := o.record.identity()
+	return id.version
+}
+
+// JSON returns a new copy of the object as JSON. It returns an error for the zero Object.
+func (o Object) JSON() (json.RawMessage, error) {
+	if o.codec == nil {
+		return nil, errNoObject
+	}
+	return o.codec.decode(nil, o.record)
+}
+
+// Decode returns a new object that is decoded from the JSON. It returns an error for the zero Object, and if the JSON
+// is invalid: see [stream.Raw].
+func (o Object) Decode() (decoded *unstructured.Unstructured, err error) {
+	err = o.read(func(json []byte) error {
+		decoded, err = decode.Decode(json)
+		return err
+	})
+	return decoded, err
+}
+
+// read calls f with the JSON, which is valid until f returns. It describes the error of f.
+func (o Object) read(f func(json []byte) error) error {
+	if o.codec == nil {
+		return errNoObject
+	}
+	if err := o.codec.with(o.record, f); err != nil {
+		return fmt.Errorf("store: cannot decode %s/%s: %w", o.Namespace(), o.Name(), guard.Redact(err))
+	}
+	return nil
+}
+
+// As decodes an object into a value of type T, such as corev1.Pod or *corev1.Pod. Names of fields are case-sensitive,
+// as in a kube-apiserver. It returns an error for the zero Object, and if the JSON is invalid or does not fit the type.
+func As[T any](o Object) (T, error) {
+	var typed, none T
+	if err := o.read(func(json []byte) error { return utiljson.Unmarshal(json, &typed) }); err != nil {
+		return none, err
+	}
+	return typed, nil
+}
+
+// Meta returns the metadata of the object. It decodes no more of the JSON than it is asked for, and nothing for the
+// namespace, name, uid and resourceVersion. Of the zero Object, and of JSON that is invalid, the rest is empty.
+func (o Object) Meta() stream.Meta { return &meta{object: o} }
+
+// meta decodes the metadata when it is first asked for what is not in the record.
+type meta struct {
+	object Object
+	rest   *decode.Meta
+}
+
+func (m *meta) decoded() *decode.Meta {
+	if m.rest == nil {
+		json, _ := m.object.JSON() // nil if there is none
+		m.rest = decode.NewMeta(json)
+	}
+	return m.rest
+}
+
+func (m *meta) GetNamespace() string                        { return m.object.Namespace() }
+func (m *meta) GetName() string                             { return m.object.Name() }
+func (m *meta) GetUID() types.UID                           { return m.object.UID() }
+func (m *meta) GetResourceVersion() string                  { return m.object.ResourceVersion() }
+func (m *meta) GetGeneration() int64                        { return m.decoded().GetGeneration() }
+func (m *meta) GetCreationTimestamp() metav1.Time           { return m.decoded().GetCreationTimestamp() }
+func (m *meta) GetDeletionTimestamp() *metav1.Time          { return m.decoded().GetDeletionTimestamp() }
+func (m *meta) GetLabels() map[string]string                { return m.decoded().GetLabels() }
+func (m *meta) GetAnnotations() map[string]string           { return m.decoded().GetAnnotations() }
+func (m *meta) GetFinalizers() []string                     { return m.decoded().GetFinalizers() }
+func (m *meta) GetOwnerReferences() []metav1.OwnerReference { return m.decoded().GetOwnerReferences() }

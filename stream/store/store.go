@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Options configure a Store. The zero value is the default.
+type Options struct {
+	// Indexes has a function for each index, by the name of the index. It returns the values under which [Store.List]
+	// finds an object, given ADDED or MODIFIED of it. It must not change the event. The values must depend on the
+	// object alone, and are computed once for each event. [stream.Event.Meta] gives it the metadata without decoding a
+	// [stream.Raw] object, [stream.Event.Decode] the object. A function that panics ends the run with an error. Each
+	// value of each object takes 64 bytes, and its length.
+	Indexes map[string]func(stream.Event) []string
+	// Compress keeps the objects compressed, with S2 and a dictionary made of some of them. They take about a quarter
+	// of the memory, and each read of an object decompresses it.
+	Compress bool
+}
+
+// Store has the objects of one resource in memory. Its methods may be called from any goroutine.
+type Store struct {
+	stream  *stream.Stream
+	names   []string // of the indexes, in order
+	indexes []func(stream.Event) []string
+	codec   *codec
+	seed    maphash.Seed
+	state   atomic.Pointer[state]
+	changed atomic.Pointer[chan struct{}] // closed by the next publication; nil if nobody waits
+	running atomic.Bool
+}
+
+var (
+	streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
+	streamEvents  = friend.StreamEvents.(func(any) func(context.Context, run.Options) iter.Seq2[stream.Event, error])
+)
+
+var (
+	errNotMade = &stream.OptionsError{Field: "Store", Problem: "must be made with New"}
+	errNoCtx   = &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+)
+
+// New returns an empty Store for the objects of s, which [Store.Run] reads. opts is copied and may be nil.
+//
+// It returns a [*stream.OptionsError] if an option is invalid, if s was not made with [stream.New], or if the runs of s
+// do not deliver everything that exists: with Options.NoIndex, Options.Checkpoint, or a Start other than
+// [stream.Snapshot].
+func New(s *stream.Stream, opts *Options) (*Store, error) {
+	if s == nil || s.Resource().Resource == "" {
+		return nil, &stream.OptionsError{Field: "Stream", Problem: "must be made with stream.New"}
+	}
+	o := streamOptions(s)
+	invalid := func(field, problem string) (*Store, error) {
+		return nil, &stream.OptionsError{Field: field, Problem: problem}
+	}
+	switch {
+	case o.NoIndex:
+		return invalid("NoIndex", "the Store would keep objects that were deleted during a gap: must be false")
+	case o.Checkpoint != nil:
+		return invalid("Checkpoint", "a run that resumes does not deliver what is acked: must be nil")
+	case !o.Start.IsSnapshot():
+		return invalid("Start", "the Store would lack objects that existed before: must be Snapshot")
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	store := &Store{stream: s, codec: newCodec(opts.Compress), seed: maphash.MakeSeed()}
+	store.names = slices.Sorted(maps.Keys(opts.Indexes))
+	for _, name := range store.names {
+		if name == "" {
+			return invalid("Indexes", "an index must have a name")
+		}
+		if opts.Indexes[name] == nil {
+			return nil, &stream.OptionsError{Field: "Indexes", Value: name, Problem: "the function must not be nil"}
+		}
+		store.indexes = append(store.indexes, opts.Indexes[name])
+	}
+	store.state.Store(store.empty(o.Namespaces))
+	return store, nil
+}
+
+// empty returns a state without objects.
+func (s *Store) empty(namespaces []string) *state {
+	st := &state{}
+	for _, n := range namespaces {
+		st.shards = append(st.shards, shard{namespace: n, indexes: make([]*node, len(s.names))})
+	}
+	return st
+}
+
+// Run keeps the Store up to date until ctx ends or the Stream's run does. It returns nil after [stream.Stream.Stop],
+// and if the Stream ends its runs (UntilSynced, UntilClosed). Otherwise it returns
+//
+//   - the error with which the run ended, which [stream.Stream.Events] lists: the cause of ctx, for one,
+//   - an error that names the index, if its function panicked,
+//   - an error if an object cannot be encoded as JSON, after [stream.Options].Transform for example,
+//   - [stream.ErrBusy], if the Store or its Stream has another run,
+//   - a [*stream.OptionsError], if ctx is nil or s was not made with [New].
+//
+// Between runs the objects stay as they were. A later run replaces them with what exists at its first SYNCED.
+func (s *Store) Run(ctx context.Context) error {
+	switch {
+	case s == nil || s.codec == nil:
+		return errNotMade
+	case ctx == nil:
+		return errNoCtx
+	case !s.running.CompareAndSwap(false, true):
+		return stream.ErrBusy
+	}
+	defer s.running.Store(false)
+	w := newWriter(s)
+	defer w.end()
+	// Again: the run begins with a snapshot, also after Stream.SetResourceVersion.
+	for ev, err := range streamEvents(s.stream)(ctx, run.Options{Bookmarks: true, Again: true}) {
+		if err == nil {
+			err = w.handle(ev)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish replaces the state, and wakes all that wait for that.
+func (s *Store) publish(st *state) {
+	s.state.Store(st)
+	if c := s.changed.Swap(nil); c != nil {
+		close(*c)
+	}
+}
+
+// await waits for a state for which ready returns true, and returns it. It returns an error of ready, or the cause of
+// ctx if that ends before.
+func (s *Store) await(ctx context.Context, ready func(*state) (bool, error)) (*state, error) {
+	switch {
+	case s == nil || s.codec == nil:
+		return nil, errNotMade
+	case ctx == nil:
+		return nil, errNoCtx
+	}
+	for {
+		st := s.state.Load()
+		if ok, err := ready(st); ok || err != nil {
+			return st, err
+		}
+		next := s.nextPublication()
+		if s.state.Load() != st {
+			continue // published before next was there to be closed
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// nextPublication returns a channel that is closed by the next publication after the return.
+func (s *Store) nextPublication() <-chan struct{} {
+	made := make(chan struct{})
+	for {
+		if c := s.changed.Load(); c != nil {
+			return *c
+		}
+		if s.changed.CompareAndSwap(nil, &made) {
+			return made
+		}
+	}
+}
+
+// WaitSynced waits until the Store is synced: the run has read everything that exists, and no GAP since. The Store is
+// never synced between runs, so something must call [Store.Run]. It returns the cause of ctx if that ends before, or a
+// [*stream.OptionsError] if ctx is nil or s was not made with [New].
+func (s *Store) WaitSynced(ctx context.Context) error {
+	syncs := -1 // how often it was synced before
+	_, err := s.await(ctx, func(st *state) (bool, error) {
+		if syncs < 0 {
+			syncs = st.syncs
+		}
+		return st.synced || st.syncs != syncs, nil // a run may end at SYNCED, and nobody sees that state
+	})
+	return err
+}
+
+// WaitFor waits until the Store has everything up to a resourceVersion, such as that of an object that the caller has
+// just written: then the object, or a later state of it, is what [Store.Get] returns. If several namespaces are
+// watched, each must have reached that version.
+//
+// The Store learns of versions by events of its own objects, and by the server's bookmarks. A version of an object that
+// the Stream does not select, or of another namespace, is reached only with the next of these: after about a minute.
+//
+// It returns the cause of ctx if that ends before, and a [*stream.OptionsError] if an argument is invalid or s was not
+// made with [New]. If the versions of the server are not numbers, it returns an error.
+//
+// It is not promised that a version from before a restore of the server's data has the same meaning after it. WaitFor
+// then waits for the server to reach that version again.
+func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
+	if !protocol.NotAfter(resourceVersion, resourceVersion) {
+		return &stream.OptionsError{Field: "resourceVersion", Value: resourceVersion,
+			Problem: "must be a positive number without leading zeros"}
+	}
+	_, err := s.await(ctx, func(st *state) (bool, error) {
+		for _, shard := range st.shards {
+			if shard.version != "" && !protocol.NotAfter(shard.version, shard.version) {
+				return false, fmt.Errorf("store: %w", errNoNumber)
+			}
+			if !protocol.NotAfter(resourceVersion, shard.version) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return err
+}
+
+var errNoNumber = errors.New("cannot compare resourceVersions: those of the server are not numbers")

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// writer applies the events of one run to a Store. It is the only one that publishes.
+//
+// It publishes each event of a watch. It publishes a snapshot as a whole, when that is complete: until then, readers
+// see the state before, which is old but was true.
+type writer struct {
+	*Store
+	drafts []draft // in the order of the shards
+	synced bool
+	gaps   int
+	syncs  int
+}
+
+// draft is the next version of a shard.
+type draft struct {
+	shard
+	editor
+	held    bool // a snapshot is being delivered: do not publish the trees
+	changed bool // something is not published
+}
+
+// newWriter returns a writer for a run, which begins with a snapshot.
+func newWriter(s *Store) *writer {
+	st := s.state.Load()
+	w := &writer{Store: s, gaps: st.gaps, syncs: st.syncs, drafts: make([]draft, len(st.shards))}
+	for i, old := range st.shards {
+		empty := shard{namespace: old.namespace, version: old.version, indexes: make([]*node, len(s.indexes))}
+		w.drafts[i] = draft{shard: empty, editor: editor{seed: s.seed}, held: true, changed: true}
+	}
+	return w
+}
+
+// end publishes that the run has ended.
+func (w *writer) end() {
+	w.unsync()
+	for i := range w.drafts {
+		w.drafts[i].held = true
+	}
+	w.publish()
+}
+
+func (w *writer) unsync() {
+	if w.synced {
+		w.synced = false
+		w.gaps++
+	}
+}
+
+// handle applies an event.
+func (w *writer) handle(ev stream.Event) error {
+	d := w.draft(ev.Namespace)
+	switch ev.Type {
+	case stream.Added, stream.Modified:
+		if err := w.put(d, ev); err != nil {
+			return err
+		}
+		d.reach(ev)
+	case stream.Deleted:
+		w.remove(d, ev)
+		d.reach(ev)
+	case stream.Gap:
+		w.unsync()
+		d.held = true
+		if ev.Gap.Reason == stream.GapRewound {
+			d.version = "" // versions from before the GAP may mean another state now
+		}
+	case stream.Bookmark: // the snapshot of the namespace is complete, even if SYNCED waits for that of another one
+		d.held, d.version = false, ev.ResourceVersion
+	case stream.Synced:
+		w.sync(ev)
+	}
+	if !d.held || ev.Type == stream.Gap {
+		w.publish()
+	}
+	return nil
+}
+
+// draft returns the draft of a watched namespace.
+func (w *writer) draft(namespace string) *draft {
+	i, _ := slices.BinarySearchFunc(w.drafts, namespace, func(d draft, n string) int {
+		return strings.Compare(d.namespace, n)
+	})
+	return &w.drafts[i] // the first one for SYNCED of several namespaces
+}
+
+// reach notes the version of an event of the watch.
+func (d *draft) reach(ev stream.Event) {
+	if !d.held && !ev.Inferred && ev.ResourceVersion != "" {
+		d.version = ev.ResourceVersion
+	}
+}
+
+// sync handles SYNCED, which has a version only if one namespace is watched, or the cluster.
+func (w *writer) sync(ev stream.Event) {
+	w.synced = true
+	w.syncs++
+	if len(w.drafts) == 1 {
+		w.drafts[0].held, w.drafts[0].version = false, ev.ResourceVersion
+		return
+	}
+	for _, status := range w.stream.Status().Namespaces {
+		d := w.draft(status.Namespace)
+		d.held, d.version = false, status.ResourceVersion
+	}
+}
+
+// publish publishes all drafts that are not held.
+func (w *writer) publish() {
+	old := w.state.Load()
+	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs}
+	for i := range w.drafts {
+		d := &w.drafts[i]
+		if !d.held && d.changed {
+			st.shards[i] = d.shard
+			st.shards[i].indexes = slices.Clone(d.indexes)
+			d.freeze()
+			d.changed = false
+		}
+		st.shards[i].version = d.version
+	}
+	w.Store.publish(st)
+}
+
+// put puts the object of an event into the trees.
+func (w *writer) put(d *draft, ev stream.Event) error {
+	m := ev.Meta()
+	id := identity{m.GetNamespace(), m.GetName(), m.GetUID(), m.GetResourceVersion()}
+	object, err := jsonOf(ev)
+	if err != nil {
+		return fmt.Errorf("store: cannot encode %s/%s: %w", id.namespace, id.name, guard.Redact(err))
+	}
+	entries, err := w.entriesOf(ev, id)
+	if err != nil {
+		return err
+	}
+	var before []entry
+	k := key{namespace: id.namespace, name: id.name}
+	if n := d.objects.get(k); n != nil {
+		before, _ = n.record.entries()
+	} else {
+		d.count++
+	}
+	r := w.pack(d, k, id, entries, object)
+	d.changed = true
+	d.objects = d.put(d.objects, "", r)
+	for _, e := range before {
+		if _, still := slices.BinarySearchFunc(entries, e, entry.compare); !still {
+			d.indexes[e.index] = d.editor.remove(d.indexes[e.index], key{e.value, k.namespace, k.name})
+		}
+	}
+	after, _ := r.entries()
+	for _, e := range after {
+		d.indexes[e.index] = d.put(d.indexes[e.index], e.value, r)
+	}
+	w.codec.learn(d.objects)
+	return nil
+}
+
+// pack returns the record of an object. If a later run delivers an object again, that is the record which readers have.
+func (w *writer) pack(d *draft, k key, id identity, entries []entry, object []byte) record {
+	if d.held && id.version != "" {
+		for _, shard := range w.state.Load().in(d.namespace) {
+			if n := shard.objects.get(k); n != nil && w.isSame(n.record, id, entries, object) {
+				return n.record
+			}
+		}
+	}
+	encoding, payload := w.codec.encode(object)
+	return pack(id, entries, encoding, payload)
+}
+
+// isSame reports whether a record has all this.
+func (w *writer) isSame(r record, id identity, entries []entry, object []byte) (same bool) {
+	if before, _ := r.identity(); before != id {
+		return false
+	}
+	if before, _ := r.entries(); !slices.Equal(before, entries) {
+		return false
+	}
+	_ = w.codec.with(r, func(json []byte) error {
+		same = bytes.Equal(json, object)
+		return nil
+	})
+	return same
+}
+
+// remove removes the object of an event from the trees. It cannot be another object of the same name, because the
+// Stream delivers DELETED of the old one before ADDED of the new one.
+func (w *writer) remove(d *draft, ev stream.Event) {
+	m := ev.Meta()
+	k := key{namespace: m.GetNamespace(), name: m.GetName()}
+	n := d.objects.get(k)
+	if n == nil {
+		return
+	}
+	d.changed = true
+	entries, _ := n.record.entries()
+	for _, e := range entries {
+		d.indexes[e.index] = d.editor.remove(d.indexes[e.index], key{e.value, k.namespace, k.name})
+	}
+	d.objects = d.editor.remove(d.objects, k)
+	d.count--
+}
+
+// entriesOf returns the values of all indexes for the object of an event.
+func (w *writer) entriesOf(ev stream.Event, id identity) (entries []entry, err error) {
+	for i := range w.indexes {
+		values, err := w.call(i, ev, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			entries = append(entries, entry{i, v})
+		}
+	}
+	slices.SortFunc(entries, entry.compare)
+	return slices.Compact(entries), nil
+}
+
+// call calls the function of an index.
+func (w *writer) call(index int, ev stream.Event, id identity) (values []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("store: the function of index %q panicked for %s/%s: %v",
+				w.names[index], id.namespace, id.name, p)
+		}
+	}()
+	return w.indexes[index](ev), nil
+}
+
+// jsonOf returns the object of an event as JSON.
+func jsonOf(ev stream.Event) ([]byte, error) {
+	if ev.JSON != nil {
+		return ev.JSON, nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(ev.Object.Object); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
