@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Source adds requests to the queue of a controller. It has the methods of controller-runtime's source.TypedSource and
+// source.TypedSyncingSource, so that Controller.Watch, or WatchesRawSource of a builder, accepts it. It keeps no
+// objects. It is started once, and its methods may be called from any goroutine.
+type Source[request comparable] struct {
+	events   sequence
+	requests func(stream.Event) []request
+	synced   chan struct{} // closed at the first SYNCED
+	ended    chan struct{} // closed when the run has ended
+
+	mu      sync.Mutex
+	started bool
+	err     error // of the run, once ended is closed
+}
+
+// sequence is a *stream.Stream, a *mux.Mux or a *follow.Mux.
+type sequence interface {
+	Events(ctx context.Context) iter.Seq2[stream.Event, error]
+	AllSynced() bool
+}
+
+var streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
+
+// errCheckpoint: a request in the queue is lost when the process ends, and so would be the event if it was acked.
+var errCheckpoint = &stream.OptionsError{
+	Field: "Checkpoint", Problem: "must not be combined with a Source, which does not learn whether requests succeed",
+}
+
+// NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the requests
+// that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the Source ends
+// with a [*PanicError].
+//
+// NewSource returns an [*stream.OptionsError] if an argument is nil, or if s has a Checkpoint; where it cannot see that,
+// as in a Mux, the run ends with the error at the first event.
+func NewSource[request comparable](
+	s sequence, requests func(stream.Event) []request,
+) (*Source[request], error) {
+	switch {
+	case nils.Is(s):
+		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
+	case requests == nil:
+		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
+	}
+	if one, ok := s.(*stream.Stream); ok && streamOptions(one).Checkpoint != nil {
+		return nil, errCheckpoint
+	}
+	return &Source[request]{
+		events: s, requests: requests, synced: make(chan struct{}), ended: make(chan struct{}),
+	}, nil
+}
+
+var errNotMade = &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
+
+// String returns the name that controller-runtime logs.
+func (s *Source[request]) String() string { return "gvrwatch" }
+
+// Start starts the run, in a goroutine that ends when ctx does, and returns at once. It does not report how the run
+// ends: [Source.Wait] does. It returns an [*stream.OptionsError] if queue is nil, and [stream.ErrBusy] if it was called
+// before: each controller needs a Source of its own.
+func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	switch {
+	case s == nil || s.events == nil:
+		return errNotMade
+	case ctx == nil:
+		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+	case nils.Is(queue):
+		return &stream.OptionsError{Field: "queue", Problem: "must not be nil"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return stream.ErrBusy
+	}
+	s.started = true
+	go func() {
+		defer close(s.ended)
+		s.err = errGoexit // unless run returns
+		s.err = s.run(ctx, queue)
+	}()
+	return nil
+}
+
+// run adds requests until the sequence ends.
+func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	isSynced := false
+	for ev, err := range s.events.Events(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case ev.Mark != nil:
+			return errCheckpoint
+		case ev.Type == stream.Synced && !isSynced && s.events.AllSynced():
+			isSynced = true
+			close(s.synced)
+		}
+		if !ev.HasObject() {
+			continue
+		}
+		requests, err := mapped(s.requests, ev)
+		if err != nil {
+			return err
+		}
+		for _, r := range requests {
+			queue.Add(r)
+		}
+	}
+	return nil
+}
+
+// WaitForSync waits until everything that existed has been added: until the first SYNCED, in a Mux that of the last
+// source. It returns nil, also if the run has ended since, or the error with which the run ended before, or the cause
+// of ctx. Before [Source.Start] it waits. A Mux that has nothing to watch emits no SYNCED.
+func (s *Source[request]) WaitForSync(ctx context.Context) error {
+	if s == nil || s.events == nil {
+		return errNotMade
+	}
+	select {
+	case <-s.synced:
+		return nil
+	default:
+	}
+	select {
+	case <-s.synced:
+		return nil
+	case <-s.ended:
+		return s.endedBeforeSync()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Source[request]) endedBeforeSync() error {
+	select {
+	case <-s.synced: // both had happened
+		return nil
+	default:
+	}
+	if s.err != nil {
+		return s.err
+	}
+	return stream.ErrUnmet
+}
+
+// Wait waits until the run has ended and returns its error: nil if the sequence ended without one, the cause of Start's
+// context if that ended. It returns the cause of ctx if ctx ends first. Add it to the manager, which then ends with the
+// error instead of going on without events:
+//
+//	err = mgr.Add(manager.RunnableFunc(source.Wait))
+func (s *Source[request]) Wait(ctx context.Context) error {
+	if s == nil || s.events == nil {
+		return errNotMade
+	}
+	select {
+	case <-s.ended:
+		return s.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
