@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"iter"
+	"strconv"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -18,13 +20,27 @@ import (
 type Source[request comparable] struct {
 	events   sequence
 	requests func(stream.Event) []request
-	synced   chan struct{} // closed at the first SYNCED
+	options  SourceOptions
+	ready    chan struct{} // closed at the first SYNCED, or when the queue is full for the first time
 	ended    chan struct{} // closed when the run has ended
+	err      error         // of the run, once ended is closed
 
 	mu      sync.Mutex
 	started bool
-	err     error // of the run, once ended is closed
 }
+
+// SourceOptions configure a [Source]. The zero value is the default.
+type SourceOptions struct {
+	// MaxQueued bounds the queue: while so many requests are ready in it, the Source takes no event, and so the server
+	// waits. (One event may lead to more.) Controllers start their workers when all sources are synced, so
+	// [Source.WaitForSync] then returns when the queue is full for the first time, even before SYNCED. Use it if no
+	// reconcile needs to know that everything has been added. Zero means no bound: each object that exists may have a
+	// request in the queue, about 200 bytes each.
+	MaxQueued int
+}
+
+// pollQueue is the interval in which a Source looks for room in the queue.
+const pollQueue = 5 * time.Millisecond
 
 // sequence is a *stream.Stream, a *mux.Mux or a *follow.Mux.
 type sequence interface {
@@ -41,24 +57,33 @@ var errCheckpoint = &stream.OptionsError{
 
 // NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the requests
 // that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the Source ends
-// with a [*PanicError].
+// with a [*PanicError]. opts is copied and may be nil.
 //
-// NewSource returns an [*stream.OptionsError] if an argument is nil, or if s has a Checkpoint; where it cannot see that,
+// NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if
+// s has a Checkpoint; where it cannot see that,
 // as in a Mux, the run ends with the error at the first event.
 func NewSource[request comparable](
-	s sequence, requests func(stream.Event) []request,
+	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
 ) (*Source[request], error) {
+	var o SourceOptions
+	if opts != nil {
+		o = *opts
+	}
 	switch {
 	case nils.Is(s):
 		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
 	case requests == nil:
 		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
+	case o.MaxQueued < 0:
+		return nil, &stream.OptionsError{
+			Field: "MaxQueued", Value: strconv.Itoa(o.MaxQueued), Problem: "must not be negative",
+		}
 	}
 	if one, ok := s.(*stream.Stream); ok && streamOptions(one).Checkpoint != nil {
 		return nil, errCheckpoint
 	}
 	return &Source[request]{
-		events: s, requests: requests, synced: make(chan struct{}), ended: make(chan struct{}),
+		events: s, requests: requests, options: o, ready: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
 
@@ -95,16 +120,15 @@ func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLi
 
 // run adds requests until the sequence ends.
 func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
-	isSynced := false
+	setReady := sync.OnceFunc(func() { close(s.ready) })
 	for ev, err := range s.events.Events(ctx) {
 		switch {
 		case err != nil:
 			return err
 		case ev.Mark != nil:
 			return errCheckpoint
-		case ev.Type == stream.Synced && !isSynced && s.events.AllSynced():
-			isSynced = true
-			close(s.synced)
+		case ev.Type == stream.Synced && s.events.AllSynced():
+			setReady()
 		}
 		if !ev.HasObject() {
 			continue
@@ -116,42 +140,46 @@ func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimi
 		for _, r := range requests {
 			queue.Add(r)
 		}
+		for s.options.MaxQueued > 0 && queue.Len() >= s.options.MaxQueued {
+			setReady()
+			select {
+			case <-time.After(pollQueue):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 	}
 	return nil
 }
 
 // WaitForSync waits until everything that existed has been added: until the first SYNCED, in a Mux that of the last
-// source. It returns nil, also if the run has ended since, or the error with which the run ended before, or the cause
-// of ctx. Before [Source.Start] it waits. A Mux that has nothing to watch emits no SYNCED.
+// source. It returns nil, also if the run has ended since. It returns the error with which the run ended before, or
+// [stream.ErrUnmet] if it ended without one, or the cause of ctx. Before [Source.Start] it waits. A Mux that has
+// nothing to watch emits no SYNCED.
 func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	if s == nil || s.events == nil {
 		return errNotMade
 	}
 	select {
-	case <-s.synced:
-		return nil
-	default:
-	}
-	select {
-	case <-s.synced:
+	case <-s.ready:
 		return nil
 	case <-s.ended:
-		return s.endedBeforeSync()
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
-}
-
-func (s *Source[request]) endedBeforeSync() error {
 	select {
-	case <-s.synced: // both had happened
+	case <-s.ready: // more than one had happened
 		return nil
 	default:
 	}
-	if s.err != nil {
-		return s.err
+	select {
+	case <-s.ended:
+		if s.err != nil {
+			return s.err
+		}
+		return stream.ErrUnmet
+	default:
+		return context.Cause(ctx)
 	}
-	return stream.ErrUnmet
 }
 
 // Wait waits until the run has ended and returns its error: nil if the sequence ended without one, the cause of Start's
