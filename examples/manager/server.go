@@ -59,9 +59,10 @@ func secret(i int) *unstructured.Unstructured {
 	o.SetAnnotations(map[string]string{
 		"meta.helm.sh/release-name":      fmt.Sprintf("service-%05d", i),
 		"meta.helm.sh/release-namespace": namespaceOf(i),
-		"example.com/checksum":           fmt.Sprintf("%016x%016x%016x%016x", random.Uint64(), random.Uint64(), random.Uint64(), random.Uint64()),
+		"example.com/checksum":           fmt.Sprintf("%064x", random.Uint64()),
 		"example.com/owner":              fmt.Sprintf("team-%03d@example.com", i%200),
-		"example.com/pipeline":           fmt.Sprintf("https://ci.example.com/projects/%d/pipelines/%d", i%500, random.IntN(1_000_000)),
+		"example.com/pipeline": fmt.Sprintf("https://ci.example.com/projects/%d/pipelines/%d",
+			i%500, random.IntN(1_000_000)),
 	})
 	managed := func(manager, fields string) metav1.ManagedFieldsEntry {
 		at := metav1.NewTime(time.Unix(1_790_000_000+int64(random.IntN(1_000_000)), 0))

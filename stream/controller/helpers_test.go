@@ -24,6 +24,8 @@ import (
 var (
 	errTimeUp = errors.New("time is up")
 	errFails  = errors.New("it fails")
+
+	noContext context.Context
 )
 
 func resource(plural, kind string) gvr.Resource {

@@ -56,5 +56,6 @@ func ControllerOf(owner gvr.Resource) func(stream.Event) []Key {
 
 func controls(ref metav1.OwnerReference, owner gvr.Resource) bool {
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
-	return err == nil && ref.Controller != nil && *ref.Controller && group.Group == owner.Group && ref.Kind == owner.Kind
+	isOwner := err == nil && group.Group == owner.Group && ref.Kind == owner.Kind
+	return isOwner && ref.Controller != nil && *ref.Controller
 }

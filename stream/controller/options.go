@@ -20,9 +20,9 @@ type Options struct {
 	KeyFunc func(stream.Event) []Key
 	// KeysOnly retains nothing of an object: reconcile gets the key and a zero Event.
 	KeysOnly bool
-	// MaxPending is the number of keys that may wait for a successful reconcile, each with its newest event. While there
-	// are so many, Run takes no event of another key, and so the server waits. Keys whose reconcile fails count, so
-	// that Run waits if so many fail. Keys that wait for RequeueAfter do not count. The keys of one event are taken
+	// MaxPending is the number of keys that may wait for a successful reconcile, each with its newest event. While
+	// there are so many, Run takes no event of another key, and so the server waits. Keys whose reconcile fails count,
+	// so that Run waits if so many fail. Keys that wait for RequeueAfter do not count. The keys of one event are taken
 	// together, so that there may be a few more. With a checkpoint, Run also waits while 16 times as many events are
 	// not acked. Zero means 10,000.
 	MaxPending int

@@ -39,8 +39,8 @@ type Reconciler func(ctx context.Context, k Key, ev stream.Event) (Result, error
 // returns nil.
 //
 // seq should be made with ctx: Run notices the end of ctx at the next event, or while it waits for room. Before it
-// takes an event, Run returns an [*stream.OptionsError] if an argument or an option is invalid. A panic of Options.KeyFunc
-// ends the run with a [*PanicError].
+// takes an event, Run returns an [*stream.OptionsError] if an argument or an option is invalid. A panic of
+// Options.KeyFunc ends the run with a [*PanicError].
 func Run(ctx context.Context, seq iter.Seq2[stream.Event, error], reconcile Reconciler, opts *Options) error {
 	o, err := opts.check()
 	switch {

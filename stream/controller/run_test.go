@@ -302,7 +302,7 @@ func TestInvalidArguments(t *testing.T) {
 		want string
 		err  error
 	}{
-		{"ctx", controller.Run(nil, seq, j.reconcile, nil)}, //nolint:staticcheck // nil on purpose
+		{"ctx", controller.Run(noContext, seq, j.reconcile, nil)},
 		{"seq", controller.Run(t.Context(), nil, j.reconcile, nil)},
 		{"reconcile", controller.Run(t.Context(), seq, nil, nil)},
 		{"Workers", controller.Run(t.Context(), seq, j.reconcile, &controller.Options{Workers: -1})},
@@ -362,7 +362,8 @@ func TestWorkers(t *testing.T) {
 		running, most := map[controller.Key]int{}, 0
 		seq := func(yield func(stream.Event, error) bool) {
 			for i := range 40 {
-				if time.Sleep(time.Second / 4); !yield(event(stream.Modified, fmt.Sprint("n", i%5), fmt.Sprint(i+1)), nil) {
+				time.Sleep(time.Second / 4)
+				if !yield(event(stream.Modified, fmt.Sprint("n", i%5), fmt.Sprint(i+1)), nil) {
 					return
 				}
 			}

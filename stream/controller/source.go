@@ -55,9 +55,9 @@ var errCheckpoint = &stream.OptionsError{
 	Field: "Checkpoint", Problem: "must not be combined with a Source, which does not learn whether requests succeed",
 }
 
-// NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the requests
-// that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the Source ends
-// with a [*PanicError]. opts is copied and may be nil.
+// NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the
+// requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the
+// Source ends with a [*PanicError]. opts is copied and may be nil.
 //
 // NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if
 // s has a Checkpoint; where it cannot see that,
@@ -89,6 +89,17 @@ func NewSource[request comparable](
 
 var errNotMade = &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
 
+// check returns an error if the Source was not made with NewSource, or ctx is nil.
+func (s *Source[request]) check(ctx context.Context) error {
+	switch {
+	case s == nil || s.events == nil:
+		return errNotMade
+	case ctx == nil:
+		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+	}
+	return nil
+}
+
 // String returns the name that controller-runtime logs.
 func (s *Source[request]) String() string { return "gvrwatch" }
 
@@ -96,12 +107,10 @@ func (s *Source[request]) String() string { return "gvrwatch" }
 // ends: [Source.Wait] does. It returns an [*stream.OptionsError] if queue is nil, and [stream.ErrBusy] if it was called
 // before: each controller needs a Source of its own.
 func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
-	switch {
-	case s == nil || s.events == nil:
-		return errNotMade
-	case ctx == nil:
-		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
-	case nils.Is(queue):
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if nils.Is(queue) {
 		return &stream.OptionsError{Field: "queue", Problem: "must not be nil"}
 	}
 	s.mu.Lock()
@@ -157,8 +166,8 @@ func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimi
 // [stream.ErrUnmet] if it ended without one, or the cause of ctx. Before [Source.Start] it waits. A Mux that has
 // nothing to watch emits no SYNCED.
 func (s *Source[request]) WaitForSync(ctx context.Context) error {
-	if s == nil || s.events == nil {
-		return errNotMade
+	if err := s.check(ctx); err != nil {
+		return err
 	}
 	select {
 	case <-s.ready:
@@ -188,8 +197,8 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 //
 //	err = mgr.Add(manager.RunnableFunc(source.Wait))
 func (s *Source[request]) Wait(ctx context.Context) error {
-	if s == nil || s.events == nil {
-		return errNotMade
+	if err := s.check(ctx); err != nil {
+		return err
 	}
 	select {
 	case <-s.ended:
