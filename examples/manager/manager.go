@@ -28,7 +28,8 @@ import (
 // secrets is what is reconciled. A program that does not know the resource resolves it with package discovery.
 var secrets = gvr.Resource{
 	GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"),
-	Kind:                 "Secret", Namespaced: true, Verbs: []string{"create", "delete", "get", "list", "update", "watch"},
+	Kind:                 "Secret", Namespaced: true,
+	Verbs: []string{"create", "delete", "get", "list", "update", "watch"},
 }
 
 // manage runs a manager until ctx ends.

@@ -24,7 +24,8 @@ func measure(ctx context.Context, n int, read bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-8s %10s %10s %14s %10s %8s\n", "with", "reconciled", "peak MB", "resident MB", "heap MB", "seconds")
+	fmt.Fprintf(out, "%-8s %10s %10s %14s %10s %8s\n",
+		"with", "reconciled", "peak MB", "resident MB", "heap MB", "seconds")
 	for _, with := range []string{"stream", "cache"} {
 		r, took, err := measureOne(ctx, url, with, n, read)
 		if err != nil {

@@ -59,9 +59,9 @@ var errCheckpoint = &stream.OptionsError{
 // requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the
 // Source ends with a [*PanicError]. opts is copied and may be nil.
 //
-// NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if
-// s has a Checkpoint; where it cannot see that,
-// as in a Mux, the run ends with the error at the first event.
+// NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if s has a
+// Checkpoint: a request in the queue is not handled yet. Where NewSource cannot see the Checkpoint, as in a Mux, the
+// run ends with that error at the first event.
 func NewSource[request comparable](
 	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
 ) (*Source[request], error) {
