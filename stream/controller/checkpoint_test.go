@@ -271,6 +271,15 @@ func (p *randomProgram) life(last bool) {
 	}
 	k.Kill()
 	after := scenario.PositionIn(p.T, p.store, widgets())
+	if last {
+		committed := map[string]string{}
+		for _, o := range after.Objects {
+			committed[o.NamespacedName().String()] = o.ResourceVersion
+		}
+		if diff := cmp.Diff(p.state, committed); diff != "" {
+			p.Errorf("committed, though everything is reconciled (-want +got):\n%s", diff)
+		}
+	}
 	cancel(errTimeUp)
 	if err := run.wait(); err != errTimeUp {
 		p.Errorf("Run returned %v", err)

@@ -15,7 +15,7 @@ type pending struct {
 	mu      sync.Mutex
 	entries map[Key]*entry
 	held    int // entries that wait for a successful reconcile
-	unacked int // events with a mark, counted once for each of their keys
+	unacked int // events with a mark, counted for each of their keys
 	running int
 }
 
@@ -48,7 +48,7 @@ func (p *pending) hasRoom(keys []Key, most int) bool {
 	return p.held < most || !slices.ContainsFunc(keys, func(k Key) bool { return !isHeld(k) })
 }
 
-// add adds an event that leads to keys, without duplicates.
+// add adds an event that leads to keys. A key may be there twice.
 func (p *pending) add(ev stream.Event, keys []Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

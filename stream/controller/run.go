@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +95,6 @@ func (l *loop) take(ctx context.Context, seq iter.Seq2[stream.Event, error]) err
 			if keys, err = mapped(l.KeyFunc, ev); err != nil {
 				return err
 			}
-			keys = distinct(keys)
 		}
 		if len(keys) == 0 {
 			ev.Ack()
@@ -124,16 +122,6 @@ func mapped[T any](f func(stream.Event) []T, ev stream.Event) (to []T, err error
 		}
 	}()
 	return f(ev), nil
-}
-
-// distinct returns a copy of keys without duplicates.
-func distinct(keys []Key) (all []Key) {
-	for _, k := range keys {
-		if !slices.Contains(all, k) {
-			all = append(all, k)
-		}
-	}
-	return all
 }
 
 // await waits until done returns true.
