@@ -161,6 +161,7 @@ func TestMaxQueued(t *testing.T) {
 		if err := src.WaitForSync(ctx); err != nil {
 			t.Error(err)
 		}
+		time.Sleep(time.Millisecond) // the Source looks for room every 5 ms, so never during drain
 		total := 0
 		for range 5 {
 			time.Sleep(time.Minute)
