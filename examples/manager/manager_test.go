@@ -59,7 +59,8 @@ func TestManagers(t *testing.T) {
 			}
 			t.Logf("peak %.1f MB, resident %.1f MB, heap %.1f MB", mb(r.peak), mb(r.resident), mb(r.heap))
 			if r.reconciled != n || with == "stream" && r.peak > most {
-				t.Errorf("reconciled %d with %d bytes at the peak, want %d with at most %d", r.reconciled, r.peak, n, most)
+				t.Errorf("reconciled %d with %d bytes at the peak, want %d with at most %d",
+					r.reconciled, r.peak, n, most)
 			}
 			want := change(t, url, 10*i)
 			var got []string
