@@ -68,7 +68,7 @@ func secret(i int) *unstructured.Unstructured {
 		at := metav1.NewTime(time.Unix(1_790_000_000+int64(random.IntN(1_000_000)), 0))
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{

@@ -35,7 +35,7 @@ type SourceOptions struct {
 	// waits. (One event may lead to more.) Controllers start their workers when all sources are synced, so
 	// [Source.WaitForSync] then returns when the queue is full for the first time, even before SYNCED. Use it if no
 	// reconcile needs to know that everything has been added. Zero means no bound: each object that exists may have a
-	// request in the queue, about 200 bytes each.
+	// request in the queue, a few hundred bytes each.
 	MaxQueued int
 }
 
