@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Options configure [Run]. The zero value is the default.
+type Options struct {
+	// Workers is the number of reconciles that run at once, each of another key. Zero means 1.
+	Workers int
+	// KeyFunc returns the keys that an event of an object leads to; none if the event is of no interest. It runs in
+	// the loop over the sequence. A panic of it ends the run with a [*PanicError]. Nil means [KeyOf]. See
+	// [ControllerOf] for owners.
+	KeyFunc func(stream.Event) []Key
+	// KeysOnly retains nothing of an object: reconcile gets the key and a zero Event.
+	KeysOnly bool
+	// MaxPending is the number of keys that may wait for a successful reconcile, each with its newest event. While
+	// there are so many, Run takes no event of another key, and so the server waits. Keys whose reconcile fails count,
+	// so that Run waits if so many fail. Keys that wait for RequeueAfter do not count. The keys of one event are taken
+	// together, so that there may be a few more. With a checkpoint, Run also waits while 16 times as many events are
+	// not acked. Zero means 10,000.
+	MaxPending int
+	// RateLimiter decides how long a key waits after a failure. It must not be shared with another run. Nil means
+	// workqueue.DefaultTypedControllerRateLimiter: 5 ms, doubled by each failure in a row, up to 1,000 s; and for all
+	// keys together 10 per second after the first 100.
+	RateLimiter workqueue.TypedRateLimiter[Key]
+	// Name is the name of the queue in client-go's workqueue metrics. Empty means no metrics.
+	Name string
+	// Logger receives failed reconciles and GAPs with HistoryLost (Warn). Nil disables logging.
+	Logger *slog.Logger
+}
+
+const (
+	defaultMaxPending = 10_000
+	acksPerKey        = 16
+)
+
+// check returns a copy with the defaults.
+func (o *Options) check() (Options, error) {
+	var checked Options
+	if o != nil {
+		checked = *o
+	}
+	for _, field := range []struct {
+		name     string
+		value    *int
+		standard int
+	}{{"Workers", &checked.Workers, 1}, {"MaxPending", &checked.MaxPending, defaultMaxPending}} {
+		switch {
+		case *field.value < 0:
+			return checked, &stream.OptionsError{
+				Field: field.name, Value: strconv.Itoa(*field.value), Problem: "must not be negative",
+			}
+		case *field.value == 0:
+			*field.value = field.standard
+		}
+	}
+	if checked.KeyFunc == nil {
+		checked.KeyFunc = func(ev stream.Event) []Key { return []Key{KeyOf(ev)} }
+	}
+	if checked.RateLimiter == nil {
+		checked.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[Key]()
+	}
+	if checked.Logger == nil {
+		checked.Logger = slog.New(slog.DiscardHandler)
+	}
+	return checked, nil
+}
+
+// PanicError is the error of a function of the caller that panicked: a reconcile, which is retried, or a KeyFunc or
+// the function of a [Source], which ends the run.
+type PanicError struct {
+	Key   Key // of the reconcile; zero if another function panicked
+	Value any
+	Stack []byte // of the goroutine that panicked
+}
+
+func (e *PanicError) Error() string {
+	if e.Key == (Key{}) {
+		return fmt.Sprintf("controller: the function that maps events panicked: %v", e.Value)
+	}
+	return fmt.Sprintf("controller: the reconcile of %s panicked: %v", e.Key, e.Value)
+}
+
+// Unwrap returns the value if that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

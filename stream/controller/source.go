@@ -1,0 +1,209 @@
+package controller
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/nils"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Source adds requests to the queue of a controller. It has the methods of controller-runtime's source.TypedSource and
+// source.TypedSyncingSource, so that Controller.Watch, or WatchesRawSource of a builder, accepts it. It keeps no
+// objects. It is started once, and its methods may be called from any goroutine.
+type Source[request comparable] struct {
+	events   sequence
+	requests func(stream.Event) []request
+	options  SourceOptions
+	ready    chan struct{} // closed at the first SYNCED, or when the queue is full for the first time
+	ended    chan struct{} // closed when the run has ended
+	err      error         // of the run, once ended is closed
+
+	mu      sync.Mutex
+	started bool
+}
+
+// SourceOptions configure a [Source]. The zero value is the default.
+type SourceOptions struct {
+	// MaxQueued bounds the queue: while so many requests are ready in it, the Source takes no event, and so the server
+	// waits. (One event may lead to more.) Controllers start their workers when all sources are synced, so
+	// [Source.WaitForSync] then returns when the queue is full for the first time, even before SYNCED. Use it if no
+	// reconcile needs to know that everything has been added. Zero means no bound: each object that exists may have a
+	// request in the queue, a few hundred bytes each.
+	MaxQueued int
+}
+
+// pollQueue is the interval in which a Source looks for room in the queue.
+const pollQueue = 5 * time.Millisecond
+
+// sequence is a *stream.Stream, a *mux.Mux or a *follow.Mux.
+type sequence interface {
+	Events(ctx context.Context) iter.Seq2[stream.Event, error]
+	AllSynced() bool
+}
+
+var streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
+
+// errCheckpoint: a request in the queue is lost when the process ends, and so would be the event if it was acked.
+var errCheckpoint = &stream.OptionsError{
+	Field: "Checkpoint", Problem: "must not be combined with a Source, which does not learn whether requests succeed",
+}
+
+// NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the
+// requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the
+// Source ends with a [*PanicError]. opts is copied and may be nil.
+//
+// NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if s has a
+// Checkpoint: a request in the queue is not handled yet. Where NewSource cannot see the Checkpoint, as in a Mux, the
+// run ends with that error at the first event.
+func NewSource[request comparable](
+	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
+) (*Source[request], error) {
+	var o SourceOptions
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case nils.Is(s):
+		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
+	case requests == nil:
+		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
+	case o.MaxQueued < 0:
+		return nil, &stream.OptionsError{
+			Field: "MaxQueued", Value: strconv.Itoa(o.MaxQueued), Problem: "must not be negative",
+		}
+	}
+	if one, ok := s.(*stream.Stream); ok && streamOptions(one).Checkpoint != nil {
+		return nil, errCheckpoint
+	}
+	return &Source[request]{
+		events: s, requests: requests, options: o, ready: make(chan struct{}), ended: make(chan struct{}),
+	}, nil
+}
+
+var errNotMade = &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
+
+// check returns an error if the Source was not made with NewSource, or ctx is nil.
+func (s *Source[request]) check(ctx context.Context) error {
+	switch {
+	case s == nil || s.events == nil:
+		return errNotMade
+	case ctx == nil:
+		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+	}
+	return nil
+}
+
+// String returns the name that controller-runtime logs.
+func (s *Source[request]) String() string { return "gvrwatch" }
+
+// Start starts the run, in a goroutine that ends when ctx does, and returns at once. It does not report how the run
+// ends: [Source.Wait] does. It returns an [*stream.OptionsError] if queue is nil, and [stream.ErrBusy] if it was called
+// before: each controller needs a Source of its own.
+func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if nils.Is(queue) {
+		return &stream.OptionsError{Field: "queue", Problem: "must not be nil"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return stream.ErrBusy
+	}
+	s.started = true
+	go func() {
+		defer close(s.ended)
+		s.err = errGoexit // unless run returns
+		s.err = s.run(ctx, queue)
+	}()
+	return nil
+}
+
+// run adds requests until the sequence ends.
+func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	setReady := sync.OnceFunc(func() { close(s.ready) })
+	for ev, err := range s.events.Events(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case ev.Mark != nil:
+			return errCheckpoint
+		case ev.Type == stream.Synced && s.events.AllSynced():
+			setReady()
+		}
+		if !ev.HasObject() {
+			continue
+		}
+		requests, err := mapped(s.requests, ev)
+		if err != nil {
+			return err
+		}
+		for _, r := range requests {
+			queue.Add(r)
+		}
+		for s.options.MaxQueued > 0 && queue.Len() >= s.options.MaxQueued {
+			setReady()
+			select {
+			case <-time.After(pollQueue):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// WaitForSync waits until everything that existed has been added: until the first SYNCED, in a Mux that of the last
+// source. It returns nil, also if the run has ended since. It returns the error with which the run ended before, or
+// [stream.ErrUnmet] if it ended without one, or the cause of ctx. Before [Source.Start] it waits. A Mux that has
+// nothing to watch emits no SYNCED.
+func (s *Source[request]) WaitForSync(ctx context.Context) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-s.ready:
+		return nil
+	case <-s.ended:
+	case <-ctx.Done():
+	}
+	select {
+	case <-s.ready: // more than one had happened
+		return nil
+	default:
+	}
+	select {
+	case <-s.ended:
+		if s.err != nil {
+			return s.err
+		}
+		return stream.ErrUnmet
+	default:
+		return context.Cause(ctx)
+	}
+}
+
+// Wait waits until the run has ended and returns its error: nil if the sequence ended without one, the cause of Start's
+// context if that ended. It returns the cause of ctx if ctx ends first. Add it to the manager, which then ends with the
+// error instead of going on without events:
+//
+//	err = mgr.Add(manager.RunnableFunc(source.Wait))
+func (s *Source[request]) Wait(ctx context.Context) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-s.ended:
+		return s.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
