@@ -129,7 +129,7 @@ func TestManagerWithSource(t *testing.T) {
 		Namespaces: []string{namespace}, Objects: stream.Metadata,
 	})
 	src, err := controller.NewSource(s, func(ev stream.Event) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: ev.NamespacedName()}}
+		return []reconcile.Request{{NamespacedName: controller.KeyOf(ev).NamespacedName}}
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -67,6 +68,9 @@ func manage(ctx context.Context, cfg *rest.Config, o options, out io.Writer) err
 	return mgr.Start(ctx)
 }
 
+// A builder's WatchesRawSource waits only for a source that has WaitForSync, too.
+var _ source.TypedSyncingSource[reconcile.Request] = (*controller.Source[reconcile.Request])(nil)
+
 // newSource returns a source of the names of all Secrets that change.
 func newSource(cfg *rest.Config) (*controller.Source[reconcile.Request], error) {
 	c, err := stream.NewClient(cfg, nil)
@@ -78,7 +82,7 @@ func newSource(cfg *rest.Config) (*controller.Source[reconcile.Request], error) 
 		return nil, err
 	}
 	return controller.NewSource(s, func(ev stream.Event) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: ev.NamespacedName()}}
+		return []reconcile.Request{{NamespacedName: controller.KeyOf(ev).NamespacedName}}
 	}, &controller.SourceOptions{MaxQueued: 1000})
 }
 

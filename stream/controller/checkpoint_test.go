@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -126,40 +125,6 @@ func TestTwoKeys(t *testing.T) {
 		got = append(got, at())
 		if diff := cmp.Diff([]string{"1", "2", "2", "3"}, got); diff != "" {
 			t.Errorf("committed (-want +got):\n%s", diff)
-		}
-		cancel(nil)
-		_ = run.wait()
-		if err := tracker.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A key that fails does not gather events without a bound.
-func TestUnackedEventsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := bounded(t)
-		srv := streamtest.NewServer(widgets())
-		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
-		events, taken := newStream(t, srv, &stream.Options{Checkpoint: tracker}).Events(ctx), 0
-		run := start(ctx, func(yield func(stream.Event, error) bool) {
-			events(func(ev stream.Event, err error) bool {
-				ok := yield(ev, err)
-				if ok && ev.HasObject() {
-					taken++
-				}
-				return ok
-			})
-		}, func(context.Context, controller.Key, stream.Event) (controller.Result, error) {
-			return controller.Result{}, errFails
-		}, &controller.Options{RateLimiter: fast(), MaxPending: 2})
-		for i := range 100 {
-			time.Sleep(time.Second)
-			srv.Put(widgets(), "lab", "a", fmt.Sprint("spec.n=", i))
-		}
-		time.Sleep(time.Minute)
-		if taken != 32 {
-			t.Errorf("took %d events of a key that fails, want 16 times MaxPending", taken)
 		}
 		cancel(nil)
 		_ = run.wait()

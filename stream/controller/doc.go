@@ -10,9 +10,11 @@
 //   - Acknowledged: an event is acked when a reconcile that began after it has succeeded, for each key that it leads
 //     to. SYNCED, GAP, BOOKMARK and events that lead to no key are acked at once. With a checkpoint, the next run
 //     delivers again what was not acked.
-//   - Retried: errors and panics of a reconcile are retried as Options.RateLimiter says.
+//   - Retried: errors and panics of a reconcile are retried as Options.RateLimiter says. Without a Logger, failures and
+//     panics are silent.
 //   - Bounded: Options.MaxPending keys wait with an event each; then the server waits. Keys that wait for
-//     Result.RequeueAfter are not bounded.
+//     Result.RequeueAfter are not bounded, nor, with a checkpoint, is the memory of what was acked behind the oldest
+//     event that is not.
 //   - Across a gap only what differs is reconciled, because a Stream delivers only that.
 //   - Run waits for its workers. The goroutine of the workqueue ends soon after.
 //
@@ -22,7 +24,11 @@
 //     may get ADDED with another uid and never the DELETED of the old one. A reconcile that must act on the end of an
 //     object needs a finalizer, or compares the uid with that of what it has made.
 //   - An order between keys, or that a reconcile runs only once for an event.
-//   - Deletions after a GAP with HistoryLost, which Run logs.
+//   - Deletions after a GAP with HistoryLost, which Run and Source log.
+//   - Result.RequeueAfter across a restart with a checkpoint: its event was acked, and the next run does not deliver it
+//     again.
+//   - Progress while MaxPending keys fail. Events are taken in order: one that would repair a key waits behind an event
+//     of another key.
 //   - The last state of an object whose deletion is inferred: see [stream.Event].
 //
 // # Errors

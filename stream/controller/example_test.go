@@ -56,7 +56,7 @@ func ExampleSource() {
 		return
 	}
 	source, err := controller.NewSource(s, func(ev stream.Event) []string {
-		return []string{ev.NamespacedName().String()}
+		return []string{controller.KeyOf(ev).NamespacedName.String()} // KeyOf copies the strings
 	}, nil)
 	if err != nil {
 		fmt.Println(err)

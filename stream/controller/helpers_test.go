@@ -46,7 +46,7 @@ func newStream(t *testing.T, srv *streamtest.Server, o *stream.Options) *stream.
 	return s
 }
 
-// bounded ends after an hour, so that a test that hangs ends.
+// bounded ends after a day, so that a test that hangs ends.
 func bounded(t *testing.T) (context.Context, context.CancelCauseFunc) {
 	inner, cancelTimeout := context.WithTimeoutCause(t.Context(), 24*time.Hour, errTimeUp)
 	ctx, cancel := context.WithCancelCause(inner)

@@ -16,23 +16,26 @@ type Options struct {
 	Workers int
 	// KeyFunc returns the keys that an event of an object leads to; none if the event is of no interest. It runs in
 	// the loop over the sequence. A panic of it ends the run with a [*PanicError]. Nil means [KeyOf]. See
-	// [ControllerOf] for owners.
+	// [ControllerOf] for owners. The strings of an event's object are parts of longer ones, which a key with one of
+	// them retains: use KeyOf, or strings.Clone.
 	KeyFunc func(stream.Event) []Key
 	// KeysOnly retains nothing of an object: reconcile gets the key and a zero Event.
 	KeysOnly bool
 	// MaxPending is the number of keys that may wait for a successful reconcile, each with its newest event. While
 	// there are so many, Run takes no event of another key, and so the server waits. Keys whose reconcile fails count,
 	// so that Run waits if so many fail. Keys that wait for RequeueAfter do not count. The keys of one event are taken
-	// together, so that there may be a few more. With a checkpoint, Run also waits while 16 times as many events are
-	// not acked. Zero means 10,000.
+	// together, so that there may be a few more. With a checkpoint, Run also waits while 16 times as many pairs of
+	// event and key are not acked. While an event waits for room, Run takes none behind it, not even one that would
+	// repair a key that fails. Zero means 10,000.
 	MaxPending int
 	// RateLimiter decides how long a key waits after a failure. It must not be shared with another run. Nil means
 	// workqueue.DefaultTypedControllerRateLimiter: 5 ms, doubled by each failure in a row, up to 1,000 s; and for all
-	// keys together 10 per second after the first 100.
+	// keys together 10 per second after the first 100. A new event of the key ends the wait.
 	RateLimiter workqueue.TypedRateLimiter[Key]
 	// Name is the name of the queue in client-go's workqueue metrics. Empty means no metrics.
 	Name string
-	// Logger receives failed reconciles and GAPs with HistoryLost (Warn). Nil disables logging.
+	// Logger receives failed reconciles, with the stack of a panic, and GAPs with HistoryLost (Warn). Nil disables
+	// logging: then failures and panics are silent.
 	Logger *slog.Logger
 }
 
@@ -76,14 +79,14 @@ func (o *Options) check() (Options, error) {
 // PanicError is the error of a function of the caller that panicked: a reconcile, which is retried, or a KeyFunc or
 // the function of a [Source], which ends the run.
 type PanicError struct {
-	Key   Key // of the reconcile; zero if another function panicked
+	Key   Key // of the reconcile; zero also if another function panicked
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
 
 func (e *PanicError) Error() string {
 	if e.Key == (Key{}) {
-		return fmt.Sprintf("controller: the function that maps events panicked: %v", e.Value)
+		return fmt.Sprintf("controller: a function of the caller panicked: %v", e.Value)
 	}
 	return fmt.Sprintf("controller: the reconcile of %s panicked: %v", e.Key, e.Value)
 }

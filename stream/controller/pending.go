@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -22,15 +23,15 @@ type pending struct {
 // entry is what is known of one key.
 type entry struct {
 	event stream.Event // the newest; zero with KeysOnly
-	acks  []*ack       // of the events since the last reconcile began, or since the last one that succeeded
+	acks  []*ack       // of the events that the next reconcile handles
 	held  bool         // not retained for RequeueAfter only
 	newer bool         // event is newer than the one that is being reconciled
 }
 
 // ack acks an event when all of its keys have been reconciled. The mutex of pending guards it.
 type ack struct {
-	event stream.Event // has only a mark
-	left  int
+	mark *acks.Mark
+	left int // keys that are not reconciled
 }
 
 func newPending(keysOnly bool) *pending {
@@ -41,7 +42,7 @@ func newPending(keysOnly bool) *pending {
 func (p *pending) hasRoom(keys []Key, most int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unacked >= acksPerKey*most {
+	if p.unacked/acksPerKey >= most {
 		return false
 	}
 	isHeld := func(k Key) bool { e := p.entries[k]; return e != nil && e.held }
@@ -54,7 +55,7 @@ func (p *pending) add(ev stream.Event, keys []Key) {
 	defer p.mu.Unlock()
 	var a *ack
 	if ev.Mark != nil {
-		a = &ack{stream.Event{Mark: ev.Mark}, len(keys)}
+		a = &ack{ev.Mark, len(keys)}
 		p.unacked += len(keys)
 	}
 	ev.Mark = nil // reconcile must not ack
@@ -100,7 +101,6 @@ func (p *pending) begin(k Key) (ev stream.Event, acks []*ack, ok bool) {
 
 // failed ends a reconcile that is to be retried.
 func (p *pending) failed(k Key, acks []*ack) {
-	defer p.signal()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
@@ -109,9 +109,9 @@ func (p *pending) failed(k Key, acks []*ack) {
 	p.hold(e, true)
 }
 
-// succeeded ends a reconcile and returns the events to ack. If retain is set, and no newer event has arrived, the event
+// succeeded ends a reconcile and returns the marks to ack. If retain is set, and no newer event has arrived, the event
 // is retained for RequeueAfter.
-func (p *pending) succeeded(k Key, acks []*ack, retain bool) (done []stream.Event) {
+func (p *pending) succeeded(k Key, acks []*ack, retain bool) (done []*acks.Mark) {
 	defer p.signal()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *pending) succeeded(k Key, acks []*ack, retain bool) (done []stream.Even
 	p.unacked -= len(acks)
 	for _, a := range acks {
 		if a.left--; a.left == 0 {
-			done = append(done, a.event)
+			done = append(done, a.mark)
 		}
 	}
 	if e := p.entries[k]; !e.newer {

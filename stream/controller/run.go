@@ -18,7 +18,8 @@ type Result struct {
 	// RequeueAfter asks for another reconcile of the key after this time, with the newest event then known. An event of
 	// the key, or an earlier RequeueAfter, may cause it earlier; the Result of that reconcile then replaces this one.
 	// Zero means none. Until then Run retains the event, without a bound on the number of keys;
-	// with Options.KeysOnly it retains the key alone.
+	// with Options.KeysOnly it retains the key alone. It is lost when the run ends: with a checkpoint, the next run
+	// does not deliver the event again, because it was acked.
 	RequeueAfter time.Duration
 }
 
@@ -164,7 +165,6 @@ func (l *loop) handle(ctx context.Context, k Key) {
 	}
 	ev, acks, ok := l.begin(k)
 	if !ok {
-		l.queue.Forget(k)
 		return
 	}
 	result, err := Result{}, errGoexit
@@ -172,20 +172,29 @@ func (l *loop) handle(ctx context.Context, k Key) {
 		if err != nil {
 			l.failed(k, acks)
 			if ctx.Err() == nil {
-				l.Logger.Warn("reconcile failed", "key", k.String(), "error", err)
+				l.log(k, err)
 			}
 			l.queue.AddRateLimited(k)
 			return
 		}
 		l.queue.Forget(k)
-		for _, done := range l.succeeded(k, acks, result.RequeueAfter > 0) {
-			done.Ack()
+		for _, mark := range l.succeeded(k, acks, result.RequeueAfter > 0) {
+			mark.Ack()
 		}
 		if result.RequeueAfter > 0 {
 			l.queue.AddAfter(k, result.RequeueAfter)
 		}
 	}()
 	result, err = l.call(ctx, k, ev)
+}
+
+func (l *loop) log(k Key, err error) {
+	attributes := []any{"key", k.String(), "error", err}
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		attributes = append(attributes, "stack", string(panicked.Stack))
+	}
+	l.Logger.Warn("reconcile failed", attributes...)
 }
 
 // call calls reconcile. A panic of it is a *PanicError.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,7 +109,7 @@ func TestRetries(t *testing.T) {
 						if c.fail != nil {
 							c.fail()
 						}
-						return controller.Result{RequeueAfter: time.Hour}, errFails
+						return controller.Result{RequeueAfter: time.Millisecond}, errFails // the error counts
 					}
 					return j.reconcile(ctx, k, ev)
 				}, &controller.Options{RateLimiter: fast()})
@@ -216,6 +215,7 @@ func TestAtMostMaxPendingKeysWait(t *testing.T) {
 				return controller.Result{}, nil
 			}, &controller.Options{MaxPending: 7, KeysOnly: keysOnly, RateLimiter: fast(), Workers: 2})
 			time.Sleep(time.Hour)
+			synctest.Wait() // for the race detector
 			if taken != 7 {
 				t.Errorf("%d events were taken while all reconciles failed, want 7", taken)
 			}
@@ -316,9 +316,12 @@ func TestInvalidArguments(t *testing.T) {
 	if err := controller.Run(t.Context(), seq, j.reconcile, nil); err != nil {
 		t.Errorf("an empty sequence: %v", err)
 	}
-	for _, e := range []controller.PanicError{{}, {Key: key("a"), Value: "v"}} {
-		if !strings.Contains(e.Error(), "panicked") || e.Unwrap() != nil {
-			t.Errorf("%v wraps %v", e.Error(), e.Unwrap())
+	for want, e := range map[string]controller.PanicError{
+		"controller: a function of the caller panicked: v":                      {Value: "v"},
+		"controller: the reconcile of widgets.example.com lab/a panicked: oops": {Key: key("a"), Value: "oops"},
+	} {
+		if e.Error() != want || e.Unwrap() != nil {
+			t.Errorf("got %q, which wraps %v, want %q", e.Error(), e.Unwrap(), want)
 		}
 	}
 }

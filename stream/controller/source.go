@@ -2,9 +2,12 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -21,12 +24,14 @@ type Source[request comparable] struct {
 	events   sequence
 	requests func(stream.Event) []request
 	options  SourceOptions
-	ready    chan struct{} // closed at the first SYNCED, or when the queue is full for the first time
+	ready    chan struct{} // closed by setReady
 	ended    chan struct{} // closed when the run has ended
 	err      error         // of the run, once ended is closed
 
-	mu      sync.Mutex
-	started bool
+	mu        sync.Mutex
+	started   bool
+	readyOnce sync.Once
+	synced    atomic.Bool // the run has received a SYNCED
 }
 
 // SourceOptions configure a [Source]. The zero value is the default.
@@ -37,16 +42,22 @@ type SourceOptions struct {
 	// reconcile needs to know that everything has been added. Zero means no bound: each object that exists may have a
 	// request in the queue, a few hundred bytes each.
 	MaxQueued int
+	// Logger receives GAPs with HistoryLost (Warn): deletions may be missing after one. Nil disables logging.
+	Logger *slog.Logger
 }
 
-// pollQueue is the interval in which a Source looks for room in the queue.
-const pollQueue = 5 * time.Millisecond
+const (
+	pollQueue  = 5 * time.Millisecond   // the interval in which a Source looks for room in the queue
+	pollSynced = 100 * time.Millisecond // that in which WaitForSync looks at AllSynced, as client-go's WaitForCacheSync
+)
 
 // sequence is a *stream.Stream, a *mux.Mux or a *follow.Mux.
 type sequence interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 	AllSynced() bool
 }
+
+var errSourceGoexit = errors.New("controller: the sequence or the function of a Source called runtime.Goexit")
 
 var streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
 
@@ -57,7 +68,9 @@ var errCheckpoint = &stream.OptionsError{
 
 // NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the
 // requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the
-// Source ends with a [*PanicError]. opts is copied and may be nil.
+// Source ends with a [*PanicError]. The strings of the event's object are parts of longer ones, up to 4 KiB for each
+// object, which a request with one of them retains: use the strings of [KeyOf], or strings.Clone. opts is copied and
+// may be nil.
 //
 // NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if s has a
 // Checkpoint: a request in the queue is not handled yet. Where NewSource cannot see the Checkpoint, as in a Mux, the
@@ -78,6 +91,9 @@ func NewSource[request comparable](
 		return nil, &stream.OptionsError{
 			Field: "MaxQueued", Value: strconv.Itoa(o.MaxQueued), Problem: "must not be negative",
 		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if one, ok := s.(*stream.Stream); ok && streamOptions(one).Checkpoint != nil {
 		return nil, errCheckpoint
@@ -121,7 +137,7 @@ func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLi
 	s.started = true
 	go func() {
 		defer close(s.ended)
-		s.err = errGoexit // unless run returns
+		s.err = errSourceGoexit // unless run returns
 		s.err = s.run(ctx, queue)
 	}()
 	return nil
@@ -129,15 +145,18 @@ func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLi
 
 // run adds requests until the sequence ends.
 func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
-	setReady := sync.OnceFunc(func() { close(s.ready) })
 	for ev, err := range s.events.Events(ctx) {
 		switch {
 		case err != nil:
 			return err
 		case ev.Mark != nil:
 			return errCheckpoint
-		case ev.Type == stream.Synced && s.events.AllSynced():
-			setReady()
+		case ev.Type == stream.Synced:
+			if s.synced.Store(true); s.events.AllSynced() {
+				s.setReady()
+			}
+		case ev.Gap != nil && ev.Gap.HistoryLost:
+			s.options.Logger.Warn("history lost: deletions may be missing", "event", ev.String())
 		}
 		if !ev.HasObject() {
 			continue
@@ -150,7 +169,7 @@ func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimi
 			queue.Add(r)
 		}
 		for s.options.MaxQueued > 0 && queue.Len() >= s.options.MaxQueued {
-			setReady()
+			s.setReady()
 			select {
 			case <-time.After(pollQueue):
 			case <-ctx.Done():
@@ -161,19 +180,34 @@ func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimi
 	return nil
 }
 
-// WaitForSync waits until everything that existed has been added: until the first SYNCED, in a Mux that of the last
-// source. It returns nil, also if the run has ended since. It returns the error with which the run ended before, or
-// [stream.ErrUnmet] if it ended without one, or the cause of ctx. Before [Source.Start] it waits. A Mux that has
-// nothing to watch emits no SYNCED.
+// setReady ends the calls of WaitForSync: all is synced, or the queue is full.
+func (s *Source[request]) setReady() { s.readyOnce.Do(func() { close(s.ready) }) }
+
+// WaitForSync waits until everything that existed has been added: until the first SYNCED, in a Mux until AllSynced,
+// also because a source was removed. It returns nil, also if the run has ended since. It returns the error with which
+// the run ended before, or [stream.ErrUnmet] if it ended without one, or the cause of ctx. Before [Source.Start] it
+// waits. A controller of controller-runtime ends it, and then itself, after CacheSyncTimeout: 2 minutes by default.
+//
+// A Mux that has nothing to watch emits no SYNCED, so WaitForSync waits until it has.
 func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-s.ready:
-		return nil
-	case <-s.ended:
-	case <-ctx.Done():
+	ticker := time.NewTicker(pollSynced)
+	defer ticker.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-s.ready:
+			return nil
+		case <-s.ended:
+			waiting = false
+		case <-ctx.Done():
+			waiting = false
+		case <-ticker.C: // a Mux emits nothing when the last source without a SYNCED is removed
+			if s.synced.Load() && s.events.AllSynced() {
+				s.setReady()
+			}
+		}
 	}
 	select {
 	case <-s.ready: // more than one had happened

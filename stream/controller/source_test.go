@@ -1,11 +1,16 @@
 package controller_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
+	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +147,127 @@ func TestSourceOfAMuxIsSyncedWithTheLastStream(t *testing.T) {
 	})
 }
 
+// A Mux emits nothing when a source is removed, so WaitForSync must find out that the others are synced.
+func TestSourceIsSyncedWithoutARemovedStream(t *testing.T) {
+	for _, c := range []struct {
+		why    string
+		remove int
+		ended  bool // WaitForSync waits until the context ends
+	}{
+		{"the one that never syncs", 1, false},
+		{"nothing is left that is synced", 2, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := bounded(t)
+			srv := streamtest.NewServer(widgets(), gadgets())
+			srv.Put(widgets(), "lab", "a")
+			if err := srv.Apply("gadgets any 1-9999: 500"); err != nil {
+				t.Fatal(err)
+			}
+			two, err := stream.New(srv.Client(), gadgets(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := newStream(t, srv, nil)
+			m, err := mux.New(nil, one, two)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, err := controller.NewSource(m, names, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := newQueue()
+			if err := src.Start(ctx, q); err != nil {
+				t.Fatal(err)
+			}
+			var ended atomic.Bool
+			var waiting sync.WaitGroup
+			began := time.Now()
+			for range 2 { // both may find out
+				waiting.Go(func() {
+					if err := src.WaitForSync(ctx); err != nil {
+						ended.Store(true)
+					}
+				})
+			}
+			time.Sleep(time.Minute)
+			for _, s := range []*stream.Stream{one, two}[2-c.remove:] { // two is never synced
+				m.Remove(s.Key())
+			}
+			time.AfterFunc(time.Hour, func() { cancel(errFails) })
+			waiting.Wait()
+			if took := time.Since(began); ended.Load() != c.ended || took < time.Minute {
+				t.Errorf("%s: ended with its context: %t, after %s", c.why, ended.Load(), took)
+			}
+			cancel(errFails)
+			_ = src.Wait(context.Background())
+			q.ShutDown()
+		})
+	}
+}
+
+// WaitForSync returns the cause of its context, before Start and after.
+func TestWaitForSyncEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running, stop := bounded(t)
+		src, err := controller.NewSource(scripted(then(emit(nil), func() { <-running.Done() })), names, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait := func(why string) {
+			t.Helper()
+			canceled, cancel := context.WithCancelCause(t.Context())
+			cancel(errFails)
+			later, cancelLater := context.WithTimeoutCause(t.Context(), time.Minute, errTimeUp)
+			defer cancelLater()
+			plain, cancelPlain := context.WithTimeout(t.Context(), time.Minute)
+			defer cancelPlain()
+			for _, c := range []struct {
+				ctx  context.Context
+				want error
+			}{{canceled, errFails}, {later, errTimeUp}, {plain, context.DeadlineExceeded}} {
+				if err := src.WaitForSync(c.ctx); err != c.want {
+					t.Errorf("%s: got %v, want %v", why, err, c.want)
+				}
+			}
+		}
+		wait("before Start")
+		q := newQueue()
+		if err := src.Start(running, q); err != nil {
+			t.Fatal(err)
+		}
+		wait("after Start")
+		stop(errFails)
+		_ = src.Wait(t.Context())
+		q.ShutDown()
+	})
+}
+
+// One event may lead to several requests, and a GAP may hide deletions.
+func TestSourceAddsAllRequests(t *testing.T) {
+	var text bytes.Buffer
+	lost := stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: stream.GapExpired, HistoryLost: true}}
+	known := stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: stream.GapExpired}}
+	src, err := controller.NewSource(scripted(emit(nil, lost, known, event(stream.Added, "a", "1"))),
+		func(ev stream.Event) []string { return []string{"x", "y", "z"} },
+		&controller.SourceOptions{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newQueue()
+	defer q.ShutDown()
+	if err := errors.Join(src.Start(t.Context(), q), src.Wait(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"x", "y", "z"}, drain(q)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := text.String(); strings.Count(got, "WARN") != 1 || !strings.Contains(got, "history lost: del") {
+		t.Errorf("logged:\n%s", got)
+	}
+}
+
 // With MaxQueued the workers start when the queue is full, and the server waits.
 func TestMaxQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -192,18 +318,18 @@ func TestSourceEnds(t *testing.T) {
 	for _, c := range []struct {
 		why        string
 		seq        iter.Seq2[stream.Event, error]
-		panics     bool
+		does       func() // in the function of the Source
 		sync, wait error
 	}{
-		{"an error before SYNCED", emit(errFails, added), false, errFails, errFails},
-		{"an error after SYNCED", emit(errFails, added, synced), false, nil, errFails},
-		{"no error, before SYNCED", emit(nil, added), false, stream.ErrUnmet, nil},
-		{"no error, after SYNCED", emit(nil, synced), false, nil, nil},
-		{"a panic", emit(nil, added), true, errTimeUp, errTimeUp},
+		{"an error before SYNCED", emit(errFails, added), nil, errFails, errFails},
+		{"an error after SYNCED", emit(errFails, added, synced), nil, nil, errFails},
+		{"no error, before SYNCED", emit(nil, added), nil, stream.ErrUnmet, nil},
+		{"no error, after SYNCED", emit(nil, synced), nil, nil, nil},
+		{"a panic", emit(nil, added), func() { panic(errTimeUp) }, errTimeUp, errTimeUp},
 	} {
 		requests := names
-		if c.panics {
-			requests = func(stream.Event) []string { panic(errTimeUp) }
+		if c.does != nil {
+			requests = func(stream.Event) []string { c.does(); return nil }
 		}
 		src, err := controller.NewSource(scripted(c.seq), requests, nil)
 		if err != nil {
@@ -220,6 +346,25 @@ func TestSourceEnds(t *testing.T) {
 			t.Errorf("%s: WaitForSync returned %v, want %v", c.why, err, c.sync)
 		}
 		q.ShutDown()
+	}
+}
+
+// As in a test that calls t.FailNow in the function.
+func TestGoexitEndsASource(t *testing.T) {
+	src, err := controller.NewSource(scripted(emit(nil, event(stream.Added, "a", "1"))),
+		func(stream.Event) []string { runtime.Goexit(); return nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newQueue()
+	defer q.ShutDown()
+	if err := src.Start(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{src.Wait(t.Context()), src.WaitForSync(t.Context())} {
+		if err == nil || err == stream.ErrUnmet || !strings.Contains(err.Error(), "Source called runtime.Goexit") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
