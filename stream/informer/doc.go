@@ -2,7 +2,9 @@
 // ([NewListerWatcher]), a SharedIndexInformer ([NewSharedIndexInformer]) and a factory of dynamic informers
 // ([NewFactory]). Handlers, indexers, listers and reflectors are client-go's own.
 //
-// # Promises
+// # Promises of informers
+//
+// These are informers of [NewSharedIndexInformer] and [NewFactory]:
 //
 //   - An expired version causes no relist. The Stream reads a snapshot, and only the differences from what was
 //     delivered before arrive, as ADDED, MODIFIED and DELETED.
@@ -10,19 +12,27 @@
 //     gap receives the last state that the informer delivered.
 //   - An object that was deleted and recreated under the same name arrives as OnDelete of the old uid, then OnAdd of
 //     the new one. It is never an OnUpdate with another uid.
-//   - If a type goes away, OnDelete is called for each of its objects. The Stream waits, and when the type returns,
-//     OnAdd is called for its objects. The informer does not end, and no error handler is called.
+//   - If a type goes away, OnDelete is called for each object whose deletion the server reports. The Stream waits, and
+//     when the type returns, OnDelete is called for the rest, and OnAdd for its objects. The informer does not end, and
+//     no error handler is called.
+//
+// # Promises of watches and informers
+//
 //   - The Stream waits for a slow receiver of a watch. (client-go's informers queue without bound for slow handlers.)
 //   - A run ends with its context. [Watcher.Done] is closed, and Run of an informer returns, when the run has ended.
 //
 // # Not promised
 //
 //   - Every state of an object across a gap: only the last one is delivered.
+//   - The promises of informers for client-go's own informer or reflector on a [ListerWatcher]: after a run that ended,
+//     it lists again, and a recreated object is an update.
 //   - The version of a deletion that was found by comparing: the object has the last version known.
 //   - A LastSyncResourceVersion that only grows: after a gap it moves with the differences, until the bookmark that
 //     follows them. With several namespaces it is the version of the last event.
 //   - A call of the WatchErrorHandler for each failed request. The Stream retries most failures itself, and
-//     Status, Options.Trace and Options.Logger report them. The handler receives what ends a run.
+//     Status, Options.Trace and Options.Logger report them. The handler receives what makes a list fail. If a run ends
+//     after its list, by GiveUpAfter or FailOnGap, or by Stop of the Stream, client-go at most logs that, and lists
+//     again.
 //   - cache.DeletedFinalStateUnknown where client-go would use it. It occurs only when a run has ended with an error
 //     and the next one no longer finds the object.
 //

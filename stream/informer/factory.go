@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ func NewFactory(c dynamic.Interface, resync time.Duration,
 	f := &factory{client: c, resync: resync, informers: map[schema.GroupVersionResource]*resourceInformer{}}
 	if opts != nil {
 		f.options = *opts
+		f.options.Namespaces = slices.Clone(opts.Namespaces)
 	}
 	switch {
 	case nils.Is(c):
@@ -78,8 +80,10 @@ func (f *factory) ForResource(r schema.GroupVersionResource) informers.GenericIn
 		return i
 	}
 	var l *ListerWatcher
-	// Whether it is namespaced is unknown without discovery. The Stream checks it only for Namespaces.
-	s, err := stream.New(f.client, gvr.Resource{GroupVersionResource: r, Namespaced: true}, &f.options)
+	// Whether it is namespaced is unknown without discovery. If it is said to be, a Stream refuses objects without a
+	// namespace.
+	namespaced := len(f.options.Namespaces) > 0
+	s, err := stream.New(f.client, gvr.Resource{GroupVersionResource: r, Namespaced: namespaced}, &f.options)
 	if err == nil {
 		l = NewListerWatcher(s)
 	} else {

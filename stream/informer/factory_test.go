@@ -213,15 +213,42 @@ func TestFactoryOptions(t *testing.T) {
 		srv.Put(widgets, "home", "bed", "labels.size=big")
 		srv.Put(widgets, "home", "lamp")
 		srv.Put(widgets, "shop", "shelf", "labels.size=big")
-		options := stream.Options{Namespaces: []string{"home"}, LabelSelector: "size=big"}
+		namespaces := []string{"home"}
+		options := stream.Options{Namespaces: namespaces, LabelSelector: "size=big"}
 		f := newFactory(t, srv, 0, &options)
-		options.LabelSelector = "size=small" // the factory has a copy
+		options.LabelSelector, namespaces[0] = "size=small", "shop" // the factory has copies
 		i := f.ForResource(widgets.GroupVersionResource).Informer()
 		stop := make(chan struct{})
 		f.Start(stop)
 		f.WaitForCacheSync(stop)
 		if diff := cmp.Diff([]string{"home/bed"}, i.GetStore().ListKeys()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		close(stop)
+		f.Shutdown()
+	})
+}
+
+// A factory does not know which resources are namespaced.
+func TestFactoryOfAClusterScopedType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		planets := newWidgets()
+		planets.Kind, planets.Resource, planets.Namespaced = "Planet", "planets", false
+		srv := streamtest.NewServer(planets)
+		srv.Put(planets, "", "mars")
+		f := newFactory(t, srv, 0, nil)
+		i := f.ForResource(planets.GroupVersionResource)
+		i.Informer()
+		stop := make(chan struct{})
+		f.Start(stop)
+		time.Sleep(time.Second)
+		srv.Put(planets, "", "venus")
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]string{"mars", "venus"}, sorted(i.Informer().GetStore().ListKeys())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if _, err := i.Lister().Get("mars"); err != nil {
+			t.Error(err)
 		}
 		close(stop)
 		f.Shutdown()

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -103,6 +104,9 @@ func (s *states) deleting(o *unstructured.Unstructured, inferred bool) {
 	s.deleted[o] = inferred
 }
 
+// errNeverHad is logged by client-go, which then drops the deletion.
+var errNeverHad = errors.New("informer: the deleted object was never stored, because the transform failed for it")
+
 // transformed returns what enters the queue instead of obj: for an inferred DELETED the last state, else what the
 // informer's transform makes of obj. If the transform fails, obj is not queued, but a DELETED is, with the last state.
 func (s *states) transformed(obj any) (any, error) {
@@ -123,7 +127,7 @@ func (s *states) transformed(obj any) (any, error) {
 	case inferred && last != nil:
 		return last, nil
 	case inferred:
-		return obj, nil
+		return nil, errNeverHad
 	}
 	if transform != nil {
 		var err error

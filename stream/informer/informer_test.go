@@ -19,16 +19,25 @@ import (
 // TestHandlers has the behaviours of client-go's shared informers, reflectors and controllers that concern a source,
 // and those that a Stream adds.
 //
-// These cases of client-go's tests do not apply:
+// The behaviours are those that client-go 0.37 tests, where they apply:
 //
-//   - shared_informer_test.go, controller_test.go: handlers that are added and removed, resync periods of handlers,
-//     indexers, HasSynced of handlers, metrics, typed handlers. The code is client-go's, not ours.
-//   - reflector_test.go: page sizes, resourceVersion 0, versions that are too large, retries after 429, 500 and refused
-//     connections. The Stream makes the requests; its own tests have these cases.
-//   - reflector_watchlist_test.go: servers without streaming lists, and fallbacks to a list. Likewise.
-//   - retrywatcher_test.go: the delay between two watches, events without a resourceVersion. Likewise.
-//   - informerwatcher_test.go: the buffer of NewIndexerInformerWatcher. The code is client-go's.
-//   - dynamicinformer/informer_test.go: TweakListOptions. stream.Options take its place: see TestFactoryOptions.
+//   - tools/cache/shared_informer_test.go. Here: WatchDisruption (TestHandlers, TestRunThatGivesUp), ErrorHandling
+//     (TestErrorsReachTheHandler), Transformer (TestTransformErrors, TestTransformMayReturnAnyType), Shutdown
+//     (TestShutdownWaits). Not: Indexer, resync periods, adding and removing handlers before, during and after a run,
+//     HandlerAbuse, EventPanics, StartRace, InitializationRace. That code is client-go's, and a Stream only feeds it.
+//   - controller_test.go. Here: Update, TransformingInformer, ReplaceEvents (TestRunThatGivesUp). Not, likewise:
+//     HammerController, RunUntil, PanicPropagated, ResetWatch, ProcessDeltasInBatch, StoreResourceVersion, keys.
+//   - reflector_test.go. Here: ListAndWatch and its errors (TestReflector, TestListErrors), HandleWatch* and StopWatch
+//     (TestWatchEnds), FullListIfExpired (TestListAndWatch), RespectStoreTransformer, ReplacesStoreOnUnsafeDelete
+//     (an ERROR frame, TestRandomInformer). Not: backoff, TooManyRequests, InternalError, page sizes,
+//     resourceVersion 0, ExactResourceVersion, FullListIfTooLarge, WatchTimeout: the Stream makes the requests, and its
+//     own tests have these cases. Not: expected types and tables, which a Stream cannot deliver.
+//   - reflector_watchlist_test.go. Here: the marker (TestListAndWatch). Not: servers without streaming lists, tickers.
+//   - tools/watch/retrywatcher_test.go. Here: TestWatch, TestWatchBookmarks, TestWatchEnds, TestSlowReceiver. Not: the
+//     delay between two watches, events without a resourceVersion: the Stream's tests. until_test.go: TestUntil.
+//     informerwatcher_test.go: not, its code is client-go's.
+//   - dynamic/dynamicinformer/informer_test.go. Here: TestFactory, TestFakeClient. Instead of TweakListOptions:
+//     TestFactoryOptions. Not: WatchListSemantics, because an informer on a Stream always lists, then watches.
 func TestHandlers(t *testing.T) {
 	for _, tt := range []struct {
 		why     string

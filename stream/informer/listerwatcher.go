@@ -39,10 +39,11 @@ type ListerWatcher struct {
 	refusal error   // of every List and Watch
 	states  *states // of an informer, else nil
 
-	mu      sync.Mutex
-	current *session // may have ended
-	waiting *session // current, if it is a List's run that waits for its Watch
-	timer   *time.Timer
+	mu          sync.Mutex
+	current     *session    // may have ended
+	waiting     *session    // current, if it is a List's run that waits for its Watch
+	timer       *time.Timer // ends that run; nil for an informer, which ends it itself
+	unversioned bool        // what exists has been delivered without a version, at which a Watch could continue
 }
 
 var (
@@ -55,8 +56,8 @@ var (
 //
 // The object of an inferred DELETED has little more than a name. [NewSharedIndexInformer] has the last state instead.
 func NewListerWatcher(s *stream.Stream) *ListerWatcher {
-	if s == nil {
-		return &ListerWatcher{refusal: errNilStream}
+	if s == nil || s.Resource().Resource == "" {
+		return &ListerWatcher{refusal: errNoStream}
 	}
 	o := streamOptions(s)
 	return &ListerWatcher{stream: s, options: o, refusal: checkOptions(&o)}
@@ -111,8 +112,12 @@ func (l *ListerWatcher) ListWithContext(ctx context.Context, o metav1.ListOption
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.current == s {
-		l.waiting, l.timer = s, time.AfterFunc(attachWithin, s.Stop)
+		l.waiting, l.timer = s, nil
+		if l.states == nil {
+			l.timer = time.AfterFunc(attachWithin, s.Stop)
+		}
 	}
+	l.unversioned = s.list.version == ""
 	items := s.list.items
 	s.list.items = nil // the run must not keep the objects in memory
 	return items, nil
@@ -123,12 +128,14 @@ func (l *ListerWatcher) ListWithContext(ctx context.Context, o metav1.ListOption
 //
 //   - At the version of the List before it, the rest of that run.
 //   - With SendInitialEvents, a new run: what exists, as ADDED, then a BOOKMARK that marks the end.
-//   - At version "" or "0", a new run without that mark.
+//   - At version "" or "0", a new run without that mark. But "" after a List or initial events that had no version, as
+//     with several namespaces, is an Expired error if the run has ended: what was deleted since would be missed.
 //   - At another version, a new run with the changes since then. A gap in it ends with an ERROR 410 Expired, because
 //     deletions would be missed. So does, at once, a Stream of several namespaces, whose versions are no common point.
 //
-// After the first SYNCED of a run, later ones are BOOKMARKs. The timeout in the ListOptions has no effect. Errors are
-// those of ListWithContext, and [stream.ErrBusy] if an earlier Watch has not been stopped.
+// Each SYNCED with a version, and each bookmark of the server, is a BOOKMARK, whatever AllowWatchBookmarks says. The
+// timeout in the ListOptions has no effect. Errors are those of ListWithContext, and [stream.ErrBusy] if an earlier
+// Watch has not been stopped.
 func (l *ListerWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
 	var from *checkpoint.Position
@@ -159,7 +166,7 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.waiting
-	if s != nil && !s.stopped() && s.list.version == o.ResourceVersion && l.timer.Stop() {
+	if s != nil && !s.stopped() && s.list.version == o.ResourceVersion && (l.timer == nil || l.timer.Stop()) {
 		l.waiting = nil
 		s.bind(ctx)
 		if l.states != nil {
@@ -169,7 +176,8 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 	}
 	// An informer lists again instead, so that its store is compared with everything that exists.
 	isVersion := o.ResourceVersion != "" && o.ResourceVersion != "0"
-	if l.states != nil || isVersion && len(l.options.Namespaces) > 1 {
+	continues := o.ResourceVersion == "" && l.unversioned
+	if l.states != nil || continues || isVersion && len(l.options.Namespaces) > 1 {
 		return nil, apierrors.NewResourceExpired(fmt.Sprintf("cannot watch from resourceVersion %q: must list again",
 			o.ResourceVersion))
 	}
@@ -178,8 +186,11 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 
 // check returns an error if the Stream cannot answer a request.
 func (l *ListerWatcher) check(o metav1.ListOptions) error {
-	if l.refusal != nil {
+	switch {
+	case l.refusal != nil:
 		return l.refusal
+	case l.stream == nil:
+		return errNoStream
 	}
 	if given := o.LabelSelector; given != "" && given != l.options.LabelSelector {
 		a, err := labels.Parse(given)
@@ -219,6 +230,8 @@ func (l *ListerWatcher) start(ctx context.Context, o metav1.ListOptions, s *sess
 		l.endCurrent()
 	}
 	s.resource, s.namespaces, s.states = l.stream.Resource(), len(l.options.Namespaces), l.states
+	s.caughtUp = from != nil
+	l.unversioned = l.unversioned || s.marker && s.namespaces > 1
 	events := streamEvents(l.stream)
 	s.begin(ctx, func(ctx context.Context) iter.Seq2[stream.Event, error] {
 		return events(ctx, run.Options{Start: func() *checkpoint.Position { return from }, Bookmarks: true})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +30,7 @@ type session struct {
 	states     *states // of an informer, else nil
 	marker     bool    // mark the end of the initial events
 	list       *list   // what to collect until SYNCED; nil for a Watch
-	caughtUp   bool    // since the last GAP
+	caughtUp   bool    // SYNCED has come, and no GAP since; or the run began at a version
 	ready      chan struct{}
 	err        error // why it ended before it was ready; valid once ready is closed
 	binding
@@ -52,7 +53,7 @@ type list struct {
 // begin starts the run. It is ready when the first event has arrived, or with a list SYNCED.
 func (s *session) begin(ctx context.Context, seq func(context.Context) iter.Seq2[stream.Event, error]) {
 	s.Watcher, ctx = newWatcher(context.WithoutCancel(ctx), sessionBuffer)
-	s.ready, s.caughtUp = make(chan struct{}), true
+	s.ready = make(chan struct{})
 	unbind := func() bool { return true }
 	s.bind = func(other context.Context) {
 		unbind()
@@ -87,7 +88,7 @@ func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) 
 		}
 		switch {
 		case err != nil && !isReady:
-			s.err = err
+			s.err = requestError(err)
 			return nil
 		case err != nil && !s.resumable():
 			// The receiver must not continue at the version of the last event.
@@ -99,7 +100,16 @@ func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) 
 	return nil
 }
 
-// resumable reports whether everything up to the last event's version has been delivered.
+// requestError returns the error of a List or Watch. For a GAP it is Expired, which callers in client-go look for.
+func requestError(err error) error {
+	if gap := (*stream.GapError)(nil); errors.As(err, &gap) {
+		return apierrors.FromObject(statusOf(err))
+	}
+	return err
+}
+
+// resumable reports whether everything up to the version of the last event has been delivered. The versions of initial
+// events, and of differences, have no order.
 func (s *session) resumable() bool { return s.caughtUp && s.namespaces == 1 }
 
 // handle collects or sends one event.

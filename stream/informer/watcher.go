@@ -42,7 +42,7 @@ func Watch(ctx context.Context, s *stream.Stream) *Watcher {
 	go w.run(ctx, func() error {
 		switch {
 		case s == nil:
-			return errNilStream
+			return errNoStream
 		case streamOptions(s).Checkpoint != nil:
 			return &stream.OptionsError{Field: "Checkpoint", Problem: "a watch.Interface has no acks: must be nil"}
 		}
@@ -51,7 +51,7 @@ func Watch(ctx context.Context, s *stream.Stream) *Watcher {
 	return w
 }
 
-var errNilStream = &stream.OptionsError{Field: "stream", Problem: "must not be nil"}
+var errNoStream = &stream.OptionsError{Field: "stream", Problem: "must be made with stream.New"}
 
 // newWatcher returns a Watcher that holds up to buffer events for its receiver, and the context of its run.
 func newWatcher(ctx context.Context, buffer int) (*Watcher, context.Context) {
