@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,9 +26,9 @@ const (
 
 // codec encodes and decodes the JSON of objects. The one writer encodes; all may decode at any time.
 //
-// A dictionary has examples of what occurs in objects: a random sample of those that are in memory when it is made. The
-// first one is made early, so that few objects are encoded without. A dictionary is never dropped, because objects that
-// were encoded with it may still be in use.
+// A dictionary has examples of what occurs in objects: a random sample of those that the run has delivered in one
+// watched namespace, or in the cluster, when it is made. The first one is made early, so that few objects are encoded
+// without. A dictionary is never dropped, because objects that were encoded with it may still be in use.
 type codec struct {
 	compresses   bool
 	dictionaries atomic.Pointer[[]*s2.Dict]
@@ -81,7 +82,8 @@ func (c *codec) learn(objects *node) {
 		}
 		return len(samples) < s2.MaxDictSize
 	})
-	samples = samples[:min(len(samples), s2.MaxDictSize)]
+	// Clipped, so that MakeDict copies them: it would keep all that was collected in memory.
+	samples = slices.Clip(samples[:min(len(samples), s2.MaxDictSize)])
 	d := s2.MakeDict(samples, samples[:min(len(samples), 64)])
 	if d == nil {
 		return // too few objects are left

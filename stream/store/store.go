@@ -182,7 +182,8 @@ func (s *Store) nextPublication() <-chan struct{} {
 
 // WaitSynced waits until the Store is synced: the run has read everything that exists, and no GAP since. The Store is
 // never synced between runs, so something must call [Store.Run]. It returns the cause of ctx if that ends before, or a
-// [*stream.OptionsError] if ctx is nil or s was not made with [New].
+// [*stream.OptionsError] if ctx is nil or s was not made with [New]. With a ctx that has ended, it says at once whether
+// the Store is synced.
 func (s *Store) WaitSynced(ctx context.Context) error {
 	syncs := -1 // how often it was synced before
 	_, err := s.await(ctx, func(st *state) (bool, error) {
@@ -198,11 +199,12 @@ func (s *Store) WaitSynced(ctx context.Context) error {
 // just written: then the object, or a later state of it, is what [Store.Get] returns. If several namespaces are
 // watched, each must have reached that version.
 //
-// The Store learns of versions by events of its own objects, and by the server's bookmarks. A version of an object that
-// the Stream does not select, or of another namespace, is reached only with the next of these: after about a minute.
+// Something must call [Store.Run]. The Store learns of versions by events of its own objects, and by the server's
+// bookmarks, which a kube-apiserver sends each minute. A version of an object that the Stream does not select, or of
+// another namespace, is reached only with the next of these.
 //
 // It returns the cause of ctx if that ends before, and a [*stream.OptionsError] if an argument is invalid or s was not
-// made with [New]. If the versions of the server are not numbers, it returns an error.
+// made with [New]. If the versions of the server are not numbers, or it sends none, it returns an error.
 //
 // It is not promised that a version from before a restore of the server's data has the same meaning after it. WaitFor
 // then waits for the server to reach that version again.
@@ -213,7 +215,7 @@ func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
 	}
 	_, err := s.await(ctx, func(st *state) (bool, error) {
 		for _, shard := range st.shards {
-			if shard.version != "" && !protocol.NotAfter(shard.version, shard.version) {
+			if (st.synced || shard.version != "") && !protocol.NotAfter(shard.version, shard.version) {
 				return false, fmt.Errorf("store: %w", errNoNumber)
 			}
 			if !protocol.NotAfter(resourceVersion, shard.version) {

@@ -429,7 +429,7 @@ func TestPanickingIndex(t *testing.T) {
 		s := newStore(t, newStream(t, srv, nil), &store.Options{Indexes: indexes{
 			"broken": func(ev stream.Event) []string {
 				if ev.Meta().GetName() == "b" && bad {
-					panic("oh")
+					panic("the password of b")
 				}
 				return []string{"v"}
 			}}})
@@ -439,7 +439,7 @@ func TestPanickingIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		srv.Put(widgets(), "n", "b")
-		want := `store: the function of index "broken" panicked for n/b: oh`
+		want := `store: the function of index "broken" panicked for n/b: its panic value is no error`
 		if err := <-ended; err == nil || err.Error() != want {
 			t.Errorf("Run returns %v, want %s", err, want)
 		}

@@ -88,6 +88,9 @@ func (s *Store) deliver(a, b *state, change func(Change) bool) bool {
 	}
 	for _, pass := range passes {
 		for i := range b.shards {
+			if a.shards[i].objects == b.shards[i].objects {
+				continue
+			}
 			if !differences(a.shards[i].objects, b.shards[i].objects, pass) {
 				return false
 			}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -153,27 +154,6 @@ func TestDifferencesSkipWhatIsShared(t *testing.T) {
 	after = e.remove(after, key{name: "name-12345"})
 	after = e.put(after, "", pack(identity{name: "other"}, nil, plain, nil))
 	var got []string
-	cost := testing.AllocsPerRun(1, func() {
-		got = nil
-		differences(before, after, func(old, new *node) bool {
-			got = append(got, fmt.Sprint(old != nil, new != nil))
-			return true
-		})
-	})
-	if diff := cmp.Diff([]string{"true false", "true true", "false true"}, got); diff != "" {
-		t.Errorf("differences (-want +got):\n%s", diff)
-	}
-	opened := 0
-	for c := (cursor{{after, true}}); c.next().node != nil; opened++ {
-		if c.next().whole {
-			c.open()
-			continue
-		}
-		c = c[:len(c)-1]
-	}
-	if opened < 20_000 || cost > 100 {
-		t.Errorf("a full walk takes %d steps, and the differences %v allocations", opened, cost)
-	}
 	calls := 0
 	if differences(nil, after, func(_, _ *node) bool { calls++; return calls < 3 }) || calls != 3 {
 		t.Errorf("yield was called %d times, want 3", calls)
@@ -182,13 +162,52 @@ func TestDifferencesSkipWhatIsShared(t *testing.T) {
 		func(_, _ *node) bool { return false }) {
 		t.Error("an equal record in another node is a difference")
 	}
+
+	differences(before, after, func(old, new *node) bool {
+		got = append(got, fmt.Sprint(old != nil, new != nil))
+		return true
+	})
+	if diff := cmp.Diff([]string{"true false", "true true", "false true"}, got); diff != "" {
+		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+	shared := map[*node]bool{}
+	before.all(func(n *node) bool { shared[n] = true; return true })
+	tried, read := 0, 0
+	after.all(func(n *node) bool {
+		if shared[n] && n.priority%200 == 0 {
+			tried++
+			if readsRecord(before, after, n) {
+				read++
+			}
+		}
+		return tried < 100
+	})
+	if tried < 20 || read > tried/2 {
+		t.Errorf("of %d nodes that are shared, %d are read", tried, read)
+	}
 }
 
-// TestTreeIsShallow: neither sorted nor hostile names make the tree deep, and it is changed in place until it is
-// frozen.
+// readsRecord reports whether the differences between two trees read the record of a node.
+func readsRecord(a, b, n *node) (reads bool) {
+	record := n.record
+	n.record = "\x05" // reading it panics
+	defer func() {
+		n.record = record
+		reads = recover() != nil
+	}()
+	return !differences(a, b, func(_, _ *node) bool { return true })
+}
+
+// TestTreeIsShallow: neither sorted nor hostile names make the tree deep, nor one name in many namespaces or under many
+// values, and the tree is changed in place until it is frozen.
 func TestTreeIsShallow(t *testing.T) {
 	e := editor{seed: maphash.MakeSeed()}
-	var root *node
+	var root, byNamespace, byValue *node
+	for i := range 1 << 14 {
+		text := fmt.Sprintf("%08d", i)
+		byNamespace = e.put(byNamespace, "", pack(identity{namespace: text, name: "default"}, nil, plain, nil))
+		byValue = e.put(byValue, text, pack(identity{name: "default"}, nil, plain, nil))
+	}
 	for i := range 1 << 14 {
 		root = e.put(root, "", pack(identity{name: strings.Repeat("a", i%7) + fmt.Sprintf("%08d", i)}, nil, plain, nil))
 	}
@@ -199,8 +218,10 @@ func TestTreeIsShallow(t *testing.T) {
 		}
 		return 1 + max(depth(n.left), depth(n.right))
 	}
-	if d := depth(root); d > 80 {
-		t.Errorf("the tree of 16,384 nodes has depth %d", d)
+	for what, tree := range map[string]*node{"names": root, "namespaces": byNamespace, "values": byValue} {
+		if d := depth(tree); d > 80 {
+			t.Errorf("the tree of 16,384 %s has depth %d", what, d)
+		}
 	}
 	again := pack(identity{name: "00000007"}, nil, plain, nil)
 	put := func() { root = e.put(root, "", again) }
@@ -293,6 +314,13 @@ func TestCodec(t *testing.T) {
 	}
 	if n := len(*c.dictionaries.Load()); n != maxDictionaries {
 		t.Errorf("there are %d dictionaries, want at most %d", n, maxDictionaries)
+	}
+	incompressible := make([]byte, 1000)
+	for i := range incompressible {
+		incompressible[i] = byte(r.Uint32())
+	}
+	if encoding, payload := c.encode(incompressible); encoding != plain || !bytes.Equal(payload, incompressible) {
+		t.Errorf("what does not compress is encoded as %d, with %d bytes", encoding, len(payload))
 	}
 	empty := newCodec(true)
 	empty.encoded = 100

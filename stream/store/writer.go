@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,9 +46,6 @@ func newWriter(s *Store) *writer {
 // end publishes that the run has ended.
 func (w *writer) end() {
 	w.unsync()
-	for i := range w.drafts {
-		w.drafts[i].held = true
-	}
 	w.publish()
 }
 
@@ -233,12 +231,18 @@ func (w *writer) entriesOf(ev stream.Event, id identity) (entries []entry, err e
 func (w *writer) call(index int, ev stream.Event, id identity) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("store: the function of index %q panicked for %s/%s: %v",
-				w.names[index], id.namespace, id.name, p)
+			cause, isError := p.(error)
+			if !isError {
+				cause = errPanic // what the value says may be the content of the object
+			}
+			err = fmt.Errorf("store: the function of index %q panicked for %s/%s: %w",
+				w.names[index], id.namespace, id.name, guard.Redact(cause))
 		}
 	}()
 	return w.indexes[index](ev), nil
 }
+
+var errPanic = errors.New("its panic value is no error")
 
 // jsonOf returns the object of an event as JSON.
 func jsonOf(ev stream.Event) ([]byte, error) {
