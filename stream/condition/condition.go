@@ -3,7 +3,6 @@ package condition
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"unicode"
 
@@ -45,8 +44,8 @@ const (
 //	delete                           the object does not exist
 //
 // A condition whose observedGeneration, or else that of the status, is lower than metadata.generation does not count.
-// Spaces and quotes around the VALUE of a jsonpath are removed. A text has at most 4096 bytes. Parse returns an
-// [*OptionsError].
+// Spaces and quotes around the VALUE of a jsonpath are removed. A JSONPath has no "}", not even in a text, and at most
+// one "..". A text has at most 4096 bytes. Parse returns an [*OptionsError].
 func Parse(text string) (Condition, error) {
 	name, rest, hasRest := strings.Cut(text, "=")
 	var c Condition
@@ -99,6 +98,9 @@ func parsePath(text string) (c Condition, problem string) {
 	}
 	if !strings.ContainsRune("[$@", rune(expression[0])) {
 		expression = "." + expression
+	}
+	if strings.Count(expression, "..") > 1 { // two take a time that grows with the square of the object's depth
+		return c, "must have at most one recursive descent (..)"
 	}
 	c = Condition{path, expression, value}
 	if _, err := c.find(map[string]any{}); err != nil {
@@ -195,22 +197,21 @@ func (c Condition) checkStatus(o map[string]any) (problem string) {
 }
 
 func (c Condition) checkPath(o map[string]any) (problem string, err error) {
-	lists, err := c.find(o)
+	found, err := c.find(o)
 	switch {
-	case err != nil || len(lists) == 0 || len(lists[0]) == 0:
+	case err != nil || len(found) == 0:
 		return "{" + c.name + "} has no value", nil
-	case len(lists) > 1 || len(lists[0]) > 1:
+	case len(found) > 1:
 		return "", &OptionsError{"jsonpath", "{" + c.name + "}", "must lead to one value, leads to several"}
 	case c.value == "":
 		return "", nil
 	}
-	found := lists[0][0].Interface()
-	switch found.(type) {
+	switch found[0].(type) {
 	case map[string]any, []any:
 		return "", &OptionsError{"jsonpath", "{" + c.name + "}",
 			"must lead to a text, a number or a boolean to compare it with a value, leads to an object or a list"}
 	}
-	if strings.TrimSpace(fmt.Sprint(found)) != c.value {
+	if strings.TrimSpace(fmt.Sprint(found[0])) != c.value {
 		return "{" + c.name + "} has another value", nil
 	}
 	return "", nil
@@ -218,7 +219,7 @@ func (c Condition) checkPath(o map[string]any) (problem string, err error) {
 
 // find evaluates the JSONPath. It parses it each time, because an evaluation may change what was parsed. It returns a
 // panic of client-go's code as an error.
-func (c Condition) find(o map[string]any) (lists [][]reflect.Value, err error) {
+func (c Condition) find(o map[string]any) (values []any, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("its evaluation failed")
@@ -228,5 +229,11 @@ func (c Condition) find(o map[string]any) (lists [][]reflect.Value, err error) {
 	if err := j.Parse("{" + c.name + "}"); err != nil {
 		return nil, err
 	}
-	return j.FindResults(o)
+	lists, err := j.FindResults(o)
+	for _, list := range lists {
+		for _, v := range list {
+			values = append(values, v.Interface())
+		}
+	}
+	return values, err
 }

@@ -34,6 +34,10 @@ func TestParse(t *testing.T) {
 		{`jsonpath={.c[?(@.type=="Ready")].status}=True`, `jsonpath={.c[?(@.type=="Ready")].status}=True`, "a filter"},
 		{`jsonpath=.c[?(@.t=="Ready")].s=True`, `jsonpath={.c[?(@.t=="Ready")].s}=True`, "== cuts nothing"},
 		{`jsonpath=.c[?(@.n>=3)].status=True`, `jsonpath={.c[?(@.n>=3)].status}=True`, ">= neither"},
+		{`jsonpath=.c[?(@.n>=3)]`, `jsonpath={.c[?(@.n>=3)]}`, ">= without a value"},
+		{`jsonpath=.c[?(@.n!=3)]`, `jsonpath={.c[?(@.n!=3)]}`, "!= without a value"},
+		{"jsonpath=@.a", "jsonpath={@.a}", "the current object"},
+		{"jsonpath={.a}= b ", "jsonpath={.a}=b", "spaces around the value"},
 		{`jsonpath=.a==b`, `jsonpath={.a==b}`, "kubectl's reading, too"},
 
 		{"", "must be condition=NAME", "nothing"},
@@ -45,6 +49,8 @@ func TestParse(t *testing.T) {
 		{"condition=Ready=", "must have a status", "kubectl would wait for ever"},
 		{"jsonpath=", "must have a path", ""},
 		{"jsonpath={.}", "must have a path", ""},
+		{"jsonpath==x", "must have a path", "no path before the value"},
+		{"jsonpath={..a..b}", "must have at most one recursive descent", "38 s for an object of 2,000 levels"},
 		{"jsonpath={}=a", "must have a path", ""},
 		{"jsonpath={.a}=", "must have a value", ""},
 		{"jsonpath={.a}=''", "must have a value", "an empty one"},
@@ -127,6 +133,7 @@ func TestMet(t *testing.T) {
 		{`jsonpath={.a[?(@.t=="R")].s}=x`, `{"a":[{"t":"Q","s":"y"},{"t":"R","s":"x"}]}`, "true", "a filter"},
 		{`jsonpath={.a[?(@.t=="R")].s}=x`, `{"a":[{"t":1,"s":"x"}]}`, "false", "types that can't be compared"},
 		{"jsonpath={['a']}=x", `{"a":"x"}`, "true", "a key in brackets"},
+		{"jsonpath={@.a}=x", `{"a":"x"}`, "true", "the current object"},
 		{"jsonpath={$.a}=x", `{"a":"x"}`, "true", "the root"},
 		{"jsonpath={..b}=x", `{"a":{"b":"x"}}`, "true", "recursive descent"},
 
@@ -190,4 +197,14 @@ func FuzzParse(f *testing.F) {
 			_, _ = c.Met(o)
 		}
 	})
+}
+
+// A Transform may put values into an object that no JSON has.
+func TestMetNeverPanics(t *testing.T) {
+	path := must(condition.Parse("jsonpath={.a.x}=1"))
+	for _, value := range []any{struct{ x int }{1}, make(chan int), func() {}, []struct{ x int }{{1}}} {
+		if met, err := path.Met(&unstructured.Unstructured{Object: map[string]any{"a": value}}); met {
+			t.Errorf("%T: met, %v", value, err)
+		}
+	}
 }

@@ -30,21 +30,26 @@
 //
 //   - kubectl waits for one object after the other, and forgets an object once it has met the condition.
 //   - kubectl fails if an object does not exist when its turn comes, except for "create" and "delete". Wait goes on.
-//   - A jsonpath with an index beyond the end of a list, or through a value of another type, has no value. kubectl
-//     fails.
-//   - The value of a jsonpath in braces may contain "=", and a jsonpath may begin with $ or with [.
+//   - A jsonpath with an index beyond the end of a list, or an index or filter on a value that is no list, has no
+//     value. kubectl fails.
+//   - The value of a jsonpath in braces may contain "=", and a jsonpath may begin with $ or with [. Without braces, the
+//     operators !=, <= and >= belong to the path; kubectl cuts the text at their "=".
 //
 // # Not promised
 //
 //   - An object that does not match the selectors or namespaces of the source does not exist for Wait.
+//   - The state at this moment. What counts is what the source has delivered: while a part of it cannot be watched (a
+//     server that fails, a namespace that becomes forbidden), the objects of that part keep their last state, without a
+//     bound on the time. Where this matters, look at the Status of the source.
 //   - Wait needs every object, so a source must begin with a snapshot. Wait refuses a Stream with a Start, a Checkpoint
-//     or NoIndex. It can't see the options of the Streams in a Mux, where FailOnGap must not be combined with
-//     mux.Retry either: objects that were deleted meanwhile would not be reported.
-//   - Wait looks at its targets when it receives an event. If a source is removed from a Mux, which is no event, its
-//     objects keep their last state.
+//     or NoIndex. It can't see the options of the Streams in a Mux.
+//   - A Mux whose Options.OnError returns Retry or Drop. A source that is started again may be synced before it has
+//     caught up, and the objects of one that is dropped keep their last state.
+//   - An answer without an event. If the last source that was not synced is removed from a Mux, Wait goes on until some
+//     event arrives. A Mux without sources, and a follow.Mux whose selection matches nothing, have no events.
 //   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
-//   - A follow.Mux whose selection matches nothing has no events, so Wait goes on. Without targets, Wait may return
-//     once the resources that are attached by then are synced.
+//   - With a follow.Mux and no targets, that all resources are known: Wait may return once those are synced that are
+//     attached by then.
 //
 // # Errors
 //

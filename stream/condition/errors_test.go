@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -24,8 +25,12 @@ import (
 // The error of a Wait that ends too early names what does not meet the condition, and why.
 func TestUnmet(t *testing.T) {
 	var many []string
-	for i := range 12 {
-		many = append(many, fmt.Sprint("w", i+10))
+	eleven := "create is not met: "
+	for i := range 11 {
+		many = append(many, fmt.Sprint("w", 20-i))
+		if i < 10 {
+			eleven += fmt.Sprintf("widgets.example.com shop/w%d does not exist; ", 10+i)
+		}
 	}
 	tests := []struct {
 		condition, targets string
@@ -49,11 +54,12 @@ func TestUnmet(t *testing.T) {
 			"shop/door {.spec.b} has no value", ""},
 		{"jsonpath={.spec.a[?(@.x==1)]}", "door", map[string]string{"door": "spec.a=secret"},
 			"shop/door {.spec.a[?(@.x==1)]} has no value", "client-go's error would quote it"},
-		{"delete", "door roof", map[string]string{"door": ready}, "shop/door exists", ""},
+		{"delete", "door roof", map[string]string{"door": ready},
+			"delete is not met: widgets.example.com shop/door exists", "roof meets it"},
 		{"create", "", nil, "create is not met: time is up", ""},
 		{"condition=Ready", "", map[string]string{"door": unready, "roof": ready},
 			"shop/door condition Ready is False", ""},
-		{"create", strings.Join(many, " "), nil, "; and 2 more", "ten are enough"},
+		{"create", strings.Join(many, " "), nil, eleven + "and 1 more", "ten are enough, in order"},
 	}
 	errTimeUp := errors.New("time is up")
 	for _, tt := range tests {
@@ -76,7 +82,7 @@ func TestUnmet(t *testing.T) {
 				t.Fatalf("%s of %s: %v, want an UnmetError that wraps the cause", tt.condition, tt.targets, w.err)
 			}
 			got = strings.Replace(got, ": time is up: ", ": ", 1)
-			if !strings.Contains(got, tt.want) || strings.Contains(got, "secret") || len(unmet.Unmet) > 10 {
+			if !strings.HasSuffix(got, tt.want) || strings.Contains(got, "secret") || len(unmet.Unmet) > 10 {
 				t.Errorf("%s of %s: %s\nwant %s (%s)", tt.condition, tt.targets, got, tt.want, tt.why)
 			}
 		})
@@ -175,6 +181,9 @@ func TestNilAndZeroValues(t *testing.T) {
 	otherDoor.Namespace = "other"
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
+	tracker := must(checkpoint.NewTracker(&checkpoint.Memory{},
+		&checkpoint.Options{Cluster: checkpoint.Cluster{UID: "c"}}))
+	defer tracker.Close()
 	tests := []struct {
 		call    string
 		ctx     context.Context
@@ -203,6 +212,12 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"only changes", ended, of(stream.Options{Start: stream.Now()}), deleted, nil,
 			"must deliver everything that exists"},
 		{"no index", ended, of(stream.Options{NoIndex: true}), deleted, nil, "must deliver everything that exists"},
+		{"a checkpoint", ended, of(stream.Options{Checkpoint: tracker}), deleted, nil,
+			"must deliver everything that exists"},
+		{"no namespace", ended, of(stream.Options{}), deleted,
+			[]condition.Target{{Resource: widgets.GroupResource(), Name: "door"}}, "must have a namespace"},
+		{"metadata of a jsonpath", ended, of(stream.Options{Objects: stream.Metadata}),
+			must(condition.Parse("jsonpath={.metadata.labels.a}")), nil, "context canceled"},
 		{"no status", ended, of(stream.Options{Objects: stream.Metadata}), isReady, nil,
 			"must deliver Full or Raw objects"},
 		{"metadata", ended, of(stream.Options{Objects: stream.Metadata}), deleted, nil, "context canceled"},

@@ -2,11 +2,13 @@ package condition_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,7 +23,8 @@ type scripted string
 func (s scripted) AllSynced() bool { return true }
 
 // Events delivers words: "SYNCED", "GAP", "gadgets:SYNCED" of the gadgets, and for an object "ADDED/uid/status". A word
-// may begin with the key of a source in a Mux: "b>ADDED/uid/status". All objects are the widget door.
+// may begin with the key of a source in a Mux: "b>ADDED/uid/status". All objects are the widget door. The status
+// "broken" is JSON that is invalid.
 func (s scripted) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		for _, word := range strings.Fields(string(s)) {
@@ -34,7 +37,9 @@ func (s scripted) Events(context.Context) iter.Seq2[stream.Event, error] {
 			}
 			parts := strings.Split(word, "/")
 			ev.Type = stream.Type(parts[0])
-			if len(parts) == 3 {
+			if len(parts) == 3 && parts[2] == "broken" {
+				ev.JSON = json.RawMessage(`{"metadata":{"namespace":"shop","name":"door","uid":"1"},"status":}`)
+			} else if len(parts) == 3 {
 				status := map[string]any{"phase": parts[2]}
 				ev.Object = &unstructured.Unstructured{Object: map[string]any{"status": status}}
 				ev.Object.SetNamespace("shop")
@@ -59,6 +64,8 @@ func TestWaitOnScriptedSequences(t *testing.T) {
 		{"jsonpath=.status.phase=on", "ADDED/1/off SYNCED GAP MODIFIED/1/on MODIFIED/1/off SYNCED", false,
 			"no answer between GAP and SYNCED"},
 		{"jsonpath=.status.phase=on", "ADDED/1/off SYNCED GAP MODIFIED/1/on SYNCED", true, "but then"},
+		{"jsonpath=.status.phase=on", "ADDED/1/broken SYNCED", false, "an object that can't be decoded meets nothing"},
+		{"jsonpath=.status.phase=on", "ADDED/1/broken SYNCED MODIFIED/1/on", true, "until it can"},
 		{"delete", "gadgets:SYNCED", false, "the resource of the target has not been delivered"},
 		{"delete", "gadgets:SYNCED SYNCED", true, "now it has"},
 		{"delete", "ADDED/1/on SYNCED DELETED/1/on", true, ""},
@@ -74,5 +81,15 @@ func TestWaitOnScriptedSequences(t *testing.T) {
 		if tt.want && err != nil || !tt.want && !errors.Is(err, stream.ErrUnmet) {
 			t.Errorf("%s in %s: %v, want met %v (%s)", tt.condition, tt.events, err, tt.want, tt.why)
 		}
+	}
+}
+
+// An object that was deleted is named by no error.
+func TestDeletedObjectsAreForgotten(t *testing.T) {
+	err := condition.Wait(t.Context(), scripted("ADDED/1/off ADDED/2/off SYNCED DELETED/1/off DELETED/2/off"),
+		must(condition.Parse("jsonpath=.status.phase=on")))
+	want := "condition: jsonpath={.status.phase}=on is not met: " + stream.ErrUnmet.Error()
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

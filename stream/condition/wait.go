@@ -18,7 +18,7 @@ import (
 // Source is a *stream.Stream, a *mux.Mux or a *follow.Mux.
 type Source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
-	// AllSynced reports whether everything that exists has been delivered.
+	// AllSynced reports whether SYNCED has been delivered by all that is watched, and no GAP since.
 	AllSynced() bool
 }
 
@@ -35,6 +35,12 @@ func (t Target) String() string {
 		return t.Resource.String() + " " + t.Name
 	}
 	return t.Resource.String() + " " + t.Namespace + "/" + t.Name
+}
+
+func (t Target) compare(other Target) int {
+	return cmp.Or(cmp.Compare(t.Resource.Group, other.Resource.Group),
+		cmp.Compare(t.Resource.Resource, other.Resource.Resource),
+		cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name))
 }
 
 // streamOptions returns the Options of a Stream.
@@ -107,6 +113,9 @@ func checkStream(s *stream.Stream, c Condition, targets []Target) error {
 		return &OptionsError{"source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions"}
 	}
 	for _, t := range targets {
+		if s.Resource().Namespaced && t.Namespace == "" {
+			return &OptionsError{"targets", t.String(), "must have a namespace, as " + s.Key() + " have"}
+		}
 		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
 			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {
 			return &OptionsError{"targets", t.String(), "must be among what the Stream watches, " + s.Key()}
@@ -266,9 +275,9 @@ func (w *waiter) end(err error) error {
 			e.Unmet = append(e.Unmet, Unmet{t, missing})
 		}
 	}
-	slices.SortFunc(e.Unmet, func(a, b Unmet) int { return cmp.Compare(a.Target.String(), b.Target.String()) })
+	slices.SortFunc(e.Unmet, func(a, b Unmet) int { return a.Target.compare(b.Target) })
 	if more := len(e.Unmet) - 10; more > 0 {
-		e.Unmet, e.More = e.Unmet[:10:10], more
+		e.Unmet, e.More = slices.Clone(e.Unmet[:10]), more
 	}
 	return e
 }
