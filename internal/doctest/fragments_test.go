@@ -56,7 +56,8 @@ type fragment struct {
 	text string
 }
 
-var fence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+// fence matches a block of Go, also one that is not quite marked as Go.
+var fence = regexp.MustCompile("(?ms)^```[gG]o[a-z]*\n(.*?)^```$")
 
 func fragments(t *testing.T, file string) []fragment {
 	t.Helper()

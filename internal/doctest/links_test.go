@@ -11,17 +11,37 @@ import (
 // code matches a block of code, in which ](x) is no link.
 var code = regexp.MustCompile("(?ms)^```.*?^```$")
 
-var link = regexp.MustCompile(`\]\(([^)#: ]+)[)#]`)
+var (
+	link     = regexp.MustCompile(`\]\(([^)#: ]*)(?:#([^) ]+))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noAnchor = regexp.MustCompile(`[^a-z0-9 _-]`) // what an anchor lacks of its heading
+)
 
-// TestLinksExist: relative links lead to a file or folder.
+// TestLinksExist: relative links lead to a file or folder, and to a heading in it.
 func TestLinksExist(t *testing.T) {
 	for _, file := range documents(t) {
 		for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, file), ""), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
+			to := file
+			if found[1] != "" {
+				to = filepath.Join(filepath.Dir(file), found[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s: %v", filepath.Base(file), err)
+			} else if found[2] != "" && !anchors(t, to)[found[2]] {
+				t.Errorf("%s: %s has no heading #%s", filepath.Base(file), filepath.Base(to), found[2])
 			}
 		}
 	}
+}
+
+// anchors returns the anchors of the headings of a document.
+func anchors(t *testing.T, file string) map[string]bool {
+	all := map[string]bool{}
+	for _, found := range heading.FindAllStringSubmatch(code.ReplaceAllString(read(t, file), ""), -1) {
+		plain := noAnchor.ReplaceAllString(strings.ToLower(found[1]), "")
+		all[strings.ReplaceAll(plain, " ", "-")] = true
+	}
+	return all
 }
 
 var goFile = regexp.MustCompile("`((?:[a-z0-9]+/)+[a-z_]+\\.go)`")
