@@ -56,7 +56,8 @@ func allClients() []client {
 		toolClient{},
 		retryWatcher{},
 		naiveLoop{},
-		informer{},
+		informerPeer{},
+		informerPeer{door: true},
 		diffLoop{},
 	}
 }

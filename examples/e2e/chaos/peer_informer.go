@@ -5,25 +5,40 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/informer"
 )
 
-// informer has the event handlers of a dynamic informer for each resource.
-type informer struct{}
+// informerPeer has the event handlers of an informer for each resource: of client-go's factory or, if door is set, of
+// ours. Handlers receive no GAP, so even ours is judged as a peer: what it is to report is not known exactly.
+type informerPeer struct{ door bool }
 
-func (informer) subject() subject { return subject{Name: "dynamicinformer", ByObject: true} }
+func (p informerPeer) subject() subject {
+	if p.door {
+		return subject{Name: "informer-door", ByObject: true}
+	}
+	return subject{Name: "dynamicinformer", ByObject: true}
+}
 
-func (informer) run(ctx context.Context, w *world, rec *recording) error {
-	client, err := newDynamicClient(w.config(true), true)
+func (p informerPeer) run(ctx context.Context, w *world, rec *recording) error {
+	client, err := newDynamicClient(w.config(true), !p.door)
 	if err != nil {
 		return err
 	}
 	f := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	if p.door {
+		if f, err = informer.NewFactory(client, 0, &stream.Options{IdleTimeout: idleTimeout}); err != nil {
+			return err
+		}
+	}
 	defer f.Shutdown()
 	return each(w.resources(), func(info crdInfo) error {
 		i := f.ForResource(info.GVR).Informer()
-		registration, err := i.AddEventHandler(informerHandler{info, rec})
+		registration, err := i.AddEventHandler(informerHandler{info, rec, map[types.UID]string{}})
 		if err != nil {
 			return err
 		}
@@ -39,10 +54,16 @@ func (informer) run(ctx context.Context, w *world, rec *recording) error {
 type informerHandler struct {
 	info crdInfo
 	rec  *recording
+	last map[types.UID]string // version of each object
 }
 
 func (h informerHandler) OnAdd(o any, _ bool) {
-	h.rec.add(peerReport(added, h.info, o.(*unstructured.Unstructured), false))
+	h.add(added, o.(*unstructured.Unstructured), false)
+}
+
+func (h informerHandler) add(kind Kind, o *unstructured.Unstructured, inferred bool) {
+	h.last[o.GetUID()] = o.GetResourceVersion()
+	h.rec.add(peerReport(kind, h.info, o, inferred))
 }
 
 func (h informerHandler) OnUpdate(before, now any) {
@@ -50,15 +71,17 @@ func (h informerHandler) OnUpdate(before, now any) {
 	if before.(*unstructured.Unstructured).GetResourceVersion() == o.GetResourceVersion() {
 		return // listed again, and unchanged
 	}
-	h.rec.add(peerReport(modified, h.info, o, false))
+	h.add(modified, o, false)
 }
 
 func (h informerHandler) OnDelete(o any) {
-	last, inferred := o.(cache.DeletedFinalStateUnknown)
+	unknown, inferred := o.(cache.DeletedFinalStateUnknown)
 	if inferred {
-		o = last.Obj
+		o = unknown.Obj
 	}
-	h.rec.add(peerReport(deleted, h.info, o.(*unstructured.Unstructured), inferred))
+	last := o.(*unstructured.Unstructured)
+	// The door hands over the last state, which does not have the version of the deletion.
+	h.add(deleted, last, inferred || h.last[last.GetUID()] == last.GetResourceVersion())
 }
 
 // first distinguishes the first call for each resource from later ones.
