@@ -31,6 +31,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/store"
 )
 
 // peer is one way to watch.
@@ -64,6 +66,7 @@ var peers = []peer{
 	{"ours-mux8-raw", "Mux of eight, raw objects", 1000, "", mux8(raw)},
 	{"ours-mux8-metadata", "Mux of eight, metadata", 1000, "", mux8(metadataOnly)},
 	{"ours-mux8-select10", "Mux of eight, Select passes 10 %", 1000, "", mux8(selecting(canaryEvery))},
+	{"ours-informer", "informer.NewFactory on NewClient", 200, "latency1000 latency4000 heap", informingFromStream},
 	{"ours-checkpoint", "Stream, checkpoint in a file, each event acked", 200, "", checkpointed},
 
 	{"dynamic-list", "client-go's dynamic List, whole", 0, "snapshot", listing(0)},
@@ -71,6 +74,8 @@ var peers = []peer{
 	{"informer-snapshot", "client-go's dynamicinformer", 0, "snapshot", informing(stock)},
 	{"ours-watchlist", "Stream on NewClient, streaming list", 0, "snapshot", streaming(ours(nil))},
 	{"ours-pages", "Stream on NewClient, pages of 500", 0, "snapshot", streaming(ours(nil), paged)},
+	{"ours-store", "Store", 0, "snapshot heap", storing(&store.Options{})},
+	{"ours-store-compressed", "Store, Compress", 0, "snapshot heap", storing(&store.Options{Compress: true})},
 
 	{"create", "creates the objects of the embedded API server", 0, "", create},
 }
@@ -206,6 +211,14 @@ func informing(client newClient) func(*lap) {
 	}
 }
 
+// informingFromStream is informing with the factory of package informer.
+func informingFromStream(l *lap) {
+	f, err := informer.NewFactory(ours(nil)(l), 0, nil)
+	check(err)
+	i := f.ForResource(l.resource.GroupVersionResource).Informer()
+	l.handle(func() { f.Start(nil) }, i)
+}
+
 func metadataInformer(l *lap) {
 	client, err := metadata.NewForConfig(l.config())
 	check(err)
@@ -286,6 +299,17 @@ func checkpointed(l *lap) {
 	check(err)
 	s := l.stream(ours(nil)(l), []change{func(_ *lap, o *stream.Options) { o.Checkpoint = tracker }})
 	l.consume(stream.Acked(s.Events(context.Background())), 1)
+}
+
+// storing fills a Store.
+func storing(o *store.Options) func(*lap) {
+	return func(l *lap) {
+		st, err := store.New(l.stream(ours(nil)(l), []change{raw}), o)
+		check(err)
+		go func() { check(st.Run(context.Background())) }()
+		check(st.WaitSynced(context.Background()))
+		l.synced(st.Len())
+	}
 }
 
 // consume counts the events of a sequence. In each source a bookmark follows the last event.

@@ -120,7 +120,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', min(max(decimals, 0), 4), 64)
 }
 
-const speed, p99 = "events_per_s", "latency_p99_us_"
+const speed, p99, perObject = "events_per_s", "latency_p99_us_", "heap_bytes_per_object"
 
 // target is a bound of the ratio of a figure of two rows, or of the figure if there is one row. It is an upper bound if
 // it is negative.
@@ -140,6 +140,7 @@ var targets = []target{
 	{"Select 10 %, to dynamic", speed, "ours-select10", "dynamic", 40},
 	{"Select none, to dynamic", speed, "ours-select0", "dynamic", 120},
 	{"informer on NewClient, to dynamicinformer", speed, "informer-on-ours", "dynamicinformer", 8.5},
+	{"informer door, to dynamicinformer", speed, "ours-informer", "dynamicinformer", 7},
 	{"Mux of eight, to a Stream", speed, "ours-mux8", "ours", 0.9},
 	{"Mux of eight, raw", speed, "ours-mux8-raw", "ours-raw", 0.9},
 	{"Mux of eight, metadata", speed, "ours-mux8-metadata", "ours-metadata", 0.9},
@@ -149,6 +150,8 @@ var targets = []target{
 	{"first snapshot: List, to pages", "first_snapshot_ms", "dynamic-list", "ours-pages", 8},
 	{"its memory: List, to a streaming list", "peak_rss_mb", "dynamic-list", "ours-watchlist", 20},
 	{"its memory: List, to pages", "peak_rss_mb", "dynamic-list", "ours-pages", 20},
+	{"heap: dynamicinformer, to a Store", perObject, "dynamicinformer", "ours-store", 5},
+	{"heap: dynamicinformer, to a Store with Compress", perObject, "dynamicinformer", "ours-store-compressed", 12},
 	{"p99 at 1,000/s, us", p99 + "1000", "ours", "", -400},
 	{"p99 at 4,000/s: dynamic, to ours", p99 + "4000", "dynamic", "ours", 10},
 }
