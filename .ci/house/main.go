@@ -25,6 +25,10 @@ var budgets = []budget{
 	{[]string{"checkpoint", "checkpoint/file", "checkpoint/configmap"}, 20},
 	{[]string{"discovery"}, 18},
 	{[]string{"stream/streamtest"}, 15},
+	{[]string{"stream/informer"}, 10},
+	{[]string{"stream/store"}, 10},
+	{[]string{"stream/controller"}, 12},
+	{[]string{"stream/condition"}, 12},
 }
 
 const (
