@@ -134,6 +134,53 @@ func TestWaitForDuringSnapshot(t *testing.T) {
 	})
 }
 
+// TestWaitForDuringALaterRun: while a later run reads the snapshot of a namespace, what it has is not reached, though
+// another namespace has been read and is shown. What was reached in the earlier run still is.
+func TestWaitForDuringALaterRun(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
+		before := srv.Put(widgets(), "a", "x").GetResourceVersion()
+		srv.Put(widgets(), "a", "y")
+		do(t, srv, "bookmarks every 5s")
+		s := newStore(t, newStream(t, srv, &stream.Options{
+			Namespaces: []string{"a", "b"}, PagedLists: true, PageSize: 1}), nil)
+		stop := start(ctx, s)
+		if err := s.WaitSynced(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.WaitFor(ctx, before); err != nil {
+			t.Fatal(err)
+		}
+		_ = stop()
+		rv := srv.Put(widgets(), "a", "x", "spec.size=1").GetResourceVersion()
+		srv.Put(widgets(), "b", "x")
+		if err := srv.Apply("widgets page 1 in a: slow 1m"); err != nil {
+			t.Fatal(err)
+		}
+		stop = start(ctx, s)
+		time.Sleep(time.Second)
+		srv.Put(widgets(), "c", "x") // so that bookmarks are newer than the snapshot of b
+		time.Sleep(20 * time.Second)
+		if _, ok := s.Get("b", "x"); !ok {
+			t.Error("namespace b waits for namespace a")
+		}
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(errTimeUp)
+		if err := s.WaitFor(ended, before); err != nil {
+			t.Errorf("WaitFor of what the earlier run reached: %v", err)
+		}
+		if err := s.WaitFor(ended, rv); !errors.Is(err, errTimeUp) {
+			t.Errorf("WaitFor returns %v, before namespace a has been read", err)
+		}
+		if err := s.WaitFor(ctx, rv); err != nil {
+			t.Fatal(err)
+		}
+		if o, _ := s.Get("a", "x"); o.ResourceVersion() != rv {
+			t.Errorf("Get returns version %s, want %s", o.ResourceVersion(), rv)
+		}
+		_ = stop()
+	})
+}
+
 // TestWaitForAfterRewind: after the server has gone back in time, a version from before is not reached until the server
 // gets there again.
 func TestWaitForAfterRewind(t *testing.T) {
