@@ -32,7 +32,7 @@ const most = 64_000_000
 // Both ways reconcile every Secret, and then the changes. With -soak 2 there are 100,000 Secrets.
 func TestManagers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("-short: it starts processes, which take seconds (.ci/run runs it, without -short)")
 	}
 	n := 5_000
 	if seedtest.Soak() > 1 {
