@@ -1,0 +1,204 @@
+// Package engine says what the relay requires of a message engine. Package jetstream has the one that exists, and
+// Memory is one for tests.
+//
+// A Log keeps messages in the order in which they were published. Of each object, and of each resource, it keeps at
+// least the last message; of a deleted object, for a time. So the log is at the same time the history of the objects
+// and a view of their last states. It also keeps the Position of each unit.
+//
+// # What an engine has to promise
+//
+//   - Publish is atomic: readers see all messages and positions of a call, or none, also after a crash.
+//   - Publish is durable when it returns, as far as the engine is.
+//   - Publish compares and sets: it is refused with ErrFenced if the position of a unit has changed since its revision.
+//   - Positions are never removed, and no last message of an object that exists.
+//
+// Kafka could do this with a transactional producer for each unit (its epoch fences, as transactional.id), a compacted
+// topic keyed by cluster, resource and uid, and the positions in the same transaction. PostgreSQL could do it with one
+// transaction: insert the messages, and update the position where the revision is the expected one.
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+)
+
+// ErrFenced is wrapped by the error of Publish if the position of a unit is not the expected one: another replica has
+// taken the unit, or an earlier Publish without an answer has succeeded.
+var ErrFenced = errors.New("the position has changed")
+
+// ErrTooLarge is wrapped by the error of Publish if a message is larger than Limits.MessageBytes, or there are more of
+// them than Limits.Messages.
+var ErrTooLarge = errors.New("too large")
+
+// Log keeps messages and positions. Its methods may be called from any goroutine.
+type Log interface {
+	// Limits returns what the engine accepts now.
+	Limits() Limits
+	// Position returns the position of a unit, or the zero Entry if it has none.
+	Position(ctx context.Context, u Unit) (Entry, error)
+	// Positions yields the positions of all units of a resource, or of everything if r is zero. r.Namespace is ignored.
+	Positions(ctx context.Context, r Unit) iter.Seq2[Entry, error]
+	// Publish appends the messages of all parts, and sets the positions. It returns the new revision of each part.
+	// All or nothing is published. The error wraps ErrFenced if the revision of a part is not the last one. After any
+	// other error it is unknown whether the call was successful: the caller repeats it, or reads the position.
+	Publish(ctx context.Context, parts []Part) ([]uint64, error)
+	// Objects yields the last message of each object of a unit, deleted ones too, and no others. Without data,
+	// Message.Data is nil.
+	Objects(ctx context.Context, u Unit, data bool) iter.Seq2[Message, error]
+	// Tail yields the messages that match, in the order of the log, and waits for more.
+	Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error]
+}
+
+// Group knows which replicas of a relay are alive. Its methods may be called from any goroutine.
+type Group interface {
+	// Join says that m is alive for another lease, and what it is doing.
+	Join(ctx context.Context, m Member) error
+	// Leave says that a member has ended.
+	Leave(ctx context.Context, id string) error
+	// Members returns those who have joined within the lease, sorted by ID. The engine may be late to leave out others:
+	// a caller that needs to know compares Member.Revision.
+	Members(ctx context.Context) ([]Member, error)
+}
+
+// Limits are those of one call of Publish.
+type Limits struct {
+	Messages     int // positions count, too
+	MessageBytes int // of one message, without its subject and headers
+	Bytes        int // of all messages
+}
+
+// Unit is what one replica publishes at a time: a resource of a cluster or, if Namespace is set, one namespace of it.
+type Unit struct {
+	Cluster   string `json:"cluster"`
+	Group     string `json:"group,omitempty"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// String returns "cluster/deployments.apps", or "cluster/deployments.apps/namespace".
+func (u Unit) String() string {
+	s := u.Cluster + "/" + u.Resource
+	if u.Group != "" {
+		s += "." + u.Group
+	}
+	if u.Namespace != "" {
+		s += "/" + u.Namespace
+	}
+	return s
+}
+
+// Whole returns the unit without its namespace.
+func (u Unit) Whole() Unit {
+	u.Namespace = ""
+	return u
+}
+
+// Compare orders units by their text.
+func (u Unit) Compare(v Unit) int { return strings.Compare(u.String(), v.String()) }
+
+// Position says up to where the changes of a unit are in the log, and who publishes them.
+type Position struct {
+	// ResourceVersion is the version up to which everything is in the log. It is empty within a snapshot.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Rewound means that the server has gone back in time, and that not everything that reports it is in the log.
+	Rewound bool `json:"rewound,omitempty"`
+	// Scope identifies what decides which objects are published, and how: the cluster, selectors, redaction.
+	Scope string `json:"scope,omitempty"`
+	// Owner is the member that publishes. It is empty if nobody does.
+	Owner string `json:"owner,omitempty"`
+	// Epoch counts how often the unit has been taken by an owner.
+	Epoch uint64 `json:"epoch"`
+	// Commit counts the calls of Publish in the epoch.
+	Commit uint64 `json:"commit"`
+}
+
+// Entry is a Position in the log.
+type Entry struct {
+	Unit     Unit
+	Position Position
+	// Revision changes each time the position is set. It is 0 if there is none. Of two entries, that with the higher
+	// revision was set later.
+	Revision uint64
+}
+
+// Part is what Publish publishes of one unit.
+type Part struct {
+	Unit     Unit
+	Position Position // the new one
+	Revision uint64   // the expected one, of the position before; 0 if there is none
+	Messages []Message
+}
+
+// Type is that of a Message.
+type Type string
+
+// Gap and Synced are about a resource (or the namespace of a Unit), the others about an object.
+const (
+	Added    Type = "added"
+	Modified Type = "modified"
+	Deleted  Type = "deleted"
+	Gap      Type = "gap"
+	Synced   Type = "synced"
+)
+
+// Message is one event.
+type Message struct {
+	// Unit is that of the object, with the object's namespace, if it has one. That of Gap and Synced is the whole unit.
+	Unit            Unit
+	Name            string // empty for Gap and Synced
+	UID             string // empty for Gap and Synced
+	Type            Type
+	ResourceVersion string
+	ID              string    // of the CloudEvent
+	Data            []byte    // the CloudEvent in structured JSON
+	Revision        uint64    // set by the Log: grows in the order of the log
+	Time            time.Time // set by the Log: when it was published
+}
+
+// TailOptions select the messages that Tail yields.
+type TailOptions struct {
+	// Pattern is a subject as the engine has them, with its wildcards. Empty means all messages.
+	Pattern string
+	// All begins with what the log has. Otherwise Tail begins with what is published from now on.
+	All bool
+	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more.
+	UntilEnd bool
+}
+
+// Member is a replica of a relay.
+type Member struct {
+	ID string `json:"id"`
+	// Config identifies the configuration. Members with another one do not share units.
+	Config  string    `json:"config,omitempty"`
+	Started time.Time `json:"started"`
+	// Leaving means that the member takes no more units, and releases those that it has.
+	Leaving bool         `json:"leaving,omitempty"`
+	Units   []UnitStatus `json:"units,omitempty"` // that it owns, sorted
+	// Waiting are units that it should own, and why it does not.
+	Waiting []UnitStatus `json:"waiting,omitempty"`
+	// Problems concern no unit: a cluster whose API cannot be read, for example.
+	Problems []string `json:"problems,omitempty"`
+	// Revision is set by Members. It changes each time the member joins.
+	Revision uint64 `json:"-"`
+}
+
+// UnitStatus describes a unit for people.
+type UnitStatus struct {
+	Unit   Unit   `json:"unit"`
+	State  string `json:"state"` // stream.State
+	Synced bool   `json:"synced"`
+	Epoch  uint64 `json:"epoch"`
+	// ResourceVersion is the version up to which everything is in the log.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Objects         int    `json:"objects"`
+	Pending         int    `json:"pending"` // events that are received and not in the log
+	// Coalesced counts the events that became part of a newer one while the engine was slow.
+	Coalesced uint64 `json:"coalesced,omitempty"`
+	// Lag is the age of the oldest of these.
+	Lag time.Duration `json:"lag"`
+	// Problem is why State is not Streaming. It is empty if all is well.
+	Problem string `json:"problem,omitempty"`
+}

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Memory is a Log and a Group for tests. It keeps every message. The zero Memory is ready for use.
+type Memory struct {
+	// Fail, if set, is called before each Publish. An error of it is the error of Publish.
+	Fail func(parts []Part) error
+	// Lease is how long a member that does not join again is a member. Zero means 15 s.
+	Lease time.Duration
+	// Max are the Limits. Zero fields mean 1,000 messages, 1 MiB and 64 MiB.
+	Max Limits
+
+	mu        sync.Mutex
+	revision  uint64
+	messages  []Message
+	positions map[Unit]Entry
+	members   map[string]joined
+	changed   chan struct{} // closed and replaced by each Publish
+}
+
+type joined struct {
+	Member
+	until time.Time
+}
+
+var (
+	_ Log   = (*Memory)(nil)
+	_ Group = (*Memory)(nil)
+)
+
+// Limits implements Log.
+func (m *Memory) Limits() Limits {
+	l := m.Max
+	if l.Messages == 0 {
+		l.Messages = 1000
+	}
+	if l.MessageBytes == 0 {
+		l.MessageBytes = 1 << 20
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 20
+	}
+	return l
+}
+
+// Position implements Log.
+func (m *Memory) Position(_ context.Context, u Unit) (Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.positions[u], nil
+}
+
+// Positions implements Log.
+func (m *Memory) Positions(_ context.Context, r Unit) iter.Seq2[Entry, error] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []Entry
+	for u, e := range m.positions {
+		if r.Resource == "" || u.Whole() == r.Whole() {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b Entry) int { return a.Unit.Compare(b.Unit) })
+	return values(found)
+}
+
+// Publish implements Log.
+func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
+	if m.Fail != nil {
+		if err := m.Fail(parts); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, limits := len(parts), m.Limits()
+	for _, p := range parts {
+		if e := m.positions[p.Unit]; e.Revision != p.Revision {
+			return nil, fmt.Errorf("publish %s: %w: revision %d, want %d", p.Unit, ErrFenced, e.Revision, p.Revision)
+		}
+		n += len(p.Messages)
+		for _, msg := range p.Messages {
+			if len(msg.Data) > limits.MessageBytes {
+				return nil, fmt.Errorf("publish %s: %w: a message has %d bytes", p.Unit, ErrTooLarge, len(msg.Data))
+			}
+		}
+	}
+	if n > limits.Messages {
+		return nil, fmt.Errorf("publish: %w: %d messages", ErrTooLarge, n)
+	}
+	if m.positions == nil {
+		m.positions = map[Unit]Entry{}
+	}
+	var revisions []uint64
+	for _, p := range parts {
+		for _, msg := range p.Messages {
+			m.revision++
+			msg.Revision, msg.Time = m.revision, time.Now()
+			m.messages = append(m.messages, msg)
+		}
+		m.revision++
+		m.positions[p.Unit] = Entry{Unit: p.Unit, Position: p.Position, Revision: m.revision}
+		revisions = append(revisions, m.revision)
+	}
+	if m.changed != nil {
+		close(m.changed)
+		m.changed = nil
+	}
+	return revisions, nil
+}
+
+// Objects implements Log.
+func (m *Memory) Objects(_ context.Context, u Unit, data bool) iter.Seq2[Message, error] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	type key struct {
+		Unit
+		uid string
+	}
+	last := map[key]Message{}
+	for _, msg := range m.messages {
+		if msg.UID == "" || msg.Unit.Whole() != u.Whole() || u.Namespace != "" && msg.Unit.Namespace != u.Namespace {
+			continue
+		}
+		if !data {
+			msg.Data = nil
+		}
+		last[key{msg.Unit, msg.UID}] = msg
+	}
+	var found []Message
+	for _, msg := range last {
+		found = append(found, msg)
+	}
+	slices.SortFunc(found, func(a, b Message) int { return int(a.Revision) - int(b.Revision) })
+	return values(found)
+}
+
+// Tail implements Log. It ignores Pattern.
+func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error] {
+	m.mu.Lock()
+	next := len(m.messages)
+	m.mu.Unlock()
+	end := next
+	if opts.All {
+		next = 0
+	}
+	return func(yield func(Message, error) bool) {
+		for {
+			m.mu.Lock()
+			found := slices.Clone(m.messages[next:])
+			if m.changed == nil {
+				m.changed = make(chan struct{})
+			}
+			changed := m.changed
+			m.mu.Unlock()
+			for _, msg := range found {
+				if opts.UntilEnd && next >= end {
+					return
+				}
+				if next++; !yield(msg, nil) {
+					return
+				}
+			}
+			if opts.UntilEnd {
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(Message{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}
+
+// Join implements Group.
+func (m *Memory) Join(_ context.Context, member Member) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.members == nil {
+		m.members = map[string]joined{}
+	}
+	lease := m.Lease
+	if lease == 0 {
+		lease = 15 * time.Second
+	}
+	m.revision++
+	member.Revision = m.revision
+	m.members[member.ID] = joined{member, time.Now().Add(lease)}
+	return nil
+}
+
+// Leave implements Group.
+func (m *Memory) Leave(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.members, id)
+	return nil
+}
+
+// Members implements Group.
+func (m *Memory) Members(context.Context) ([]Member, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var alive []Member
+	for _, j := range m.members {
+		if time.Now().Before(j.until) {
+			alive = append(alive, j.Member)
+		}
+	}
+	slices.SortFunc(alive, func(a, b Member) int {
+		return strings.Compare(a.ID, b.ID)
+	})
+	return alive, nil
+}
+
+func values[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
