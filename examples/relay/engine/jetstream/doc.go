@@ -1,0 +1,26 @@
+// Package jetstream is the engine.Log and engine.Group of NATS JetStream, and an embedded NATS server.
+//
+// One stream has everything. Its subjects are
+//
+//	PREFIX.CLUSTER.GROUP.RESOURCE.NAMESPACE.UID         an event of an object
+//	PREFIX.CLUSTER.GROUP.RESOURCE.NAMESPACE.=           GAP and SYNCED of a unit
+//	PREFIX-position.CLUSTER.GROUP.RESOURCE.NAMESPACE    the position of a unit
+//
+// The core group is "core", and no namespace is "-". In the other tokens a dot is "_", and what is not a letter, a
+// digit or "-" is "=" and two hexadecimal digits for each byte. The stream keeps the last Options.History messages of
+// each subject and has no other limit in time. So the last message of an object is there while the object exists, and
+// a position is never removed. The last message of a deleted object has a TTL (ADR-43).
+//
+// # Publish
+//
+// The messages and the positions are one atomic batch (ADR-50, server 2.12 and later), in which each position has
+// Nats-Expected-Last-Subject-Sequence: the server accepts all of it, or nothing.
+//
+// Where the server or the stream has no atomic batches, the messages are published first, with their IDs as
+// Nats-Msg-Id, and the positions after them. A relay that dies in between publishes these messages again, and the
+// server drops them if that is within the stream's window for duplicates (2 minutes). An owner whose unit was taken,
+// and that does not know it yet, may add messages to the log that its successor publishes, too.
+//
+// The embedded server writes to files, and syncs them every 10 s: a crash of the machine may lose that much, a crash of
+// the process nothing.
+package jetstream

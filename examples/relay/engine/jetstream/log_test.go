@@ -1,0 +1,435 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine/jetstream"
+)
+
+var pods = engine.Unit{Cluster: "prod.eu", Resource: "pods"}
+
+func in(u engine.Unit, namespace string) engine.Unit {
+	u.Namespace = namespace
+	return u
+}
+
+func object(typ engine.Type, namespace, uid, version string) engine.Message {
+	return engine.Message{
+		Unit: in(pods, namespace), Name: "name of " + uid, UID: uid, Type: typ, ResourceVersion: version,
+		ID: uid + "@" + version + "/" + string(typ), Data: fmt.Appendf(nil, "%s@%s", uid, version),
+	}
+}
+
+// eachEngine runs a test on a Memory, and on JetStream with atomic batches and without.
+func eachEngine(t *testing.T, test func(t *testing.T, log engine.Log)) {
+	t.Run("memory", func(t *testing.T) { test(t, &engine.Memory{}) })
+	for name, o := range map[string]jetstream.Options{
+		"atomic": {}, "not atomic": {Create: jetstream.Create{NoAtomic: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, log := open(t, o)
+			test(t, log)
+		})
+	}
+}
+
+// open starts a server and connects to it.
+func open(t *testing.T, o jetstream.Options) (*jetstream.Server, *jetstream.Log) {
+	t.Helper()
+	server, err := jetstream.StartServer(t.Context(), t.TempDir(), discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server, connect(t, server.URL(), o)
+}
+
+func connect(t *testing.T, url string, o jetstream.Options) *jetstream.Log {
+	t.Helper()
+	o.URL = url
+	log, err := jetstream.Connect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	return log
+}
+
+func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// publish publishes one part, and fails the test if that fails.
+func publish(t *testing.T, log engine.Log, p engine.Part) uint64 {
+	t.Helper()
+	revisions, err := log.Publish(t.Context(), []engine.Part{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revisions[0]
+}
+
+func tail(t *testing.T, log engine.Log) []engine.Message {
+	t.Helper()
+	return collect(t, log.Tail(t.Context(), engine.TailOptions{All: true, UntilEnd: true}))
+}
+
+var ignorePlace = cmpopts.IgnoreFields(engine.Message{}, "Revision", "Time")
+
+// TestPublishAndRead: what is published can be read: as a sequence, as last states with and without data, and as
+// positions.
+func TestPublishAndRead(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		if e, err := log.Position(t.Context(), pods); err != nil || e.Revision != 0 {
+			t.Fatalf("before the first: %+v, %v", e, err)
+		}
+		if all := slices.Concat(collect(t, log.Objects(t.Context(), pods, true)), tail(t, log)); len(all) > 0 {
+			t.Fatalf("before the first: %v", all)
+		}
+		hostile := object(engine.Added, "a", "..*> =\r\n\x00é", "1")
+		hostile.Name = "x\r\nGvr-Type: deleted"
+		messages := []engine.Message{
+			object(engine.Added, "a", "u1", "1"), object(engine.Added, "b", "u2", "2"), hostile,
+			object(engine.Modified, "a", "u1", "3"), object(engine.Deleted, "b", "u2", "4"),
+			{Unit: pods, Type: engine.Synced, ResourceVersion: "4", ID: "synced", Data: []byte("synced")},
+		}
+		want := engine.Position{ResourceVersion: "4", Owner: "me", Scope: "s", Epoch: 2, Commit: 3, Rewound: true}
+		revision := publish(t, log, engine.Part{Unit: pods, Position: want, Messages: messages})
+		if diff := cmp.Diff(messages, tail(t, log), ignorePlace); diff != "" {
+			t.Errorf("the sequence: -want +got:\n%s", diff)
+		}
+		e, err := log.Position(t.Context(), pods)
+		if diff := cmp.Diff(engine.Entry{Unit: pods, Position: want, Revision: revision}, e); err != nil || diff != "" {
+			t.Errorf("the position: %v, -want +got:\n%s", err, diff)
+		}
+		last := []engine.Message{hostile, messages[3], messages[4]}
+		if diff := cmp.Diff(last, collect(t, log.Objects(t.Context(), pods, true)), ignorePlace); diff != "" {
+			t.Errorf("the last states: -want +got:\n%s", diff)
+		}
+		for i := range last {
+			last[i].Data = nil
+		}
+		if diff := cmp.Diff(last, collect(t, log.Objects(t.Context(), pods, false)), ignorePlace); diff != "" {
+			t.Errorf("without data: -want +got:\n%s", diff)
+		}
+		ofB := collect(t, log.Objects(t.Context(), in(pods, "b"), false))
+		if diff := cmp.Diff(last[2:], ofB, ignorePlace); diff != "" {
+			t.Errorf("of a namespace: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestPublishIsAllOrNothing: if one of several positions is not the expected one, nothing is published.
+func TestPublishIsAllOrNothing(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		a, b := in(pods, "a"), in(pods, "b")
+		old, now := engine.Position{Owner: "old", Epoch: 1}, engine.Position{Owner: "new", Epoch: 2}
+		first := publish(t, log, engine.Part{Unit: a, Position: old})
+		taken := publish(t, log, engine.Part{Unit: a, Position: now, Revision: first})
+		parts := []engine.Part{
+			{Unit: b, Position: old, Messages: []engine.Message{object(engine.Added, "b", "u2", "2")}},
+			{
+				Unit: a, Position: old, Revision: first,
+				Messages: []engine.Message{object(engine.Added, "a", "u1", "1")},
+			},
+		}
+		if _, err := log.Publish(t.Context(), parts); !errors.Is(err, engine.ErrFenced) {
+			t.Fatalf("the error is %v, want ErrFenced", err)
+		}
+		if all := tail(t, log); len(all) > 0 {
+			t.Errorf("messages of a refused call are in the log: %v", all)
+		}
+		want := []engine.Entry{{Unit: a, Position: now, Revision: taken}}
+		if diff := cmp.Diff(want, collect(t, log.Positions(t.Context(), engine.Unit{}))); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		parts[1].Revision = taken
+		revisions, err := log.Publish(t.Context(), parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range parts { // each revision is the one to expect next
+			p.Revision, p.Messages = revisions[i], nil
+			publish(t, log, p)
+		}
+		if n := len(tail(t, log)); n != 2 {
+			t.Errorf("%d messages, want 2", n)
+		}
+	})
+}
+
+// TestLimits: as much as the limits say is accepted at once, and a larger message is refused as such.
+func TestLimits(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		limits := log.Limits()
+		p := engine.Part{Unit: pods}
+		for i := range limits.Messages - 1 {
+			p.Messages = append(p.Messages, object(engine.Added, "a", fmt.Sprint("u", i), "1"))
+		}
+		p.Messages[0].Data = make([]byte, limits.MessageBytes)
+		p.Revision = publish(t, log, p)
+		if n := len(collect(t, log.Objects(t.Context(), pods, false))); n != len(p.Messages) {
+			t.Errorf("%d objects, want %d", n, len(p.Messages))
+		}
+		large := object(engine.Modified, "a", "u0", "2")
+		large.Data = make([]byte, limits.MessageBytes+1)
+		p.Messages = []engine.Message{large}
+		if _, err := log.Publish(t.Context(), []engine.Part{p}); !errors.Is(err, engine.ErrTooLarge) {
+			t.Errorf("a large message: %v, want ErrTooLarge", err)
+		}
+	})
+}
+
+// TestTail: it waits for what is published, and ends with its context.
+func TestTail(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		p := engine.Part{Unit: pods, Messages: []engine.Message{object(engine.Added, "a", "u1", "1")}}
+		p.Revision = publish(t, log, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		next, stop := iter.Pull2(log.Tail(ctx, engine.TailOptions{All: true}))
+		defer stop()
+		if m, err, _ := next(); err != nil || m.UID != "u1" {
+			t.Fatalf("%v, %v", m, err)
+		}
+		p.Messages = []engine.Message{object(engine.Added, "a", "u2", "2")}
+		publish(t, log, p)
+		if m, err, _ := next(); err != nil || m.UID != "u2" {
+			t.Fatalf("%v, %v", m, err)
+		}
+		cancel()
+		if _, err, ok := next(); !ok || !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end of the context: %v", err)
+		}
+	})
+}
+
+// TestRetention: the log keeps the last messages of each object, and those of deleted ones for a time.
+func TestRetention(t *testing.T) {
+	_, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2, KeepDeleted: time.Second}})
+	p := engine.Part{Unit: pods, Messages: []engine.Message{
+		object(engine.Added, "a", "u1", "1"), object(engine.Modified, "a", "u1", "2"),
+		object(engine.Modified, "a", "u1", "3"),
+		object(engine.Added, "a", "u2", "4"), object(engine.Deleted, "a", "u2", "5"),
+	}}
+	publish(t, log, p)
+	versions := func() string {
+		var all []string
+		for _, m := range tail(t, log) {
+			all = append(all, m.ResourceVersion)
+		}
+		return strings.Join(all, " ")
+	}
+	if diff := cmp.Diff("2 3 4 5", versions()); diff != "" {
+		t.Error(diff)
+	}
+	eventually(t, func() error {
+		if v := versions(); v != "2 3 4" {
+			return fmt.Errorf("the log has %s", v)
+		}
+		return nil
+	})
+}
+
+// eventually repeats f until it returns nil, for 20 s.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for err := f(); err != nil; err = f() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRestart: after a restart of the server, a Log goes on, with the same revisions.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	server, err := jetstream.StartServer(t.Context(), dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := connect(t, server.URL(), jetstream.Options{})
+	if err := log.Join(t.Context(), engine.Member{ID: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	p := engine.Part{Unit: pods, Messages: []engine.Message{object(engine.Added, "a", "u1", "1")}}
+	p.Revision = publish(t, log, p)
+	server.Stop()
+	again, err := jetstream.StartServer(t.Context(), dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	if again.URL() != server.URL() {
+		t.Errorf("the URL has changed from %s to %s", server.URL(), again.URL())
+	}
+	p.Messages = []engine.Message{object(engine.Added, "a", "u2", "2")}
+	eventually(t, func() error {
+		_, err := log.Publish(t.Context(), []engine.Part{p})
+		if errors.Is(err, engine.ErrFenced) { // an earlier try was successful
+			return nil
+		}
+		return err
+	})
+	if n := len(tail(t, log)); n != 2 {
+		t.Errorf("%d messages, want 2", n)
+	}
+	eventually(t, func() error { return log.Join(t.Context(), engine.Member{ID: "one"}) })
+	if members, err := log.Members(t.Context()); err != nil || len(members) != 1 {
+		t.Errorf("members: %v, %v", members, err)
+	}
+}
+
+// TestGroup: members are those who have joined within the lease.
+func TestGroup(t *testing.T) {
+	_, log := open(t, jetstream.Options{Lease: 2 * time.Second})
+	join := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if err := log.Join(t.Context(), engine.Member{ID: id, Config: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ids := func() []string {
+		t.Helper()
+		members, err := log.Members(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []string{}
+		for _, m := range members {
+			all = append(all, m.ID)
+		}
+		return all
+	}
+	if diff := cmp.Diff([]string{}, ids()); diff != "" {
+		t.Error(diff)
+	}
+	join("b. /*>", "a", "c")
+	if diff := cmp.Diff([]string{"a", "b. /*>", "c"}, ids()); diff != "" {
+		t.Error(diff)
+	}
+	before, err := log.Members(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	join("a")
+	if after, err := log.Members(t.Context()); err != nil || after[0].Revision == before[0].Revision {
+		t.Errorf("the revision does not change when a member joins again: %v, %v", after, err)
+	}
+	if err := log.Leave(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "b. /*>"}, ids()); diff != "" {
+		t.Error(diff)
+	}
+	eventually(t, func() error {
+		join("a")
+		if all := ids(); len(all) != 1 {
+			return fmt.Errorf("members %q, want a only", all)
+		}
+		return nil
+	})
+}
+
+// TestConnectRefuses: a stream that loses states is refused, and a command that only reads creates none.
+func TestConnectRefuses(t *testing.T) {
+	server, err := jetstream.StartServer(t.Context(), t.TempDir(), discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	conn, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		why, want string
+		cfg       natsjs.StreamConfig
+		readOnly  bool
+	}{
+		{why: "no stream", want: "there is no stream", readOnly: true},
+		{why: "states expire", want: "max_age", cfg: natsjs.StreamConfig{MaxAge: time.Hour}},
+		{why: "old states are discarded", want: "discard must be new", cfg: natsjs.StreamConfig{MaxBytes: 1 << 20}},
+		{
+			why: "messages that were read are removed", want: "retention",
+			cfg: natsjs.StreamConfig{Retention: natsjs.WorkQueuePolicy},
+		},
+		{why: "other subjects", want: "subjects", cfg: natsjs.StreamConfig{Subjects: []string{"other.>"}}},
+	} {
+		name := strings.ReplaceAll(c.why, " ", "-")
+		if !c.readOnly {
+			c.cfg.Name = name
+			if c.cfg.Subjects == nil {
+				c.cfg.Subjects = []string{name + ".>", name + "-position.>"}
+			}
+			if _, err := js.CreateStream(t.Context(), c.cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := jetstream.Connect(t.Context(), jetstream.Options{
+			Connection: jetstream.Connection{URL: server.URL()}, Stream: name, Prefix: name, ReadOnly: c.readOnly,
+		})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v, want one with %q", c.why, err, c.want)
+		}
+	}
+	if _, err := js.Stream(t.Context(), "no-stream"); !errors.Is(err, natsjs.ErrStreamNotFound) {
+		t.Errorf("a command that only reads has created a stream: %v", err)
+	}
+}
+
+// TestConnectGivesUp: without a server, Connect ends with its context.
+func TestConnectGivesUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := jetstream.Connect(ctx, jetstream.Options{Connection: jetstream.Connection{URL: "nats://127.0.0.1:1"}})
+	if err == nil || !strings.Contains(err.Error(), "connect to NATS") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestDuplicatesAreDropped: without atomic batches, messages that are published again are in the log once.
+func TestDuplicatesAreDropped(t *testing.T) {
+	_, log := open(t, jetstream.Options{Create: jetstream.Create{NoAtomic: true}})
+	p := engine.Part{Unit: pods, Messages: []engine.Message{object(engine.Added, "a", "u1", "1")}}
+	p.Revision = publish(t, log, p)
+	p.Messages = append(p.Messages, object(engine.Added, "a", "u2", "2"))
+	publish(t, log, p)
+	if n := len(tail(t, log)); n != 2 {
+		t.Errorf("%d messages, want 2", n)
+	}
+}

@@ -1,0 +1,142 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+)
+
+// The headers of a message, for readers that do not fetch its data. Their values are escaped as in the query of a URL.
+const (
+	headerType    = "Gvr-Type"
+	headerName    = "Gvr-Name"
+	headerVersion = "Gvr-Version"
+	headerID      = "Gvr-Id"
+)
+
+// Publish implements engine.Log.
+func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error) {
+	var messages, positions []*nats.Msg
+	limit := l.Limits().MessageBytes
+	for _, p := range parts {
+		for _, m := range p.Messages {
+			if len(m.Data) > limit {
+				return nil, fmt.Errorf("publish %s: %w: a message has %d bytes, %d at most", p.Unit, engine.ErrTooLarge,
+					len(m.Data), limit)
+			}
+			messages = append(messages, l.message(&m))
+		}
+		data, err := json.Marshal(p.Position)
+		if err != nil {
+			return nil, err
+		}
+		positions = append(positions, &nats.Msg{Subject: l.positionSubject(p.Unit), Data: data, Header: nats.Header{
+			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(p.Revision, 10)},
+		}})
+	}
+	var revisions []uint64
+	var err error
+	switch {
+	case len(messages) == 0 && len(positions) == 1:
+		revisions, err = l.publishEach(ctx, positions)
+	case l.atomic:
+		revisions, err = l.publishBatch(ctx, messages, positions)
+	default:
+		if err = l.publishFirst(ctx, parts, messages); err == nil {
+			revisions, err = l.publishEach(ctx, positions)
+		}
+	}
+	if api := (jetstream.JetStreamError)(nil); errors.As(err, &api) && api.APIError() != nil {
+		switch api.APIError().ErrorCode {
+		case jetstream.JSErrCodeStreamWrongLastSequence, wrongLastSequenceConstant:
+			err = fmt.Errorf("%w: %w", engine.ErrFenced, err)
+		case jetstreamext.JSErrCodeBatchPublishExceedsLimit:
+			err = fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	return revisions, nil
+}
+
+const wrongLastSequenceConstant = 10164 // JSStreamWrongLastSequenceConstantErr of nats-server
+
+func (l *Log) message(m *engine.Message) *nats.Msg {
+	h := nats.Header{headerType: {string(m.Type)}, headerVersion: {url.QueryEscape(m.ResourceVersion)}}
+	if m.Name != "" {
+		h[headerName] = []string{url.QueryEscape(m.Name)}
+	}
+	h[headerID] = []string{url.QueryEscape(m.ID)}
+	if m.Type == engine.Deleted && l.ttl {
+		h[jetstream.MsgTTLHeader] = []string{l.options.KeepDeleted.String()}
+	}
+	return &nats.Msg{Subject: l.messageSubject(m), Data: m.Data, Header: h}
+}
+
+// publishBatch publishes everything, or nothing.
+func (l *Log) publishBatch(ctx context.Context, messages, positions []*nats.Msg) ([]uint64, error) {
+	all := slices.Concat(messages, positions)
+	ack, err := jetstreamext.PublishMsgBatch(ctx, l.js, all)
+	if err != nil {
+		return nil, err
+	}
+	revisions := make([]uint64, len(positions))
+	for i := range positions {
+		revisions[i] = ack.Sequence - uint64(len(positions)-1-i)
+	}
+	return revisions, nil
+}
+
+// publishFirst publishes messages without positions, if the positions are the expected ones.
+func (l *Log) publishFirst(ctx context.Context, parts []engine.Part, messages []*nats.Msg) error {
+	for _, p := range parts {
+		if e, err := l.Position(ctx, p.Unit); err != nil {
+			return err
+		} else if e.Revision != p.Revision {
+			return fmt.Errorf("%s: %w", p.Unit, engine.ErrFenced)
+		}
+	}
+	var acks []jetstream.PubAckFuture
+	for _, m := range messages {
+		m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
+		ack, err := l.js.PublishMsgAsync(m)
+		if err != nil {
+			return err
+		}
+		acks = append(acks, ack)
+	}
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// publishEach publishes positions one after the other.
+func (l *Log) publishEach(ctx context.Context, positions []*nats.Msg) ([]uint64, error) {
+	var revisions []uint64
+	for _, m := range positions {
+		ack, err := l.js.PublishMsg(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		revisions = append(revisions, ack.Sequence)
+	}
+	return revisions, nil
+}
