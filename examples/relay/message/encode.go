@@ -1,0 +1,205 @@
+// Package message encodes events as CloudEvents 1.0 in structured JSON, decodes them, and redacts objects. It does no
+// I/O.
+//
+// An event has the attributes specversion, id, source, type and time. Those about an object have datacontenttype, data
+// and, if it has a name, subject ("namespace/name" or "name"). Extension attributes are absent where they are empty,
+// false or zero. Integers that do not fit into 32 bits are strings. They are:
+//
+//   - epoch: that of the unit's owner
+//   - resourceversion: of the object, or of the snapshot for SYNCED
+//   - uid, inferred, coalesced: see stream.Event
+//   - truncated, objectbytes, objectsha256, redactionfailed: see Truncation
+//   - namespace: of a GAP or SYNCED that is about one namespace
+//   - gapreason, gapfrom, gapto, historylost: see stream.GapDetails
+//
+// An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO, and
+// SYNCED [NAMESPACE/]-@VERSION. The id is the same after a restart. The source is "/clusters/NAME/RESOURCE.GROUP".
+// Both are escaped as paths.
+//
+// What identifies an object (its namespace, name, uid and resourceVersion) is in attributes, and is not redacted there.
+package message
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// EncoderOptions say which cluster the events are from.
+type EncoderOptions struct {
+	Cluster string // its name, in source
+	// ClusterUID identifies the cluster in the ids of events, also when its name changes.
+	ClusterUID string
+	// Limit returns the most bytes of Message.Data. Nil means no limit.
+	Limit func() int
+}
+
+// Encoder encodes the events of a cluster. Its methods may be called from any goroutine.
+type Encoder struct{ options EncoderOptions }
+
+// NewEncoder returns an Encoder.
+func NewEncoder(options EncoderOptions) *Encoder { return &Encoder{options} }
+
+var types = map[stream.Type]engine.Type{
+	stream.Added: engine.Added, stream.Modified: engine.Modified, stream.Deleted: engine.Deleted,
+	stream.Gap: engine.Gap, stream.Synced: engine.Synced,
+}
+
+// Encode returns the message of an event. The JSON of an object is not checked: where it is invalid, so is the message.
+//
+// An object that exceeds the limit is reduced to its metadata, without managedFields and the annotation of kubectl
+// apply, or if that exceeds it, too, to what identifies it; that is returned even if it is larger than the limit. An
+// object that cannot be redacted is reduced to what identifies it. See [Truncation].
+//
+// It is an error if the event is a BOOKMARK, or is about an object without a uid.
+func (e *Encoder) Encode(u engine.Unit, ev stream.Event, epoch uint64, r *Redaction) (engine.Message, error) {
+	m := engine.Message{Unit: u, Type: types[ev.Type], ResourceVersion: ev.ResourceVersion}
+	var err error
+	switch {
+	case m.Type == "":
+		err = fmt.Errorf("invalid type %q: must be ADDED, MODIFIED, DELETED, GAP or SYNCED", ev.Type)
+	case m.Type == engine.Gap && ev.Gap == nil:
+		err = errors.New("the GAP has no details")
+	case m.Type == engine.Gap || m.Type == engine.Synced:
+		e.encodeMark(&m, ev, epoch)
+	default:
+		err = e.encodeObject(&m, ev, epoch, r)
+	}
+	if err != nil {
+		return engine.Message{}, fmt.Errorf("encode an event of %s: %w", u, err)
+	}
+	return m, nil
+}
+
+// encodeMark encodes a GAP or SYNCED.
+func (e *Encoder) encodeMark(m *engine.Message, ev stream.Event, epoch uint64) {
+	namespace := m.Unit.Namespace
+	if namespace == "" {
+		namespace = ev.Namespace // of a unit that watches several
+	}
+	about := url.PathEscape(ev.ResourceVersion)
+	if g := ev.Gap; g != nil {
+		about = url.PathEscape(g.From) + ".." + url.PathEscape(g.To)
+	}
+	m.ID = e.prefix(m.Unit)
+	if namespace != "" {
+		m.ID += url.PathEscape(namespace) + "/"
+	}
+	m.ID += "-@" + about + "/" + string(m.Type)
+	a := e.attributes(m, "", 0)
+	a.text("namespace", namespace)
+	a.text("resourceversion", m.ResourceVersion)
+	a.integer("epoch", epoch)
+	if g := ev.Gap; g != nil {
+		a.text("gapreason", string(g.Reason))
+		a.text("gapfrom", g.From)
+		a.text("gapto", g.To)
+		a.flag("historylost", g.HistoryLost)
+	}
+	m.Data = append(a, '}')
+}
+
+func (e *Encoder) encodeObject(m *engine.Message, ev stream.Event, epoch uint64, r *Redaction) (err error) {
+	meta := ev.Meta()
+	id := identity{meta.GetName(), meta.GetNamespace(), string(meta.GetUID()), m.ResourceVersion}
+	if id.UID == "" {
+		return errors.New("the object has no uid")
+	}
+	object := []byte(ev.JSON)
+	if ev.Object != nil {
+		if object, err = json.Marshal(ev.Object.Object); err != nil {
+			return errors.New("the object cannot be encoded") // the error might quote it
+		}
+	}
+	var cut *Truncation
+	if object, err = r.apply(object); err != nil {
+		object, cut = id.object(ev), &Truncation{RedactionFailed: true}
+	}
+	m.Unit.Namespace, m.Name, m.UID = id.Namespace, id.Name, id.UID
+	m.ID = e.prefix(m.Unit) + url.PathEscape(m.UID) + "@" + url.PathEscape(m.ResourceVersion) + "/" + string(m.Type)
+	subject := m.Name
+	if id.Namespace != "" && m.Name != "" {
+		subject = id.Namespace + "/" + m.Name
+	}
+	a := e.attributes(m, subject, len(object))
+	a.text("datacontenttype", contentType)
+	a.text("uid", m.UID)
+	a.text("resourceversion", m.ResourceVersion)
+	a.flag("inferred", ev.Inferred)
+	if ev.Coalesced > 0 {
+		a.integer("coalesced", uint64(ev.Coalesced))
+	}
+	a.integer("epoch", epoch)
+	if m.Data = a.withData(cut, object); cut != nil || e.fits(m.Data) {
+		return nil
+	}
+	sum := sha256.Sum256(object)
+	cut = &Truncation{Bytes: len(object), SHA256: hex.EncodeToString(sum[:])}
+	a = append(attributes(nil), a...) // not the memory of the whole object
+	if small, err := metadataOf(object); err == nil {
+		if m.Data = a.withData(cut, small); e.fits(m.Data) {
+			return nil
+		}
+	}
+	m.Data = a.withData(cut, id.object(ev))
+	return nil
+}
+
+func (e *Encoder) fits(data []byte) bool {
+	return e.options.Limit == nil || len(data) <= e.options.Limit()
+}
+
+// prefix returns the part of an id that is that of the resource. It and what follows are escaped so that an id can be
+// in a header.
+func (e *Encoder) prefix(u engine.Unit) string {
+	return url.PathEscape(e.options.ClusterUID) + "/" + url.PathEscape(resourceOf(u)) + "/"
+}
+
+func resourceOf(u engine.Unit) string {
+	if u.Group == "" {
+		return u.Resource
+	}
+	return u.Resource + "." + u.Group
+}
+
+const (
+	contentType = "application/json"
+	typePrefix  = "io.gvrwatch."
+)
+
+// attributes is the JSON of an event up to its last attribute.
+type attributes []byte
+
+// attributes returns those that all events have. It has room for data.
+func (e *Encoder) attributes(m *engine.Message, subject string, data int) attributes {
+	a := make(attributes, 0, 512+len(m.ID)+len(subject)+data)
+	a = append(a, `{"specversion":"1.0"`...)
+	a.text("id", m.ID)
+	a.text("source", "/clusters/"+url.PathEscape(e.options.Cluster)+"/"+url.PathEscape(resourceOf(m.Unit)))
+	a.text("type", typePrefix+string(m.Type))
+	a.text("subject", subject)
+	a = append(a, `,"time":"`...)
+	a = time.Now().UTC().AppendFormat(a, time.RFC3339Nano)
+	return append(a, '"')
+}
+
+// withData returns the event.
+func (a attributes) withData(cut *Truncation, data []byte) []byte {
+	if cut != nil {
+		a.flag("truncated", true)
+		if cut.Bytes > 0 {
+			a.integer("objectbytes", uint64(cut.Bytes))
+		}
+		a.text("objectsha256", cut.SHA256)
+		a.flag("redactionfailed", cut.RedactionFailed)
+	}
+	a = append(a, `,"data":`...)
+	return append(append(a, data...), '}')
+}
