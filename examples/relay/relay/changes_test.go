@@ -1,0 +1,406 @@
+package relay_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
+)
+
+// since returns the texts of the messages after the first n, sorted, without GAP and SYNCED.
+func (w *world) since(n int) []string {
+	var all []string
+	for _, m := range w.messages()[n:] {
+		if m.UID != "" {
+			all = append(all, text(m))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestConfigChanges: a relay with another configuration goes on in the log of the one before it, with the differences
+// or, if that is what has changed, with all objects again.
+func TestConfigChanges(t *testing.T) {
+	only := func(selector string) func(*relay.Config) {
+		return func(c *relay.Config) { c.Selection.LabelSelector = selector }
+	}
+	split := func(c *relay.Config) { c.Rules = []relay.Rule{{Resource: "widgets", Split: true}} }
+	none := func(*relay.Config) {}
+	for _, c := range []struct {
+		why           string
+		before, after func(*relay.Config)
+		want          []string
+	}{
+		{
+			why: "the same", before: none, after: none,
+			want: []string{"added widgets a/new@10", "deleted widgets a/gone@9", "modified widgets b/red@8"},
+		},
+		{
+			why:    "what no longer matches is deleted, and the rest is published as it is now",
+			before: none, after: only("color=red"),
+			want: []string{"added widgets b/red@8", "deleted widgets a/blue@", "deleted widgets a/gone@"},
+		},
+		{
+			why: "what matches now is added", before: only("color=red"), after: none,
+			want: []string{"added widgets a/blue@5", "added widgets a/new@10", "added widgets b/red@8"},
+		},
+		{
+			why: "namespaces go on with the objects of the whole resource", before: none, after: split,
+			want: []string{"added widgets a/new@10", "deleted widgets a/gone@4", "modified widgets b/red@8"},
+		},
+		{
+			why: "the whole resource goes on with the objects of the namespaces", before: split, after: none,
+			want: []string{"added widgets a/new@10", "deleted widgets a/gone@4", "modified widgets b/red@8"},
+		},
+		{
+			why: "a namespace goes on", before: split, after: split,
+			want: []string{"added widgets a/new@10", "deleted widgets a/gone@9", "modified widgets b/red@8"},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, widgets, namespaces)
+			defer w.srv.Close()
+			w.config.Selection = relay.Selection{Resources: []string{"widgets"}}
+			w.srv.Put(namespaces, "", "a")
+			w.srv.Put(namespaces, "", "b")
+			w.srv.Put(widgets, "a", "gone")
+			w.srv.Put(widgets, "a", "blue", "metadata.labels.color=blue")
+			w.srv.Put(widgets, "b", "red", "metadata.labels.color=red")
+			before := w.config
+			c.before(&before)
+			c.after(&w.config)
+			after := w.config
+			w.config = before
+			w.start("one")
+			w.ready("one")
+			w.stop("one")
+			n := len(w.messages())
+			w.srv.Put(namespaces, "", "c")
+			w.srv.Put(widgets, "b", "red", "metadata.labels.color=red", "spec.x=2")
+			if _, err := w.srv.Delete(widgets, "a", "gone"); err != nil {
+				t.Fatal(err)
+			}
+			w.srv.Put(widgets, "a", "new")
+			w.config = after
+			w.start("two")
+			w.ready("two")
+			w.stop("two")
+			if diff := cmp.Diff(c.want, w.since(n)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// ready waits until a replica has taken and synced everything.
+func (w *world) ready(id string) {
+	w.t.Helper()
+	w.eventually(id, func() string {
+		if err := w.replicas[id].Ready(); err != nil {
+			return err.Error()
+		}
+		if len(w.replicas[id].Status().Units) == 0 {
+			return "has no units"
+		}
+		return ""
+	})
+}
+
+// TestRollingUpdate: replicas with another configuration wait until those before them have ended.
+func TestRollingUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets)
+		defer w.srv.Close()
+		w.srv.Put(widgets, "ns", "a")
+		w.start("old")
+		w.ready("old")
+		w.config.Selection.LabelSelector = "color=red"
+		w.start("new")
+		time.Sleep(3 * lease)
+		synctest.Wait()
+		if units := w.replicas["new"].Status().Units; len(units) > 0 {
+			t.Errorf("the new replica has units while the old one runs: %+v", units)
+		}
+		w.stop("old")
+		w.ready("new")
+		w.stop("new")
+		if last := w.since(0); !slices.Contains(last, "deleted widgets ns/a@") {
+			t.Errorf("the new configuration does not apply: %v", last)
+		}
+	})
+}
+
+// TestSplit: each namespace is a unit, those that appear later too, and namespaces that are deleted are released.
+func TestSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, namespaces)
+		defer w.srv.Close()
+		w.config.Selection.Resources = []string{"widgets"}
+		w.config.Rules = []relay.Rule{{Resource: "widgets", Split: true}}
+		w.served = w.served[:1]
+		units := func() string {
+			var all []string
+			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+				if e.Position.Owner != "" {
+					all = append(all, e.Unit.Namespace)
+				}
+			}
+			return strings.Join(all, " ")
+		}
+		for i := range 3 {
+			w.srv.Put(namespaces, "", fmt.Sprintf("ns%d", i))
+			w.srv.Put(widgets, fmt.Sprintf("ns%d", i), "a")
+		}
+		w.start("one")
+		w.start("two")
+		w.converged()
+		w.srv.Put(namespaces, "", "later")
+		w.srv.Put(widgets, "later", "a")
+		w.converged()
+		if diff := cmp.Diff("later ns0 ns1 ns2", units()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if _, err := w.srv.Delete(widgets, "ns1", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.srv.Delete(namespaces, "", "ns1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		w.converged()
+		if diff := cmp.Diff("later ns0 ns2", units()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestResourceComesAndGoes: a resource is published when it is served, and its deletions when it no longer is.
+func TestResourceComesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets)
+		defer w.srv.Close()
+		w.srv.Put(widgets, "ns", "a")
+		w.start("one")
+		w.ready("one")
+		do(t, w, "widgets delete crd")
+		time.Sleep(5 * time.Minute)
+		w.converged()
+		if units := w.replicas["one"].Status().Units; len(units) != 1 {
+			t.Errorf("the replica owns %+v, want gadgets only", units)
+		}
+		do(t, w, "widgets create crd")
+		w.srv.Put(widgets, "ns", "b")
+		w.converged()
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestSecrets: they are published only if they are named.
+func TestSecrets(t *testing.T) {
+	for _, c := range []struct {
+		why       string
+		resources []string
+		want      []string
+	}{
+		{"a pattern does not select Secrets", []string{"*"}, []string{"test/widgets.example.com"}},
+		{"nor does one that matches nothing else", []string{"secret*"}, nil},
+		{"a name does", []string{"*", "secret"}, []string{"test/secrets", "test/widgets.example.com"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, widgets, secrets)
+			defer w.srv.Close()
+			w.config.Selection.Resources = c.resources
+			w.start("one")
+			time.Sleep(lease)
+			synctest.Wait()
+			var got []string
+			for _, u := range w.replicas["one"].Status().Units {
+				got = append(got, u.Unit.String())
+			}
+			w.stopAll()
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// TestSecretData: the data of Secrets is redacted, also if a rule redacts something else.
+func TestSecretData(t *testing.T) {
+	for _, c := range []struct {
+		why         string
+		rule        relay.Rule
+		want, never []string
+	}{
+		{why: "by default", never: []string{"hunter2", "repeated"}, want: []string{"REDACTED", "visible"}},
+		{
+			why:   "with a path of the user's",
+			rule:  relay.Rule{Redact: []string{"$.metadata.labels.x"}},
+			never: []string{"hunter2", "repeated", "visible"},
+		},
+		{
+			why:  "not if that is asked for",
+			rule: relay.Rule{Unredacted: true}, want: []string{"hunter2", "visible"}, never: []string{"REDACTED"},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, secrets)
+			defer w.srv.Close()
+			c.rule.Resource = "secrets"
+			w.config.Selection.Resources, w.config.Rules = []string{"secrets"}, []relay.Rule{c.rule}
+			o := w.srv.Put(secrets, "ns", "a", "data.password=hunter2", "metadata.labels.x=visible")
+			o.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "repeated"})
+			if _, err := w.srv.Update(secrets, o); err != nil {
+				t.Fatal(err)
+			}
+			w.start("one")
+			w.converged()
+			if _, err := w.srv.Delete(secrets, "ns", "a"); err != nil { // whose message has the last state
+				t.Fatal(err)
+			}
+			w.converged()
+			w.stopAll()
+			for _, m := range w.messages() {
+				for _, s := range c.want {
+					if m.UID != "" && !strings.Contains(string(m.Data), s) {
+						t.Errorf("%s: the message of %s lacks %q", c.why, text(m), s)
+					}
+				}
+				for _, s := range c.never {
+					if strings.Contains(string(m.Data), s) {
+						t.Errorf("%s: the message of %s has %q", c.why, text(m), s)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEngineDown: while the engine is down, nobody takes a unit from a replica that could not renew its membership.
+func TestEngineDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets, planets)
+		defer w.srv.Close()
+		for _, id := range []string{"one", "two", "three"} {
+			w.start(id)
+		}
+		w.converged()
+		time.Sleep(2 * lease)
+		synctest.Wait()
+		owners := func() map[string]string {
+			all := map[string]string{}
+			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+				all[e.Unit.String()] = fmt.Sprintf("%s, epoch %d", e.Position.Owner, e.Position.Epoch)
+			}
+			return all
+		}
+		before := owners()
+		for _, r := range w.replicas {
+			r.link.cut(true)
+		}
+		w.srv.Put(widgets, "ns", "a")
+		time.Sleep(10 * lease)
+		for i, id := range []string{"one", "two", "three"} {
+			w.replicas[id].link.cut(false)
+			time.Sleep(time.Duration(i) * time.Second)
+		}
+		w.converged()
+		time.Sleep(2 * lease)
+		synctest.Wait()
+		if diff := cmp.Diff(before, owners()); diff != "" {
+			t.Errorf("-before +after:\n%s", diff)
+		}
+		for _, r := range w.replicas {
+			if err := r.Healthy(); err != nil {
+				t.Errorf("unhealthy: %v", err)
+			}
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestLatest: while the engine is down, the newest event of each object takes the place of those before it. The counts
+// say how many.
+func TestLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		w.config.Queue = relay.Queue{Overflow: relay.OverflowLatest, Bytes: 1 << 10}
+		w.srv.Put(widgets, "ns", "a")
+		one := w.start("one")
+		w.ready("one")
+		one.link.cut(true)
+		const changes = 1000
+		for i := range changes {
+			w.srv.Put(widgets, "ns", "a", fmt.Sprintf("spec.x=%d", i))
+		}
+		synctest.Wait()
+		one.link.cut(false)
+		w.converged()
+		published := 0
+		for _, m := range w.messages() {
+			if m.Type == engine.Modified {
+				published++
+			}
+		}
+		coalesced := int(one.Status().Units[0].Coalesced)
+		if published > changes/10 || published+coalesced != changes {
+			t.Errorf("%d events are published and %d coalesced, want %d in all", published, coalesced, changes)
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestClusterDown: a cluster that does not answer delays no other, and does not end the relay.
+func TestClusterDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		down := newWorld(t, gadgets)
+		defer down.srv.Close()
+		do(t, down, "discovery down example.com")
+		if err := down.srv.Apply("any *: hang"); err != nil {
+			t.Fatal(err)
+		}
+		w.srv.Put(widgets, "ns", "a")
+		dead := connection(t, down.srv)
+		dead.Name = "dead"
+		began := time.Now()
+		w.start("one", dead)
+		w.converged()
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the cluster that answers is published after %v", took)
+		}
+		w.ready("one")
+		time.Sleep(time.Minute) // discovery waits for an answer for half of that
+		synctest.Wait()
+		if m := w.replicas["one"].Status(); len(m.Problems) != 1 {
+			t.Errorf("the problems are %q, want one of the other cluster", m.Problems)
+		}
+		do(t, down, "heal")
+		do(t, down, "discovery up example.com")
+		down.srv.Put(gadgets, "ns", "b")
+		w.eventually("the other cluster", func() string {
+			for _, m := range w.messages() {
+				if m.Unit.Cluster == "dead" && m.Name == "b" {
+					return ""
+				}
+			}
+			return "is not published"
+		})
+		w.stopAll()
+	})
+}

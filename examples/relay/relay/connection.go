@@ -1,0 +1,80 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Connection is how to reach a cluster.
+type Connection struct {
+	Name     string
+	Config   *rest.Config
+	Client   dynamic.Interface
+	Resolver *discovery.Resolver
+
+	mu  sync.Mutex
+	uid string
+}
+
+// Connect reads the configuration of a cluster. It makes no request.
+func Connect(c Cluster) (*Connection, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) && c.Context == "" {
+		err = errors.New("no cluster configured: name a kubeconfig with --kubeconfig or KUBECONFIG")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	name := c.Name
+	for _, other := range []string{c.Context, raw.CurrentContext, "cluster"} {
+		if name == "" {
+			name = other
+		}
+	}
+	return connect(name, cfg)
+}
+
+func connect(name string, cfg *rest.Config) (*Connection, error) {
+	dc, err := discovery.NewClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	client, err := stream.NewClient(cfg, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	return &Connection{Name: name, Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, nil)}, nil
+}
+
+// UID identifies the cluster: the uid of its namespace kube-system or, where that can't be read, Name. It is read once.
+func (c *Connection) UID(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.uid == "" {
+		id, err := stream.ClusterOf(ctx, c.Config)
+		if err != nil {
+			return "", err
+		}
+		if c.uid = id.UID; c.uid == "" {
+			c.uid = c.Name
+		}
+	}
+	return c.uid, nil
+}

@@ -1,0 +1,212 @@
+// Package relay publishes what happens to the objects of clusters to a message engine, shared among replicas.
+//
+// A Relay watches with Streams, merged by a Mux. The publisher queues their events as messages, and publishes them in
+// batches, each with the positions of its units. A unit is a resource of a cluster, or one namespace of it. Replicas
+// share the units by rendezvous hashing among those that are members of the engine's Group. The position of a unit
+// names its owner: a replica takes a unit by setting it, which fences the owner before. A unit that moves is drained
+// and released before its next owner takes it, unless its owner is no longer a member.
+//
+// Each object has its last message in the log. A new owner reads these, and begins where the position is: with the
+// changes since then or, if the server no longer knows them, with GAP and the differences.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/mux"
+)
+
+// Relay is one replica.
+type Relay struct {
+	config    Config
+	log       engine.Log
+	group     engine.Group
+	logger    *slog.Logger
+	wanted    []*wanted // of each cluster
+	sources   *mux.Mux
+	publisher *publisher
+	replica   *replica
+	wake      chan struct{}
+}
+
+// Options are for New.
+type Options struct {
+	Logger   *slog.Logger // nil disables logging
+	Observer *Observer    // nil disables it
+	// Connections replace Config.Clusters.
+	Connections []*Connection
+}
+
+// New returns a Relay. It starts nothing. cfg must be complete.
+func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, error) {
+	r := &Relay{config: cfg, log: log, group: group, logger: opts.Logger, wake: make(chan struct{}, 1)}
+	if r.logger == nil {
+		r.logger = slog.New(slog.DiscardHandler)
+	}
+	selector, err := newSelector(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	connections := opts.Connections
+	if len(connections) == 0 {
+		if connections, err = ConnectAll(cfg.Clusters); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range connections {
+		r.wanted = append(r.wanted, newWanted(c, selector, r.logger, r.requestRound))
+	}
+	r.sources, err = mux.New(&mux.Options{
+		BufferBytes: cfg.Queue.Bytes, Latest: cfg.Queue.Overflow == OverflowLatest, Logger: r.logger,
+		OnError: r.onError,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var o Observer
+	if opts.Observer != nil {
+		o = *opts.Observer
+	}
+	r.publisher = newPublisher(log, cfg.Queue.Bytes, o, r.logger, r.requestRound)
+	r.replica = newReplica(r)
+	return r, nil
+}
+
+// ConnectAll connects to clusters, or to the current one if there are none. It makes no request.
+func ConnectAll(clusters []Cluster) ([]*Connection, error) {
+	if len(clusters) == 0 {
+		clusters = []Cluster{{}}
+	}
+	var all []*Connection
+	for _, c := range clusters {
+		made, err := Connect(c)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other *Connection) bool { return other.Name == made.Name }) {
+			return nil, fmt.Errorf("invalid clusters: name %q is used twice: must be unique", made.Name)
+		}
+		all = append(all, made)
+	}
+	return all, nil
+}
+
+// requestRound makes the next round of the replica begin at once.
+func (r *Relay) requestRound() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Relay) onError(key string, err error) mux.Decision {
+	if panicked := (*mux.PanicError)(nil); errors.As(err, &panicked) {
+		return mux.Fail
+	}
+	return mux.Retry // SourceStatus says why, and when
+}
+
+// Run publishes until ctx ends. Then it publishes what it has received, and releases its units: that takes at most
+// Config.Replica.Grace. Run may be called once.
+func (r *Relay) Run(ctx context.Context) error {
+	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer end(nil)
+	for _, w := range r.wanted {
+		all.Go(func() { w.run(inner) })
+	}
+	all.Go(func() { r.publisher.run(inner) })
+	all.Go(func() { r.replica.beat(inner) })
+	all.Go(func() {
+		for ev, err := range r.sources.Events(inner) {
+			if err != nil {
+				end(err)
+				return
+			}
+			r.publisher.add(ev)
+		}
+	})
+	for ctx.Err() == nil && inner.Err() == nil {
+		r.replica.round(ctx)
+		r.pause(ctx, inner)
+	}
+	if inner.Err() != nil {
+		return context.Cause(inner)
+	}
+	last, cancel := context.WithTimeoutCause(inner, r.config.Replica.Grace.Duration,
+		fmt.Errorf("replica.grace (%v) has passed", r.config.Replica.Grace.Duration))
+	defer cancel()
+	return r.replica.leave(last)
+}
+
+// pause waits for the next round, or until there is something to do.
+func (r *Relay) pause(ctx, inner context.Context) {
+	t := time.NewTimer(r.config.Replica.Lease.Duration / 5)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-r.wake:
+	case <-ctx.Done():
+	case <-inner.Done():
+	}
+}
+
+// Status returns what this replica does.
+func (r *Relay) Status() engine.Member { return r.replica.status() }
+
+// Ready returns nil if the replica knows what it should own, and all of that is synced. A cluster whose API server has
+// not answered yet does not count, if another one's has.
+func (r *Relay) Ready() error {
+	m := r.replica.status()
+	switch {
+	case !r.replica.settled():
+		return errors.New("the replica has not shared its work yet")
+	case len(m.Waiting) > 0:
+		return fmt.Errorf("%d units are not taken yet", len(m.Waiting))
+	}
+	for _, u := range m.Units {
+		if !u.Synced {
+			return fmt.Errorf("%s is not synced: %s", u.Unit, u.Problem)
+		}
+	}
+	return nil
+}
+
+// Healthy reports whether Run makes progress. An engine or an API server that is down does not make it unhealthy.
+func (r *Relay) Healthy() error {
+	if last := r.replica.lastRound(); time.Since(last) > healthyRounds*r.config.Replica.Lease.Duration {
+		return fmt.Errorf("the last round began at %s", last.Format(time.RFC3339))
+	}
+	return nil
+}
+
+const healthyRounds = 10 // leases that a round may take: taking many units takes time
+
+// wantedUnits returns the units that all replicas together should publish, by their text, and whether those of a
+// cluster are known: another cluster may be down.
+func (r *Relay) wantedUnits() (units map[string]*Selected, problems []string, known bool) {
+	units = map[string]*Selected{}
+	for _, w := range r.wanted {
+		found, errs, ok := w.units()
+		known = known || ok
+		for _, s := range found {
+			units[s.Unit.String()] = s
+		}
+		for _, err := range errs {
+			problems = append(problems, err.Error())
+		}
+	}
+	return units, problems, known
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

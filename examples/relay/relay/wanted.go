@@ -1,0 +1,232 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+const (
+	discoveryInterval = 3 * time.Second
+	// removedGrace is how long a resource or namespace is wanted after it is gone: the deletions of its objects may not
+	// have been received.
+	removedGrace = time.Minute
+)
+
+// wanted knows which units of a cluster should be published. It follows discovery and, for resources that are split,
+// the namespaces.
+type wanted struct {
+	connection *Connection
+	selector   *selector
+	logger     *slog.Logger
+	changed    func() // called without the mutex
+
+	served map[schema.GroupResource]gvr.Resource // only run uses it
+
+	mu sync.Mutex
+	found
+	namespaces map[string]time.Time // when they were deleted, or zero; nil until they are known
+	nsProblem  error
+}
+
+// found is what discovery has found out.
+type found struct {
+	selected []*Selected
+	removed  map[schema.GroupResource]time.Time // when resources ceased to be served
+	problems []error
+	down     error // why the server can't be asked; nil if it can
+	known    bool  // resources have been read once
+}
+
+func newWanted(c *Connection, s *selector, logger *slog.Logger, changed func()) *wanted {
+	return &wanted{
+		connection: c, selector: s, logger: logger, changed: changed,
+		served: map[schema.GroupResource]gvr.Resource{},
+		found:  found{removed: map[schema.GroupResource]time.Time{}},
+	}
+}
+
+// units returns the units that should be published, what could not be found out, and whether the first round of
+// discovery has ended.
+func (w *wanted) units() (units []*Selected, problems []error, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	problems = slices.Clone(w.problems)
+	if w.down != nil {
+		problems = append(problems, w.down)
+	}
+	split := false
+	for _, s := range w.selected {
+		if gone(w.removed[s.Resource.GroupResource()]) {
+			continue
+		}
+		only := w.selector.selection.Namespaces
+		switch {
+		case len(only) > 0 && s.Resource.Namespaced:
+			for _, ns := range only {
+				units = append(units, s.in(ns))
+			}
+		case s.split:
+			split = true
+			for _, ns := range slices.Sorted(maps.Keys(w.namespaces)) {
+				if !gone(w.namespaces[ns]) {
+					units = append(units, s.in(ns))
+				}
+			}
+		default:
+			units = append(units, s)
+		}
+	}
+	if split && w.nsProblem != nil {
+		problems = append(problems, w.nsProblem)
+	}
+	return units, problems, w.known && (!split || w.namespaces != nil)
+}
+
+// gone reports whether what was removed at a time, or exists if that is zero, is no longer wanted.
+func gone(removed time.Time) bool { return !removed.IsZero() && time.Since(removed) >= removedGrace }
+
+// run follows discovery until ctx ends.
+func (w *wanted) run(ctx context.Context) {
+	var namespaces sync.WaitGroup
+	defer namespaces.Wait()
+	following, synced := false, false
+	poll := &discovery.ChangesOptions{Poll: func() time.Duration { return discoveryInterval }}
+	for c, err := range w.connection.Resolver.Changes(ctx, poll) {
+		if err != nil {
+			return
+		}
+		w.apply(c)
+		if synced = synced || c.Type == discovery.Synced; !synced {
+			continue // the first round has begun
+		}
+		w.refresh(ctx)
+		if !following && w.splits() {
+			following = true
+			namespaces.Go(func() { w.followNamespaces(ctx) })
+		}
+	}
+}
+
+func (w *wanted) apply(c discovery.Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := c.Resource.GroupResource()
+	switch c.Type {
+	case discovery.Unknown:
+		w.logger.Warn("discovery: "+c.String(), "cluster", w.connection.Name, "err", c.Err)
+		if c.IsServer() {
+			w.down = fmt.Errorf("cluster %s: %w", w.connection.Name, c.Err)
+		}
+	case discovery.Known, discovery.Synced:
+		if c.IsServer() {
+			w.down = nil
+		}
+	case discovery.Removed:
+		w.removed[name] = time.Now()
+	case discovery.Added, discovery.Changed:
+		w.served[name] = c.Resource
+		delete(w.removed, name)
+	}
+}
+
+// refresh finds out again what is selected. What is selected already stays so while that can't be found out, and when
+// it is removed: units leaves it out later.
+func (w *wanted) refresh(ctx context.Context) {
+	selected, problems := w.selector.resources(ctx, w.connection, slices.Collect(maps.Values(w.served)))
+	if ctx.Err() != nil {
+		return
+	}
+	unknown := slices.ContainsFunc(problems, func(err error) bool {
+		notFound, ambiguous := (*discovery.NotFoundError)(nil), (*discovery.AmbiguousError)(nil)
+		return !errors.As(err, &notFound) && !errors.As(err, &ambiguous)
+	})
+	w.mu.Lock()
+	for _, s := range w.selected {
+		_, removed := w.removed[s.Resource.GroupResource()]
+		if (unknown || removed) && !slices.ContainsFunc(selected, func(f *Selected) bool { return f.Unit == s.Unit }) {
+			selected = append(selected, s)
+		}
+	}
+	w.selected, w.problems, w.known = selected, problems, w.known || !unknown
+	w.mu.Unlock()
+	w.changed()
+}
+
+func (w *wanted) splits() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.selected, func(s *Selected) bool { return s.split }) &&
+		len(w.selector.selection.Namespaces) == 0
+}
+
+// followNamespaces keeps w.namespaces up to date until ctx ends.
+func (w *wanted) followNamespaces(ctx context.Context) {
+	resource := gvr.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace",
+	}
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		s, err := stream.New(w.connection.Client, resource, &stream.Options{Objects: stream.Metadata, Logger: w.logger})
+		if err == nil {
+			err = w.readNamespaces(s.Events(ctx))
+		}
+		w.mu.Lock()
+		w.nsProblem = err
+		w.mu.Unlock()
+		wait(ctx, backoff(attempt))
+	}
+}
+
+func (w *wanted) readNamespaces(events iter.Seq2[stream.Event, error]) error {
+	exist, synced := map[string]bool{}, false
+	for ev, err := range events {
+		if err != nil {
+			return err
+		}
+		switch name := ev.NamespacedName().Name; ev.Type {
+		case stream.Added:
+			exist[name] = true
+		case stream.Deleted:
+			delete(exist, name)
+		case stream.Synced:
+			synced = true
+		default:
+			continue
+		}
+		if synced {
+			w.setNamespaces(exist)
+		}
+	}
+	return nil
+}
+
+func (w *wanted) setNamespaces(exist map[string]bool) {
+	w.mu.Lock()
+	now := map[string]time.Time{}
+	for name := range exist {
+		now[name] = time.Time{}
+	}
+	for name, deleted := range w.namespaces {
+		if deleted.IsZero() {
+			deleted = time.Now()
+		}
+		if !exist[name] && !gone(deleted) {
+			now[name] = deleted
+		}
+	}
+	w.namespaces, w.nsProblem = now, nil
+	w.mu.Unlock()
+	w.changed()
+}
