@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/examples/devserver"
+)
+
+var crds = func() (all []devserver.CRD) {
+	for _, kind := range []string{"Widget", "Gadget", "Robot", "Planet", "Lamp", "Boat"} {
+		all = append(all, devserver.CRD{Group: "chaos.example.com", Kind: kind, Namespaced: kind != "Planet"})
+	}
+	return all
+}()
+
+// write changes objects until ctx ends, and returns how often that was successful. While the API server is down it
+// tries on.
+func write(ctx context.Context, client dynamic.Interface, r *rand.Rand) int {
+	written := 0
+	for ctx.Err() == nil {
+		crd := crds[r.IntN(len(crds))]
+		namespace := ""
+		if crd.Namespaced {
+			namespace = fmt.Sprintf("ns%d", r.IntN(3))
+		}
+		name := fmt.Sprintf("o%d", r.IntN(30))
+		if change(ctx, client.Resource(crd.Resource()).Namespace(namespace), crd, name, r) == nil {
+			written++
+		}
+		select {
+		case <-time.After(time.Duration(r.IntN(20)) * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return written
+}
+
+// change creates, updates or deletes an object, or replaces it by another one of its name.
+func change(ctx context.Context, c dynamic.ResourceInterface, crd devserver.CRD, name string, r *rand.Rand) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": r.Int64()}}}
+	o.SetAPIVersion(crd.Group + "/v1")
+	o.SetKind(crd.Kind)
+	o.SetName(name)
+	var err error
+	switch r.IntN(8) {
+	case 0, 1:
+		return c.Delete(ctx, name, metav1.DeleteOptions{})
+	case 2:
+		if err := c.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		_, err = c.Create(ctx, o, metav1.CreateOptions{})
+	case 3, 4, 5:
+		patch := fmt.Appendf(nil, `{"spec":{"n":%d}}`, r.Int64())
+		_, err = c.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	default:
+		_, err = c.Create(ctx, o, metav1.CreateOptions{})
+	}
+	return err
+}
+
+// existing returns what exists, by uid.
+func existing(ctx context.Context, client dynamic.Interface) (map[string]string, error) {
+	all := map[string]string{}
+	for _, crd := range crds {
+		list, err := client.Resource(crd.Resource()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range list.Items {
+			all[string(o.GetUID())] = o.GetResourceVersion()
+		}
+	}
+	return all, nil
+}
