@@ -31,6 +31,8 @@
 //     minus what was reachable before the client was made.
 //   - The row ours-informer is the factory of package informer, and ours-store and ours-store-compressed are a Store of
 //     raw objects, whose live heap is measured.
+//   - The row relay is examples/relay with the JetStream server that it embeds, in the process of the peer. An event
+//     counts when it is in the log or, for the latency, when a consumer of the log has received it.
 //   - With -devserver: how fast a peer reads 20,000 objects of a custom resource, as initial events of a watch, from
 //     the API server of examples/devserver. There the server is the slower side, so compare the CPU time.
 //

@@ -81,15 +81,16 @@ func (m measurement) row() (name, base string) {
 }
 
 // lap is a measurement in a peer's process. The peer calls synced once it knows all existing objects, and event for
-// each event. The measurement and the process end when the last event was counted. It has 14 fields because each
+// each event. The measurement and the process end when the last event was counted. It has 15 fields because each
 // belongs to one measurement: nothing outlives it.
 type lap struct {
 	measurement
 	job
 	resource gvr.Resource
-	every    int  // the peer delivers one in so many events, or none if zero: see selecting
-	mixed    bool // any event may be the last, since they come in several sequences
-	bookmark bool // the measurement ends with the bookmark after the last event
+	every    int    // the peer delivers one in so many events, or none if zero: see selecting
+	mixed    bool   // any event may be the last, since they come in several sequences
+	bookmark bool   // the measurement ends with the bookmark after the last event
+	atEnd    func() // nil for nothing
 	selected atomic.Int64
 
 	began  time.Time
@@ -218,6 +219,9 @@ func (l *lap) finish() {
 		for name, v := range used { // events that Select rejects count, too
 			f[name] = (v - l.before[name]) / n
 		}
+	}
+	if l.atEnd != nil {
+		l.atEnd()
 	}
 	check(json.NewEncoder(os.Stdout).Encode(f))
 	os.Exit(0)

@@ -67,6 +67,7 @@ var peers = []peer{
 	{"ours-mux8-metadata", "Mux of eight, metadata", 1000, "", mux8(metadataOnly)},
 	{"ours-mux8-select10", "Mux of eight, Select passes 10 %", 1000, "", mux8(selecting(canaryEvery))},
 	{"ours-informer", "informer.NewFactory on NewClient", 200, "latency1000 latency4000 heap", informingFromStream},
+	{"relay", "Relay, raw objects, JetStream in the process with file storage", 100, "latency1000", relaying},
 	{"ours-checkpoint", "Stream, checkpoint in a file, each event acked", 200, "", checkpointed},
 
 	{"dynamic-list", "client-go's dynamic List, whole", 0, "snapshot", listing(0)},
