@@ -118,8 +118,7 @@ func natsOptions(cfg *relay.Config, url string, logger *slog.Logger) jetstream.O
 		},
 		Stream: cfg.Log.Stream, Prefix: cfg.Log.Prefix, Lease: cfg.Replica.Lease.Duration, Logger: logger,
 		Create: jetstream.Create{
-			History: cfg.Log.History, Copies: cfg.Log.Copies, KeepDeleted: cfg.Log.KeepDeleted.Duration,
-			MaxBytes: cfg.Log.MaxBytes,
+			History: cfg.Log.History, Copies: cfg.Log.Copies, MaxBytes: cfg.Log.MaxBytes,
 		},
 	}
 }

@@ -2,8 +2,8 @@
 // Memory is one for tests.
 //
 // A Log keeps messages in the order in which they were published. Of each object, and of each resource, it keeps at
-// least the last message; of a deleted object, for a time. So the log is at the same time the history of the objects
-// and a view of their last states. It also keeps the Position of each unit.
+// least the last message; of a deleted object, until it expires. So the log is at the same time the history of the
+// objects and a view of their last states. It also keeps the Position of each unit.
 //
 // # What an engine has to promise
 //
@@ -45,21 +45,24 @@ type Log interface {
 	// All or nothing is published. The error wraps ErrFenced if the revision of a part is not the last one. After any
 	// other error it is unknown whether the call was successful: the caller repeats it, or reads the position.
 	Publish(ctx context.Context, parts []Part) ([]uint64, error)
-	// Objects yields the last message of each object of a unit, deleted ones too, and no others. Without data,
-	// Message.Data is nil.
+	// Objects yields the last message of each object of a unit, deleted ones too, and no others. It has all that the
+	// unit's owner published before, and may have what is published meanwhile. Without data, Message.Data is nil. After
+	// an error, what it has yielded is to be thrown away.
 	Objects(ctx context.Context, u Unit, data bool) iter.Seq2[Message, error]
 	// Tail yields the messages that match, in the order of the log, and waits for more.
 	Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error]
+	// Expire removes all messages of the objects whose last message is a deletion from before a time.
+	Expire(ctx context.Context, before time.Time) error
 }
 
 // Group knows which replicas of a relay are alive. Its methods may be called from any goroutine.
 type Group interface {
-	// Join says that m is alive for another lease, and what it is doing.
+	// Join says that m is alive for another Member.Lease, and what it is doing. A part of that may be left out.
 	Join(ctx context.Context, m Member) error
 	// Leave says that a member has ended.
 	Leave(ctx context.Context, id string) error
-	// Members returns those who have joined within the lease, sorted by ID. The engine may be late to leave out others:
-	// a caller that needs to know compares Member.Revision.
+	// Members returns those who have joined within their lease, sorted by ID. It may be late to leave out others: a
+	// caller that needs to know compares Member.Revision.
 	Members(ctx context.Context) ([]Member, error)
 }
 
@@ -174,6 +177,8 @@ type Member struct {
 	// Config identifies the configuration. Members with another one do not share units.
 	Config  string    `json:"config,omitempty"`
 	Started time.Time `json:"started"`
+	// Lease is how long after it has joined the member is alive.
+	Lease time.Duration `json:"lease"`
 	// Leaving means that the member takes no more units, and releases those that it has.
 	Leaving bool         `json:"leaving,omitempty"`
 	Units   []UnitStatus `json:"units,omitempty"` // that it owns, sorted

@@ -14,8 +14,6 @@ import (
 type Memory struct {
 	// Fail, if set, is called before each Publish. An error of it is the error of Publish.
 	Fail func(parts []Part) error
-	// Lease is how long a member that does not join again is a member. Zero means 15 s.
-	Lease time.Duration
 	// Max are the Limits. Zero fields mean 1,000 messages, 1 MiB and 64 MiB.
 	Max Limits
 
@@ -25,6 +23,11 @@ type Memory struct {
 	positions map[Unit]Entry
 	members   map[string]joined
 	changed   chan struct{} // closed and replaced by each Publish
+}
+
+type object struct {
+	Unit
+	uid string
 }
 
 type joined struct {
@@ -122,11 +125,7 @@ func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
 func (m *Memory) Objects(_ context.Context, u Unit, data bool) iter.Seq2[Message, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	type key struct {
-		Unit
-		uid string
-	}
-	last := map[key]Message{}
+	last := map[object]Message{}
 	for _, msg := range m.messages {
 		if msg.UID == "" || msg.Unit.Whole() != u.Whole() || u.Namespace != "" && msg.Unit.Namespace != u.Namespace {
 			continue
@@ -134,7 +133,7 @@ func (m *Memory) Objects(_ context.Context, u Unit, data bool) iter.Seq2[Message
 		if !data {
 			msg.Data = nil
 		}
-		last[key{msg.Unit, msg.UID}] = msg
+		last[object{msg.Unit, msg.UID}] = msg
 	}
 	var found []Message
 	for _, msg := range last {
@@ -147,26 +146,31 @@ func (m *Memory) Objects(_ context.Context, u Unit, data bool) iter.Seq2[Message
 // Tail implements Log. It ignores Pattern.
 func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error] {
 	m.mu.Lock()
-	next := len(m.messages)
+	next := m.revision
 	m.mu.Unlock()
 	end := next
-	if opts.All {
+	if opts.All || opts.UntilEnd {
 		next = 0
 	}
 	return func(yield func(Message, error) bool) {
 		for {
 			m.mu.Lock()
-			found := slices.Clone(m.messages[next:])
+			var found []Message
+			for _, msg := range m.messages {
+				if msg.Revision > next {
+					found = append(found, msg)
+				}
+			}
 			if m.changed == nil {
 				m.changed = make(chan struct{})
 			}
 			changed := m.changed
 			m.mu.Unlock()
 			for _, msg := range found {
-				if opts.UntilEnd && next >= end {
+				if opts.UntilEnd && msg.Revision > end {
 					return
 				}
-				if next++; !yield(msg, nil) {
+				if next = msg.Revision; !yield(msg, nil) {
 					return
 				}
 			}
@@ -183,6 +187,21 @@ func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, 
 	}
 }
 
+// Expire implements Log.
+func (m *Memory) Expire(_ context.Context, before time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := map[object]Message{}
+	for _, msg := range m.messages {
+		last[object{msg.Unit, msg.UID}] = msg
+	}
+	m.messages = slices.DeleteFunc(m.messages, func(msg Message) bool {
+		l := last[object{msg.Unit, msg.UID}]
+		return l.Type == Deleted && l.Time.Before(before)
+	})
+	return nil
+}
+
 // Join implements Group.
 func (m *Memory) Join(_ context.Context, member Member) error {
 	m.mu.Lock()
@@ -190,13 +209,9 @@ func (m *Memory) Join(_ context.Context, member Member) error {
 	if m.members == nil {
 		m.members = map[string]joined{}
 	}
-	lease := m.Lease
-	if lease == 0 {
-		lease = 15 * time.Second
-	}
 	m.revision++
 	member.Revision = m.revision
-	m.members[member.ID] = joined{member, time.Now().Add(lease)}
+	m.members[member.ID] = joined{member, time.Now().Add(member.Lease)}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
@@ -181,6 +182,69 @@ func TestSplit(t *testing.T) {
 		}
 		w.stopAll()
 		w.judge()
+	})
+}
+
+// TestOtherLease: a replica with a short lease leaves those alive that have a longer one, and beat less often.
+func TestOtherLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets, planets)
+		defer w.srv.Close()
+		w.start("slow")
+		w.converged()
+		w.config.Replica.Lease = metav1.Duration{Duration: time.Second}
+		w.start("fast")
+		w.converged()
+		time.Sleep(2 * lease) // the units have moved
+		epochs := func() (all []string) {
+			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+				all = append(all, fmt.Sprintf("%s: %s has epoch %d", e.Unit, e.Position.Owner, e.Position.Epoch))
+			}
+			return all
+		}
+		before := epochs()
+		time.Sleep(5 * time.Minute)
+		if diff := cmp.Diff(before, epochs()); diff != "" {
+			t.Errorf("-before +after:\n%s", diff)
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+func TestNewRefusesIncomplete(t *testing.T) {
+	var log engine.Memory
+	if _, err := relay.New(relay.Config{}, &log, &log, relay.Options{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestExpires: nothing is left of a deleted object after a time, and of others everything.
+func TestExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		const keep = 10 * time.Minute
+		w.config.Log.KeepDeleted = metav1.Duration{Duration: keep}
+		w.srv.Put(widgets, "ns", "a")
+		w.srv.Put(widgets, "ns", "b")
+		w.start("one")
+		w.start("two")
+		w.converged()
+		if _, err := w.srv.Delete(widgets, "ns", "a"); err != nil {
+			t.Fatal(err)
+		}
+		w.converged()
+		want := []string{"added widgets ns/a@2", "added widgets ns/b@3", "deleted widgets ns/a@4"}
+		time.Sleep(keep - time.Minute)
+		if diff := cmp.Diff(want, w.since(0)); diff != "" {
+			t.Errorf("before it expires: -want +got:\n%s", diff)
+		}
+		time.Sleep(keep)
+		if diff := cmp.Diff(want[1:2], w.since(0)); diff != "" {
+			t.Errorf("after it has expired: -want +got:\n%s", diff)
+		}
+		w.stopAll()
 	})
 }
 

@@ -85,8 +85,8 @@ func (c *Config) check() error {
 		return invalid("replica.grace", c.Replica.Grace.Duration, "at least 1s")
 	case c.Queue.Overflow != OverflowBlock && c.Queue.Overflow != OverflowLatest:
 		return invalid("queue.overflow", c.Queue.Overflow, "block or latest")
-	case c.Queue.Bytes < 1<<20:
-		return invalid("queue.bytes", c.Queue.Bytes, "at least 1048576")
+	case c.Queue.Bytes < 1<<10:
+		return invalid("queue.bytes", c.Queue.Bytes, "at least 1024")
 	case level.UnmarshalText([]byte(c.LogLevel)) != nil:
 		return invalid("logLevel", c.LogLevel, "debug, info, warn or error")
 	}

@@ -41,7 +41,7 @@ type Selection struct {
 	Exclude    []string `json:"exclude,omitempty"`
 	// Namespaces to watch. None means all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// LabelSelector and FieldSelector apply to the resources that have none in their Rule.
+	// LabelSelector applies to the resources that have none in their Rule.
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
 
@@ -71,7 +71,7 @@ type NATS struct {
 	Dir string `json:"dir,omitempty"`
 }
 
-// Log configures the stream. It applies when the relay creates it.
+// Log configures the stream. History, Copies and MaxBytes apply when the relay creates it.
 type Log struct {
 	// Stream is its name. Empty means K8S. Relays with other Streams and Prefixes may share a server.
 	Stream string `json:"stream,omitempty"`
@@ -79,7 +79,8 @@ type Log struct {
 	Prefix string `json:"prefix,omitempty"`
 	// History is how many messages of each object are kept. 0 means 16.
 	History int `json:"history,omitempty"`
-	// KeepDeleted is how long the last message of a deleted object is kept. 0 means 24 h.
+	// KeepDeleted is how long the messages of a deleted object are kept at least. A relay removes them in rounds: each
+	// quarter of that time, or each hour if that is less. 0 means 24 h.
 	KeepDeleted metav1.Duration `json:"keepDeleted,omitempty"`
 	// Copies is the number of servers that keep the stream: 1, 3 or 5. 0 means 1.
 	Copies int `json:"copies,omitempty"`

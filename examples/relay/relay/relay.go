@@ -45,8 +45,11 @@ type Options struct {
 	Connections []*Connection
 }
 
-// New returns a Relay. It starts nothing. cfg must be complete.
+// New returns a Relay. It starts nothing. cfg must be complete: see Config.Complete.
 func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
 	r := &Relay{config: cfg, log: log, group: group, logger: opts.Logger, wake: make(chan struct{}, 1)}
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
@@ -127,6 +130,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	all.Go(func() { r.publisher.run(inner) })
 	all.Go(func() { r.replica.beat(inner) })
+	all.Go(func() { r.replica.expire(inner) })
 	all.Go(func() {
 		for ev, err := range r.sources.Events(inner) {
 			if err != nil {

@@ -44,13 +44,17 @@ type membership struct {
 	seen    map[string]observed
 	trusted time.Time // since when the engine answers, or zero if it does not
 	leaving bool      // this replica
+	expires bool      // this replica removes what is left of deleted objects
 }
 
 // observed is a member as last read.
 type observed struct {
 	revision uint64
 	at       time.Time // when the revision was new
+	lease    time.Duration
 }
+
+func (o observed) alive() bool { return time.Since(o.at) < o.lease }
 
 func newReplica(r *Relay) *replica {
 	return &replica{
@@ -64,6 +68,26 @@ func (r *replica) beat(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.join(ctx)
 		wait(ctx, r.config.Replica.Lease.Duration/5)
+	}
+}
+
+// expire removes what is left of deleted objects until ctx ends. One replica does.
+func (r *replica) expire(ctx context.Context) {
+	keep := r.config.Log.KeepDeleted.Duration
+	for {
+		wait(ctx, min(keep/4, time.Hour))
+		if ctx.Err() != nil {
+			return
+		}
+		r.mu.Lock()
+		mine := r.expires
+		r.mu.Unlock()
+		if !mine {
+			continue
+		}
+		if err := r.log.Expire(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
+			r.logger.Warn("deleted objects are not removed from the log; trying again later", "err", err)
+		}
 	}
 }
 
@@ -113,6 +137,7 @@ func (r *replica) round(ctx context.Context) {
 	r.problems = problems
 	members = r.note(members)
 	ids := sharing(members, r.config.shared(), r.config.Replica.ID)
+	r.expires = ownerOf(engine.Unit{}, ids) == r.config.Replica.ID
 	mine := func(s *Selected) bool { return ownerOf(s.Unit, ids) == r.config.Replica.ID }
 	var release []*owned
 	var take []*Selected
@@ -194,17 +219,17 @@ func each[T any](all []T, f func(T)) {
 	running.Wait()
 }
 
-// note remembers who has joined again, and returns the members that have done so within a lease. It needs the mutex. It
-// uses the clock of this process only.
+// note remembers who has joined again, and returns the members that have done so within their lease. It needs the mutex.
+// It uses the clock of this process only.
 func (r *replica) note(members []engine.Member) (alive []engine.Member) {
 	seen := map[string]observed{}
 	for _, m := range members {
 		s, known := r.seen[m.ID]
 		if !known || s.revision != m.Revision {
-			s = observed{m.Revision, time.Now()}
+			s = observed{m.Revision, time.Now(), m.Lease}
 		}
 		seen[m.ID] = s
-		if time.Since(s.at) < r.config.Replica.Lease.Duration {
+		if s.alive() {
 			alive = append(alive, m)
 		}
 	}
@@ -217,8 +242,8 @@ func (r *replica) note(members []engine.Member) (alive []engine.Member) {
 func (r *replica) alive(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lease := r.config.Replica.Lease.Duration
-	return id != r.config.Replica.ID && (time.Since(r.seen[id].at) < lease || time.Since(r.trusted) < lease)
+	justTrusted := time.Since(r.trusted) < r.config.Replica.Lease.Duration
+	return id != r.config.Replica.ID && (r.seen[id].alive() || justTrusted)
 }
 
 // takeAll takes units. It remembers why it can't take those that it can't.
@@ -387,7 +412,9 @@ func (r *replica) status() engine.Member {
 	for _, s := range r.sources.Status().Sources {
 		sources[s.Key] = s
 	}
-	m := engine.Member{ID: r.config.Replica.ID, Config: r.config.shared(), Started: r.started}
+	m := engine.Member{
+		ID: r.config.Replica.ID, Config: r.config.shared(), Started: r.started, Lease: r.config.Replica.Lease.Duration,
+	}
 	for _, o := range r.all() {
 		m.Units = append(m.Units, r.publisher.unitStatus(o, sources[o.key]))
 	}

@@ -79,10 +79,13 @@ func BenchmarkUnits(b *testing.B) {
 			b.Fatal(err)
 		}
 		second := metav1.Duration{Duration: 5 * time.Second}
-		r, err := relay.New(relay.Config{
-			Selection: relay.Selection{Resources: []string{"*"}}, Queue: relay.Queue{Bytes: 64 << 20},
-			Replica: relay.Replica{ID: "one", Lease: second, Grace: second},
-		}, &log, &log, relay.Options{Connections: []*relay.Connection{{
+		complete := relay.Config{
+			NATS: relay.NATS{URL: "none"}, Replica: relay.Replica{ID: "one", Lease: second, Grace: second},
+		}
+		if err := complete.Complete(); err != nil {
+			b.Fatal(err)
+		}
+		r, err := relay.New(complete, &log, &log, relay.Options{Connections: []*relay.Connection{{
 			Name: "test", Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, nil),
 		}}})
 		if err != nil {

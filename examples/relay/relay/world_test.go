@@ -65,9 +65,9 @@ func newWorld(t *testing.T, served ...gvr.Resource) *world {
 			Selection: relay.Selection{Resources: []string{"*"}},
 			Replica:   relay.Replica{Lease: metav1.Duration{Duration: lease}, Grace: metav1.Duration{Duration: lease}},
 			Queue:     relay.Queue{Bytes: 1 << 20},
+			NATS:      relay.NATS{URL: "none"},
 		},
 	}
-	w.log.Lease = lease
 	return w
 }
 
@@ -88,7 +88,10 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 	r := &replica{done: make(chan struct{}), link: &link{w: w, loses: w.loses}}
 	ctx, end := context.WithCancel(w.t.Context())
 	r.end = end
-	var err error
+	err := cfg.Complete()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	r.Relay, err = relay.New(cfg, r.link, r.link, relay.Options{
 		Connections: append(others, connection(w.t, w.srv)),
 	})
@@ -355,6 +358,13 @@ func (l *link) Objects(ctx context.Context, u engine.Unit, data bool) iter.Seq2[
 
 func (l *link) Tail(ctx context.Context, o engine.TailOptions) iter.Seq2[engine.Message, error] {
 	return l.w.log.Tail(ctx, o)
+}
+
+func (l *link) Expire(ctx context.Context, before time.Time) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	return l.w.log.Expire(ctx, before)
 }
 
 func (l *link) Join(ctx context.Context, m engine.Member) error {

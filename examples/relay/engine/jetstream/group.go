@@ -13,14 +13,16 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 )
 
-// maxStatus is the most units that a member describes: about 200 bytes each, while a value may have 1 MiB.
-const maxStatus = 2000
-
-// Join implements engine.Group. The server removes the key after the lease, so no clocks are compared.
+// Join implements engine.Group. The server removes the key after the lease, so no clocks are compared. What does not
+// fit into a message is left out: some of thousands of units, say.
 func (l *Log) Join(ctx context.Context, m engine.Member) error {
-	m.Units = m.Units[:min(len(m.Units), maxStatus)]
-	m.Waiting = m.Waiting[:min(len(m.Waiting), maxStatus)]
 	data, err := json.Marshal(m)
+	limit := l.Limits().MessageBytes
+	for err == nil && len(data) > limit && len(m.Units)+len(m.Waiting)+len(m.Problems) > 0 {
+		m.Units, m.Waiting = m.Units[:len(m.Units)/2], m.Waiting[:len(m.Waiting)/2]
+		m.Problems = m.Problems[:len(m.Problems)/2]
+		data, err = json.Marshal(m)
+	}
 	if err != nil {
 		return err
 	}

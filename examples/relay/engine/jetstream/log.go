@@ -27,11 +27,10 @@ type Options struct {
 
 // Create says what the stream is like, if Connect creates it.
 type Create struct {
-	History     int // messages of each subject
-	KeepDeleted time.Duration
-	Copies      int
-	MaxBytes    int64
-	NoAtomic    bool // no atomic batches
+	History  int // messages of each subject
+	Copies   int
+	MaxBytes int64
+	NoAtomic bool // no atomic batches
 }
 
 // Connection says how to reach the servers.
@@ -49,7 +48,6 @@ type Log struct {
 	js      jetstream.JetStream
 	members jetstream.KeyValue
 	atomic  bool
-	ttl     bool // the stream accepts a TTL for a message
 }
 
 var (
@@ -63,9 +61,6 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 	o.History, o.Copies = max(o.History, 0), max(o.Copies, 1)
 	if o.History == 0 {
 		o.History = 16
-	}
-	if o.KeepDeleted == 0 {
-		o.KeepDeleted = 24 * time.Hour
 	}
 	if o.Lease == 0 {
 		o.Lease = 15 * time.Second
@@ -86,6 +81,9 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 	}
 	return l, nil
 }
+
+// answer is how long to wait for an answer of the server.
+const answer = 5 * time.Second
 
 func (l *Log) connect(ctx context.Context) error {
 	o := l.options
@@ -129,7 +127,7 @@ func (l *Log) connect(ctx context.Context) error {
 		}
 	}
 	var err error
-	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(5*time.Second))
+	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(answer), jetstream.WithPublishAsyncTimeout(answer))
 	return err
 }
 
@@ -150,22 +148,32 @@ func (l *Log) open(ctx context.Context) error {
 	if problem := unsuitable(cfg, o.Prefix); problem != "" {
 		return fmt.Errorf("stream %q can't be used: %s", o.Stream, problem)
 	}
-	l.atomic, l.ttl = cfg.AllowAtomicPublish, cfg.AllowMsgTTL
-	if !l.atomic && !o.ReadOnly {
+	if l.atomic = cfg.AllowAtomicPublish; !l.atomic && !o.ReadOnly {
 		o.Logger.Warn("no atomic batches: messages may be published twice after a failure", "stream", o.Stream)
 	}
-	bucket := o.Stream + "-members"
-	l.members, err = l.js.KeyValue(ctx, bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) && !o.ReadOnly {
-		// In a file, because a server that restarts does not know the streams that it had in memory.
-		l.members, err = l.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: bucket, TTL: o.Lease, History: 1, Storage: jetstream.FileStorage, Replicas: o.Copies,
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("open bucket %q: %w", bucket, err)
+	if l.members, err = l.bucket(ctx, o.Stream+"-members"); err != nil {
+		return fmt.Errorf("open the bucket of the members: %w", err)
 	}
 	return nil
+}
+
+// bucket finds or creates the bucket of the members. Its TTL is the longest lease of those who have opened it.
+func (l *Log) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
+	o := l.options
+	kv, err := l.js.KeyValue(ctx, name)
+	if o.ReadOnly || err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return kv, err
+	}
+	if err == nil {
+		status, err := kv.Status(ctx)
+		if err != nil || status.TTL() >= o.Lease {
+			return kv, err
+		}
+	}
+	// In a file, because a server that restarts does not know the streams that it had in memory.
+	return l.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: name, TTL: o.Lease, History: 1, Storage: jetstream.FileStorage, Replicas: o.Copies,
+	})
 }
 
 func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
@@ -173,7 +181,7 @@ func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 	cfg := jetstream.StreamConfig{
 		Name: o.Stream, Subjects: []string{o.Prefix + ".>", o.Prefix + "-position.>"}, Storage: jetstream.FileStorage,
 		MaxMsgsPerSubject: int64(o.History), MaxBytes: o.MaxBytes, Discard: jetstream.DiscardNew, Replicas: o.Copies,
-		Duplicates: 2 * time.Minute, AllowDirect: true, AllowMsgTTL: true, AllowAtomicPublish: !o.NoAtomic,
+		Duplicates: 2 * time.Minute, AllowAtomicPublish: !o.NoAtomic,
 	}
 	s, err := l.js.CreateStream(ctx, cfg)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another replica was faster
@@ -192,6 +200,8 @@ func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
 		return fmt.Sprintf("max_age is %v, which removes the last states of objects: must be 0", cfg.MaxAge)
 	case cfg.Discard != jetstream.DiscardNew && (cfg.MaxBytes > 0 || cfg.MaxMsgs > 0):
 		return "it discards old messages when it is full: discard must be new"
+	case cfg.AllowDirect && cfg.Replicas > 1:
+		return "allow_direct lets a copy answer that lags behind: must be false"
 	case cfg.Retention != jetstream.LimitsPolicy:
 		return fmt.Sprintf("retention is %s: must be limits", cfg.Retention)
 	}

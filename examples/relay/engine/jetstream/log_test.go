@@ -225,30 +225,59 @@ func TestTail(t *testing.T) {
 	})
 }
 
-// TestRetention: the log keeps the last messages of each object, and those of deleted ones for a time.
-func TestRetention(t *testing.T) {
-	_, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2, KeepDeleted: time.Second}})
-	p := engine.Part{Unit: pods, Messages: []engine.Message{
+// TestHistory: the log keeps the last messages of each object.
+func TestHistory(t *testing.T) {
+	_, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2}})
+	publish(t, log, engine.Part{Unit: pods, Messages: []engine.Message{
 		object(engine.Added, "a", "u1", "1"), object(engine.Modified, "a", "u1", "2"),
-		object(engine.Modified, "a", "u1", "3"),
-		object(engine.Added, "a", "u2", "4"), object(engine.Deleted, "a", "u2", "5"),
-	}}
-	publish(t, log, p)
-	versions := func() string {
-		var all []string
-		for _, m := range tail(t, log) {
-			all = append(all, m.ResourceVersion)
-		}
-		return strings.Join(all, " ")
-	}
-	if diff := cmp.Diff("2 3 4 5", versions()); diff != "" {
+		object(engine.Modified, "a", "u1", "3"), object(engine.Added, "a", "u2", "4"),
+	}})
+	if diff := cmp.Diff("2 3 4", versions(t, log)); diff != "" {
 		t.Error(diff)
 	}
-	eventually(t, func() error {
-		if v := versions(); v != "2 3 4" {
-			return fmt.Errorf("the log has %s", v)
+}
+
+// versions returns the versions of what the log has.
+func versions(t *testing.T, log engine.Log) string {
+	t.Helper()
+	var all []string
+	for _, m := range tail(t, log) {
+		all = append(all, m.ResourceVersion)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestExpire: all messages of an object expire when the last one is an old deletion, and no others.
+func TestExpire(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		revision := publish(t, log, engine.Part{Unit: pods, Messages: []engine.Message{
+			object(engine.Added, "a", "exists", "1"), object(engine.Modified, "a", "exists", "2"),
+			object(engine.Added, "a", "deleted", "3"), object(engine.Deleted, "a", "deleted", "4"),
+			object(engine.Deleted, "a", "restored", "5"), object(engine.Added, "a", "restored", "6"),
+			{Unit: pods, Type: engine.Synced, ResourceVersion: "6", ID: "synced"},
+		}})
+		if err := log.Expire(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		if diff := cmp.Diff("1 2 3 4 5 6 6", versions(t, log)); diff != "" {
+			t.Error("nothing is old:", diff)
+		}
+		if err := log.Expire(t.Context(), time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("1 2 5 6 6", versions(t, log)); diff != "" {
+			t.Error(diff)
+		}
+		var left []string
+		for _, m := range collect(t, log.Objects(t.Context(), pods, false)) {
+			left = append(left, m.UID)
+		}
+		if diff := cmp.Diff([]string{"exists", "restored"}, left); diff != "" {
+			t.Error(diff)
+		}
+		if e, err := log.Position(t.Context(), pods); err != nil || e.Revision != revision {
+			t.Errorf("the position has revision %d, want %d; %v", e.Revision, revision, err)
+		}
 	})
 }
 
@@ -304,6 +333,90 @@ func TestRestart(t *testing.T) {
 	eventually(t, func() error { return log.Join(t.Context(), engine.Member{ID: "one"}) })
 	if members, err := log.Members(t.Context()); err != nil || len(members) != 1 {
 		t.Errorf("members: %v, %v", members, err)
+	}
+}
+
+// TestInterruptedRead: when the connection is lost during a read, there is an error, or nothing is missing.
+func TestInterruptedRead(t *testing.T) {
+	const objects = 6000       // more than a reader asks for at once
+	namespace := in(pods, "a") // has no position, which would be missing, too
+	dir := t.TempDir()
+	server, err := jetstream.StartServer(t.Context(), dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := connect(t, server.URL(), jetstream.Options{})
+	p := engine.Part{Unit: pods}
+	for i := range objects { // the messages that are not read lie between those that are
+		uid := fmt.Sprint(i)
+		p.Messages = append(p.Messages, object(engine.Added, "a", uid, "1"), object(engine.Modified, "a", uid, "2"))
+		if i%400 == 399 {
+			p.Revision = publish(t, log, p)
+			p.Messages = nil
+		}
+	}
+	var again *jetstream.Server
+	left := map[string]engine.Type{}
+	for m, err := range log.Objects(t.Context(), namespace, false) {
+		if err != nil {
+			t.Log("the read has failed:", err)
+			left = nil
+			break
+		}
+		left[m.UID] = m.Type
+		if again == nil {
+			server.Stop()
+			if again, err = jetstream.StartServer(t.Context(), dir, discard); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(again.Stop)
+		}
+	}
+	if left != nil && len(left) != objects {
+		t.Errorf("%d objects and no error, want %d", len(left), objects)
+	}
+	eventually(t, func() error {
+		n := 0
+		for _, err := range log.Objects(t.Context(), namespace, false) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		if n != objects {
+			return fmt.Errorf("%d objects after it, want %d", n, objects)
+		}
+		return nil
+	})
+}
+
+// TestLeases: a member with a longer lease than that of the first one stays one for that time.
+func TestLeases(t *testing.T) {
+	server, first := open(t, jetstream.Options{Lease: time.Second})
+	second := connect(t, server.URL(), jetstream.Options{Lease: time.Hour})
+	connect(t, server.URL(), jetstream.Options{Lease: time.Second})
+	if err := second.Join(t.Context(), engine.Member{ID: "second"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second) // the server's clock
+	if members, err := first.Members(t.Context()); err != nil || len(members) != 1 {
+		t.Errorf("members: %v, %v, want second", members, err)
+	}
+}
+
+// TestJoinLarge: a member with more units than fit into a message joins, and describes some.
+func TestJoinLarge(t *testing.T) {
+	_, log := open(t, jetstream.Options{})
+	m := engine.Member{ID: "one", Units: make([]engine.UnitStatus, 20_000), Problems: []string{"a"}}
+	if err := log.Join(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	members, err := log.Members(t.Context())
+	if err != nil || len(members) != 1 || len(members[0].Units) < 1000 {
+		t.Errorf("members: %v, %v", len(members), err)
+	}
+	if len(m.Units) != 20_000 {
+		t.Error("the caller's units have changed")
 	}
 }
 

@@ -78,9 +78,6 @@ func (l *Log) message(m *engine.Message) *nats.Msg {
 		h[headerName] = []string{url.QueryEscape(m.Name)}
 	}
 	h[headerID] = []string{url.QueryEscape(m.ID)}
-	if m.Type == engine.Deleted && l.ttl {
-		h[jetstream.MsgTTLHeader] = []string{l.options.KeepDeleted.String()}
-	}
 	return &nats.Msg{Subject: l.messageSubject(m), Data: m.Data, Header: h}
 }
 

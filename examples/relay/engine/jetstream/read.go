@@ -24,7 +24,7 @@ func (l *Log) Position(ctx context.Context, u engine.Unit) (engine.Entry, error)
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	// Not from a mirror or a follower, which may lag: the request goes to the leader.
+	// The leader answers, because the stream has not AllowDirect. Others may lag behind.
 	m, err := s.GetLastMsgForSubject(ctx, l.positionSubject(u))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return engine.Entry{}, nil
@@ -46,7 +46,7 @@ func (l *Log) Positions(ctx context.Context, r engine.Unit) iter.Seq2[engine.Ent
 		filter = l.options.Prefix + "-position." + resourceSubject(r) + ".*"
 	}
 	return func(yield func(engine.Entry, error) bool) {
-		for m, err := range l.last(ctx, filter, true) {
+		for m, err := range l.last(ctx, true, filter) {
 			var e engine.Entry
 			if err == nil {
 				e.Revision = m.sequence
@@ -69,7 +69,18 @@ func (l *Log) Objects(ctx context.Context, u engine.Unit, data bool) iter.Seq2[e
 	}
 	filter := l.options.Prefix + "." + resourceSubject(u) + "." + namespace + ".*"
 	return func(yield func(engine.Message, error) bool) {
-		for m, err := range l.last(ctx, filter, data) {
+		// The server that reads may lag behind the leader, unless it has the position.
+		want, err := l.Position(ctx, u)
+		if err != nil {
+			yield(engine.Message{}, err)
+			return
+		}
+		var reached uint64
+		for m, err := range l.last(ctx, data, filter, l.positionSubject(u)) {
+			if err == nil && m.Subject() == l.positionSubject(u) {
+				reached = m.sequence
+				continue
+			}
 			var out engine.Message
 			if err == nil {
 				out, err = l.decode(m)
@@ -81,7 +92,32 @@ func (l *Log) Objects(ctx context.Context, u engine.Unit, data bool) iter.Seq2[e
 				return
 			}
 		}
+		if reached < want.Revision {
+			yield(engine.Message{}, fmt.Errorf("read the objects of %s: the server lags behind: try again", u))
+		}
 	}
+}
+
+// Expire implements engine.Log.
+func (l *Log) Expire(ctx context.Context, before time.Time) error {
+	s, err := l.js.Stream(ctx, l.options.Stream)
+	if err != nil {
+		return err
+	}
+	for m, err := range l.last(ctx, false, l.options.Prefix+".>") {
+		if err != nil {
+			return err
+		}
+		if m.Headers().Get(headerType) != string(engine.Deleted) || !m.time.Before(before) {
+			continue
+		}
+		// Not what was published since: an object may come back when etcd is restored.
+		err := s.Purge(ctx, jetstream.WithPurgeSubject(m.Subject()), jetstream.WithPurgeSequence(m.sequence+1))
+		if err != nil {
+			return fmt.Errorf("remove a deleted object: %w", err)
+		}
+	}
+	return nil
 }
 
 // Tail implements engine.Log.
@@ -106,16 +142,29 @@ func (l *Log) Tail(ctx context.Context, o engine.TailOptions) iter.Seq2[engine.M
 }
 
 // last yields the last message of each subject.
-func (l *Log) last(ctx context.Context, filter string, data bool) iter.Seq2[received, error] {
-	return l.consume(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: !data,
+func (l *Log) last(ctx context.Context, data bool, filters ...string) iter.Seq2[received, error] {
+	all := l.consume(ctx, jetstream.OrderedConsumerConfig{
+		FilterSubjects: filters, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: !data,
 	}, true)
+	return func(yield func(received, error) bool) {
+		var read uint64
+		for m, err := range all {
+			if read++; err == nil && m.consumed != read {
+				// The consumer was created again after a lost connection, and has all messages since then.
+				m, err = received{}, fmt.Errorf("read stream %q: interrupted: try again", l.options.Stream)
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // received is a message with its place in the stream.
 type received struct {
 	jetstream.Msg
 	sequence uint64
+	consumed uint64 // its number among those of the consumer
 	time     time.Time
 }
 
@@ -157,10 +206,10 @@ func (l *Log) consume(ctx context.Context, cfg jetstream.OrderedConsumerConfig, 
 				fail(err)
 				return
 			}
-			if !yield(received{m, meta.Sequence.Stream, meta.Timestamp}, nil) || end && meta.NumPending == 0 {
+			if !yield(received{m, meta.Sequence.Stream, meta.Sequence.Consumer, meta.Timestamp}, nil) {
 				return
 			}
-			if left--; end && left == 0 {
+			if left--; end && (left == 0 || meta.NumPending == 0) {
 				return
 			}
 		}
