@@ -219,8 +219,8 @@ func each[T any](all []T, f func(T)) {
 	running.Wait()
 }
 
-// note remembers who has joined again, and returns the members that have done so within their lease. It needs the mutex.
-// It uses the clock of this process only.
+// note remembers who has joined again, and returns the members that have done so within their lease. It uses the clock
+// of this process only. It needs the mutex.
 func (r *replica) note(members []engine.Member) (alive []engine.Member) {
 	seen := map[string]observed{}
 	for _, m := range members {
