@@ -193,7 +193,7 @@ type Member struct {
 // UnitStatus describes a unit for people.
 type UnitStatus struct {
 	Unit   Unit   `json:"unit"`
-	State  string `json:"state"` // stream.State
+	State  string `json:"state"` // stream.State; Waiting, or Held by another member, if it is not taken
 	Synced bool   `json:"synced"`
 	Epoch  uint64 `json:"epoch"`
 	// ResourceVersion is the version up to which everything is in the log.

@@ -130,7 +130,16 @@ func TestRollingUpdate(t *testing.T) {
 		if units := w.replicas["new"].Status().Units; len(units) > 0 {
 			t.Errorf("the new replica has units while the old one runs: %+v", units)
 		}
+		if err := w.replicas["new"].Ready(); err != nil {
+			t.Error("a Deployment would wait forever to end the old replica:", err)
+		}
 		w.stop("old")
+		w.eventually("the new replica", func() string {
+			if units := w.replicas["new"].Status().Units; len(units) != 2 {
+				return fmt.Sprintf("has %d units", len(units))
+			}
+			return ""
+		})
 		w.ready("new")
 		w.stop("new")
 		if last := w.since(0); !slices.Contains(last, "deleted widgets ns/a@") {

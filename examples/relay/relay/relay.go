@@ -168,15 +168,19 @@ func (r *Relay) pause(ctx, inner context.Context) {
 // Status returns what this replica does.
 func (r *Relay) Status() engine.Member { return r.replica.status() }
 
-// Ready returns nil if the replica knows what it should own, and all of that is synced. A cluster whose API server has
-// not answered yet does not count, if another one's has.
+// Ready returns nil if the replica knows what it should own, and all of that is synced, or is published by another
+// replica that has not released it yet. So a Deployment can replace replicas by those with another configuration, which
+// wait until the others have ended. A cluster whose API server has not answered yet does not count, if another one's
+// has.
 func (r *Relay) Ready() error {
 	m := r.replica.status()
-	switch {
-	case !r.replica.settled():
+	if !r.replica.settled() {
 		return errors.New("the replica has not shared its work yet")
-	case len(m.Waiting) > 0:
-		return fmt.Errorf("%d units are not taken yet", len(m.Waiting))
+	}
+	for _, u := range m.Waiting {
+		if u.State != stateHeld {
+			return fmt.Errorf("%s is not taken: %s", u.Unit, u.Problem)
+		}
 	}
 	for _, u := range m.Units {
 		if !u.Synced {

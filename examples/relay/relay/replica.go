@@ -265,13 +265,28 @@ func (r *replica) takeAll(ctx context.Context, units []*Selected) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil {
-			r.waiting[s.Unit.String()] = engine.UnitStatus{Unit: s.Unit, State: "Waiting", Problem: err.Error()}
+			state := stateWaiting
+			if held := (*heldError)(nil); errors.As(err, &held) && r.seen[held.owner].alive() {
+				state = stateHeld
+			}
+			r.waiting[s.Unit.String()] = engine.UnitStatus{Unit: s.Unit, State: state, Problem: err.Error()}
 			return
 		}
 		r.owned[s.Unit.String()] = o
 		delete(r.claimed, s.Unit.String())
 	})
 }
+
+// The states of a unit that is not taken, in UnitStatus.
+const (
+	stateWaiting = "Waiting"
+	stateHeld    = "Held" // another replica publishes it
+)
+
+// heldError says that a replica has not released a unit.
+type heldError struct{ owner string }
+
+func (e *heldError) Error() string { return fmt.Sprintf("waiting until %s has released it", e.owner) }
 
 // take makes this replica the owner of a unit, and begins to watch it. entries are the positions of its resource.
 func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry) (*owned, error) {
@@ -281,7 +296,7 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 	}
 	c := claimOf(s.Unit, r.config.Replica.ID, s.scope, entries, r.alive)
 	if c.wait != "" {
-		return nil, fmt.Errorf("waiting until %s has released it", c.wait)
+		return nil, &heldError{c.wait}
 	}
 	r.mu.Lock()
 	r.claimed[s.Unit.String()] = s.Unit
