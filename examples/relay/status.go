@@ -49,12 +49,9 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 			if err != nil {
 				return failure{err}
 			}
-			var entries []engine.Entry
-			for e, err := range log.Positions(cmd.Context(), engine.Unit{}) {
-				if err != nil {
-					return failure{err}
-				}
-				entries = append(entries, e)
+			entries, err := log.Positions(cmd.Context(), engine.Unit{})
+			if err != nil {
+				return failure{err}
 			}
 			r := reportOf(members, entries)
 			if output == "json" {

@@ -45,10 +45,11 @@ func newView(f *flags, out, errOut io.Writer) *cobra.Command {
 				fmt.Fprintf(errOut, "%s is within a snapshot: objects may be missing, or older than others\n", unit)
 			}
 			var found []engine.Message
-			for m, err := range log.Objects(cmd.Context(), unit, true) {
-				if err != nil {
-					return failure{err}
-				}
+			messages, err := log.Objects(cmd.Context(), unit, true)
+			if err != nil {
+				return failure{err}
+			}
+			for _, m := range messages {
 				only := cfg.Selection.Namespaces
 				if (deleted || m.Type != engine.Deleted) && (len(args) == 1 || m.Name == args[1]) &&
 					(len(only) == 0 || slices.Contains(only, m.Unit.Namespace)) {
@@ -81,10 +82,11 @@ func findResource(ctx context.Context, log engine.Log, name string) (unit engine
 		cluster, resource = "", name
 	}
 	var names []string
-	for e, err := range log.Positions(ctx, engine.Unit{}) {
-		if err != nil {
-			return unit, false, err
-		}
+	entries, err := log.Positions(ctx, engine.Unit{})
+	if err != nil {
+		return unit, false, err
+	}
+	for _, e := range entries {
 		u := e.Unit.Whole()
 		full := strings.TrimPrefix(u.String(), u.Cluster+"/")
 		if cluster != "" && u.Cluster != cluster || resource != u.Resource && resource != full {

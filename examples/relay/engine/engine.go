@@ -39,16 +39,15 @@ type Log interface {
 	Limits() Limits
 	// Position returns the position of a unit, or the zero Entry if it has none.
 	Position(ctx context.Context, u Unit) (Entry, error)
-	// Positions yields the positions of all units of a resource, or of everything if r is zero. r.Namespace is ignored.
-	Positions(ctx context.Context, r Unit) iter.Seq2[Entry, error]
+	// Positions returns the positions of all units of a resource, or of everything if r is zero. r.Namespace is ignored.
+	Positions(ctx context.Context, r Unit) ([]Entry, error)
 	// Publish appends the messages of all parts, and sets the positions. It returns the new revision of each part.
 	// All or nothing is published. The error wraps ErrFenced if the revision of a part is not the last one. After any
 	// other error it is unknown whether the call was successful: the caller repeats it, or reads the position.
 	Publish(ctx context.Context, parts []Part) ([]uint64, error)
-	// Objects yields the last message of each object of a unit, deleted ones too, and no others. It has all that the
-	// unit's owner published before, and may have what is published meanwhile. Without data, Message.Data is nil. After
-	// an error, what it has yielded is to be thrown away.
-	Objects(ctx context.Context, u Unit, data bool) iter.Seq2[Message, error]
+	// Objects returns the last message of each object of a unit, deleted ones too, and no others. It has all that was
+	// published before, and may have what is published meanwhile. Without data, Message.Data is nil.
+	Objects(ctx context.Context, u Unit, data bool) ([]Message, error)
 	// Tail yields the messages that match, in the order of the log, and waits for more.
 	Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error]
 	// Expire removes all messages of the objects whose last message is a deletion from before a time.
@@ -156,6 +155,7 @@ type Message struct {
 	Type            Type
 	ResourceVersion string
 	ID              string    // of the CloudEvent
+	Scope           string    // see Position; of two with the same ID and other Scopes, none is a repetition. Not stored.
 	Data            []byte    // the CloudEvent in structured JSON
 	Revision        uint64    // set by the Log: grows in the order of the log
 	Time            time.Time // set by the Log: when it was published

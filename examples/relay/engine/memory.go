@@ -63,7 +63,7 @@ func (m *Memory) Position(_ context.Context, u Unit) (Entry, error) {
 }
 
 // Positions implements Log.
-func (m *Memory) Positions(_ context.Context, r Unit) iter.Seq2[Entry, error] {
+func (m *Memory) Positions(_ context.Context, r Unit) ([]Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []Entry
@@ -73,7 +73,7 @@ func (m *Memory) Positions(_ context.Context, r Unit) iter.Seq2[Entry, error] {
 		}
 	}
 	slices.SortFunc(found, func(a, b Entry) int { return a.Unit.Compare(b.Unit) })
-	return values(found)
+	return found, nil
 }
 
 // Publish implements Log.
@@ -122,7 +122,7 @@ func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
 }
 
 // Objects implements Log.
-func (m *Memory) Objects(_ context.Context, u Unit, data bool) iter.Seq2[Message, error] {
+func (m *Memory) Objects(_ context.Context, u Unit, data bool) ([]Message, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last := map[object]Message{}
@@ -140,7 +140,7 @@ func (m *Memory) Objects(_ context.Context, u Unit, data bool) iter.Seq2[Message
 		found = append(found, msg)
 	}
 	slices.SortFunc(found, func(a, b Message) int { return int(a.Revision) - int(b.Revision) })
-	return values(found)
+	return found, nil
 }
 
 // Tail implements Log. It ignores Pattern.
@@ -237,14 +237,4 @@ func (m *Memory) Members(context.Context) ([]Member, error) {
 		return strings.Compare(a.ID, b.ID)
 	})
 	return alive, nil
-}
-
-func values[T any](all []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
 }

@@ -158,7 +158,7 @@ func TestSplit(t *testing.T) {
 		w.served = w.served[:1]
 		units := func() string {
 			var all []string
-			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+			for _, e := range w.positions() {
 				if e.Position.Owner != "" {
 					all = append(all, e.Unit.Namespace)
 				}
@@ -206,7 +206,7 @@ func TestOtherLease(t *testing.T) {
 		w.converged()
 		time.Sleep(2 * lease) // the units have moved
 		epochs := func() (all []string) {
-			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+			for _, e := range w.positions() {
 				all = append(all, fmt.Sprintf("%s: %s has epoch %d", e.Unit, e.Position.Owner, e.Position.Epoch))
 			}
 			return all
@@ -226,6 +226,130 @@ func TestNewRefusesIncomplete(t *testing.T) {
 	if _, err := relay.New(relay.Config{}, &log, &log, relay.Options{}); err == nil {
 		t.Error("no error")
 	}
+}
+
+// TestPausedOwnerOfWhole: the owner of a resource, which was paused, publishes nothing after others have taken the
+// namespaces of the resource.
+func TestPausedOwnerOfWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, namespaces)
+		defer w.srv.Close()
+		w.config.Selection.Resources = []string{"widgets"}
+		w.served = w.served[:1]
+		w.srv.Put(namespaces, "", "ns")
+		w.srv.Put(widgets, "ns", "a")
+		old := w.start("old")
+		w.converged()
+		old.link.pause()
+		w.config.Rules = []relay.Rule{{Resource: "widgets", Split: true}}
+		w.start("new")
+		time.Sleep(5 * lease)
+		w.srv.Put(widgets, "ns", "b")
+		if _, err := w.srv.Delete(widgets, "ns", "a"); err != nil {
+			t.Fatal(err)
+		}
+		w.converged()
+		n := len(w.messages())
+		old.link.resume()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string(nil), w.since(n)); diff != "" {
+			t.Errorf("the old owner has published: -want +got:\n%s", diff)
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestTakeAtOnce: of two replicas that take a resource and a namespace of it at the same time, one has both in the end.
+func TestTakeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, namespaces)
+		defer w.srv.Close()
+		w.config.Selection.Resources = []string{"widgets"}
+		w.served = w.served[:1]
+		w.srv.Put(namespaces, "", "ns")
+		w.srv.Put(widgets, "ns", "a")
+		w.start("first")
+		w.converged()
+		w.stop("first")
+		w.log.Fail = func(parts []engine.Part) error {
+			if len(parts) == 1 && parts[0].Position.Owner != "" && parts[0].Position.Commit == 0 {
+				time.Sleep(4 * time.Second) // others take meanwhile
+			}
+			return nil
+		}
+		w.start("whole")
+		w.config.Rules = []relay.Rule{{Resource: "widgets", Split: true}}
+		w.start("split")
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		var owners []string
+		for _, e := range w.positions() {
+			if e.Position.Owner != "" {
+				owners = append(owners, e.Position.Owner)
+			}
+		}
+		if len(owners) != 1 {
+			t.Errorf("owners %q, want one", owners)
+		}
+		w.srv.Put(widgets, "ns", "b")
+		w.converged()
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestLimitShrinks: what is too large, as the engine has restarted with a lower limit, is published as metadata.
+func TestLimitShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets)
+		defer w.srv.Close()
+		one := w.start("one")
+		w.converged()
+		one.link.cut(true)
+		w.srv.Put(widgets, "ns", "a", "spec.x="+strings.Repeat("x", 5000))
+		w.srv.Put(gadgets, "ns", "b")
+		time.Sleep(time.Second)
+		if err := one.Ready(); err == nil {
+			t.Error("the replica is ready although the engine accepts nothing")
+		}
+		w.log.Max.MessageBytes = 4000
+		one.link.cut(false)
+		w.srv.Put(gadgets, "ns", "c")
+		w.converged()
+		w.ready("one")
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestAmbiguousRule: when the name of a rule becomes ambiguous, the units stay as they are.
+func TestAmbiguousRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := resource("other.io", "Widget", "widgets", true)
+		w := newWorld(t, widgets, gadgets, other)
+		defer w.srv.Close()
+		do(t, w, "widgets.other.io delete crd")
+		w.config.Selection.Resources = []string{"*.example.com"}
+		w.config.Rules = []relay.Rule{{Resource: "widgets", Redact: []string{"$.spec.secret"}}}
+		w.served = w.served[:2]
+		one := w.start("one")
+		w.converged()
+		do(t, w, "widgets.other.io create crd")
+		time.Sleep(5 * time.Minute)
+		w.srv.Put(widgets, "ns", "a", "spec.secret=hunter2")
+		w.converged()
+		if s := one.Status(); len(s.Units) != 2 || len(s.Problems) != 1 {
+			t.Errorf("units %v, problems %q, want 2 and 1", s.Units, s.Problems)
+		}
+		w.stopAll()
+		for _, m := range w.messages() {
+			if strings.Contains(string(m.Data), "hunter2") {
+				t.Errorf("%s is published without its rule", text(m))
+			}
+		}
+	})
 }
 
 // TestExpires: nothing is left of a deleted object after a time, and of others everything.
@@ -373,7 +497,7 @@ func TestEngineDown(t *testing.T) {
 		synctest.Wait()
 		owners := func() map[string]string {
 			all := map[string]string{}
-			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+			for _, e := range w.positions() {
 				all[e.Unit.String()] = fmt.Sprintf("%s, epoch %d", e.Position.Owner, e.Position.Epoch)
 			}
 			return all

@@ -81,6 +81,7 @@ func (p *publisher) add(ev stream.Event) {
 			p.logger.Error("an event is not published", "unit", o.Unit.String(), "event", ev.String(), "err", err)
 			return
 		}
+		m.Scope = o.scope
 		it.message = &m
 	}
 	p.mu.Lock()
@@ -90,12 +91,6 @@ func (p *publisher) add(ev stream.Event) {
 	}
 	if o.state != publishing || p.ended {
 		return
-	}
-	switch ev.Type {
-	case stream.Added:
-		o.objects++
-	case stream.Deleted:
-		o.objects--
 	}
 	o.progress = o.progress.add(ev)
 	it.progress = o.progress
@@ -241,6 +236,11 @@ func (p *publisher) try(ctx context.Context, batches []*batch) bool {
 		return p.fenced(ctx, batches[0])
 	case errors.Is(err, engine.ErrFenced):
 		return false // which one it is shows when each is published alone
+	case errors.Is(err, engine.ErrTooLarge) && len(batches) == 1:
+		p.logger.Warn("a message is too large, as the engine's limit is lower now; taking the unit again", "unit",
+			batches[0].part.Unit.String(), "err", err)
+		p.lose(batches[0].unit) // its next owner, which may be this replica, encodes with the new limit
+		return true
 	}
 	p.failed(err)
 	return false
@@ -328,6 +328,13 @@ func (p *publisher) remove(remove func(*item) bool) {
 	clear(p.items[len(kept):])
 	p.items = kept
 	p.freed.Broadcast()
+}
+
+// problem returns why the engine does not accept messages, or nil if it does.
+func (p *publisher) problem() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
 
 func (p *publisher) failed(err error) {

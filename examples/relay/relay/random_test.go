@@ -24,8 +24,14 @@ func TestRandom(t *testing.T) {
 }
 
 func randomRun(t *testing.T, r *rand.Rand) {
-	w := newWorld(t, widgets, gadgets, planets)
+	w := newWorld(t, widgets, gadgets, planets, namespaces)
 	defer w.srv.Close()
+	w.config.Selection.Resources = []string{"*.example.com"}
+	w.served = w.served[:3]
+	for i := range 2 {
+		w.srv.Put(namespaces, "", fmt.Sprintf("ns%d", i))
+	}
+	toggles := r.IntN(2) == 0
 	if r.IntN(2) == 0 {
 		w.config.Queue.Overflow = relay.OverflowLatest
 	}
@@ -36,6 +42,9 @@ func randomRun(t *testing.T, r *rand.Rand) {
 		started++
 		if loses {
 			w.loses = 2 + r.IntN(5)
+		}
+		if toggles {
+			w.config.Rules = []relay.Rule{{Resource: "widgets", Split: r.IntN(2) == 0}}
 		}
 		w.start(fmt.Sprintf("r%d", started))
 	}

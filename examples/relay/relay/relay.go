@@ -168,14 +168,17 @@ func (r *Relay) pause(ctx, inner context.Context) {
 // Status returns what this replica does.
 func (r *Relay) Status() engine.Member { return r.replica.status() }
 
-// Ready returns nil if the replica knows what it should own, and all of that is synced, or is published by another
-// replica that has not released it yet. So a Deployment can replace replicas by those with another configuration, which
-// wait until the others have ended. A cluster whose API server has not answered yet does not count, if another one's
-// has.
+// Ready returns nil if the engine accepts messages, the replica knows what it should own, and all of that is synced, or
+// is published by another replica that has not released it yet. So a Deployment can replace replicas by those with
+// another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
+// not count, if another one's has.
 func (r *Relay) Ready() error {
 	m := r.replica.status()
 	if !r.replica.settled() {
 		return errors.New("the replica has not shared its work yet")
+	}
+	if err := r.publisher.problem(); err != nil {
+		return fmt.Errorf("the engine does not accept messages: %w", err)
 	}
 	for _, u := range m.Waiting {
 		if u.State != stateHeld {

@@ -65,7 +65,7 @@ func TestUnitsMove(t *testing.T) {
 		}
 		w.eventually("the units", func() string {
 			owners := map[string]int{}
-			for e := range w.log.Positions(t.Context(), engine.Unit{}) {
+			for _, e := range w.positions() {
 				owners[e.Position.Owner]++
 			}
 			if len(owners) < 2 || owners[""] > 0 {

@@ -150,6 +150,7 @@ func (r *replica) round(ctx context.Context) {
 	for _, key := range sortedKeys(wanted) {
 		if s := wanted[key]; r.owned[key] == nil && mine(s) {
 			take = append(take, s)
+			r.waiting[key] = engine.UnitStatus{Unit: s.Unit, State: stateWaiting, Problem: "being taken"}
 		}
 	}
 	var disown []engine.Unit
@@ -178,10 +179,11 @@ func (r *replica) findClaimed(ctx context.Context) error {
 		return nil
 	}
 	claimed := map[string]engine.Unit{}
-	for e, err := range r.log.Positions(ctx, engine.Unit{}) {
-		if err != nil {
-			return fmt.Errorf("read the positions: %w", err)
-		}
+	entries, err := r.log.Positions(ctx, engine.Unit{})
+	if err != nil {
+		return fmt.Errorf("read the positions: %w", err)
+	}
+	for _, e := range entries {
 		if e.Position.Owner == r.config.Replica.ID {
 			claimed[e.Unit.String()] = e.Unit
 		}
@@ -246,15 +248,53 @@ func (r *replica) alive(id string) bool {
 	return id != r.config.Replica.ID && (r.seen[id].alive() || justTrusted)
 }
 
+// fence sets the positions of units whose owners are not alive, and which overlap units to take: taking a unit fences
+// only its own owner. It changes entries accordingly.
+func (r *replica) fence(ctx context.Context, units []*Selected, entries []engine.Entry) error {
+	whole, namespaces := map[engine.Unit]bool{}, map[engine.Unit]bool{} // resources of which units are taken
+	for _, s := range units {
+		if s.Unit.Namespace == "" {
+			whole[s.Unit] = true
+		} else {
+			namespaces[s.Unit.Whole()] = true
+		}
+	}
+	var dead []*engine.Entry
+	for i := range entries {
+		e := &entries[i]
+		overlaps := whole[e.Unit.Whole()]
+		if e.Unit.Namespace == "" {
+			overlaps = namespaces[e.Unit]
+		}
+		if overlaps && e.Position.Owner != "" && !r.alive(e.Position.Owner) {
+			dead = append(dead, e)
+		}
+	}
+	for some := range slices.Chunk(dead, r.log.Limits().Messages) {
+		parts := make([]engine.Part, len(some))
+		for i, e := range some {
+			parts[i] = engine.Part{Unit: e.Unit, Position: e.Position, Revision: e.Revision}
+			parts[i].Position.Owner = ""
+		}
+		revisions, err := r.log.Publish(ctx, parts)
+		if err != nil {
+			return fmt.Errorf("fence owners that are not alive: %w", err)
+		}
+		for i, e := range some {
+			e.Position, e.Revision = parts[i].Position, revisions[i]
+		}
+	}
+	return nil
+}
+
 // takeAll takes units. It remembers why it can't take those that it can't.
 func (r *replica) takeAll(ctx context.Context, units []*Selected) {
+	all, failed := r.log.Positions(ctx, engine.Unit{})
+	if failed == nil {
+		failed = r.fence(ctx, units, all)
+	}
 	entries := map[engine.Unit][]engine.Entry{} // by resource
-	var failed error
-	for e, err := range r.log.Positions(ctx, engine.Unit{}) {
-		if err != nil {
-			failed = fmt.Errorf("read the positions: %w", err)
-			break
-		}
+	for _, e := range all {
 		entries[e.Unit.Whole()] = append(entries[e.Unit.Whole()], e)
 	}
 	each(units, func(s *Selected) {
@@ -273,6 +313,7 @@ func (r *replica) takeAll(ctx context.Context, units []*Selected) {
 			return
 		}
 		r.owned[s.Unit.String()] = o
+		delete(r.waiting, s.Unit.String())
 		delete(r.claimed, s.Unit.String())
 	})
 }
@@ -308,6 +349,10 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 	if err != nil {
 		return nil, fmt.Errorf("take: %w", err)
 	}
+	if err := r.checkOthers(ctx, s.Unit, entries); err != nil {
+		r.disown(ctx, s.Unit)
+		return nil, err
+	}
 	position, err := r.resume(ctx, s, &c)
 	if err != nil {
 		return nil, err
@@ -321,7 +366,6 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 	if err != nil {
 		return nil, err
 	}
-	objects := len(position.Objects)
 	o := &owned{
 		Selected: s, key: fmt.Sprintf("%s#%d", s.Unit, c.position.Epoch), epoch: c.position.Epoch,
 		ended: make(chan struct{}),
@@ -329,7 +373,7 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 			Cluster: s.connection.Name, ClusterUID: uid, Limit: func() int { return r.log.Limits().MessageBytes },
 		}),
 		published: published{position: c.position, revision: revisions[0]},
-		received:  received{progress: newProgress(c.position, s.scope), objects: objects},
+		received:  received{progress: newProgress(c.position, s.scope)},
 	}
 	r.publisher.register(o)
 	if err := r.sources.Add(source, &mux.SourceOptions{Key: o.key}); err != nil {
@@ -337,8 +381,30 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 		return nil, err
 	}
 	r.logger.Info("took a unit", "unit", s.Unit.String(), "epoch", o.epoch, "resourceVersion",
-		c.position.ResourceVersion, "objects", objects)
+		c.position.ResourceVersion, "objects", len(position.Objects))
 	return o, nil
+}
+
+// checkOthers returns an error if a unit that overlaps u has changed since entries were read: another replica may have
+// taken it at the same time. If both take and then check, at least one notices.
+func (r *replica) checkOthers(ctx context.Context, u engine.Unit, entries []engine.Entry) error {
+	var now []engine.Entry
+	var err error
+	if u.Namespace == "" {
+		now, err = r.log.Positions(ctx, u)
+	} else {
+		now = make([]engine.Entry, 1)
+		now[0], err = r.log.Position(ctx, u.Whole())
+	}
+	if err != nil {
+		return fmt.Errorf("read the positions: %w", err)
+	}
+	for _, e := range now {
+		if e.Unit != u && e.Revision > 0 && !slices.Contains(entries, e) {
+			return fmt.Errorf("%s, which overlaps, was taken meanwhile", e.Unit)
+		}
+	}
+	return nil
 }
 
 // resume returns the position from which to watch a unit: the objects are those whose last message is no deletion.
@@ -347,10 +413,11 @@ func (r *replica) resume(ctx context.Context, s *Selected, c *claim) (checkpoint
 		ResourceVersions: map[string]string{s.Unit.Namespace: c.position.ResourceVersion},
 		Rewound:          c.position.Rewound,
 	}
-	for m, err := range r.log.Objects(ctx, s.Unit, false) {
-		if err != nil {
-			return p, fmt.Errorf("read the objects in the log: %w", err)
-		}
+	messages, err := r.log.Objects(ctx, s.Unit, false)
+	if err != nil {
+		return p, fmt.Errorf("read the objects in the log: %w", err)
+	}
+	for _, m := range messages {
 		if m.Type == engine.Deleted {
 			continue
 		}
@@ -436,6 +503,9 @@ func (r *replica) status() engine.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.Leaving, m.Problems = r.leaving, slices.Clone(r.problems)
+	if err := r.publisher.problem(); err != nil {
+		m.Problems = append(m.Problems, fmt.Sprintf("the engine does not accept messages: %v", err))
+	}
 	for _, key := range sortedKeys(r.waiting) {
 		m.Waiting = append(m.Waiting, r.waiting[key])
 	}
@@ -460,8 +530,11 @@ func (p *publisher) unitStatus(o *owned, source mux.SourceStatus) engine.UnitSta
 	defer p.mu.Unlock()
 	s := engine.UnitStatus{
 		Unit: o.Unit, State: string(source.State), Synced: source.Synced, Epoch: o.epoch,
-		ResourceVersion: o.position.ResourceVersion, Objects: o.objects, Pending: o.pending,
+		ResourceVersion: o.position.ResourceVersion, Pending: o.pending,
 		Coalesced: source.Coalesced + source.Vanished,
+	}
+	if source.Stream != nil {
+		s.Objects = source.Stream.Objects
 	}
 	if o.pending > 0 {
 		s.Lag = time.Since(o.oldest)

@@ -46,8 +46,7 @@ type published struct {
 
 // received is what has been received of a unit, and accepted.
 type received struct {
-	progress progress // after the last event
-	objects  int
+	progress progress  // after the last event
 	pending  int       // items in the queue
 	oldest   time.Time // when the first of these was received
 	state    unitState

@@ -90,21 +90,21 @@ func compare(
 	ctx context.Context, log engine.Log, s *Selected, want map[string]Difference, version string, namespaces []string,
 ) (found []Difference, reached bool, err error) {
 	reached = version != ""
-	positions := 0
-	for e, err := range log.Positions(ctx, s.Unit) {
-		if err != nil {
-			return nil, false, err
-		}
-		positions++
+	positions, err := log.Positions(ctx, s.Unit)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, e := range positions {
 		if e.Position.ResourceVersion == "" || less(e.Position.ResourceVersion, version) {
 			reached = false
 		}
 	}
-	reached = reached && positions > 0
-	for m, err := range log.Objects(ctx, s.Unit, false) {
-		if err != nil {
-			return nil, false, err
-		}
+	reached = reached && len(positions) > 0
+	messages, err := log.Objects(ctx, s.Unit, false)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range messages {
 		if len(namespaces) > 0 && s.Resource.Namespaced && !slices.Contains(namespaces, m.Unit.Namespace) {
 			continue
 		}

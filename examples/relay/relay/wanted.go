@@ -150,8 +150,8 @@ func (w *wanted) refresh(ctx context.Context) {
 		return
 	}
 	unknown := slices.ContainsFunc(problems, func(err error) bool {
-		notFound, ambiguous := (*discovery.NotFoundError)(nil), (*discovery.AmbiguousError)(nil)
-		return !errors.As(err, &notFound) && !errors.As(err, &ambiguous)
+		notFound := (*discovery.NotFoundError)(nil)
+		return !errors.As(err, &notFound)
 	})
 	w.mu.Lock()
 	for _, s := range w.selected {

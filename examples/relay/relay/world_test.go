@@ -141,6 +141,11 @@ func (w *world) kill(id string) {
 	delete(w.replicas, id)
 }
 
+func (w *world) positions() []engine.Entry {
+	entries, _ := w.log.Positions(w.t.Context(), engine.Unit{}) // never fails
+	return entries
+}
+
 func (w *world) stopAll() {
 	for _, id := range slices.Sorted(maps.Keys(w.replicas)) {
 		w.stop(id)
@@ -158,7 +163,7 @@ func (w *world) eventually(what string, f func() string) {
 		}
 		time.Sleep(time.Second)
 	}
-	for e := range w.log.Positions(w.t.Context(), engine.Unit{}) {
+	for _, e := range w.positions() {
 		w.t.Logf("%+v", e)
 	}
 	for _, r := range w.replicas {
@@ -323,9 +328,9 @@ func (l *link) Position(ctx context.Context, u engine.Unit) (engine.Entry, error
 	return l.w.log.Position(ctx, u)
 }
 
-func (l *link) Positions(ctx context.Context, u engine.Unit) iter.Seq2[engine.Entry, error] {
+func (l *link) Positions(ctx context.Context, u engine.Unit) ([]engine.Entry, error) {
 	if err := l.check(); err != nil {
-		return func(yield func(engine.Entry, error) bool) { yield(engine.Entry{}, err) }
+		return nil, err
 	}
 	return l.w.log.Positions(ctx, u)
 }
@@ -349,9 +354,9 @@ func (l *link) Publish(ctx context.Context, parts []engine.Part) ([]uint64, erro
 	return revisions, err
 }
 
-func (l *link) Objects(ctx context.Context, u engine.Unit, data bool) iter.Seq2[engine.Message, error] {
+func (l *link) Objects(ctx context.Context, u engine.Unit, data bool) ([]engine.Message, error) {
 	if err := l.check(); err != nil {
-		return func(yield func(engine.Message, error) bool) { yield(engine.Message{}, err) }
+		return nil, err
 	}
 	return l.w.log.Objects(ctx, u, data)
 }

@@ -48,6 +48,8 @@ type Log struct {
 	js      jetstream.JetStream
 	members jetstream.KeyValue
 	atomic  bool
+	// messageBytes is the stream's limit for a message with its headers, or -1.
+	messageBytes int
 }
 
 var (
@@ -148,6 +150,7 @@ func (l *Log) open(ctx context.Context) error {
 	if problem := unsuitable(cfg, o.Prefix); problem != "" {
 		return fmt.Errorf("stream %q can't be used: %s", o.Stream, problem)
 	}
+	l.messageBytes = int(cfg.MaxMsgSize)
 	if l.atomic = cfg.AllowAtomicPublish; !l.atomic && !o.ReadOnly {
 		o.Logger.Warn("no atomic batches: messages may be published twice after a failure", "stream", o.Stream)
 	}
@@ -202,6 +205,12 @@ func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
 		return "it discards old messages when it is full: discard must be new"
 	case cfg.AllowDirect && cfg.Replicas > 1:
 		return "allow_direct lets a copy answer that lags behind: must be false"
+	case cfg.Discard == jetstream.DiscardNew && cfg.DiscardNewPerSubject:
+		return "it takes no more messages of a subject: discard_new_per_subject must be false"
+	case cfg.Storage != jetstream.FileStorage:
+		return "it loses everything when a server restarts: storage must be file"
+	case cfg.NoAck:
+		return "it does not acknowledge messages: no_ack must be false"
 	case cfg.Retention != jetstream.LimitsPolicy:
 		return fmt.Sprintf("retention is %s: must be limits", cfg.Retention)
 	}
@@ -217,9 +226,13 @@ func (l *Log) Connected() bool { return l.conn.IsConnected() }
 // Limits implements engine.Log.
 func (l *Log) Limits() engine.Limits {
 	const headers = 4 << 10 // of a message, and its subject
+	message := int(l.conn.MaxPayload())
+	if l.messageBytes > 0 {
+		message = min(message, l.messageBytes)
+	}
 	return engine.Limits{
 		Messages:     1000, // of an atomic batch (ADR-50)
-		MessageBytes: max(int(l.conn.MaxPayload())-headers, headers),
+		MessageBytes: max(message-headers, headers),
 		Bytes:        32 << 20,
 	}
 }

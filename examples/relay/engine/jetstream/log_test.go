@@ -68,6 +68,15 @@ func connect(t *testing.T, url string, o jetstream.Options) *jetstream.Log {
 	return log
 }
 
+func objects(t *testing.T, log engine.Log, u engine.Unit, data bool) []engine.Message {
+	t.Helper()
+	all, err := log.Objects(t.Context(), u, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	t.Helper()
 	var all []T
@@ -104,7 +113,7 @@ func TestPublishAndRead(t *testing.T) {
 		if e, err := log.Position(t.Context(), pods); err != nil || e.Revision != 0 {
 			t.Fatalf("before the first: %+v, %v", e, err)
 		}
-		if all := slices.Concat(collect(t, log.Objects(t.Context(), pods, true)), tail(t, log)); len(all) > 0 {
+		if all := slices.Concat(objects(t, log, pods, true), tail(t, log)); len(all) > 0 {
 			t.Fatalf("before the first: %v", all)
 		}
 		hostile := object(engine.Added, "a", "..*> =\r\n\x00é", "1")
@@ -124,16 +133,16 @@ func TestPublishAndRead(t *testing.T) {
 			t.Errorf("the position: %v, -want +got:\n%s", err, diff)
 		}
 		last := []engine.Message{hostile, messages[3], messages[4]}
-		if diff := cmp.Diff(last, collect(t, log.Objects(t.Context(), pods, true)), ignorePlace); diff != "" {
+		if diff := cmp.Diff(last, objects(t, log, pods, true), ignorePlace); diff != "" {
 			t.Errorf("the last states: -want +got:\n%s", diff)
 		}
 		for i := range last {
 			last[i].Data = nil
 		}
-		if diff := cmp.Diff(last, collect(t, log.Objects(t.Context(), pods, false)), ignorePlace); diff != "" {
+		if diff := cmp.Diff(last, objects(t, log, pods, false), ignorePlace); diff != "" {
 			t.Errorf("without data: -want +got:\n%s", diff)
 		}
-		ofB := collect(t, log.Objects(t.Context(), in(pods, "b"), false))
+		ofB := objects(t, log, in(pods, "b"), false)
 		if diff := cmp.Diff(last[2:], ofB, ignorePlace); diff != "" {
 			t.Errorf("of a namespace: -want +got:\n%s", diff)
 		}
@@ -161,8 +170,9 @@ func TestPublishIsAllOrNothing(t *testing.T) {
 			t.Errorf("messages of a refused call are in the log: %v", all)
 		}
 		want := []engine.Entry{{Unit: a, Position: now, Revision: taken}}
-		if diff := cmp.Diff(want, collect(t, log.Positions(t.Context(), engine.Unit{}))); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+		got, err := log.Positions(t.Context(), engine.Unit{})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v; -want +got:\n%s", err, diff)
 		}
 		parts[1].Revision = taken
 		revisions, err := log.Publish(t.Context(), parts)
@@ -179,6 +189,25 @@ func TestPublishIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// TestScopeIsNoRepetition: without atomic batches, what is published again within the window for duplicates is dropped,
+// unless it is published for another scope, such as with more redaction.
+func TestScopeIsNoRepetition(t *testing.T) {
+	_, log := open(t, jetstream.Options{Create: jetstream.Create{NoAtomic: true}})
+	m := object(engine.Added, "a", "u1", "1")
+	p := engine.Part{Unit: pods, Messages: []engine.Message{m, m}}
+	p.Revision = publish(t, log, p)
+	p.Messages = []engine.Message{m}
+	p.Messages[0].Scope, p.Messages[0].Data = "other", []byte("redacted")
+	publish(t, log, p)
+	var got []string
+	for _, m := range tail(t, log) {
+		got = append(got, string(m.Data))
+	}
+	if diff := cmp.Diff([]string{"u1@1", "redacted"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // TestLimits: as much as the limits say is accepted at once, and a larger message is refused as such.
 func TestLimits(t *testing.T) {
 	eachEngine(t, func(t *testing.T, log engine.Log) {
@@ -189,7 +218,7 @@ func TestLimits(t *testing.T) {
 		}
 		p.Messages[0].Data = make([]byte, limits.MessageBytes)
 		p.Revision = publish(t, log, p)
-		if n := len(collect(t, log.Objects(t.Context(), pods, false))); n != len(p.Messages) {
+		if n := len(objects(t, log, pods, false)); n != len(p.Messages) {
 			t.Errorf("%d objects, want %d", n, len(p.Messages))
 		}
 		large := object(engine.Modified, "a", "u0", "2")
@@ -269,7 +298,7 @@ func TestExpire(t *testing.T) {
 			t.Error(diff)
 		}
 		var left []string
-		for _, m := range collect(t, log.Objects(t.Context(), pods, false)) {
+		for _, m := range objects(t, log, pods, false) {
 			left = append(left, m.UID)
 		}
 		if diff := cmp.Diff([]string{"exists", "restored"}, left); diff != "" {
@@ -336,57 +365,72 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestInterruptedRead: when the connection is lost during a read, there is an error, or nothing is missing.
-func TestInterruptedRead(t *testing.T) {
-	const objects = 6000       // more than a reader asks for at once
-	namespace := in(pods, "a") // has no position, which would be missing, too
-	dir := t.TempDir()
-	server, err := jetstream.StartServer(t.Context(), dir, discard)
+// TestReadWhileWriting: a read misses nothing, although what it is about to read is replaced, and no consumer remains.
+func TestReadWhileWriting(t *testing.T) {
+	const count = 3000
+	server, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2}})
+	p := engine.Part{Unit: pods}
+	write := func(version string, from, to int) error {
+		p.Messages = nil
+		for i := from; i < to; i++ {
+			p.Messages = append(p.Messages, object(engine.Modified, "a", fmt.Sprint(i), version))
+		}
+		revisions, err := log.Publish(t.Context(), []engine.Part{p})
+		if err == nil {
+			p.Revision = revisions[0]
+		}
+		return err
+	}
+	for i := range count / 500 {
+		if err := write("0", i*500, i*500+500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		for n := 1; ; n++ {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			// Those that are written most often are gone when the others are read.
+			from := []int{0, 100, 2800}[n%3]
+			if err := write(fmt.Sprint(n), from, from+200); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	for range 10 {
+		all := objects(t, log, pods, false)
+		if len(all) != count {
+			t.Errorf("%d objects, want %d", len(all), count)
+		}
+		if e, err := log.Positions(t.Context(), engine.Unit{}); err != nil || len(e) != 1 {
+			t.Errorf("%d positions, want 1; %v", len(e), err)
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := connect(t, server.URL(), jetstream.Options{})
-	p := engine.Part{Unit: pods}
-	for i := range objects { // the messages that are not read lie between those that are
-		uid := fmt.Sprint(i)
-		p.Messages = append(p.Messages, object(engine.Added, "a", uid, "1"), object(engine.Modified, "a", uid, "2"))
-		if i%400 == 399 {
-			p.Revision = publish(t, log, p)
-			p.Messages = nil
-		}
-	}
-	var again *jetstream.Server
-	left := map[string]engine.Type{}
-	for m, err := range log.Objects(t.Context(), namespace, false) {
-		if err != nil {
-			t.Log("the read has failed:", err)
-			left = nil
-			break
-		}
-		left[m.UID] = m.Type
-		if again == nil {
-			server.Stop()
-			if again, err = jetstream.StartServer(t.Context(), dir, discard); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(again.Stop)
-		}
-	}
-	if left != nil && len(left) != objects {
-		t.Errorf("%d objects and no error, want %d", len(left), objects)
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		n := 0
-		for _, err := range log.Objects(t.Context(), namespace, false) {
-			if err != nil {
-				return err
-			}
-			n++
+		s, err := js.Stream(t.Context(), "K8S")
+		if err == nil && s.CachedInfo().State.Consumers > 0 {
+			err = fmt.Errorf("%d consumers remain", s.CachedInfo().State.Consumers)
 		}
-		if n != objects {
-			return fmt.Errorf("%d objects after it, want %d", n, objects)
-		}
-		return nil
+		return err
 	})
 }
 

@@ -60,7 +60,7 @@ func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error
 		switch api.APIError().ErrorCode {
 		case jetstream.JSErrCodeStreamWrongLastSequence, wrongLastSequenceConstant:
 			err = fmt.Errorf("%w: %w", engine.ErrFenced, err)
-		case jetstreamext.JSErrCodeBatchPublishExceedsLimit:
+		case jetstreamext.JSErrCodeBatchPublishExceedsLimit, messageExceedsMaximum:
 			err = fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
 		}
 	}
@@ -70,7 +70,11 @@ func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error
 	return revisions, nil
 }
 
-const wrongLastSequenceConstant = 10164 // JSStreamWrongLastSequenceConstantErr of nats-server
+// Error codes of nats-server that nats.go has no names for.
+const (
+	wrongLastSequenceConstant = 10164 // JSStreamWrongLastSequenceConstantErr
+	messageExceedsMaximum     = 10054 // JSStreamMessageExceedsMaximumErr
+)
 
 func (l *Log) message(m *engine.Message) *nats.Msg {
 	h := nats.Header{headerType: {string(m.Type)}, headerVersion: {url.QueryEscape(m.ResourceVersion)}}
@@ -78,6 +82,9 @@ func (l *Log) message(m *engine.Message) *nats.Msg {
 		h[headerName] = []string{url.QueryEscape(m.Name)}
 	}
 	h[headerID] = []string{url.QueryEscape(m.ID)}
+	if !l.atomic {
+		h[jetstream.MsgIDHeader] = []string{url.QueryEscape(m.Scope) + "/" + url.QueryEscape(m.ID)}
+	}
 	return &nats.Msg{Subject: l.messageSubject(m), Data: m.Data, Header: h}
 }
 
@@ -106,7 +113,6 @@ func (l *Log) publishFirst(ctx context.Context, parts []engine.Part, messages []
 	}
 	var acks []jetstream.PubAckFuture
 	for _, m := range messages {
-		m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
 		ack, err := l.js.PublishMsgAsync(m)
 		if err != nil {
 			return err
