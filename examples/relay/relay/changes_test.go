@@ -381,6 +381,61 @@ func TestExpires(t *testing.T) {
 	})
 }
 
+// TestNamespaceGoneMeanwhile: the deletions in a namespace that was deleted while no relay ran are published.
+func TestNamespaceGoneMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, namespaces)
+		defer w.srv.Close()
+		w.config.Selection.Resources = []string{"widgets"}
+		w.config.Rules = []relay.Rule{{Resource: "widgets", Split: true}}
+		w.served = w.served[:1]
+		for i := range 2 {
+			w.srv.Put(namespaces, "", fmt.Sprintf("ns%d", i))
+			w.srv.Put(widgets, fmt.Sprintf("ns%d", i), "a")
+		}
+		w.start("one")
+		w.converged()
+		w.stop("one")
+		if _, err := w.srv.Delete(widgets, "ns1", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.srv.Delete(namespaces, "", "ns1"); err != nil {
+			t.Fatal(err)
+		}
+		w.start("two")
+		w.converged()
+		time.Sleep(5 * time.Minute)
+		if units := w.replicas["two"].Status().Units; len(units) != 1 {
+			t.Errorf("units %v, want that of ns0 only", units)
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestEngineDownAndResourceGone: the deletions of a resource that is removed while the engine is down are published.
+func TestEngineDownAndResourceGone(t *testing.T) {
+	for _, overflow := range []string{relay.OverflowBlock, relay.OverflowLatest} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, widgets, gadgets)
+			defer w.srv.Close()
+			w.config.Queue = relay.Queue{Overflow: overflow, Bytes: 4 << 10}
+			for i := range 100 {
+				w.srv.Put(widgets, "ns", fmt.Sprint(i))
+			}
+			one := w.start("one")
+			w.converged()
+			one.link.cut(true)
+			do(t, w, "widgets delete crd")
+			time.Sleep(3 * time.Minute)
+			one.link.cut(false)
+			w.converged()
+			w.stopAll()
+			w.judge()
+		})
+	}
+}
+
 // TestResourceComesAndGoes: a resource is published when it is served, and its deletions when it no longer is.
 func TestResourceComesAndGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,14 +69,18 @@ func (p *publisher) register(o *owned) {
 // the position has not passed it, so its next owner receives it.
 func (p *publisher) add(ev stream.Event) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	o := p.units[ev.Source]
-	p.mu.Unlock()
 	if o == nil {
 		return
 	}
+	o.adding++
+	defer func() { o.adding-- }()
 	it := item{unit: o, received: time.Now()}
 	if ev.Type != stream.Bookmark {
+		p.mu.Unlock()
 		m, err := o.encoder.Encode(o.Unit, ev, o.epoch, o.redaction)
+		p.mu.Lock()
 		if err != nil { // only if ev is none that a Stream delivers
 			p.logger.Error("an event is not published", "unit", o.Unit.String(), "event", ev.String(), "err", err)
 			return
@@ -84,8 +88,6 @@ func (p *publisher) add(ev stream.Event) {
 		m.Scope = o.scope
 		it.message = &m
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for p.bytes >= p.maxBytes && o.state == publishing && !p.ended {
 		p.freed.Wait()
 	}
@@ -328,6 +330,12 @@ func (p *publisher) remove(remove func(*item) bool) {
 	clear(p.items[len(kept):])
 	p.items = kept
 	p.freed.Broadcast()
+}
+
+func (p *publisher) isIdle(o *owned) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return o.pending+o.adding == 0
 }
 
 // problem returns why the engine does not accept messages, or nil if it does.

@@ -68,7 +68,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 		r.wanted = append(r.wanted, newWanted(c, selector, r.logger, r.requestRound))
 	}
 	r.sources, err = mux.New(&mux.Options{
-		BufferBytes: cfg.Queue.Bytes, Latest: cfg.Queue.Overflow == OverflowLatest, Logger: r.logger,
+		BufferBytes: cfg.Queue.Bytes / 2, Latest: cfg.Queue.Overflow == OverflowLatest, Logger: r.logger,
 		OnError: r.onError,
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	if opts.Observer != nil {
 		o = *opts.Observer
 	}
-	r.publisher = newPublisher(log, cfg.Queue.Bytes, o, r.logger, r.requestRound)
+	r.publisher = newPublisher(log, cfg.Queue.Bytes/2, o, r.logger, r.requestRound)
 	r.replica = newReplica(r)
 	return r, nil
 }
@@ -127,6 +127,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer end(nil)
 	for _, w := range r.wanted {
 		all.Go(func() { w.run(inner) })
+		all.Go(func() { w.finish(inner, r.log) })
 	}
 	all.Go(func() { r.publisher.run(inner) })
 	all.Go(func() { r.replica.beat(inner) })

@@ -126,6 +126,7 @@ func (r *replica) round(ctx context.Context) {
 	}
 	cancel()
 	r.trust(err)
+	idle := r.idle()
 	r.mu.Lock()
 	r.began = time.Now()
 	if err != nil {
@@ -142,7 +143,7 @@ func (r *replica) round(ctx context.Context) {
 	var release []*owned
 	var take []*Selected
 	for key, o := range r.owned {
-		if s := wanted[key]; s == nil || !s.same(o.Selected) || !mine(s) {
+		if s := wanted[key]; s == nil && idle(o) || s != nil && (!s.same(o.Selected) || !mine(s)) {
 			release = append(release, o)
 		}
 	}
@@ -207,6 +208,25 @@ func (r *replica) disown(ctx context.Context, u engine.Unit) {
 	delete(r.claimed, u.String())
 }
 
+func (r *replica) disownClaimed(ctx context.Context, u engine.Unit) {
+	r.mu.Lock()
+	_, claimed := r.claimed[u.String()]
+	r.mu.Unlock()
+	if claimed {
+		r.disown(ctx, u)
+	}
+}
+
+// idle returns whether all events of a unit that were received are in the log. One that nobody wants, because its
+// resource or namespace is gone, is not released before, as nobody would receive them again.
+func (r *replica) idle() func(*owned) bool {
+	queued := map[string]int{}
+	for _, s := range r.sources.Status().Sources {
+		queued[s.Key] = s.Queued
+	}
+	return func(o *owned) bool { return queued[o.key] == 0 && r.publisher.isIdle(o) }
+}
+
 // each calls f for all of them, a few at a time, and waits.
 func each[T any](all []T, f func(T)) {
 	var running sync.WaitGroup
@@ -244,7 +264,7 @@ func (r *replica) note(members []engine.Member) (alive []engine.Member) {
 func (r *replica) alive(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	justTrusted := time.Since(r.trusted) < r.config.Replica.Lease.Duration
+	justTrusted := r.trusted.IsZero() || time.Since(r.trusted) < r.config.Replica.Lease.Duration
 	return id != r.config.Replica.ID && (r.seen[id].alive() || justTrusted)
 }
 
@@ -337,6 +357,8 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 	}
 	c := claimOf(s.Unit, r.config.Replica.ID, s.scope, entries, r.alive)
 	if c.wait != "" {
+		// If this replica has claimed it, too, before it knew that: both would wait.
+		r.disownClaimed(ctx, s.Unit)
 		return nil, &heldError{c.wait}
 	}
 	r.mu.Lock()

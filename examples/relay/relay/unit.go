@@ -47,6 +47,7 @@ type published struct {
 // received is what has been received of a unit, and accepted.
 type received struct {
 	progress progress  // after the last event
+	adding   int       // events that wait to be added to the queue
 	pending  int       // items in the queue
 	oldest   time.Time // when the first of these was received
 	state    unitState

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -118,6 +119,65 @@ func (w *wanted) run(ctx context.Context) {
 			namespaces.Go(func() { w.followNamespaces(ctx) })
 		}
 	}
+}
+
+// finish makes the units of deleted namespaces wanted again of which the log has objects that exist, until ctx ends:
+// their deletions were not published, because no relay ran, for example.
+func (w *wanted) finish(ctx context.Context, log engine.Log) {
+	for {
+		wait(ctx, removedGrace)
+		if ctx.Err() != nil {
+			return
+		}
+		if err := w.finishOnce(ctx, log); err != nil && ctx.Err() == nil {
+			w.logger.Warn("deleted namespaces can't be compared with the log; trying again", "cluster",
+				w.connection.Name, "err", err)
+		}
+	}
+}
+
+func (w *wanted) finishOnce(ctx context.Context, log engine.Log) error {
+	if !w.splits() {
+		return nil
+	}
+	positions, err := log.Positions(ctx, engine.Unit{})
+	if err != nil {
+		return err
+	}
+	for _, e := range positions {
+		if !w.isDeleted(e.Unit) {
+			continue
+		}
+		objects, err := log.Objects(ctx, e.Unit, false)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(objects, func(m engine.Message) bool { return m.Type != engine.Deleted }) {
+			w.wantAgain(e.Unit.Namespace)
+		}
+	}
+	return nil
+}
+
+// isDeleted reports whether u is a deleted namespace of a resource that is split, and served.
+func (w *wanted) isDeleted(u engine.Unit) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	split := slices.ContainsFunc(w.selected, func(s *Selected) bool {
+		return s.Unit == u.Whole() && s.split && w.removed[s.Resource.GroupResource()].IsZero()
+	})
+	deleted, known := w.namespaces[u.Namespace]
+	return split && u.Namespace != "" && w.namespaces != nil && (!known || gone(deleted))
+}
+
+// wantAgain makes the units of a namespace wanted as if it had just been deleted, unless it exists.
+func (w *wanted) wantAgain(namespace string) {
+	w.mu.Lock()
+	if deleted, known := w.namespaces[namespace]; !known || !deleted.IsZero() {
+		w.namespaces[namespace] = time.Now()
+	}
+	w.mu.Unlock()
+	w.changed()
 }
 
 func (w *wanted) apply(c discovery.Change) {
