@@ -88,14 +88,16 @@ func startProcess(log string, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// end sends a signal and waits. After a while it kills.
-func (p *process) end(s syscall.Signal) {
+// end sends a signal and waits. After a while it kills, and returns false.
+func (p *process) end(s syscall.Signal) bool {
 	_ = p.Process.Signal(s)
 	select {
 	case <-p.ended:
+		return true
 	case <-time.After(40 * time.Second):
 		_ = p.Process.Kill()
 		<-p.ended
+		return false
 	}
 }
 

@@ -17,9 +17,9 @@ type record struct {
 	time     time.Time
 }
 
-// judge checks the log of a run: records in their order, and what exists in the end, by uid. It returns the promises
-// that are broken.
-func judge(log []record, exist map[string]string) []string {
+// judge checks the log of a run: records in their order, what was written, and what exists in the end, by uid. It
+// returns the promises that are broken.
+func judge(log []record, writes []write, exist map[string]string) []string {
 	var broken []string
 	report := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
 	ids := map[string]bool{}
@@ -86,7 +86,52 @@ func judge(log []record, exist map[string]string) []string {
 			report("missing: uid %s", uid)
 		}
 	}
+	broken = append(broken, lost(log, writes)...)
 	slices.Sort(broken)
+	return broken
+}
+
+// write is a state of an object that the API server has acknowledged.
+type write struct{ resource, uid, version string }
+
+// snapshot says which versions may not be in the log: those after one up to another, as a list skips them.
+type snapshot struct{ after, upTo int }
+
+// lost returns the writes that are not in the log, unless a list may have skipped them: the first one of a resource, or
+// that after a GAP.
+func lost(log []record, writes []write) []string {
+	seen := map[write]bool{}
+	snapshots := map[string][]snapshot{} // by resource
+	open, highest := map[string]int{}, map[string]int{}
+	for _, r := range log {
+		m := r.message
+		if m == nil {
+			continue
+		}
+		resource := m.Unit.Resource
+		after, within := open[resource]
+		switch m.Type {
+		case engine.Gap:
+			if !within && highest[resource] > 0 {
+				open[resource] = highest[resource]
+			}
+		case engine.Synced:
+			if within || len(snapshots[resource]) == 0 {
+				snapshots[resource] = append(snapshots[resource], snapshot{after, version(m.ResourceVersion)})
+				delete(open, resource)
+			}
+		default:
+			seen[write{resource, m.UID, m.ResourceVersion}] = true
+		}
+		highest[resource] = max(highest[resource], version(m.ResourceVersion))
+	}
+	var broken []string
+	for _, w := range writes {
+		skipped := func(s snapshot) bool { return version(w.version) > s.after && version(w.version) <= s.upTo }
+		if !seen[w] && !slices.ContainsFunc(snapshots[w.resource], skipped) {
+			broken = append(broken, fmt.Sprintf("lost: %s uid %s version %s", w.resource, w.uid, w.version))
+		}
+	}
 	return broken
 }
 

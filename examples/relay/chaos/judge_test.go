@@ -20,6 +20,10 @@ func object(typ engine.Type, uid, version string, epoch uint64) record {
 	}}
 }
 
+func mark(typ engine.Type, version string) record {
+	return record{epoch: 1, message: &engine.Message{Unit: unit, Type: typ, ResourceVersion: version}}
+}
+
 // TestJudge: each broken promise is found.
 func TestJudge(t *testing.T) {
 	begin := position("one", 1, time.Time{})
@@ -28,6 +32,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		why   string
 		log   []record
+		write []write
 		exist map[string]string
 		want  string // the beginning of the only finding; empty for none
 	}{
@@ -100,8 +105,34 @@ func TestJudge(t *testing.T) {
 			log:   []record{begin, position("two", 2, time.Time{}), object(engine.Added, "a", "2", 1)},
 			exist: map[string]string{"a": "2"},
 		},
+		{
+			why: "a state between two others that is missing", want: "lost: widgets uid a version 4",
+			log: []record{
+				begin, mark(engine.Synced, "1"), object(engine.Added, "a", "2", 1), object(engine.Modified, "a", "5", 1),
+			},
+			write: []write{{"widgets", "a", "2"}, {"widgets", "a", "4"}, {"widgets", "a", "5"}},
+			exist: map[string]string{"a": "5"},
+		},
+		{
+			why: "states that the lists have skipped",
+			log: []record{
+				begin, object(engine.Added, "a", "4", 1), mark(engine.Synced, "5"), object(engine.Modified, "a", "6", 1),
+				mark(engine.Gap, ""), object(engine.Modified, "a", "9", 1), mark(engine.Synced, "9"),
+			},
+			write: []write{{"widgets", "a", "3"}, {"widgets", "a", "7"}},
+			exist: map[string]string{"a": "9"},
+		},
+		{
+			why: "a state after the list", want: "lost: widgets uid b version 10",
+			log: []record{
+				begin, object(engine.Added, "a", "4", 1), mark(engine.Synced, "5"), mark(engine.Gap, ""),
+				mark(engine.Synced, "9"), object(engine.Modified, "a", "11", 1),
+			},
+			write: []write{{"widgets", "b", "10"}},
+			exist: map[string]string{"a": "11"},
+		},
 	} {
-		got := judge(c.log, c.exist)
+		got := judge(c.log, c.write, c.exist)
 		switch {
 		case c.want == "" && len(got) > 0:
 			t.Errorf("%s: found %q", c.why, got)

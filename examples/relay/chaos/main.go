@@ -6,7 +6,7 @@
 // A fault at a time is chosen by the seed: replicas are killed, stopped (SIGSTOP) and restarted; the servers are killed
 // and restarted, the API server with a compaction of etcd; a replica is cut off from a server by a proxy that swallows
 // everything. In the end all is healed, the last messages of the objects must be what the API server lists, and the
-// whole log is judged: see judge.go. The exit status is 1 if a promise is broken.
+// whole log is judged: see judge.go. No replica may panic, or not end after SIGTERM. The exit status is 1 if a promise is broken.
 package main
 
 import (
@@ -97,12 +97,12 @@ func run(ctx context.Context, o options, dir string) (err error) {
 	}
 	writing, stopWriting := context.WithCancel(ctx)
 	defer stopWriting()
-	written := 0
-	var writer sync.WaitGroup
-	writer.Go(func() { written = write(writing, w.client, rand.New(rand.NewPCG(o.seed, 1))) })
+	var writes []write
+	var written sync.WaitGroup
+	written.Go(func() { writes = writer(writing, w.client, rand.New(rand.NewPCG(o.seed, 1))) })
 	occurred, err := w.breakThings(ctx)
 	stopWriting()
-	writer.Wait()
+	written.Wait()
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,20 @@ func run(ctx context.Context, o options, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.report(occurred, written, log, judge(log, exist))
+	broken := judge(log, writes, exist)
+	view, err := w.view(ctx)
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(view, exist) {
+		broken = append(broken, fmt.Sprintf("the view has %d objects, or others: want %d", len(view), len(exist)))
+	}
+	w.stop()
+	panicked, err := w.panicked()
+	if err != nil {
+		return err
+	}
+	return w.report(occurred, len(writes), log, slices.Concat(broken, w.hung, panicked))
 }
 
 // breakThings lets faults occur, and counts them.

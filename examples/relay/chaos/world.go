@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type world struct {
 	replicas  map[string]*replica
 	started   int
 	kills     []kill
+	hung      []string // replicas that did not end
 }
 
 // kill is the end of a replica without a word.
@@ -164,7 +166,9 @@ func (w *world) endReplica(id string, s syscall.Signal) {
 	if s == syscall.SIGKILL {
 		w.kills = append(w.kills, kill{id, time.Now()})
 	}
-	w.replicas[id].end(s)
+	if !w.replicas[id].end(s) {
+		w.hung = append(w.hung, id+" has not ended after "+s.String())
+	}
 	w.replicas[id].apiserver.listener.Close()
 	w.replicas[id].nats.listener.Close()
 	delete(w.replicas, id)
@@ -182,12 +186,56 @@ func (w *world) stop() {
 	}
 }
 
+// panicked returns the replicas whose output says so.
+func (w *world) panicked() ([]string, error) {
+	var found []string
+	for i := range w.started {
+		data, err := os.ReadFile(filepath.Join(w.dir, fmt.Sprintf("r%d.log", i+1)))
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Contains(data, []byte("panic: ")) || bytes.Contains(data, []byte("fatal error: ")) {
+			found = append(found, fmt.Sprintf("r%d has panicked", i+1))
+		}
+	}
+	return found, nil
+}
+
+// view returns the objects that the log says exist.
+func (w *world) view(ctx context.Context) (map[string]string, error) {
+	log, err := w.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	entries, err := log.Positions(ctx, engine.Unit{})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		objects, err := log.Objects(ctx, e.Unit, false)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range objects {
+			if m.Type != engine.Deleted {
+				all[m.UID] = m.ResourceVersion
+			}
+		}
+	}
+	return all, nil
+}
+
+func (w *world) connect(ctx context.Context) (*jetstream.Log, error) {
+	return jetstream.Connect(ctx, jetstream.Options{
+		Connection: jetstream.Connection{URL: fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats)}, ReadOnly: true,
+	})
+}
+
 // readLog returns all messages and positions, in their order.
 func (w *world) readLog(ctx context.Context) ([]record, error) {
-	url := fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats)
-	log, err := jetstream.Connect(ctx, jetstream.Options{
-		Connection: jetstream.Connection{URL: url}, ReadOnly: true,
-	})
+	log, err := w.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +252,7 @@ func (w *world) readLog(ctx context.Context) ([]record, error) {
 		m.Data = nil
 		all = append(all, record{message: &m, epoch: ev.Epoch, time: m.Time})
 	}
-	positions, err := positions(ctx, url)
+	positions, err := positions(ctx, fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats))
 	all = append(all, positions...)
 	slices.SortFunc(all, func(a, b record) int { return int(a.revision()) - int(b.revision()) })
 	return all, err

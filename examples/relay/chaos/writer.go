@@ -21,10 +21,9 @@ var crds = func() (all []devserver.CRD) {
 	return all
 }()
 
-// write changes objects until ctx ends, and returns how often that was successful. While the API server is down it
+// writer changes objects until ctx ends, and returns the states that it has written. While the API server is down it
 // tries on.
-func write(ctx context.Context, client dynamic.Interface, r *rand.Rand) int {
-	written := 0
+func writer(ctx context.Context, client dynamic.Interface, r *rand.Rand) (written []write) {
 	for ctx.Err() == nil {
 		crd := crds[r.IntN(len(crds))]
 		namespace := ""
@@ -32,8 +31,9 @@ func write(ctx context.Context, client dynamic.Interface, r *rand.Rand) int {
 			namespace = fmt.Sprintf("ns%d", r.IntN(3))
 		}
 		name := fmt.Sprintf("o%d", r.IntN(30))
-		if change(ctx, client.Resource(crd.Resource()).Namespace(namespace), crd, name, r) == nil {
-			written++
+		o, err := change(ctx, client.Resource(crd.Resource()).Namespace(namespace), crd, name, r)
+		if err == nil && o != nil {
+			written = append(written, write{crd.Resource().Resource, string(o.GetUID()), o.GetResourceVersion()})
 		}
 		select {
 		case <-time.After(time.Duration(r.IntN(20)) * time.Millisecond):
@@ -43,30 +43,30 @@ func write(ctx context.Context, client dynamic.Interface, r *rand.Rand) int {
 	return written
 }
 
-// change creates, updates or deletes an object, or replaces it by another one of its name.
-func change(ctx context.Context, c dynamic.ResourceInterface, crd devserver.CRD, name string, r *rand.Rand) error {
+// change creates, updates or deletes an object, or replaces it by another one of its name. It returns the new state,
+// unless it has deleted the object.
+func change(
+	ctx context.Context, c dynamic.ResourceInterface, crd devserver.CRD, name string, r *rand.Rand,
+) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": r.Int64()}}}
 	o.SetAPIVersion(crd.Group + "/v1")
 	o.SetKind(crd.Kind)
 	o.SetName(name)
-	var err error
 	switch r.IntN(8) {
 	case 0, 1:
-		return c.Delete(ctx, name, metav1.DeleteOptions{})
+		return nil, c.Delete(ctx, name, metav1.DeleteOptions{})
 	case 2:
 		if err := c.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			return err
+			return nil, err
 		}
-		_, err = c.Create(ctx, o, metav1.CreateOptions{})
+		return c.Create(ctx, o, metav1.CreateOptions{})
 	case 3, 4, 5:
 		patch := fmt.Appendf(nil, `{"spec":{"n":%d}}`, r.Int64())
-		_, err = c.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-	default:
-		_, err = c.Create(ctx, o, metav1.CreateOptions{})
+		return c.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
-	return err
+	return c.Create(ctx, o, metav1.CreateOptions{})
 }
 
 // existing returns what exists, by uid.
