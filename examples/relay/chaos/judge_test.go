@@ -108,7 +108,8 @@ func TestJudge(t *testing.T) {
 		{
 			why: "a state between two others that is missing", want: "lost: widgets uid a version 4",
 			log: []record{
-				begin, mark(engine.Synced, "1"), object(engine.Added, "a", "2", 1), object(engine.Modified, "a", "5", 1),
+				begin, mark(engine.Synced, "1"), object(engine.Added, "a", "2", 1),
+				object(engine.Modified, "a", "5", 1),
 			},
 			write: []write{{"widgets", "a", "2"}, {"widgets", "a", "4"}, {"widgets", "a", "5"}},
 			exist: map[string]string{"a": "5"},
@@ -116,7 +117,8 @@ func TestJudge(t *testing.T) {
 		{
 			why: "states that the lists have skipped",
 			log: []record{
-				begin, object(engine.Added, "a", "4", 1), mark(engine.Synced, "5"), object(engine.Modified, "a", "6", 1),
+				begin, object(engine.Added, "a", "4", 1), mark(engine.Synced, "5"),
+				object(engine.Modified, "a", "6", 1),
 				mark(engine.Gap, ""), object(engine.Modified, "a", "9", 1), mark(engine.Synced, "9"),
 			},
 			write: []write{{"widgets", "a", "3"}, {"widgets", "a", "7"}},

@@ -6,7 +6,8 @@
 // A fault at a time is chosen by the seed: replicas are killed, stopped (SIGSTOP) and restarted; the servers are killed
 // and restarted, the API server with a compaction of etcd; a replica is cut off from a server by a proxy that swallows
 // everything. In the end all is healed, the last messages of the objects must be what the API server lists, and the
-// whole log is judged: see judge.go. No replica may panic, or not end after SIGTERM. The exit status is 1 if a promise is broken.
+// whole log is judged: see judge.go. No replica may panic, or not end after SIGTERM. The exit status is 1 if a promise
+// is broken.
 package main
 
 import (

@@ -39,7 +39,7 @@ type Log interface {
 	Limits() Limits
 	// Position returns the position of a unit, or the zero Entry if it has none.
 	Position(ctx context.Context, u Unit) (Entry, error)
-	// Positions returns the positions of all units of a resource, or of everything if r is zero. r.Namespace is ignored.
+	// Positions returns the positions of all units of a resource, or of everything if r is zero. It ignores r.Namespace.
 	Positions(ctx context.Context, r Unit) ([]Entry, error)
 	// Publish appends the messages of all parts, and sets the positions. It returns the new revision of each part.
 	// All or nothing is published. The error wraps ErrFenced if the revision of a part is not the last one. After any
@@ -155,7 +155,7 @@ type Message struct {
 	Type            Type
 	ResourceVersion string
 	ID              string    // of the CloudEvent
-	Scope           string    // see Position; of two with the same ID and other Scopes, none is a repetition. Not stored.
+	Scope           string    // see Position: with another one, the same ID is no repetition. It is not stored.
 	Data            []byte    // the CloudEvent in structured JSON
 	Revision        uint64    // set by the Log: grows in the order of the log
 	Time            time.Time // set by the Log: when it was published

@@ -237,7 +237,8 @@ func (l *Log) readLast(
 // readMissing calls f with the last message of each subject that readLast has missed. As a rule nothing was published
 // after what it has read, so it has missed none.
 func (l *Log) readMissing(
-	ctx context.Context, s jetstream.Stream, filter string, read uint64, known func(string) bool, f func(received) error,
+	ctx context.Context, s jetstream.Stream, filter string, read uint64, known func(subject string) bool,
+	f func(received) error,
 ) (err error) {
 	defer func() {
 		if err != nil {
