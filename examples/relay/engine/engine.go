@@ -10,7 +10,7 @@
 //   - Publish is atomic: readers see all messages and positions of a call, or none, also after a crash.
 //   - Publish is durable when it returns, as far as the engine is.
 //   - Publish compares and sets: it is refused with ErrFenced if the position of a unit has changed since its revision.
-//   - Positions are never removed, and no last message of an object that exists.
+//   - Only Expire removes positions, and nothing removes the last message of an object that exists.
 //
 // Kafka could do this with a transactional producer for each unit (its epoch fences, as transactional.id), a compacted
 // topic keyed by cluster, resource and uid, and the positions in the same transaction. PostgreSQL could do it with one
@@ -39,7 +39,8 @@ type Log interface {
 	Limits() Limits
 	// Position returns the position of a unit, or the zero Entry if it has none.
 	Position(ctx context.Context, u Unit) (Entry, error)
-	// Positions returns the positions of all units of a resource, or of everything if r is zero. It ignores r.Namespace.
+	// Positions returns the positions of all units of a resource, or of everything if r is zero. The namespace of r is
+	// ignored.
 	Positions(ctx context.Context, r Unit) ([]Entry, error)
 	// Publish appends the messages of all parts, and sets the positions. It returns the new revision of each part.
 	// All or nothing is published. The error wraps ErrFenced if the revision of a part is not the last one. After any
@@ -50,7 +51,8 @@ type Log interface {
 	Objects(ctx context.Context, u Unit, data bool) ([]Message, error)
 	// Tail yields the messages that match, in the order of the log, and waits for more.
 	Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error]
-	// Expire removes all messages of the objects whose last message is a deletion from before a time.
+	// Expire removes all messages of the objects whose last message is a deletion from before a time, and the positions
+	// from before it that have no owner and no objects, such as those of deleted namespaces.
 	Expire(ctx context.Context, before time.Time) error
 }
 

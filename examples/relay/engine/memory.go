@@ -21,6 +21,7 @@ type Memory struct {
 	revision  uint64
 	messages  []Message
 	positions map[Unit]Entry
+	set       map[Unit]time.Time // when the position was
 	members   map[string]joined
 	changed   chan struct{} // closed and replaced by each Publish
 }
@@ -101,7 +102,7 @@ func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
 		return nil, fmt.Errorf("publish: %w: %d messages", ErrTooLarge, n)
 	}
 	if m.positions == nil {
-		m.positions = map[Unit]Entry{}
+		m.positions, m.set = map[Unit]Entry{}, map[Unit]time.Time{}
 	}
 	var revisions []uint64
 	for _, p := range parts {
@@ -112,6 +113,7 @@ func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
 		}
 		m.revision++
 		m.positions[p.Unit] = Entry{Unit: p.Unit, Position: p.Position, Revision: m.revision}
+		m.set[p.Unit] = time.Now()
 		revisions = append(revisions, m.revision)
 	}
 	if m.changed != nil {
@@ -199,6 +201,15 @@ func (m *Memory) Expire(_ context.Context, before time.Time) error {
 		l := last[object{msg.Unit, msg.UID}]
 		return l.Type == Deleted && l.Time.Before(before)
 	})
+	for u, e := range m.positions {
+		of := func(msg Message) bool {
+			return msg.UID != "" && msg.Unit.Whole() == u.Whole() && (u.Namespace == "" || msg.Unit == u)
+		}
+		if e.Position.Owner == "" && m.set[u].Before(before) && !slices.ContainsFunc(m.messages, of) {
+			delete(m.positions, u)
+			m.messages = slices.DeleteFunc(m.messages, func(msg Message) bool { return msg.Unit == u })
+		}
+	}
 	return nil
 }
 

@@ -8,9 +8,9 @@
 //
 // The core group is "core", and no namespace is "-". In the other tokens a dot is "_", and what is not a letter, a
 // digit or "-" is "=" and two hexadecimal digits for each byte. The stream keeps the last Options.History messages of
-// each subject, without a limit in time. So the last message of an object is there while the object exists, and a
-// position is never removed. Expire purges the subjects of deleted objects. A TTL of their last message could not do
-// that: when it ends, the message before is the last one.
+// each subject, without a limit in time. So the last message of an object is there while the object exists. Expire
+// purges the subjects of deleted objects. A TTL of their last message could not do that: when it ends, the message
+// before is the last one.
 //
 // # Publish
 //

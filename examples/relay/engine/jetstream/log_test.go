@@ -276,6 +276,55 @@ func versions(t *testing.T, log engine.Log) string {
 	return strings.Join(all, " ")
 }
 
+// TestExpirePositions: old positions without an owner and without objects expire, with GAP and SYNCED, and no others.
+func TestExpirePositions(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		mark := func(namespace string) engine.Message {
+			return engine.Message{
+				Unit: in(pods, namespace), Type: engine.Synced, ResourceVersion: namespace, ID: namespace,
+			}
+		}
+		for namespace, p := range map[string]engine.Part{
+			"deleted": {Messages: []engine.Message{object(engine.Deleted, "deleted", "u1", "1"), mark("deleted")}},
+			"exists":  {Messages: []engine.Message{object(engine.Added, "exists", "u2", "2"), mark("exists")}},
+			"owned":   {Position: engine.Position{Owner: "one"}, Messages: []engine.Message{mark("owned")}},
+			"":        {}, // of the whole resource, with objects in namespaces
+		} {
+			p.Unit = in(pods, namespace)
+			publish(t, log, p)
+		}
+		units := func() []string {
+			entries, err := log.Positions(t.Context(), engine.Unit{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, e := range entries {
+				all = append(all, e.Unit.Namespace)
+			}
+			slices.Sort(all)
+			return all
+		}
+		if err := log.Expire(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"", "deleted", "exists", "owned"}, units()); diff != "" {
+			t.Error("nothing is old:", diff)
+		}
+		if err := log.Expire(t.Context(), time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"", "exists", "owned"}, units()); diff != "" {
+			t.Error(diff)
+		}
+		left := strings.Fields(versions(t, log))
+		slices.Sort(left)
+		if diff := cmp.Diff([]string{"2", "exists", "owned"}, left); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestExpire: all messages of an object expire when the last one is an old deletion, and no others.
 func TestExpire(t *testing.T) {
 	eachEngine(t, func(t *testing.T, log engine.Log) {

@@ -88,11 +88,54 @@ func (l *Log) Expire(ctx context.Context, before time.Time) error {
 		return err
 	}
 	for subject, sequence := range old {
-		// Not what was published since: an object may come back when etcd is restored.
-		err := s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(sequence+1))
-		if err != nil {
-			return fmt.Errorf("remove a deleted object: %w", err)
+		if err := l.purge(ctx, s, subject, sequence); err != nil {
+			return err
 		}
+	}
+	return l.expirePositions(ctx, s, before)
+}
+
+func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before time.Time) error {
+	old := map[string]uint64{}
+	_, err := l.readLast(ctx, s, l.options.Prefix+"-position.>", true, func(m received) error {
+		delete(old, m.subject)
+		var p engine.Position
+		err := json.Unmarshal(m.data, &p)
+		if err == nil && p.Owner == "" && m.time.Before(before) {
+			old[m.subject] = m.sequence
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for subject, sequence := range old {
+		u, _, err := l.parse(subject)
+		if err != nil {
+			return err
+		}
+		objects, err := l.Objects(ctx, u, false)
+		if err != nil {
+			return err
+		}
+		if len(objects) > 0 {
+			continue
+		}
+		for _, subject := range []string{subject, l.messageSubject(&engine.Message{Unit: u})} {
+			if err := l.purge(ctx, s, subject, sequence); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// purge removes the messages of a subject up to a sequence. What was published since stays: an object may come back
+// when etcd is restored, and a unit may be taken.
+func (l *Log) purge(ctx context.Context, s jetstream.Stream, subject string, upTo uint64) error {
+	err := s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
+	if err != nil {
+		return fmt.Errorf("purge stream %q: %w", l.options.Stream, err)
 	}
 	return nil
 }
