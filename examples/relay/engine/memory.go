@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,18 +23,13 @@ type Memory struct {
 	messages  []Message
 	positions map[Unit]Entry
 	set       map[Unit]time.Time // when the position was
-	members   map[string]joined
+	members   map[string]Member
 	changed   chan struct{} // closed and replaced by each Publish
 }
 
 type object struct {
 	Unit
 	uid string
-}
-
-type joined struct {
-	Member
-	until time.Time
 }
 
 var (
@@ -86,20 +82,21 @@ func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, limits := len(parts), m.Limits()
+	n, bytes, limits := len(parts), 0, m.Limits()
 	for _, p := range parts {
 		if e := m.positions[p.Unit]; e.Revision != p.Revision {
 			return nil, fmt.Errorf("publish %s: %w: revision %d, want %d", p.Unit, ErrFenced, e.Revision, p.Revision)
 		}
 		n += len(p.Messages)
 		for _, msg := range p.Messages {
+			bytes += len(msg.Data)
 			if len(msg.Data) > limits.MessageBytes {
 				return nil, fmt.Errorf("publish %s: %w: a message has %d bytes", p.Unit, ErrTooLarge, len(msg.Data))
 			}
 		}
 	}
-	if n > limits.Messages {
-		return nil, fmt.Errorf("publish: %w: %d messages", ErrTooLarge, n)
+	if n > limits.Messages || bytes > limits.Bytes {
+		return nil, fmt.Errorf("publish: %w: %d messages and %d bytes", ErrTooLarge, n, bytes)
 	}
 	if m.positions == nil {
 		m.positions, m.set = map[Unit]Entry{}, map[Unit]time.Time{}
@@ -218,11 +215,11 @@ func (m *Memory) Join(_ context.Context, member Member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.members == nil {
-		m.members = map[string]joined{}
+		m.members = map[string]Member{}
 	}
 	m.revision++
 	member.Revision = m.revision
-	m.members[member.ID] = joined{member, time.Now().Add(member.Lease)}
+	m.members[member.ID] = member
 	return nil
 }
 
@@ -234,18 +231,9 @@ func (m *Memory) Leave(_ context.Context, id string) error {
 	return nil
 }
 
-// Members implements Group.
+// Members implements Group. It leaves out only those that have left.
 func (m *Memory) Members(context.Context) ([]Member, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var alive []Member
-	for _, j := range m.members {
-		if time.Now().Before(j.until) {
-			alive = append(alive, j.Member)
-		}
-	}
-	slices.SortFunc(alive, func(a, b Member) int {
-		return strings.Compare(a.ID, b.ID)
-	})
-	return alive, nil
+	return slices.SortedFunc(maps.Values(m.members), func(a, b Member) int { return strings.Compare(a.ID, b.ID) }), nil
 }

@@ -300,6 +300,54 @@ func TestTakeAtOnce(t *testing.T) {
 	})
 }
 
+// TestFencedByMistake: a batch that the engine refuses, although nobody has taken the unit, is published later.
+func TestFencedByMistake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		w.start("one")
+		w.converged()
+		refuse := 5
+		w.log.Fail = func([]engine.Part) error {
+			if refuse--; refuse >= 0 {
+				return engine.ErrFenced // JetStream does while it is busy with an earlier try
+			}
+			return nil
+		}
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		if e := w.positions()[0]; e.Position.Epoch != 1 {
+			t.Errorf("the unit was taken again: %+v", e.Position)
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestNotReadyWithoutOwner: a replica is not ready while the owner of a unit may be alive, but no replica says that it
+// is.
+func TestNotReadyWithoutOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		w.start("gone")
+		w.converged()
+		w.kill("gone")
+		if err := w.log.Leave(t.Context(), "gone"); err != nil { // as if its key had expired
+			t.Fatal(err)
+		}
+		one := w.start("one")
+		time.Sleep(lease / 2)
+		synctest.Wait()
+		if err := one.Ready(); err == nil {
+			t.Error("the replica is ready although nobody publishes")
+		}
+		w.ready("one")
+		w.stopAll()
+		w.judge()
+	})
+}
+
 // TestLimitShrinks: what is too large, as the engine has restarted with a lower limit, is published as metadata.
 func TestLimitShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

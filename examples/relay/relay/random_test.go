@@ -36,7 +36,7 @@ func randomRun(t *testing.T, r *rand.Rand) {
 		w.config.Queue.Overflow = relay.OverflowLatest
 	}
 	w.config.Queue.Bytes = 1 << (10 + r.IntN(8))
-	w.log.Max.Messages = 3 + r.IntN(20)
+	w.log.Max.Messages, w.log.Max.Bytes = 3+r.IntN(20), 2000+r.IntN(20_000)
 	started, loses := 0, r.IntN(3) == 0
 	start := func() {
 		started++
