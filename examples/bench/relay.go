@@ -56,14 +56,13 @@ func relaying(l *lap) {
 			Name: l.resource.Resource, Kind: l.resource.Kind, Namespaced: true, Verbs: l.resource.Verbs,
 		}},
 	}}}}
-	r, err := relay.New(relay.Config{
+	cfg := relay.Config{
 		Selection: relay.Selection{Resources: []string{l.resource.Resource}},
-		Replica: relay.Replica{
-			ID: "bench", Lease: metav1.Duration{Duration: 15 * time.Second},
-			Grace: metav1.Duration{Duration: time.Second},
-		},
-		Queue: relay.Queue{Bytes: 64 << 20},
-	}, js, js, relay.Options{Observer: observer, Connections: []*relay.Connection{{
+		NATS:      relay.NATS{URL: server.URL()},
+		Replica:   relay.Replica{ID: "bench", Grace: metav1.Duration{Duration: time.Second}},
+	}
+	check(cfg.Complete())
+	r, err := relay.New(cfg, js, js, relay.Options{Observer: observer, Connections: []*relay.Connection{{
 		Name: "bench", Config: l.config(), Client: ours(nil)(l), Resolver: discovery.NewResolver(served, nil),
 	}}})
 	check(err)

@@ -83,6 +83,9 @@ func newRoot(out, errOut io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if dev && len(cfg.Clusters) > 0 {
+				return errors.New("--dev starts a cluster of its own: the configuration must have no other")
+			}
 			if printConfig {
 				return printYAML(out, cfg)
 			}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,6 +209,14 @@ func TestCommands(t *testing.T) {
 			t.Errorf("-want +got:\n%s", d)
 		}
 	})
+	t.Run("a reader that has ended does not hide a difference", func(t *testing.T) {
+		if status := run(t.Context(), with("verify", "-l", "name=a"), brokenPipe{}, io.Discard); status != 1 {
+			t.Errorf("verify: exit status %d, want 1", status)
+		}
+		if status := run(t.Context(), with("view", "robots"), brokenPipe{}, io.Discard); status != 0 {
+			t.Errorf("view: exit status %d, want 0", status)
+		}
+	})
 	t.Run("a deleted object is a marker", func(t *testing.T) {
 		if err := client.Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -235,6 +244,11 @@ func TestCommands(t *testing.T) {
 		t.Errorf("exit status %d after a signal:\n%s", status, &p.errOut)
 	}
 }
+
+// brokenPipe is a stdout whose reader has ended.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func TestWaitsForNATS(t *testing.T) {
 	p := startProgram(t, "--nats", "nats://u:hunter2@127.0.0.1:1", "--listen", "127.0.0.1:0")
@@ -276,6 +290,7 @@ func TestConfig(t *testing.T) {
 		{"a folder replaces a URL", []string{"--config", file, "--dir", "/d"}, 0, []string{"nats:\n  dir: /d\n"}},
 		{"several clusters", []string{"--config", file, "--kubeconfig", "k", "--context", "a", "--context", "b"}, 0,
 			[]string{"clusters:\n- context: a\n  kubeconfig: k\n- context: b\n  kubeconfig: k\n"}},
+		{"a cluster of --dev and another", []string{"--dev", "--context", "a"}, 2, []string{"--dev starts a cluster"}},
 		{"no file", []string{"--config", file + "x"}, 2, []string{"no such file"}},
 		{"an invalid flag", []string{"--config", file, "--overflow", "drop"}, 2, []string{"invalid queue.overflow"}},
 	} {

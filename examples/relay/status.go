@@ -59,8 +59,8 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 			} else {
 				err = r.print(out)
 			}
-			if err == nil && len(r.Problems) > 0 {
-				err = errors.New("not all is well")
+			if len(r.Problems) > 0 {
+				err = errors.New("not all is well") // also if it can't be written
 			}
 			if err != nil {
 				return failure{err}

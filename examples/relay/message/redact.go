@@ -12,7 +12,8 @@ import (
 // redacted replaces values. It is valid base64, so that clients with types can decode a Secret.
 const redacted = "REDACTED"
 
-// Redaction replaces values of objects by "REDACTED". Nil replaces nothing.
+// Redaction replaces values of objects by "REDACTED". So that they are not repeated elsewhere, it also replaces the
+// annotation of kubectl apply, and removes managedFields, which has the elements of sets. Nil does nothing.
 type Redaction struct{ paths []jp.Expr }
 
 // ParseRedaction returns a Redaction of the values that the JSONPaths match, such as "$.spec.users[*].password". An
@@ -29,7 +30,7 @@ func ParseRedaction(paths []string) (*Redaction, error) {
 			return nil, fmt.Errorf("parse a redaction: invalid path %q: must end with what to replace", text)
 		}
 		if r == nil {
-			r = &Redaction{}
+			r = &Redaction{paths: []jp.Expr{jp.R().C("metadata").C("annotations").C(lastApplied)}}
 		}
 		r.paths = append(r.paths, path)
 	}
@@ -45,10 +46,9 @@ func selects(f jp.Frag) bool {
 	return false
 }
 
-// SecretRedaction returns the Redaction of the data of Secrets, of kubectl's annotation, which repeats it, and of what
-// other replaces.
+// SecretRedaction returns the Redaction of the data of Secrets, and of what other replaces.
 func SecretRedaction(other *Redaction) *Redaction {
-	r, err := ParseRedaction([]string{"$.data[*]", "$.stringData[*]", "$.metadata.annotations['" + lastApplied + "']"})
+	r, err := ParseRedaction([]string{"$.data[*]", "$.stringData[*]"})
 	if err != nil {
 		panic(err) // constants
 	}
@@ -84,6 +84,9 @@ func (r *Redaction) apply(object []byte) (out []byte, err error) {
 				return nil, errRedact
 			}
 		}
+	}
+	if metadata, ok := exact["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

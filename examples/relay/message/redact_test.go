@@ -56,6 +56,14 @@ func TestRedact(t *testing.T) {
 			want: `{"a":[12345678901234567890,1.0,1e400,"<&>"],` + m + `}`},
 		{why: "a repeated key hides nothing", paths: paths("$.data.p"),
 			rest: `"data":{"p":"SECRET"},"data":{"p":"SECRET"},"data":null`, want: `{"data":null,` + m + `}`},
+		{why: "the annotation of kubectl apply and managedFields, which repeat values", paths: paths("$.a[*]"),
+			rest: `"a":["SECRET"],"metadata":{"name":"s","uid":"u","annotations":{"b":"c",` +
+				`"kubectl.kubernetes.io/last-applied-configuration":"{\"a\":[\"SECRET\"]}"},` +
+				`"managedFields":[{"fieldsV1":{"f:a":{"v:\"SECRET\"":{}}}}]}`,
+			want: `{"a":["REDACTED"],"metadata":{"annotations":{"b":"c",` +
+				`"kubectl.kubernetes.io/last-applied-configuration":"REDACTED"},"name":"s","uid":"u"}}`},
+		{why: "metadata that is no object", paths: paths("$.a"), rest: `"a":"SECRET","metadata":[]`,
+			want: `{"a":"REDACTED","metadata":[]}`},
 		{why: "JSON that ends early", paths: paths("$.a"), rest: `"a":"SECRET`, wantFails: true},
 		{why: "a Secret, and the annotation that repeats it",
 			rest: `"data":{"p":"SECRET","q":"SECRET"},"stringData":{"p":"SECRET"},"type":"Opaque"`,

@@ -3,11 +3,14 @@ package relay
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +60,19 @@ var (
 	prefixName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
+// validURLs reports whether nats.go can parse all URLs of a list.
+func validURLs(list string) bool {
+	for text := range strings.SplitSeq(list, ",") {
+		if text = strings.TrimSpace(text); !strings.Contains(text, "://") {
+			text = "nats://" + text
+		}
+		if _, err := url.Parse(text); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *Config) check() error {
 	invalid := func(field string, value any, must string) error {
 		return fmt.Errorf("invalid %s %q: must be %s", field, fmt.Sprint(value), must)
@@ -65,6 +81,10 @@ func (c *Config) check() error {
 	switch {
 	case c.NATS.URL != "" && c.NATS.Dir != "":
 		return invalid("nats.dir", c.NATS.Dir, "empty if nats.url is set: the folder is that of the embedded server")
+	case !validURLs(c.NATS.URL):
+		// It is not printed, since it may have a password.
+		return errors.New("invalid nats.url: must be URLs such as nats://host:4222, separated by commas, " +
+			"with special characters of passwords as %XX")
 	case (c.NATS.Certificate == "") != (c.NATS.Key == ""):
 		return invalid("nats.certificate", c.NATS.Certificate, "set together with nats.key")
 	case !streamName.MatchString(c.Log.Stream):

@@ -107,8 +107,10 @@ func (s *selector) resources(ctx context.Context, c *Connection, served []gvr.Re
 	for i, r := range s.rules {
 		if r.name != (gvr.Ref{}) {
 			found, err := c.Resolver.Resolve(ctx, r.name)
-			if notFound := (*discovery.NotFoundError)(nil); err != nil && !errors.As(err, &notFound) {
+			if err != nil {
 				problems = append(problems, fmt.Errorf("cluster %s: rules[%d]: %w", c.Name, i, err))
+			}
+			if notFound := (*discovery.NotFoundError)(nil); err != nil && !errors.As(err, &notFound) {
 				// Without its rule, more of a resource might be published than its rule permits.
 				return nil, problems
 			}
