@@ -12,8 +12,8 @@ import (
 // redacted replaces values. It is valid base64, so that clients with types can decode a Secret.
 const redacted = "REDACTED"
 
-// Redaction replaces values of objects by "REDACTED". So that they are not repeated elsewhere, it also replaces the
-// annotation of kubectl apply, and removes managedFields, which has the elements of sets. Nil does nothing.
+// Redaction replaces values of objects by "REDACTED". It also replaces the annotation of kubectl apply, and removes
+// managedFields: both may repeat values. Nil does nothing.
 type Redaction struct{ paths []jp.Expr }
 
 // ParseRedaction returns a Redaction of the values that the JSONPaths match, such as "$.spec.users[*].password". An

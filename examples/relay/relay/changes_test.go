@@ -348,8 +348,8 @@ func TestNotReadyWithoutOwner(t *testing.T) {
 	})
 }
 
-// TestRuleOfNothing: a rule whose resource is not served, which may be a slip, is a problem, and keeps nothing from being
-// published.
+// TestRuleOfNothing: a rule whose resource is not served, which may be a slip, is a problem, and keeps nothing from
+// being published.
 func TestRuleOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, widgets)
@@ -358,7 +358,8 @@ func TestRuleOfNothing(t *testing.T) {
 		w.srv.Put(widgets, "ns", "a")
 		one := w.start("one")
 		w.converged()
-		if s := one.Status(); len(s.Units) != 1 || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "rules[0]") {
+		s := one.Status()
+		if len(s.Units) != 1 || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "rules[0]") {
 			t.Errorf("units %v, problems %q, want 1 and that of the rule", s.Units, s.Problems)
 		}
 		w.stopAll()

@@ -102,9 +102,11 @@ func TestCompleteRefuses(t *testing.T) {
 			"subjects of two clusters would be the same",
 			func(c *relay.Config) { c.Clusters = []relay.Cluster{{Name: "a"}, {Name: "a"}} },
 			`invalid clusters[1].name "a": must be unique`},
-		{"a password with a slash, which is not printed", func(c *relay.Config) { c.NATS.URL = "nats://h,u:pass/word@h" },
-			"invalid nats.url: must be URLs such as nats://host:4222, separated by commas, with special characters of " +
-				"passwords as %XX"},
+		{
+			"a password with a slash, which is not printed",
+			func(c *relay.Config) { c.NATS.URL = "nats://h,u:pass/word@h" },
+			"invalid nats.url: must be URLs such as nats://host:4222, separated by commas, with special characters " +
+				"of passwords as %XX"},
 		{"a rule for nothing", func(c *relay.Config) { c.Rules = []relay.Rule{{}} },
 			`invalid rules[0].resource "": must be the name or pattern of a resource`},
 	} {

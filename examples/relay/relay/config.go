@@ -47,14 +47,14 @@ type Selection struct {
 
 // Rule is for one resource.
 type Rule struct {
-	// Resource is a name or a pattern, as in Selection. The first rule that matches a resource is its rule. A name that
-	// no resource has is a problem in the status.
+	// Resource is a name or a pattern, as in Selection. The first rule that matches a resource is its rule. A name
+	// that no resource has is a problem in the status.
 	Resource      string `json:"resource"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// Redact are JSONPaths of values to replace by "REDACTED", such as "$.spec.containers[*].env[*].value". If there are
-	// any, so is the annotation of kubectl apply, and managedFields is left out: they repeat values. Other annotations
-	// may repeat them, too.
+	// Redact are JSONPaths of values to replace by "REDACTED", such as "$.spec.containers[*].env[*].value". If there
+	// are any, the annotation of kubectl apply is replaced and managedFields left out, too: both may repeat values.
+	// Other annotations may do so, and are published.
 	Redact []string `json:"redact,omitempty"`
 	// Unredacted publishes the data of Secrets, which are redacted without it.
 	Unredacted bool `json:"unredacted,omitempty"`
