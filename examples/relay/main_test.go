@@ -180,6 +180,7 @@ func TestCommands(t *testing.T) {
 		{"what the selection leaves out is extra", []string{"verify", "-r", "robots", "-l", "name=a"}, 1,
 			[]string{`(?s)extra: .*"b".*extra: .*"c".*1 resources, 2 differences`}},
 		{"a mistake in the command line", []string{"tail", "-o", "xml"}, 2, []string{`invalid --output "xml"`}},
+		{"a subject of something else", []string{"tail", "k8s.pods"}, 2, []string{`invalid SUBJECT "k8s.pods": must`}},
 		{"one more mistake", []string{"view"}, 2, []string{`See 'relay view --help'`}},
 	} {
 		t.Run(test.why, func(t *testing.T) {

@@ -45,6 +45,29 @@ func TestTailPrintsOneLine(t *testing.T) {
 	}
 }
 
+func TestSelectsMessages(t *testing.T) {
+	for _, test := range []struct {
+		why, subject string
+		want         bool
+	}{
+		{"all tokens", "k8s.lab.core.pods.default.u1", true},
+		{"all", "k8s.>", true},
+		{"wildcards", "k8s.*.core.*.default.>", true},
+		{"another prefix selects nothing", "k9s.>", false},
+		{"nor do fewer tokens", "k8s.lab.core.pods", false},
+		{"nor more", "k8s.lab.core.pods.default.u1.>", false},
+		{"positions are no messages", "k8s-position.>", false},
+		{"everything has positions, too", ">", false},
+		{"NATS refuses an empty token", "k8s..core.pods.default.u1", false},
+		{"and a space", "k8s.my lab.core.pods.default.u1", false},
+		{"and the rest before the end", "k8s.>.core.pods.default.u1", false},
+	} {
+		if got := selectsMessages(test.subject, "k8s"); got != test.want {
+			t.Errorf("%s: selectsMessages(%q) = %v", test.why, test.subject, got)
+		}
+	}
+}
+
 func TestAnnouncedFlags(t *testing.T) {
 	for _, test := range []struct {
 		why, want string

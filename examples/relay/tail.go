@@ -32,11 +32,15 @@ func newTail(f *flags, out io.Writer) *cobra.Command {
 			if len(args) == 1 {
 				opts.Pattern = args[0]
 			}
-			_, log, err := f.openLog(cmd)
+			cfg, log, err := f.openLog(cmd)
 			if err != nil {
 				return err
 			}
 			defer log.Close()
+			if opts.Pattern != "" && !selectsMessages(opts.Pattern, cfg.Log.Prefix) {
+				return fmt.Errorf("invalid SUBJECT %q: must begin with %s. and have 6 tokens, or end with >", opts.Pattern,
+					cfg.Log.Prefix)
+			}
 			for m, err := range log.Tail(cmd.Context(), opts) {
 				if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
 					return nil
@@ -59,6 +63,19 @@ func newTail(f *flags, out io.Writer) *cobra.Command {
 	cmd.Flags().BoolVar(&opts.UntilEnd, "until-end", false, "Print the messages that the log has, and end.")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json prints the CloudEvents, one in a line.")
 	return cmd
+}
+
+// selectsMessages reports whether a subject is valid, and can be that of messages.
+func selectsMessages(subject, prefix string) bool {
+	tokens := strings.Split(subject, ".")
+	for i, token := range tokens {
+		if token == "" || strings.ContainsAny(token, " \t\r\n") || token == ">" && i < len(tokens)-1 {
+			return false
+		}
+	}
+	const tokensOfMessage = 6
+	open := tokens[len(tokens)-1] == ">"
+	return tokens[0] == prefix && (len(tokens) == tokensOfMessage || open && len(tokens) < tokensOfMessage)
 }
 
 // compact returns JSON as one line: the items of a list, which are published as they are, may have several.
