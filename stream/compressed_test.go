@@ -19,8 +19,38 @@ import (
 // TestCompressedWatch: a server that compresses watches (WatchListCompression in Kubernetes 1.37) sends a gzip member
 // for each flush. Each event is delivered when it arrives, not with the next one.
 func TestCompressedWatch(t *testing.T) {
-	received := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for name, client := range map[string]func(*rest.Config) (dynamic.Interface, error){
+		"NewClient":    func(cfg *rest.Config) (dynamic.Interface, error) { return stream.NewClient(cfg, nil) },
+		"stock client": func(cfg *rest.Config) (dynamic.Interface, error) { return dynamic.NewForConfig(cfg) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			received := make(chan struct{})
+			srv := compressing(received)
+			defer srv.Close()
+			c, err := client(&rest.Config{Host: srv.URL})
+			noError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			n := 0
+			for ev, err := range streamOf(t, c, widgets(), &stream.Options{PagedLists: true}).Events(ctx) {
+				if err != nil {
+					t.Fatalf("%d of 4 events arrived: %v", n, err)
+				}
+				if ev.Type != stream.Added {
+					continue
+				}
+				if n++; n == 4 {
+					break
+				}
+				received <- struct{}{}
+			}
+		})
+	}
+}
+
+// compressing returns a server that sends each of four events when the one before it was received.
+func compressing(received <-chan struct{}) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "" {
 			fmt.Fprint(w, `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5"},`+
@@ -52,25 +82,4 @@ func TestCompressedWatch(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}))
-	defer srv.Close()
-	own, err := stream.NewClient(&rest.Config{Host: srv.URL}, nil)
-	noError(t, err)
-	stock := dynamic.NewForConfigOrDie(&rest.Config{Host: srv.URL})
-	for name, c := range map[string]dynamic.Interface{"NewClient": own, "stock client": stock} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		n := 0
-		for ev, err := range streamOf(t, c, widgets(), &stream.Options{PagedLists: true}).Events(ctx) {
-			if err != nil {
-				t.Fatalf("%s: %d of 4 events arrived: %v", name, n, err)
-			}
-			if ev.Type != stream.Added {
-				continue
-			}
-			if n++; n == 4 {
-				break
-			}
-			received <- struct{}{}
-		}
-	}
 }
