@@ -38,8 +38,8 @@ func newTail(f *flags, out io.Writer) *cobra.Command {
 			}
 			defer log.Close()
 			if opts.Pattern != "" && !selectsMessages(opts.Pattern, cfg.Log.Prefix) {
-				return fmt.Errorf("invalid SUBJECT %q: must begin with %s. and have 6 tokens, or end with >", opts.Pattern,
-					cfg.Log.Prefix)
+				return fmt.Errorf("invalid SUBJECT %q: must begin with %s. and have 6 tokens, or end with >",
+					opts.Pattern, cfg.Log.Prefix)
 			}
 			for m, err := range log.Tail(cmd.Context(), opts) {
 				if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
