@@ -21,16 +21,16 @@ metadata: {name: podlikes.bench.example.com}, spec: {group: bench.example.com, s
 names: {plural: podlikes, singular: podlike, kind: PodLike}, versions: [{name: v1, served: true, storage: true,
 schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
 
-// startDevserver starts the tool's API server, and creates objects. The server is another program, because its packages
+// startDevserver starts an API server, and creates objects. The server is another program, because its packages
 // would add to the memory of the peers.
 func startDevserver(ctx context.Context, temp string, objects int) (kubeconfig string, stop func(), err error) {
-	program := filepath.Join(temp, "gvrwatch")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/gvrwatch/gvrwatch/examples/gvrwatch")
+	program := filepath.Join(temp, "server")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/gvrwatch/gvrwatch/examples/devserver/cmd/devserver")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("go build: %w: %s", err, out)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := exec.CommandContext(ctx, program, "devserver", "--dir", filepath.Join(temp, "devserver"))
+	c := exec.CommandContext(ctx, program, "-dir", filepath.Join(temp, "devserver"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	stop = func() { cancel(); c.Wait() }
 	out, err := c.StdoutPipe()

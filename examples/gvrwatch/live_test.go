@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -112,6 +114,40 @@ func (o *searchedOutput) await(text string) bool {
 		case <-ctx.Done():
 			return false
 		}
+	}
+}
+
+// waiter collects what is written, and closes completed as soon as complete returns true for it.
+type waiter struct {
+	mu        sync.Mutex
+	b         strings.Builder
+	complete  func(string) bool
+	completed chan bool
+	once      sync.Once
+}
+
+func (w *waiter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.b.Write(b)
+	if w.complete(w.b.String()) {
+		w.once.Do(func() { close(w.completed) })
+	}
+	return len(b), nil
+}
+
+func (w *waiter) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+func (w *waiter) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-w.completed:
+	case <-time.After(testTimeout):
+		t.Fatalf("incomplete output:\n%s", w)
 	}
 }
 

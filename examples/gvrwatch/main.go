@@ -101,7 +101,6 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newResources(streams), newWatch(streams), newCheckpoint(streams), newDevserver(streams),
-		newDemo(streams))
+	root.AddCommand(newResources(streams), newWatch(streams), newCheckpoint(streams))
 	return root
 }

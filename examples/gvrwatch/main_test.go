@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,12 +15,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
+	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 // testTimeout bounds each run of the program.
@@ -74,7 +77,7 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"boats", "oceans"} {
-		if _, err := resolveNew(ctx, discovery.NewResolver(dc, nil), name); err != nil {
+		if err := awaitResource(ctx, discovery.NewResolver(dc, nil), name); err != nil {
 			return err
 		}
 	}
@@ -93,6 +96,18 @@ func prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// awaitResource waits until discovery lists a resource: it is served a moment before that.
+func awaitResource(ctx context.Context, r *discovery.Resolver, name string) error {
+	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := r.Resolve(ctx, gvr.Ref{Name: name})
+		var none *discovery.NotFoundError
+		if errors.As(err, &none) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // skipIfShort skips a test that takes seconds.

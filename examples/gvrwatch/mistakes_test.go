@@ -280,7 +280,7 @@ func TestLostOutput(t *testing.T) {
 		"watch boats --until-synced -o json", "watch boats --until-synced -o yaml",
 		"watch boats --until-synced --latest", "watch boats* --until-synced",
 		"watch boats --follow --until-synced --latest -o json",
-		"resources", "resources -o wide", "resources -o name", "resources -o json", "devserver", "demo --for 100ms",
+		"resources", "resources -o wide", "resources -o name", "resources -o json",
 	} {
 		for err, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {
 			status, stderr := gvrwatchTo(t, brokenWriter{err}, strings.Fields(args)...)

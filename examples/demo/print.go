@@ -14,18 +14,18 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// demoPrinter writes events for people: the time, type, kind and name, and what changed.
-type demoPrinter struct {
+// printer writes events for people: the time, type, kind and name, and what changed.
+type printer struct {
 	w      io.Writer
 	specs  map[types.UID]map[string]any // as last seen, to find what changed
 	counts map[stream.Type]int
 }
 
-func newDemoPrinter(w io.Writer) *demoPrinter {
-	return &demoPrinter{w: w, specs: map[types.UID]map[string]any{}, counts: map[stream.Type]int{}}
+func newPrinter(w io.Writer) *printer {
+	return &printer{w: w, specs: map[types.UID]map[string]any{}, counts: map[stream.Type]int{}}
 }
 
-func (p *demoPrinter) print(now time.Time, ev stream.Event) error {
+func (p *printer) print(now time.Time, ev stream.Event) error {
 	p.counts[ev.Type]++
 	name, what := "", ""
 	if o := ev.Object; o != nil {
@@ -41,10 +41,11 @@ func (p *demoPrinter) print(now time.Time, ev stream.Event) error {
 		}
 	}
 	line := fmt.Sprintf("%s  %-8s  %-6s  %-19s  %s", now.Format("15:04:05.000"), ev.Type, ev.Resource.Kind, name, what)
-	return printLine(p.w, strings.TrimRight(line, " "))
+	_, err := fmt.Fprintln(p.w, strings.TrimRight(line, " "))
+	return err
 }
 
-func (p *demoPrinter) whatChanged(kind stream.Type, o *unstructured.Unstructured) string {
+func (p *printer) whatChanged(kind stream.Type, o *unstructured.Unstructured) string {
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 	before := p.specs[o.GetUID()]
 	p.specs[o.GetUID()] = spec
@@ -78,7 +79,7 @@ func describe(op jsondiff.Operation) string {
 	return fmt.Sprintf("%s=%v", field, op.Value)
 }
 
-func (p *demoPrinter) summary() {
+func (p *printer) summary() {
 	fmt.Fprintf(p.w, "Seen: %d ADDED, %d MODIFIED, %d DELETED, %d GAP.\n",
 		p.counts[stream.Added], p.counts[stream.Modified], p.counts[stream.Deleted], p.counts[stream.Gap])
 }

@@ -1,13 +1,22 @@
+// Demo starts a real API server in its process, defines two custom resources (Robot is namespaced, Planet is
+// cluster-scoped), creates, changes and deletes some objects, and prints the events that gvrwatch reports.
+//
+//	go run ./examples/demo
+//
+// It needs no cluster, and leaves nothing behind. It ends after 20 seconds (-for), or at a signal.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
@@ -18,45 +27,50 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-func newDemo(streams genericiooptions.IOStreams) *cobra.Command {
-	var length time.Duration
-	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Show real events of custom resources, from a real API server",
-		Long: "Start a real API server in this process, define two custom resources (Robot is namespaced, Planet is\n" +
-			"cluster-scoped), create, change and delete some objects, and show the events that gvrwatch reports.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if length <= 0 {
-				return fmt.Errorf("--for=%v: must be more than zero", length)
-			}
-			return asRunError(runDemo(cmd.Context(), streams, length))
-		},
+// startTimeout is many times the usual start time of the server.
+const startTimeout = time.Minute
+
+func main() {
+	length := flag.Duration("for", 20*time.Second, "how long the demo lasts")
+	flag.Parse()
+	if *length <= 0 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "demo: takes no arguments, and -for must be more than zero")
+		os.Exit(2)
 	}
-	cmd.Flags().DurationVar(&length, "for", 20*time.Second, "How long the demo lasts.")
-	return cmd
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, *length)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+		os.Exit(1)
+	}
 }
 
-func runDemo(ctx context.Context, streams genericiooptions.IOStreams, length time.Duration) (err error) {
-	fmt.Fprintln(streams.Out, "Starting a real API server (etcd and apiextensions-apiserver) in this process ...")
+// run shows the demo until the length has passed or ctx ends: both are a normal end.
+func run(ctx context.Context, out io.Writer, length time.Duration) (err error) {
+	fmt.Fprintln(out, "Starting a real API server (etcd and apiextensions-apiserver) in this process ...")
 	began := time.Now()
-	srv, err := startDevserver(ctx, nil)
-	if err != nil || srv == nil {
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	srv, err := devserver.Start(starting, nil)
+	if err != nil && ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Stop()) }()
-	fmt.Fprintf(streams.Out, "%s is ready after %v.\n", srv.URL(), time.Since(began).Round(10*time.Millisecond))
+	fmt.Fprintf(out, "%s is ready after %v.\n", srv.URL(), time.Since(began).Round(10*time.Millisecond))
 
-	ctx, cancel := context.WithTimeoutCause(ctx, length, errTimeout)
-	defer cancel()
-	err = showDemo(ctx, streams, srv)
+	ctx, end := context.WithTimeout(ctx, length)
+	defer end()
+	err = show(ctx, out, srv)
 	if ctx.Err() != nil {
-		err = nil // the end of ctx is a normal end, and causes other errors
+		err = nil // the end of ctx causes other errors
 	}
 	return err
 }
 
-func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devserver.Server) error {
+func show(ctx context.Context, out io.Writer, srv *devserver.Server) error {
 	client, err := dynamic.NewForConfig(srv.Config())
 	if err != nil {
 		return err
@@ -79,7 +93,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.Out, "%q is %s: watching it.\n", name, r)
+		fmt.Fprintf(out, "%q is %s: watching it.\n", name, r)
 		sources = append(sources, s)
 	}
 
@@ -88,7 +102,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		return err
 	}
 
-	fmt.Fprintln(streams.Out, "The server delays the first objects of a new CustomResourceDefinition by two seconds.")
+	fmt.Fprintln(out, "The server delays the first objects of a new CustomResourceDefinition by two seconds.")
 
 	ctx, stopWriting := context.WithCancelCause(ctx)
 	written := make(chan struct{})
@@ -100,7 +114,7 @@ func showDemo(ctx context.Context, streams genericiooptions.IOStreams, srv *devs
 		}
 	}()
 
-	p := newDemoPrinter(streams.Out)
+	p := newPrinter(out)
 	defer p.summary()
 	for ev, err := range merged.Events(ctx) {
 		if err != nil {
