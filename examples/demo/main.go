@@ -75,7 +75,7 @@ func show(ctx context.Context, out io.Writer, srv *devserver.Server) error {
 	if err != nil {
 		return err
 	}
-	if err := devserver.CreateCRDs(ctx, client, robots, planets); err != nil {
+	if err := devserver.CreateCRDs(ctx, client, devserver.DemoRobots, devserver.DemoPlanets); err != nil {
 		return err
 	}
 	dc, err := clientdiscovery.NewDiscoveryClientForConfig(srv.Config())
@@ -109,7 +109,7 @@ func show(ctx context.Context, out io.Writer, srv *devserver.Server) error {
 	defer func() { stopWriting(nil); <-written }()
 	go func() {
 		defer close(written)
-		if err := write(ctx, client); err != nil {
+		if err := devserver.WriteDemo(ctx, client); err != nil {
 			stopWriting(err) // ends the watch as well
 		}
 	}()

@@ -22,6 +22,7 @@ type CRD struct {
 	Categories []string
 	Namespaced bool
 	Versions   []string // all are served, the first one is stored; empty means v1
+	Columns    []string // fields of spec that kubectl get shows
 }
 
 var crdResource = schema.GroupVersionResource{
@@ -32,9 +33,17 @@ var crdResource = schema.GroupVersionResource{
 func (c CRD) Object() *unstructured.Unstructured {
 	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	versions := make([]any, 0, len(c.Versions))
+	columns := make([]any, 0, len(c.Columns))
+	for _, name := range c.Columns {
+		columns = append(columns, map[string]any{"name": name, "type": "string", "jsonPath": ".spec." + name})
+	}
+	if len(columns) > 0 { // or the server would add the age itself
+		columns = append(columns,
+			map[string]any{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})
+	}
 	for i, name := range c.versions() {
 		versions = append(versions, map[string]any{
-			"name": name, "served": true, "storage": i == 0,
+			"name": name, "served": true, "storage": i == 0, "additionalPrinterColumns": columns,
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{
 				"type":       "object",
 				"properties": map[string]any{"spec": anything, "status": anything},

@@ -20,6 +20,9 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
+
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
 
@@ -41,6 +44,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	f.StringVar(&o.Dir, "dir", "",
 		"folder for data, port and credentials, which remain; empty means a temporary one, removed at the end")
 	f.IntVar(&o.Port, "port", 0, "port on 127.0.0.1; 0 means the last one with the same -dir, else a free one")
+	demo := f.Bool("demo", false, "serve two custom resources, robots and planets, and change their objects all the time")
 	verbose := f.Bool("v", false, "write the server's logs to stderr")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -57,14 +61,14 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	if *verbose {
 		o.LogTo = errOut
 	}
-	if err := serve(ctx, &o, out); err != nil {
+	if err := serve(ctx, &o, *demo, out); err != nil {
 		fmt.Fprintf(errOut, "devserver: %v\n", err)
 		return 1
 	}
 	return 0
 }
 
-func serve(ctx context.Context, o *devserver.Options, out io.Writer) error {
+func serve(ctx context.Context, o *devserver.Options, demo bool, out io.Writer) error {
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s, err := devserver.Start(starting, o)
@@ -72,6 +76,13 @@ func serve(ctx context.Context, o *devserver.Options, out io.Writer) error {
 		return nil // a signal is a normal end
 	} else if err != nil {
 		return err
+	}
+	if demo {
+		stop, err := startDemo(ctx, s)
+		if err != nil {
+			return errors.Join(err, s.Stop())
+		}
+		defer stop()
 	}
 	err = json.NewEncoder(out).Encode(struct {
 		Kubeconfig string `json:"kubeconfig"`
@@ -81,4 +92,25 @@ func serve(ctx context.Context, o *devserver.Options, out io.Writer) error {
 		<-ctx.Done()
 	}
 	return errors.Join(err, s.Stop())
+}
+
+// startDemo writes objects until stop is called.
+func startDemo(ctx context.Context, s *devserver.Server) (stop func(), err error) {
+	client, err := dynamic.NewForConfig(s.Config())
+	if err != nil {
+		return nil, err
+	}
+	err = devserver.CreateCRDs(ctx, client, devserver.DemoRobots, devserver.DemoPlanets)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for ctx.Err() == nil {
+			devserver.WriteDemo(ctx, client) // again if the server did not answer
+		}
+	}()
+	return func() { cancel(); <-written }, nil
 }

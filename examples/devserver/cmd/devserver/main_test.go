@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -110,6 +111,26 @@ func TestKeepsItsFolder(t *testing.T) {
 		t.Errorf("the custom resource is gone: %v", err)
 	}
 	s.stop()
+}
+
+// TestDemo: with -demo the server has objects that change, also after a restart with the same folder.
+func TestDemo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for range 2 {
+		s := start(t, "-demo", "-dir", dir)
+		w, err := client(t, s.kubeconfig, s.server).Resource(devserver.DemoRobots.Resource()).
+			Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ev := range w.ResultChan() {
+			if ev.Type == watch.Modified {
+				break
+			}
+		}
+		w.Stop()
+		s.stop()
+	}
 }
 
 func TestMistakes(t *testing.T) {
