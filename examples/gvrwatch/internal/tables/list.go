@@ -43,10 +43,11 @@ func (l *list) step(out *bytes.Buffer) (rest io.Reader, err error) {
 		err = l.bracket(out)
 	case l.More():
 		err = l.member(out)
-	case !l.hasRows:
-		err = errNoRows // an empty list would mean that nothing exists
 	default:
-		if err = l.bracket(out); err == nil {
+		switch err = l.bracket(out); {
+		case err == nil && !l.hasRows:
+			err = errNoRows // an empty list would mean that nothing exists
+		case err == nil:
 			return l.rest(), nil
 		}
 	}
