@@ -1,0 +1,126 @@
+package changes_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/changes"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+func object(t testing.TB, text string) map[string]any {
+	t.Helper()
+	var o map[string]any
+	if err := utiljson.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestCompare(t *testing.T) {
+	type fields = []changes.Field
+	for _, c := range []struct {
+		why, before, after string
+		want               fields
+	}{
+		{"equal objects", `{"a":1}`, `{"a":1}`, nil},
+		{"values of all types", `{"a":1,"b":"x","c":true,"d":null,"e":1.5}`, `{"a":2,"b":"y z","c":false,"d":0,"e":2}`,
+			fields{{"a", "1", "2"}, {"b", "x", "y z"}, {"c", "true", "false"}, {"d", "null", "0"}, {"e", "1.5", "2"}}},
+		{"texts that look like other values", `{"a":"5","b":"","c":"1\n2"}`, `{"a":5,"b":" x","c":"1"}`,
+			fields{{"a", `"5"`, "5"}, {"b", `""`, `" x"`}, {"c", `"1\n2"`, `"1"`}}},
+		{"fields that come and go", `{"a":{"b":1}}`, `{"a":{"c":[1]}}`, fields{{"a.b", "1", ""}, {"a.c", "", "[1]"}}},
+		{"an object becomes a text", `{"a":{"b":1}}`, `{"a":"x"}`, fields{{"a", `{"b":1}`, "x"}}},
+		{"metadata, spec, others, status", `{"status":{"a":1},"data":{"a":1},"spec":{"a":1},"metadata":{"name":"a"}}`,
+			`{"status":{"a":2},"data":{"a":2},"spec":{"a":2},"metadata":{"name":"b"}}`,
+			fields{{"metadata.name", "a", "b"}, {"spec.a", "1", "2"}, {"data.a", "1", "2"}, {"status.a", "1", "2"}}},
+		{"what changes with each write is hidden",
+			`{"metadata":{"resourceVersion":"1","generation":1,"managedFields":[],
+				"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x"}}}`,
+			`{"metadata":{"resourceVersion":"2","generation":2,"managedFields":[{}],
+				"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"y"}}}`, nil},
+		{"labels with dots and slashes", `{"metadata":{"labels":{"example.com/a":"1"}}}`,
+			`{"metadata":{"labels":{"example.com/a":"2"}}}`, fields{{"metadata.labels[example.com/a]", `"1"`, `"2"`}}},
+		{"elements with a name", `{"l":[{"type":"A","s":1},{"type":"B","s":1}]}`,
+			`{"l":[{"type":"C","s":0},{"type":"B","s":2},{"type":"A","s":1}]}`,
+			fields{{"l[B].s", "1", "2"}, {"l[C]", "", `{"s":0,"type":"C"}`}}},
+		{"elements in another order", `{"l":[{"name":"a"},{"name":"b"}]}`, `{"l":[{"name":"b"},{"name":"a"}]}`,
+			fields{{"l", "", "(other order)"}}},
+		{"elements without a name that tells them apart", `{"l":[{"name":"a","x":1},{"name":"a","x":2}]}`,
+			`{"l":[{"name":"a","x":1},{"name":"a","x":3}]}`, fields{{"l[1].x", "2", "3"}}},
+		{"plain elements", `{"l":[1,2]}`, `{"l":[1,3,4]}`, fields{{"l[1]", "2", "3"}, {"l[2]", "", "4"}}},
+		{"all elements go", `{"l":[{"name":"a"}]}`, `{"l":[]}`, fields{{"l[a]", `{"name":"a"}`, ""}}},
+		{"values of Secrets are not shown", `{"kind":"Secret","apiVersion":"v1","data":{"a":"YWJj","b":"YQ=="}}`,
+			`{"kind":"Secret","apiVersion":"v1","data":{"a":"eHl6","b":"YWI=","c":"YQ=="}}`, fields{
+				{"data.a", "(3 bytes)", "(3 bytes) (changed)"}, {"data.b", "(1 bytes)", "(2 bytes)"},
+				{"data.c", "", "(1 bytes)"}}},
+	} {
+		got := changes.Compare(object(t, c.before), object(t, c.after))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.why, diff)
+		}
+	}
+}
+
+func event(kind stream.Type, uid, rest string) stream.Event {
+	return stream.Event{Type: kind, JSON: json.RawMessage(
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"` + uid + `"` + rest)}
+}
+
+func TestDiffer(t *testing.T) {
+	d := changes.NewDiffer()
+	const kubectl, kubelet = `{"manager":"kubectl","operation":"Update","time":"2026-01-01T00:00:01Z","fieldsV1":{}}`,
+		`{"manager":"kubelet","operation":"Update","subresource":"status","time":"2026-01-01T00:00:02Z","fieldsV1":{}}`
+	both := `,"managedFields":[` + kubectl + "," + kubelet + `]}`
+	later := strings.ReplaceAll(both, "00:00:01Z", "00:01:00Z")
+	for _, c := range []struct {
+		why  string
+		ev   stream.Event
+		want changes.Change
+		err  bool
+	}{
+		{"the first event of an object", event(stream.Added, "1", both+`,"x":1}`),
+			changes.Change{By: []string{"kubelet (status)"}}, false},
+		{"a change", event(stream.Modified, "1", later+`,"x":2}`), changes.Change{
+			Fields: []changes.Field{{Path: "x", Old: "1", New: "2"}}, By: []string{"kubectl"}, Known: true}, false},
+		{"an object that can't be decoded", event(stream.Modified, "1", later+`,"x":1e999}`), changes.Change{}, true},
+		{"the same fields within the same second", event(stream.Modified, "1", later+`,"x":3}`), changes.Change{
+			Fields: []changes.Field{{Path: "x", Old: "2", New: "3"}}, By: []string{"kubectl"}, Known: true}, false},
+		{"another object of the name", event(stream.Added, "2", `}}`), changes.Change{}, false},
+		{"a deletion", event(stream.Deleted, "1", `}}`), changes.Change{Known: true}, false},
+		{"nothing is kept of a deleted object", event(stream.Deleted, "1", `}}`), changes.Change{}, false},
+	} {
+		got, err := d.Compare(c.ev)
+		if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != c.err {
+			t.Errorf("%s: %v (-want +got):\n%s", c.why, err, diff)
+		}
+	}
+}
+
+// FuzzCompare: two states differ if and only if Compare returns a field.
+func FuzzCompare(f *testing.F) {
+	f.Add(`{"a":[{"name":"b","c":1}]}`, `{"a":[{"name":"b","c":2}]}`)
+	f.Add(`{"metadata":{"labels":{"":""}}}`, `{"metadata":{"labels":null}}`)
+	f.Add(`{"l":[{"name":"1"},{"name":1}]}`, `{"l":[{"name":1},{"name":"1"}]}`)
+	f.Add(`{"kind":"Secret","apiVersion":"v1","data":5}`, `{"kind":"Secret","apiVersion":"v1","data":{"a":6}}`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		var before, after map[string]any
+		if utiljson.Unmarshal([]byte(a), &before) != nil || utiljson.Unmarshal([]byte(b), &after) != nil {
+			return
+		}
+		if _, ok := before["metadata"]; ok {
+			return // its hidden fields are tested in TestCompare
+		}
+		if _, ok := after["metadata"]; ok {
+			return
+		}
+		fields := changes.Compare(before, after)
+		if equal := len(before) == len(after) && (len(before) == 0 || reflect.DeepEqual(before, after)); equal != (len(fields) == 0) {
+			t.Errorf("equal is %v, but the fields are %q", equal, fields)
+		}
+	})
+}

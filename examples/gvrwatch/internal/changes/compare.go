@@ -1,0 +1,231 @@
+package changes
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Field is a field that has changed. Old or New is empty if the field did not exist before, or does not any more.
+type Field struct {
+	Path     string // such as spec.replicas, metadata.labels[app.example.com/name] or status.conditions[Ready].status
+	Old, New string // as text: strings without quotes where that is clear, other values as JSON
+}
+
+// hidden are the fields of metadata that change with each write and say nothing about the object.
+var hidden = []string{"managedFields", "resourceVersion", "generation"}
+
+// lastApplied is an annotation that repeats the object, Secrets included.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// maxDepth bounds how deep Compare looks for what has changed. Deeper values are compared as a whole.
+const maxDepth = 100
+
+// Compare returns the fields in which two states of an object differ, except managedFields, resourceVersion, generation
+// and the annotation in which kubectl apply repeats the object: metadata first, then spec, then others, then status. In a list whose elements have a name, type, key, uid or
+// ip that tells them apart, elements are compared with those of the same name, and their order does not matter.
+//
+// The values in data and stringData of a Secret are not shown, only their sizes.
+func Compare(before, after map[string]any) []Field {
+	c := &comparison{secret: after["kind"] == "Secret" && after["apiVersion"] == "v1"}
+	c.object("", visible(before), visible(after), maxDepth)
+	slices.SortStableFunc(c.fields, func(a, b Field) int { return rank(a.Path) - rank(b.Path) })
+	return c.fields
+}
+
+// visible returns the object without hidden fields.
+func visible(o map[string]any) map[string]any {
+	metadata, ok := o["metadata"].(map[string]any)
+	if !ok {
+		return o
+	}
+	metadata = maps.Clone(metadata)
+	for _, name := range hidden {
+		delete(metadata, name)
+	}
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		annotations = maps.Clone(annotations)
+		delete(annotations, lastApplied)
+		metadata["annotations"] = annotations
+	}
+	o = maps.Clone(o)
+	o["metadata"] = metadata
+	return o
+}
+
+func rank(path string) int {
+	switch path[:max(0, strings.IndexAny(path+".", ".["))] {
+	case "metadata":
+		return 0
+	case "spec":
+		return 1
+	case "status":
+		return 3
+	}
+	return 2
+}
+
+type comparison struct {
+	secret bool
+	fields []Field
+}
+
+// compare adds the differences of two values, of which one may be missing.
+func (c *comparison) compare(path string, before, after *any, depth int) {
+	if before != nil && after != nil {
+		if reflect.DeepEqual(*before, *after) {
+			return
+		}
+		switch b := (*before).(type) {
+		case map[string]any:
+			if a, ok := (*after).(map[string]any); ok && depth > 0 {
+				c.object(path, b, a, depth-1)
+				return
+			}
+		case []any:
+			if a, ok := (*after).([]any); ok && depth > 0 {
+				c.list(path, b, a, depth-1)
+				return
+			}
+		}
+	}
+	f := Field{Path: path}
+	if before != nil {
+		f.Old = c.text(path, *before)
+	}
+	if after != nil {
+		f.New = c.text(path, *after)
+	}
+	if f.Old == f.New { // the sizes of two values of a Secret
+		f.New += " (changed)"
+	}
+	c.fields = append(c.fields, f)
+}
+
+func (c *comparison) object(path string, before, after map[string]any, depth int) {
+	keys := slices.Collect(maps.Keys(before))
+	for key := range after {
+		if _, ok := before[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		c.compare(join(path, key), entry(before, key), entry(after, key), depth)
+	}
+}
+
+func entry[K comparable](m map[K]any, key K) *any {
+	v, ok := m[key]
+	if !ok {
+		return nil
+	}
+	return &v
+}
+
+// join appends a key to a path. A key with a dot, as of a label, is between brackets.
+func join(path, key string) string {
+	switch {
+	case key == "" || strings.ContainsAny(key, ".[]") || strings.ContainsRune(key, '/'):
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+// list compares two lists: by the names of their elements if they have some, as sets of values if they are plain, and
+// otherwise by position.
+func (c *comparison) list(path string, before, after []any, depth int) {
+	if old, names := named(before), named(after); old != nil && names != nil {
+		keys := slices.Collect(maps.Keys(old))
+		for key := range names {
+			if _, ok := old[key]; !ok {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		found := len(c.fields)
+		for _, key := range keys {
+			c.compare(path+"["+key+"]", entry(old, key), entry(names, key), depth)
+		}
+		if len(c.fields) == found { // they differ in their order alone
+			c.fields = append(c.fields, Field{path, "", "(other order)"})
+		}
+		return
+	}
+	for i := range max(len(before), len(after)) {
+		c.compare(path+"["+strconv.Itoa(i)+"]", at(before, i), at(after, i), depth)
+	}
+}
+
+func at(list []any, i int) *any {
+	if i >= len(list) {
+		return nil
+	}
+	return &list[i]
+}
+
+// listKeys are the fields by which Kubernetes merges lists.
+var listKeys = []string{"name", "type", "key", "uid", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey"}
+
+// named returns the elements by the first of listKeys that all have and that tells them apart. It returns nil if there
+// is none. No elements have any key.
+func named(list []any) map[string]any {
+	if len(list) == 0 {
+		return map[string]any{}
+	}
+	for _, key := range listKeys {
+		all := make(map[string]any, len(list))
+		for _, element := range list {
+			o, _ := element.(map[string]any)
+			switch name := o[key].(type) {
+			case string, int64:
+				all[fmt.Sprint(name)] = element
+			}
+		}
+		if len(all) == len(list) {
+			return all
+		}
+	}
+	return nil
+}
+
+// text returns a value as text.
+func (c *comparison) text(path string, v any) string {
+	if c.secret && (strings.HasPrefix(path, "data") || strings.HasPrefix(path, "stringData")) {
+		return sizes(v)
+	}
+	switch v := v.(type) {
+	case string:
+		if v == "" || strings.TrimSpace(v) != v || json.Valid([]byte(v)) || strings.ContainsAny(v, "\n\"") {
+			return quoted(v)
+		}
+		return v
+	}
+	return quoted(v)
+}
+
+func quoted(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "(no JSON)"
+	}
+	return string(b)
+}
+
+// sizes describes a value of a Secret without showing it.
+func sizes(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("(%d bytes)", base64.StdEncoding.DecodedLen(len(v))-strings.Count(v, "="))
+	case map[string]any:
+		return fmt.Sprintf("(%d keys)", len(v))
+	}
+	return "(hidden)"
+}
