@@ -19,6 +19,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 )
 
 func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
@@ -69,7 +70,7 @@ func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
 					if err := s.Delete(cmd.Context(), key); err != nil {
 						return err
 					}
-					if err := printLine(streams.Out, key+" reset"); err != nil {
+					if err := screen.WriteLine(streams.Out, screen.Text{Text: key + " reset"}); err != nil {
 						return err
 					}
 				}
@@ -128,7 +129,7 @@ func showCheckpoints(
 	if output != "wide" {
 		columns = columns[:5]
 	}
-	rows := newTable(streams.Out, columns...)
+	rows := newTable(streams.Out, columns)
 	for _, key := range keys {
 		c, err := s.Load(ctx, key)
 		if err != nil {
@@ -136,11 +137,11 @@ func showCheckpoints(
 		}
 		switch output {
 		case "name":
-			err = printLine(streams.Out, key)
+			err = screen.WriteLine(streams.Out, screen.Text{Text: key})
 		case "json", "yaml":
 			err = out.print(documentOf(key, c))
 		default:
-			err = rows.row(cellsOf(key, c)...)
+			err = addRow(rows, cellsOf(key, c)...)
 		}
 		if err != nil {
 			return err

@@ -112,7 +112,7 @@ func TestCheckpointMistakes(t *testing.T) {
 		{[]string{"checkpoint", "reset", path, "pods"}, 1,
 			`no checkpoint "pods" in ` + path + ": it has boats.cli.example.com",
 			"the error of an unknown key lists the known ones"},
-		{[]string{"watch", "boats", "--checkpoint", ""}, 2, "--checkpoint: must be the name of a file",
+		{[]string{"watch", "boats", "--checkpoint", ""}, 2, "--checkpoint: must not be empty",
 			"an empty name is refused, as from an unset variable"},
 		{[]string{"checkpoint", "show"}, 2, "accepts between 1 and 2 arg(s)", "show needs a file"},
 		{[]string{"checkpoint", "show", path, "-o", "csv"}, 2, "--output=csv: must be one of",

@@ -11,77 +11,101 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// silenceClientGo discards klog's output and the server's warnings: the user sees errors and what the Logger prints. It
-// sets globals that other goroutines read, so it runs once. devserver.Start redirects klog again.
-var silenceClientGo = sync.OnceFunc(func() {
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	flags.Set("stderrthreshold", "FATAL") // otherwise errors go to stderr as well
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-})
+// setLogging sets what klog and the server's warnings write: nothing, because the user sees errors and what the Logger
+// prints, unless -v requests it. Klog's settings are global, and other goroutines read them, so it runs once, before
+// anything else. (devserver.Start, in tests, redirects klog again.)
+func setLogging(verbosity int, w io.Writer) {
+	loggingOnce.Do(func() {
+		flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+		klog.InitFlags(flags)
+		flags.Set("stderrthreshold", "FATAL") // otherwise errors go to stderr as well
+		flags.Set("v", strconv.Itoa(verbosity))
+		klog.LogToStderr(false)
+		if verbosity == 0 {
+			w = io.Discard
+		}
+		klog.SetOutput(w)
+		rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	})
+}
 
-// newConfigFlags returns kubectl's flags for the server and the credentials.
-func newConfigFlags() *genericclioptions.ConfigFlags {
-	flags := genericclioptions.NewConfigFlags(true)
-	flags.CacheDir = nil // nothing is cached on disk
-	flags.Timeout = nil  // kubectl's --request-timeout; it would end watches
-	return flags
+var loggingOnce sync.Once
+
+// connection has kubectl's flags for the server, the credentials and the namespaces.
+type connection struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+	namespaces []string
+	verbosity  int
+}
+
+func (c *connection) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "Path to the kubeconfig file to use.")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // it would take only one
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
+	names.Timeout.Description = "How long a single request may take that is not a watch, such as 1s, 2m, 3h. Zero means " +
+		"no limit."
+	clientcmd.BindOverrideFlags(&c.overrides, f, names)
+	f.StringSliceVarP(&c.namespaces, "namespace", "n", nil,
+		"Namespace to watch. May be repeated, or be several separated by commas.")
+	f.IntVarP(&c.verbosity, "v", "v", 0,
+		"Verbosity of the log on stderr: 4 adds each request of a watch, 6 each HTTP request, 8 their headers.")
+}
+
+// loader reads the kubeconfig and applies the flags.
+func (c *connection) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.overrides)
 }
 
 // server has what the commands need of the cluster that the flags select.
 type server struct {
-	url       string
-	config    *rest.Config // with a waitPrinter
-	client    dynamic.Interface
+	config    *rest.Config
+	announced *rest.Config // with a waitPrinter
 	resolver  *discovery.Resolver
-	namespace string // from the flags, else the kubeconfig, else "default"
+	namespace string // of the kubeconfig, else "default"
 }
 
-func connect(flags *genericclioptions.ConfigFlags, errOut io.Writer) (*server, error) {
-	loader := flags.ToRawKubeConfigLoader()
-	cfg, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+func (c *connection) connect(errOut io.Writer) (*server, error) {
+	setLogging(c.verbosity, errOut)
+	const unusable = "the kubeconfig can't be used: %w"
+	loader := c.loader()
+	cfg, err := loader.ClientConfig()
+	if raw, rawErr := loader.RawConfig(); rawErr == nil && len(raw.Clusters) > 0 && raw.CurrentContext == "" &&
+		c.overrides.CurrentContext == "" && c.overrides.ClusterInfo.Server == "" && c.overrides.Context.Cluster == "" {
+		return nil, errors.New("the kubeconfig has no current-context: choose one of its contexts with --context")
 	}
-	if raw, err := loader.RawConfig(); err == nil && *flags.APIServer == "" && cfg.Host == "http://localhost:8080" {
-		// client-go's default if it finds no configuration.
-		if len(raw.Clusters) == 0 {
-			return nil, errors.New("no cluster configured: " +
-				"name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
-		}
-		if raw.CurrentContext == "" && *flags.Context == "" && *flags.ClusterName == "" {
-			return nil, errors.New("the kubeconfig has no current-context: choose one of its contexts with --context")
-		}
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no cluster configured: " +
+			"name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(unusable, err)
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+		return nil, fmt.Errorf(unusable, err)
 	}
 	announced := rest.CopyConfig(cfg)
 	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next: next, w: errOut} })
 	dc, err := discovery.NewClient(announced)
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
-	}
-	client, err := stream.NewClient(cfg, nil)
-	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+		return nil, fmt.Errorf(unusable, err)
 	}
 	return &server{
-		url: cfg.Host, config: announced, client: client, resolver: discovery.NewResolver(dc, nil),
-		namespace: namespace,
+		config: cfg, announced: announced, resolver: discovery.NewResolver(dc, nil), namespace: namespace,
 	}, nil
 }
 
@@ -92,11 +116,11 @@ func (s *server) explain(err error) error {
 	switch {
 	case errors.As(err, &broken) && !errors.As(err, &answered) && !errors.Is(err, errTimeout):
 		return fmt.Errorf("the server %s can't be reached: is it running, and is the kubeconfig right? %w",
-			s.url, broken.Err)
-	case apierrors.IsBadRequest(err) && strings.HasPrefix(s.url, "http://"):
-		return fmt.Errorf("the server %s does not accept plain http: should it be https? %w", s.url, err)
+			s.config.Host, broken.Err)
+	case apierrors.IsBadRequest(err) && strings.HasPrefix(s.config.Host, "http://"):
+		return fmt.Errorf("the server %s does not accept plain http: should it be https? %w", s.config.Host, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the server %s does not accept the credentials of the kubeconfig: %w", s.url, err)
+		return fmt.Errorf("the server %s does not accept the credentials of the kubeconfig: %w", s.config.Host, err)
 	}
 	return err
 }

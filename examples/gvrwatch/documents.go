@@ -7,6 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 )
 
 // documents writes values as lines of JSON, or as YAML documents.
@@ -55,7 +57,7 @@ func yamlOf(document []byte) ([]byte, error) {
 func quote(v any) any {
 	switch v := v.(type) {
 	case string:
-		if string(appendEscaped(nil, v, "\n")) != v || v == "<<" || v == "=" {
+		if string(screen.AppendEscaped(nil, v, "\n")) != v || v == "<<" || v == "=" {
 			return quoted(v)
 		}
 	case []any:

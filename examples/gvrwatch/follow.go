@@ -32,9 +32,9 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		waiting = ""
 	}
 	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces, waiting)
-	for _, ref := range want.names {
-		if err := missing[ref]; err != nil {
-			lines.missing(ref, err)
+	for _, t := range want.targets {
+		if err := missing[t.ref]; err != nil {
+			lines.missing(t.ref, err)
 		}
 	}
 	anywhere := s.unmatched(want, served, nil)
@@ -46,7 +46,10 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		printMessage(s.streams.ErrOut, "%s: %s%s", what, problem, waiting)
 	}
 	opts := s.streamOptions()
-	opts.Logger = slog.New(logHandler{w: s.streams.ErrOut, follows: true})
+	opts.Name = want.name()
+	opts.Logger = slog.New(logHandler{
+		w: s.streams.ErrOut, follows: true, debug: s.verbosity >= requestVerbosity,
+	})
 	o := &follow.Options{
 		Stream:        func(gvr.Resource) stream.Options { return opts },
 		UntilSynced:   s.untilSynced,
@@ -55,7 +58,7 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	if m := s.muxOptions(); m != nil {
 		o.Mux = *m
 	}
-	if s.follows, err = follow.New(s.srv.resolver, s.srv.client, s.selection(want, namespaces), o); err != nil {
+	if s.follows, err = follow.New(s.srv.resolver, s.client, s.selection(want, namespaces), o); err != nil {
 		return nil, err
 	}
 	return s.follows.Mux, nil
@@ -65,6 +68,9 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 func (s *session) namespaces() []string {
 	if s.allNamespaces {
 		return nil
+	}
+	if len(s.watchOptions.namespaces) > 0 {
+		return s.watchOptions.namespaces
 	}
 	return []string{s.srv.namespace}
 }

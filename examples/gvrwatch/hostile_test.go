@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,11 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
+
 	"sigs.k8s.io/yaml"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -195,13 +197,12 @@ func TestDocumentsRoundTrip(t *testing.T) {
 	events := []stream.Event{odd, bare, list, synced, gap}
 	for _, format := range []string{"json", "yaml", "name", "", "wide"} {
 		var stdout, stderr bytes.Buffer
-		p := newEventPrinter(genericiooptions.IOStreams{
-			Out: &output{w: &stdout}, ErrOut: &output{w: &stderr},
-		}, format, false, true)
+		out := screen.New(&stdout, &stderr, nil)
+		p := newPrinter(t, out.Out, out.ErrOut, format, true)
 		var want, got []any
 		for _, ev := range events {
 			stdout.Reset()
-			if err := p.print(ev); err != nil {
+			if err := p.print(ev, ack); err != nil {
 				t.Fatalf("-o %s: %v", format, err)
 			}
 			checkSafe(t, format, stdout.String()+stderr.String())
@@ -209,7 +210,7 @@ func TestDocumentsRoundTrip(t *testing.T) {
 				t.Errorf("other readers of YAML interpret = and << without quotes:\n%s", stdout.String())
 			}
 			if format == "json" || format == "yaml" {
-				whole, err := json.Marshal(newEventDocument(ev, true))
+				whole, err := json.Marshal(newEventDocument(ev, printFlags{}, true))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -233,8 +234,8 @@ func TestObjectsThatCannotBePrinted(t *testing.T) {
 		{"json", valid[:len(valid)-1], true}, {"yaml", valid[:len(valid)-1], true},
 	} {
 		var stdout bytes.Buffer
-		p := newEventPrinter(genericiooptions.IOStreams{Out: &stdout}, tt.format, false, true)
-		if err := p.print(stream.Event{Type: stream.Added, JSON: json.RawMessage(tt.object)}); err != nil {
+		p := newPrinter(t, &stdout, io.Discard, tt.format, true)
+		if err := p.print(stream.Event{Type: stream.Added, JSON: json.RawMessage(tt.object)}, ack); err != nil {
 			t.Errorf("-o %s %s: %v", tt.format, tt.object, err)
 		}
 		if invalid := strings.Contains(stdout.String(), "invalid"); invalid != tt.invalid {

@@ -17,9 +17,15 @@ type logHandler struct {
 	w io.Writer
 	// follows drops records of resources that are forbidden or not served, because statusPrinter reports these.
 	follows bool
+	debug   bool // print requests
 }
 
-func (logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+// requestVerbosity is the least -v that prints requests.
+const requestVerbosity = 4
+
+func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || h.debug
+}
 
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	attr := map[string]slog.Value{}

@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 )
 
 func main() {
@@ -50,18 +54,17 @@ const (
 
 // run runs the program with args and returns its exit status. The end of ctx is a normal end.
 func run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	silenceClientGo()
-	out := &output{w: streams.Out, ended: ctx.Done()}
-	streams.Out, streams.ErrOut = out, &output{w: streams.ErrOut, ended: ctx.Done()}
-	root := newRoot(streams)
+	out := screen.New(streams.Out, streams.ErrOut, ctx.Done())
+	streams.Out, streams.ErrOut = out.Out, out.ErrOut
+	root := newRoot(streams, out)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var failure *runError
 	switch {
-	case errors.Is(out.err, syscall.EPIPE), errors.Is(out.err, errUnread):
+	case errors.Is(out.Out.Err(), syscall.EPIPE), errors.Is(out.Out.Err(), screen.ErrUnread):
 		return statusOK // the reader of stdout has exited, or a signal has ended the program
-	case out.err != nil:
-		printMessage(streams.ErrOut, "%v", out.err)
+	case out.Out.Err() != nil:
+		printMessage(streams.ErrOut, "%v", out.Out.Err())
 		return statusError
 	case err == nil:
 		return statusOK
@@ -88,7 +91,10 @@ func asRunError(err error) error {
 	return &runError{err}
 }
 
-func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
+// isPlugin reports whether kubectl runs the program: kubectl gvrwatch runs kubectl-gvrwatch.
+func isPlugin(program string) bool { return strings.HasPrefix(filepath.Base(program), "kubectl-") }
+
+func newRoot(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gvrwatch",
 		Short: "Watch any Kubernetes resource by name",
@@ -98,9 +104,11 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	if isPlugin(os.Args[0]) {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gvrwatch"}
+	}
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newResources(streams), newWatch(streams), newCheckpoint(streams))
+	root.AddCommand(newResources(streams), newWatch(streams, out), newCheckpoint(streams))
 	return root
 }

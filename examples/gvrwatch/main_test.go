@@ -47,7 +47,7 @@ func testMain(m *testing.M) int {
 		os.Args = append(os.Args, given...)
 		main()
 	}
-	silenceClientGo() // before the server starts, as in the program
+	setLogging(0, io.Discard) // before the server starts, as in the program
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var err error

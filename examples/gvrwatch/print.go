@@ -2,41 +2,159 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/tables"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// eventPrinter writes one event. As a table and with -o name, SYNCED and GAP go to stderr; as JSON and YAML they go to
-// stdout like all other events.
-type eventPrinter interface {
-	print(stream.Event) error
+// printFlags say what is printed, and how.
+type printFlags struct {
+	output            string
+	metadataOnly      bool
+	showLabels        bool
+	labelColumns      []string
+	noHeaders         bool
+	watchEvents       bool
+	eventsAsked       bool // --output-watch-events was given
+	showManagedFields bool
+	timestamps        bool
+	color             screen.Color
+	status            bool
+
+	format, template string // the two parts of output
 }
 
-func newEventPrinter(streams genericiooptions.IOStreams, output string, several, allNamespaces bool) eventPrinter {
-	switch output {
-	case "json", "yaml":
-		return &documentPrinter{documents{w: streams.Out, yaml: output == "yaml"}, allNamespaces}
-	case "name":
-		return linePrinter{streams, allNamespaces, func(ev stream.Event) error { return printName(streams.Out, ev) }}
-	}
-	t := newEventTable(streams.Out, output == "wide", several, allNamespaces)
-	return linePrinter{streams, allNamespaces, t.print}
+func (o *printFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: ("+strings.Join(outputs[1:], ", ")+").")
+	f.BoolVar(&o.metadataOnly, "metadata-only", false,
+		"Request only the metadata of objects, which costs the server and the network a fraction.")
+	f.BoolVar(&o.showLabels, "show-labels", false, "Print all labels as the last column.")
+	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Labels to print as columns, as in kubectl get.")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "Print no headers.")
+	f.BoolVar(&o.watchEvents, "output-watch-events", true,
+		"Print the type of each event. If false, tables are those of kubectl get -w, and -o json and -o yaml print "+
+			"objects. Templates and custom columns get the object; with this flag, the event.")
+	f.BoolVar(&o.showManagedFields, "show-managed-fields", false, "Keep managedFields in JSON, YAML and templates.")
+	f.BoolVar(&o.timestamps, "timestamps", false, "Print when each event was received.")
+	o.color = screen.Auto
+	f.Var(&o.color, "color", "Color the output. One of: (auto, always, never). "+
+		"auto is always in a terminal, unless NO_COLOR is set.")
+	f.BoolVar(&o.status, "status", true, "Show a status line in a terminal.")
 }
+
+// outputs are the values of --output, without templates.
+var outputs = []string{
+	"", "wide", "name", "json", "yaml", "diff", "jsonpath", "jsonpath-as-json", "jsonpath-file", "go-template",
+	"go-template-file", "template", "templatefile", "custom-columns", "custom-columns-file",
+}
+
+// withTemplate reports whether an output needs a template: -o jsonpath=TEMPLATE.
+func withTemplate(format string) bool {
+	return slices.Index(outputs, format) > slices.Index(outputs, "diff")
+}
+
+func (o *watchOptions) checkOutput() error {
+	o.format, o.template, _ = strings.Cut(o.output, "=")
+	switch {
+	case !slices.Contains(outputs, o.format), !withTemplate(o.format) && o.format != o.output:
+		return oneOf("output", o.output, outputs...)
+	case withTemplate(o.format) && o.template == "":
+		return fmt.Errorf("--output=%s: must have a template or a file, as in -o %s=...", o.output, o.format)
+	case o.format == "diff" && o.metadataOnly:
+		return errors.New("--output=diff: needs whole objects: omit --metadata-only")
+	case o.format == "diff" && o.latest:
+		return errors.New("--output=diff: needs every event: omit --latest")
+	case o.condition != "" && o.metadataOnly && !strings.HasPrefix(o.condition, "delete"):
+		return errors.New("--for: needs whole objects: omit --metadata-only")
+	case o.command != "" && o.output != "":
+		return errors.New("--exec and --output exclude each other: the command gets JSON, and prints what it wants")
+	case (o.showLabels || len(o.labelColumns) > 0) && !o.isTable():
+		return errors.New("--show-labels and --label-columns apply only to the default output and -o wide")
+	}
+	_, err := o.newTemplate(nil)
+	return err
+}
+
+func (o *printFlags) isTable() bool { return o.format == "" || o.format == "wide" }
+
+// serverColumns reports whether the output has the columns of the server.
+func (o *watchOptions) serverColumns() bool { return o.isTable() && !o.metadataOnly && o.command == "" }
+
+func (o *watchOptions) needsManagedFields() bool { return o.showManagedFields || o.format == "diff" }
+
+// objectsMode returns how much of an object the output needs.
+func (o *watchOptions) objectsMode() stream.ObjectsMode {
+	if o.metadataOnly || o.format == "name" && o.condition == "" {
+		return stream.Metadata
+	}
+	return stream.Raw
+}
+
+// eventPrinter prints events. As a table, with -o name, -o diff and templates, SYNCED and GAP go to stderr; as JSON and
+// YAML they go to stdout like all other events.
+type eventPrinter interface {
+	// print prints an event. It calls written when the event has been written, perhaps later and in another goroutine.
+	print(ev stream.Event, written func()) error
+	// flush writes what has not been written.
+	flush() error
+}
+
+// printing says how to print the events of a run.
+type printing struct {
+	streams    genericiooptions.IOStreams
+	flags      printFlags
+	columns    *tables.Tables // nil for the columns NAME and AGE
+	several    bool           // several types
+	namespaces bool           // objects of several namespaces
+}
+
+func (s *session) newPrinter(want wanted) (eventPrinter, error) {
+	return s.printing(want).newPrinter()
+}
+
+func (s *session) printing(want wanted) printing {
+	return printing{s.streams, s.printFlags, s.columns, want.several, s.showsNamespaces()}
+}
+
+func (p printing) newPrinter() (eventPrinter, error) {
+	out := p.streams.Out
+	switch p.flags.format {
+	case "json", "yaml":
+		d := &documentPrinter{documents{w: out, yaml: p.flags.format == "yaml"}, p.flags, p.namespaces}
+		if p.flags.watchEvents {
+			return d, nil
+		}
+		return linePrinter{p, d}, nil
+	case "name":
+		return linePrinter{p, namePrinter{out}}, nil
+	case "diff":
+		return linePrinter{p, newDiffPrinter(p)}, nil
+	case "", "wide":
+		return linePrinter{p, newEventTable(p)}, nil
+	}
+	t, err := p.flags.newTemplate(out)
+	return linePrinter{p, t}, err
+}
+
+// showsNamespaces reports whether objects of several namespaces may be printed.
+func (o *watchOptions) showsNamespaces() bool { return o.allNamespaces || len(o.namespaces) > 1 }
 
 // eventDocument is an event in JSON and YAML.
 type eventDocument struct {
 	Type            stream.Type     `json:"type"`
+	Time            string          `json:"time,omitempty"` // with --timestamps: when it was received
 	Resource        string          `json:"resource"`
 	Namespace       string          `json:"namespace,omitempty"`       // see namespaceOf
 	ResourceVersion string          `json:"resourceVersion,omitempty"` // SYNCED only
@@ -63,7 +181,7 @@ func namespaceOf(ev stream.Event, allNamespaces bool) string {
 	return ev.Namespace
 }
 
-func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
+func newEventDocument(ev stream.Event, flags printFlags, fansOut bool) eventDocument {
 	d := eventDocument{
 		Type: ev.Type, Resource: ev.Resource.String(), Namespace: namespaceOf(ev, fansOut),
 		Inferred: ev.Inferred, Coalesced: ev.Coalesced, Object: ev.JSON,
@@ -73,6 +191,9 @@ func newEventDocument(ev stream.Event, fansOut bool) eventDocument {
 		d.Object, _ = json.Marshal(ev.Object.Object) // decoded from JSON
 	case ev.JSON != nil && !json.Valid(ev.JSON):
 		d.dropObject(ev, "the server sent invalid JSON")
+	}
+	if flags.timestamps {
+		d.Time = time.Now().UTC().Format(time.RFC3339Nano)
 	}
 	switch ev.Type {
 	case stream.Synced:
@@ -104,29 +225,47 @@ func identityOf(ev stream.Event) json.RawMessage {
 // documentPrinter writes events as JSON or YAML.
 type documentPrinter struct {
 	documents
+	flags         printFlags
 	allNamespaces bool
 }
 
-func (p *documentPrinter) print(ev stream.Event) error {
-	d := newEventDocument(ev, p.allNamespaces)
+func (p *documentPrinter) print(ev stream.Event, written func()) error {
+	document := p.document(ev)
+	var err error
+	if p.flags.watchEvents {
+		err = p.documents.print(document)
+	} else {
+		err = p.documents.print(document.Object)
+	}
+	if err == nil {
+		written()
+	}
+	return err
+}
+
+func (p *documentPrinter) flush() error { return nil }
+
+func (p *documentPrinter) document(ev stream.Event) eventDocument {
+	d := newEventDocument(ev, p.flags, p.allNamespaces)
 	if p.yaml && ev.JSON != nil && d.Invalid == "" {
 		if _, err := ev.Decode(); err != nil { // a number that is too large, for example
 			d.dropObject(ev, "the server sent an object that can't be decoded")
 		}
 	}
-	return p.documents.print(d)
+	return d
 }
 
-// linePrinter writes each object as a line of stdout, and control events to stderr.
+// linePrinter prints control events to stderr, and leaves the others to another printer.
 type linePrinter struct {
-	streams       genericiooptions.IOStreams
-	allNamespaces bool
-	printObject   func(stream.Event) error
+	printing
+	objects eventPrinter
 }
 
-func (p linePrinter) print(ev stream.Event) error {
+func (p linePrinter) flush() error { return p.objects.flush() }
+
+func (p linePrinter) print(ev stream.Event, written func()) error {
 	in := ""
-	if ns := namespaceOf(ev, p.allNamespaces); ns != "" {
+	if ns := namespaceOf(ev, p.namespaces); ns != "" {
 		in = " in the namespace " + ns
 	}
 	switch ev.Type {
@@ -135,80 +274,51 @@ func (p linePrinter) print(ev stream.Event) error {
 		if ev.ResourceVersion != "" { // empty for several namespaces
 			at = " at resourceVersion " + ev.ResourceVersion
 		}
-		printMessage(p.streams.ErrOut, "%s: synced%s%s", ev.Resource, in, at)
+		p.control(ev, "synced%s%s", in, at)
 	case stream.Gap:
 		to := ""
 		if ev.Gap.To != "" {
 			to = " to " + ev.Gap.To
 		}
-		printMessage(p.streams.ErrOut, "%s: gap%s from resourceVersion %s%s (%s): the differences follow",
-			ev.Resource, in, ev.Gap.From, to, ev.Gap.Reason)
+		p.control(ev, "gap%s from resourceVersion %s%s (%s): the differences follow",
+			in, ev.Gap.From, to, ev.Gap.Reason)
 	default:
-		return p.printObject(ev)
+		return p.objects.print(ev, written)
 	}
+	written()
 	return nil
 }
 
-// printName writes what kubectl's -o name does. It does not use the printer of cli-runtime, which takes an object with
-// the field items for a list.
-func printName(w io.Writer, ev stream.Event) error {
-	if ev.Type == stream.Deleted {
-		return printLine(w, nameWithKind(ev)+" deleted")
-	}
-	return printLine(w, nameWithKind(ev))
+// control prints a control event, after the objects before it.
+func (p linePrinter) control(ev stream.Event, format string, args ...any) {
+	_ = p.objects.flush() // stdout remembers its error
+	printMessage(p.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 }
+
+// namePrinter writes what kubectl's -o name does. It does not use the printer of cli-runtime, which takes an object with
+// the field items for a list.
+type namePrinter struct{ out io.Writer }
+
+func (p namePrinter) print(ev stream.Event, written func()) error {
+	line := nameWithKind(ev)
+	if ev.Type == stream.Deleted {
+		line += " deleted"
+	}
+	err := screen.WriteLine(p.out, screen.Text{Text: line})
+	if err == nil {
+		written()
+	}
+	return err
+}
+
+func (p namePrinter) flush() error { return nil }
 
 func nameWithKind(ev stream.Event) string {
 	kind := schema.GroupKind{Group: ev.Resource.Group, Kind: strings.ToLower(ev.Resource.Kind)}
-	return kind.String() + "/" + ev.Object.GetName()
+	return kind.String() + "/" + ev.Meta().GetName()
 }
 
-// eventTable is a table of the objects of events.
-type eventTable struct {
-	*table
-	several, namespaces bool // several resources: names include the kind
-}
-
-func newEventTable(w io.Writer, wide, several, namespaces bool) eventTable {
-	columns := []string{"EVENT   ", "NAMESPACE", "NAME", "AGE", "RESOURCE VERSION", "UID", "LABELS"}
-	if !wide {
-		columns = columns[:4]
-	}
-	if !namespaces {
-		columns = slices.Delete(columns, 1, 2)
-	}
-	return eventTable{newTable(w, columns...), several, namespaces}
-}
-
-func (t eventTable) print(ev stream.Event) error {
-	o := ev.Object
-	cells := []string{
-		fmt.Sprintf("%-8s", ev.Type), o.GetNamespace(), o.GetName(), age(o),
-		ev.ResourceVersion, string(o.GetUID()), labelText(o.GetLabels()),
-	}
-	if t.several {
-		cells[2] = nameWithKind(ev)
-	}
-	if !t.namespaces {
-		cells = slices.Delete(cells, 1, 2)
-	}
-	if err := t.row(cells...); err != nil {
-		return err
-	}
-	return t.Flush()
-}
-
-func age(o *unstructured.Unstructured) string {
-	created := o.GetCreationTimestamp()
-	if created.IsZero() {
-		return "<unknown>" // an inferred DELETED has no creation time
-	}
-	return duration.HumanDuration(time.Since(created.Time))
-}
-
-func labelText(l map[string]string) string {
-	if len(l) == 0 {
-		return "<none>"
-	}
-	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: l})
+// styles are those of the types of events.
+var styles = map[stream.Type]screen.Style{
+	stream.Added: screen.Green, stream.Modified: screen.Yellow, stream.Deleted: screen.Red,
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -36,6 +37,22 @@ func event(kind stream.Type) stream.Event {
 	}
 	return ev
 }
+
+// newPrinter returns a printer as of a command line without other flags than -o and, with all, -A.
+func newPrinter(t *testing.T, out, errOut io.Writer, format string, all bool) eventPrinter {
+	t.Helper()
+	p, err := printing{
+		streams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, namespaces: all,
+		flags: printFlags{format: format, watchEvents: true},
+	}.newPrinter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// ack is for printers of events that need no ack.
+func ack() {}
 
 func TestPrintEvents(t *testing.T) {
 	inferred := event(stream.Deleted)
@@ -88,9 +105,9 @@ type: SYNCED
 	for _, tt := range tests {
 		t.Run(tt.format, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			p := newEventPrinter(genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}, tt.format, false, false)
+			p := newPrinter(t, &out, &errOut, tt.format, false)
 			for _, ev := range all {
-				if err := p.print(ev); err != nil {
+				if err := p.print(ev, ack); err != nil {
 					t.Error(err)
 				}
 			}
@@ -133,9 +150,9 @@ func TestPrintFanOut(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var out, errOut bytes.Buffer
-		p := newEventPrinter(genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}, tt.format, false, tt.all)
+		p := newPrinter(t, &out, &errOut, tt.format, tt.all)
 		for _, ev := range []stream.Event{gap, synced, both, object} {
-			if err := p.print(ev); err != nil {
+			if err := p.print(ev, ack); err != nil {
 				t.Error(err)
 			}
 		}

@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 func newResources(streams genericiooptions.IOStreams) *cobra.Command {
-	flags := newConfigFlags()
+	flags := &connection{}
 	var output string
 	cmd := &cobra.Command{
 		Use:   "resources",
@@ -30,15 +30,17 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 			return asRunError(listResources(cmd.Context(), streams, flags, output))
 		},
 	}
-	flags.AddFlags(cmd.Flags())
+	flags.addFlags(cmd.Flags())
+	flags.complete(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (wide, name, json).")
+	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide", "name", "json"}, noFiles))
 	return cmd
 }
 
 func listResources(
-	ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output string,
+	ctx context.Context, streams genericiooptions.IOStreams, flags *connection, output string,
 ) error {
-	srv, err := connect(flags, streams.ErrOut)
+	srv, err := flags.connect(streams.ErrOut)
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 	if output != "wide" {
 		columns = columns[:6]
 	}
-	rows := newTable(streams.Out, columns...)
+	rows := newTable(streams.Out, columns)
 	for _, r := range resources {
 		var err error
 		switch output {
@@ -73,9 +75,9 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 				Verbs: r.Verbs,
 			})
 		case "name":
-			err = printLine(streams.Out, r.String())
+			err = screen.WriteLine(streams.Out, screen.Text{Text: r.String()})
 		default:
-			err = rows.row(
+			err = addRow(rows,
 				r.Resource, strings.Join(r.ShortNames, ","), r.GroupVersion().String(), r.Kind,
 				strconv.FormatBool(r.ClusterWatch()), strconv.FormatBool(r.NamespacedWatch()),
 				strings.Join(r.Categories, ","), strings.Join(r.Verbs, ","),

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,9 +12,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/tables"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -23,23 +27,40 @@ import (
 type session struct {
 	*watchOptions
 	srv     *server
+	client  dynamic.Interface
+	columns *tables.Tables // nil unless the output has the server's columns
 	streams genericiooptions.IOStreams
 	tracker *checkpoint.Tracker // nil without --checkpoint
 	follows *follow.Mux         // nil if no type is followed
+	objects []found             // what is watched if no type is followed
+}
+
+// found is a type that is served or, with a name, one object of it.
+type found struct {
+	gvr.Resource
+	name string
 }
 
 func (o *watchOptions) session(
 	ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store,
 ) (*session, error) {
-	srv, err := connect(o.flags, streams.ErrOut)
+	srv, err := o.connect(streams.ErrOut)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{watchOptions: o, srv: srv, streams: streams}
+	cfg := srv.config
+	if o.serverColumns() {
+		cfg, s.columns = tables.Wrap(cfg, s.condition != "")
+	}
+	s.client, err = stream.NewClient(cfg, &stream.ClientOptions{DropManagedFields: !o.needsManagedFields()})
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
 	if store == nil {
 		return s, nil
 	}
-	cluster, err := stream.ClusterOf(ctx, srv.config)
+	cluster, err := stream.ClusterOf(ctx, srv.announced)
 	if err != nil {
 		return nil, srv.explain(err)
 	}
@@ -52,35 +73,34 @@ func (o *watchOptions) session(
 // open returns a Mux of the wanted resources. It resolves all names before any watch begins, so one misspelled name is
 // reported at once.
 func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
-	var found []gvr.Resource
-	var names []gvr.Ref
+	var targets []target
 	missing := map[gvr.Ref]error{}
-	for _, ref := range want.names {
-		r, err := s.srv.resolver.Resolve(ctx, ref)
+	for _, t := range want.targets {
+		r, err := s.srv.resolver.Resolve(ctx, t.ref)
 		switch {
 		case err == nil:
-			found = append(found, r)
+			s.objects = append(s.objects, found{r, t.name})
 		case !mayAppear(err):
 			return nil, s.srv.explain(err)
-		case s.isCategory(ctx, ref, err, want.follows):
-			want.categories, want.follows = append(want.categories, ref.Name), true
+		case t.name == "" && s.isCategory(ctx, t.ref, err, want.follows):
+			want.categories, want.follows = append(want.categories, t.ref.Name), true
 			continue
 		default:
-			missing[ref] = err
+			missing[t.ref] = err
 		}
-		names = append(names, ref)
+		targets = append(targets, t)
 	}
-	want.names = names
-	want.several = len(want.patterns)+len(want.categories) > 0 || len(want.names) > 1
+	want.targets = targets
+	want.several = len(want.patterns)+len(want.categories) > 0 || len(targets) > 1
 	if want.follows {
 		return s.follow(ctx, *want, missing)
 	}
-	for _, ref := range names {
-		if err := missing[ref]; err != nil {
+	for _, t := range targets {
+		if err := missing[t.ref]; err != nil {
 			return nil, s.srv.explain(err)
 		}
 	}
-	return s.merge(found, want)
+	return s.merge(want)
 }
 
 // mayAppear reports whether a name that failed to resolve with err may be served later: no type has it now, or some
@@ -107,48 +127,74 @@ func (s *session) isCategory(ctx context.Context, ref gvr.Ref, err error, follow
 	})
 }
 
-// merge returns a Mux that watches exactly these resources.
-func (s *session) merge(resources []gvr.Resource, want *wanted) (*mux.Mux, error) {
+// merge returns a Mux that watches exactly the objects found.
+func (s *session) merge(want *wanted) (*mux.Mux, error) {
 	var sources []mux.Source
+	types := map[string]bool{}
 	versions := map[schema.GroupResource]gvr.Resource{}
 	opts := s.streamOptions()
 	if s.untilSynced {
 		opts.UntilSynced = true // with a checkpoint: print the differences, not the events in between
 	}
-	for i, r := range resources {
-		if slices.ContainsFunc(resources[:i], func(other gvr.Resource) bool { return other.String() == r.String() }) {
+	for i, f := range s.objects {
+		if slices.ContainsFunc(s.objects[:i], func(other found) bool { return other.key() == f.key() }) {
 			continue // named twice: po,pods
 		}
-		other, twice := versions[r.GroupResource()]
-		if twice && s.tracker != nil {
+		other, twice := versions[f.GroupResource()]
+		if twice && s.tracker != nil && other.Version != f.Version {
 			return nil, fmt.Errorf("%s and %s are the same objects, and a checkpoint keeps only one version: omit one",
-				other, r)
+				other, f.Resource)
 		}
-		versions[r.GroupResource()] = r
+		versions[f.GroupResource()] = f.Resource
+		types[f.String()] = true
+		opts.Name, opts.CheckpointKey = f.name, ""
+		if s.tracker != nil && s.count(f.GroupResource()) > 1 {
+			opts.CheckpointKey = f.checkpointKey()
+		}
 		// A cluster-scoped resource ignores the kubeconfig's namespace, which is a default. A namespace on the command
 		// line makes stream.New fail for it.
-		if !s.allNamespaces && (r.Namespaced || *s.flags.Namespace != "") {
-			opts.Namespaces = []string{s.srv.namespace}
+		if f.Namespaced || len(s.watchOptions.namespaces) > 0 {
+			opts.Namespaces = s.namespaces()
 		} else {
 			opts.Namespaces = nil
 		}
-		source, err := stream.New(s.srv.client, r, &opts)
+		source, err := stream.New(s.client, f.Resource, &opts)
 		if err != nil {
 			return nil, err
 		}
-		sources = append(sources, versioned{source, r.String()})
+		sources = append(sources, keyed{source, f.key()})
 	}
-	want.several = len(sources) > 1
+	want.several = len(types) > 1
 	return mux.New(s.muxOptions(), sources...)
 }
 
-// versioned is a Stream whose key includes the version, so that two versions of a resource can be watched.
-type versioned struct {
+// key returns the key of the source in the Mux, which has the version, so that two versions of a type can be watched.
+func (f found) key() string { return strings.TrimSuffix(f.String()+"/"+f.name, "/") }
+
+// count returns how many objects of a type are watched.
+func (s *session) count(r schema.GroupResource) (n int) {
+	for _, f := range s.objects {
+		if f.GroupResource() == r {
+			n++
+		}
+	}
+	return n
+}
+
+// checkpointKey returns a key for one of several objects of a type. Names may have characters that keys may not have, and
+// be too long.
+func (f found) checkpointKey() string {
+	sum := sha256.Sum256([]byte(f.name))
+	return f.GroupResource().String() + "_" + hex.EncodeToString(sum[:8])
+}
+
+// keyed is a Stream with another key.
+type keyed struct {
 	*stream.Stream
 	key string
 }
 
-func (v versioned) Key() string { return v.key }
+func (k keyed) Key() string { return k.key }
 
 // muxOptions returns options without a Logger: the error of a source ends the program, which prints it.
 func (s *session) muxOptions() *mux.Options {
@@ -159,15 +205,12 @@ func (s *session) muxOptions() *mux.Options {
 }
 
 func (s *session) streamOptions() stream.Options {
-	objects := stream.Metadata // all that tables and names show
-	if s.output == "json" || s.output == "yaml" {
-		objects = stream.Raw
-	}
 	return stream.Options{
-		Objects:       objects,
+		Objects:       s.objectsMode(),
 		LabelSelector: s.labelSelector,
 		FieldSelector: s.fieldSelector,
-		Logger:        slog.New(logHandler{w: s.streams.ErrOut}),
+		Start:         s.start(),
+		Logger:        slog.New(logHandler{w: s.streams.ErrOut, debug: s.verbosity >= requestVerbosity}),
 		Checkpoint:    s.tracker,
 	}
 }

@@ -130,7 +130,7 @@ func TestUnavailable(t *testing.T) {
 		{"* --exclude *.x.io", part, "sub.example.com/v1", "all types of an API are excluded"},
 	}
 	for _, tt := range tests {
-		o := watchOptions{flags: newConfigFlags()}
+		o := watchOptions{}
 		args := strings.Fields(tt.args)
 		for i, arg := range args {
 			switch arg {

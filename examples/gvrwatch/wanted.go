@@ -3,9 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -13,13 +17,62 @@ import (
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 )
 
+// selectionFlags select types and objects, beside the arguments.
+type selectionFlags struct {
+	labelSelector string
+	fieldSelector string
+	allNamespaces bool
+
+	all        bool
+	categories []string
+	exclude    []string
+	follow     bool
+	candidates []string
+}
+
+func (o *selectionFlags) addFlags(f *pflag.FlagSet) {
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false,
+		"Watch across all namespaces, whatever --namespace says.")
+	f.BoolVar(&o.all, "all", false,
+		"Watch every type, as the pattern '*' does, except those that change all the time ("+defaultExclude+
+			"). To include one of them, name it beside '*'.")
+	f.StringSliceVar(&o.categories, "category", nil,
+		"Watch the types of this category, such as all. May be repeated.")
+	f.StringSliceVar(&o.exclude, "exclude", nil,
+		"Exclude types that match this pattern, such as secrets or '*.example.com', from those that patterns, "+
+			"categories and --all select. May be repeated.")
+	f.BoolVar(&o.follow, "follow", false,
+		"Wait for named types that are not served or that you may not watch, and resume whenever they come back.")
+	f.StringSliceVar(&o.candidates, "candidates", nil,
+		"Namespaces to try for a followed type that you may not watch across the cluster, if you may not list "+
+			"namespaces.")
+	f.StringVarP(&o.labelSelector, "selector", "l", "",
+		"Label selector, as in kubectl: -l key1=value1,key2 in (a,b),!key3.")
+	f.StringVar(&o.fieldSelector, "field-selector", "",
+		"Field selector, as in kubectl: --field-selector key1=value1,key2!=value2.")
+}
+
+// target is a type or, with a name, one object of it.
+type target struct {
+	ref  gvr.Ref
+	name string
+}
+
 // wanted is what the command line asks to watch.
 type wanted struct {
-	names      []gvr.Ref
+	targets    []target
 	patterns   []string
 	categories []string
 	follows    bool // types that are not served are waited for
 	several    bool // more than one resource may be watched
+}
+
+// name returns the name of the one object that is wanted of each type. It is empty if all are.
+func (w *wanted) name() string {
+	if len(w.targets) == 0 {
+		return ""
+	}
+	return w.targets[0].name
 }
 
 // defaultExclude lists the patterns that --all leaves out, for the help text.
@@ -39,7 +92,15 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 	}
 	selects := len(want.patterns)+len(want.categories) > 0
 	want.follows = o.follow || selects
+	otherName := func(t target) bool { return t.name != want.name() }
 	switch {
+	case want.follows && slices.ContainsFunc(want.targets, otherName),
+		want.name() != "" && selects:
+		return wanted{}, errors.New("a followed type is watched as a whole, or for one object that has the same name in " +
+			"all types: omit the names, or --follow and patterns")
+	case o.resourceVersion != "" && want.follows:
+		return wanted{}, errors.New("--resource-version: applies only to named types without --follow, " +
+			"because no version is that of all types")
 	case len(o.exclude) > 0 && !selects:
 		return wanted{}, errors.New("--exclude: applies only to patterns, --category and --all")
 	case len(o.candidates) > 0 && !want.follows:
@@ -52,22 +113,10 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 }
 
 func (o *watchOptions) checkFlags() error {
-	if err := oneOf("output", o.output, "", "wide", "json", "yaml", "name"); err != nil {
-		return err
-	}
-	if o.timeout < 0 {
-		return fmt.Errorf("--timeout=%v: must not be negative", o.timeout)
-	}
-	if o.limit < 0 {
-		return fmt.Errorf("--limit=%d: must not be negative", o.limit)
-	}
-	if ns := *o.flags.Namespace; ns != "" {
+	for _, ns := range o.namespaces {
 		if reasons := validation.ValidateNamespaceName(ns, false); len(reasons) > 0 {
 			return fmt.Errorf("--namespace=%s: must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
-	}
-	if o.allowMissing && !o.untilSynced {
-		return errors.New("--allow-missing: applies only to --until-synced")
 	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
 		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.labelSelector, err)
@@ -75,14 +124,17 @@ func (o *watchOptions) checkFlags() error {
 	if _, err := fields.ParseSelector(o.fieldSelector); err != nil {
 		return fmt.Errorf("--field-selector=%s: must be a field selector: %w", o.fieldSelector, err)
 	}
+	for _, check := range []func() error{o.checkOutput, o.checkEnd, o.checkStart, o.execFlags.check} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
+// checkArgs reads TYPE[,TYPE]... [NAME]... or TYPE/NAME [TYPE/NAME]..., as kubectl does.
 func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	switch {
-	case len(args) > 1:
-		return fmt.Errorf("unexpected argument %q: separate resource types with commas, "+
-			"and select a single object with --field-selector metadata.name=NAME", args[1])
 	case o.all && len(args) > 0:
 		// In kubectl, --all selects all objects of a type: the user may have meant that.
 		return fmt.Errorf("--all and %q exclude each other, because --all watches every type: "+
@@ -96,8 +148,27 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	case len(args) == 0:
 		return errors.New("missing resource type: name one, or several separated by commas, or use --all")
 	}
+	if _, _, ok := cutName(args[0]); ok {
+		for _, arg := range args {
+			ref, name, ok := cutName(arg)
+			if !ok {
+				return fmt.Errorf("invalid argument %q: must be TYPE/NAME, as %q is", arg, args[0])
+			}
+			if err := want.add(ref, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	names := args[1:]
+	if len(names) == 0 {
+		names = []string{""}
+	}
 	for name := range strings.SplitSeq(args[0], ",") {
 		if strings.ContainsAny(name, `*?[\`) { // names have none of these characters
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q: a pattern selects all objects of its types", args[1])
+			}
 			want.patterns = append(want.patterns, name)
 			continue
 		}
@@ -105,8 +176,36 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 		if err != nil {
 			return err
 		}
-		want.names = append(want.names, ref)
+		for _, name := range names {
+			if err := want.add(ref, name); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// cutName splits TYPE/NAME. It reports false for a type, which may have slashes, too: apps/v1/Deployment, v1/pods.
+func cutName(arg string) (gvr.Ref, string, bool) {
+	slash := strings.LastIndexByte(arg, '/')
+	if slash < 0 || strings.ContainsAny(arg, `*?[\,`) {
+		return gvr.Ref{}, "", false
+	}
+	// ParseRef takes GROUP/TYPE, too. With one slash that is only meant if it begins with a version: v1.example.com/widgets.
+	if _, err := gvr.ParseRef(arg); err == nil && (strings.Count(arg, "/") > 1 || version.MatchString(arg)) {
+		return gvr.Ref{}, "", false
+	}
+	ref, err := gvr.ParseRef(arg[:slash])
+	return ref, arg[slash+1:], err == nil && arg[slash+1:] != ""
+}
+
+var version = regexp.MustCompile(`^v[0-9]`)
+
+func (w *wanted) add(ref gvr.Ref, name string) error {
+	if reasons := path.IsValidPathSegmentName(name); len(reasons) > 0 {
+		return fmt.Errorf("invalid object name %q: %s", name, strings.Join(reasons, "; "))
+	}
+	w.targets = append(w.targets, target{ref, name})
 	return nil
 }
 
@@ -116,8 +215,8 @@ func (o *watchOptions) selection(want wanted, namespaces []string) follow.Select
 		Resources: want.patterns[:len(want.patterns):len(want.patterns)], Categories: want.categories,
 		Exclude: o.exclude, Namespaces: namespaces, CandidateNamespaces: o.candidates,
 	}
-	for _, ref := range want.names {
-		s.Resources = append(s.Resources, ref.String())
+	for _, t := range want.targets {
+		s.Resources = append(s.Resources, t.ref.String())
 	}
 	return s
 }

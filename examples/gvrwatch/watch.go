@@ -4,54 +4,137 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/condition"
 )
 
 // watchOptions are the flags of watch.
 type watchOptions struct {
+	connection
 	selectionFlags
-	flags         *genericclioptions.ConfigFlags
-	allNamespaces bool
-	output        string
-	timeout       time.Duration
-	limit         int
-	untilSynced   bool
-	allowMissing  bool
-	latest        bool
-	checkpoint    string
+	startFlags
+	endFlags
+	printFlags
+	execFlags
+
+	screen *screen.Screen // what the streams write to
 }
 
-// selectionFlags are the flags that select resources and objects, beside the arguments.
-type selectionFlags struct {
-	labelSelector string
-	fieldSelector string
+// startFlags say where a watch begins, and what it remembers.
+type startFlags struct {
+	resourceVersion string
+	watchOnly       bool
+	checkpoint      string
+	latest          bool
+}
 
-	all        bool
-	categories []string
-	exclude    []string
-	follow     bool
-	candidates []string
+func (o *startFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.resourceVersion, "resource-version", "",
+		"Print the changes after this resourceVersion, without what exists. Deletions during a later GAP are not reported.")
+	f.BoolVar(&o.watchOnly, "watch-only", false, "Do not print what exists, only changes.")
+	f.StringVar(&o.checkpoint, "checkpoint", "",
+		"Record in this file which events have been written to stdout, and resume after them. After a kill the last "+
+			"ones may be written again.")
+	f.BoolVar(&o.latest, "latest", false,
+		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
+			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")
+	f.BoolP("watch", "w", true, "Accepted because kubectl get has it. The command always watches.")
+	f.MarkHidden("watch")
+}
+
+func (o *watchOptions) checkStart() error {
+	switch {
+	case o.checkpoint != "" && (o.watchOnly || o.resourceVersion != ""):
+		return errors.New("--checkpoint: says where the watch begins: omit --watch-only and --resource-version")
+	case o.watchOnly && o.resourceVersion != "":
+		return errors.New("--watch-only and --resource-version exclude each other: both say where the watch begins")
+	case o.condition != "" && (o.checkpoint != "" || o.watchOnly || o.resourceVersion != ""):
+		return errors.New("--for: needs what exists: omit --checkpoint, --watch-only and --resource-version")
+	}
+	return nil
+}
+
+func (o *startFlags) start() stream.Start {
+	switch {
+	case o.watchOnly:
+		return stream.Now()
+	case o.resourceVersion != "":
+		return stream.After(o.resourceVersion)
+	}
+	return stream.Snapshot()
+}
+
+// endFlags say when a watch ends.
+type endFlags struct {
+	timeout      time.Duration
+	limit        int
+	untilSynced  bool
+	allowMissing bool
+	condition    string
+}
+
+func (o *endFlags) addFlags(f *pflag.FlagSet) {
+	f.DurationVar(&o.timeout, "timeout", 0,
+		"End after this time, such as 30s or 5m. With --until-synced and --for, fail if they are not reached by then. "+
+			"Zero means never.")
+	f.IntVar(&o.limit, "limit", 0,
+		"End after this many events; SYNCED and GAP do not count. Zero means never.")
+	f.BoolVar(&o.untilSynced, "until-synced", false,
+		"End when everything that exists has been printed. Followed types that are not served, that are failing, or "+
+			"that you may not watch, are not waited for; then the exit status is 1.")
+	f.BoolVar(&o.allowMissing, "allow-missing", false,
+		"With --until-synced, exit with status 0 even if something was not seen.")
+	f.StringVar(&o.condition, "for", "",
+		"End when all objects meet a condition at the same time, as in kubectl wait: condition=Ready, delete, create or "+
+			"jsonpath={.status.phase}=Running. Named objects need not exist yet.")
+}
+
+func (o *watchOptions) checkEnd() error {
+	switch {
+	case o.timeout < 0:
+		return fmt.Errorf("--timeout=%v: must not be negative", o.timeout)
+	case o.limit < 0:
+		return fmt.Errorf("--limit=%d: must not be negative", o.limit)
+	case o.allowMissing && !o.untilSynced:
+		return errors.New("--allow-missing: applies only to --until-synced")
+	case o.condition != "" && (o.untilSynced || o.limit > 0):
+		return errors.New("--for: says when the watch ends: omit --until-synced and --limit")
+	case o.condition != "" && o.command != "":
+		return errors.New("--for and --exec exclude each other: run the command after the wait")
+	}
+	if _, err := condition.Parse(o.condition); o.condition != "" && err != nil {
+		return fmt.Errorf("--for=%s: %w", o.condition, err)
+	}
+	return nil
 }
 
 const watchLong = `Watch resources: first ADDED for each object that exists, then SYNCED, then the changes.
 
-RESOURCE is a plural, singular, short name, kind or list kind, with or without group and version:
+TYPE is a plural, singular, short name, kind or list kind, with or without group and version:
 po, Pod, deployments.apps, deployments.v1.apps, apps/v1/Deployment, v1/pods. It may also be a pattern
 of plurals and groups: '*.example.com', 'w*.example.com', '*.' (the core group), '*'. If no resource
-has the name but a category does, such as all, the types of the category are watched.
+has the name but a category does, such as all, the types of the category are watched. Names of
+objects may follow the types, and TYPE/NAME names one object, as in kubectl get.
 
 The watch resumes after closed connections, server restarts and expired versions. If the server no
 longer has the history, a GAP is printed, followed by only the differences. Events go to stdout,
 everything else to stderr; with -o json and -o yaml, SYNCED and GAP go to stdout as well.
+
+The columns are those of kubectl get. Without them, or if several types are watched, the columns of a
+type are in DETAILS. -o diff prints what has changed since the last event of an object, and which
+field managers changed it.
 
 If a named type is not served, or you may not watch it, the command fails. With --follow it waits
 until the type is served, and again whenever the type is deleted; if you may not watch the type across
@@ -62,74 +145,53 @@ followed type is missing, gone, forbidden or failing, or has recovered, a line o
 With --until-synced, the exit status is 1 if something was not seen: a followed type is not served or
 failing, a pattern matches nothing, an API does not answer, or you may not watch a type wherever you
 requested it.
-With --allow-missing it is 0.
+With --allow-missing it is 0. With --for, it is 0 if the condition is met, and 1 otherwise.
 
-Without -A only one namespace is watched: that of -n, or that of the kubeconfig. Patterns, categories
+Without -A only the namespaces of -n are watched, or that of the kubeconfig. Patterns, categories
 and --all then leave out cluster-scoped types.`
 
 const watchExample = `  gvrwatch watch pods
+  gvrwatch watch pods web-0                              # one object; also pods/web-0
   gvrwatch watch deployments.apps,services -n web -l app=shop
+  gvrwatch watch pods -o diff                            # what changes, and who changes it
+  gvrwatch watch pods web-0 --for condition=Ready --timeout 1m
   gvrwatch watch widgets.example.com -A -o json --until-synced
   gvrwatch watch pods -A -o json --checkpoint pods.db    # resume where the last run ended, even if it was killed
+  gvrwatch watch pods -A --exec ./handle --checkpoint pods.db
   gvrwatch watch widgets.example.com -A --follow         # wait until it is served and you may watch it
   gvrwatch watch '*.example.com',pods -A                 # every type of the group, including future ones
   gvrwatch watch --all -A --exclude secrets -o json      # all but secrets, events, leases`
 
-func newWatch(streams genericiooptions.IOStreams) *cobra.Command {
-	o := watchOptions{flags: newConfigFlags()}
+func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Command {
+	o := &watchOptions{screen: out}
 	cmd := &cobra.Command{
-		Use:     "watch RESOURCE[,RESOURCE]...",
+		Use:     "watch TYPE[,TYPE]... [NAME]... | TYPE/NAME...",
 		Short:   "Watch resources by name, pattern or category",
 		Long:    watchLong,
 		Example: watchExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.eventsAsked = cmd.Flags().Changed("output-watch-events")
 			want, err := o.check(args)
 			if err != nil {
 				return err
 			}
-			if o.checkpoint == "" && cmd.Flags().Changed("checkpoint") {
-				return errors.New("--checkpoint: must be the name of a file")
+			for _, name := range []string{"checkpoint", "for", "exec", "resource-version"} {
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+					return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
+				}
 			}
+			out.SetColor(o.color)
 			return asRunError(o.run(cmd.Context(), streams, want))
 		},
 	}
 	f := cmd.Flags()
-	o.flags.AddFlags(f)
-	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false,
-		"Watch across all namespaces, whatever --namespace says.")
-	f.BoolVar(&o.all, "all", false,
-		"Watch every type, as the pattern '*' does, except those that change all the time ("+defaultExclude+
-			"). To include one of them, name it beside '*'.")
-	f.StringSliceVar(&o.categories, "category", nil,
-		"Watch the types of this category, such as all. May be repeated.")
-	f.StringSliceVar(&o.exclude, "exclude", nil,
-		"Exclude types that match this pattern, such as secrets or '*.example.com', from those that patterns, "+
-			"categories and --all select. May be repeated.")
-	f.BoolVar(&o.follow, "follow", false,
-		"Wait for named types that are not served or that you may not watch, and resume whenever they come back.")
-	f.StringSliceVar(&o.candidates, "candidates", nil,
-		"Namespaces to try for a followed type that you may not watch across the cluster, if you may not list "+
-			"namespaces.")
-	f.StringVarP(&o.labelSelector, "selector", "l", "",
-		"Label selector, as in kubectl: -l key1=value1,key2 in (a,b),!key3.")
-	f.StringVar(&o.fieldSelector, "field-selector", "",
-		"Field selector, as in kubectl: --field-selector key1=value1,key2!=value2.")
-	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml, name).")
-	f.DurationVar(&o.timeout, "timeout", 0,
-		"End after this time, such as 30s or 5m. With --until-synced, fail if not synced by then. Zero means never.")
-	f.IntVar(&o.limit, "limit", 0,
-		"End after this many events; SYNCED and GAP do not count. Zero means never.")
-	f.BoolVar(&o.untilSynced, "until-synced", false,
-		"End when everything that exists has been printed. Followed types that are not served, that are failing, or "+
-			"that you may not watch, are not waited for; then the exit status is 1.")
-	f.BoolVar(&o.allowMissing, "allow-missing", false,
-		"With --until-synced, exit with status 0 even if something was not seen.")
-	f.BoolVar(&o.latest, "latest", false,
-		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
-			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")
-	f.StringVar(&o.checkpoint, "checkpoint", "",
-		"Record in this file which events have been written to stdout, and resume after them. After a kill the last "+
-			"ones may be written again.")
+	o.connection.addFlags(f)
+	o.selectionFlags.addFlags(f)
+	o.startFlags.addFlags(f)
+	o.endFlags.addFlags(f)
+	o.printFlags.addFlags(f)
+	o.execFlags.addFlags(f)
+	o.complete(cmd)
 	return cmd
 }
 
@@ -164,10 +226,7 @@ func (o *watchOptions) watch(
 	var merged *mux.Mux
 	if err == nil {
 		if merged, err = s.open(ctx, &want); err == nil {
-			p := newEventPrinter(streams, o.output, want.several, o.allNamespaces)
-			if err = o.printEvents(ctx, merged, p); err == nil && !o.allowMissing {
-				err = s.checkSeen(want)
-			}
+			err = s.consume(ctx, merged, want)
 		}
 		if s.tracker != nil {
 			if lost := s.tracker.Close(); lost != nil { // even at a normal end
@@ -179,6 +238,8 @@ func (o *watchOptions) watch(
 		}
 	}
 	switch {
+	case o.condition != "" && err != nil && signalled.Err() != nil:
+		return fmt.Errorf("--for=%s was not met before the signal%s", o.condition, unmet(err))
 	case signalled.Err() != nil, errors.Is(err, errLimit):
 		return nil
 	case !errors.Is(err, errTimeout):
@@ -188,31 +249,88 @@ func (o *watchOptions) watch(
 	case o.untilSynced:
 		// Scripts must not take a partial snapshot for a complete one.
 		return fmt.Errorf("not synced within --timeout=%v", o.timeout)
+	case o.condition != "":
+		return fmt.Errorf("--for=%s was not met within --timeout=%v%s", o.condition, o.timeout, unmet(err))
 	}
 	return nil
 }
 
-// printEvents prints and acks events until --limit is reached or the run ends.
-func (o *watchOptions) printEvents(ctx context.Context, merged *mux.Mux, p eventPrinter) error {
-	printed := 0
-	for ev, err := range merged.Events(ctx) {
-		var failed *mux.SourceError
-		if errors.As(err, &failed) {
-			return failed.Err // it names the resource
-		}
+// consume prints and acks events until the run ends.
+func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (err error) {
+	p, err := s.newPrinter(want)
+	if err != nil {
+		return err
+	}
+	if s.command != "" {
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		defer end(nil)
+		commands := s.newRunner(ctx, s.streams, end)
+		defer commands.Close()
+		run := func(e execute.Event) error { return commands.Run(ctx, e) }
+		p = linePrinter{s.printing(want), commandPrinter{s.printFlags, run}}
+		defer func() {
+			if err == nil || errors.Is(err, errLimit) {
+				err = errors.Join(err, commands.Drain(ctx))
+			}
+		}()
+	}
+	defer func() { err = errors.Join(err, p.flush()) }()
+	printed := printedEvents{merged, p.print, s.limit, &counts{}}
+	if s.status {
+		hide := s.screen.ShowStatus(func() string { return statusLine(merged.Status(), printed.counts) })
+		defer hide()
+	}
+	if s.condition != "" {
+		return s.wait(ctx, printed, want)
+	}
+	for _, err := range printed.Events(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := p.print(ev); err != nil {
-			return err
-		}
-		ev.Ack()
-		switch ev.Type {
-		case stream.Added, stream.Modified, stream.Deleted:
-			if printed++; printed == o.limit {
-				return errLimit
+	}
+	// Only --until-synced ends a run without an error.
+	if s.allowMissing {
+		return nil
+	}
+	return s.checkSeen(want)
+}
+
+// printedEvents are the events of a Mux. They are printed before they are yielded, and acked when they are written.
+type printedEvents struct {
+	*mux.Mux
+	print func(ev stream.Event, written func()) error
+	limit int // ends with errLimit after so many objects; 0 means never
+
+	counts *counts
+}
+
+func (p printedEvents) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		objects := 0
+		for ev, err := range p.Mux.Events(ctx) {
+			var failed *mux.SourceError
+			if errors.As(err, &failed) {
+				err = failed.Err // it names the resource
+			}
+			if err == nil {
+				p.counts.add(ev)
+				err = p.print(ev, ev.Ack)
+			}
+			if err != nil {
+				yield(stream.Event{}, err)
+				return
+			}
+			if ev.HasObject() {
+				objects++
+			}
+			if p.limit > 0 && objects == p.limit {
+				yield(stream.Event{}, errLimit)
+				return
+			}
+			if !yield(ev, nil) {
+				return
 			}
 		}
 	}
-	return nil // --until-synced: only that ends a run without an error
 }

@@ -23,7 +23,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // answer requests url through the transport that Wrap adds. The server answers with a body.
 func answer(t testing.TB, url string, from io.Reader) (io.ReadCloser, *tables.Tables) {
 	t.Helper()
-	cfg, tbl := tables.Wrap(&rest.Config{})
+	cfg, tbl := tables.Wrap(&rest.Config{}, false)
 	resp, err := cfg.WrapTransport(roundTripper(func(*http.Request) (*http.Response, error) {
 		header := http.Header{"Content-Type": {"application/json"}, "Content-Length": {"7"}}
 		return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(from), ContentLength: 7}, nil
@@ -58,9 +58,13 @@ const (
 )
 
 // meta returns the metadata of an object, and object a converted object with its cells.
-func meta(name string) string { return fmt.Sprintf(`{"name":%q,"uid":"u-%[1]s","resourceVersion":"7"}`, name) }
+func meta(name string) string {
+	return fmt.Sprintf(`{"name":%q,"uid":"u-%[1]s","resourceVersion":"7"}`, name)
+}
 
-func object(name, cells string) string { return partial + meta(name) + `,"KEY":` + defined + cells + `}}` }
+func object(name, cells string) string {
+	return partial + meta(name) + `,"KEY":` + defined + cells + `}}`
+}
 
 func bare(name string) string { return partial + meta(name) + `}` }
 
@@ -68,7 +72,9 @@ func row(name, cells string) string {
 	return `{"cells":` + cells + `,"object":{"kind":"PartialObjectMetadata","metadata":` + meta(name) + `}}`
 }
 
-func table(members ...string) string { return "{" + strings.Join(append([]string{head}, members...), ",") + "}" }
+func table(members ...string) string {
+	return "{" + strings.Join(append([]string{head}, members...), ",") + "}"
+}
 
 func frame(kind, object string) string { return `{"type":"` + kind + `","object":` + object + "}\n" }
 
@@ -276,5 +282,31 @@ func TestNumberOfRowsTakesNoMemory(t *testing.T) {
 	allocated := testing.AllocsPerRun(1, func() { _, _ = io.CopyN(io.Discard, body, 64<<20) })
 	if allocated > 20_000 { // of 250 rows
 		t.Errorf("%v allocations for 64 MiB of 1,000,000 rows with columns of 200 KiB: all rows are converted at once", allocated)
+	}
+}
+
+// TestWholeObjects: with whole, objects keep the fields that the server includes, beside the cells.
+func TestWholeObjects(t *testing.T) {
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"x":[1]}}`
+	const want = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"x":[1]},"KEY":` + defined + `["a"]}}`
+	for url, tt := range map[string]struct{ in, want string }{
+		watchURL: {frame("ADDED", table(columns, rows(`{"cells":["a"],"object":`+pod+`}`))), frame("ADDED", want)},
+		listURL: {table(`"metadata":{}`, columns, rows(`{"cells":["a"],"object":`+pod+`}`)),
+			`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[` + want + `]}`},
+	} {
+		cfg, tbl := tables.Wrap(&rest.Config{}, true)
+		query := ""
+		resp, err := cfg.WrapTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
+			query = r.URL.Query().Get("includeObject")
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(tt.in))}, nil
+		})).RoundTrip(get(t, url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		got := strings.TrimSpace(strings.ReplaceAll(string(text), tables.Key(tbl), "KEY"))
+		if diff := cmp.Diff(strings.TrimSpace(tt.want), got); diff != "" || err != nil || query != "Object" {
+			t.Errorf("%s, includeObject=%q, %v (-want +got):\n%s", url, query, err, diff)
+		}
 	}
 }

@@ -15,15 +15,30 @@ const maxColumns = 256 << 10
 // objects makes objects of rows.
 type objects struct {
 	key     string
+	full    bool   // objects keep all fields
 	columns []byte // the last definitions, as JSON; nil if there are none
 }
 
 // row is a row of a Table. Its fields are JSON.
 type row struct {
 	Cells  json.RawMessage `json:"cells"`
-	Object struct {
+	Object rowObject       `json:"object"`
+}
+
+// rowObject is the object of a row, of which only metadata is needed unless objects are whole.
+type rowObject struct {
+	Metadata json.RawMessage
+	whole    json.RawMessage
+}
+
+// UnmarshalJSON reads metadata and keeps the whole.
+func (o *rowObject) UnmarshalJSON(text []byte) error {
+	var fields struct {
 		Metadata json.RawMessage `json:"metadata"`
-	} `json:"object"`
+	}
+	err := utiljson.Unmarshal(text, &fields)
+	o.Metadata, o.whole = fields.Metadata, bytes.Clone(text)
+	return err
 }
 
 // define takes the columnDefinitions of a Table. Of a watch only the first Table has some.
@@ -50,7 +65,7 @@ func (o *objects) object(text, metadata json.RawMessage) (r row) {
 	}
 	for _, other := range []json.RawMessage{metadata, json.RawMessage("{}")} {
 		if !bytes.HasPrefix(r.Object.Metadata, []byte("{")) {
-			r.Object.Metadata = other
+			r.Object = rowObject{Metadata: other}
 		}
 	}
 	return r
@@ -58,8 +73,13 @@ func (o *objects) object(text, metadata json.RawMessage) (r row) {
 
 // write appends the object of a row, in one line.
 func (o *objects) write(out *bytes.Buffer, r row) {
-	out.WriteString(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`)
-	_ = json.Compact(out, r.Object.Metadata) // valid: it was decoded
+	if o.full && r.Object.whole != nil {
+		_ = json.Compact(out, r.Object.whole) // valid: it was decoded
+		out.Truncate(out.Len() - 1)           // the brace
+	} else {
+		out.WriteString(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`)
+		_ = json.Compact(out, r.Object.Metadata)
+	}
 	if o.columns != nil && bytes.HasPrefix(r.Cells, []byte("[")) {
 		out.WriteString(`,"` + o.key + `":{"columns":`)
 		out.Write(o.columns)

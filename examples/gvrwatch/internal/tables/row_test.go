@@ -13,7 +13,7 @@ import (
 )
 
 func TestRow(t *testing.T) {
-	_, tbl := tables.Wrap(&rest.Config{})
+	_, tbl := tables.Wrap(&rest.Config{}, false)
 	two := `[{"name":"Name","type":"string","format":"name","priority":0},{"name":"N","type":"integer","priority":1}]`
 	columns := []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name"}, {Name: "N", Type: "integer", Priority: 1}}

@@ -223,7 +223,7 @@ func (r *run) run() {
 	if r.tables {
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return tabler{next, new(atomic.Int64)} })
 	}
-	cfg, tbl := tables.Wrap(cfg)
+	cfg, tbl := tables.Wrap(cfg, false)
 	client, err := stream.NewClient(cfg, &stream.ClientOptions{DropManagedFields: r.IntN(2) == 0})
 	if err != nil {
 		r.Fatal(err)

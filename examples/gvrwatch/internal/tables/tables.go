@@ -33,16 +33,16 @@ type parsedColumns struct {
 }
 
 // Wrap returns a copy of cfg whose lists and watches ask for Tables, and the Tables that return their columns. The copy
-// is for the client of Streams with stream.Raw. Their objects have only metadata, and are of the kind
-// PartialObjectMetadata, unless the server makes no Tables of the resource. Requests for metadata only, those of single
-// objects, and lists without a limit stay as they are. If cfg is nil, the copy is nil.
-func Wrap(cfg *rest.Config) (*rest.Config, *Tables) {
+// is for the client of Streams with stream.Raw. With whole, their objects have all fields. Otherwise they have only
+// metadata, and are of the kind PartialObjectMetadata, unless the server makes no Tables of the resource. Requests for
+// metadata only, those of single objects, and lists without a limit stay as they are. If cfg is nil, the copy is nil.
+func Wrap(cfg *rest.Config, whole bool) (*rest.Config, *Tables) {
 	t := &Tables{key: "gvrwatch-" + rand.Text()}
 	if cfg == nil {
 		return nil, t
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next, t.key} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next, t.key, whole} })
 	return cfg, t
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -16,8 +17,9 @@ const acceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,"
 
 // transport asks for Tables, and converts them.
 type transport struct {
-	next http.RoundTripper
-	key  string // of the cells in an object
+	next  http.RoundTripper
+	key   string // of the cells in an object
+	whole bool   // objects keep all fields
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -30,7 +32,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	asked := r.Clone(r.Context())
 	asked.Header.Set("Accept", acceptTable+accept)
-	query.Set("includeObject", "Metadata") // or a row would not have what identifies its object
+	include := metav1.IncludeMetadata // or a row would not have what identifies its object
+	if t.whole {
+		include = metav1.IncludeObject
+	}
+	query.Set("includeObject", string(include))
 	asked.URL.RawQuery = query.Encode()
 	resp, err := t.next.RoundTrip(asked)
 	switch {
@@ -44,7 +50,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Header.Del("Content-Length")
 	resp.ContentLength = -1
-	resp.Body = newBody(resp.Body, watch, t.key)
+	resp.Body = newBody(resp.Body, watch, objects{key: t.key, full: t.whole})
 	return resp, nil
 }
 
@@ -76,8 +82,7 @@ type body struct {
 	err  error
 }
 
-func newBody(from io.ReadCloser, watch bool, key string) *body {
-	o := objects{key: key}
+func newBody(from io.ReadCloser, watch bool, o objects) *body {
 	if watch {
 		return &body{Closer: from, converter: &frames{source: newSource(from, math.MaxInt64), objects: o}}
 	}

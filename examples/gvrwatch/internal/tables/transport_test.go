@@ -28,7 +28,7 @@ func TestRequests(t *testing.T) {
 		{"GET", "/api/v1/namespaces/a", "application/json", "", "", "an object"},
 		{"POST", "/api/v1/pods?limit=5", "application/json", "", "limit=5", "a write"},
 	} {
-		cfg, _ := tables.Wrap(&rest.Config{})
+		cfg, _ := tables.Wrap(&rest.Config{}, false)
 		var got *http.Request
 		transport := cfg.WrapTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 			got = r
@@ -49,7 +49,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s: the caller's request has changed", tt.why)
 		}
 	}
-	if cfg, tbl := tables.Wrap(nil); cfg != nil || tbl == nil {
+	if cfg, tbl := tables.Wrap(nil, false); cfg != nil || tbl == nil {
 		t.Errorf("Wrap(nil) = %v, %v", cfg, tbl)
 	}
 }
@@ -68,7 +68,7 @@ func TestOtherAnswersPass(t *testing.T) {
 		{200, http.Header{"Content-Type": {"application/cbor"}}, 1, "another format"},
 		{200, http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, 1, "compressed"},
 	} {
-		cfg, _ := tables.Wrap(&rest.Config{})
+		cfg, _ := tables.Wrap(&rest.Config{}, false)
 		var accepts []string
 		resp, err := cfg.WrapTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 			accepts = append(accepts, r.Header.Get("Accept"))
@@ -100,7 +100,7 @@ func serve(t *testing.T, ctx context.Context) io.ReadCloser {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(server.Close)
-	cfg, tbl := tables.Wrap(&rest.Config{Host: server.URL})
+	cfg, tbl := tables.Wrap(&rest.Config{Host: server.URL}, false)
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)

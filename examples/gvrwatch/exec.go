@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// execFlags say which command handles the events.
+type execFlags struct {
+	command string
+	workers int
+	retries int
+	maxTime time.Duration
+}
+
+func (o *execFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.command, "exec", "",
+		"Instead of printing objects, run this shell command for each event, with the event as JSON on its standard input "+
+			"and GVRWATCH_TYPE, GVRWATCH_RESOURCE, GVRWATCH_NAMESPACE and GVRWATCH_NAME in its environment. Commands for "+
+			"one object run in order. A command that fails is run again after a pause. With --checkpoint, an event counts "+
+			"as handled when its command has ended with status 0.")
+	f.IntVar(&o.workers, "exec-workers", 4, "How many commands of --exec run at once, each for another object.")
+	f.IntVar(&o.retries, "exec-retries", 0,
+		"How often a command of --exec that fails is run again, before the watch ends with an error. Zero means until it "+
+			"succeeds.")
+	f.DurationVar(&o.maxTime, "exec-timeout", 0, "How long a command of --exec may take. Zero means no limit.")
+}
+
+func (o *execFlags) check() error {
+	switch {
+	case o.workers < 1 && o.command != "":
+		return fmt.Errorf("--exec-workers=%d: must be at least 1", o.workers)
+	case o.retries < 0:
+		return fmt.Errorf("--exec-retries=%d: must not be negative", o.retries)
+	case o.maxTime < 0:
+		return fmt.Errorf("--exec-timeout=%v: must not be negative", o.maxTime)
+	case o.command == "" && (o.retries > 0 || o.maxTime > 0):
+		return errors.New("--exec-retries and --exec-timeout apply only to --exec")
+	}
+	return nil
+}
+
+// newRunner starts what runs the commands. It calls end if no event can be handled any more.
+func (o *execFlags) newRunner(ctx context.Context, streams genericiooptions.IOStreams, end func(error)) *execute.Runner {
+	return execute.New(ctx, execute.Options{
+		Command: o.command, Workers: o.workers, Retries: o.retries, Timeout: o.maxTime,
+		Out: streams.Out, ErrOut: streams.ErrOut, Ended: end,
+		Failed: func(e execute.Event, err error, pause time.Duration) {
+			printMessage(streams.ErrOut, "%s: the command failed, trying again in %v: %v",
+				e.Key, pause.Round(100*time.Millisecond), err)
+		},
+	})
+}
+
+// commandPrinter runs a command for each event.
+type commandPrinter struct {
+	flags printFlags
+	run   func(execute.Event) error
+}
+
+func (p commandPrinter) flush() error { return nil }
+
+func (p commandPrinter) print(ev stream.Event, written func()) error {
+	document, err := json.Marshal(newEventDocument(ev, p.flags, false))
+	if err != nil {
+		return err
+	}
+	m := ev.Meta()
+	return p.run(execute.Event{
+		// By name, not by uid: the deletion of an object comes before its recreation.
+		Key:      ev.Resource.String() + " " + ev.NamespacedName().String(),
+		Document: append(document, '\n'),
+		Env: []string{
+			"GVRWATCH_TYPE=" + string(ev.Type), "GVRWATCH_RESOURCE=" + ev.Resource.String(),
+			"GVRWATCH_NAMESPACE=" + m.GetNamespace(), "GVRWATCH_NAME=" + m.GetName(),
+		},
+		Done: written,
+	})
+}

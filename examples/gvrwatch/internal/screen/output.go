@@ -1,0 +1,145 @@
+package screen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Output is stdout or stderr. Everything that the program prints passes it. It writes characters that are not
+// printable, except line ends and tabs, as JSON escapes: servers and tenants choose much of what is printed, and a
+// terminal interprets control characters and directions. In JSON they occur only within strings, so that the value
+// remains the same. It remembers the first error, because lost output must not look like success.
+type Output struct {
+	w         io.Writer
+	ended     <-chan struct{}            // closed by a signal
+	size      func() (columns, rows int) // nil if w is no terminal
+	sequences bool                       // w interprets escape sequences
+	color     bool
+	status    *statusLine // of the terminal
+	buf       []byte      // of Write
+	err       error
+}
+
+func newOutput(w io.Writer, ended <-chan struct{}) *Output {
+	o := &Output{w: w, ended: ended, size: sizeOf(w), status: &statusLine{}}
+	o.sequences = o.size != nil && os.Getenv("TERM") != "dumb"
+	return o
+}
+
+// outputOf returns w as an Output.
+func outputOf(w io.Writer) *Output {
+	if o, ok := w.(*Output); ok {
+		return o
+	}
+	return newOutput(w, nil)
+}
+
+// ErrUnread is the error of a write that had to wait for a reader when a signal ended the program.
+var ErrUnread = errors.New("nobody has read the output")
+
+// Err returns the error of the first write that failed.
+func (o *Output) Err() error {
+	o.status.mu.Lock()
+	defer o.status.mu.Unlock()
+	return o.err
+}
+
+// Write returns at most 250 ms after a signal, even if nobody reads what has been written.
+func (o *Output) Write(b []byte) (int, error) {
+	o.status.mu.Lock()
+	defer o.status.mu.Unlock()
+	if o.err != nil {
+		return 0, o.err
+	}
+	o.buf = AppendEscaped(o.buf[:0], string(b), "\n\t")
+	if err := o.print(o.buf); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// writeEscaped writes what AppendEscaped has escaped and our own sequences. Output keeps b after an error.
+func (o *Output) writeEscaped(b []byte) error {
+	o.status.mu.Lock()
+	defer o.status.mu.Unlock()
+	return o.print(b)
+}
+
+func (o *Output) print(b []byte) error {
+	if err := o.status.erase(); errors.Is(err, ErrUnread) && o.err == nil {
+		o.err = err // the same terminal: do not wait again
+	}
+	if err := o.send(b); err != nil {
+		return err
+	}
+	if len(b) > 0 {
+		o.status.midLine = b[len(b)-1] != '\n'
+	}
+	o.status.draw()
+	return nil
+}
+
+func (o *Output) send(b []byte) error {
+	const grace = 250 * time.Millisecond
+	if o.err != nil {
+		return o.err
+	}
+	written := make(chan error, 1)
+	go func() { // if nobody reads, it remains until the process exits
+		_, err := o.w.Write(b)
+		written <- err
+	}()
+	var err error
+	select {
+	case err = <-written:
+	case <-o.ended:
+		select {
+		case err = <-written:
+		case <-time.After(grace):
+			err = ErrUnread
+		}
+	}
+	if err != nil {
+		o.err = fmt.Errorf("can't write the output: %w", err)
+	}
+	return o.err
+}
+
+func (o *Output) hasEnded() bool {
+	select {
+	case <-o.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// AppendEscaped appends s with each character that is neither printable nor in keep as a JSON escape, such as \u001b.
+func AppendEscaped(to []byte, s, keep string) []byte {
+	for {
+		n := 0
+		for n < len(s) && ' ' <= s[n] && s[n] <= '~' { // nearly everything, so it is copied at once
+			n++
+		}
+		to = append(to, s[:n]...)
+		if n == len(s) {
+			return to
+		}
+		r, size := utf8.DecodeRuneInString(s[n:])
+		s = s[n+size:]
+		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
+			to = utf8.AppendRune(to, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			to = fmt.Appendf(to, `\u%04x`, unit)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package screen
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Column is the title of a column. Name says that its cells are names: one that is cut loses its middle, because the
+// end often tells objects apart (web-7d4b9c6f5-x2x8z), and it gives way last. Other cells lose their end.
+type Column struct {
+	Title string
+	Name  bool
+}
+
+// Table aligns rows. Its methods may be called from any goroutine.
+//
+// In a terminal, the cells of a row are cut so that it does not wrap. The width of the terminal is asked for each time.
+// When columns have moved, because a cell is wider than those before it, the header is printed again, but only if the
+// last one has left the screen; when they have moved because of the terminal's width, it is printed at once. In
+// anything else nothing is cut: a column is as wide as its widest cell so far, and three spaces apart from the next, as
+// of kubectl get --watch.
+type Table struct {
+	Out io.Writer // an Output, or else what has neither colours nor a status line
+	// Live prints each row at once. Only in a terminal, the rows of the first 100 ms, but at most 200, are printed
+	// together, so that the first widths are right. Without Live, Flush prints all rows.
+	Live      bool
+	NoHeaders bool
+
+	mu      sync.Mutex
+	columns []Column // with titles that are escaped
+	want    []int    // widths of the widest cells
+	rows    []row    // that are not printed yet
+	timer   *time.Timer
+	shown   *shown // nil before the first row of the columns
+}
+
+type row struct {
+	cells   []Text // escaped
+	written func()
+}
+
+// shown is what is known of the last header.
+type shown struct {
+	header layout
+	screen int // width of the terminal at the last row
+	since  int // rows since the header
+}
+
+// layout is where columns are.
+type layout struct {
+	widths []int
+	gap    int
+}
+
+// Columns sets the columns of the rows that follow. If they are not the same as before, a header is printed before the
+// next row, and what is known of widths is forgotten.
+func (t *Table) Columns(columns ...Column) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	columns = slices.Clone(columns)
+	for i, c := range columns {
+		columns[i].Title = string(AppendEscaped(nil, c.Title, ""))
+	}
+	if slices.Equal(columns, t.columns) {
+		return nil
+	}
+	err := t.flush()
+	t.columns, t.want, t.shown = columns, make([]int, len(columns)), nil
+	if !t.NoHeaders {
+		t.widen(titles(columns))
+	}
+	return err
+}
+
+// Row adds a row. Cells beyond the last column are left out. Written, which may be nil, is called once the row is
+// written: before Row, Flush or Columns returns, or in a goroutine. It must not use the Table.
+func (t *Table) Row(written func(), cells ...Text) error {
+	const (
+		mostTime = 100 * time.Millisecond
+		mostRows = 200
+	)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cells = slices.Clone(cells[:min(len(cells), len(t.columns))])
+	for i, c := range cells {
+		cells[i].Text = string(AppendEscaped(nil, c.Text, ""))
+	}
+	t.widen(cells)
+	t.rows = append(t.rows, row{cells, written})
+	switch {
+	case !t.Live:
+	case t.shown != nil, outputOf(t.Out).size == nil, len(t.rows) == mostRows:
+		return t.flush()
+	case t.timer == nil:
+		t.timer = time.AfterFunc(mostTime, func() { _ = t.Flush() }) // Out returns the error again
+	}
+	return nil
+}
+
+// Flush prints the rows that are not printed yet.
+func (t *Table) Flush() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.flush()
+}
+
+func (t *Table) flush() error {
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	rows, out := t.rows, outputOf(t.Out)
+	t.rows = nil
+	l, moved := t.layout(out)
+	var lines []byte
+	if moved && !t.NoHeaders {
+		lines = t.appendRow(lines, out, l, titles(t.columns))
+	}
+	for _, r := range rows {
+		lines = t.appendRow(lines, out, l, r.cells)
+	}
+	t.shown.since += len(rows)
+	if err := out.writeEscaped(lines); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.written != nil {
+			r.written()
+		}
+	}
+	return nil
+}
+
+// widen makes room for cells. One cell that is extremely wide must not pad all later rows, so it moves the next one.
+func (t *Table) widen(cells []Text) {
+	const most = 1000
+	for i, c := range cells {
+		t.want[i] = max(t.want[i], min(cellWidth(c.Text), most))
+	}
+}
+
+// layout returns where the columns are now, and whether a header has to show it.
+func (t *Table) layout(out *Output) (l layout, header bool) {
+	width, height := 0, 0
+	if out.size == nil {
+		l = layout{slices.Clone(t.want), wideGap}
+		for i, w := range l.widths {
+			l.widths[i] = max(w, 3) // as kubectl does
+		}
+	} else {
+		width, height = out.columnsAndRows()
+		l = fit(t.want, t.columns, width)
+	}
+	switch {
+	case t.shown == nil:
+		header = true
+	case out.size != nil && l.movedSince(t.shown.header):
+		header = width != t.shown.screen || t.shown.since >= height-1
+	}
+	if header {
+		t.shown = &shown{header: l}
+	}
+	t.shown.screen = width
+	return l, header
+}
+
+// movedSince compares all but the width of the last column.
+func (l layout) movedSince(before layout) bool {
+	n := len(l.widths)
+	return l.gap != before.gap || n != len(before.widths) || n > 0 && !slices.Equal(l.widths[:n-1], before.widths[:n-1])
+}
+
+func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte {
+	if out.sequences {
+		to = append(to, autowrapOff...)
+	}
+	for i, w := range l.widths {
+		var cell Text
+		if i < len(cells) {
+			cell = cells[i]
+		}
+		if out.size != nil {
+			cell.Text = cut(cell.Text, w, t.columns[i].Name)
+		}
+		to = appendStyled(to, cell.Text, cell.Style, out.color)
+		if i < len(l.widths)-1 {
+			to = append(to, strings.Repeat(" ", max(w-cellWidth(cell.Text), 0)+l.gap)...)
+		}
+	}
+	if out.sequences {
+		to = append(to, autowrapOn...)
+	}
+	return append(to, '\n')
+}
+
+func titles(columns []Column) []Text {
+	var cells []Text
+	for _, c := range columns {
+		cells = append(cells, Text{c.Title, Bold})
+	}
+	return cells
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// templatePrinter prints objects with a template of kubectl, or their events with --output-watch-events.
+type templatePrinter struct {
+	printers.ResourcePrinter
+	out    io.Writer
+	events bool
+	flags  printFlags
+}
+
+// newTemplate returns the printer of the output, or nil if it has no template.
+func (o *printFlags) newTemplate(out io.Writer) (*templatePrinter, error) {
+	if !withTemplate(o.format) {
+		return nil, nil
+	}
+	kind, text := o.format, o.template
+	if name, isFile := strings.CutSuffix(kind, "file"); isFile {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			return nil, fmt.Errorf("--output=%s: %w", kind, err)
+		}
+		kind, text = strings.TrimSuffix(name, "-"), string(b)
+		if kind == "custom-columns" {
+			if text, err = columnsOfFile(text); err != nil {
+				return nil, fmt.Errorf("--output=%s: %w", o.output, err)
+			}
+		}
+	}
+	var err error
+	t := &templatePrinter{out: out, events: o.watchEvents && o.eventsAsked, flags: *o}
+	switch kind {
+	case "go-template", "template":
+		var p *printers.GoTemplatePrinter
+		if p, err = printers.NewGoTemplatePrinter([]byte(text)); err == nil {
+			p.AllowMissingKeys(true)
+			t.ResourcePrinter = p
+		}
+	case "custom-columns":
+		t.ResourcePrinter, err = newCustomColumns(text, out, o.noHeaders)
+	default:
+		var p *printers.JSONPathPrinter
+		if p, err = printers.NewJSONPathPrinter(text); err == nil {
+			p.AllowMissingKeys(true)
+			p.EnableJSONOutput(kind == "jsonpath-as-json")
+			t.ResourcePrinter = p
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--output=%s: %w", o.output, err)
+	}
+	return t, nil
+}
+
+// print writes at least a line end after each object: kubectl leaves that to the template, and a watch without it is
+// one endless line.
+func (t *templatePrinter) print(ev stream.Event, written func()) error {
+	var o *unstructured.Unstructured
+	var err error
+	if t.events {
+		var document []byte
+		if document, err = json.Marshal(newEventDocument(ev, t.flags, false)); err == nil {
+			o = &unstructured.Unstructured{}
+			err = json.Unmarshal(document, &o.Object)
+		}
+	} else {
+		o, err = ev.Decode()
+	}
+	if err != nil {
+		o = &unstructured.Unstructured{}
+		if err := json.Unmarshal(identityOf(ev), &o.Object); err != nil {
+			return err
+		}
+	}
+	if c, ok := t.ResourcePrinter.(*customColumns); ok {
+		return c.print(o, written)
+	}
+	var b bytes.Buffer
+	if err := t.PrintObj(o, &b); err != nil {
+		return fmt.Errorf("--output=%s: the template can't be used on %s: %w", t.flags.format, nameWithKind(ev), err)
+	}
+	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
+		b.WriteByte('\n')
+	}
+	if _, err = t.out.Write(b.Bytes()); err == nil {
+		written()
+	}
+	return err
+}
+
+func (t *templatePrinter) flush() error {
+	if c, ok := t.ResourcePrinter.(*customColumns); ok {
+		return c.out.Flush()
+	}
+	return nil
+}
+
+// customColumns prints the values of JSON paths as a table.
+type customColumns struct {
+	printers.ResourcePrinter // nil
+	out                      screen.Table
+	columns                  []screen.Column
+	paths                    []*jsonpath.JSONPath
+}
+
+// newCustomColumns parses HEADER:PATH[,HEADER:PATH]..., as kubectl does.
+func newCustomColumns(spec string, out io.Writer, noHeaders bool) (*customColumns, error) {
+	c := &customColumns{out: screen.Table{Out: out, Live: true, NoHeaders: noHeaders}}
+	for column := range strings.SplitSeq(spec, ",") {
+		header, path, ok := strings.Cut(column, ":")
+		if !ok || header == "" || path == "" {
+			return nil, fmt.Errorf("invalid column %q: must be HEADER:PATH, such as NAME:.metadata.name", column)
+		}
+		p := jsonpath.New(header).AllowMissingKeys(true)
+		if err := p.Parse(braced(path)); err != nil {
+			return nil, fmt.Errorf("invalid path %q: %w", path, err)
+		}
+		c.columns, c.paths = append(c.columns, screen.Column{Title: header}), append(c.paths, p)
+	}
+	return c, nil
+}
+
+// braced adds the braces and the dot that kubectl lets users omit: metadata.name is {.metadata.name}.
+func braced(path string) string {
+	path = strings.TrimSuffix(strings.TrimPrefix(path, "{"), "}")
+	if !strings.HasPrefix(path, ".") && !strings.HasPrefix(path, "[") && !strings.HasPrefix(path, "$") {
+		path = "." + path
+	}
+	return "{" + path + "}"
+}
+
+// columnsOfFile turns the two lines of a file, headers and paths, into a list of HEADER:PATH.
+func columnsOfFile(text string) (string, error) {
+	first, second, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	headers, paths := strings.Fields(first), strings.Fields(second)
+	if len(headers) == 0 || len(headers) != len(paths) {
+		return "", errors.New("must have a line of headers, and one with as many paths")
+	}
+	var columns []string
+	for i := range headers {
+		columns = append(columns, headers[i]+":"+paths[i])
+	}
+	return strings.Join(columns, ","), nil
+}
+
+func (c *customColumns) print(o *unstructured.Unstructured, written func()) error {
+	if err := c.out.Columns(c.columns...); err != nil {
+		return err
+	}
+	var cells []screen.Text
+	for _, p := range c.paths {
+		var values []string
+		results, err := p.FindResults(o.Object)
+		if err != nil {
+			results = nil // the path does not fit the object: no value
+		}
+		for _, list := range results {
+			for _, v := range list {
+				values = append(values, fmt.Sprint(v.Interface()))
+			}
+		}
+		if len(values) == 0 {
+			values = []string{"<none>"}
+		}
+		cells = append(cells, screen.Text{Text: strings.Join(values, ",")})
+	}
+	return c.out.Row(written, cells...)
+}
