@@ -94,22 +94,24 @@ func TestWatches(t *testing.T) {
 		{frame("ADDED", table(`"metadata":{}`, columns, rows(row("a", `["a"]`)))) +
 			frame("MODIFIED", table(`"columnDefinitions":null`, rows(row("b", `["b", 5]`)))) +
 			frame("DELETED", table(rows(row("b", `null`)))),
-			frame("ADDED", object("a", `["a"]`)) + frame("MODIFIED", object("b", `["b",5]`)) + frame("DELETED", bare("b")),
+			frame("ADDED", object("a", `["a"]`)) + frame("MODIFIED", object("b", `["b",5]`)) +
+				frame("DELETED", bare("b")),
 			"only the first frame has columns; cells may be missing"},
 		{frame("ADDED", table(columns, rows(row("a", `[1]`), row("b", `[2]`), `{"cells":[3]}`, `null`, `5`))),
 			frame("ADDED", object("a", `[1]`)) + frame("ADDED", object("b", `[2]`)) +
 				frame("ADDED", partial+`{},"KEY":`+defined+`[3]}}`) + strings.Repeat(frame("ADDED", partial+`{}}`), 2),
 			"each row is an event; one without an object is unreadable, and not lost"},
 		{frame("BOOKMARK", table(`"metadata":{"resourceVersion":"9"}`, columns,
-			rows(`{"cells":["",0],"object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`,
+			rows(`{"cells":["",0],"object":{"metadata":{"resourceVersion":"9",`+
+				`"annotations":{"k8s.io/initial-events-end":"true"}}}}`,
 				row("b", `[]`)))) + frame("ADDED", table(rows(row("a", `["a"]`)))),
 			frame("BOOKMARK", partial+`{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}`) +
 				frame("ADDED", object("a", `["a"]`)),
 			"a bookmark keeps its annotations, has no cells, may define columns, and is one event"},
 		{frame("BOOKMARK", table(`"metadata":{"resourceVersion":"9"}`)) +
 			frame("BOOKMARK", table(`"metadata":{"resourceVersion":"10"}`, `"rows":[{}]`)) + frame("BOOKMARK", table()),
-			frame("BOOKMARK", partial+`{"resourceVersion":"9"}}`) + frame("BOOKMARK", partial+`{"resourceVersion":"10"}}`) +
-				frame("BOOKMARK", partial+`{}}`),
+			frame("BOOKMARK", partial+`{"resourceVersion":"9"}}`) +
+				frame("BOOKMARK", partial+`{"resourceVersion":"10"}}`) + frame("BOOKMARK", partial+`{}}`),
 			"a bookmark without a row has the version of the Table"},
 		{frame("ADDED", table(rows())), frame("ADDED", table(rows())), "a Table without rows is an unreadable event"},
 		{frame("ADDED", table(`"rows":5`)) + frame("ADDED", table()) + `{"type":"ADDED"}` + "\n" + "5\nnull\n",
@@ -118,8 +120,8 @@ func TestWatches(t *testing.T) {
 		{frame("ERROR", `{"kind":"Status","code":410}`) + frame("NEW", table(rows(row("a", `[]`)))),
 			frame("ERROR", `{"kind":"Status","code":410}`) + frame("NEW", table(rows(row("a", `[]`)))),
 			"errors and unknown types pass"},
-		{frame("ADDED", `{"kind":"Table","apiVersion":"example.com/v1","rows":[{"object":{"metadata":{"name":"x"}}}]}`),
-			frame("ADDED", `{"kind":"Table","apiVersion":"example.com/v1","rows":[{"object":{"metadata":{"name":"x"}}}]}`),
+		{frame("ADDED", `{"kind":"Table","apiVersion":"b.c/v1","rows":[{"object":{"metadata":{"name":"x"}}}]}`),
+			frame("ADDED", `{"kind":"Table","apiVersion":"b.c/v1","rows":[{"object":{"metadata":{"name":"x"}}}]}`),
 			"a tenant's kind Table"},
 		{frame("ADDED", `{"kind":"W","apiVersion":"b/v1","KIND":"Table","APIVERSION":"meta.k8s.io/v1","rows":[{}]}`),
 			frame("ADDED", `{"kind":"W","apiVersion":"b/v1","KIND":"Table","APIVERSION":"meta.k8s.io/v1","rows":[{}]}`),
@@ -129,8 +131,10 @@ func TestWatches(t *testing.T) {
 			"from garbage on all passes"},
 		{frame("ADDED", table(columns, rows(row("a", `[]`)))) + `{"type":"ADDED","obj`,
 			frame("ADDED", object("a", `[]`)) + `{"type":"ADDED","obj`, "half a frame"},
-		{frame("ADDED", table(columns, "\"rows\":[{\n\"cells\":[ 1e400 ,\"\xff\",[{}]],\n\"object\":{\"metadata\": {}}}]")),
-			frame("ADDED", partial+`{},"KEY":`+defined+"[1e400,\"\xff\",[{}]]}}"), "a frame gets one line; values stay"},
+		{frame("ADDED", table(columns,
+			"\"rows\":[{\n\"cells\":[ 1e400 ,\"\xff\",[{}]],\n\"object\":{\"metadata\": {}}}]")),
+			frame("ADDED", partial+`{},"KEY":`+defined+"[1e400,\"\xff\",[{}]]}}"),
+			"a frame gets one line; values stay"},
 		{frame("ADDED", table(columns, rows(row("a", `["`+strings.Repeat("x", 100<<10)+`"]`)))) +
 			frame("ADDED", table(rows(row("b", `[1]`)))),
 			frame("ADDED", object("a", `["`+strings.Repeat("x", 100<<10)+`"]`)) + frame("ADDED", object("b", `[1]`)),
@@ -138,7 +142,8 @@ func TestWatches(t *testing.T) {
 		{frame("ADDED", table(columns, rows(row("a", `[1]`)))) +
 			frame("ADDED", table(`"columnDefinitions":[{"name":5}]`, rows(row("b", `[1]`)))),
 			frame("ADDED", object("a", `[1]`)) + frame("ADDED", bare("b")), "invalid columns"},
-		{frame("ADDED", table(`"columnDefinitions":[{"name":"`+strings.Repeat("x", 256<<10)+`"}]`, rows(row("a", `[1]`)))),
+		{frame("ADDED", table(`"columnDefinitions":[{"name":"`+strings.Repeat("x", 256<<10)+`"}]`,
+			rows(row("a", `[1]`)))),
 			frame("ADDED", bare("a")), "columns that are too large for each object"},
 		{"", "", "no event"},
 	} {
@@ -161,7 +166,8 @@ func TestLists(t *testing.T) {
 			listed(`,"metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":3},"items":[`) +
 				object("a", `["a"]`) + "," + object("b", `["b"]`) + "]}\n", "", "a page"},
 		{table(rows()), listed(`,"items":[]}`), "", "an empty list"},
-		{table(`"rows":null`, `"more":{"items":[1]}`), listed(`,"items":[]}`), "", "null is empty; unknown fields are dropped"},
+		{table(`"rows":null`, `"more":{"items":[1]}`), listed(`,"items":[]}`), "",
+			"null is empty; unknown fields are dropped"},
 		{table(`"metadata":{}`), listed(`,"metadata":{}}`), "must have rows",
 			"an answer without rows must not become an empty list: everything would seem deleted"},
 		{table(`"rows":{}`), listed(","), "must have rows", "rows are no list"},
@@ -169,9 +175,11 @@ func TestLists(t *testing.T) {
 		{table(rows(`null`, `{}`, `5`)), listed(`,"items":[`) + strings.Repeat(","+partial+`{}}`, 3)[1:] + "]}", "",
 			"rows without objects have no name, so the Stream refuses the page"},
 		{`{"apiVersion":"meta.k8s.io/v1",` + columns + `,"kind":"Table",` + rows(row("a", `[1]`)) + `}`,
-			`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadataList","items":[` + object("a", `[1]`) + "]}", "",
+			`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadataList","items":[` +
+				object("a", `[1]`) + "]}", "",
 			"sorted fields"},
-		{`{"kind":"PodList","apiVersion":"v1","items":[{"rows":1}]}`, `{"kind":"PodList","apiVersion":"v1","items":[{"rows":1}]}`,
+		{`{"kind":"PodList","apiVersion":"v1","items":[{"rows":1}]}`,
+			`{"kind":"PodList","apiVersion":"v1","items":[{"rows":1}]}`,
 			"", "no Table"},
 		{`{"kind":"Table","apiVersion":"b/v1","rows":[{}]}`, `{"kind":"Table","apiVersion":"b/v1","rows":[{}]}`, "",
 			"a tenant's listKind Table"},
@@ -180,7 +188,8 @@ func TestLists(t *testing.T) {
 		{"garbage", "garbage", "", "no JSON"},
 		{`{"kind":"Table"`, `{"kind":"Table"`, "", "cut off before its kind is known"},
 		{"{" + head + ",", listed(``), "unexpected EOF", "cut off"},
-		{"{" + head + `,"rows":[` + row("a", "[]") + ",", listed(`,"items":[`) + bare("a"), "unexpected EOF", "in the rows"},
+		{"{" + head + `,"rows":[` + row("a", "[]") + ",", listed(`,"items":[`) + bare("a"), "unexpected EOF",
+			"in the rows"},
 		{"{" + head + `,"rows":[` + row("a", "[]") + "}", listed(`,"items":[`) + bare("a"), "invalid character",
 			"the wrong bracket"},
 		{"{" + head + `,"more":}`, listed(``), "invalid character", "a dropped field must not hide what is invalid"},
@@ -204,7 +213,8 @@ func TestReadErrors(t *testing.T) {
 	broken := errors.New("connection lost")
 	for _, tt := range []struct{ url, in, want string }{
 		{watchURL, frame("ADDED", table(rows(row("a", `[]`)))) + `{"type`, frame("ADDED", bare("a")) + `{"type`},
-		{listURL, "{" + head + `,"rows":[`, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[`},
+		{listURL, "{" + head + `,"rows":[`,
+			`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[`},
 		{listURL, `{"kind":"PodList`, `{"kind":"PodList`},
 	} {
 		got, err := converted(t, tt.url, io.MultiReader(strings.NewReader(tt.in), iotest.ErrReader(broken)))
@@ -245,7 +255,8 @@ func TestHugeAnswers(t *testing.T) {
 		{listURL, `{"x":"`, "x", `{"x":"xxx`, "", "a field before the kind"},
 		{listURL, `{`, `"x":"` + strings.Repeat("x", 10_000) + `",`, `{"x":"xxx`, "", "fields before the kind"},
 		{listURL, "{" + head + `,"x":"`, "x", "", "more than 16 MiB", "a field"},
-		{listURL, "{" + head + `,`, `"x":"` + strings.Repeat("x", 10_000) + `",`, "", "more than 128 MiB", "fields that are dropped"},
+		{listURL, "{" + head + `,`, `"x":"` + strings.Repeat("x", 10_000) + `",`, "", "more than 128 MiB",
+			"fields that are dropped"},
 		{listURL, "{" + head + `,"rows":[{"x":"`, "x", `{"kind":"PartialObjectMetadataList"`, "", "a row"},
 	} {
 		from := &endless{begin: tt.begin, repeated: strings.Repeat(tt.repeated, 1000)}
@@ -281,7 +292,8 @@ func TestNumberOfRowsTakesNoMemory(t *testing.T) {
 	body, _ := answer(t, watchURL, strings.NewReader(in))
 	allocated := testing.AllocsPerRun(1, func() { _, _ = io.CopyN(io.Discard, body, 64<<20) })
 	if allocated > 20_000 { // of 250 rows
-		t.Errorf("%v allocations for 64 MiB of 1,000,000 rows with columns of 200 KiB: all rows are converted at once", allocated)
+		t.Errorf("%v allocations for 64 MiB of 1,000,000 rows with columns of 200 KiB: all are converted at once",
+			allocated)
 	}
 }
 

@@ -25,8 +25,8 @@ type list struct {
 }
 
 // step converts the next part of the answer. Up to its kind and apiVersion, which come first, that is one part. If it
-// is no Table, or that does not show before its rows, all of it passes unchanged. So does the rest from a row that is too
-// large: the client refuses it, and says why.
+// is no Table, or that does not show before its rows, all of it passes unchanged. So does the rest from a row that is
+// too large: the client refuses it, and says why.
 func (l *list) step(out *bytes.Buffer) (rest io.Reader, err error) {
 	if l.keep {
 		if !l.begin(out) {

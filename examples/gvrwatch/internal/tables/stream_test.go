@@ -95,7 +95,7 @@ func rowOf(object []byte, column string) string {
 		ResourceVersion string `json:"resourceVersion"`
 	}
 	_, _ = json.Unmarshal(object, &o), json.Unmarshal(o.Metadata, &m)
-	return fmt.Sprintf(`{"cells":[%q,%q],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}}`,
+	return fmt.Sprintf(`{"cells":[%q,%q],"object":{"kind":"PartialObjectMetadata","metadata":%s}}`,
 		m.ResourceVersion, column, o.Metadata)
 }
 
@@ -127,7 +127,7 @@ func (l *lines) Read(p []byte) (int, error) {
 		if !l.begun {
 			l.begun, columns = true, definitions(l.column)
 		}
-		fmt.Fprintf(&l.out, `{"type":%q,"object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},%s,"rows":[%s]}}`+"\n",
+		fmt.Fprintf(&l.out, `{"type":%q,"object":{"kind":"Table","apiVersion":"meta.k8s.io/v1",%s,"rows":[%s]}}`+"\n",
 			f.Type, columns, rowOf(f.Object, l.column))
 	}
 	return l.out.Read(p)
@@ -194,14 +194,17 @@ func (r *run) faults() {
 	for range r.IntN(7) {
 		nth := r.pick("1", "2", "1-3", "3-5")
 		line := r.pick(
-			r.pick("list ", "page ", "probe ", "watch ", "initial ")+nth+": "+r.pick("500", "429 retry-after 3s", "503 plain",
-				"refuse", "reset", "garbage", "close", "slow 2s", "410"),
+			r.pick("list ", "page ", "probe ", "watch ", "initial ")+nth+": "+
+				r.pick("500", "429 retry-after 3s", "503 plain", "refuse", "reset", "garbage", "close", "slow 2s", "410"),
 			"initial "+nth+": "+r.pick("no marker", "plain marker", "ignore initial", "422"),
-			"watch "+nth+r.pick("", " after 1 frames", " after 3s")+": "+r.pick("close", "replay 3", "half-open", "reset",
-				"410 in stream", "error frame", "error not status", "frames after error"),
-			r.pick("watch ", "initial ")+nth+r.pick(" after 1 frames: ", " after 2 frames: ")+r.pick("reset inside frame",
-				"garbage", "unknown type", "invalid utf-8", "no name", "no version", "410 in stream"),
-			fmt.Sprintf("change %d: ", 20+r.IntN(60))+r.pick("garbage", "unknown type", "no name", "reset inside frame"),
+			"watch "+nth+r.pick("", " after 1 frames", " after 3s")+": "+
+				r.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame",
+					"error not status", "frames after error"),
+			r.pick("watch ", "initial ")+nth+r.pick(" after 1 frames: ", " after 2 frames: ")+
+				r.pick("reset inside frame", "garbage", "unknown type", "invalid utf-8", "no name",
+					"no version", "410 in stream"),
+			fmt.Sprintf("change %d: ", 20+r.IntN(60))+
+				r.pick("garbage", "unknown type", "no name", "reset inside frame"),
 			"page "+nth+": "+r.pick("inconsistent pages", "token circle"),
 			"list "+nth+": no version", "list "+nth+": stale 2")
 		if r.srv.Apply(line) == nil { // not what can't happen after an earlier line
@@ -228,7 +231,8 @@ func (r *run) run() {
 	if err != nil {
 		r.Fatal(err)
 	}
-	o := stream.Options{Objects: stream.Raw, PageSize: 2 + r.IntN(6), PagedLists: r.IntN(2) == 0, Bookmarks: r.IntN(2) == 0}
+	o := stream.Options{Objects: stream.Raw, PageSize: 2 + r.IntN(6), PagedLists: r.IntN(2) == 0,
+		Bookmarks: r.IntN(2) == 0}
 	check := streamtest.CheckOptions{Transform: onlyMetadata, Complete: true}
 	if r.IntN(3) == 0 {
 		o.Select = func(m stream.Meta) bool { return m.GetLabels()["size"] == "1" }

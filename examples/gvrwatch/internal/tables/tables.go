@@ -22,7 +22,7 @@ const maxCell = 64 << 10
 // Tables returns the columns and cells of objects that arrived through the config of Wrap. It is safe for concurrent
 // use. The zero value knows no objects.
 type Tables struct {
-	key  string // random, so that no object from elsewhere has it
+	key  string // random, so that a tenant cannot give it to an object
 	last atomic.Pointer[parsedColumns]
 }
 

@@ -18,11 +18,14 @@ import (
 func TestRequests(t *testing.T) {
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io,"
 	for _, tt := range []struct{ method, url, accept, wantAccept, wantQuery, why string }{
-		{"GET", "/api/v1/pods?limit=5", "application/json", table + "application/json", "includeObject=Metadata&limit=5", "a list"},
-		{"GET", "/api/v1/pods?sendInitialEvents=true&watch=true", "application/json;drop=metadata.managedFields,application/json",
+		{"GET", "/api/v1/pods?limit=5", "application/json", table + "application/json",
+			"includeObject=Metadata&limit=5", "a list"},
+		{"GET", "/api/v1/pods?sendInitialEvents=true&watch=true",
+			"application/json;drop=metadata.managedFields,application/json",
 			table + "application/json;drop=metadata.managedFields,application/json",
 			"includeObject=Metadata&sendInitialEvents=true&watch=true", "a watch without managedFields"},
-		{"GET", "/api/v1/pods?limit=5", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+		{"GET", "/api/v1/pods?limit=5",
+			"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 			"", "limit=5", "metadata"},
 		{"GET", "/api/v1/pods?limit=5", "application/vnd.kubernetes.protobuf", "", "limit=5", "protobuf"},
 		{"GET", "/api/v1/namespaces/a", "application/json", "", "", "an object"},
@@ -94,7 +97,8 @@ func serve(t *testing.T, ctx context.Context) io.ReadCloser {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		// No line end: a frame is complete at its last bracket.
-		_, _ = io.WriteString(w, strings.TrimSpace(frame("ADDED", table(columns, rows(row("a", `[1]`), row("b", `[2]`))))))
+		both := frame("ADDED", table(columns, rows(row("a", `[1]`), row("b", `[2]`))))
+		_, _ = io.WriteString(w, strings.TrimSpace(both))
 		_, _ = io.WriteString(w, `{"type":`)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -109,7 +113,8 @@ func serve(t *testing.T, ctx context.Context) io.ReadCloser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.ReplaceAll(frame("ADDED", object("a", `[1]`))+frame("ADDED", object("b", `[2]`)), "KEY", tables.Key(tbl))
+	want := frame("ADDED", object("a", `[1]`)) + frame("ADDED", object("b", `[2]`))
+	want = strings.ReplaceAll(want, "KEY", tables.Key(tbl))
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != want {
 		t.Fatalf("%v: %s", err, got)
