@@ -195,7 +195,8 @@ func (r *run) faults() {
 		nth := r.pick("1", "2", "1-3", "3-5")
 		line := r.pick(
 			r.pick("list ", "page ", "probe ", "watch ", "initial ")+nth+": "+
-				r.pick("500", "429 retry-after 3s", "503 plain", "refuse", "reset", "garbage", "close", "slow 2s", "410"),
+				r.pick("500", "429 retry-after 3s", "503 plain", "refuse", "reset",
+					"garbage", "close", "slow 2s", "410"),
 			"initial "+nth+": "+r.pick("no marker", "plain marker", "ignore initial", "422"),
 			"watch "+nth+r.pick("", " after 1 frames", " after 3s")+": "+
 				r.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame",
