@@ -214,7 +214,7 @@ func (l *lab) listed(r gvr.Resource) map[string]shown {
 // watch returns the last row of each object once done returns true for an event.
 func (l *lab) watch(r gvr.Resource, o stream.Options, done func(stream.Event, shown) bool) map[string]shown {
 	l.Helper()
-	cfg, tbl := tables.Wrap(l.cfg)
+	cfg, tbl := tables.Wrap(l.cfg, false)
 	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		l.Fatal(err)
