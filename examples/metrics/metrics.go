@@ -1,0 +1,171 @@
+package metrics
+
+import (
+	"cmp"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// Metrics is a prometheus.Collector. Make it with New. Its methods may be called from any goroutine.
+type Metrics struct {
+	counters
+	began time.Time
+
+	mu        sync.Mutex
+	watched   map[*Source]struct{} // the keys differ even if a Source is watched twice
+	loops     map[*loop]struct{}   // of Count
+	resources map[string]struct{}  // the values of the label resource
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// New returns Metrics without any source. Register it as the collector that it is.
+func New() *Metrics {
+	return &Metrics{
+		counters: newCounters(), began: time.Now(),
+		watched: map[*Source]struct{}{}, loops: map[*loop]struct{}{}, resources: map[string]struct{}{},
+	}
+}
+
+// Source is what has a Status: a *stream.Stream, a *mux.Mux, a *follow.Mux, or a type that embeds one of them.
+type Source interface {
+	// AllSynced reports whether everything that exists has been delivered.
+	AllSynced() bool
+}
+
+// Instrument returns a copy of opts, which may be nil, with a Trace that counts the requests and watches of a resource.
+// A Trace that opts already has is called as well, first.
+func (m *Metrics) Instrument(r gvr.Resource, opts *stream.Options) *stream.Options {
+	var o stream.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Trace = chain(o.Trace, m.Trace(r.GroupResource().String()))
+	return &o
+}
+
+// Watch makes the Status of a source part of each scrape, and of Healthz and Readyz, until the caller calls remove. The
+// sources of a Mux come and go without the caller. A nil source is never ready.
+func (m *Metrics) Watch(s Source) (remove func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watched[&s] = struct{}{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watched, &s)
+	}
+}
+
+const (
+	// maxResources limits the values of the label resource. A cluster may define any number of types.
+	maxResources = 2000
+	// maxName is longer than any resource with its group.
+	maxName = 320
+	// other is the value of a label for everything beyond its limits.
+	other = "other"
+)
+
+// label returns the value of the label resource for a resource, or for the key of a source.
+func (m *Metrics) label(key string) string {
+	for _, suffix := range []string{" in ", " where "} { // of stream.Stream.Key
+		key, _, _ = strings.Cut(key, suffix)
+	}
+	key = strings.ToValidUTF8(key[:min(len(key), maxName)], "")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.resources[key]; !known {
+		if len(m.resources) >= maxResources {
+			return other
+		}
+		m.resources[strings.Clone(key)] = struct{}{}
+	}
+	return key
+}
+
+// source is a source with its Status. For a Stream, the fields about a Mux are zero.
+type source struct {
+	mux.SourceStatus
+	inMux bool
+}
+
+// status is what the watched sources report at one moment.
+type status struct {
+	sources   []source
+	followed  []follow.ResourceStatus
+	follows   bool  // there is a follow.Mux
+	discovery error // of the last follow.Mux that has one
+	unsynced  bool  // AllSynced of a source is false, or there is none
+}
+
+func (m *Metrics) status() status {
+	m.mu.Lock()
+	var all []Source
+	for s := range m.watched {
+		all = append(all, *s)
+	}
+	m.mu.Unlock()
+	st := status{unsynced: len(all) == 0}
+	for _, s := range all {
+		st.add(s)
+	}
+	return st
+}
+
+func (st *status) add(s Source) {
+	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		st.unsynced = true
+		st.sources = append(st.sources, source{mux.SourceStatus{Key: "nil"}, false})
+		return
+	}
+	if !s.AllSynced() {
+		st.unsynced = true
+	}
+	switch s := s.(type) {
+	case interface {
+		Status() stream.Status
+		Resource() gvr.Resource
+	}:
+		now := s.Status()
+		one := mux.SourceStatus{
+			Key: s.Resource().GroupResource().String(), State: now.State, Stream: &now, Synced: now.Synced,
+		}
+		if now.State == stream.Stopped {
+			one.Err = now.Cause
+		}
+		st.sources = append(st.sources, source{one, false})
+	case interface{ Status() mux.Status }:
+		st.addMux(s.Status())
+	case interface{ Status() follow.Status }:
+		now := s.Status()
+		st.addMux(now.Status)
+		st.followed = append(st.followed, now.Resources...)
+		st.follows, st.discovery = true, cmp.Or(now.Discovery, st.discovery)
+	default:
+		one := mux.SourceStatus{Key: reflect.TypeOf(s).String(), Synced: s.AllSynced()}
+		st.sources = append(st.sources, source{one, false})
+	}
+}
+
+func (st *status) addMux(s mux.Status) {
+	for _, one := range s.Sources {
+		st.sources = append(st.sources, source{one, true})
+	}
+}
+
+// followedName returns the name of a resource, or the one that does not stand for a resource yet.
+func followedName(r follow.ResourceStatus) string {
+	if r.Resource.Resource == "" {
+		return r.Ref.String()
+	}
+	return r.Resource.GroupResource().String()
+}

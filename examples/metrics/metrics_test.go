@@ -1,0 +1,219 @@
+package metrics_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/examples/metrics"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+var update = flag.Bool("update", false, "write testdata/metrics.txt")
+
+func resource(group, plural, kind string) gvr.Resource {
+	r := gvr.Resource{Kind: kind, Namespaced: true, Verbs: []string{"list", "watch"}}
+	r.Group, r.Version, r.Resource = group, "v1", plural
+	return r
+}
+
+var (
+	pods    = resource("", "pods", "Pod")
+	widgets = resource("example.com", "widgets", "Widget")
+	gadgets = resource("example.com", "gadgets", "Gadget")
+)
+
+func apply(t *testing.T, srv *streamtest.Server, lines ...string) {
+	t.Helper()
+	if err := srv.Apply(strings.Join(lines, "\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func do(t *testing.T, srv *streamtest.Server, action string) {
+	t.Helper()
+	if err := srv.Do(action); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newClient(t *testing.T, srv *streamtest.Server) dynamic.Interface {
+	t.Helper()
+	client, err := stream.NewClient(srv.Config(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// newStream returns a Stream that is counted and watched.
+func newStream(t *testing.T, m *metrics.Metrics, srv *streamtest.Server, r gvr.Resource, o *stream.Options,
+) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(newClient(t, srv), r, m.Instrument(r, o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// value returns a metric, by its text: gvrwatch_synced{resource="pods"}. It is "" if there is no such metric.
+func value(t *testing.T, c prometheus.Collector, metric string) string {
+	t.Helper()
+	for line := range strings.Lines(text(t, c)) {
+		if v, ok := strings.CutPrefix(line, metric+" "); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// text returns all metrics as Prometheus scrapes them.
+func text(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&all, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// randomSum matches a sum that depends on the random waits after failures.
+var randomSum = regexp.MustCompile(`(reflector_watch_duration_seconds_sum\{resource="pods"\}) \S+`)
+
+// TestMetricsAfterFaults: all metrics of three Streams and a followed group, after faults of every kind.
+func TestMetricsAfterFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(append(streamtest.Reviews(), pods, widgets, gadgets)...)
+		defer srv.Close()
+		for i := range 5 {
+			srv.Put(pods, "shop", fmt.Sprint("web-", i))
+		}
+		srv.Put(widgets, "shop", "door")
+		apply(t, srv,
+			"pods page 2: 500",
+			"pods watch 1: 410",
+			"pods watch 2: 429 retry-after 3s",
+			"change 8: garbage", // web-5
+			"pods watch 7: 429 retry-after 60s")
+		do(t, srv, "bookmarks never") // they would come at random moments
+		m := metrics.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+
+		paged := newStream(t, m, srv, pods, &stream.Options{PagedLists: true, PageSize: 2, Timeout: time.Minute})
+		m.Watch(paged)
+		go drain(m.Count(paged.Events(ctx)))
+
+		tracker, err := checkpoint.NewTracker(&checkpoint.Memory{},
+			&checkpoint.Options{Cluster: checkpoint.Cluster{UID: "test"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		tracked := newStream(t, m, srv, widgets,
+			&stream.Options{Checkpoint: tracker, PagedLists: true, Timeout: time.Minute})
+		m.Watch(tracked)
+		go drain(m.Count(tracked.Events(ctx))) // acks nothing
+
+		discoveryClient, err := discovery.NewClient(srv.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sel := follow.Selection{Resources: []string{"gadgets.example.com", "robots.example.com"}}
+		followed, err := follow.New(discovery.NewResolver(discoveryClient, nil), newClient(t, srv), sel, &follow.Options{
+			Mux: mux.Options{Latest: true},
+			Stream: func(r gvr.Resource) stream.Options {
+				return *m.Instrument(r, &stream.Options{Timeout: time.Minute})
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Watch(followed)
+		first := true
+		slow := make(chan struct{})
+		go func() {
+			for range m.Count(followed.Events(ctx)) {
+				if first {
+					first = false
+					<-slow
+				}
+			}
+		}()
+		wait(30 * time.Second)
+		srv.Put(pods, "shop", "web-5")
+		wait(time.Minute)
+		for i := range 3 {
+			srv.Put(gadgets, "shop", "lamp", fmt.Sprint("n=", i))
+		}
+		srv.Put(gadgets, "shop", "brief")
+		if _, err := srv.Delete(gadgets, "shop", "brief"); err != nil {
+			t.Fatal(err)
+		}
+		wait(5 * time.Second)
+
+		got := randomSum.ReplaceAllString(text(t, m), "$1 RANDOM")
+		close(slow)
+		cancel()
+		if err := srv.CheckScript(); err != nil {
+			t.Error(err)
+		}
+		const golden = "testdata/metrics.txt"
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("(-%s +got):\n%s", golden, diff)
+		}
+		problems, err := testutil.CollectAndLint(m)
+		if err != nil || len(problems) > 0 {
+			t.Error(problems, err)
+		}
+		synctest.Wait()
+	})
+}
+
+func drain(seq func(func(stream.Event, error) bool)) {
+	for range seq {
+	}
+}
+
+// wait lets time pass in the bubble, where it takes none.
+func wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
