@@ -23,8 +23,9 @@ var (
 		"Watches in a state. Each namespace of a Stream counts as one.", "resource", "state")
 	descSynced   = describe("gvrwatch_synced", "1 if everything that exists has been delivered.", "resource")
 	descObjects  = describe("gvrwatch_objects", "Objects that were delivered and exist.", "resource")
-	descFailures = describe("gvrwatch_consecutive_failures", "Failures in a row, of the watch with the most.", "resource")
-	descVersion  = describe("reflector_last_resource_version",
+	descFailures = describe("gvrwatch_consecutive_failures",
+		"Failures in a row, of the watch with the most.", "resource")
+	descVersion = describe("reflector_last_resource_version",
 		"The resourceVersion up to which everything has been delivered; of several, the lowest.", "resource")
 
 	descQueued      = describe("gvrwatch_queued_events", "Events in a Mux that wait for the loop.", "resource")
@@ -34,15 +35,19 @@ var (
 	descVanished = describe("gvrwatch_vanished_events_total",
 		"Events of objects that came and went before the loop received them, in this run.", "resource")
 
-	descUnacked = describe("gvrwatch_checkpoint_unacked_events", "Delivered events that a checkpoint does not pass yet.",
+	descUnacked = describe("gvrwatch_checkpoint_unacked_events",
+		"Delivered events that a checkpoint does not pass yet.",
 		"resource")
-	descOldest = describe("gvrwatch_checkpoint_oldest_unacked_seconds", "Age of the oldest of these events.", "resource")
+	descOldest = describe("gvrwatch_checkpoint_oldest_unacked_seconds",
+		"Age of the oldest of these events.", "resource")
 	descCommit = describe("gvrwatch_checkpoint_last_commit_timestamp_seconds",
 		"When the Tracker last committed, for any key.", "resource")
-	descCommitFailures = describe("gvrwatch_checkpoint_consecutive_failures", "Commits that failed in a row.", "resource")
+	descCommitFailures = describe("gvrwatch_checkpoint_consecutive_failures",
+		"Commits that failed in a row.", "resource")
 
-	descFollowed = describe("gvrwatch_followed", "Resources and names that are followed, by state.", "resource", "state")
-	descUnknown  = describe("gvrwatch_discovery_failing",
+	descFollowed = describe("gvrwatch_followed",
+		"Resources and names that are followed, by state.", "resource", "state")
+	descUnknown = describe("gvrwatch_discovery_failing",
 		"1 if an API can't be read, so that not everything that is served is known.")
 	descBusy = describe("gvrwatch_loop_busy_seconds",
 		"How long the body of the loop has been handling its event; of several loops, the longest.")

@@ -38,13 +38,13 @@
 // the meaning that they had there, with the label resource instead of name.
 //
 //   - gvrwatch_requests_total{resource,verb,outcome}, a counter: requests that were answered or have failed. The verb
-//     is list (a page), watch (its opening) or probe (a list of one object). The outcome is success, unauthorized (401),
-//     forbidden (403), not_found (404), expired (410), throttled (429), server_error (5xx), refused (another 4xx),
-//     canceled (the run ended), or failed: there was no answer, or one that can't be used.
+//     is list (a page), watch (its opening) or probe (a list of one object). The outcome is success, unauthorized
+//     (401), forbidden (403), not_found (404), expired (410), throttled (429), server_error (5xx), refused (another
+//     4xx), canceled (the run ended), or failed: there was no answer, or one that can't be used.
 //   - gvrwatch_watches_ended_total{resource,outcome}, a counter: watches that have ended. The outcome is success if the
 //     server ended the watch as planned, or the run ended.
-//   - reflector_lists_total{resource}, a counter: lists that were begun. The pages of a list count once. Streaming lists
-//     are watches.
+//   - reflector_lists_total{resource}, a counter: lists that were begun. The pages of a list count once. Streaming
+//     lists are watches.
 //   - reflector_list_duration_seconds{resource}, a histogram: how long all pages of a complete list took.
 //   - reflector_items_per_list{resource}, a histogram: objects in a complete list.
 //   - reflector_watches_total{resource}, a counter: watches that were requested.

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,7 +58,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 		want[name] = true
 	}
 	types := map[string]string{}
-	for _, f := range regexp.MustCompile(`# TYPE (\S+) (\S+)`).FindAllStringSubmatch(read(t, "testdata/metrics.txt"), -1) {
+	typed := regexp.MustCompile(`# TYPE (\S+) (\S+)`)
+	for _, f := range typed.FindAllStringSubmatch(read(t, "testdata/metrics.txt"), -1) {
 		types[f[1]] = f[2]
 	}
 	for file, row := range map[string]*regexp.Regexp{
@@ -159,5 +161,18 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 	}
 	if len(alerts) < 8 {
 		t.Errorf("found only the alerts %q", slices.Sorted(maps.Keys(alerts)))
+	}
+}
+
+// TestAlertsFire runs the rules on series of their own, if Prometheus' promtool is installed.
+func TestAlertsFire(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool (Debian package prometheus)")
+	}
+	cmd := exec.CommandContext(t.Context(), promtool, "test", "rules", "alerts_test.yaml")
+	cmd.Dir = "testdata"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }

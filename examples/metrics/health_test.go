@@ -113,7 +113,8 @@ func TestHealthOfAMux(t *testing.T) {
 				if diff := cmp.Diff(test.live, get(m.Healthz(time.Minute))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				if got := get(m.Readyz()); !strings.HasPrefix(got, "503 not ready\n") || strings.Contains(got, "secret") {
+				got := get(m.Readyz())
+				if !strings.HasPrefix(got, "503 not ready\n") || strings.Contains(got, "secret") {
 					t.Error(got)
 				}
 				cancel()
@@ -139,7 +140,8 @@ func TestStuckLoopIsNotAlive(t *testing.T) {
 			}
 		}()
 		wait(2 * time.Minute)
-		if diff := cmp.Diff("503 not live\nthe loop body: 2m0s for one event\n", get(m.Healthz(time.Minute))); diff != "" {
+		want := "503 not live\nthe loop body: 2m0s for one event\n"
+		if diff := cmp.Diff(want, get(m.Healthz(time.Minute))); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if got := get(m.Healthz(0)); got != "200 live\n" {
@@ -174,7 +176,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	m.Watch(x)
 	got := get(m.Readyz())
-	if lines := strings.Count(got, "\n"); lines != 102 || !strings.HasSuffix(got, "and 400 more\n") || len(got) > 40_000 {
-		t.Errorf("%d lines, %d bytes, want 102 and at most 40,000: %s", lines, len(got), got[max(0, len(got)-50):])
+	lines, end := strings.Count(got, "\n"), got[max(0, len(got)-50):]
+	if lines != 102 || !strings.HasSuffix(end, "\nand 400 more\n") || len(got) > 40_000 {
+		t.Errorf("%d lines, %d bytes, want 102 and at most 40,000: %s", lines, len(got), end)
 	}
 }

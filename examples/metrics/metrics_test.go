@@ -148,7 +148,8 @@ func TestMetricsAfterFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		sel := follow.Selection{Resources: []string{"gadgets.example.com", "robots.example.com"}}
-		followed, err := follow.New(discovery.NewResolver(discoveryClient, nil), newClient(t, srv), sel, &follow.Options{
+		resolver := discovery.NewResolver(discoveryClient, nil)
+		followed, err := follow.New(resolver, newClient(t, srv), sel, &follow.Options{
 			Mux: mux.Options{Latest: true},
 			Stream: func(r gvr.Resource) stream.Options {
 				return *m.Instrument(r, &stream.Options{Timeout: time.Minute})

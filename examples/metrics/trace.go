@@ -15,9 +15,13 @@ import (
 
 // counters are what callbacks and sequences count.
 type counters struct {
-	requests, ended              *prometheus.CounterVec
+	requests, ended, events, gaps *prometheus.CounterVec
+	reflector
+}
+
+// reflector has the metrics that client-go has, too.
+type reflector struct {
 	lists, watches, shortWatches *prometheus.CounterVec
-	events, gaps                 *prometheus.CounterVec
 	listDuration, itemsPerList   *prometheus.HistogramVec
 	watchDuration, itemsPerWatch *prometheus.HistogramVec
 }
@@ -40,14 +44,16 @@ func newCounters() counters {
 		ended:    counter("gvrwatch_watches_ended_total", "Watches that have ended, by the error if any.", "outcome"),
 		events:   counter("gvrwatch_events_total", "Events that the loop has received.", "type"),
 		gaps:     counter("gvrwatch_gaps_total", "Losses of events.", "reason", "history_lost"),
-
-		lists:         counter("reflector_lists_total", "Lists that were begun. The pages of a list count once."),
-		listDuration:  histogram("reflector_list_duration_seconds", "How long the pages of a complete list took."),
-		itemsPerList:  histogram("reflector_items_per_list", "Objects in a complete list."),
-		watches:       counter("reflector_watches_total", "Watches that were requested."),
-		shortWatches:  counter("reflector_short_watches_total", "Watches that ended within a second, without an event."),
-		watchDuration: histogram("reflector_watch_duration_seconds", "How long watches were open."),
-		itemsPerWatch: histogram("reflector_items_per_watch", "Events and bookmarks of a watch."),
+		reflector: reflector{
+			lists:   counter("reflector_lists_total", "Lists that were begun. The pages of a list count once."),
+			watches: counter("reflector_watches_total", "Watches that were requested."),
+			shortWatches: counter("reflector_short_watches_total",
+				"Watches that ended within a second, without an event."),
+			listDuration:  histogram("reflector_list_duration_seconds", "How long the pages of a complete list took."),
+			itemsPerList:  histogram("reflector_items_per_list", "Objects in a complete list."),
+			watchDuration: histogram("reflector_watch_duration_seconds", "How long watches were open."),
+			itemsPerWatch: histogram("reflector_items_per_watch", "Events and bookmarks of a watch."),
+		},
 	}
 }
 
