@@ -159,7 +159,7 @@ func defaultConfig() (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("gvrwatch: no cluster configured: must have a cfg or a kubeconfig, or be in a Pod: %w", err)
+		return nil, fmt.Errorf("gvrwatch: no cluster configured: must have cfg, a kubeconfig or a Pod: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("gvrwatch: the kubeconfig can't be used: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -12,49 +13,57 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
+var doors = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "doors"},
+	Kind:                 "Door", Namespaced: true, Verbs: []string{"list", "watch"},
+}
+
 // The second run delivers what the first has not acked.
 func Example() {
-	widgets := gvr.Resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
-		Kind:                 "Widget", Namespaced: true, Verbs: []string{"list", "watch"},
-	}
-	srv := streamtest.NewServer(widgets) // usually a cluster
+	srv := streamtest.NewServer(doors) // usually a cluster
 	defer srv.Close()
-	srv.Put(widgets, "default", "a")
-	srv.Put(widgets, "default", "b")
+	srv.Put(doors, "shop", "front")
+	srv.Put(doors, "shop", "back")
 	var store checkpoint.Memory // usually file.Open
 
-	run := func(handle func(name string) bool) error {
-		tracker, err := checkpoint.NewTracker(&store, &checkpoint.Options{
-			Cluster: checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
-		})
-		if err != nil {
-			return err
-		}
-		s, err := stream.New(srv.Client(), widgets, &stream.Options{Checkpoint: tracker, UntilSynced: true})
-		if err != nil {
-			return err
-		}
-		for ev, err := range stream.Objects(s.Events(context.Background())) {
-			if err != nil {
-				return err
-			}
-			if handle(ev.NamespacedName().Name) {
-				ev.Ack()
-			}
-		}
-		return tracker.Close()
+	fmt.Println("first run")
+	err := runOnce(srv.Client(), &store, func(name string) bool { return name == "front" }) // back fails
+	if err != nil {
+		fmt.Println(err)
 	}
-
-	err := run(func(name string) bool { return name == "a" }) // b fails
-	fmt.Println("first run:", err)
-	err = run(func(name string) bool {
-		fmt.Println("second run:", name)
-		return true
-	})
-	fmt.Println("second run:", err)
+	fmt.Println("second run")
+	if err := runOnce(srv.Client(), &store, func(string) bool { return true }); err != nil {
+		fmt.Println(err)
+	}
 	// Output:
-	// first run: <nil>
-	// second run: b
-	// second run: <nil>
+	// first run
+	// back handled: false
+	// front handled: true
+	// second run
+	// back handled: true
+}
+
+func runOnce(client dynamic.Interface, store checkpoint.Store, handle func(name string) bool) error {
+	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
+		Cluster: checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
+	})
+	if err != nil {
+		return err
+	}
+	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	if err != nil {
+		return err
+	}
+	for ev, err := range stream.Objects(s.Events(context.Background())) {
+		if err != nil {
+			return err
+		}
+		name := ev.NamespacedName().Name
+		done := handle(name)
+		fmt.Printf("%s handled: %v\n", name, done)
+		if done {
+			ev.Ack()
+		}
+	}
+	return tracker.Close()
 }

@@ -2,6 +2,10 @@
 // serves, and reports over time which resources it serves. It checks no
 // permissions and watches no objects.
 //
+// To begin, create a client with [NewClient] and a Resolver with [NewResolver], and
+// pass what gvr.ParseRef returns to [Resolver.Resolve]. gvrwatch.Watch, in the root
+// of the module, resolves a name and watches it in one call.
+//
 // A [Resolver] reads the server's own discovery documents (aggregated discovery,
 // KEP-3352, or the older per-version documents) through client-go's discovery
 // client, so it needs no generated types. [NewClient] makes its polls cheap.

@@ -2,43 +2,50 @@ package discovery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-func ExampleResolver_Changes() {
-	widgets := gvr.Resource{Kind: "Widget"}
-	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
-	server := streamtest.NewServer(widgets)
+// Names are resolved to the resources that a server serves.
+func Example() {
+	doors := gvr.Resource{Kind: "Door", Namespaced: true, Verbs: []string{"list", "watch"}}
+	doors.Group, doors.Version, doors.Resource = "example.com", "v1", "doors"
+	server := streamtest.NewServer(doors) // usually a cluster
 	defer server.Close()
-	client, err := discovery.NewClient(server.Config())
-	if err != nil {
+	if err := resolve(server.Config(), "Door", "doors.example.com", "window"); err != nil {
 		fmt.Println(err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	resolver := discovery.NewResolver(client, nil)
-	for change, err := range resolver.Changes(ctx, nil) {
-		if err != nil {
-			fmt.Println(err) // the cause of ctx, always last
-			return
-		}
-		fmt.Println(change)
-		switch change.Type {
-		case discovery.Synced:
-			server.Unserve(widgets) // the CRD is deleted,
-			resolver.Refresh()      // and a watch on CRDs reports it
-		case discovery.Removed:
-			return
-		}
 	}
 	// Output:
-	// Added widgets.v1.example.com
-	// Synced
-	// Removed widgets.v1.example.com
+	// Door is doors.v1.example.com, namespaced: true
+	// doors.example.com is doors.v1.example.com, namespaced: true
+	// no resource is named window
+}
+
+func resolve(cfg *rest.Config, names ...string) error {
+	client, err := discovery.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	resolver := discovery.NewResolver(client, nil)
+	for _, name := range names {
+		ref, err := gvr.ParseRef(name)
+		if err != nil {
+			return err
+		}
+		resource, err := resolver.Resolve(context.Background(), ref)
+		if missing := (*discovery.NotFoundError)(nil); errors.As(err, &missing) {
+			fmt.Println("no resource is named", name)
+			continue
+		} else if err != nil {
+			return err
+		}
+		fmt.Printf("%s is %s, namespaced: %v\n", name, resource, resource.Namespaced)
+	}
+	return nil
 }

@@ -7,8 +7,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-func ExampleParseRef() {
-	for _, s := range []string{"po", "deployments.apps", "apps/v1/Deployment", "v1/pods", "pods/log"} {
+// typed is what people type.
+var typed = []string{"po", "deployments.apps", "apps/v1/Deployment", "v1/pods", "pods/log"}
+
+// Names are parsed. Package discovery finds out which resources they mean.
+func Example() {
+	for _, s := range typed {
 		ref, err := gvr.ParseRef(s)
 		var invalid *gvr.ParseError
 		if errors.As(err, &invalid) {

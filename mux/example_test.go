@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -12,31 +15,46 @@ import (
 
 // Two Streams are one sequence until both are SYNCED.
 func Example() {
-	srv := streamtest.NewServer(widgets(), gadgets())
-	srv.Put(widgets(), "lab", "a")
-	var sources []mux.Source
-	for _, r := range []gvr.Resource{widgets(), gadgets()} {
-		s, err := stream.New(srv.Client(), r, &stream.Options{UntilSynced: true})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		sources = append(sources, s)
-	}
-	m, err := mux.New(nil, sources...)
-	if err != nil {
+	doors, windows := custom("doors", "Door"), custom("windows", "Window")
+	srv := streamtest.NewServer(doors, windows) // usually a cluster
+	defer srv.Close()
+	srv.Put(doors, "shop", "front")
+	if err := printAll(srv.Client(), doors, windows); err != nil {
 		fmt.Println(err)
-		return
+	}
+	// Output:
+	// doors.example.com ADDED shop/front@2
+	// all synced: true
+}
+
+func printAll(client dynamic.Interface, resources ...gvr.Resource) error {
+	m, err := mux.New(nil)
+	if err != nil {
+		return err
+	}
+	for _, r := range resources {
+		s, err := stream.New(client, r, &stream.Options{UntilSynced: true})
+		if err != nil {
+			return err
+		}
+		if err := m.Add(s, nil); err != nil {
+			return err
+		}
 	}
 	for ev, err := range stream.Objects(m.Events(context.Background())) {
 		if err != nil {
-			fmt.Println(err)
-			return
+			return err
 		}
 		fmt.Println(ev.Source, ev)
 	}
 	fmt.Println("all synced:", m.AllSynced())
-	// Output:
-	// widgets.example.com ADDED lab/a@2
-	// all synced: true
+	return nil
+}
+
+// custom returns a custom resource.
+func custom(plural, kind string) gvr.Resource {
+	return gvr.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural},
+		Kind:                 kind, Namespaced: true, Verbs: []string{"list", "watch"},
+	}
 }

@@ -1,6 +1,9 @@
 // Package stream watches one resource and delivers what happens to its objects as one sequence of events. The sequence
 // survives closed connections, expired versions and restarts of the server.
 //
+// To begin, create a client with [NewClient], get the resource from package discovery, and range over [Stream.Events]
+// of a Stream made with [New]. gvrwatch.Watch, in the root of the module, does all that in one call.
+//
 // A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
 // it opens another one at the last resourceVersion. If the server no longer knows what happened since then, the Stream
 // reads another snapshot: it emits GAP, delivers only the differences from what it delivered before, including

@@ -6,35 +6,71 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/configmap"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
+var doors = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "doors"},
+	Kind:                 "Door", Namespaced: true, Verbs: []string{"list", "watch"},
+}
+
+// A program without a volume resumes from a ConfigMap.
 func Example() {
-	ctx := context.Background()
-	client := streamtest.NewServer(gvr.Resource{
+	srv := streamtest.NewServer(doors, gvr.Resource{ // usually a cluster
 		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 		Kind:                 "ConfigMap", Namespaced: true,
-	}).Client() // usually dynamic.NewForConfig(rest.InClusterConfig())
-
-	store, err := configmap.Open(ctx, client, "shop", "relay-checkpoints", nil)
-	if err != nil {
+	})
+	defer srv.Close()
+	srv.Put(doors, "shop", "front")
+	if err := run(srv.Client(), stream.Synced); err != nil {
 		fmt.Println(err)
-		return
+	}
+	_, _ = srv.Delete(doors, "shop", "front")
+	fmt.Println("again")
+	if err := run(srv.Client(), stream.Deleted); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// ADDED shop/front
+	// again
+	// DELETED shop/front
+}
+
+// run handles and acks events, up to one of type last.
+func run(client dynamic.Interface, last stream.Type) error {
+	ctx := context.Background()
+	store, err := configmap.Open(ctx, client, "shop", "positions", nil)
+	if err != nil {
+		return err
 	}
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster:  checkpoint.Cluster{UID: "1d5f..."}, // usually from stream.ClusterOf
-		Interval: 10 * time.Second,
+		Cluster:  checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
+		Interval: 10 * time.Second,                   // between updates of the ConfigMap
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
-	defer func() { _ = tracker.Close() }()
-	// Give the tracker to streams: stream.Options.Checkpoint.
-	fmt.Println(store)
-	// Output: ConfigMap shop/relay-checkpoints
+	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker})
+	if err != nil {
+		return err
+	}
+	for ev, err := range s.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		if ev.HasObject() {
+			fmt.Println(ev.Type, ev.NamespacedName())
+		}
+		ev.Ack()
+		if ev.Type == last {
+			break
+		}
+	}
+	return tracker.Close() // commits what has been acked
 }

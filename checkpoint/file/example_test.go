@@ -2,41 +2,87 @@ package file_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
+var doors = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "doors"},
+	Kind:                 "Door", Namespaced: true, Verbs: []string{"list", "watch"},
+}
+
+// A program that is started again receives the events that it has not acked yet, and the deletions since its last run.
 func Example() {
+	srv := streamtest.NewServer(doors) // usually a cluster
+	defer srv.Close()
+	srv.Put(doors, "shop", "front")
+	srv.Put(doors, "shop", "back")
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+	positions := filepath.Join(dir, "positions.db")
 
-	store, err := file.Open(filepath.Join(dir, "checkpoints.db"))
-	if err != nil {
-		log.Fatal(err)
+	if err := program(srv.Config(), positions); err != nil {
+		fmt.Println(err)
 	}
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "1d5f..."}, // usually from stream.ClusterOf
-	})
-	if err != nil {
-		log.Fatal(err)
+	if _, err := srv.Delete(doors, "shop", "front"); err != nil {
+		fmt.Println(err)
 	}
-	// Give the tracker to Streams: stream.Options.Checkpoint.
-
-	_, err = file.Open(filepath.Join(dir, "checkpoints.db"))
-	fmt.Println("locked:", errors.As(err, new(*checkpoint.LockedError)))
-
-	err = errors.Join(tracker.Flush(context.Background()), tracker.Close(), store.Close())
-	fmt.Println(err)
+	srv.Compact("") // the deletion is no longer in the server's history
+	fmt.Println("again")
+	if err := program(srv.Config(), positions); err != nil {
+		fmt.Println(err)
+	}
 	// Output:
-	// locked: true
-	// <nil>
+	// ADDED shop/back@3
+	// ADDED shop/front@2
+	// SYNCED @3
+	// again
+	// DELETED shop/front@2 inferred
+	// SYNCED @4
+}
+
+func program(cfg *rest.Config, positions string) error {
+	ctx := context.Background()
+	store, err := file.Open(positions)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	cluster, err := stream.ClusterOf(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster})
+	if err != nil {
+		return err
+	}
+	client, err := stream.NewClient(cfg, nil)
+	if err != nil {
+		return err
+	}
+	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	if err != nil {
+		return err
+	}
+	for ev, err := range stream.Acked(s.Events(ctx)) { // acks each event when the loop body is done with it
+		if err != nil {
+			return err
+		}
+		fmt.Println(ev)
+	}
+	return tracker.Close()
 }

@@ -1,5 +1,6 @@
 // Package follow watches the resources that a [Selection] matches, as they come and go, each as a source of a Mux. A
-// Selection matches by name, by group ("*.example.com") or by category.
+// Selection matches by name, by group ("*.example.com") or by category. To begin, call [New] with a discovery.Resolver
+// and a client of stream.NewClient, and range over Events of the Mux that it returns.
 //
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
 // goes on, without repeating an event or losing a deletion, when

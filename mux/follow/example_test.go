@@ -4,52 +4,55 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	fakediscovery "k8s.io/client-go/discovery/fake"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// A Mux follows everything in a group, here on client-go's fakes.
+// A Mux follows every resource of a group. Each is attached when the server begins to serve it.
 func Example() {
-	gears := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gears"}
-	wheel := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Gear",
-		"metadata": map[string]any{"namespace": "shop", "name": "wheel"},
-	}}
-	kinds := map[schema.GroupVersionResource]string{gears: "GearList"}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, wheel)
-	served := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{{
-		GroupVersion: "example.com/v1",
-		APIResources: []metav1.APIResource{
-			{Name: "gears", Kind: "Gear", Namespaced: true, Verbs: metav1.Verbs{"list", "watch"}},
-		},
-	}}}}
-
-	m, err := follow.New(discovery.NewResolver(served, nil), client,
-		follow.Selection{Resources: []string{"*.example.com"}}, nil)
-	if err != nil {
+	gears := gvr.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gears"},
+		Kind:                 "Gear", Namespaced: true, Verbs: []string{"list", "watch"},
+	}
+	srv := streamtest.NewServer(gears) // usually a cluster
+	defer srv.Close()
+	srv.Put(gears, "shop", "wheel")
+	if err := followGroup(srv.Config(), "*.example.com"); err != nil {
 		fmt.Println(err)
-		return
+	}
+	// Output:
+	// gears.example.com ADDED shop/wheel@2
+	// gears.example.com SYNCED @2
+}
+
+func followGroup(cfg *rest.Config, pattern string) error {
+	discoveryClient, err := discovery.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	client, err := stream.NewClient(cfg, nil)
+	if err != nil {
+		return err
+	}
+	resolver := discovery.NewResolver(discoveryClient, nil)
+	m, err := follow.New(resolver, client, follow.Selection{Resources: []string{pattern}}, nil)
+	if err != nil {
+		return err
 	}
 	for ev, err := range m.Events(context.Background()) {
 		if err != nil {
-			fmt.Println(err)
-			return
+			return err
 		}
 		fmt.Println(ev.Source, ev)
 		if ev.Type == stream.Synced && m.AllSynced() {
-			m.Stop()
+			m.Stop() // a program would go on
 		}
 	}
-	// Output:
-	// gears.example.com ADDED shop/wheel
-	// gears.example.com SYNCED @2
+	return nil
 }

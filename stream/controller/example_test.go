@@ -5,73 +5,54 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/controller"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
+var doors = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "doors"},
+	Kind:                 "Door", Namespaced: true, Verbs: []string{"list", "watch"},
+}
+
 // A reconcile that fails is retried. With the checkpoint, another run would begin where this one has ended.
-func ExampleRun() {
-	srv := streamtest.NewServer(widgets())
-	srv.Put(widgets(), "lab", "a")
-	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{
+func Example() {
+	srv := streamtest.NewServer(doors) // usually a cluster
+	defer srv.Close()
+	srv.Put(doors, "shop", "front")
+	if err := reconcileAll(srv.Client()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// reconcile doors.example.com shop/front at 2: stuck
+	// reconcile doors.example.com shop/front at 2: done
+}
+
+func reconcileAll(client dynamic.Interface) error {
+	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{ // usually file.Open
 		Cluster: checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
-	s, err := stream.New(srv.Client(), widgets(), &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker, UntilSynced: true})
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
-	ctx, failed := context.Background(), false
-	err = controller.Run(ctx, s.Events(ctx), func(
-		_ context.Context, k controller.Key, ev stream.Event,
-	) (controller.Result, error) {
-		if !failed {
-			failed = true
-			return controller.Result{}, errors.New("not now")
+	ctx, tries := context.Background(), 0
+	reconcile := func(_ context.Context, k controller.Key, ev stream.Event) (controller.Result, error) {
+		if tries++; tries == 1 {
+			fmt.Printf("reconcile %s at %s: stuck\n", k, ev.ResourceVersion)
+			return controller.Result{}, errors.New("stuck")
 		}
-		fmt.Println("reconciled", k, "at", ev.ResourceVersion)
+		fmt.Printf("reconcile %s at %s: done\n", k, ev.ResourceVersion)
 		return controller.Result{}, nil
-	}, nil)
-	fmt.Println("end:", err, tracker.Close())
-	// Output:
-	// reconciled widgets.example.com lab/a at 2
-	// end: <nil> <nil>
-}
-
-// A controller of controller-runtime calls Start and WaitForSync, and reads the queue. See examples/manager.
-func ExampleSource() {
-	srv := streamtest.NewServer(widgets())
-	srv.Put(widgets(), "lab", "a")
-	s, err := stream.New(srv.Client(), widgets(), &stream.Options{Objects: stream.Metadata})
-	if err != nil {
-		fmt.Println(err)
-		return
 	}
-	source, err := controller.NewSource(s, func(ev stream.Event) []string {
-		return []string{controller.KeyOf(ev).NamespacedName.String()} // KeyOf copies the strings
-	}, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
-	defer queue.ShutDown()
-	fmt.Println(source.Start(ctx, queue), source.WaitForSync(ctx))
-	request, _ := queue.Get()
-	fmt.Println(request)
-	cancel()
-	fmt.Println(source.Wait(context.Background()))
-	// Output:
-	// <nil> <nil>
-	// lab/a
-	// context canceled
+	err = controller.Run(ctx, s.Events(ctx), reconcile, nil)
+	return errors.Join(err, tracker.Close())
 }

@@ -4,108 +4,77 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/store"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// thing is a type of the program.
-type thing struct {
+var doors = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "doors"},
+	Kind:                 "Door", Namespaced: true, Verbs: []string{"list", "watch"},
+}
+
+// door is a type of the program.
+type door struct {
 	Spec struct {
 		Room string `json:"room"`
 	} `json:"spec"`
 }
 
-// A Store with an index by a field of the spec. The program reads its own write.
-func Example() {
-	srv := streamtest.NewServer(widgets()) // instead of a cluster
-	defer srv.Close()
-	srv.Put(widgets(), "default", "door", "spec.room=hall")
-	srv.Put(widgets(), "default", "lamp", "spec.room=hall")
-
-	s, err := stream.New(srv.Client(), widgets(), &stream.Options{Objects: stream.Raw})
+// room is an index: the values under which an object can be found.
+func room(ev stream.Event) []string {
+	o, err := ev.Decode()
 	if err != nil {
-		fmt.Println(err)
-		return
+		return nil
 	}
-	things, err := store.New(s, &store.Options{Indexes: map[string]func(stream.Event) []string{
-		"room": func(ev stream.Event) []string {
-			o, err := ev.Decode()
-			if err != nil {
-				return nil
-			}
-			return []string{o.Object["spec"].(map[string]any)["room"].(string)}
-		},
-	}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- things.Run(ctx) }()
-	defer func() { cancel(); <-done }()
-	if err := things.WaitSynced(ctx); err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	moved := srv.Put(widgets(), "default", "lamp", "spec.room=attic")
-	if err := things.WaitFor(ctx, moved.GetResourceVersion()); err != nil {
-		fmt.Println(err)
-		return
-	}
-	in, err := things.List(store.Query{Index: "room", Value: "attic"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for o := range in {
-		thing, err := store.As[thing](o)
-		fmt.Println(o.Name(), thing.Spec.Room, err)
-	}
-	// Output:
-	// lamp attic <nil>
+	name, _, _ := unstructured.NestedString(o.Object, "spec", "room")
+	return []string{name}
 }
 
-// A subscriber receives each change with the object before and after.
-func ExampleStore_Subscribe() {
-	srv := streamtest.NewServer(widgets())
+// A Store with an index by a field of the spec. The program reads its own write.
+func Example() {
+	srv := streamtest.NewServer(doors) // usually a cluster
 	defer srv.Close()
-	srv.Put(widgets(), "default", "door", "spec.open=false")
+	srv.Put(doors, "house", "front", "spec.room=hall")
+	srv.Put(doors, "house", "back", "spec.room=hall")
 
-	s, err := stream.New(srv.Client(), widgets(), nil)
+	s, err := stream.New(srv.Client(), doors, &stream.Options{Objects: stream.Raw})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	things, err := store.New(s, nil)
+	kept, err := store.New(s, &store.Options{Indexes: map[string]func(stream.Event) []string{"room": room}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- things.Run(ctx) }()
+	go func() { done <- kept.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	for c, err := range things.Subscribe(ctx) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Printf("%s %q -> %q\n", c.Type, c.Old.ResourceVersion(), c.New.ResourceVersion())
-		switch c.Type {
-		case stream.Synced:
-			srv.Put(widgets(), "default", "door", "spec.open=true")
-		case stream.Modified:
-			_, _ = srv.Delete(widgets(), "default", "door")
-		case stream.Deleted:
-			return
-		}
+	if err := kept.WaitSynced(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	moved := srv.Put(doors, "house", "back", "spec.room=kitchen")
+	if err := kept.WaitFor(ctx, moved.GetResourceVersion()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	found, err := kept.List(store.Query{Index: "room", Value: "kitchen"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for o := range found {
+		d, err := store.As[door](o)
+		fmt.Println(o.Name(), d.Spec.Room, err)
 	}
 	// Output:
-	// ADDED "" -> "2"
-	// SYNCED "" -> ""
-	// MODIFIED "2" -> "3"
-	// DELETED "3" -> ""
+	// back kitchen <nil>
 }
