@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// versions matches resourceVersions, which differ from run to run.
-var versions = regexp.MustCompile(`("resourceVersion":|resourceVersion: |at resourceVersion )"?[0-9]+"?`)
+// versionText matches resourceVersions, which differ from run to run.
+var versionText = regexp.MustCompile(`("resourceVersion":|resourceVersion: |at resourceVersion )"?[0-9]+"?`)
 
 func TestWatchOutput(t *testing.T) {
 	const argo, bounty = "boat.cli.example.com/argo\n", "boat.cli.example.com/bounty\n"
@@ -50,7 +50,7 @@ func TestWatchOutput(t *testing.T) {
 			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
 			got := []string{
 				fmt.Sprint(status),
-				versions.ReplaceAllString(stdout, "${1}N"), versions.ReplaceAllString(stderr, "${1}N"),
+				versionText.ReplaceAllString(stdout, "${1}N"), versionText.ReplaceAllString(stderr, "${1}N"),
 			}
 			if diff := cmp.Diff([]string{"0", tt.stdout, tt.stderr}, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
