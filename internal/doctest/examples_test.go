@@ -124,8 +124,8 @@ func TestFlawsOfExamplesAreFound(t *testing.T) {
 		{"var two = one\n\nfunc Example() {\n\tfmt.Println(two)\n" + output, "other test files: one", "a helper"},
 		{"func ExampleF() {\n\tfmt.Println(one)\n" + output, "other test files: one", "a helper of another example"},
 		{"func ExampleF() {\n\tfmt.Println(1)\n" + output, "must have a func Example()", "none of the package"},
-		{"var one = 1\n\nfunc Example() {\n\tfmt.Println(one)\n" + output + "\nfunc ExampleF() {\n\tfmt.Println(1)\n" + output,
-			"must be alone", "two in a file"},
+		{"var one = 1\n\nfunc Example() {\n\tfmt.Println(one)\n" + output +
+			"\nfunc ExampleF() {\n\tfmt.Println(1)\n" + output, "must be alone", "two in a file"},
 	}
 	for _, tt := range tests {
 		got := strings.Join(flaws(t, map[string]any{"example_test.go": header + tt.text}), "; ")

@@ -92,6 +92,7 @@ var imports = map[string]string{
 	"fmt":              "fmt",
 	"follow":           "github.com/gvrwatch/gvrwatch/mux/follow",
 	"gvr":              "github.com/gvrwatch/gvrwatch/gvr",
+	"gvrwatch":         "github.com/gvrwatch/gvrwatch",
 	"handler":          "sigs.k8s.io/controller-runtime/pkg/handler",
 	"http":             "net/http",
 	"informer":         "github.com/gvrwatch/gvrwatch/stream/informer",
