@@ -10,13 +10,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// thing is a type of the program.
-type thing struct {
-	Spec struct {
-		Room string `json:"room"`
-	} `json:"spec"`
-}
-
 // A subscriber receives each change with the object before and after.
 func ExampleStore_Subscribe() {
 	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
