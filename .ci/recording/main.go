@@ -137,7 +137,7 @@ func draw(frames []frame, columns, rows int, length time.Duration) []byte {
 	all := lines(frames, rows)
 	width, height := float64(columns)*cellWidth+2*margin, float64(rows)*cellHeight+2*margin
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n<style>%s",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" xml:space="preserve">`+"\n<style>%s",
 		width, height, width, height, style)
 	percent := func(at time.Duration) float64 { return 100 * at.Seconds() / length.Seconds() }
 	for i, l := range all {

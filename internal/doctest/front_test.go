@@ -36,6 +36,14 @@ func program(t *testing.T, file string) string {
 	return ""
 }
 
+// TestReadmeHasTheFirstProgram: the README shows the program of the front page, which the next test runs.
+func TestReadmeHasTheFirstProgram(t *testing.T) {
+	code, _, _ := strings.Cut(program(t, filepath.Join(root, "gvrwatch.go")), "\n}\n")
+	if !strings.Contains(read(t, filepath.Join(root, "README.md")), "```go\n"+code+"\n}\n```") {
+		t.Errorf("the README has another first program than gvrwatch.go:\n%s", code)
+	}
+}
+
 // TestFirstProgramRuns: the program of the module's front page prints what exists in the cluster of $KUBECONFIG, and
 // what changes.
 func TestFirstProgramRuns(t *testing.T) {

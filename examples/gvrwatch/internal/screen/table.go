@@ -45,8 +45,9 @@ type row struct {
 // shown is what is known of the last header.
 type shown struct {
 	header layout
-	screen int // width of the terminal at the last row
-	since  int // rows since the header
+	now    layout // of the last row
+	screen int    // width of the terminal at the last row
+	since  int    // rows since the header
 }
 
 // layout is where columns are.
@@ -155,7 +156,14 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 		}
 	} else {
 		width, height = out.columnsAndRows()
-		l = fit(t.want, t.columns, width)
+		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(t.want, width) {
+			l = t.shown.now
+			if last := len(l.widths) - 1; l.widths[last] < t.want[last] {
+				l.widths = append(slices.Clone(l.widths[:last]), t.want[last])
+			}
+		} else {
+			l = fit(t.want, t.columns, width)
+		}
 	}
 	switch {
 	case t.shown == nil:
@@ -166,8 +174,22 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 	if header {
 		t.shown = &shown{header: l}
 	}
-	t.shown.screen = width
+	t.shown.screen, t.shown.now = width, l
 	return l, header
+}
+
+// holds reports whether no cell needs to be cut, or moves a column.
+func (l layout) holds(want []int, screen int) bool {
+	last := len(l.widths) - 1
+	if last < 0 || len(want) != len(l.widths) {
+		return false
+	}
+	for i, w := range l.widths[:last] {
+		if want[i] > w {
+			return false
+		}
+	}
+	return sum(l.widths[:last])+l.gap*last+want[last] <= screen
 }
 
 // movedSince compares all but the width of the last column.

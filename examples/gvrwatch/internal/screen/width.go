@@ -69,13 +69,22 @@ func cut(s string, columns int, middle bool) string {
 // Gaps between two columns: kubectl's, and the one where cells are cut.
 const wideGap, narrowGap = 3, 2
 
+// maxSlack is how much wider than its cells a column is where there is room, so that later cells need not move it.
+const maxSlack = 3
+
 // fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column. The columns
-// get that if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
+// get that and up to maxSlack more if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
 // columns become narrower, those of names down to 20, others down to 8, then 4. If that does not fit either, the last
 // columns are left out, but no name. Then the columns become as narrow as needed.
 func fit(want []int, columns []Column, screen int) layout {
-	if sum(want)+wideGap*(len(want)-1) <= screen {
-		return layout{slices.Clone(want), wideGap}
+	if spare := screen - sum(want) - wideGap*(len(want)-1); spare >= 0 {
+		widths := slices.Clone(want)
+		for i := range widths[:max(len(widths)-1, 0)] {
+			more := min(maxSlack, spare)
+			widths[i] += more
+			spare -= more
+		}
+		return layout{widths, wideGap}
 	}
 	const leastName, leastLast = 20, 20
 	isName := func(c Column) bool { return c.Name }
@@ -88,21 +97,28 @@ func fit(want []int, columns []Column, screen int) layout {
 			widths[last] = min(want[last], max(leastLast, room-sum(want[:last])))
 		}
 		for _, leastOther := range []int{8, 4} {
-			least := slices.Repeat([]int{leastOther}, n)
-			for i := range least {
-				if columns[i].Name {
-					least[i] = leastName
-				}
-			}
-			if shrink(widths, least, room) {
+			if shrink(widths, leastWidths(columns[:n], leastName, leastOther), room) {
 				return layout{widths, narrowGap}
 			}
 		}
 	}
 	n = max(1, min(n+1, most))
 	widths := slices.Clone(want[:n])
-	shrink(widths, make([]int, n), screen-narrowGap*(n-1))
+	room := screen - narrowGap*(n-1)
+	if !shrink(widths, leastWidths(columns[:n], 8, 1), room) {
+		shrink(widths, leastWidths(columns[:n], 1, 1), room)
+	}
 	return layout{widths, narrowGap}
+}
+
+func leastWidths(columns []Column, name, other int) []int {
+	least := slices.Repeat([]int{other}, len(columns))
+	for i, c := range columns {
+		if c.Name {
+			least[i] = name
+		}
+	}
+	return least
 }
 
 // shrink makes the widest of the widths as narrow as needed for a sum of room, but none narrower than the least. It
