@@ -25,7 +25,8 @@ schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: t
 // would add to the memory of the peers.
 func startDevserver(ctx context.Context, temp string, objects int) (kubeconfig string, stop func(), err error) {
 	program := filepath.Join(temp, "server")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/gvrwatch/gvrwatch/examples/devserver/cmd/devserver")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program,
+		"github.com/gvrwatch/gvrwatch/examples/devserver/cmd/devserver")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("go build: %w: %s", err, out)
 	}

@@ -33,7 +33,8 @@ func TestDemo(t *testing.T) {
 
 func TestDemoEndsAfterItsDuration(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), &out, 100*time.Millisecond); err != nil || !strings.Contains(out.String(), "is ready after") {
+	err := run(t.Context(), &out, 100*time.Millisecond)
+	if err != nil || !strings.Contains(out.String(), "is ready after") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

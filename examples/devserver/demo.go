@@ -23,8 +23,8 @@ var (
 // demoPace is the time between two writes.
 const demoPace = 350 * time.Millisecond
 
-// WriteDemo creates, changes and deletes robots and planets until ctx ends: about three writes per second. A robot lives in
-// the namespace assembly or paint-shop. Objects of an earlier call may exist.
+// WriteDemo creates, changes and deletes robots and planets until ctx ends: about three writes per second. A robot
+// lives in the namespace assembly or paint-shop. Objects of an earlier call may exist.
 func WriteDemo(ctx context.Context, client dynamic.Interface) error {
 	factories := []string{"assembly", "paint-shop"}
 	jobs := []string{"weld", "drill", "polish", "inspect"}
@@ -46,7 +46,8 @@ func WriteDemo(ctx context.Context, client dynamic.Interface) error {
 			set(ctx, planet, planetName, "moons", int64(round%3+1)),
 			set(ctx, robot, name, "battery", int64(4)),
 			remove(ctx, planet, fmt.Sprintf("planet-%d", last)),
-			remove(ctx, client.Resource(DemoRobots.Resource()).Namespace(factories[(last+len(factories))%len(factories)]),
+			remove(ctx,
+				client.Resource(DemoRobots.Resource()).Namespace(factories[(last+len(factories))%len(factories)]),
 				fmt.Sprintf("robot-%d", last)),
 		}
 		for _, step := range steps {

@@ -35,15 +35,16 @@ func (o *watchOptions) complete(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("for", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"condition=", "create", "delete", "jsonpath="}, noFiles | cobra.ShellCompDirectiveNoSpace
 	})
-	cmd.RegisterFlagCompletionFunc("output", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		values := slices.Clone(outputs[1:])
-		for i, v := range values {
-			if withTemplate(v) {
-				values[i] += "="
+	cmd.RegisterFlagCompletionFunc("output",
+		func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+			values := slices.Clone(outputs[1:])
+			for i, v := range values {
+				if withTemplate(v) {
+					values[i] += "="
+				}
 			}
-		}
-		return withPrefix(values, "", word), noFiles
-	})
+			return withPrefix(values, "", word), noFiles
+		})
 	for _, name := range []string{"selector", "field-selector", "resource-version", "limit", "timeout", "exclude"} {
 		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}

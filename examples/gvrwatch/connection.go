@@ -54,8 +54,8 @@ func (c *connection) addFlags(f *pflag.FlagSet) {
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // it would take only one
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
-	names.Timeout.Description = "How long a single request may take that is not a watch, such as 1s, 2m, 3h. Zero means " +
-		"no limit."
+	names.Timeout.Description = "How long a request may take that is not a watch, such as 1s, 2m, 3h. " +
+		"Zero means no limit."
 	clientcmd.BindOverrideFlags(&c.overrides, f, names)
 	f.StringSliceVarP(&c.namespaces, "namespace", "n", nil,
 		"Namespace to watch. May be repeated, or be several separated by commas.")

@@ -24,14 +24,14 @@ type execFlags struct {
 
 func (o *execFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.command, "exec", "",
-		"Instead of printing objects, run this shell command for each event, with the event as JSON on its standard input "+
-			"and GVRWATCH_TYPE, GVRWATCH_RESOURCE, GVRWATCH_NAMESPACE and GVRWATCH_NAME in its environment. Commands for "+
-			"one object run in order. A command that fails is run again after a pause. With --checkpoint, an event counts "+
-			"as handled when its command has ended with status 0.")
+		"Instead of printing objects, run this shell command for each event, with the event as JSON on its standard "+
+			"input and GVRWATCH_TYPE, GVRWATCH_RESOURCE, GVRWATCH_NAMESPACE and GVRWATCH_NAME in its environment. "+
+			"Commands for one object run in order. A command that fails is run again after a pause. With "+
+			"--checkpoint, an event counts as handled when its command has ended with status 0.")
 	f.IntVar(&o.workers, "exec-workers", 4, "How many commands of --exec run at once, each for another object.")
 	f.IntVar(&o.retries, "exec-retries", 0,
-		"How often a command of --exec that fails is run again, before the watch ends with an error. Zero means until it "+
-			"succeeds.")
+		"How often a command of --exec that fails is run again, before the watch ends with an error. Zero means until "+
+			"it succeeds.")
 	f.DurationVar(&o.maxTime, "exec-timeout", 0, "How long a command of --exec may take. Zero means no limit.")
 }
 
@@ -50,7 +50,9 @@ func (o *execFlags) check() error {
 }
 
 // newRunner starts what runs the commands. It calls end if no event can be handled any more.
-func (o *execFlags) newRunner(ctx context.Context, streams genericiooptions.IOStreams, end func(error)) *execute.Runner {
+func (o *execFlags) newRunner(
+	ctx context.Context, streams genericiooptions.IOStreams, end func(error),
+) *execute.Runner {
 	return execute.New(ctx, execute.Options{
 		Command: o.command, Workers: o.workers, Retries: o.retries, Timeout: o.maxTime,
 		Out: streams.Out, ErrOut: streams.ErrOut, Ended: end,

@@ -36,7 +36,8 @@ var goldenKinds = []struct {
 		[]string{`-p={"spec":{"rules":[{"host":"b.example.com"}]}}`}},
 	{"configmaps", "settings", `{apiVersion: v1, kind: ConfigMap, data: {a: b}}`, []string{`-p={"data":{"c":"d"}}`}},
 	{"secrets", "token", `{apiVersion: v1, kind: Secret, stringData: {a: b}}`, []string{`-p={"stringData":{"c":"d"}}`}},
-	{"serviceaccounts", "robot", `{apiVersion: v1, kind: ServiceAccount}`, []string{`-p={"metadata":{"labels":{"a":"b"}}}`}},
+	{"serviceaccounts", "robot", `{apiVersion: v1, kind: ServiceAccount}`,
+		[]string{`-p={"metadata":{"labels":{"a":"b"}}}`}},
 	{"jobs", "once", `{apiVersion: batch/v1, kind: Job, spec: {template: {spec: {restartPolicy: Never,
 		containers: [{name: once, image: busybox}]}}}}`, []string{`-p={"spec":{"parallelism":2}}`}},
 	{"cronjobs", "often", `{apiVersion: batch/v1, kind: CronJob, spec: {schedule: "* * * * *", jobTemplate: {spec:
@@ -75,7 +76,8 @@ func TestLabColumnsAreThoseOfKubectl(t *testing.T) {
 		for _, k := range goldenKinds {
 			t.Run(k.kind+" "+strings.Join(flags, " "), func(t *testing.T) {
 				manifest := strings.ReplaceAll(k.manifest, "NAMESPACE", ns)
-				manifest = strings.Replace(manifest, ", kind:", ", metadata: {name: "+k.name+", labels: {app: web}}, kind:", 1)
+				metadata := ", metadata: {name: " + k.name + ", labels: {app: web}}, kind:"
+				manifest = strings.Replace(manifest, ", kind:", metadata, 1)
 				document, err := yaml.YAMLToJSON([]byte(manifest))
 				if err != nil {
 					t.Fatal(err)

@@ -30,13 +30,15 @@ func TestHabits(t *testing.T) {
 			"NAME   AGE   NAME   NONE   LABELS\nargo   N    argo          name=argo\n"},
 		{"JSONPath", "boats -o jsonpath={.metadata.name}", "argo\n"},
 		{"JSONPath as JSON", "boats -o jsonpath-as-json={.metadata.name}", "[\n    \"argo\"\n]\n"},
-		{"a template of the event", "boats -o jsonpath={.type}/{.object.metadata.name} --output-watch-events", "ADDED/argo\n"},
+		{"a template of the event", "boats -o jsonpath={.type}/{.object.metadata.name} --output-watch-events",
+			"ADDED/argo\n"},
 		{"a template without a value", "boats -o jsonpath={.spec.none}", ""},
 		{"a Go template", "boats -o go-template={{.kind}}", "Boat\n"},
 		{"custom columns", "boats -o custom-columns=NAME:.metadata.name,SIZE:spec.size,NONE:{.none}",
 			"NAME   SIZE   NONE\nargo   1      <none>\n"},
 		{"custom columns of a file", "boats -o custom-columns-file=" + file, "A      B\nargo   Boat\n"},
-		{"names of several types", "boats,oceans -A -o name", "boat.cli.example.com/argo\nboat.cli.example.com/bounty\nocean.cli.example.com/pacific\n"},
+		{"names of several types", "boats,oceans -A -o name",
+			"boat.cli.example.com/argo\nboat.cli.example.com/bounty\nocean.cli.example.com/pacific\n"},
 		{"nothing of what exists", "boats --watch-only --timeout 100ms", ""},
 		{"metadata", "boats --metadata-only", "EVENT      NAME   AGE\nADDED      argo   N\n"},
 	} {
@@ -114,11 +116,14 @@ func TestExec(t *testing.T) {
 	dir := t.TempDir()
 	db := filepath.Join(dir, "positions.db")
 	handle := func(command string, flags ...string) (int, string, string) {
-		return gvrwatch(t, append([]string{"watch", "boats", "-A", "--until-synced", "--checkpoint", db, "--exec", command}, flags...)...)
+		args := []string{"watch", "boats", "-A", "--until-synced", "--checkpoint", db, "--exec", command}
+		return gvrwatch(t, append(args, flags...)...)
 	}
-	const fails = `read event; [ $GVRWATCH_NAME != bounty ] || exit 3; echo "$GVRWATCH_TYPE $GVRWATCH_NAMESPACE/$GVRWATCH_NAME"`
+	const fails = `read event; [ $GVRWATCH_NAME != bounty ] || exit 3
+		echo "$GVRWATCH_TYPE $GVRWATCH_NAMESPACE/$GVRWATCH_NAME"`
 	status, stdout, stderr := handle(fails, "--exec-retries", "1")
-	if status != 1 || stdout != "ADDED default/argo\n" || !strings.Contains(stderr, "harbour/bounty: the command failed, trying again in") {
+	const again = "harbour/bounty: the command failed, trying again in"
+	if status != 1 || stdout != "ADDED default/argo\n" || !strings.Contains(stderr, again) {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
 	}
 	status, stdout, stderr = handle("cat")
@@ -142,7 +147,8 @@ func TestExec(t *testing.T) {
 		"--exec= ":                     "--exec: must not be empty",
 		"--exec x --for condition=Yes": "--for and --exec exclude each other",
 	} {
-		if status, _, stderr := gvrwatch(t, append([]string{"watch", "boats"}, strings.Fields(args)...)...); status != 2 || !strings.Contains(stderr, want) {
+		status, _, stderr := gvrwatch(t, append([]string{"watch", "boats"}, strings.Fields(args)...)...)
+		if status != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, want 2 with %q\n%s", args, status, want, stderr)
 		}
 	}
@@ -194,7 +200,8 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for _, shell := range []string{"bash", "zsh"} {
-		if status, stdout, _ := gvrwatch(t, "completion", shell); status != 0 || !strings.Contains(stdout, "__complete") {
+		status, stdout, _ := gvrwatch(t, "completion", shell)
+		if status != 0 || !strings.Contains(stdout, "__complete") {
 			t.Errorf("completion %s: status %d, %d bytes", shell, status, len(stdout))
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// printFlags say what is printed, and how.
+// printFlags say what is printed, and how. It has 13 fields because each is a flag, or read from one.
 type printFlags struct {
 	output            string
 	metadataOnly      bool
@@ -295,8 +295,8 @@ func (p linePrinter) control(ev stream.Event, format string, args ...any) {
 	printMessage(p.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 }
 
-// namePrinter writes what kubectl's -o name does. It does not use the printer of cli-runtime, which takes an object with
-// the field items for a list.
+// namePrinter writes what kubectl's -o name does. It does not use the printer of cli-runtime, which takes an object
+// with the field items for a list.
 type namePrinter struct{ out io.Writer }
 
 func (p namePrinter) print(ev stream.Event, written func()) error {

@@ -100,8 +100,8 @@ func (t *eventTable) addCommon(
 	add("DETAILS", strings.Join(details, " "))
 }
 
-// shortName returns KIND/NAME, or KIND.GROUP/NAME if another group has shown a type of that kind. Groups are long, and a
-// line has little room.
+// shortName returns KIND/NAME, or KIND.GROUP/NAME if another group has shown a type of that kind. Groups are long, and
+// a line has little room.
 func (t *eventTable) shortName(ev stream.Event) string {
 	kind := strings.ToLower(ev.Resource.Kind)
 	group, known := t.kind[kind]

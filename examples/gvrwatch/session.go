@@ -181,8 +181,8 @@ func (s *session) count(r schema.GroupResource) (n int) {
 	return n
 }
 
-// checkpointKey returns a key for one of several objects of a type. Names may have characters that keys may not have, and
-// be too long.
+// checkpointKey returns a key for one of several objects of a type. Names may have characters that keys may not have,
+// and be too long.
 func (f found) checkpointKey() string {
 	sum := sha256.Sum256([]byte(f.name))
 	return f.GroupResource().String() + "_" + hex.EncodeToString(sum[:8])

@@ -96,8 +96,8 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 	switch {
 	case want.follows && slices.ContainsFunc(want.targets, otherName),
 		want.name() != "" && selects:
-		return wanted{}, errors.New("a followed type is watched as a whole, or for one object that has the same name in " +
-			"all types: omit the names, or --follow and patterns")
+		return wanted{}, errors.New("a followed type is watched as a whole, or for one object with the same name " +
+			"in all types: omit the names, or --follow and patterns")
 	case o.resourceVersion != "" && want.follows:
 		return wanted{}, errors.New("--resource-version: applies only to named types without --follow, " +
 			"because no version is that of all types")
@@ -191,7 +191,8 @@ func cutName(arg string) (gvr.Ref, string, bool) {
 	if slash < 0 || strings.ContainsAny(arg, `*?[\,`) {
 		return gvr.Ref{}, "", false
 	}
-	// ParseRef takes GROUP/TYPE, too. With one slash that is only meant if it begins with a version: v1.example.com/widgets.
+	// ParseRef takes GROUP/TYPE, too. With one slash that is only meant if it begins with a version:
+	// v1.example.com/widgets.
 	if _, err := gvr.ParseRef(arg); err == nil && (strings.Count(arg, "/") > 1 || version.MatchString(arg)) {
 		return gvr.Ref{}, "", false
 	}

@@ -42,7 +42,8 @@ type startFlags struct {
 
 func (o *startFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.resourceVersion, "resource-version", "",
-		"Print the changes after this resourceVersion, without what exists. Deletions during a later GAP are not reported.")
+		"Print the changes after this resourceVersion, without what exists. Deletions during a later GAP are not "+
+			"reported.")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "Do not print what exists, only changes.")
 	f.StringVar(&o.checkpoint, "checkpoint", "",
 		"Record in this file which events have been written to stdout, and resume after them. After a kill the last "+
@@ -97,8 +98,8 @@ func (o *endFlags) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.allowMissing, "allow-missing", false,
 		"With --until-synced, exit with status 0 even if something was not seen.")
 	f.StringVar(&o.condition, "for", "",
-		"End when all objects meet a condition at the same time, as in kubectl wait: condition=Ready, delete, create or "+
-			"jsonpath={.status.phase}=Running. Named objects need not exist yet.")
+		"End when all objects meet a condition at the same time, as in kubectl wait: condition=Ready, delete, create "+
+			"or jsonpath={.status.phase}=Running. Named objects need not exist yet.")
 }
 
 func (o *watchOptions) checkEnd() error {

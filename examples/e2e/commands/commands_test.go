@@ -113,7 +113,8 @@ func TestCommandsOfDocuments(t *testing.T) {
 // copyRepository copies the files that a clone of the work tree would have.
 func copyRepository(t *testing.T) string {
 	t.Helper()
-	list, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	list, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").
+		Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,8 @@ func runDocument(t *testing.T, dir string, all []block) (run int) {
 		t.Fatal(err)
 	}
 	caches := strings.Fields(string(out))
-	state := fmt.Sprintf("cd %q\nexport HOME=%q GOMODCACHE=%q GOCACHE=%q GOBIN=%q\nunset KUBECONFIG\nPATH=$GOBIN:$PATH\n",
+	state := fmt.Sprintf("cd %q\nexport HOME=%q GOMODCACHE=%q GOCACHE=%q GOBIN=%q\n"+
+		"unset KUBECONFIG\nPATH=$GOBIN:$PATH\n",
 		dir, home, caches[0], caches[1], filepath.Join(home, "bin"))
 	if err := os.WriteFile(s.state, []byte(state), 0o600); err != nil {
 		t.Fatal(err)
@@ -197,7 +199,8 @@ func (s *shell) runBlock(b block) {
 		case missing == "":
 			return
 		case ended || time.Now().After(deadline):
-			s.t.Errorf("line %d: %s: never printed\n%s\nbut\n%s", b.line, strings.Join(b.commands, "; "), missing, all.String())
+			s.t.Errorf("line %d: %s: never printed\n%s\nbut\n%s",
+				b.line, strings.Join(b.commands, "; "), missing, all.String())
 			return
 		}
 		for _, c := range started {
@@ -341,7 +344,8 @@ func TestBlocks(t *testing.T) {
 		{"digits and columns may differ", "ADDED  a@12", "x\nADDED a@7\n", ""},
 		{"other words may not", "ADDED a", "ADDED b", "ADDED a"},
 		{"the order counts", "b\na", "a\nb\n", "a"},
-		{"UUIDs may differ", "uid 65360512-0892-472e-8813-339875d2e9bb", "uid 0aa00000-0892-472e-8813-339875d2e9bb", ""},
+		{"UUIDs may differ",
+			"uid 65360512-0892-472e-8813-339875d2e9bb", "uid 0aa00000-0892-472e-8813-339875d2e9bb", ""},
 		{"folders may differ", "in /home/me/x.db", "in /tmp/y/x.db", ""},
 	} {
 		text := "<!-- commands: status 3 -->\n```sh\n# first\nrun it\n```\n\n```\n" + c.output + "\n```\n"

@@ -1,5 +1,5 @@
-// Package commands runs the commands of README.md, docs and the READMEs of the examples in a copy of the repository, and
-// compares what they print with what the documents show. It has no code but its test.
+// Package commands runs the commands of README.md, docs and the READMEs of the examples in a copy of the repository,
+// and compares what they print with what the documents show. It has no code but its test.
 //
 // Each block of Markdown that is fenced as sh is run, line by line, in one shell for each document: exports and cd have
 // an effect on the lines that follow. A line with "until Ctrl-C" in its comment goes on in the background; all others

@@ -4,7 +4,7 @@
 //	go run ./examples/devserver/cmd/devserver -dir ~/.gvrwatch-dev
 //	kubectl --kubeconfig ~/.gvrwatch-dev/kubeconfig api-resources
 //
-// When the server is ready, it prints one line of JSON to stdout: {"kubeconfig":"…","server":"https://127.0.0.1:…"}.
+// When the server is ready, it prints one line of JSON: {"kubeconfig":"…","server":"https://127.0.0.1:…"}.
 // It exits with status 0 after a signal, 1 after an error, and 2 if the command line is invalid.
 package main
 
@@ -44,7 +44,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	f.StringVar(&o.Dir, "dir", "",
 		"folder for data, port and credentials, which remain; empty means a temporary one, removed at the end")
 	f.IntVar(&o.Port, "port", 0, "port on 127.0.0.1; 0 means the last one with the same -dir, else a free one")
-	demo := f.Bool("demo", false, "serve two custom resources, robots and planets, and change their objects all the time")
+	demo := f.Bool("demo", false,
+		"serve two custom resources, robots and planets, and change their objects all the time")
 	verbose := f.Bool("v", false, "write the server's logs to stderr")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

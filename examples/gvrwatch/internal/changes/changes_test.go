@@ -50,7 +50,7 @@ func TestCompare(t *testing.T) {
 			fields{{"l[B].s", "1", "2"}, {"l[C]", "", `{"s":0,"type":"C"}`}}},
 		{"elements in another order", `{"l":[{"name":"a"},{"name":"b"}]}`, `{"l":[{"name":"b"},{"name":"a"}]}`,
 			fields{{"l", "", "(other order)"}}},
-		{"elements without a name that tells them apart", `{"l":[{"name":"a","x":1},{"name":"a","x":2}]}`,
+		{"elements without a name of their own", `{"l":[{"name":"a","x":1},{"name":"a","x":2}]}`,
 			`{"l":[{"name":"a","x":1},{"name":"a","x":3}]}`, fields{{"l[1].x", "2", "3"}}},
 		{"plain elements", `{"l":[1,2]}`, `{"l":[1,3,4]}`, fields{{"l[1]", "2", "3"}, {"l[2]", "", "4"}}},
 		{"all elements go", `{"l":[{"name":"a"}]}`, `{"l":[]}`, fields{{"l[a]", `{"name":"a"}`, ""}}},
@@ -119,7 +119,8 @@ func FuzzCompare(f *testing.F) {
 			return
 		}
 		fields := changes.Compare(before, after)
-		if equal := len(before) == len(after) && (len(before) == 0 || reflect.DeepEqual(before, after)); equal != (len(fields) == 0) {
+		equal := len(before) == len(after) && (len(before) == 0 || reflect.DeepEqual(before, after))
+		if equal != (len(fields) == 0) {
 			t.Errorf("equal is %v, but the fields are %q", equal, fields)
 		}
 	})

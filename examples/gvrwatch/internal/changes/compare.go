@@ -27,8 +27,9 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 const maxDepth = 100
 
 // Compare returns the fields in which two states of an object differ, except managedFields, resourceVersion, generation
-// and the annotation in which kubectl apply repeats the object: metadata first, then spec, then others, then status. In a list whose elements have a name, type, key, uid or
-// ip that tells them apart, elements are compared with those of the same name, and their order does not matter.
+// and the annotation in which kubectl apply repeats the object: metadata first, then spec, then others, then status. In
+// a list whose elements have a name, type, key, uid or ip that no two share, elements are compared with those of
+// the same name, and their order does not matter.
 //
 // The values in data and stringData of a Secret are not shown, only their sizes.
 func Compare(before, after map[string]any) []Field {
@@ -172,9 +173,11 @@ func at(list []any, i int) *any {
 }
 
 // listKeys are the fields by which Kubernetes merges lists.
-var listKeys = []string{"name", "type", "key", "uid", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey"}
+var listKeys = []string{
+	"name", "type", "key", "uid", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey",
+}
 
-// named returns the elements by the first of listKeys that all have and that tells them apart. It returns nil if there
+// named returns the elements by the first of listKeys that all have and that no two share. It returns nil if there
 // is none. No elements have any key.
 func named(list []any) map[string]any {
 	if len(list) == 0 {

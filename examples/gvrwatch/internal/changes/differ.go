@@ -17,14 +17,15 @@ import (
 type Change struct {
 	// Fields have changed since the last event of the object. They are empty for DELETED, and if Known is false.
 	Fields []Field
-	// By are the field managers that made the change, such as "kubelet (status)". It is empty if managedFields do not say.
+	// By are the field managers that made the change, such as "kubelet (status)". It is empty if managedFields do not
+	// say.
 	By []string
 	// Known reports that there was an event of the object before.
 	Known bool
 }
 
-// Differ keeps the last state of each object: its JSON without managedFields, compressed. The zero value is not valid: use
-// NewDiffer. It is not for concurrent use.
+// Differ keeps the last state of each object: its JSON without managedFields, compressed. The zero value is not valid:
+// use NewDiffer. It is not for concurrent use.
 type Differ struct {
 	seed    maphash.Seed
 	objects map[types.UID]state
@@ -105,8 +106,8 @@ func managerOf(entry any) string {
 	return manager
 }
 
-// changedBy returns the managers whose entries are new or have changed. There are none if a manager has written the same
-// fields twice within a second, because times have seconds.
+// changedBy returns the managers whose entries are new or have changed. There are none if a manager has written the
+// same fields twice within a second, because times have seconds.
 func changedBy(before, after map[string]uint64) (by []string) {
 	for m, hash := range after {
 		if was, ok := before[m]; m != "" && (!ok || was != hash) {

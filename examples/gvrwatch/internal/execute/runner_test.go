@@ -114,7 +114,8 @@ func TestParallel(t *testing.T) {
 		}
 	}}
 	r := start(t, execute.Options{
-		Command: `echo begin; while [ ! -e "` + release + `" ]; do sleep 0.01; done; echo end`, Workers: workers, Out: out, ErrOut: out,
+		Command: `echo begin; while [ ! -e "` + release + `" ]; do sleep 0.01; done; echo end`,
+		Workers: workers, Out: out, ErrOut: out,
 	})
 	for n := range 10 {
 		run(t, r, fmt.Sprint(n), "", func() {})
@@ -166,7 +167,8 @@ func TestNoTryIsLeft(t *testing.T) {
 	if got := <-ended; got != err || len(ended) > 0 {
 		t.Errorf("Ended was called with %v", got)
 	}
-	if again := r.Run(t.Context(), execute.Event{Key: "b", Done: func() {}}); again != nil && !errors.As(again, &failed) {
+	again := r.Run(t.Context(), execute.Event{Key: "b", Done: func() {}})
+	if again != nil && !errors.As(again, &failed) {
 		t.Errorf("Run returned %v", again)
 	}
 }
@@ -174,7 +176,8 @@ func TestNoTryIsLeft(t *testing.T) {
 // TestTimeout: a command that takes too long fails.
 func TestTimeout(t *testing.T) {
 	r := start(t, execute.Options{
-		Command: "exec sleep 100", Workers: 1, Retries: 1, Timeout: 50 * time.Millisecond, Out: &output{}, ErrOut: &output{},
+		Command: "exec sleep 100", Workers: 1, Retries: 1, Timeout: 50 * time.Millisecond,
+		Out: &output{}, ErrOut: &output{},
 		Failed: func(execute.Event, error, time.Duration) {},
 	})
 	run(t, r, "a", "", func() { t.Error("the event was done") })

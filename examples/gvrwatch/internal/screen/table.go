@@ -9,7 +9,7 @@ import (
 )
 
 // Column is the title of a column. Name says that its cells are names: one that is cut loses its middle, because the
-// end often tells objects apart (web-7d4b9c6f5-x2x8z), and it gives way last. Other cells lose their end.
+// end is often all that differs (web-7d4b9c6f5-x2x8z), and it gives way last. Other cells lose their end.
 type Column struct {
 	Title string
 	Name  bool

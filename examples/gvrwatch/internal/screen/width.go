@@ -73,9 +73,9 @@ const wideGap, narrowGap = 3, 2
 const maxSlack = 3
 
 // fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column. The columns
-// get that and up to maxSlack more if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
-// columns become narrower, those of names down to 20, others down to 8, then 4. If that does not fit either, the last
-// columns are left out, but no name. Then the columns become as narrow as needed.
+// get that and up to maxSlack more if it fits. Otherwise the last column takes what is left, but at least 20. If that
+// does not fit, the widest columns become narrower, those of names down to 20, others down to 8, then 4. If that does
+// not fit either, the last columns are left out, but no name. Then the columns become as narrow as needed.
 func fit(want []int, columns []Column, screen int) layout {
 	if spare := screen - sum(want) - wideGap*(len(want)-1); spare >= 0 {
 		widths := slices.Clone(want)
