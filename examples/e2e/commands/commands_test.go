@@ -20,7 +20,7 @@ import (
 const (
 	root = "../../.."
 	// commandTimeout bounds each command, and the wait for what it prints. A command may compile an API server.
-	commandTimeout = 10 * time.Minute
+	commandTimeout = 4 * time.Minute
 )
 
 // block is a fenced sh block of a document.

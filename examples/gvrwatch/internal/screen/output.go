@@ -22,7 +22,7 @@ type Output struct {
 	size      func() (columns, rows int) // nil if w is no terminal
 	sequences bool                       // w interprets escape sequences
 	color     bool
-	status    *statusLine // of the terminal
+	status    *statusLine // of the terminal; never nil
 	buf       []byte      // of Write
 	err       error
 }
@@ -73,9 +73,7 @@ func (o *Output) writeEscaped(b []byte) error {
 }
 
 func (o *Output) print(b []byte) error {
-	if err := o.status.erase(); errors.Is(err, ErrUnread) && o.err == nil {
-		o.err = err // the same terminal: do not wait again
-	}
+	o.status.erase()
 	if err := o.send(b); err != nil {
 		return err
 	}
@@ -86,30 +84,40 @@ func (o *Output) print(b []byte) error {
 	return nil
 }
 
+// send writes b, unless something before it was lost.
 func (o *Output) send(b []byte) error {
-	const grace = 250 * time.Millisecond
 	if o.err != nil {
 		return o.err
 	}
+	err := ErrUnread
+	if !o.status.unread {
+		err = o.tryToSend(b)
+	}
+	if err != nil {
+		o.status.unread = errors.Is(err, ErrUnread)
+		o.err = fmt.Errorf("can't write the output: %w", err)
+	}
+	return o.err
+}
+
+func (o *Output) tryToSend(b []byte) error {
+	const grace = 250 * time.Millisecond
 	written := make(chan error, 1)
 	go func() { // if nobody reads, it remains until the process exits
 		_, err := o.w.Write(b)
 		written <- err
 	}()
-	var err error
 	select {
-	case err = <-written:
+	case err := <-written:
+		return err
 	case <-o.ended:
-		select {
-		case err = <-written:
-		case <-time.After(grace):
-			err = ErrUnread
-		}
 	}
-	if err != nil {
-		o.err = fmt.Errorf("can't write the output: %w", err)
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(grace):
+		return ErrUnread
 	}
-	return o.err
 }
 
 func (o *Output) hasEnded() bool {

@@ -60,6 +60,7 @@ type statusLine struct {
 	text    string     // escaped; empty if there is nothing to show
 	drawn   string     // what the terminal shows
 	midLine bool       // the last write did not end its line
+	unread  bool       // a write got ErrUnread: do not wait again
 }
 
 // Sequences for terminals. Without autowrap, a line can't wrap even if the terminal finds a character wider than we do,
@@ -107,7 +108,7 @@ func (l *statusLine) set(text string) {
 	defer l.mu.Unlock()
 	l.text = string(AppendEscaped(nil, text, ""))
 	if l.text == "" {
-		_ = l.erase() // ErrOut remembers the error
+		l.erase()
 	}
 	l.draw()
 }
@@ -126,15 +127,11 @@ func (l *statusLine) draw() {
 }
 
 // erase makes way for a write to the terminal.
-func (l *statusLine) erase() error {
-	if l.drawn == "" {
-		return nil
+func (l *statusLine) erase() {
+	if l.drawn != "" && inForeground(l.errOut.w) { // otherwise the cursor is in a line of the shell
+		_ = l.errOut.send([]byte("\r" + eraseBelow)) // which remembers the error
 	}
 	l.drawn = ""
-	if !inForeground(l.errOut.w) {
-		return nil // the cursor is in a line of the shell
-	}
-	return l.errOut.send([]byte("\r" + eraseBelow))
 }
 
 // columnsAndRows returns the size of a terminal, or 80 and 24 if it does not know.

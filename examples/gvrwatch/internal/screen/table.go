@@ -162,7 +162,9 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 				l.widths = append(slices.Clone(l.widths[:last]), t.want[last])
 			}
 		} else {
-			l = fit(t.want, t.columns, width)
+			if l = fit(t.want, t.columns, width); t.Live {
+				l.widen(width)
+			}
 		}
 	}
 	switch {
@@ -176,6 +178,18 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 	}
 	t.shown.screen, t.shown.now = width, l
 	return l, header
+}
+
+// widen makes columns up to 3 wider than their cells, but the last, if a screen has room: later cells then move none.
+func (l layout) widen(screen int) {
+	const most = 3
+	last := len(l.widths) - 1
+	spare := screen - sum(l.widths) - l.gap*last
+	for i := 0; i < last && spare > 0; i++ {
+		more := min(most, spare)
+		l.widths[i] += more
+		spare -= more
+	}
 }
 
 // holds reports whether no cell needs to be cut, or moves a column.

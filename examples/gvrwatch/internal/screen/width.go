@@ -69,22 +69,14 @@ func cut(s string, columns int, middle bool) string {
 // Gaps between two columns: kubectl's, and the one where cells are cut.
 const wideGap, narrowGap = 3, 2
 
-// maxSlack is how much wider than its cells a column is where there is room, so that later cells need not move it.
-const maxSlack = 3
-
 // fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column. The columns
-// get that and up to maxSlack more if it fits. Otherwise the last column takes what is left, but at least 20. If that
-// does not fit, the widest columns become narrower, those of names down to 20, others down to 8, then 4. If that does
-// not fit either, the last columns are left out, but no name. Then the columns become as narrow as needed.
+// get that if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
+// columns become narrower, those of names down to 20, others down to 8, then 4. If that does not fit either, the last
+// columns are left out, but no name, and what remains becomes as narrow as needed: names are then 8 if others can be
+// narrower.
 func fit(want []int, columns []Column, screen int) layout {
-	if spare := screen - sum(want) - wideGap*(len(want)-1); spare >= 0 {
-		widths := slices.Clone(want)
-		for i := range widths[:max(len(widths)-1, 0)] {
-			more := min(maxSlack, spare)
-			widths[i] += more
-			spare -= more
-		}
-		return layout{widths, wideGap}
+	if sum(want)+wideGap*(len(want)-1) <= screen {
+		return layout{slices.Clone(want), wideGap}
 	}
 	const leastName, leastLast = 20, 20
 	isName := func(c Column) bool { return c.Name }
