@@ -96,7 +96,7 @@ func TestStatusInARealTerminal(t *testing.T) {
 			t.Errorf("%s: got %q", tt.why, got.String())
 		}
 		if strings.TrimRight(w.text(), "\n") != "row" || len(w.problems) > 0 {
-			t.Errorf("%s: left %q, %q of %q", tt.why, w.text(), w.problems, got.String())
+			t.Errorf("%s: left %q, %q", tt.why, w.text(), w.problems)
 		}
 	}
 }

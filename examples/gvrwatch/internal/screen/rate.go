@@ -24,8 +24,8 @@ func (r *Rate) Add(n int) {
 	r.counts[r.step%len(r.counts)] += n
 }
 
-// PerSecond returns the mean of the last 4.5 to 5 seconds, or of the time since the first call if that is less. It
-// takes at least one second for the time, so that a few early events are no high rate.
+// PerSecond returns the mean of the last 4.5 to 5 seconds, or of the time since the first call if that is less, but of
+// at least one second, so that a few early events are no high rate.
 func (r *Rate) PerSecond() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

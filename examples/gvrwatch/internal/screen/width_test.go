@@ -27,7 +27,7 @@ func TestFit(t *testing.T) {
 		{[]int{30, 60, 30}, []Column{o, n, o}, 40, []int{8, 20, 8}, 2, "others go down to 8"},
 		{[]int{8, 12, 60, 5, 9}, []Column{o, o, n, o, o}, 50, []int{6, 6, 20, 5, 5}, 2, "and below that, to 4"},
 		{[]int{8, 12, 60, 5, 9}, []Column{o, o, n, o, o}, 40, []int{5, 5, 20, 4}, 2, "then the last are left out"},
-		{[]int{8, 12, 60, 5, 9}, []Column{o, o, n, o, o}, 20, []int{4, 4, 8}, 2, "at 20, names are 8 and never left out"},
+		{[]int{8, 12, 60, 5, 9}, []Column{o, o, n, o, o}, 20, []int{4, 4, 8}, 2, "at 20, names are 8 wide"},
 		{[]int{8, 12, 60}, []Column{o, o, n}, 8, []int{2, 1, 1}, 2, "at 8, everything is tiny"},
 		{[]int{8, 12, 60}, []Column{o, o, n}, 5, []int{2, 1}, 2, "at 5, two columns have room"},
 		{[]int{8}, []Column{o}, 1, []int{1}, 2, "at 1 as well"},
