@@ -102,11 +102,16 @@ func TestCommandsOfDocuments(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if len(all) > 0 {
-			t.Run(name, func(t *testing.T) { run += runDocument(t, copied, all) })
+			for _, b := range all {
+				if b.notRun == "" {
+					run += len(b.commands)
+				}
+			}
+			t.Run(name, func(t *testing.T) { runDocument(t, copied, all) })
 		}
 	}
 	if run < 10 {
-		t.Errorf("ran %d commands, want at least 10", run)
+		t.Errorf("the documents have %d commands that can be run, want at least 10", run)
 	}
 }
 
@@ -143,7 +148,7 @@ type shell struct {
 	background []*command
 }
 
-func runDocument(t *testing.T, dir string, all []block) (run int) {
+func runDocument(t *testing.T, dir string, all []block) {
 	home := t.TempDir()
 	s := &shell{t: t, dir: dir, state: filepath.Join(home, "state")}
 	// The caches stay those of the user: a fresh clone needs no fresh module cache.
@@ -165,9 +170,7 @@ func runDocument(t *testing.T, dir string, all []block) (run int) {
 			continue
 		}
 		s.runBlock(b)
-		run += len(b.commands)
 	}
-	return run
 }
 
 func (s *shell) runBlock(b block) {
