@@ -113,10 +113,22 @@ func (s *session) unmatched(want wanted, resources []gvr.Resource, namespaces []
 
 // checkSeen returns an error if a run that has ended did not see everything that is wanted: scripts must not take a
 // part for the whole.
-func (s *session) checkSeen(want wanted) error {
-	if s.follows == nil {
-		return nil // it would have failed
+func (s *session) checkSeen(want wanted, status mux.Status) error {
+	var unseen []string
+	if s.follows == nil { // types that can't be watched are errors
+		for _, source := range status.Sources {
+			named := slices.ContainsFunc(s.objects, func(f found) bool { return f.name != "" && f.key() == source.Key })
+			if named && source.Stream != nil && source.Stream.Objects == 0 {
+				unseen = append(unseen, source.Key)
+			}
+		}
+		return notSeen(unseen)
 	}
+	return s.checkFollowed(want)
+}
+
+// checkFollowed is checkSeen for followed types.
+func (s *session) checkFollowed(want wanted) error {
 	var unseen []string
 	var followed []gvr.Resource
 	status := s.follows.Status()
@@ -133,6 +145,10 @@ func (s *session) checkSeen(want wanted) error {
 	}
 	unseen = append(unseen, s.unmatched(want, followed, s.namespaces())...)
 	unseen = append(unseen, s.unavailable(want, status.Discovery)...)
+	return notSeen(unseen)
+}
+
+func notSeen(unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
 	}

@@ -23,7 +23,8 @@ func TestHabits(t *testing.T) {
 	for _, c := range []struct{ why, args, want string }{
 		{"an object by name", "boats argo", "EVENT      NAME   AGE\nADDED      argo   N\n"},
 		{"TYPE/NAME", "boats/argo -w", "EVENT      NAME   AGE\nADDED      argo   N\n"},
-		{"an object that does not exist", "boats none", ""},
+		{"an object that does not exist", "boats none --allow-missing", ""},
+		{"-n does not concern cluster-scoped types", "oceans -n harbour -o name", "ocean.cli.example.com/pacific\n"},
 		{"several namespaces", "boats -n default -n harbour --output-watch-events=false --no-headers",
 			"default   argo     N\nharbour   bounty   N\n"},
 		{"labels", "boats --show-labels -L name,none --output-watch-events=false",
@@ -55,6 +56,15 @@ func TestHabits(t *testing.T) {
 		if diff := cmp.Diff(trimmed(c.want), trimmed(strings.TrimPrefix(got, "\n"))); status != 0 || diff != "" {
 			t.Errorf("%s: status %d (-want +got):\n%s%s", c.why, status, diff, stderr)
 		}
+	}
+}
+
+// TestMissingNames: a named object that does not exist was not seen.
+func TestMissingNames(t *testing.T) {
+	status, stdout, stderr := gvrwatch(t, "watch", "boats", "argo", "none", "--until-synced", "-o", "name")
+	const want = "gvrwatch: --until-synced: not seen: boats.v1.cli.example.com/none (--allow-missing permits that)\n"
+	if status != 1 || stdout != "boat.cli.example.com/argo\n" || !strings.HasSuffix(stderr, want) {
+		t.Errorf("status %d, want 1 with %s\n%s%s", status, want, stdout, stderr)
 	}
 }
 

@@ -71,7 +71,7 @@ func (o *watchOptions) checkOutput() error {
 	case !slices.Contains(outputs, o.format), !withTemplate(o.format) && o.format != o.output:
 		return oneOf("output", o.output, outputs...)
 	case withTemplate(o.format) && o.template == "":
-		return fmt.Errorf("--output=%s: must have a template or a file, as in -o %s=...", o.output, o.format)
+		return fmt.Errorf("--output=%s: must have a template or a file, as in -o %s=TEMPLATE", o.output, o.format)
 	case o.format == "diff" && o.metadataOnly:
 		return errors.New("--output=diff: needs whole objects: omit --metadata-only")
 	case o.format == "diff" && o.latest:

@@ -151,12 +151,9 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		if s.tracker != nil && s.count(f.GroupResource()) > 1 {
 			opts.CheckpointKey = f.checkpointKey()
 		}
-		// A cluster-scoped resource ignores the kubeconfig's namespace, which is a default. A namespace on the command
-		// line makes stream.New fail for it.
-		if f.Namespaced || len(s.watchOptions.namespaces) > 0 {
+		opts.Namespaces = nil // as in kubectl, -n does not concern a cluster-scoped type
+		if f.Namespaced {
 			opts.Namespaces = s.namespaces()
-		} else {
-			opts.Namespaces = nil
 		}
 		source, err := stream.New(s.client, f.Resource, &opts)
 		if err != nil {

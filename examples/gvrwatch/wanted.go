@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -118,6 +119,9 @@ func (o *watchOptions) checkFlags() error {
 			return fmt.Errorf("--namespace=%s: must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
 	}
+	if _, err := clientcmd.ParseTimeout(o.overrides.Timeout); o.overrides.Timeout != "" && err != nil {
+		return fmt.Errorf("--request-timeout=%s: must be a duration, such as 30s", o.overrides.Timeout)
+	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
 		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.labelSelector, err)
 	}
@@ -203,7 +207,7 @@ func cutName(arg string) (gvr.Ref, string, bool) {
 var version = regexp.MustCompile(`^v[0-9]`)
 
 func (w *wanted) add(ref gvr.Ref, name string) error {
-	if reasons := path.IsValidPathSegmentName(name); len(reasons) > 0 {
+	if reasons := content.IsPathSegmentName(name); len(reasons) > 0 {
 		return fmt.Errorf("invalid object name %q: %s", name, strings.Join(reasons, "; "))
 	}
 	w.targets = append(w.targets, target{ref, name})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,12 +60,22 @@ func (o *watchOptions) checkStart() error {
 	switch {
 	case o.checkpoint != "" && (o.watchOnly || o.resourceVersion != ""):
 		return errors.New("--checkpoint: says where the watch begins: omit --watch-only and --resource-version")
+	case o.watchOnly && o.untilSynced:
+		return errors.New("--watch-only and --until-synced exclude each other: nothing would be printed")
+	case o.resourceVersion != "" && !isVersion(o.resourceVersion):
+		return fmt.Errorf("--resource-version=%s: must be a whole number, as servers print it", o.resourceVersion)
 	case o.watchOnly && o.resourceVersion != "":
 		return errors.New("--watch-only and --resource-version exclude each other: both say where the watch begins")
 	case o.condition != "" && (o.checkpoint != "" || o.watchOnly || o.resourceVersion != ""):
 		return errors.New("--for: needs what exists: omit --checkpoint, --watch-only and --resource-version")
 	}
 	return nil
+}
+
+// isVersion reports whether a server can know this version. 0 is none: it means whatever the server has in memory.
+func isVersion(v string) bool {
+	n, err := strconv.ParseUint(v, 10, 64)
+	return err == nil && n > 0
 }
 
 func (o *startFlags) start() stream.Start {
@@ -294,7 +305,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 	if s.allowMissing {
 		return nil
 	}
-	return s.checkSeen(want)
+	return s.checkSeen(want, merged.Status())
 }
 
 // printedEvents are the events of a Mux. They are printed before they are yielded, and acked when they are written.

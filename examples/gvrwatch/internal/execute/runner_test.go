@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
 )
@@ -205,6 +206,24 @@ func TestEnd(t *testing.T) {
 	}
 	if err := r.Drain(ctx); !errors.Is(err, stopped) {
 		t.Errorf("Drain returned %v", err)
+	}
+}
+
+// TestLeftBehind: a command that ends well but leaves something running is done, and what it has left is killed.
+func TestLeftBehind(t *testing.T) {
+	out := &output{}
+	r := start(t, execute.Options{Command: "sleep 1000 & echo $!", Workers: 1, Out: out, ErrOut: out})
+	run(t, r, "a", "", func() {})
+	if err := r.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file := "/proc/" + strings.TrimSpace(out.String()) + "/stat"
+	ended := func(context.Context) (bool, error) {
+		status, err := os.ReadFile(file)
+		return err != nil || strings.Contains(string(status), ") Z "), nil // a zombie waits for init
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, ended); err != nil {
+		t.Errorf("what the command has left still runs: %v", err)
 	}
 }
 

@@ -120,6 +120,7 @@ func (l *statusLine) draw() {
 	}
 	columns, _ := l.errOut.columnsAndRows()
 	line := cut(l.text, columns-1, false) // eraseBelow erases at least one column
+	line = string(appendStyled(nil, line, Dim, l.errOut.color))
 	if line != l.drawn {
 		l.drawn = line
 		_ = l.errOut.send([]byte("\r" + autowrapOff + line + eraseBelow + autowrapOn + "\r"))

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Column is the title of a column. Name says that its cells are names: one that is cut loses its middle, because the
-// end is often all that differs (web-7d4b9c6f5-x2x8z), and it gives way last. Other cells lose their end.
+// Column is the title of a column. Name says that its cells are names: they are cut last, and in the middle, because
+// the ends of names differ where the rest is the same (web-7d4b9c6f5-x2x8z). Other cells lose their end.
 type Column struct {
 	Title string
 	Name  bool
@@ -161,10 +161,8 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 			if last := len(l.widths) - 1; l.widths[last] < t.want[last] {
 				l.widths = append(slices.Clone(l.widths[:last]), t.want[last])
 			}
-		} else {
-			if l = fit(t.want, t.columns, width); t.Live {
-				l.widen(width)
-			}
+		} else if l = fit(t.want, t.columns, width); t.Live {
+			l.widen(width)
 		}
 	}
 	switch {

@@ -191,11 +191,7 @@ func TestTableCollectsTheFirstRows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, pipe := &terminal{columns: 80, rows: 24}, &bytes.Buffer{}
 			s := screen.New(w, pipe, nil)
-			out, lines := s.Out, func() int {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				return len(w.lines)
-			}
+			out, lines := s.Out, w.count
 			if tt.pipe {
 				out, lines = s.ErrOut, func() int { return strings.Count(pipe.String(), "\n") }
 			}
@@ -212,12 +208,11 @@ func TestTableCollectsTheFirstRows(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got = append(got, lines()); int(written.Load()) != max(0, lines()-1) {
-					t.Errorf("%s: row %d: %d lines, but %d rows are reported as written",
-						tt.why, i, lines(), written.Load())
+					t.Errorf("%s: row %d: %d lines, but %d rows are written", tt.why, i, lines(), written.Load())
 				}
 			}
 			if err := table.Flush(); err != nil || int(written.Load()) != tt.rows {
-				t.Errorf("%s: Flush returned %v; %d rows are reported as written", tt.why, err, written.Load())
+				t.Errorf("%s: Flush returned %v; %d rows are written", tt.why, err, written.Load())
 			}
 			if diff := cmp.Diff(tt.lines, append(got, lines())); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)

@@ -110,6 +110,12 @@ func (t *terminal) put(r rune) {
 	t.x += len(cells)
 }
 
+func (t *terminal) count() (lines int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lines)
+}
+
 // text returns what the screen shows, without blanks at the ends of lines.
 func (t *terminal) text() string {
 	t.mu.Lock()

@@ -72,8 +72,7 @@ const wideGap, narrowGap = 3, 2
 // fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column. The columns
 // get that if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
 // columns become narrower, those of names down to 20, others down to 8, then 4. If that does not fit either, the last
-// columns are left out, but no name, and what remains becomes as narrow as needed: names are then 8 if others can be
-// narrower.
+// columns are left out, but no name, and what remains becomes as narrow as needed, names down to 8 first.
 func fit(want []int, columns []Column, screen int) layout {
 	if sum(want)+wideGap*(len(want)-1) <= screen {
 		return layout{slices.Clone(want), wideGap}
