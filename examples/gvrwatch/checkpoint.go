@@ -27,8 +27,9 @@ func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "checkpoint",
 		Short: "Show or delete the checkpoints of watch --checkpoint",
 		Long: "Show or delete the checkpoints that 'gvrwatch watch --checkpoint FILE' stores in FILE. KEY is\n" +
-			"the resource and its group, such as deployments.apps, as show prints it. Only one process at a time\n" +
-			"can open the file, so these commands fail while a watch uses it.",
+			"the resource and its group, such as deployments.apps, and _NAME if only one object was watched;\n" +
+			"show prints the keys. Only one process at a time can open the file, so these commands fail while\n" +
+			"a watch uses it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -68,6 +68,26 @@ func TestMissingNames(t *testing.T) {
 	}
 }
 
+// TestCheckpointOfNames: each named object has a checkpoint of its own, so names can be added and left out.
+func TestCheckpointOfNames(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "positions.db")
+	for _, c := range []struct{ names, want string }{
+		{"argo", "boat.cli.example.com/argo\n"}, {"argo bounty -A", "boat.cli.example.com/bounty\n"}, {"bounty -A", ""},
+	} {
+		args := strings.Fields("watch boats --allow-missing --until-synced -o name --checkpoint " + db + " " + c.names)
+		if !strings.Contains(c.names, "-A") {
+			args = append(args, "-A")
+		}
+		if status, stdout, stderr := gvrwatch(t, args...); status != 0 || stdout != c.want {
+			t.Errorf("%s: status %d, want %q, got %q\n%s", c.names, status, c.want, stdout, stderr)
+		}
+	}
+	_, stdout, _ := gvrwatch(t, "checkpoint", "show", db, "-o", "name")
+	if diff := cmp.Diff("boats.cli.example.com_argo\nboats.cli.example.com_bounty\n", stdout); diff != "" {
+		t.Errorf("keys have names (-want +got):\n%s", diff)
+	}
+}
+
 // trimmed returns lines without the spaces that only ages cause.
 func trimmed(text string) []string {
 	var lines []string

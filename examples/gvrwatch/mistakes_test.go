@@ -86,6 +86,7 @@ func TestMistakes(t *testing.T) {
 			"-n is a namespace"},
 		{"watch boats --request-timeout soon", 2, "--request-timeout=soon: must be a duration",
 			"--request-timeout is a duration"},
+		{"watch boats --request-timeout -1s", 2, "--request-timeout=-1s: must be a duration", "it is not negative"},
 		{"watch boats --resource-version latest", 2, "--resource-version=latest: must be a whole number",
 			"the server would refuse it again and again"},
 		{"watch boats --resource-version 0", 2, "--resource-version=0: must be a whole number", "0 is no version"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -148,7 +149,7 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		versions[f.GroupResource()] = f.Resource
 		types[f.String()] = true
 		opts.Name, opts.CheckpointKey = f.name, ""
-		if s.tracker != nil && s.count(f.GroupResource()) > 1 {
+		if s.tracker != nil && f.name != "" {
 			opts.CheckpointKey = f.checkpointKey()
 		}
 		opts.Namespaces = nil // as in kubectl, -n does not concern a cluster-scoped type
@@ -168,22 +169,17 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 // key returns the key of the source in the Mux, which has the version, so that two versions of a type can be watched.
 func (f found) key() string { return strings.TrimSuffix(f.String()+"/"+f.name, "/") }
 
-// count returns how many objects of a type are watched.
-func (s *session) count(r schema.GroupResource) (n int) {
-	for _, f := range s.objects {
-		if f.GroupResource() == r {
-			n++
-		}
-	}
-	return n
-}
-
-// checkpointKey returns a key for one of several objects of a type. Names may have characters that keys may not have,
-// and be too long.
+// checkpointKey returns the key of an object with a name: TYPE.GROUP_NAME, or a hash in place of a name that has
+// characters that keys may not have, or is too long.
 func (f found) checkpointKey() string {
+	if key := f.GroupResource().String() + "_" + f.name; checkpointKey.MatchString(key) {
+		return key
+	}
 	sum := sha256.Sum256([]byte(f.name))
 	return f.GroupResource().String() + "_" + hex.EncodeToString(sum[:8])
 }
+
+var checkpointKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
 // keyed is a Stream with another key.
 type keyed struct {

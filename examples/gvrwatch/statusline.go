@@ -46,7 +46,7 @@ func statusLine(status mux.Status, c *counts) string {
 	case n > 1:
 		text = fmt.Sprintf("%d of %d types synced", synced, n)
 	}
-	text += fmt.Sprintf(", %s, %.0f events/s", count(objects, "object"), c.rate.PerSecond())
+	text += fmt.Sprintf(", %s, %s/s", count(objects, "object"), count(int(c.rate.PerSecond()+0.5), "event"))
 	if gaps := c.gaps.Load(); gaps > 0 {
 		text += ", " + count(int(gaps), "gap")
 	}

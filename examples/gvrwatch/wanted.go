@@ -114,13 +114,17 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 }
 
 func (o *watchOptions) checkFlags() error {
+	slices.Sort(o.namespaces)
+	o.namespaces = slices.Compact(o.namespaces)
 	for _, ns := range o.namespaces {
 		if reasons := validation.ValidateNamespaceName(ns, false); len(reasons) > 0 {
 			return fmt.Errorf("--namespace=%s: must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
 	}
-	if _, err := clientcmd.ParseTimeout(o.overrides.Timeout); o.overrides.Timeout != "" && err != nil {
-		return fmt.Errorf("--request-timeout=%s: must be a duration, such as 30s", o.overrides.Timeout)
+	if timeout := o.overrides.Timeout; timeout != "" {
+		if d, err := clientcmd.ParseTimeout(timeout); err != nil || d < 0 {
+			return fmt.Errorf("--request-timeout=%s: must be a duration, such as 30s", timeout)
+		}
 	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
 		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.labelSelector, err)
