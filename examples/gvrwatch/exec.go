@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,14 +36,12 @@ func (o *execFlags) addFlags(f *pflag.FlagSet) {
 
 func (o *execFlags) check() error {
 	switch {
-	case o.workers < 1 && o.command != "":
+	case o.workers < 1:
 		return fmt.Errorf("--exec-workers=%d: must be at least 1", o.workers)
 	case o.retries < 0:
 		return fmt.Errorf("--exec-retries=%d: must not be negative", o.retries)
 	case o.maxTime < 0:
 		return fmt.Errorf("--exec-timeout=%v: must not be negative", o.maxTime)
-	case o.command == "" && (o.retries > 0 || o.maxTime > 0):
-		return errors.New("--exec-retries and --exec-timeout apply only to --exec")
 	}
 	return nil
 }

@@ -173,7 +173,9 @@ func TestExec(t *testing.T) {
 		"--exec x --exec-workers 0":    "--exec-workers=0: must be at least 1",
 		"--exec x --exec-retries -1":   "--exec-retries=-1: must not be negative",
 		"--exec x --exec-timeout -1s":  "--exec-timeout=-1s: must not be negative",
-		"--exec-timeout 1s":            "apply only to --exec",
+		"--exec-timeout 1s":            "--exec-timeout: applies only to --exec",
+		"--exec-workers 4":             "--exec-workers: applies only to --exec",
+		"--exec x --no-headers":        "do not apply to --exec, which prints no table",
 		"--exec= ":                     "--exec: must not be empty",
 		"--exec x --for condition=Yes": "--for and --exec exclude each other",
 	} {

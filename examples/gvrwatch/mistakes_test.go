@@ -66,7 +66,7 @@ func TestMistakes(t *testing.T) {
 		{"watch boats -o json --show-labels", 2, "apply only to the default output and -o wide", "JSON has all labels"},
 		{"watch boats -o diff --latest", 2, "--output=diff: needs every event", "--latest drops states"},
 		{"watch boats --color blue", 2, "must be one of auto, always, never", "--color has three values"},
-		{"watch boats --for Ready", 2, "--for=Ready: ", "--for is a condition"},
+		{"watch boats --for Ready", 2, "--for=Ready: must be ", "--for is a condition"},
 		{"watch boats --for delete --limit 1", 2, "--for: says when the watch ends", "there is one end"},
 		{"watch boats --for delete --watch-only", 2, "--for: needs what exists", "--for needs the snapshot"},
 		{"watch boats --for= ", 2, "--for: must not be empty", "as from an unset variable"},

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/changes"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
@@ -14,7 +14,7 @@ import (
 //
 //	MODIFIED  pod web/web-0  status.phase: Pending → Running  by kubelet (status)
 //
-// If several fields have changed, each has a line of its own below.
+// If several fields have changed, or a terminal is too narrow, each field has a line of its own below.
 type diffPrinter struct {
 	printing
 	differ *changes.Differ
@@ -23,9 +23,6 @@ type diffPrinter struct {
 func newDiffPrinter(p printing) *diffPrinter { return &diffPrinter{p, changes.NewDiffer()} }
 
 func (p *diffPrinter) flush() error { return nil }
-
-// mostOfValue is how many characters of a value are printed.
-const mostOfValue = 80
 
 func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	var line []screen.Text
@@ -48,22 +45,24 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 		add(screen.Dim, "  its state before is not known") // after a checkpoint, or --watch-only
 	case ev.Type == stream.Modified && len(change.Fields) == 0:
 		add(screen.Dim, "  no change but its resourceVersion")
-	case len(change.Fields) == 1:
-		add(screen.Plain, "  ")
-		line = append(line, fieldTexts(change.Fields[0])...)
 	}
+	by := screen.Text{Style: screen.Dim, Value: true}
 	if len(change.By) > 0 {
-		add(screen.Dim, "  by "+strings.Join(change.By, ", "))
+		by.Text = "  by " + strings.Join(change.By, ", ")
 	}
-	if err := screen.WriteLine(p.streams.Out, line...); err != nil {
+	out, fields := p.streams.Out, change.Fields
+	if len(fields) == 1 {
+		oneLine := append(append(slices.Clone(line), screen.Text{Text: "  "}), fieldTexts(fields[0])...)
+		if oneLine = append(oneLine, by); screen.Fits(out, oneLine...) {
+			line, by, fields = oneLine, screen.Text{}, nil
+		}
+	}
+	if err := screen.WriteLine(out, append(line, by)...); err != nil {
 		return err
 	}
-	if len(change.Fields) > 1 {
-		for _, f := range change.Fields {
-			line := append([]screen.Text{{Text: "          "}}, fieldTexts(f)...)
-			if err := screen.WriteLine(p.streams.Out, line...); err != nil {
-				return err
-			}
+	for _, f := range fields {
+		if err := screen.WriteLine(out, append([]screen.Text{{Text: "          "}}, fieldTexts(f)...)...); err != nil {
+			return err
 		}
 	}
 	written()
@@ -72,21 +71,14 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 
 // fieldTexts returns "PATH: OLD → NEW", "PATH: NEW" with a plus, or "PATH: OLD" with a minus.
 func fieldTexts(f changes.Field) []screen.Text {
-	old, now := screen.Text{Text: cut(f.Old), Style: screen.Red}, screen.Text{Text: cut(f.New), Style: screen.Green}
-	path := screen.Text{Text: cut(f.Path) + ": "}
+	path, colon := screen.Text{Text: f.Path, Value: true}, screen.Text{Text: ": "}
+	old := screen.Text{Text: f.Old, Style: screen.Red, Value: true}
+	now := screen.Text{Text: f.New, Style: screen.Green, Value: true}
 	switch {
 	case f.Old == "":
-		return []screen.Text{{Text: "+ ", Style: screen.Green}, path, now}
+		return []screen.Text{{Text: "+ ", Style: screen.Green}, path, colon, now}
 	case f.New == "":
-		return []screen.Text{{Text: "- ", Style: screen.Red}, path, old}
+		return []screen.Text{{Text: "- ", Style: screen.Red}, path, colon, old}
 	}
-	return []screen.Text{path, old, {Text: " → "}, now}
-}
-
-// cut returns the first characters of a long text, with an ellipsis.
-func cut(s string) string {
-	if utf8.RuneCountInString(s) <= mostOfValue {
-		return s
-	}
-	return string([]rune(s)[:mostOfValue-1]) + "…"
+	return []screen.Text{path, colon, old, {Text: " → "}, now}
 }

@@ -126,8 +126,10 @@ func (o *watchOptions) checkEnd() error {
 	case o.condition != "" && o.command != "":
 		return errors.New("--for and --exec exclude each other: run the command after the wait")
 	}
-	if _, err := condition.Parse(o.condition); o.condition != "" && err != nil {
-		return fmt.Errorf("--for=%s: %w", o.condition, err)
+	_, err := condition.Parse(o.condition)
+	var bad *condition.OptionsError
+	if o.condition != "" && errors.As(err, &bad) {
+		return fmt.Errorf("--for=%s: %s", o.condition, bad.Problem)
 	}
 	return nil
 }
@@ -190,6 +192,11 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 			for _, name := range []string{"checkpoint", "for", "exec", "resource-version"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 					return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
+				}
+			}
+			for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
+				if o.command == "" && cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s: applies only to --exec", name)
 				}
 			}
 			out.SetColor(o.color)

@@ -236,7 +236,7 @@ func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte
 func titles(columns []Column) []Text {
 	var cells []Text
 	for _, c := range columns {
-		cells = append(cells, Text{c.Title, Bold})
+		cells = append(cells, Text{Text: c.Title, Style: Bold})
 	}
 	return cells
 }

@@ -11,6 +11,7 @@ import (
 type Text struct {
 	Text  string
 	Style Style
+	Value bool // WriteLine may leave out its end
 }
 
 // Style is how a text looks where colours are used. An unknown one is Plain.
@@ -42,14 +43,49 @@ func appendStyled(to []byte, escaped string, s Style, color bool) []byte {
 	return append(to, "\x1b[0m"...)
 }
 
-// WriteLine writes the texts as one line, in one write. Styles are used if w is an Output with colours.
+// WriteLine writes the texts as one line, in one write. Styles are used if w is an Output with colours. A value becomes
+// at most 80 characters wide, and in a terminal as much narrower as the line needs to fit, but not below 8.
 func WriteLine(w io.Writer, texts ...Text) error {
 	o := outputOf(w)
 	var line []byte
+	texts, _ = fitted(o, texts)
 	for _, t := range texts {
-		line = appendStyled(line, string(AppendEscaped(nil, t.Text, "")), t.Style, o.color)
+		line = appendStyled(line, t.Text, t.Style, o.color)
 	}
 	return o.writeEscaped(append(line, '\n'))
+}
+
+// Fits reports whether no value needs to be narrower than 80 characters for the texts to be one line of w.
+func Fits(w io.Writer, texts ...Text) bool {
+	_, fits := fitted(outputOf(w), texts)
+	return fits
+}
+
+// fitted returns the texts of a line escaped and cut. It reports false if a terminal was too narrow for them.
+func fitted(o *Output, texts []Text) (line []Text, fits bool) {
+	const most, least = 80, 8
+	line = slices.Clone(texts)
+	widths, narrowest := make([]int, len(line)), make([]int, len(line))
+	for i, t := range line {
+		line[i].Text = string(AppendEscaped(nil, t.Text, ""))
+		widths[i] = cellWidth(line[i].Text)
+		narrowest[i] = widths[i]
+		if t.Value {
+			widths[i], narrowest[i] = min(widths[i], most), min(widths[i], least)
+		}
+	}
+	fits = true
+	if o.size != nil {
+		columns, _ := o.columnsAndRows()
+		fits = sum(widths) <= columns
+		if !shrink(widths, narrowest, columns) {
+			widths = narrowest
+		}
+	}
+	for i, t := range line {
+		line[i].Text = cut(t.Text, widths[i], false)
+	}
+	return line, fits
 }
 
 // Color says when styles are used. It is a value for a flag.
