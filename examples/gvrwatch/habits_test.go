@@ -175,7 +175,7 @@ func TestExec(t *testing.T) {
 		"--exec x --exec-timeout -1s":  "--exec-timeout=-1s: must not be negative",
 		"--exec-timeout 1s":            "--exec-timeout: applies only to --exec",
 		"--exec-workers 4":             "--exec-workers: applies only to --exec",
-		"--exec x --no-headers":        "do not apply to --exec, which prints no table",
+		"--exec x --no-headers":        "do not apply to --exec: it prints no table",
 		"--exec= ":                     "--exec: must not be empty",
 		"--exec x --for condition=Yes": "--for and --exec exclude each other",
 	} {

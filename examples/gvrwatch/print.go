@@ -81,7 +81,7 @@ func (o *watchOptions) checkOutput() error {
 	case o.command != "" && o.output != "":
 		return errors.New("--exec and --output exclude each other: the command gets JSON, and prints what it wants")
 	case o.command != "" && (o.showLabels || len(o.labelColumns) > 0 || o.noHeaders):
-		return errors.New("--show-labels, --label-columns and --no-headers do not apply to --exec, which prints no table")
+		return errors.New("--show-labels, --label-columns and --no-headers do not apply to --exec: it prints no table")
 	case (o.showLabels || len(o.labelColumns) > 0) && !o.isTable():
 		return errors.New("--show-labels and --label-columns apply only to the default output and -o wide")
 	}
