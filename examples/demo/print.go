@@ -3,14 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/wI2L/jsondiff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/examples/internal/changes"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -56,27 +55,22 @@ func (p *printer) whatChanged(kind stream.Type, o *unstructured.Unstructured) st
 	case stream.Added:
 		before = map[string]any{}
 	}
-	patch, err := jsondiff.Compare(before, spec)
-	if err != nil {
-		return err.Error()
-	}
 	var words []string
-	for _, op := range patch {
-		words = append(words, describe(op))
+	for _, f := range changes.Compare(map[string]any{"spec": before}, map[string]any{"spec": spec}) {
+		words = append(words, describe(f))
 	}
-	slices.Sort(words)
 	return strings.Join(words, ", ")
 }
 
-func describe(op jsondiff.Operation) string {
-	field := strings.ReplaceAll(strings.TrimPrefix(op.Path, "/"), "/", ".")
-	switch op.Type {
-	case jsondiff.OperationReplace:
-		return fmt.Sprintf("%s %v -> %v", field, op.OldValue, op.Value)
-	case jsondiff.OperationRemove:
-		return "no " + field
+func describe(f changes.Field) string {
+	name := strings.TrimPrefix(f.Path, "spec.")
+	switch {
+	case f.Old == "":
+		return name + "=" + f.New
+	case f.New == "":
+		return "no " + name
 	}
-	return fmt.Sprintf("%s=%v", field, op.Value)
+	return name + " " + f.Old + " -> " + f.New
 }
 
 func (p *printer) summary() {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/changes"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+	"github.com/gvrwatch/gvrwatch/examples/internal/changes"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 

@@ -140,8 +140,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// list compares two lists: by the names of their elements if they have some, as sets of values if they are plain, and
-// otherwise by position.
+// list compares two lists: by the names of their elements if they have some, otherwise by position.
 func (c *comparison) list(path string, before, after []any, depth int) {
 	if old, names := named(before), named(after); old != nil && names != nil {
 		keys := slices.Collect(maps.Keys(old))
@@ -178,7 +177,7 @@ var listKeys = []string{
 }
 
 // named returns the elements by the first of listKeys that all have and that no two share. It returns nil if there
-// is none. No elements have any key.
+// is none. An empty list has an empty map.
 func named(list []any) map[string]any {
 	if len(list) == 0 {
 		return map[string]any{}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/changes"
+	"github.com/gvrwatch/gvrwatch/examples/internal/changes"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
