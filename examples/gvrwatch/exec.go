@@ -36,7 +36,7 @@ func (o *execFlags) addFlags(f *pflag.FlagSet) {
 
 func (o *execFlags) check() error {
 	switch {
-	case o.workers < 1:
+	case o.workers < 1 && o.command != "":
 		return fmt.Errorf("--exec-workers=%d: must be at least 1", o.workers)
 	case o.retries < 0:
 		return fmt.Errorf("--exec-retries=%d: must not be negative", o.retries)
