@@ -37,6 +37,13 @@ func newCheckpoint(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
+func fileAndKey(_ *cobra.Command, args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return fmt.Errorf("must have FILE, and may have KEY: got %d arguments", len(args))
+	}
+	return nil
+}
+
 func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -44,7 +51,7 @@ func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Show the checkpoints in a file, or one of them",
 		Example: "  gvrwatch checkpoint show positions.db\n" +
 			"  gvrwatch checkpoint show positions.db deployments.apps -o json",
-		Args: cobra.RangeArgs(1, 2),
+		Args: fileAndKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOf("output", output, "", "wide", "json", "yaml", "name"); err != nil {
 				return err
@@ -64,7 +71,7 @@ func newCheckpointReset(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Delete the checkpoints in a file, or one of them",
 		Long: "Delete the checkpoints in a file, or one of them. The next watch begins with everything that exists;\n" +
 			"it does not report what was deleted in the meantime.",
-		Args: cobra.RangeArgs(1, 2),
+		Args: fileAndKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return asRunError(withFile(args, func(s *file.Store, keys []string) error {
 				for _, key := range keys {

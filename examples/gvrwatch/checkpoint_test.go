@@ -114,7 +114,7 @@ func TestCheckpointMistakes(t *testing.T) {
 			"the error of an unknown key lists the known ones"},
 		{[]string{"watch", "boats", "--checkpoint", ""}, 2, "--checkpoint: must not be empty",
 			"an empty name is refused, as from an unset variable"},
-		{[]string{"checkpoint", "show"}, 2, "accepts between 1 and 2 arg(s)", "show needs a file"},
+		{[]string{"checkpoint", "show"}, 2, "must have FILE, and may have KEY", "show needs a file"},
 		{[]string{"checkpoint", "show", path, "-o", "csv"}, 2, "--output=csv: must be one of",
 			"an unknown format is refused"},
 		{[]string{"checkpoint", "forget", path}, 2, `unknown command "forget"`, "an unknown command is refused"},

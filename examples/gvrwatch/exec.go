@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,8 +25,9 @@ func (o *execFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.command, "exec", "",
 		"Instead of printing objects, run this shell command for each event, with the event as JSON on its standard "+
 			"input and GVRWATCH_TYPE, GVRWATCH_RESOURCE, GVRWATCH_NAMESPACE and GVRWATCH_NAME in its environment. "+
-			"Commands for one object run in order. A command that fails is run again after a pause. With "+
-			"--checkpoint, an event counts as handled when its command has ended with status 0.")
+			"Commands for one object run in order. A command that fails is run again after a pause. What it "+
+			"prints passes unchanged, and what it leaves in the background is killed. With --checkpoint, an event "+
+			"counts as handled when its command has ended with status 0.")
 	f.IntVar(&o.workers, "exec-workers", 4, "How many commands of --exec run at once, each for another object.")
 	f.IntVar(&o.retries, "exec-retries", 0,
 		"How often a command of --exec that fails is run again, before the watch ends with an error. Zero means until "+
@@ -46,15 +47,14 @@ func (o *execFlags) check() error {
 	return nil
 }
 
-// newRunner starts what runs the commands. It calls end if no event can be handled any more.
-func (o *execFlags) newRunner(
-	ctx context.Context, streams genericiooptions.IOStreams, end func(error),
-) *execute.Runner {
+// newRunner starts what runs the commands. What they print passes unchanged. It calls end if no event can be handled
+// any more.
+func (o *execFlags) newRunner(ctx context.Context, out *screen.Screen, end func(error)) *execute.Runner {
 	return execute.New(ctx, execute.Options{
 		Command: o.command, Workers: o.workers, Retries: o.retries, Timeout: o.maxTime,
-		Out: streams.Out, ErrOut: streams.ErrOut, Ended: end,
+		Out: out.Out.Raw(), ErrOut: out.ErrOut.Raw(), Ended: end,
 		Failed: func(e execute.Event, err error, pause time.Duration) {
-			printMessage(streams.ErrOut, "%s: the command failed, trying again in %v: %v",
+			printMessage(out.ErrOut, "%s: the command failed, trying again in %v: %v",
 				e.Key, pause.Round(100*time.Millisecond), err)
 		},
 	})

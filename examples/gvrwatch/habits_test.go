@@ -168,16 +168,28 @@ func TestExec(t *testing.T) {
 	if status, stdout, stderr = handle("cat"); status != 0 || stdout != "" {
 		t.Errorf("status %d: all is handled, but %s%s", status, stdout, stderr)
 	}
+	limited := func(flags ...string) (int, string, string) {
+		return gvrwatch(t, append([]string{"watch", "boats", "-A", "--limit", "1", "--exec"}, flags...)...)
+	}
+	status, stdout, stderr = limited("exit 3", "--exec-retries", "1")
+	if status != 1 || !strings.Contains(stderr, "the command failed for ") {
+		t.Errorf("status %d: --limit must not hide that no try is left\n%s%s", status, stdout, stderr)
+	}
+	status, stdout, stderr = limited(`printf '\033[31mred\n'`)
+	if status != 0 || stdout != "\x1b[31mred\n" {
+		t.Errorf("status %d: what a command prints must not be changed: %q\n%s", status, stdout, stderr)
+	}
 	for args, want := range map[string]string{
-		"--exec x -o json":             "--exec and --output exclude each other",
-		"--exec x --exec-workers 0":    "--exec-workers=0: must be at least 1",
-		"--exec x --exec-retries -1":   "--exec-retries=-1: must not be negative",
-		"--exec x --exec-timeout -1s":  "--exec-timeout=-1s: must not be negative",
-		"--exec-timeout 1s":            "--exec-timeout: applies only to --exec",
-		"--exec-workers 4":             "--exec-workers: applies only to --exec",
-		"--exec x --no-headers":        "do not apply to --exec: it prints no table",
-		"--exec= ":                     "--exec: must not be empty",
-		"--exec x --for condition=Yes": "--for and --exec exclude each other",
+		"--exec x -o json":                     "--exec and --output exclude each other",
+		"--exec x --exec-workers 0":            "--exec-workers=0: must be at least 1",
+		"--exec x --exec-retries -1":           "--exec-retries=-1: must not be negative",
+		"--exec x --exec-timeout -1s":          "--exec-timeout=-1s: must not be negative",
+		"--exec-timeout 1s":                    "--exec-timeout: applies only to --exec",
+		"--exec-workers 4":                     "--exec-workers: applies only to --exec",
+		"--exec x --output-watch-events=false": "does not apply to --output=diff and --exec",
+		"--exec x --no-headers":                "do not apply to --exec: it prints no table",
+		"--exec= ":                             "--exec: must not be empty",
+		"--exec x --for condition=Yes":         "--for and --exec exclude each other",
 	} {
 		status, _, stderr := gvrwatch(t, append([]string{"watch", "boats"}, strings.Fields(args)...)...)
 		if status != 2 || !strings.Contains(stderr, want) {
@@ -196,6 +208,11 @@ func TestDiff(t *testing.T) {
 	p.awaitStdout("spec.n")
 	s.Put(robotType, "default", "a", "spec.m=x", "spec.n=3")
 	p.awaitStdout("spec.n")
+	long := strings.Repeat("a-value-that-is-long-", 5)
+	s.Put(robotType, "default", "a", "spec.m="+long+"1"+long)
+	p.awaitStdout("spec.m")
+	s.Put(robotType, "default", "a", "spec.m="+long+"2"+long)
+	p.awaitStdout("→")
 	if _, err := s.Delete(robotType, "default", "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +223,10 @@ MODIFIED  robot default/a  spec.n: 1 → 2
 MODIFIED  robot default/a
           + spec.m: x
           spec.n: 2 → 3
+MODIFIED  robot default/a
+          spec.m: x → a-value-that-is-long-a-value-that-is-lon…alue-that-is-long-a-value-that-is-long-
+MODIFIED  robot default/a
+          spec.m: …is-long-1a-value-… → …is-long-2a-value-…
 DELETED   robot default/a
 `
 	if diff := cmp.Diff(want, stdout); diff != "" {

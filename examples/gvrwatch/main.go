@@ -17,21 +17,31 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
-	// A second signal kills the program, in case it hangs while it ends. One that arrives within a second of the first
-	// does not: timeout(1) signals the program and its group.
-	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
+	context.AfterFunc(ctx, killAtNextSignal)
 	// If the reader of stdout exits (| head), Write must return an error: SIGPIPE would kill the program before it
-	// stops its server and removes its folder. Not signal.Ignore, because credential plugins would inherit that.
+	// commits its checkpoint and ends its commands. Not signal.Ignore, because credential plugins would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	tuneMemory()
 	status := run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(status)
+}
+
+// killAtNextSignal ends the program and the commands of --exec at the next signal, in case they hang. One that arrives
+// within a second of the first does not: timeout(1) signals the program and its group.
+func killAtNextSignal() {
+	time.Sleep(time.Second)
+	next := make(chan os.Signal, 1)
+	signal.Notify(next, endSignals()...)
+	<-next
+	execute.Kill()
+	os.Exit(statusKilled)
 }
 
 // endSignals returns the signals that end the program. It leaves out those that the process already ignores: nohup, and
@@ -47,9 +57,10 @@ func endSignals() []os.Signal {
 }
 
 const (
-	statusOK    = 0
-	statusError = 1
-	statusUsage = 2
+	statusOK     = 0
+	statusError  = 1
+	statusUsage  = 2
+	statusKilled = 130 // as of a program that SIGINT has ended
 )
 
 // run runs the program with args and returns its exit status. The end of ctx is a normal end.

@@ -47,7 +47,7 @@ func (o *printFlags) addFlags(f *pflag.FlagSet) {
 		"Print the type of each event. If false, tables are those of kubectl get -w, and -o json and -o yaml print "+
 			"objects. Templates and custom columns get the object; with this flag, the event.")
 	f.BoolVar(&o.showManagedFields, "show-managed-fields", false, "Keep managedFields in JSON, YAML and templates.")
-	f.BoolVar(&o.timestamps, "timestamps", false, "Print when each event was received.")
+	f.BoolVar(&o.timestamps, "timestamps", false, "Print the time at which each event is printed.")
 	o.color = screen.Auto
 	f.Var(&o.color, "color", "Color the output. One of: (auto, always, never). "+
 		"auto is always in a terminal, unless NO_COLOR is set.")
@@ -76,7 +76,7 @@ func (o *watchOptions) checkOutput() error {
 		return errors.New("--output=diff: needs whole objects: omit --metadata-only")
 	case o.format == "diff" && o.latest:
 		return errors.New("--output=diff: needs every event: omit --latest")
-	case o.condition != "" && o.metadataOnly && !strings.HasPrefix(o.condition, "delete"):
+	case o.condition != "" && o.metadataOnly && o.condition != "delete" && o.condition != "create":
 		return errors.New("--for: needs whole objects: omit --metadata-only")
 	case o.command != "" && o.output != "":
 		return errors.New("--exec and --output exclude each other: the command gets JSON, and prints what it wants")
@@ -84,6 +84,14 @@ func (o *watchOptions) checkOutput() error {
 		return errors.New("--show-labels, --label-columns and --no-headers do not apply to --exec: it prints no table")
 	case (o.showLabels || len(o.labelColumns) > 0) && !o.isTable():
 		return errors.New("--show-labels and --label-columns apply only to the default output and -o wide")
+	}
+	isColumns := strings.HasPrefix(o.format, "custom-columns")
+	withEvents := !withTemplate(o.format) || o.eventsAsked && o.watchEvents && !isColumns
+	switch {
+	case o.timestamps && (o.format == "name" || !withEvents):
+		return fmt.Errorf("--timestamps does not apply to --output=%s", o.format)
+	case !o.watchEvents && (o.format == "diff" || o.command != ""):
+		return errors.New("--output-watch-events=false does not apply to --output=diff and --exec")
 	}
 	_, err := o.newTemplate(nil)
 	return err
@@ -140,7 +148,7 @@ func (p printing) newPrinter() (eventPrinter, error) {
 		}
 		return linePrinter{p, d}, nil
 	case "name":
-		return linePrinter{p, namePrinter{out}}, nil
+		return linePrinter{p, namePrinter{out, p.flags.watchEvents}}, nil
 	case "diff":
 		return linePrinter{p, newDiffPrinter(p)}, nil
 	case "", "wide":
@@ -156,7 +164,7 @@ func (o *watchOptions) showsNamespaces() bool { return o.allNamespaces || len(o.
 // eventDocument is an event in JSON and YAML.
 type eventDocument struct {
 	Type            stream.Type     `json:"type"`
-	Time            string          `json:"time,omitempty"` // with --timestamps: when it was received
+	Time            string          `json:"time,omitempty"` // with --timestamps: when it was printed
 	Resource        string          `json:"resource"`
 	Namespace       string          `json:"namespace,omitempty"`       // see namespaceOf
 	ResourceVersion string          `json:"resourceVersion,omitempty"` // SYNCED only
@@ -278,12 +286,14 @@ func (p linePrinter) print(ev stream.Event, written func()) error {
 		}
 		p.control(ev, "synced%s%s", in, at)
 	case stream.Gap:
-		to := ""
+		from, to := "", ""
+		if ev.Gap.From != "" { // empty if a run was killed before its first SYNCED
+			from = " from resourceVersion " + ev.Gap.From
+		}
 		if ev.Gap.To != "" {
 			to = " to " + ev.Gap.To
 		}
-		p.control(ev, "gap%s from resourceVersion %s%s (%s): the differences follow",
-			in, ev.Gap.From, to, ev.Gap.Reason)
+		p.control(ev, "gap%s%s%s (%s): the differences follow", in, from, to, ev.Gap.Reason)
 	default:
 		return p.objects.print(ev, written)
 	}
@@ -297,13 +307,16 @@ func (p linePrinter) control(ev stream.Event, format string, args ...any) {
 	printMessage(p.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 }
 
-// namePrinter writes what kubectl's -o name does. It does not use the printer of cli-runtime, which takes an object
-// with the field items for a list.
-type namePrinter struct{ out io.Writer }
+// namePrinter writes what kubectl's -o name does, and "deleted" after a DELETED if events are printed. It does not use
+// the printer of cli-runtime, which takes an object with the field items for a list.
+type namePrinter struct {
+	out    io.Writer
+	events bool
+}
 
 func (p namePrinter) print(ev stream.Event, written func()) error {
 	line := nameWithKind(ev)
-	if ev.Type == stream.Deleted {
+	if ev.Type == stream.Deleted && p.events {
 		line += " deleted"
 	}
 	err := screen.WriteLine(p.out, screen.Text{Text: line})

@@ -36,7 +36,7 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	if ns := ev.Meta().GetNamespace(); ns != "" {
 		name = ns + "/" + name
 	}
-	add(screen.Bold, name)
+	line = append(line, screen.Text{Text: name, Style: screen.Bold, Value: true})
 	change, err := p.differ.Compare(ev)
 	switch {
 	case err != nil:
@@ -61,12 +61,41 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 		return err
 	}
 	for _, f := range fields {
-		if err := screen.WriteLine(out, append([]screen.Text{{Text: "          "}}, fieldTexts(f)...)...); err != nil {
+		texts := append([]screen.Text{{Text: "          "}}, fieldTexts(f)...)
+		if !screen.Fits(out, texts...) {
+			f.Old, f.New = withoutCommon(f.Old, f.New)
+			texts = append(texts[:1], fieldTexts(f)...)
+		}
+		if err := screen.WriteLine(out, texts...); err != nil {
 			return err
 		}
 	}
 	written()
 	return nil
+}
+
+// withoutCommon replaces what two values begin or end with by an ellipsis, except for a few characters.
+func withoutCommon(old, now string) (shorterOld, shorterNew string) {
+	const context = 8
+	a, b := []rune(old), []rune(now)
+	begin, end := 0, 0
+	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
+		begin++
+	}
+	for end < min(len(a), len(b))-begin && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	shorter := func(r []rune) string {
+		before, after := "", ""
+		if end > context+1 {
+			r, after = r[:len(r)-end+context], "…"
+		}
+		if begin > context+1 {
+			r, before = r[begin-context:], "…"
+		}
+		return before + string(r) + after
+	}
+	return shorter(a), shorter(b)
 }
 
 // fieldTexts returns "PATH: OLD → NEW", "PATH: NEW" with a plus, or "PATH: OLD" with a minus.

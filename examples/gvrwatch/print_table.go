@@ -68,8 +68,10 @@ func (t *eventTable) print(ev stream.Event, written func()) error {
 	if t.flags.showLabels {
 		add("LABELS", labels.FormatLabels(labelsOf))
 	}
+	isEvent := ev.Resource.Kind == "Event"
 	for i, c := range titles {
-		titles[i].Name = c.Title == "NAME"
+		titles[i].Name = c.Title == "NAME" || isEvent && c.Title == "OBJECT"
+		titles[i].Long = isEvent && c.Title == "MESSAGE" // which says what has happened
 	}
 	if err := t.out.Columns(titles...); err != nil {
 		return err
@@ -115,8 +117,8 @@ func (t *eventTable) shortName(ev stream.Event) string {
 
 // quoteSpaces puts a text with spaces between double quotes.
 func quoteSpaces(s string) string {
-	if s == "" || strings.ContainsRune(s, ' ') {
-		return `"` + s + `"`
+	if s == "" || strings.ContainsAny(s, ` "`) {
+		return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"`
 	}
 	return s
 }

@@ -92,7 +92,12 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 		return c.print(o, written)
 	}
 	var b bytes.Buffer
-	if err := t.PrintObj(o, &b); err != nil {
+	if p, ok := t.ResourcePrinter.(*printers.JSONPathPrinter); ok {
+		err = p.Execute(&b, o.Object) // the error of PrintObj has the whole object
+	} else {
+		err = t.PrintObj(o, &b)
+	}
+	if err != nil {
 		return fmt.Errorf("--output=%s: the template can't be used on %s: %w", t.flags.format, nameWithKind(ev), err)
 	}
 	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
@@ -131,7 +136,7 @@ func newCustomColumns(spec string, out io.Writer, noHeaders bool) (*customColumn
 		if err := p.Parse(braced(path)); err != nil {
 			return nil, fmt.Errorf("invalid path %q: %w", path, err)
 		}
-		c.columns, c.paths = append(c.columns, screen.Column{Title: header}), append(c.paths, p)
+		c.columns, c.paths = append(c.columns, screen.Column{Title: header, Name: header == "NAME"}), append(c.paths, p)
 	}
 	return c, nil
 }

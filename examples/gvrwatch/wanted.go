@@ -123,7 +123,7 @@ func (o *watchOptions) checkFlags() error {
 	}
 	if timeout := o.overrides.Timeout; timeout != "" {
 		if d, err := clientcmd.ParseTimeout(timeout); err != nil || d < 0 {
-			return fmt.Errorf("--request-timeout=%s: must be a duration, such as 30s", timeout)
+			return fmt.Errorf("--request-timeout=%s: must be a duration, such as 30s, and not negative", timeout)
 		}
 	}
 	if _, err := labels.Parse(o.labelSelector); err != nil {
@@ -156,6 +156,9 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	case len(args) == 0:
 		return errors.New("missing resource type: name one, or several separated by commas, or use --all")
 	}
+	if strings.HasSuffix(args[0], "/") {
+		return fmt.Errorf("invalid argument %q: must have a name after the slash, as TYPE/NAME", args[0])
+	}
 	if _, _, ok := cutName(args[0]); ok {
 		for _, arg := range args {
 			ref, name, ok := cutName(arg)
@@ -169,8 +172,11 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 		return nil
 	}
 	names := args[1:]
+	if slices.Contains(names, "") {
+		return errors.New("invalid object name: it must not be empty") // as from an unset variable
+	}
 	if len(names) == 0 {
-		names = []string{""}
+		names = []string{""} // all
 	}
 	for name := range strings.SplitSeq(args[0], ",") {
 		if strings.ContainsAny(name, `*?[\`) { // names have none of these characters

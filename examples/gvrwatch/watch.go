@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,9 @@ func (o *watchOptions) checkStart() error {
 		return errors.New("--checkpoint: says where the watch begins: omit --watch-only and --resource-version")
 	case o.watchOnly && o.untilSynced:
 		return errors.New("--watch-only and --until-synced exclude each other: nothing would be printed")
+	case o.resourceVersion != "" && o.untilSynced:
+		return errors.New("--resource-version and --until-synced exclude each other: " +
+			"the first prints changes, and the second what exists")
 	case o.resourceVersion != "" && !isVersion(o.resourceVersion):
 		return fmt.Errorf("--resource-version=%s: must be a whole number, as servers print it", o.resourceVersion)
 	case o.watchOnly && o.resourceVersion != "":
@@ -189,10 +193,17 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 			if err != nil {
 				return err
 			}
-			for _, name := range []string{"checkpoint", "for", "exec", "resource-version"} {
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			for _, name := range []string{
+				"checkpoint", "for", "exec", "resource-version", "namespace", "category", "exclude", "candidates",
+			} {
+				f := cmd.Flags().Lookup(name)
+				list, isList := f.Value.(pflag.SliceValue)
+				if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
 					return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
 				}
+			}
+			if watch, _ := cmd.Flags().GetBool("watch"); !watch {
+				return errors.New("--watch=false: the command always watches: use kubectl get, or --until-synced")
 			}
 			for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
 				if o.command == "" && cmd.Flags().Changed(name) {
@@ -226,7 +237,7 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	}
 	store, err := file.Open(o.checkpoint)
 	if err != nil {
-		return err
+		return fmt.Errorf("--checkpoint=%s: %w", o.checkpoint, err)
 	}
 	return errors.Join(o.watch(ctx, streams, want, store), store.Close())
 }
@@ -284,13 +295,13 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
-		commands := s.newRunner(ctx, s.streams, end)
+		commands := s.newRunner(ctx, s.screen, end)
 		defer commands.Close()
 		run := func(e execute.Event) error { return commands.Run(ctx, e) }
 		p = linePrinter{s.printing(want), commandPrinter{s.printFlags, run}}
 		defer func() {
 			if err == nil || errors.Is(err, errLimit) {
-				err = errors.Join(err, commands.Drain(ctx))
+				err = cmp.Or(commands.Drain(ctx), err)
 			}
 		}()
 	}

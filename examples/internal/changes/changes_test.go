@@ -1,10 +1,13 @@
 package changes_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -52,7 +55,11 @@ func TestCompare(t *testing.T) {
 			fields{{"l", "", "(other order)"}}},
 		{"elements without a name of their own", `{"l":[{"name":"a","x":1},{"name":"a","x":2}]}`,
 			`{"l":[{"name":"a","x":1},{"name":"a","x":3}]}`, fields{{"l[1].x", "2", "3"}}},
-		{"plain elements", `{"l":[1,2]}`, `{"l":[1,3,4]}`, fields{{"l[1]", "2", "3"}, {"l[2]", "", "4"}}},
+		{"plain elements, as many as before", `{"l":[1,2]}`, `{"l":[1,3]}`, fields{{"l[1]", "2", "3"}}},
+		{"plain elements, more or less than before", `{"l":["a","b","c"]}`, `{"l":["b","c","d","e"]}`,
+			fields{{"l", "a", ""}, {"l", "", "d"}, {"l", "", "e"}}},
+		{"plain elements that are repeated", `{"l":[1,1]}`, `{"l":[1]}`, fields{{"l[1]", "1", ""}}},
+		{"a text with an arrow", `{"a":"1 → 2"}`, `{"a":"3"}`, fields{{"a", `"1 → 2"`, `"3"`}}},
 		{"all elements go", `{"l":[{"name":"a"}]}`, `{"l":[]}`, fields{{"l[a]", `{"name":"a"}`, ""}}},
 		{"values of Secrets are not shown", `{"kind":"Secret","apiVersion":"v1","data":{"a":"YWJj","b":"YQ=="}}`,
 			`{"kind":"Secret","apiVersion":"v1","data":{"a":"eHl6","b":"YWI=","c":"YQ=="}}`, fields{
@@ -71,29 +78,44 @@ func event(kind stream.Type, uid, rest string) stream.Event {
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"` + uid + `"` + rest)}
 }
 
-func TestDiffer(t *testing.T) {
+func TestDiffer(t *testing.T) { synctest.Test(t, testDiffer) }
+
+func testDiffer(t *testing.T) {
 	d := changes.NewDiffer()
 	const kubectl, kubelet = `{"manager":"kubectl","operation":"Update","time":"2026-01-01T00:00:01Z","fieldsV1":{}}`,
 		`{"manager":"kubelet","operation":"Update","subresource":"status","time":"2026-01-01T00:00:02Z","fieldsV1":{}}`
 	both := `,"managedFields":[` + kubectl + "," + kubelet + `]}`
 	later := strings.ReplaceAll(both, "00:00:01Z", "00:01:00Z")
+	lost := strings.Replace(strings.ReplaceAll(later, "00:00:02Z", "00:02:00Z"), "{}", `{"f:x":{}}`, 1)
+	other := event(stream.Added, "", `},"x":2}`)
+	other.JSON = bytes.Replace(other.JSON, []byte(`"name":"a"`), []byte(`"name":"b"`), 1)
 	for _, c := range []struct {
-		why  string
-		ev   stream.Event
-		want changes.Change
-		err  bool
+		why   string
+		ev    stream.Event
+		want  changes.Change
+		err   bool
+		pause time.Duration // before it
 	}{
 		{"the first event of an object", event(stream.Added, "1", both+`,"x":1}`),
-			changes.Change{By: []string{"kubelet (status)"}}, false},
+			changes.Change{By: []string{"kubelet (status)"}}, false, 0},
 		{"a change", event(stream.Modified, "1", later+`,"x":2}`), changes.Change{
-			Fields: []changes.Field{{Path: "x", Old: "1", New: "2"}}, By: []string{"kubectl"}, Known: true}, false},
-		{"an object that can't be decoded", event(stream.Modified, "1", later+`,"x":1e999}`), changes.Change{}, true},
-		{"the same fields within the same second", event(stream.Modified, "1", later+`,"x":3}`), changes.Change{
-			Fields: []changes.Field{{Path: "x", Old: "2", New: "3"}}, By: []string{"kubectl"}, Known: true}, false},
-		{"another object of the name", event(stream.Added, "2", `}}`), changes.Change{}, false},
-		{"a deletion", event(stream.Deleted, "1", `}}`), changes.Change{Known: true}, false},
-		{"nothing is kept of a deleted object", event(stream.Deleted, "1", `}}`), changes.Change{}, false},
+			Fields: []changes.Field{{Path: "x", Old: "1", New: "2"}}, By: []string{"kubectl"}, Known: true}, false, 0},
+		{"an object that can't be decoded", event(stream.Modified, "1", later+`,"x":1e999}`), changes.Change{}, true,
+			0},
+		{"again within the same second", event(stream.Modified, "1", later+`,"x":3}`), changes.Change{
+			Fields: []changes.Field{{Path: "x", Old: "2", New: "3"}}, By: []string{"kubectl"}, Known: true}, false, 0},
+		{"another manager removes a field", event(stream.Modified, "1", later+`}`), changes.Change{
+			Fields: []changes.Field{{Path: "x", Old: "3"}}, Known: true}, false, time.Minute},
+		{"a manager loses a field to another", event(stream.Modified, "1", lost+`,"x":4}`), changes.Change{
+			Fields: []changes.Field{{Path: "x", New: "4"}}, By: []string{"kubelet (status)"}, Known: true},
+			false, time.Minute},
+		{"another object of the name", event(stream.Added, "2", `}}`), changes.Change{}, false, 0},
+		{"a deletion", event(stream.Deleted, "1", `}}`), changes.Change{Known: true}, false, 0},
+		{"nothing is kept of a deleted object", event(stream.Deleted, "1", `}}`), changes.Change{}, false, 0},
+		{"an object without a uid", event(stream.Added, "", `},"x":1}`), changes.Change{}, false, 0},
+		{"another one without a uid", other, changes.Change{}, false, 0},
 	} {
+		time.Sleep(c.pause)
 		got, err := d.Compare(c.ev)
 		if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != c.err {
 			t.Errorf("%s: %v (-want +got):\n%s", c.why, err, diff)

@@ -28,7 +28,7 @@ const maxDepth = 100
 
 // Compare returns the fields in which two states of an object differ, except managedFields, resourceVersion, generation
 // and the annotation in which kubectl apply repeats the object: metadata first, then spec, then others, then status. In
-// a list whose elements have a name, type, key, uid or ip that no two share, elements are compared with those of
+// a list whose elements have a name, or another of listKeys, that no two share, elements are compared with those of
 // the same name, and their order does not matter.
 //
 // The values in data and stringData of a Secret are not shown, only their sizes.
@@ -140,7 +140,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// list compares two lists: by the names of their elements if they have some, otherwise by position.
+// list compares two lists: by the names of their elements if they have some, as sets if one has more plain values than
+// the other, and otherwise by position.
 func (c *comparison) list(path string, before, after []any, depth int) {
 	if old, names := named(before), named(after); old != nil && names != nil {
 		keys := slices.Collect(maps.Keys(old))
@@ -159,9 +160,45 @@ func (c *comparison) list(path string, before, after []any, depth int) {
 		}
 		return
 	}
+	if old, now := plain(before), plain(after); len(before) != len(after) && old != nil && now != nil {
+		c.set(path, before, now, true)
+		c.set(path, after, old, false)
+		return
+	}
 	for i := range max(len(before), len(after)) {
 		c.compare(path+"["+strconv.Itoa(i)+"]", at(before, i), at(after, i), depth)
 	}
+}
+
+// set adds the values of a list that another lacks.
+func (c *comparison) set(path string, list []any, other map[any]bool, old bool) {
+	for _, v := range list {
+		f := Field{Path: path}
+		if old {
+			f.Old = c.text(path, v)
+		} else {
+			f.New = c.text(path, v)
+		}
+		if !other[v] {
+			c.fields = append(c.fields, f)
+		}
+	}
+}
+
+// plain returns the values of a list if they are plain, and no two are the same; otherwise nil.
+func plain(list []any) map[any]bool {
+	values := map[any]bool{}
+	for _, v := range list {
+		switch v.(type) {
+		case map[string]any, []any:
+			return nil
+		}
+		values[v] = true
+	}
+	if len(values) < len(list) {
+		return nil
+	}
+	return values
 }
 
 func at(list []any, i int) *any {
@@ -205,7 +242,7 @@ func (c *comparison) text(path string, v any) string {
 	}
 	switch v := v.(type) {
 	case string:
-		if v == "" || strings.TrimSpace(v) != v || json.Valid([]byte(v)) || strings.ContainsAny(v, "\n\"") {
+		if v == "" || strings.TrimSpace(v) != v || json.Valid([]byte(v)) || strings.ContainsAny(v, "\n\"→") {
 			return quoted(v)
 		}
 		return v

@@ -1,13 +1,13 @@
 package changes
 
 import (
+	"cmp"
 	"encoding/json"
-	"hash/maphash"
 	"slices"
+	"time"
 
 	"github.com/klauspost/compress/s2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -27,25 +27,25 @@ type Change struct {
 // Differ keeps the last state of each object: its JSON without managedFields, compressed. The zero value is not valid:
 // use NewDiffer. It is not for concurrent use.
 type Differ struct {
-	seed    maphash.Seed
-	objects map[types.UID]state
+	objects map[string]state // by uid or, of an object without one, by resource and name
 }
 
 type state struct {
 	object   []byte            // S2
-	managers map[string]uint64 // by name and subresource: a hash of the entries in managedFields
+	managers map[string]string // by name and subresource: when they wrote last
+	received time.Time
 }
 
 // NewDiffer returns a Differ that knows no objects.
-func NewDiffer() *Differ { return &Differ{maphash.MakeSeed(), map[types.UID]state{}} }
+func NewDiffer() *Differ { return &Differ{map[string]state{}} }
 
 // Compare returns what ev, which has an object, has changed, and keeps its state for the next event. A DELETED is
 // forgotten. It returns an error if the object can't be decoded; the state before is kept then.
 func (d *Differ) Compare(ev stream.Event) (Change, error) {
-	uid := ev.Meta().GetUID()
-	before, known := d.objects[uid]
+	key := cmp.Or(string(ev.Meta().GetUID()), ev.Resource.String()+" "+ev.NamespacedName().String())
+	before, known := d.objects[key]
 	if ev.Type == stream.Deleted {
-		delete(d.objects, uid)
+		delete(d.objects, key)
 		return Change{Known: known}, nil
 	}
 	o, err := ev.Decode()
@@ -53,12 +53,10 @@ func (d *Differ) Compare(ev stream.Event) (Change, error) {
 		return Change{}, err
 	}
 	entries, _, _ := unstructured.NestedSlice(o.Object, "metadata", "managedFields")
-	after := state{managers: d.hash(entries)}
-	c := Change{Known: known, By: lastManagers(entries)}
+	after := state{managers: writtenBy(entries), received: time.Now()}
+	c := Change{Known: known, By: lastOf(after.managers)}
 	if known {
-		if by := changedBy(before.managers, after.managers); len(by) > 0 {
-			c.By = by
-		}
+		c.By = changedBy(before, after)
 		old, err := before.decode()
 		if err != nil {
 			return Change{}, err
@@ -70,7 +68,7 @@ func (d *Differ) Compare(ev stream.Event) (Change, error) {
 		return Change{}, err
 	}
 	after.object = s2.Encode(nil, b)
-	d.objects[uid] = after
+	d.objects[key] = after
 	return c, nil
 }
 
@@ -83,15 +81,16 @@ func (s state) decode() (o map[string]any, err error) {
 	return o, err
 }
 
-// hash returns a hash of what each manager has in managedFields.
-func (d *Differ) hash(entries []any) map[string]uint64 {
-	managers := map[string]uint64{}
-	for _, e := range entries {
-		b, err := json.Marshal(e)
-		if err != nil {
-			continue
+// writtenBy returns when each manager wrote last.
+func writtenBy(entries []any) map[string]string {
+	managers := map[string]string{}
+	for _, entry := range entries {
+		m := managerOf(entry)
+		e, _ := entry.(map[string]any)
+		t, _ := e["time"].(string) // in a format that sorts
+		if m != "" {
+			managers[m] = max(managers[m], t)
 		}
-		managers[managerOf(e)] += maphash.Bytes(d.seed, b)
 	}
 	return managers
 }
@@ -106,36 +105,34 @@ func managerOf(entry any) string {
 	return manager
 }
 
-// changedBy returns the managers whose entries are new or have changed. There are none if a manager has written the
-// same fields twice within a second, because times have seconds.
-func changedBy(before, after map[string]uint64) (by []string) {
-	for m, hash := range after {
-		if was, ok := before[m]; m != "" && (!ok || was != hash) {
+// changedBy returns the managers that are new or have a new time. A manager that has lost a field to another keeps its
+// time. So does one that writes again within the second, because times have seconds: then the change is that of the
+// last manager, if that is a single one. There are none if a manager has only removed what others wrote.
+func changedBy(before, after state) (by []string) {
+	for m, t := range after.managers {
+		if was, ok := before.managers[m]; !ok || was != t {
 			by = append(by, m)
 		}
 	}
 	slices.Sort(by)
+	if last := lastOf(after.managers); len(by) == 0 && len(last) == 1 &&
+		after.received.Sub(before.received) < 1500*time.Millisecond {
+		return last
+	}
 	return by
 }
 
-// lastManagers returns the managers of the entries with the newest time.
-func lastManagers(entries []any) (by []string) {
+// lastOf returns the managers that wrote last.
+func lastOf(managers map[string]string) (by []string) {
 	newest := ""
-	for _, e := range entries {
-		newest = max(newest, timeOf(e))
+	for _, t := range managers {
+		newest = max(newest, t)
 	}
-	for _, e := range entries {
-		if m := managerOf(e); newest != "" && timeOf(e) == newest && m != "" && !slices.Contains(by, m) {
+	for m, t := range managers {
+		if newest != "" && t == newest {
 			by = append(by, m)
 		}
 	}
 	slices.Sort(by)
 	return by
-}
-
-// timeOf returns the time of an entry, which has a format that sorts.
-func timeOf(entry any) string {
-	e, _ := entry.(map[string]any)
-	t, _ := e["time"].(string)
-	return t
 }

@@ -7,11 +7,22 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 )
 
 // grace is how long a command may take to end after it was asked to. Then it is killed.
 const grace = 3 * time.Second
+
+var running sync.Map // of *os.Process
+
+// Kill kills all commands of the program, and what they have started, for a program that ends at once.
+func Kill() {
+	running.Range(func(p, _ any) bool {
+		killGroup(p.(*os.Process))
+		return true
+	})
+}
 
 // run runs a command until it ends, or ctx does. A command need not read its input.
 func run(ctx context.Context, command string, e Event, out, errOut io.Writer) error {
@@ -26,11 +37,13 @@ func run(ctx context.Context, command string, e Event, out, errOut io.Writer) er
 	}
 	// What it started and left behind may hold its outputs open. That is killed, too.
 	c.WaitDelay = grace + time.Second
-	err := c.Run()
-	if c.Process == nil {
-		return err // it could not be started
+	if err := c.Start(); err != nil {
+		return err
 	}
-	if kill != nil { // Cancel has returned before Run does
+	running.Store(c.Process, nil)
+	defer running.Delete(c.Process)
+	err := c.Wait()
+	if kill != nil { // Cancel has returned before Wait does
 		kill.Stop()
 	}
 	killGroup(c.Process)

@@ -249,3 +249,30 @@ func TestLostOutput(t *testing.T) {
 		t.Errorf("Drain returned %v", err)
 	}
 }
+
+// TestKill: a program that ends at once leaves no command behind, even one that ignores SIGTERM.
+func TestKill(t *testing.T) {
+	beats := filepath.Join(t.TempDir(), "beats")
+	started, failed := make(chan struct{}), make(chan error, 1)
+	out := &output{each: func(string) { close(started) }}
+	r := start(t, execute.Options{
+		Command: "trap '' TERM; (while sleep 0.05; do echo >>'" + beats + "'; done) & echo begun; sleep 60",
+		Workers: 1, Out: out, ErrOut: out, Failed: func(_ execute.Event, err error, _ time.Duration) { failed <- err },
+	})
+	run(t, r, "a", "", func() { t.Error("a command that was killed has handled nothing") })
+	<-started
+	execute.Kill()
+	select {
+	case err := <-failed:
+		if err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("the command has ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the command goes on")
+	}
+	before, _ := os.ReadFile(beats)
+	time.Sleep(300 * time.Millisecond)
+	if after, _ := os.ReadFile(beats); len(after) != len(before) {
+		t.Error("what the command has started goes on")
+	}
+}

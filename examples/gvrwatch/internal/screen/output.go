@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Output is stdout or stderr. Everything that the program prints passes it. It writes characters that are not
+// Output is stdout or stderr. Everything that the program prints passes it. Its Write writes characters that are not
 // printable, except line ends and tabs, as JSON escapes: servers and tenants choose much of what is printed, and a
 // terminal interprets control characters and directions. In JSON they occur only within strings, so that the value
 // remains the same. It remembers the first error, because lost output must not look like success.
@@ -65,11 +65,23 @@ func (o *Output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writeEscaped writes what AppendEscaped has escaped and our own sequences. Output keeps b after an error.
+// writeEscaped writes what AppendEscaped has escaped and our own sequences.
 func (o *Output) writeEscaped(b []byte) error {
 	o.status.mu.Lock()
 	defer o.status.mu.Unlock()
 	return o.print(b)
+}
+
+// Raw returns a writer for output that must pass as it is: control characters are not escaped.
+func (o *Output) Raw() io.Writer { return raw{o} }
+
+type raw struct{ *Output }
+
+func (r raw) Write(b []byte) (int, error) {
+	if err := r.writeEscaped(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 func (o *Output) print(b []byte) error {

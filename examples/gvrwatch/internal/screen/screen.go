@@ -3,6 +3,7 @@ package screen
 import (
 	"cmp"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ type Screen struct {
 // a method Size() (columns, rows int). Once ended is closed, a write waits at most 250 ms for a reader.
 func New(out, errOut io.Writer, ended <-chan struct{}) *Screen {
 	s := &Screen{Out: newOutput(out, ended), ErrOut: newOutput(errOut, ended)}
-	if s.ErrOut.sequences {
+	if s.ErrOut.sequences && !isPipe(out) { // what reads the pipe may print to the same terminal
 		s.ErrOut.status.errOut = s.ErrOut
 	}
 	if s.Out.size != nil && s.ErrOut.size != nil {
@@ -35,6 +36,15 @@ func (s *Screen) SetColor(c Color) {
 	for _, o := range []*Output{s.Out, s.ErrOut} {
 		o.color = c == Always || c != Never && o.sequences && os.Getenv("NO_COLOR") == ""
 	}
+}
+
+func isPipe(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
 // sizeOf returns a function that returns the size of the terminal, or nil if w is no terminal.
@@ -73,7 +83,8 @@ const (
 
 // ShowStatus keeps the newest result of text in the last line of the terminal, until hide is called or ended is closed.
 // It asks for the text 5 times per second, and draws the line again after each write that erased it. It does nothing if
-// stderr is no terminal, or TERM is "dumb". No line is drawn while the program is in the background of its shell. Hide
+// stderr is no terminal, TERM is "dumb", or stdout is a pipe. No line is drawn while the program is in the background
+// of its shell. Hide
 // must be called; it erases the line and waits for a call of text. Only one status can be shown at a time.
 func (s *Screen) ShowStatus(text func() string) (hide func()) {
 	l := s.ErrOut.status

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,6 +172,21 @@ func TestNoStatus(t *testing.T) {
 			}
 		})
 	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	synctest.Test(t, func(t *testing.T) {
+		var errOut bytes.Buffer
+		hide := screen.New(w, sized{&errOut}, nil).ShowStatus(func() string { return "x" })
+		time.Sleep(time.Minute)
+		hide()
+		if errOut.Len() > 0 {
+			t.Errorf("the reader of a pipe may print to the terminal, which got %q", errOut.String())
+		}
+	})
 	t.Setenv("TERM", "dumb")
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

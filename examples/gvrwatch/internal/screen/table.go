@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// Column is the title of a column. Name says that its cells are names: they are cut last, and in the middle, because
+// Column is the title of a column. Name says that its cells are names: they are cut in the middle, because
 // the ends of names differ where the rest is the same (web-7d4b9c6f5-x2x8z). Other cells lose their end.
 type Column struct {
 	Title string
 	Name  bool
+	Long  bool // if it is the last one, it is not cut: the terminal wraps the row
 }
 
 // Table aligns rows. Its methods may be called from any goroutine.
@@ -156,12 +157,16 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 		}
 	} else {
 		width, height = out.columnsAndRows()
-		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(t.want, width) {
+		want := slices.Clone(t.want)
+		if last := len(want) - 1; t.isLong(last) {
+			want[last] = min(want[last], leastLast)
+		}
+		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(want, width) {
 			l = t.shown.now
-			if last := len(l.widths) - 1; l.widths[last] < t.want[last] {
-				l.widths = append(slices.Clone(l.widths[:last]), t.want[last])
+			if last := len(l.widths) - 1; l.widths[last] < want[last] {
+				l.widths = append(slices.Clone(l.widths[:last]), want[last])
 			}
-		} else if l = fit(t.want, t.columns, width); t.Live {
+		} else if l = fit(want, t.columns, width); t.Live && !t.isLong(len(want)-1) {
 			l.widen(width)
 		}
 	}
@@ -178,15 +183,20 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 	return l, header
 }
 
+func (t *Table) isLong(column int) bool {
+	return column >= 0 && column == len(t.columns)-1 && t.columns[column].Long
+}
+
 // widen makes columns up to 3 wider than their cells, but the last, if a screen has room: later cells then move none.
 func (l layout) widen(screen int) {
 	const most = 3
 	last := len(l.widths) - 1
 	spare := screen - sum(l.widths) - l.gap*last
-	for i := 0; i < last && spare > 0; i++ {
-		more := min(most, spare)
-		l.widths[i] += more
-		spare -= more
+	for range most {
+		for i := 0; i < last && spare > 0; i++ {
+			l.widths[i]++
+			spare--
+		}
 	}
 }
 
@@ -211,7 +221,8 @@ func (l layout) movedSince(before layout) bool {
 }
 
 func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte {
-	if out.sequences {
+	wraps := t.isLong(len(l.widths) - 1)
+	if out.sequences && !wraps {
 		to = append(to, autowrapOff...)
 	}
 	for i, w := range l.widths {
@@ -219,7 +230,7 @@ func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte
 		if i < len(cells) {
 			cell = cells[i]
 		}
-		if out.size != nil {
+		if out.size != nil && !t.isLong(i) {
 			cell.Text = cut(cell.Text, w, t.columns[i].Name)
 		}
 		to = appendStyled(to, cell.Text, cell.Style, out.color)
@@ -227,7 +238,7 @@ func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte
 			to = append(to, strings.Repeat(" ", max(w-cellWidth(cell.Text), 0)+l.gap)...)
 		}
 	}
-	if out.sequences {
+	if out.sequences && !wraps {
 		to = append(to, autowrapOn...)
 	}
 	return append(to, '\n')

@@ -137,6 +137,24 @@ DEL…  def…
 	}
 }
 
+func TestTableWrapsALongColumn(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	var w sizedBuffer
+	w.columns = 50
+	table := &screen.Table{Out: screen.New(&w, &bytes.Buffer{}, nil).Out, Live: true}
+	_ = table.Columns(append(columns("REASON", "OBJECT"), screen.Column{Title: "MESSAGE", Long: true})...)
+	message := strings.Repeat("0123456789", 6)
+	add(t, table, "BackOff", "pod/web", message)
+	_ = table.Flush()
+	add(t, table, "a-reason-that-is-long", "pod/web", "short")
+	want := "REASON    OBJECT    MESSAGE\n" +
+		"BackOff   pod/web   " + message + "\n" +
+		"a-reason-that-is-lo…  pod/web  short\n"
+	if diff := cmp.Diff(want, w.String()); diff != "" {
+		t.Errorf("a long column is not cut, and others leave 20 for it (-want +got):\n%s", diff)
+	}
+}
+
 // TestTableNeverWraps prints random rows, while the terminal changes its width.
 func TestTableNeverWraps(t *testing.T) {
 	pieces := []string{"web-", "日本", "e\u0301", "\x1b[31m", "\u202e", "👍", "x", "5d3h", "\n", "\t", "\xff"}

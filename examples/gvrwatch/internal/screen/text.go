@@ -11,7 +11,7 @@ import (
 type Text struct {
 	Text  string
 	Style Style
-	Value bool // WriteLine may leave out its end
+	Value bool // WriteLine may leave out its middle
 }
 
 // Style is how a text looks where colours are used. An unknown one is Plain.
@@ -55,35 +55,35 @@ func WriteLine(w io.Writer, texts ...Text) error {
 	return o.writeEscaped(append(line, '\n'))
 }
 
-// Fits reports whether no value needs to be narrower than 80 characters for the texts to be one line of w.
+// Fits reports whether WriteLine leaves out nothing, and a terminal does not wrap the line.
 func Fits(w io.Writer, texts ...Text) bool {
 	_, fits := fitted(outputOf(w), texts)
 	return fits
 }
 
-// fitted returns the texts of a line escaped and cut. It reports false if a terminal was too narrow for them.
+// fitted returns the texts of a line escaped and cut. It reports false if they do not fit uncut.
 func fitted(o *Output, texts []Text) (line []Text, fits bool) {
 	const most, least = 80, 8
-	line = slices.Clone(texts)
+	line, fits = slices.Clone(texts), true
 	widths, narrowest := make([]int, len(line)), make([]int, len(line))
 	for i, t := range line {
 		line[i].Text = string(AppendEscaped(nil, t.Text, ""))
 		widths[i] = cellWidth(line[i].Text)
 		narrowest[i] = widths[i]
 		if t.Value {
+			fits = fits && widths[i] <= most
 			widths[i], narrowest[i] = min(widths[i], most), min(widths[i], least)
 		}
 	}
-	fits = true
 	if o.size != nil {
 		columns, _ := o.columnsAndRows()
-		fits = sum(widths) <= columns
+		fits = fits && sum(widths) <= columns
 		if !shrink(widths, narrowest, columns) {
 			widths = narrowest
 		}
 	}
 	for i, t := range line {
-		line[i].Text = cut(t.Text, widths[i], false)
+		line[i].Text = cut(t.Text, widths[i], true)
 	}
 	return line, fits
 }

@@ -69,15 +69,18 @@ func cut(s string, columns int, middle bool) string {
 // Gaps between two columns: kubectl's, and the one where cells are cut.
 const wideGap, narrowGap = 3, 2
 
+// leastLast is how wide the last column stays while others can become narrower.
+const leastLast = 20
+
 // fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column. The columns
 // get that if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
-// columns become narrower, those of names down to 20, others down to 8, then 4. If that does not fit either, the last
-// columns are left out, but no name, and what remains becomes as narrow as needed, names down to 8 first.
+// columns become narrower, those of names down to 20, others down to 8. If that does not fit either, the last columns
+// are left out, but no name, and what remains becomes as narrow as needed, names down to 8 first.
 func fit(want []int, columns []Column, screen int) layout {
 	if sum(want)+wideGap*(len(want)-1) <= screen {
 		return layout{slices.Clone(want), wideGap}
 	}
-	const leastName, leastLast = 20, 20
+	const leastName, leastOther = 20, 8
 	isName := func(c Column) bool { return c.Name }
 	most := min(len(want), (screen+narrowGap)/(1+narrowGap)) // each at least 1 wide
 	n := most
@@ -87,10 +90,8 @@ func fit(want []int, columns []Column, screen int) layout {
 		if last := n - 1; !columns[last].Name {
 			widths[last] = min(want[last], max(leastLast, room-sum(want[:last])))
 		}
-		for _, leastOther := range []int{8, 4} {
-			if shrink(widths, leastWidths(columns[:n], leastName, leastOther), room) {
-				return layout{widths, narrowGap}
-			}
+		if shrink(widths, leastWidths(columns[:n], leastName, leastOther), room) {
+			return layout{widths, narrowGap}
 		}
 	}
 	n = max(1, min(n+1, most))
