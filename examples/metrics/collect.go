@@ -30,9 +30,9 @@ var (
 
 	descQueued      = describe("gvrwatch_queued_events", "Events in a Mux that wait for the loop.", "resource")
 	descQueuedBytes = describe("gvrwatch_queued_bytes", "Memory of the events that wait for the loop.", "resource")
-	descCoalesced   = describe("gvrwatch_coalesced_events_total",
+	descCoalesced   = describe("gvrwatch_coalesced_events",
 		"Events that became part of a newer one in a Mux, in this run.", "resource")
-	descVanished = describe("gvrwatch_vanished_events_total",
+	descVanished = describe("gvrwatch_vanished_events",
 		"Events of objects that came and went before the loop received them, in this run.", "resource")
 
 	descUnacked = describe("gvrwatch_checkpoint_unacked_events",
@@ -69,11 +69,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		c.Collect(out)
 	}
 	emit := func(d *prometheus.Desc, v float64, labels ...string) {
-		kind := prometheus.GaugeValue
-		if d == descCoalesced || d == descVanished {
-			kind = prometheus.CounterValue
-		}
-		out <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	now := m.status()
 	views := map[string]*view{}
@@ -136,7 +132,7 @@ func (v *view) add(s source) {
 		v.objects += s.Stream.Objects
 		v.addCheckpoint(s.Stream.Checkpoint)
 		switch {
-		case !s.NextTry.IsZero(): // the Mux waits before it starts the Stream again
+		case s.retried:
 		case len(s.Stream.Namespaces) > 0:
 			watches = s.Stream.Namespaces
 		default:

@@ -71,6 +71,7 @@ func (l *loop) count(ev *stream.Event) {
 	if g := ev.Gap; g != nil {
 		reason, lost := known(string(g.Reason), gapReasons), strconv.FormatBool(g.HistoryLost)
 		l.metrics.gaps.WithLabelValues(l.resource(key), reason, lost).Inc()
+		l.metrics.lastGap.WithLabelValues(l.resource(key), reason, lost).SetToCurrentTime()
 	}
 }
 

@@ -45,14 +45,14 @@ func (m *Metrics) Readyz() http.Handler {
 
 // Healthz returns a handler that answers 503 if only a restart of the program helps, else 200:
 //
-//   - A source has ended with an error that is final, other than context.Canceled. A source that retries is alive.
+//   - A source has ended with an error that is final, and not that of its context. A source that retries is alive.
 //   - The body of a loop over Count has been handling the same event for longer than stuckAfter. Zero means that this
 //     does not matter.
 func (m *Metrics) Healthz(stuckAfter time.Duration) http.Handler {
 	return handler("live", func() (bool, []string) {
 		var lines []string
 		for _, s := range m.status().sources {
-			if s.Err != nil && s.NextTry.IsZero() && !errors.Is(s.Err, context.Canceled) {
+			if s.Err != nil && !s.retried && !isEndOfContext(s.Err) {
 				lines = append(lines, line(s))
 			}
 		}
@@ -61,6 +61,10 @@ func (m *Metrics) Healthz(stuckAfter time.Duration) http.Handler {
 		}
 		return len(lines) == 0, lines
 	})
+}
+
+func isEndOfContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // maxLines bounds an answer.

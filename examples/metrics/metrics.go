@@ -95,7 +95,53 @@ func (m *Metrics) label(key string) string {
 // source is a source with its Status. For a Stream, the fields about a Mux are zero.
 type source struct {
 	mux.SourceStatus
-	inMux bool
+	inMux   bool
+	retried bool // the Stream has ended, and the Mux will start it again
+}
+
+// sourceOfMux returns a source as a Mux reports it. While the Stream waits to be started again, its state is that of a
+// Stream that waits after the same error.
+func sourceOfMux(s mux.SourceStatus) source {
+	one := source{SourceStatus: s, inMux: true, retried: !s.NextTry.IsZero()}
+	if one.retried {
+		one.State = waiting(s.Err)
+	}
+	return one
+}
+
+// waiting returns the state of a Stream that waits after an error.
+func waiting(err error) stream.State {
+	switch outcome(err) {
+	case "unauthorized":
+		return stream.Unauthorized
+	case "forbidden":
+		return stream.Forbidden
+	case "not_found":
+		return stream.Gone
+	}
+	return stream.Backoff
+}
+
+// followedSource returns a source as a follow.Mux reports it, which starts its Stream again although the Mux in it does
+// not know.
+func followedSource(s mux.SourceStatus, followed map[string]follow.ResourceStatus) source {
+	one := sourceOfMux(s)
+	r, ok := followed[s.Key]
+	if !ok || one.retried || s.State != stream.Stopped {
+		return one
+	}
+	switch r.State {
+	case follow.Forbidden:
+		one.State = stream.Forbidden
+	case follow.Gone:
+		one.State = stream.Gone
+	case follow.Failing, follow.Starting:
+		one.State = waiting(r.Cause)
+	default:
+		return one
+	}
+	one.retried, one.Attempt = true, max(1, one.Attempt)
+	return one
 }
 
 // status is what the watched sources report at one moment.
@@ -124,7 +170,7 @@ func (m *Metrics) status() status {
 func (st *status) add(s Source) {
 	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		st.unsynced = true
-		st.sources = append(st.sources, source{mux.SourceStatus{Key: "nil"}, false})
+		st.sources = append(st.sources, source{SourceStatus: mux.SourceStatus{Key: "nil"}})
 		return
 	}
 	if !s.AllSynced() {
@@ -142,23 +188,25 @@ func (st *status) add(s Source) {
 		if now.State == stream.Stopped {
 			one.Err = now.Cause
 		}
-		st.sources = append(st.sources, source{one, false})
+		st.sources = append(st.sources, source{SourceStatus: one})
 	case interface{ Status() mux.Status }:
-		st.addMux(s.Status())
+		for _, one := range s.Status().Sources {
+			st.sources = append(st.sources, sourceOfMux(one))
+		}
 	case interface{ Status() follow.Status }:
 		now := s.Status()
-		st.addMux(now.Status)
+		followed := map[string]follow.ResourceStatus{}
+		for _, r := range now.Resources {
+			followed[followedName(r)] = r
+		}
+		for _, one := range now.Sources {
+			st.sources = append(st.sources, followedSource(one, followed))
+		}
 		st.followed = append(st.followed, now.Resources...)
 		st.follows, st.discovery = true, cmp.Or(now.Discovery, st.discovery)
 	default:
 		one := mux.SourceStatus{Key: reflect.TypeOf(s).String(), Synced: s.AllSynced()}
-		st.sources = append(st.sources, source{one, false})
-	}
-}
-
-func (st *status) addMux(s mux.Status) {
-	for _, one := range s.Sources {
-		st.sources = append(st.sources, source{one, true})
+		st.sources = append(st.sources, source{SourceStatus: one})
 	}
 }
 

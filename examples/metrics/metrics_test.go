@@ -105,8 +105,8 @@ func text(t *testing.T, c prometheus.Collector) string {
 	return all.String()
 }
 
-// randomSum matches a sum that depends on the random waits after failures.
-var randomSum = regexp.MustCompile(`(reflector_watch_duration_seconds_sum\{resource="pods"\}) \S+`)
+// random matches what depends on the random waits after failures.
+var random = regexp.MustCompile(`(reflector_watch_duration_seconds_sum\{resource="pods"\}|gvrwatch_last_gap\S+}) \S+`)
 
 // TestMetricsAfterFaults: all metrics of three Streams and a followed group, after faults of every kind.
 func TestMetricsAfterFaults(t *testing.T) {
@@ -143,21 +143,7 @@ func TestMetricsAfterFaults(t *testing.T) {
 		m.Watch(tracked)
 		go drain(m.Count(tracked.Events(ctx))) // acks nothing
 
-		discoveryClient, err := discovery.NewClient(srv.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		sel := follow.Selection{Resources: []string{"gadgets.example.com", "robots.example.com"}}
-		resolver := discovery.NewResolver(discoveryClient, nil)
-		followed, err := follow.New(resolver, newClient(t, srv), sel, &follow.Options{
-			Mux: mux.Options{Latest: true},
-			Stream: func(r gvr.Resource) stream.Options {
-				return *m.Instrument(r, &stream.Options{Timeout: time.Minute})
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		followed := newFollower(t, m, srv, &mux.Options{Latest: true}, "gadgets.example.com", "robots.example.com")
 		m.Watch(followed)
 		first := true
 		slow := make(chan struct{})
@@ -181,7 +167,7 @@ func TestMetricsAfterFaults(t *testing.T) {
 		}
 		wait(5 * time.Second)
 
-		got := randomSum.ReplaceAllString(text(t, m), "$1 RANDOM")
+		got := random.ReplaceAllString(text(t, m), "$1 RANDOM")
 		close(slow)
 		cancel()
 		if err := srv.CheckScript(); err != nil {
@@ -206,6 +192,88 @@ func TestMetricsAfterFaults(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// TestStateOfRefusedSources: a source that a Mux starts again is not Stopped, but in the state of its error.
+func TestStateOfRefusedSources(t *testing.T) {
+	for _, test := range []struct {
+		before, after string // actions before the run, and after SYNCED
+		follow, mux   stream.State
+	}{
+		{"pods any *: 403", "", stream.Forbidden, stream.Forbidden},
+		{"pods any *: 401", "", stream.Unauthorized, stream.Unauthorized},
+		{"pods any *: 404", "", stream.Gone, stream.Gone},
+		{"pods any *: 400", "", stream.Backoff, stream.Backoff},
+		{"", "pods forbid all", stream.Forbidden, stream.Forbidden},
+		{"", "pods delete crd", stream.Gone, stream.Gone},
+	} {
+		for _, follows := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(append(streamtest.Reviews(), pods)...)
+				defer srv.Close()
+				if test.before != "" {
+					apply(t, srv, test.before)
+				}
+				m := metrics.New()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				want := test.mux
+				if follows {
+					want = test.follow
+					x := newFollower(t, m, srv, nil, "pods")
+					m.Watch(x)
+					go drain(m.Count(x.Events(ctx)))
+				} else {
+					x, err := mux.New(&mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
+						newStream(t, m, srv, pods, &stream.Options{Timeout: time.Minute}))
+					if err != nil {
+						t.Fatal(err)
+					}
+					m.Watch(x)
+					go drain(m.Count(x.Events(ctx)))
+				}
+				wait(10 * time.Second)
+				if test.after != "" {
+					do(t, srv, test.after)
+					wait(3 * time.Minute)
+				}
+				for _, state := range []stream.State{stream.Stopped, want} {
+					got := value(t, m, fmt.Sprintf(`gvrwatch_state{resource="pods",state=%q}`, state))
+					if (got == "1") != (state == want) {
+						t.Errorf("%+v, follow %v: %s is %q\n%s", test, follows, state, got, get(m.Readyz()))
+					}
+				}
+				if got := get(m.Healthz(0)); got != "200 live\n" {
+					t.Errorf("%+v, follow %v: a source that is tried again is alive: %s", test, follows, got)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		}
+	}
+}
+
+// newFollower returns a Mux that follows pods, and is counted.
+func newFollower(
+	t *testing.T, m *metrics.Metrics, srv *streamtest.Server, o *mux.Options, names ...string,
+) *follow.Mux {
+	t.Helper()
+	discoveryClient, err := discovery.NewClient(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := &follow.Options{Stream: func(r gvr.Resource) stream.Options {
+		return *m.Instrument(r, &stream.Options{Timeout: time.Minute})
+	}}
+	if o != nil {
+		options.Mux = *o
+	}
+	resolver := discovery.NewResolver(discoveryClient, nil)
+	x, err := follow.New(resolver, newClient(t, srv), follow.Selection{Resources: names}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
 
 func drain(seq func(func(stream.Event, error) bool)) {

@@ -16,6 +16,7 @@ import (
 // counters are what callbacks and sequences count.
 type counters struct {
 	requests, ended, events, gaps *prometheus.CounterVec
+	lastGap                       *prometheus.GaugeVec
 	reflector
 }
 
@@ -44,9 +45,12 @@ func newCounters() counters {
 		ended:    counter("gvrwatch_watches_ended_total", "Watches that have ended, by the error if any.", "outcome"),
 		events:   counter("gvrwatch_events_total", "Events that the loop has received.", "type"),
 		gaps:     counter("gvrwatch_gaps_total", "Losses of events.", "reason", "history_lost"),
+		lastGap: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gvrwatch_last_gap_timestamp_seconds", Help: "When the loop received the last GAP.",
+		}, []string{"resource", "reason", "history_lost"}),
 		reflector: reflector{
-			lists:   counter("reflector_lists_total", "Lists that were begun. The pages of a list count once."),
-			watches: counter("reflector_watches_total", "Watches that were requested."),
+			lists:   counter("reflector_lists_total", "Lists whose first page was answered or has failed."),
+			watches: counter("reflector_watches_total", "Watches whose request was answered or has failed."),
 			shortWatches: counter("reflector_short_watches_total",
 				"Watches that ended within a second, without an event."),
 			listDuration:  histogram("reflector_list_duration_seconds", "How long the pages of a complete list took."),
@@ -59,8 +63,8 @@ func newCounters() counters {
 
 func (c *counters) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		c.requests, c.ended, c.events, c.gaps, c.lists, c.listDuration, c.itemsPerList, c.watches, c.shortWatches,
-		c.watchDuration, c.itemsPerWatch,
+		c.requests, c.ended, c.events, c.gaps, c.lastGap, c.lists, c.listDuration, c.itemsPerList, c.watches,
+		c.shortWatches, c.watchDuration, c.itemsPerWatch,
 	}
 }
 
