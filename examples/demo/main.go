@@ -37,9 +37,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "demo: takes no arguments, and -for must be more than zero")
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The end of a terminal (SIGHUP) is the end of the demo, too, and that of what reads stdout (SIGPIPE) is an error of
+	// a write: the server has to be stopped and its folder to be removed.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := run(ctx, os.Stdout, *length)
 	stop()
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // what reads the output has seen enough
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
 		os.Exit(1)

@@ -30,7 +30,10 @@ import (
 const startTimeout = time.Minute
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The end of a terminal (SIGHUP) is the end of the server, too, and that of what reads stdout (SIGPIPE) is an error of
+	// a write: the server has to be stopped and its folder to be removed.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
@@ -80,7 +83,10 @@ func serve(ctx context.Context, o *devserver.Options, demo bool, out io.Writer) 
 	}
 	if demo {
 		stop, err := startDemo(ctx, s)
-		if err != nil {
+		if ctx.Err() != nil {
+			err = nil
+		}
+		if err != nil || stop == nil {
 			return errors.Join(err, s.Stop())
 		}
 		defer stop()

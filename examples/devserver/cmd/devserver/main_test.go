@@ -153,3 +153,15 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestSignalDuringTheStart: a signal is a normal end at any moment.
+func TestSignalDuringTheStart(t *testing.T) {
+	for _, after := range []time.Duration{0, 300 * time.Millisecond, 600 * time.Millisecond, time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		var out, errOut bytes.Buffer
+		if status := run(ctx, []string{"-demo", "-dir", t.TempDir()}, &out, &errOut); status != 0 || errOut.Len() > 0 {
+			t.Errorf("after %v: status %d: %s", after, status, &errOut)
+		}
+		cancel()
+	}
+}
