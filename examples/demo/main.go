@@ -37,8 +37,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "demo: takes no arguments, and -for must be more than zero")
 		os.Exit(2)
 	}
-	// The end of a terminal (SIGHUP) is the end of the demo, too, and that of what reads stdout (SIGPIPE) is an error of
-	// a write: the server has to be stopped and its folder to be removed.
+	// If a terminal ends (SIGHUP) or what reads stdout (SIGPIPE), the server has to be stopped and its folder removed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := run(ctx, os.Stdout, *length)

@@ -30,8 +30,7 @@ import (
 const startTimeout = time.Minute
 
 func main() {
-	// The end of a terminal (SIGHUP) is the end of the server, too, and that of what reads stdout (SIGPIPE) is an error of
-	// a write: the server has to be stopped and its folder to be removed.
+	// If a terminal ends (SIGHUP) or what reads stdout (SIGPIPE), the server has to be stopped and its folder removed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
