@@ -20,7 +20,8 @@ type Status struct {
 type SourceStatus struct {
 	Key string
 	// State is Stream.State if Stream is not nil. Otherwise a source that runs is Listing until it is Synced, then
-	// Streaming. A source that waits to be retried is in Backoff.
+	// Streaming. A source that waits to be retried is in Backoff, and so is one that runs although its Stream is
+	// Stopped: it will start the Stream again, as sources of package follow do.
 	State stream.State
 	// Stream is the result of the source's Status method, or nil if it has none with the signature of Stream.Status.
 	Stream *stream.Status
@@ -54,7 +55,11 @@ func (m *Mux) Status() Status {
 		}
 		st := r.Status()
 		s.Stream = &st
-		if s.NextTry.IsZero() {
+		switch {
+		case !s.NextTry.IsZero():
+		case st.State == stream.Stopped && (s.State == stream.Listing || s.State == stream.Streaming):
+			s.State = stream.Backoff
+		default:
 			s.State = st.State
 		}
 	}

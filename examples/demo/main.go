@@ -38,7 +38,11 @@ func main() {
 		os.Exit(2)
 	}
 	// If a terminal ends (SIGHUP) or what reads stdout (SIGPIPE), the server has to be stopped and its folder removed.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := run(ctx, os.Stdout, *length)
 	stop()

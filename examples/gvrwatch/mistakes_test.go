@@ -77,6 +77,8 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --watch=false", 2, "the command always watches", "-w is accepted, but not turned off"},
 		{"watch boats -o name --timestamps", 2, "--timestamps does not apply to --output=name", "there is no column"},
 		{"watch boats -o jsonpath={.a} --timestamps", 2, "--timestamps does not apply", "templates get objects"},
+		{"watch boats -o json --output-watch-events=false --timestamps", 2, "--timestamps does not apply",
+			"objects have no place for it"},
 		{"watch boats -o diff --output-watch-events=false", 2, "does not apply to --output=diff", "a diff has events"},
 		{"checkpoint show", 2, "must have FILE, and may have KEY: got 0 arguments", "a file is required"},
 		{"watch boats --checkpoint /none/x", 1, "--checkpoint=/none/x: ", "the error names the flag"},

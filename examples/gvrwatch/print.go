@@ -85,16 +85,25 @@ func (o *watchOptions) checkOutput() error {
 	case (o.showLabels || len(o.labelColumns) > 0) && !o.isTable():
 		return errors.New("--show-labels and --label-columns apply only to the default output and -o wide")
 	}
-	isColumns := strings.HasPrefix(o.format, "custom-columns")
-	withEvents := !withTemplate(o.format) || o.eventsAsked && o.watchEvents && !isColumns
 	switch {
-	case o.timestamps && (o.format == "name" || !withEvents):
-		return fmt.Errorf("--timestamps does not apply to --output=%s", o.format)
+	case o.timestamps && !o.hasTime():
+		return fmt.Errorf("--timestamps does not apply to --output=%s without events", o.format)
 	case !o.watchEvents && (o.format == "diff" || o.command != ""):
 		return errors.New("--output-watch-events=false does not apply to --output=diff and --exec")
 	}
 	_, err := o.newTemplate(nil)
 	return err
+}
+
+// hasTime reports whether the output has a place for --timestamps.
+func (o *printFlags) hasTime() bool {
+	switch {
+	case withTemplate(o.format):
+		return o.eventsAsked && o.watchEvents
+	case o.format == "json", o.format == "yaml":
+		return o.watchEvents
+	}
+	return o.format != "name"
 }
 
 func (o *printFlags) isTable() bool { return o.format == "" || o.format == "wide" }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ type diffPrinter struct {
 	differ *changes.Differ
 }
 
+// mostOfValue is how wide a value is where there is room.
+const mostOfValue = 80
+
 func newDiffPrinter(p printing) *diffPrinter { return &diffPrinter{p, changes.NewDiffer()} }
 
 func (p *diffPrinter) flush() error { return nil }
@@ -36,7 +40,7 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	if ns := ev.Meta().GetNamespace(); ns != "" {
 		name = ns + "/" + name
 	}
-	line = append(line, screen.Text{Text: name, Style: screen.Bold, Value: true})
+	line = append(line, screen.Text{Text: name, Style: screen.Bold, Most: math.MaxInt})
 	change, err := p.differ.Compare(ev)
 	switch {
 	case err != nil:
@@ -46,7 +50,7 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	case ev.Type == stream.Modified && len(change.Fields) == 0:
 		add(screen.Dim, "  no change but its resourceVersion")
 	}
-	by := screen.Text{Style: screen.Dim, Value: true}
+	by := screen.Text{Style: screen.Dim, Most: mostOfValue}
 	if len(change.By) > 0 {
 		by.Text = "  by " + strings.Join(change.By, ", ")
 	}
@@ -100,9 +104,9 @@ func withoutCommon(old, now string) (shorterOld, shorterNew string) {
 
 // fieldTexts returns "PATH: OLD → NEW", "PATH: NEW" with a plus, or "PATH: OLD" with a minus.
 func fieldTexts(f changes.Field) []screen.Text {
-	path, colon := screen.Text{Text: f.Path, Value: true}, screen.Text{Text: ": "}
-	old := screen.Text{Text: f.Old, Style: screen.Red, Value: true}
-	now := screen.Text{Text: f.New, Style: screen.Green, Value: true}
+	path, colon := screen.Text{Text: f.Path, Most: mostOfValue}, screen.Text{Text: ": "}
+	old := screen.Text{Text: f.Old, Style: screen.Red, Most: mostOfValue}
+	now := screen.Text{Text: f.New, Style: screen.Green, Most: mostOfValue}
 	switch {
 	case f.Old == "":
 		return []screen.Text{{Text: "+ ", Style: screen.Green}, path, colon, now}

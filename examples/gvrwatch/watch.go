@@ -278,7 +278,11 @@ func (o *watchOptions) watch(
 		return fmt.Errorf("discovery did not complete within --timeout=%v", o.timeout)
 	case o.untilSynced:
 		// Scripts must not take a partial snapshot for a complete one.
-		return fmt.Errorf("not synced within --timeout=%v", o.timeout)
+		what := "not synced"
+		if o.command != "" {
+			what = "not synced and handled"
+		}
+		return fmt.Errorf("%s within --timeout=%v", what, o.timeout)
 	case o.condition != "":
 		return fmt.Errorf("--for=%s was not met within --timeout=%v%s", o.condition, o.timeout, unmet(err))
 	}

@@ -73,7 +73,8 @@
 //   - gvrwatch_synced{resource}, a gauge: 1 if everything that existed has been delivered, and no GAP since. It stays 1
 //     while the server can't be reached or refuses: gvrwatch_state shows that.
 //   - gvrwatch_objects{resource}, a gauge: objects that were delivered and exist.
-//   - gvrwatch_consecutive_failures{resource}, a gauge: failures in a row, of the watch with the most.
+//   - gvrwatch_consecutive_failures{resource}, a gauge: failures in a row, of the watch with the most; 1 for what a
+//     follow.Mux starts again.
 //   - reflector_last_resource_version{resource}, a gauge: the resourceVersion up to which everything has been
 //     delivered; of several, the lowest. It is absent while there is none.
 //   - gvrwatch_queued_events{resource}, a gauge: events in a Mux that wait for the loop.

@@ -122,25 +122,23 @@ func waiting(err error) stream.State {
 	return stream.Backoff
 }
 
-// followedSource returns a source as a follow.Mux reports it, which starts its Stream again although the Mux in it does
-// not know.
+// followedSource returns a source as a follow.Mux reports it. The Mux in it does not know why its Stream has ended, and
+// when it is started again.
 func followedSource(s mux.SourceStatus, followed map[string]follow.ResourceStatus) source {
 	one := sourceOfMux(s)
 	r, ok := followed[s.Key]
-	if !ok || one.retried || s.State != stream.Stopped {
+	if !ok || one.retried || s.State != stream.Backoff || s.Stream == nil || s.Stream.State != stream.Stopped {
 		return one
 	}
+	one.retried, one.Attempt = true, 1
 	switch r.State {
 	case follow.Forbidden:
 		one.State = stream.Forbidden
 	case follow.Gone:
 		one.State = stream.Gone
-	case follow.Failing, follow.Starting:
-		one.State = waiting(r.Cause)
 	default:
-		return one
+		one.State = waiting(r.Cause)
 	}
-	one.retried, one.Attempt = true, max(1, one.Attempt)
 	return one
 }
 

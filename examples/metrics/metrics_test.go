@@ -248,9 +248,36 @@ func TestStateOfRefusedSources(t *testing.T) {
 				}
 				cancel()
 				synctest.Wait()
+				if got := value(t, m, `gvrwatch_state{resource="pods",state="Stopped"}`); got != "1" {
+					t.Errorf("%+v, follow %v: Stopped is %q after the end of the run", test, follows, got)
+				}
 			})
 		}
 	}
+}
+
+// TestFinalErrorOfAFollower: an error that ends the run of a follow.Mux is not alive.
+func TestFinalErrorOfAFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(append(streamtest.Reviews(), pods)...)
+		defer srv.Close()
+		apply(t, srv, "pods any *: 503")
+		m := metrics.New()
+		x := newFollower(t, m, srv, nil, "pods")
+		m.Watch(x)
+		done := make(chan struct{})
+		go func() {
+			drain(m.Count(x.Events(t.Context())))
+			close(done)
+		}()
+		<-done
+		if got := value(t, m, `gvrwatch_state{resource="pods",state="Stopped"}`); got != "1" {
+			t.Errorf("Stopped is %q", got)
+		}
+		if got := get(m.Healthz(0)); !strings.HasPrefix(got, "503 ") {
+			t.Error(got)
+		}
+	})
 }
 
 // newFollower returns a Mux that follows pods, and is counted.
@@ -263,7 +290,7 @@ func newFollower(
 		t.Fatal(err)
 	}
 	options := &follow.Options{Stream: func(r gvr.Resource) stream.Options {
-		return *m.Instrument(r, &stream.Options{Timeout: time.Minute})
+		return *m.Instrument(r, &stream.Options{Timeout: time.Minute, GiveUpAfter: 20 * time.Minute})
 	}}
 	if o != nil {
 		options.Mux = *o

@@ -127,7 +127,9 @@ func (t *Table) flush() error {
 	for _, r := range rows {
 		lines = t.appendRow(lines, out, l, r.cells)
 	}
-	t.shown.since += len(rows)
+	for _, r := range rows {
+		t.shown.since += t.lines(l, r.cells)
+	}
 	if err := out.writeEscaped(lines); err != nil {
 		return err
 	}
@@ -181,6 +183,16 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 	}
 	t.shown.screen, t.shown.now = width, l
 	return l, header
+}
+
+// lines returns how many lines of a terminal a row takes.
+func (t *Table) lines(l layout, cells []Text) int {
+	last := len(l.widths) - 1
+	if t.shown.screen == 0 || !t.isLong(last) || len(cells) <= last {
+		return 1
+	}
+	width := sum(l.widths[:last]) + l.gap*last + cellWidth(cells[last].Text)
+	return 1 + max(0, width-1)/t.shown.screen
 }
 
 func (t *Table) isLong(column int) bool {

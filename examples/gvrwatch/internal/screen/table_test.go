@@ -153,6 +153,13 @@ func TestTableWrapsALongColumn(t *testing.T) {
 	if diff := cmp.Diff(want, w.String()); diff != "" {
 		t.Errorf("a long column is not cut, and others leave 20 for it (-want +got):\n%s", diff)
 	}
+	for range 12 { // of two lines each, on a screen of 24
+		add(t, table, "BackOff", "pod/web", message)
+	}
+	add(t, table, "BackOff", "pod/a-longer-name", "short")
+	if n := strings.Count(w.String(), "MESSAGE"); n != 2 {
+		t.Errorf("%d headers, want 2: the first one has left the screen when columns move\n%s", n, w.String())
+	}
 }
 
 // TestTableNeverWraps prints random rows, while the terminal changes its width.

@@ -11,7 +11,7 @@ import (
 type Text struct {
 	Text  string
 	Style Style
-	Value bool // WriteLine may leave out its middle
+	Most  int // WriteLine may leave out its middle, so that it is at most so wide; 0 means never
 }
 
 // Style is how a text looks where colours are used. An unknown one is Plain.
@@ -43,8 +43,8 @@ func appendStyled(to []byte, escaped string, s Style, color bool) []byte {
 	return append(to, "\x1b[0m"...)
 }
 
-// WriteLine writes the texts as one line, in one write. Styles are used if w is an Output with colours. A value becomes
-// at most 80 characters wide, and in a terminal as much narrower as the line needs to fit, but not below 8.
+// WriteLine writes the texts as one line, in one write. Styles are used if w is an Output with colours. In a
+// terminal, what may be cut becomes as narrow as the line needs to fit, but not narrower than 8.
 func WriteLine(w io.Writer, texts ...Text) error {
 	o := outputOf(w)
 	var line []byte
@@ -63,16 +63,16 @@ func Fits(w io.Writer, texts ...Text) bool {
 
 // fitted returns the texts of a line escaped and cut. It reports false if they do not fit uncut.
 func fitted(o *Output, texts []Text) (line []Text, fits bool) {
-	const most, least = 80, 8
+	const least = 8
 	line, fits = slices.Clone(texts), true
 	widths, narrowest := make([]int, len(line)), make([]int, len(line))
 	for i, t := range line {
 		line[i].Text = string(AppendEscaped(nil, t.Text, ""))
 		widths[i] = cellWidth(line[i].Text)
 		narrowest[i] = widths[i]
-		if t.Value {
-			fits = fits && widths[i] <= most
-			widths[i], narrowest[i] = min(widths[i], most), min(widths[i], least)
+		if t.Most > 0 {
+			fits = fits && widths[i] <= t.Most
+			widths[i], narrowest[i] = min(widths[i], t.Most), min(widths[i], least)
 		}
 	}
 	if o.size != nil {

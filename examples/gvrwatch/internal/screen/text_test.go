@@ -12,7 +12,7 @@ import (
 
 func TestWriteLineCutsValues(t *testing.T) {
 	line := func(old, now string) []screen.Text {
-		return []screen.Text{{Text: "spec.n: "}, {Text: old, Value: true}, {Text: " → "}, {Text: now, Value: true}}
+		return []screen.Text{{Text: "spec.n: "}, {Text: old, Most: 80}, {Text: " → "}, {Text: now, Most: 80}}
 	}
 	long, wide := strings.Repeat("x", 100), strings.Repeat("世", 40)
 	short := func(begin, end int) string { return long[:begin] + "…" + long[:end] }
