@@ -275,3 +275,35 @@ func TestRetryBeforeAnyEventUsesTheOptions(t *testing.T) {
 		}
 	})
 }
+
+// restarting is a source whose Stream has ended, and that will start it again.
+type restarting struct{ *scripted }
+
+func (restarting) Status() stream.Status { return stream.Status{State: stream.Stopped} }
+
+// TestStateOfARestartingSource: a source that runs is not Stopped, even if its Stream is.
+func TestStateOfARestartingSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(anHour(t))
+		defer cancel()
+		source := &scripted{key: "a", run: func(ctx context.Context, put func(stream.Event) bool) error {
+			put(synced())
+			<-ctx.Done()
+			return nil
+		}}
+		m := newMux(t, nil, restarting{source})
+		go func() {
+			for range m.Events(ctx) {
+			}
+		}()
+		time.Sleep(time.Second)
+		if got := m.Status().Sources[0]; got.State != stream.Backoff || got.Stream.State != stream.Stopped {
+			t.Errorf("during the run: %s of %s, want Backoff of Stopped", got.State, got.Stream.State)
+		}
+		cancel()
+		synctest.Wait()
+		if got := m.Status().Sources[0].State; got != stream.Stopped {
+			t.Errorf("after the run: %s, want Stopped", got)
+		}
+	})
+}

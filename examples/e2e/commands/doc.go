@@ -4,8 +4,8 @@
 // Each block of Markdown that is fenced as sh is run, line by line, in one shell for each document: exports and cd have
 // an effect on the lines that follow. A line with "until Ctrl-C" in its comment goes on in the background; all others
 // must end with status 0. If a block without a language follows, it is what the commands print. Its lines must occur in
-// this order; others may occur between them. Digits, UUIDs, columns of spaces and
-// folders may differ, and the beginning of a line may be left out, such as a timestamp.
+// this order; others may occur between them. Digits, UUIDs, columns of spaces and folders may differ, and the beginning
+// of a line may be left out, such as a timestamp.
 //
 // A comment before a block changes that:
 //
