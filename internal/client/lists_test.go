@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
-	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 )
 
 // outcome is the result of a call.

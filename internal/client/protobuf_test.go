@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
-	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 )
 
 // These tests serve the same protobuf to client-go's metadata client and to Readers of clients of New, and compare the

@@ -13,9 +13,9 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/oracle"
-	"github.com/gvrwatch/gvrwatch/internal/scenario"
-	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
+	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/controller"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvrwatch/gvrwatch/internal/oracle"
-	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )

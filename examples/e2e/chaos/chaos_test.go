@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
 // TestChaos breaks a world for 20 s (with -soak for 60 s) in many ways. None of our clients may break a promise, or

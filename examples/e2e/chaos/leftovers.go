@@ -44,7 +44,7 @@ func stacksOfOurs() (ours []string) {
 	for stack := range strings.SplitSeq(string(b), "\n\n") {
 		for l := range strings.Lines(stack) {
 			path, found := strings.CutPrefix(l, ourPath)
-			if found && !strings.HasPrefix(path, "examples/") && !strings.HasPrefix(path, "internal/seedtest") {
+			if found && !strings.HasPrefix(path, "examples/") && !strings.HasPrefix(path, "internal/testing/seedtest") {
 				ours = append(ours, stack)
 				break
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
-	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
 const randomSeeds = seedtest.Default(60)

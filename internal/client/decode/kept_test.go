@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 )
 
 // TestResultsLastAndShareNothing: neither later calls of the same Decoder nor changes of other objects change a result.

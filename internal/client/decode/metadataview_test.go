@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 

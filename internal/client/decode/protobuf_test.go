@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 )
 
 // protobufComparison compares a Protobuf with the decoder of client-go's metadata client.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/client/decode/decodetest"
-	"github.com/gvrwatch/gvrwatch/internal/seedtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
 const recordings = "../../../testdata/objects"

@@ -21,7 +21,7 @@ import (
 	"testing"
 )
 
-const root = "../.."
+const root = "../../.."
 
 // documents returns all Markdown files of the repository.
 func documents(t *testing.T) []string {
