@@ -37,8 +37,8 @@
 //	DELETED default/web@1077
 //
 // An event has the object: ev.Object.GetName(), ev.Object.GetLabels(), ev.Object.Object["spec"]. Only ADDED, MODIFIED
-// and DELETED have one. [stream.Objects] leaves out the other events. [stream.Options] select namespaces, labels and
-// fields, say where to begin, and how much of each object is delivered.
+// and DELETED have one. [stream.Options] select namespaces, labels and fields, and say how much of each object is
+// delivered.
 //
 // # Promises
 //
@@ -55,7 +55,10 @@
 //
 // # More
 //
-// Watch is for one type in a program that needs no more than its events. The other packages are for the rest:
+// Watch is for one type in a program that needs no more than its events. [Connect] is for all others: it returns a
+// [Connection], from which come Streams with a status, everything that "*.example.com" matches, and checkpoints.
+//
+// The other packages:
 //
 //   - gvr: parse names. discovery: resolve them, and follow what the server serves.
 //   - stream: watch one resource, with its status and position, through a client that many Streams share.
@@ -71,86 +74,62 @@ import (
 	"iter"
 	"slices"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Watch returns the sequence of events of the resource with this name: a plural, singular, short name, kind or list
-// kind, with or without group and version ([gvr.ParseRef] has the spellings). Without Namespaces in opts it watches the
-// whole cluster, whatever the namespace of the kubeconfig.
-//
-// A nil cfg means the configuration that kubectl would use: the current context of the files in $KUBECONFIG, or of
-// ~/.kube/config, else the service account of the Pod. A nil opts means the defaults. opts is copied.
-//
-// Nothing happens before the sequence is ranged over. Each loop reads the configuration, resolves the name, creates a
-// client, and runs a Stream of its own. So loops may run at the same time, unless opts has a Checkpoint. A program that
-// watches several resources should create one client for all with [stream.NewClient].
-//
-// An error is final and the last value of a loop:
-//
-//   - The cause of ctx, if ctx has ended.
-//   - A [*gvr.ParseError], if the name is empty or misspelled.
-//   - A [*discovery.NotFoundError], a [*discovery.AmbiguousError], or a [*discovery.UnavailableError] if the server
-//     does not answer when the loop begins. After that, the loop waits for the server.
-//   - A [*stream.NotWatchableError] or a [*stream.OptionsError].
-//   - An error of [stream.Stream.Events], which lists them.
-//   - An error about the configuration.
+// Watch returns the sequence of events of the resource with this name, as [Connection.Watch] of [Connect] with cfg does.
+// Nothing happens before the sequence is ranged over: each loop connects anew, so loops may run at the same time. A
+// program that watches several resources should Connect once.
 func Watch(
 	ctx context.Context, cfg *rest.Config, name string, opts *stream.Options,
 ) iter.Seq2[stream.Event, error] {
-	var o stream.Options
-	if opts != nil {
-		o = *opts
-		o.Namespaces = slices.Clone(opts.Namespaces)
-		if opts.InvolvedObject != nil {
-			o.InvolvedObject = opts.InvolvedObject.DeepCopy()
-		}
-	}
+	o := clone(opts)
 	return func(yield func(stream.Event, error) bool) {
-		if ctx == nil {
-			yield(stream.Event{}, &stream.OptionsError{Field: "ctx", Problem: "must not be nil"})
-			return
-		}
-		s, err := open(ctx, cfg, name, &o)
+		c, err := Connect(cfg)
 		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
 			yield(stream.Event{}, err)
 			return
 		}
-		s.Events(ctx)(yield)
+		c.Watch(ctx, name, &o)(yield)
 	}
 }
 
-// open resolves the name and returns a Stream.
-func open(ctx context.Context, cfg *rest.Config, name string, opts *stream.Options) (*stream.Stream, error) {
-	ref, err := gvr.ParseRef(name)
-	if err != nil {
-		return nil, err
-	}
+// Connection is a cluster, with a client and a resolver that all that comes from it share. Its methods may be called
+// from any goroutine.
+type Connection struct {
+	config   *rest.Config
+	client   dynamic.Interface
+	resolver *discovery.Resolver
+}
+
+// Connect returns a Connection. It makes no request. cfg is copied; nil means the configuration that kubectl would use:
+// the current context of the files in $KUBECONFIG, or of ~/.kube/config, else the service account of the Pod. An error
+// is about the configuration.
+func Connect(cfg *rest.Config) (*Connection, error) {
 	if cfg == nil {
+		var err error
 		if cfg, err = defaultConfig(); err != nil {
 			return nil, err
 		}
+	}
+	cfg = rest.CopyConfig(cfg)
+	client, err := stream.NewClient(cfg, nil)
+	if err != nil {
+		return nil, err
 	}
 	discoveryClient, err := discovery.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	resource, err := discovery.NewResolver(discoveryClient, nil).Resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	client, err := stream.NewClient(cfg, nil)
-	if err != nil {
-		return nil, err
-	}
-	return stream.New(client, resource, opts)
+	return &Connection{cfg, client, discovery.NewResolver(discoveryClient, nil)}, nil
 }
 
 // defaultConfig returns the configuration that kubectl would use.
@@ -164,4 +143,128 @@ func defaultConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("gvrwatch: the kubeconfig can't be used: %w", err)
 	}
 	return cfg, nil
+}
+
+var errNotMade = &stream.OptionsError{Field: "Connection", Problem: "must be made with Connect"}
+
+func (c *Connection) check(ctx context.Context) error {
+	switch {
+	case c == nil || c.client == nil:
+		return errNotMade
+	case ctx == nil:
+		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+	}
+	return nil
+}
+
+// Config returns a copy of the configuration, for other clients of the cluster.
+func (c *Connection) Config() *rest.Config {
+	if c == nil {
+		return nil
+	}
+	return rest.CopyConfig(c.config)
+}
+
+// Client returns the client, which [stream.NewClient] has made.
+func (c *Connection) Client() dynamic.Interface {
+	if c == nil {
+		return nil
+	}
+	return c.client
+}
+
+// Resolver returns the resolver of names.
+func (c *Connection) Resolver() *discovery.Resolver {
+	if c == nil {
+		return nil
+	}
+	return c.resolver
+}
+
+// Watch returns the sequence of events of the resource with this name: a plural, singular, short name, kind or list
+// kind, with or without group and version ([gvr.ParseRef] has the spellings). Without Namespaces in opts it watches the
+// whole cluster, whatever the namespace of the kubeconfig. A nil opts means the defaults. opts is copied.
+//
+// Nothing happens before the sequence is ranged over. Each loop resolves the name and runs a Stream of its own, so
+// loops may run at the same time.
+//
+// An error is final and the last value of a loop: one that [Connection.Stream] returns, or one that
+// [stream.Stream.Events] yields. After the name is resolved, the loop waits for a server that does not answer.
+func (c *Connection) Watch(
+	ctx context.Context, name string, opts *stream.Options,
+) iter.Seq2[stream.Event, error] {
+	o := clone(opts)
+	return func(yield func(stream.Event, error) bool) {
+		s, err := c.Stream(ctx, name, &o)
+		if err != nil {
+			yield(stream.Event{}, err)
+			return
+		}
+		s.Events(ctx)(yield)
+	}
+}
+
+// Stream resolves a name, as Watch does, and returns a Stream of the resource: it has a status, and loops that begin at
+// a version or a checkpoint ([stream.Stream.With]). An error is
+//
+//   - the cause of ctx, if ctx has ended,
+//   - a [*gvr.ParseError], if the name is empty or misspelled,
+//   - a [*discovery.NotFoundError], a [*discovery.AmbiguousError], or a [*discovery.UnavailableError] if the server
+//     does not answer,
+//   - a [*stream.NotWatchableError] or a [*stream.OptionsError].
+func (c *Connection) Stream(ctx context.Context, name string, opts *stream.Options) (*stream.Stream, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	ref, err := gvr.ParseRef(name)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := c.resolver.Resolve(ctx, ref)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	}
+	return stream.New(c.client, resource, opts)
+}
+
+// Follow returns a Mux that watches everything that a selection matches, as types come and go: see [follow.New], whose
+// errors it returns. It makes no request. opts may be nil.
+func (c *Connection) Follow(sel follow.Selection, opts *follow.Options) (*follow.Mux, error) {
+	if err := c.check(context.Background()); err != nil {
+		return nil, err
+	}
+	return follow.New(c.resolver, c.client, sel, opts)
+}
+
+// Tracker returns a Tracker that keeps its checkpoints in store ([checkpoint.NewTracker]). Unless opts has a Cluster, it
+// asks the server for the identity of the cluster ([stream.ClusterOf]). opts is copied and may be nil.
+func (c *Connection) Tracker(
+	ctx context.Context, store checkpoint.Store, opts *checkpoint.Options,
+) (*checkpoint.Tracker, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	var o checkpoint.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Cluster == (checkpoint.Cluster{}) {
+		var err error
+		if o.Cluster, err = stream.ClusterOf(ctx, c.config); err != nil {
+			return nil, err
+		}
+	}
+	return checkpoint.NewTracker(store, &o)
+}
+
+// clone returns a copy of opts that later changes do not reach.
+func clone(opts *stream.Options) (o stream.Options) {
+	if opts != nil {
+		o = *opts
+		o.Namespaces = slices.Clone(o.Namespaces)
+	}
+	return o
 }

@@ -34,11 +34,9 @@ func NewTracker(store Store, opts *Options) (*Tracker, error) {
 	return &Tracker{store: store, options: o}, nil
 }
 
-func init() {
-	friend.TrackerEngine = (*Tracker).engineOrStart
-}
-
-func (t *Tracker) engineOrStart(start func(Store, Options) friend.Engine) friend.Engine {
+// Engine returns the engine of t, for packages of this module. The first call creates it with start. After Close, and
+// for a zero Tracker, it returns nil if there is none.
+func (t *Tracker) Engine(_ friend.Access, start func(Store, Options) friend.Engine) friend.Engine {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.engine == nil && !t.closed && t.store != nil {

@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -10,9 +11,12 @@ import (
 // memory is how much the Object takes, or 0 if that is unknown.
 func (m *Mux) put(ctx context.Context, s *source, ev stream.Event, memory int64) bool {
 	it := item{event: ev, size: sizeOf(&ev, memory)}
-	it.event.Source = s.key
+	it.event.Envelope(friend.Access{}).Source = s.key
 	m.mu.Lock()
 	if ctx.Err() != nil { // the source has been removed, or the run is ending
+		if s.resuming != nil && !s.removed {
+			m.enqueue(s, &it)
+		}
 		m.mu.Unlock()
 		return false
 	}
@@ -39,7 +43,7 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event, memory int64)
 // without Latest needs fewer than most items in its queue, and room for the item within Options.BufferBytes.
 func (m *Mux) fits(s *source, it *item, most int) bool {
 	waiting := s.buffer.load().items
-	if waiting == 0 || s.options.Latest {
+	if waiting == 0 || s.options.Overflow == Latest {
 		return waiting == 0 || s.buffer.fits(it.event.Type, it.event.Namespace)
 	}
 	return waiting < most && m.waiting.bytes+it.size <= m.options.BufferBytes
@@ -47,7 +51,7 @@ func (m *Mux) fits(s *source, it *item, most int) bool {
 
 // enqueue adds an item to the queue of a source.
 func (m *Mux) enqueue(s *source, it *item) {
-	if !s.options.Latest {
+	if s.options.Overflow == Block {
 		m.waiting.bytes += it.size
 	}
 	s.buffer.push(*it)
@@ -73,7 +77,7 @@ func (m *Mux) take(it *item) *source {
 			continue // the queue has been purged, or its events have canceled out
 		}
 		s.buffer.pop(it)
-		if !s.options.Latest {
+		if s.options.Overflow == Block {
 			m.waiting.bytes -= it.size
 		}
 		m.admit(s, false)
@@ -96,7 +100,7 @@ func (m *Mux) admit(s *source, force bool) {
 
 // purge discards the queue of a source and its blocked item.
 func (m *Mux) purge(s *source) {
-	if !s.options.Latest {
+	if s.options.Overflow == Block {
 		m.waiting.bytes -= s.buffer.load().bytes
 	}
 	s.buffer.blocked = nil

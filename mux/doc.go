@@ -1,12 +1,12 @@
 // Package mux merges many watches into one sequence.
 //
 // A [Mux] has sources, each with a key; a *stream.Stream is one. Each run over [Mux.Events] watches all of them.
-// Event.Source names the source of an event. Sources can be added and removed at any time. Package mux does not choose
+// [SourceOf] names the source of an event. Sources can be added and removed at any time. Package mux does not choose
 // what to watch; package mux/follow does. To begin, pass Streams to [New], and range over [Mux.Events].
 //
 // # Promises
 //
-//   - The events of a source keep their order, and all of them are delivered unless [Options].Latest is set. All that
+//   - The events of a source keep their order, and all of them are delivered unless [Options].Overflow is [Latest]. All that
 //     package stream promises holds for the events of each Stream. A Stream that is restarted after an error ([Retry])
 //     resumes where it was, except after a GapError or a panic.
 //   - Sources take turns: a source with waiting events delivers the next one after at most one event of every other
@@ -25,6 +25,6 @@
 //
 // # Errors
 //
-// New and Add return an [*OptionsError]. A run ends with the cause of its context or with a [*SourceError], which may
+// New and Add return a [*stream.OptionsError]. A run ends with the cause of its context or with a [*SourceError], which may
 // wrap a [*PanicError].
 package mux

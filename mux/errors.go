@@ -1,19 +1,14 @@
 package mux
 
-import "fmt"
+import (
+	"fmt"
 
-// OptionsError is returned by [New] and [Mux.Add] for an invalid option or source.
-type OptionsError struct {
-	Field   string // of Options or SourceOptions, or Source
-	Value   string // its value, as text
-	Problem string // what would be valid
-}
+	"github.com/gvrwatch/gvrwatch/stream"
+)
 
-func (e *OptionsError) Error() string {
-	if e.Value == "" {
-		return fmt.Sprintf("mux: invalid %s: %s", e.Field, e.Problem)
-	}
-	return fmt.Sprintf("mux: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+// invalid returns an error about an option or a source.
+func invalid(field, value, problem string) *stream.OptionsError {
+	return &stream.OptionsError{Field: field, Value: value, Problem: problem}
 }
 
 // SourceError ends a run because a source has failed.

@@ -6,10 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// latestQueue keeps what is needed to describe each object as it is now (Options.Latest). It is a list in the order of
+// latestQueue keeps what is needed to describe each object as it is now ([Latest]). It is a list in the order of
 // delivery: the newest event of an object takes the place of the oldest one that it stands for. Events before and after
 // a GAP or SYNCED are not coalesced.
 type latestQueue struct {
@@ -39,6 +40,9 @@ type node struct {
 	id objectID
 	at *list.Element
 }
+
+// mark returns the mark of the node's event.
+func (n *node) mark() *acks.Mark { return n.event.Envelope(friend.Access{}).Mark }
 
 // maxGaps (for each namespace) and maxSynced bound the GAPs and SYNCEDs in the line, and so the memory to a few times
 // what exists. A source that has one more waits.
@@ -83,7 +87,7 @@ func (q *latestQueue) push(it item) {
 		s.gaps++
 	case stream.Bookmark:
 		if s.bookmark != nil {
-			acks.Skip(s.bookmark.event.Mark)
+			acks.Skip(s.bookmark.mark())
 			q.remove(s.bookmark)
 		}
 		s.bookmark = n
@@ -119,11 +123,11 @@ func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
 	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted &&
-		!acks.MayBeKnown(was.event.Mark)
+		!acks.MayBeKnown(was.mark())
 	switch {
 	case was == nil, was.event.Type == stream.Deleted,
-		cancels && !acks.Cancel(was.event.Mark, n.event.Mark), // the Mark belongs to an earlier run of the source
-		!cancels && !acks.Coalesce(was.event.Mark, n.event.Mark):
+		cancels && !acks.Cancel(was.mark(), n.mark()), // the Mark belongs to an earlier run of the source
+		!cancels && !acks.Coalesce(was.mark(), n.mark()):
 		s.objects[n.id] = n
 		s.most = max(s.most, len(s.objects))
 		q.append(n)
@@ -131,13 +135,14 @@ func (q *latestQueue) coalesce(s *segment, n *node) {
 	case cancels:
 		q.remove(was)
 		delete(s.objects, n.id)
-		*q.vanished += uint64(was.event.Coalesced) + 2
+		*q.vanished += uint64(was.event.Envelope(friend.Access{}).Coalesced) + 2
 		return
 	}
-	mark, kind, count := was.event.Mark, was.event.Type, was.event.Coalesced+1
+	envelope, kind := *was.event.Envelope(friend.Access{}), was.event.Type
+	envelope.Coalesced++
 	q.waiting.bytes += n.size - was.size
 	was.item = n.item
-	was.event.Mark, was.event.Coalesced = mark, count
+	*was.event.Envelope(friend.Access{}) = envelope
 	if n.event.Type != stream.Deleted {
 		was.event.Type = kind
 	}

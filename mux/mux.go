@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Mux merges sources into one sequence. Its methods may be called from any goroutine, and from the loop body.
 type Mux struct {
 	options Options
-	lists   *run.Lists                  // of all sources, in all runs
+	lists   *host.Lists                 // of all sources, in all runs
 	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes
 	wake    wait.Signal                 // wakes the loop
 
@@ -61,7 +61,7 @@ const (
 	stopping
 )
 
-// New returns a Mux of sources. It starts nothing. It returns an *OptionsError, as [Mux.Add] does. opts may be nil,
+// New returns a Mux of sources. It starts nothing. It returns a *stream.OptionsError, as [Mux.Add] does. opts may be nil,
 // and is copied.
 func New(opts *Options, sources ...Source) (*Mux, error) {
 	o, err := opts.check()
@@ -69,7 +69,7 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 		return nil, err
 	}
 	m := &Mux{
-		options: o, lists: run.NewLists(o.ConcurrentSnapshots), wake: wait.NewSignal(),
+		options: o, lists: host.NewLists(o.ConcurrentSnapshots), wake: wait.NewSignal(),
 		sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
 	}
 	for _, s := range sources {
@@ -80,42 +80,50 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 	return m, nil
 }
 
-func init() {
-	type test = func(Source) bool
-	friend.MuxControl = func(m *Mux, control func(context.Context) error) (*run.Lists, test, test) {
-		m.control = control
-		return m.lists, m.has, m.removeIdle
-	}
+// Control runs a function beside each run of the Mux, for package follow. Such a run goes on when all sources have
+// ended; an error of the function ends it. Control returns the bound on snapshots that are read at once.
+func (m *Mux) Control(_ friend.Access, control func(context.Context) error) *host.Lists {
+	m.control = control
+	return m.lists
 }
 
-var errNotMade = &OptionsError{"Mux", "", "must be made with New"}
+var errNotMade = invalid("Mux", "", "must be made with New")
 
 // made reports whether m is from New. It is not if it is zero, or part of a zero Mux of package follow.
 func (m *Mux) made() bool { return m != nil && m.sources != nil }
 
-// Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns an
-// *OptionsError if s is nil, has no key, or has the key of another source. opts may be nil, and is copied.
+// Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns a
+// *stream.OptionsError if s is nil, has an invalid Run, has no key, or has the key of another source. opts may be nil,
+// and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if !m.made() {
 		return errNotMade
 	}
-	if nils.Is(s) {
-		return &OptionsError{"Source", "nil", "must not be nil"}
+	if s == nil {
+		return invalid("Source", "nil", "must not be nil")
 	}
 	o, err := opts.check(m.options)
 	if err != nil {
 		return err
 	}
 	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
+	if q, ok := s.(*stream.Sequence); ok {
+		if err := q.Invalid(friend.Access{}); err != nil {
+			return err
+		}
+	}
+	if r, ok := s.(resuming); ok && r.Resumes(friend.Access{}) {
+		added.resuming = r
+	}
 	if added.key == "" {
-		return &OptionsError{"Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key"}
+		return invalid("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
 	}
 	added.reset()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sources[added.key] != nil {
-		return &OptionsError{"Key", added.key,
-			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key"}
+		return invalid("Key", added.key,
+			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key")
 	}
 	m.sources[added.key] = added
 	m.counts.unsynced++
@@ -162,6 +170,9 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 		m.counts.ended--
 	}
 	m.purge(s)
+	if s.resuming != nil {
+		s.resuming.Forget(friend.Access{}) // its position is after the discarded events
+	}
 	m.notify() // the run may have nothing left to wait for
 	if !s.worker.running {
 		return nil
@@ -171,8 +182,9 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 	return s.worker.done
 }
 
-// Stop ends the active run, if there is one: the loop ends without an error as soon as its body returns, and events
-// that wait are discarded. Stop does not wait, so the body may call it.
+// Stop ends the active run, if there is one: the loop ends without an error as soon as its body returns. Events that
+// wait are discarded; those of a source that resumes ([stream.Resume]) come first in the next run. Stop does not wait,
+// so the body may call it.
 func (m *Mux) Stop() { m.end(stopping) }
 
 // Drain ends the sources of the active run, if there is one. The loop receives the events that wait and then ends
@@ -198,10 +210,8 @@ func (m *Mux) end(how ending) {
 	m.notify()
 }
 
-// AllSynced reports whether the loop has received SYNCED from every source, and no GAP since, in this run or the last
-// one. Events that still wait for the loop don't count. It is true in the loop body that receives the last SYNCED, and
-// false without sources.
-func (m *Mux) AllSynced() bool {
+// AllSynced returns Status.AllSynced, for packages of this module.
+func (m *Mux) AllSynced(friend.Access) bool {
 	if !m.made() {
 		return false
 	}
@@ -212,17 +222,17 @@ func (m *Mux) AllSynced() bool {
 
 func (m *Mux) allSynced() bool { return len(m.sources) > 0 && m.counts.unsynced == 0 }
 
-// has reports whether s is a source, under its own key.
-func (m *Mux) has(s Source) bool {
+// Has reports whether s is a source, under its own key, for package follow.
+func (m *Mux) Has(_ friend.Access, s Source) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found := m.sources[s.Key()]
 	return found != nil && found.Source == s
 }
 
-// removeIdle removes s and waits until it has ended, but only if none of its events waits for the loop. It reports
+// RemoveIdle is for package follow. It removes s and waits until it has ended, but only if none of its events waits for the loop. It reports
 // whether it has removed s, which has to be a source under its own key.
-func (m *Mux) removeIdle(s Source) bool {
+func (m *Mux) RemoveIdle(_ friend.Access, s Source) bool {
 	m.mu.Lock()
 	found := m.sources[s.Key()]
 	if found == nil || found.Source != s || found.buffer.load().events > 0 { // then nothing is blocked either

@@ -10,29 +10,14 @@ import (
 type Options struct {
 	// BufferEvents is the number of events of each source that may wait for the loop. A source with one more event
 	// waits until half of its queue is free. Meanwhile the server of a Stream can't send, and may end the watch, which
-	// at worst causes a GAP. With Latest it has no effect. Zero means 100.
+	// at worst causes a GAP. With [Latest] it has no effect. Zero means 100.
 	BufferEvents int
 	// BufferBytes is how much memory the events that wait may take in all, roughly. (Decoded objects take 3 to 50 times
-	// the size of their JSON.) One event of each source may wait in any case. With Latest it has no effect. Zero means
+	// the size of their JSON.) One event of each source may wait in any case. With [Latest] it has no effect. Zero means
 	// 64 MiB.
 	BufferBytes int64
-	// Latest keeps only what is needed to describe each object as it is now, so that a source is read however slow
-	// the loop is. The newest event of an object takes the place in line of the oldest one that it stands for:
-	//
-	//   - ADDED stays ADDED, with the newest state.
-	//   - ADDED then DELETED cancel out.
-	//   - MODIFIED is replaced by the event after it.
-	//   - DELETED stays; if the same object is ADDED again, that is a separate event.
-	//
-	// Objects with different uids are never coalesced. Event.Coalesced counts the other events that an event stands
-	// for. Events of one object keep their order; those of two objects may be delivered in another order than
-	// that of their resourceVersions.
-	//
-	// Nothing is coalesced across GAP and SYNCED, so at each SYNCED what was delivered still adds up to what exists.
-	// Only the last BOOKMARK is kept. A source that is about to queue a second GAP (of one namespace) or a third SYNCED
-	// waits, so at most eight events of each object are in memory. Acking an event acks all that it stands for; until
-	// then the checkpoint does not pass its place in line.
-	Latest bool
+	// Overflow is what happens while the loop is slower than the sources: [Block], the default, or [Latest].
+	Overflow Overflow
 
 	// ConcurrentSnapshots is the number of sources that may read their snapshots at once. Zero means 16.
 	ConcurrentSnapshots int
@@ -53,10 +38,34 @@ type SourceOptions struct {
 	Key string
 	// BufferEvents replaces Options.BufferEvents for this source. Zero means Options.BufferEvents.
 	BufferEvents int
-	// Latest coalesces the events of this source as Options.Latest does for all. Block delivers all of its events even
-	// if Options.Latest is set.
-	Latest, Block bool
+	// Overflow replaces Options.Overflow for this source. Empty means Options.Overflow.
+	Overflow Overflow
 }
+
+// Overflow is what a Mux does with events that its loop does not take in time.
+type Overflow string
+
+const (
+	// Block lets a source wait until there is room for its next event, so that all events are delivered.
+	Block Overflow = "block"
+	// Latest keeps only what is needed to describe each object as it is now, so that a source is read however slow
+	// the loop is. The newest event of an object takes the place in line of the oldest one that it stands for:
+	//
+	//   - ADDED stays ADDED, with the newest state.
+	//   - ADDED then DELETED cancel out.
+	//   - MODIFIED is replaced by the event after it.
+	//   - DELETED stays; if the same object is ADDED again, that is a separate event.
+	//
+	// Objects with different uids are never coalesced. [Coalesced] counts the other events that an event stands
+	// for. Events of one object keep their order; those of two objects may be delivered in another order than
+	// that of their resourceVersions.
+	//
+	// Nothing is coalesced across GAP and SYNCED, so at each SYNCED what was delivered still adds up to what exists.
+	// Only the last BOOKMARK is kept. A source that is about to queue a second GAP (of one namespace) or a third SYNCED
+	// waits, so at most eight events of each object are in memory. Acking an event acks all that it stands for; until
+	// then the checkpoint does not pass its place in line.
+	Latest Overflow = "latest"
+)
 
 // Decision says how a Mux handles a source that failed.
 type Decision string
@@ -99,6 +108,10 @@ func (o *Options) check() (Options, error) {
 	if err != nil {
 		return c, err
 	}
+	c.Overflow = cmp.Or(c.Overflow, Block)
+	if err := c.Overflow.check(); err != nil {
+		return c, err
+	}
 	c.BufferEvents = cmp.Or(c.BufferEvents, defaultEvents)
 	c.BufferBytes = cmp.Or(c.BufferBytes, defaultBytes)
 	c.ConcurrentSnapshots = cmp.Or(c.ConcurrentSnapshots, defaultLists)
@@ -121,16 +134,20 @@ func (o *SourceOptions) check(all Options) (SourceOptions, error) {
 		return c, err
 	}
 	c.BufferEvents = cmp.Or(c.BufferEvents, all.BufferEvents)
-	if c.Latest && c.Block {
-		return c, &OptionsError{"Latest and Block", "", "must set at most one"}
+	c.Overflow = cmp.Or(c.Overflow, all.Overflow)
+	return c, c.Overflow.check()
+}
+
+func (o Overflow) check() error {
+	if o != Block && o != Latest {
+		return invalid("Overflow", string(o), "must be Block or Latest")
 	}
-	c.Latest = !c.Block && (c.Latest || all.Latest)
-	return c, nil
+	return nil
 }
 
 func checkNumber(field string, n int64) error {
 	if n < 0 {
-		return &OptionsError{field, fmt.Sprint(n), "must be positive, or 0 for the default"}
+		return invalid(field, fmt.Sprint(n), "must be positive, or 0 for the default")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ type item struct {
 	size  int64
 	end   bool
 	err   error // of the end
+	run   int   // of the end: worker.runs
 }
 
 // queue holds the events of a source that wait for the loop. An item is pushed by value: through an interface, a

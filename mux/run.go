@@ -11,7 +11,7 @@ import (
 )
 
 // Events returns the sequence. During a run over it each source has a goroutine. Leaving the loop, by break, return or
-// panic, ends the sources, waits for them, and discards the events that wait. There may be many runs, one at a time
+// panic, ends the sources, waits for them, and discards the events that wait (see [Mux.Stop]). There may be many runs, one at a time
 // (stream.ErrBusy); each begins a new run of every source.
 //
 // A yielded error is the last value:
@@ -80,6 +80,7 @@ func (m *Mux) open(ctx context.Context, cancel context.CancelCauseFunc, workers 
 	for _, s := range m.sources {
 		s.reset()
 		m.run.start(s, 0)
+		m.schedule(s)
 	}
 	if m.control != nil {
 		workers.Go(func() {
@@ -114,7 +115,11 @@ func (m *Mux) close(cancel context.CancelCauseFunc, workers *sync.WaitGroup) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sources {
-		m.purge(s)
+		if s.resuming == nil {
+			m.purge(s)
+		} else {
+			m.admit(s, true)
+		}
 		s.worker.state = stopped
 	}
 	m.waiting.ready, m.run = ring[*source]{}, runState{}
@@ -154,6 +159,8 @@ func (m *Mux) next(ctx context.Context, it *item) (*source, next) {
 		case s == nil:
 			m.run.asleep = true
 			return nil, nothing
+		case it.end && it.run != s.worker.runs:
+			continue // it ended in an earlier run of the Mux
 		case it.end && m.sourceEnded(s, it.err):
 			return s, failed
 		case it.end:

@@ -7,12 +7,13 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Source is a sequence that a [Mux] merges with others. A [*stream.Stream] is one. A type that embeds a *stream.Stream
-// is one, too: the Mux resumes the embedded Stream, and does not call an Events method that the type itself has.
+// Source is a sequence that a [Mux] merges with others. A [*stream.Stream] is one, and so is
+// the [*stream.Sequence] that its With method returns. A type that embeds one of them is a Source, too: the Mux resumes
+// what is embedded, and does not call an Events method that the type itself has.
 type Source interface {
 	// Key distinguishes the source from the others of the Mux. It never changes.
 	Key() string
@@ -22,8 +23,17 @@ type Source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 }
 
-// streamEvents returns Events with options for one run, if a source is or embeds a *stream.Stream, else nil.
-var streamEvents = friend.StreamEvents.(func(any) func(context.Context, run.Options) iter.Seq2[stream.Event, error])
+// hosted is a source that is, or embeds, a *stream.Stream or a *stream.Sequence.
+type hosted interface {
+	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
+}
+
+// resuming is a source that goes on, in the next run of the Mux, where it was in the last one. What it has delivered to
+// the Mux and not yet to the loop must be kept until then, or Forget must be called.
+type resuming interface {
+	Resumes(friend.Access) bool
+	Forget(friend.Access)
+}
 
 // positioned is a Source that can resume, as a *stream.Stream.
 type positioned interface{ Position() checkpoint.Position }
@@ -31,11 +41,12 @@ type positioned interface{ Position() checkpoint.Position }
 // reporting is a Source that has a Status, as a *stream.Stream.
 type reporting interface{ Status() stream.Status }
 
-// source is one source of a Mux. Mux.mu guards all but the first three fields.
+// source is one source of a Mux. Mux.mu guards all but the first four fields.
 type source struct {
 	Source
-	key     string
-	options SourceOptions
+	key      string
+	options  SourceOptions
+	resuming resuming // nil if it begins again in each run
 
 	removed  bool
 	worker   worker
@@ -50,6 +61,7 @@ type worker struct {
 	running bool
 	stop    context.CancelCauseFunc
 	done    <-chan struct{} // closed when it has ended
+	runs    int             // how often it was started
 	began   time.Time       // when it began to receive events
 	ended   time.Time
 }
@@ -88,11 +100,22 @@ type failure struct {
 	nextTry time.Time // zero if the source is not about to be retried
 }
 
-// reset prepares a source for a run.
+// reset prepares a source for a run. What waits is kept if the source resumes.
 func (s *source) reset() {
+	kept := s.buffer.queue
 	s.worker.began, s.progress, s.failure = time.Time{}, progress{}, failure{}
-	s.buffer = buffer{queue: &blockQueue{}, room: make(chan struct{}, 1)}
-	if s.options.Latest {
+	s.buffer = buffer{queue: kept, room: make(chan struct{}, 1)}
+	switch {
+	case kept != nil && s.resuming != nil:
+	case s.options.Overflow == Latest:
 		s.buffer.queue = newLatestQueue(&s.progress.coalesced, &s.progress.vanished)
+	default:
+		s.buffer.queue = &blockQueue{}
 	}
 }
+
+// SourceOf returns the key of the source of an event that a Mux has delivered. It is empty for other events.
+func SourceOf(ev stream.Event) string { return ev.Envelope(friend.Access{}).Source }
+
+// Coalesced returns how many other events of its object an event stands for, with [Latest].
+func Coalesced(ev stream.Event) int { return ev.Envelope(friend.Access{}).Coalesced }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -22,6 +22,7 @@ func (m *Mux) starter(ctx context.Context, all *sync.WaitGroup) func(*source, ti
 		ctx, stop := context.WithCancelCause(ctx)
 		done, predecessor := make(chan struct{}), m.leaving[s.key]
 		s.worker.running, s.worker.stop, s.worker.done = true, stop, done
+		s.worker.runs++
 		s.worker.state = receiving
 		if delay > 0 {
 			s.worker.state, s.failure.nextTry = backingOff, time.Now().Add(delay)
@@ -87,7 +88,7 @@ func (m *Mux) receive(ctx context.Context, s *source) error {
 	return nil
 }
 
-// events returns the sequence of a source, and whether it resumes where it was. memory is for run.Options.
+// events returns the sequence of a source, and whether it resumes where it was. memory is for host.Run.
 func (m *Mux) events(
 	ctx context.Context, s *source, memory *int64,
 ) (events iter.Seq2[stream.Event, error], resumed bool) {
@@ -97,11 +98,11 @@ func (m *Mux) events(
 	resume := again && !s.progress.restart
 	s.progress.restart = false
 	m.mu.Unlock()
-	withOptions := streamEvents(s.Source)
-	if withOptions == nil {
+	src, ok := s.Source.(hosted)
+	if !ok {
 		return s.Events(ctx), false
 	}
-	o := run.Options{Again: again, Lists: m.lists, Memory: memory}
+	o := host.Run{Again: again, Lists: m.lists, Memory: memory}
 	if src, ok := s.Source.(positioned); ok && resume {
 		// The Position includes the events in the buffer.
 		if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {
@@ -113,7 +114,7 @@ func (m *Mux) events(
 			}
 		}
 	}
-	return withOptions(ctx, o), resumed
+	return src.Host(ctx, o), resumed
 }
 
 // workerEnded records the end of a worker.
@@ -134,7 +135,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	case canceled:
 		s.worker.state = stopped
 	default:
-		m.enqueue(s, &item{end: true, err: err})
+		m.enqueue(s, &item{end: true, err: err, run: s.worker.runs})
 	}
 	m.notify()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,19 +44,13 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	if _, err := labels.Parse(c.LabelSelector); err != nil {
 		return c, &OptionsError{"LabelSelector", c.LabelSelector, "must be a label selector: " + err.Error()}
 	}
-	selector, err := c.fieldSelector(r)
+	selector, err := c.fieldSelector()
 	if err != nil {
 		return c, err
 	}
 	c.FieldSelector = selector
-	if c.Checkpoint != nil {
-		c.CheckpointKey = cmp.Or(c.CheckpointKey, r.GroupResource().String())
-		if !acks.IsKey(c.CheckpointKey) {
-			return c, &OptionsError{"CheckpointKey", c.CheckpointKey, "must be " + acks.KeyRule}
-		}
-	}
-	c.PageSize = cmp.Or(c.PageSize, defaultPageSize)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
+	c.Requests.PageSize = cmp.Or(c.Requests.PageSize, defaultPageSize)
+	c.Requests.IdleTimeout = cmp.Or(c.Requests.IdleTimeout, defaultIdleTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -64,8 +59,6 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	}
 	trace := *c.Trace
 	c.Trace = &trace
-	c.Start.position.ResourceVersions = maps.Clone(c.Start.position.ResourceVersions)
-	c.Start.position.Objects = slices.Clone(c.Start.position.Objects)
 	return c, c.contradiction()
 }
 
@@ -93,55 +86,55 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 
 // contradiction returns an error about a value that is out of range, or options that exclude each other.
 func (o *Options) contradiction() error {
+	q := &o.Requests
 	switch {
-	case o.Timeout < 0, o.Timeout > 0 && o.Timeout < time.Second:
-		return &OptionsError{"Timeout", o.Timeout.String(), "must be 0 or at least 1s"}
-	case o.PageSize < 0:
-		return &OptionsError{"PageSize", strconv.Itoa(o.PageSize), "must not be negative"}
-	case o.IdleTimeout < 0, o.IdleTimeout > 0 && o.IdleTimeout < time.Second:
-		return &OptionsError{"IdleTimeout", o.IdleTimeout.String(), "must be 0 or at least 1s"}
-	case o.GiveUpAfter < 0:
-		return &OptionsError{"GiveUpAfter", o.GiveUpAfter.String(), "must not be negative"}
-	case o.UntilSynced && o.UntilClosed:
-		return &OptionsError{"UntilSynced and UntilClosed", "", "must set at most one"}
-	case o.Checkpoint == nil && o.CheckpointKey != "":
-		return &OptionsError{"CheckpointKey", o.CheckpointKey, "requires Checkpoint"}
-	case o.Checkpoint != nil && o.Start.kind == startFrom:
-		return &OptionsError{"Start and Checkpoint", "",
-			"the checkpoint decides where the run resumes: must not be combined with From"}
-	case o.Objects < Full || o.Objects > Metadata:
-		return &OptionsError{"Objects", strconv.Itoa(int(o.Objects)), "must be Full, Raw or Metadata"}
+	case q.WatchLifetime < 0, q.WatchLifetime > 0 && q.WatchLifetime < time.Second:
+		return &OptionsError{"Requests.WatchLifetime", q.WatchLifetime.String(), "must be 0 or at least 1s"}
+	case q.PageSize < 0:
+		return &OptionsError{"Requests.PageSize", strconv.Itoa(q.PageSize), "must not be negative"}
+	case q.IdleTimeout < 0, q.IdleTimeout > 0 && q.IdleTimeout < time.Second:
+		return &OptionsError{"Requests.IdleTimeout", q.IdleTimeout.String(), "must be 0 or at least 1s"}
+	case q.GiveUpAfter < 0:
+		return &OptionsError{"Requests.GiveUpAfter", q.GiveUpAfter.String(), "must not be negative"}
+	case o.Objects != Full && o.Objects != Raw && o.Objects != Metadata:
+		return &OptionsError{"Objects", string(o.Objects), "must be Full, Raw or Metadata"}
 	case o.Objects == Raw && o.Transform != nil:
 		return &OptionsError{"Objects and Transform", "",
 			"Transform changes decoded objects, and Raw objects are not decoded: must not be combined"}
-	case o.Select != nil && o.NoIndex:
-		return &OptionsError{"Select and NoIndex", "",
-			"only an index knows which objects no longer match: must not be combined"}
 	}
-	return o.checkStart(o.Start, false)
+	return nil
 }
 
-// checkStart returns an error if a run cannot begin at start. With mayMove, the run may resume from one that watched
-// other namespaces.
-func (o *Options) checkStart(start Start, mayMove bool) error {
-	p := start.position
-	resumes := !start.snapshot && !mayMove && len(p.ResourceVersions) == len(o.Namespaces) &&
-		!slices.Contains(slices.Collect(maps.Values(p.ResourceVersions)), "")
+// check returns an error if a Stream can't run like this.
+func (r *Run) check(s *Stream) error {
 	switch {
-	case start.kind == startAfter && !protocol.Usable(start.version):
-		return &OptionsError{"Start", start.version, `After must have a resourceVersion; "0" would mean any`}
-	case o.UntilSynced && (start.beginsSynced() || resumes):
-		return &OptionsError{"Start and UntilSynced", "",
+	case r.Until != UntilStopped && r.Until != UntilSynced && r.Until != UntilClosed:
+		return &OptionsError{"Until", string(r.Until), "must be UntilStopped, UntilSynced or UntilClosed"}
+	case r.Checkpoint != nil && r.Start.kind == startFrom:
+		return &OptionsError{"Start and Checkpoint", "",
+			"the checkpoint decides where the run resumes: must not be combined with From"}
+	case r.Checkpoint != nil && r.Key != "" && !acks.IsKey(r.Key):
+		return &OptionsError{"Key", r.Key, "must be " + acks.KeyRule}
+	case r.Start.kind == startAfter && !protocol.Usable(r.Start.version):
+		return &OptionsError{"Start", r.Start.version, `After must have a resourceVersion; "0" would mean any`}
+	case r.Until == UntilSynced && (r.Start.kind == startNow || r.Start.kind == startAfter):
+		return &OptionsError{"Start and Until", "",
 			"a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
 	}
-	return o.checkPosition(p, mayMove)
+	if p := r.Start.position; p != nil {
+		return s.options.checkPosition(*p, false)
+	}
+	return nil
 }
 
-// checkPosition returns an error if a run cannot resume from p.
+// checkPosition returns an error if the run cannot resume from p.
+func (r *activeRun) checkPosition(p checkpoint.Position) error {
+	return r.options.checkPosition(p, r.hosted.Namespaces != nil)
+}
+
+// checkPosition returns an error if a run cannot resume from p. With mayMove, it may resume from one that watched other
+// namespaces.
 func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
-	if o.NoIndex && len(p.Objects) > 0 {
-		return &OptionsError{"Start and NoIndex", "", "the position was taken with an index: must not be combined"}
-	}
 	for n, rv := range p.ResourceVersions {
 		if rv != "" && !protocol.Usable(rv) {
 			return &OptionsError{"Start", rv, "the position must have a resourceVersion that a watch can begin at"}
@@ -162,48 +155,47 @@ func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
 	return nil
 }
 
-// fieldSelector returns a selector that combines FieldSelector, Name and InvolvedObject.
-func (o *Options) fieldSelector(r gvr.Resource) (string, error) {
+// fieldSelector returns a selector that combines FieldSelector and Name.
+func (o *Options) fieldSelector() (string, error) {
 	given, err := fields.ParseSelector(o.FieldSelector)
 	if err != nil {
 		return "", &OptionsError{"FieldSelector", o.FieldSelector, "must be a field selector: " + err.Error()}
 	}
-	terms := fields.Set{}
-	if o.Name != "" {
-		if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
-			return "", &OptionsError{"Name", o.Name, "must be the name of an object: " + strings.Join(reasons, ", ")}
-		}
-		terms["metadata.name"] = o.Name
-	}
-	if ref := o.InvolvedObject; ref != nil {
-		prefix, ok := involvedFields[r.Group]
-		if !ok || r.Resource != "events" {
-			return "", &OptionsError{"InvolvedObject", "", fmt.Sprintf("must be nil, because %s is not events", r)}
-		}
-		values, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(ref) // without empty fields
-		for field, value := range values {
-			terms[prefix+field] = fmt.Sprint(value)
-		}
-		if len(terms) == 0 || len(terms) == 1 && o.Name != "" {
-			return "", &OptionsError{"InvolvedObject", "", "must have a field that is not empty"}
-		}
-	}
-	if len(terms) == 0 {
+	if o.Name == "" {
 		return o.FieldSelector, nil
 	}
-	var all []fields.Selector
-	if !given.Empty() {
-		all = append(all, given)
+	if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
+		return "", &OptionsError{"Name", o.Name, "must be the name of an object: " + strings.Join(reasons, ", ")}
 	}
-	for _, field := range slices.Sorted(maps.Keys(terms)) {
-		all = append(all, fields.OneTermEqualSelector(field, terms[field]))
+	name := fields.OneTermEqualSelector("metadata.name", o.Name)
+	if given.Empty() {
+		return name.String(), nil
+	}
+	return fields.AndSelectors(given, name).String(), nil
+}
+
+// involvedFields maps the API group of Events to the prefix of the fields that name the object an Event is about. (In
+// events.k8s.io the prefix is "regarding" in selectors, too.)
+var involvedFields = map[string]string{"": "involvedObject.", "events.k8s.io": "regarding."}
+
+// InvolvedObject returns the [Options.FieldSelector] that selects the Events about an object: those of r, which is
+// "events" of v1 or of events.k8s.io. Empty fields of ref match anything, and at least one must not be empty; else, and
+// for another resource, it returns an [*OptionsError].
+func InvolvedObject(r gvr.Resource, ref corev1.ObjectReference) (string, error) {
+	prefix, ok := involvedFields[r.Group]
+	if !ok || r.Resource != "events" {
+		return "", &OptionsError{"Resource", r.String(), "must be events of v1 or of events.k8s.io"}
+	}
+	values, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&ref) // without empty fields
+	if err != nil || len(values) == 0 {
+		return "", &OptionsError{"ref", "", "must have a field that is not empty"}
+	}
+	var all []fields.Selector
+	for _, field := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, fields.OneTermEqualSelector(prefix+field, fmt.Sprint(values[field])))
 	}
 	return fields.AndSelectors(all...).String(), nil
 }
-
-// involvedFields maps the API group of events to the prefix of the fields that name the object an event is about. (In
-// events.k8s.io the prefix is "regarding" in selectors, too.)
-var involvedFields = map[string]string{"": "involvedObject.", "events.k8s.io": "regarding."}
 
 // matcher returns a function that applies the selectors, because the watches of client-go's fake ignore them.
 func (o *Options) matcher() func(*unstructured.Unstructured) bool {

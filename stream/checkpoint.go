@@ -1,8 +1,8 @@
 package stream
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,39 +15,15 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// checkpoint begins a session with the Tracker, if there is one, and returns where the run begins: at what was acked
-// last, or else at first instead of at a position.
-func (s *Stream) checkpoint(ctx context.Context, from, first Start, mayMove bool) (*acks.Session, Start, error) {
-	if s.options.Checkpoint == nil {
-		return nil, from, nil
-	}
-	if from.kind != startFrom {
-		first = from
-	}
-	session, err := acks.Begin(ctx, s.options.Checkpoint, s.options.CheckpointKey, s.identity(), first.beginsSynced())
-	if err != nil {
-		return nil, from, err
-	}
-	p := session.Position()
-	if p == nil {
-		from = first
-	} else {
-		from = s.resume(*p)
-		if err := s.options.checkPosition(*p, mayMove); err != nil {
-			session.End()
-			return nil, from, fmt.Errorf("stream: cannot resume from checkpoint %q: %w", s.options.CheckpointKey, err)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.session = session
-	return session, from, nil
+// checkpointKey returns the key of the run's checkpoint.
+func (r *activeRun) checkpointKey() string {
+	return cmp.Or(r.run.Key, r.resource.GroupResource().String())
 }
 
 func (s *Stream) identity() checkpoint.Identity {
 	id := checkpoint.Identity{
 		Group: s.resource.Group, Resource: s.resource.Resource, StorageVersionHash: s.resource.StorageVersionHash,
-		Objects: !s.options.NoIndex,
+		Objects: true,
 	}
 	// Parse the selectors, so that equal ones have equal identities. New has checked them.
 	byLabel, _ := labels.Parse(s.options.LabelSelector)

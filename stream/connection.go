@@ -17,7 +17,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -188,17 +187,19 @@ const decoding metav1.CauseType = "ClientWatchDecoding"
 
 // errorOf returns the error in an ERROR event.
 func errorOf(o runtime.Object) error {
-	if nils.Is(o) {
+	status, isStatus := o.(*metav1.Status)
+	object, isObject := o.(*unstructured.Unstructured)
+	if o == nil || isStatus && status == nil || isObject && object == nil {
 		return fmt.Errorf("%w: an ERROR without an object", errUnreadable)
 	}
-	var status *apierrors.StatusError
-	if !errors.As(apierrors.FromObject(o), &status) || status.ErrStatus.Code == 0 && status.ErrStatus.Reason == "" {
+	var failure *apierrors.StatusError
+	if !errors.As(apierrors.FromObject(o), &failure) || failure.ErrStatus.Code == 0 && failure.ErrStatus.Reason == "" {
 		return fmt.Errorf("%w: an ERROR without a Status", errUnreadable)
 	}
-	cause, ok := apierrors.StatusCause(status, decoding)
+	cause, ok := apierrors.StatusCause(failure, decoding)
 	switch {
 	case !ok:
-		return status
+		return failure
 	case strings.HasSuffix(cause.Message, errLost.Error()):
 		return errLost
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
@@ -36,7 +37,7 @@ func (w *worker) deliverOutput(ctx context.Context, out protocol.Output) error {
 		w.items, w.mode = append(w.items, w.conn.takeLast()), o.Mode
 		if w.writesAhead() {
 			w.itemBytes += w.items[len(w.items)-1].size()
-			if len(w.items) < w.options.PageSize && w.itemBytes < client.BufferBytes {
+			if len(w.items) < w.options.Requests.PageSize && w.itemBytes < client.BufferBytes {
 				return nil // the objects of a page are written ahead together
 			}
 		}
@@ -107,7 +108,7 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		w.report.update(func(r *report) { r.status.Synced, r.rewound = true, false })
 		return w.emitVersion(ctx, Synced, o.Version)
 	case protocol.EmitBookmark:
-		if w.everyBookmark || w.options.Bookmarks && !o.Again {
+		if w.hosted.Bookmarks || w.run.Bookmarks && !o.Again {
 			return w.emitVersion(ctx, Bookmark, o.Version)
 		}
 	case protocol.NoInitialEvents:
@@ -224,8 +225,8 @@ func (w *worker) emitObject(ctx context.Context, kind Type, o object, isInferred
 	}
 	ev := w.newEvent(kind, nil)
 	ev.Object, ev.JSON, ev.ResourceVersion, ev.Inferred = o.decoded, o.json, o.resourceVersion(), isInferred
-	if w.memory != nil {
-		*w.memory = o.memory
+	if w.hosted.Memory != nil {
+		*w.hosted.Memory = o.memory
 	}
 	return w.delivery.emit(ev)
 }
@@ -240,5 +241,5 @@ func (w *worker) emitVersion(ctx context.Context, kind Type, rv string) error {
 
 // newEvent returns the next event to emit.
 func (w *worker) newEvent(kind Type, gap *GapDetails) Event {
-	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, Mark: w.nextMark()}
+	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, envelope: host.Envelope{Mark: w.nextMark()}}
 }

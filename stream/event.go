@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 )
 
 // Type is the type of an [Event]. ADDED, MODIFIED and DELETED have the meaning that they have in a Kubernetes
@@ -28,7 +29,7 @@ const (
 	Modified Type = "MODIFIED"
 	// Deleted is an object that no longer exists, or no longer matches the selectors or [Options.Select].
 	Deleted Type = "DELETED"
-	// Bookmark reports that everything up to ResourceVersion has been delivered. It requires [Options.Bookmarks].
+	// Bookmark reports that everything up to ResourceVersion has been delivered. It requires [Run].Bookmarks.
 	Bookmark Type = "BOOKMARK"
 	// Synced follows a snapshot, once a watch is open: everything that existed at ResourceVersion has been delivered,
 	// and later changes will be.
@@ -39,8 +40,7 @@ const (
 )
 
 // Event is one step of the sequence. Only ADDED, MODIFIED and DELETED have an object, in Object or, with [Raw], in
-// JSON. [Event.Meta] and [Event.Decode] work with both, and [Objects] makes a loop over objects. Event has 11 fields
-// because it is one struct for all types.
+// JSON. [Event.Meta] and [Event.Decode] work with both. In a Mux, mux.SourceOf names the source of an event.
 type Event struct {
 	Type     Type
 	Resource gvr.Resource
@@ -61,15 +61,14 @@ type Event struct {
 	Inferred bool
 	// Gap is set only when Type is Gap.
 	Gap *GapDetails
-	// Source is the key of the event's source in a Mux.
-	Source string
-	// Coalesced is the number of other events of the object that this one stands for, with mux.Options.Latest.
-	Coalesced int
-	// Mark is for Ack and package mux. It is nil without [Options.Checkpoint], and in a SYNCED that is emitted because
-	// a namespace is no longer watched (package mux/follow). Tests that compare events with go-cmp ignore it:
-	// cmpopts.IgnoreFields(stream.Event{}, "Mark").
-	Mark *acks.Mark `json:"-"`
+
+	// envelope is for Ack and package mux. Tests that compare events with go-cmp ignore it:
+	// cmpopts.IgnoreUnexported(stream.Event{}).
+	envelope host.Envelope
 }
+
+// Envelope returns what packages of this module have attached to the event.
+func (e *Event) Envelope(friend.Access) *host.Envelope { return &e.envelope }
 
 // HasObject reports whether the event is about an object: ADDED, MODIFIED or DELETED.
 func (e Event) HasObject() bool { return e.Object != nil || e.JSON != nil }
@@ -133,8 +132,8 @@ func (e Event) String() string {
 	if e.Inferred {
 		b.WriteString(" inferred")
 	}
-	if e.Coalesced > 0 {
-		b.WriteString(" coalesced " + strconv.Itoa(e.Coalesced))
+	if e.envelope.Coalesced > 0 {
+		b.WriteString(" coalesced " + strconv.Itoa(e.envelope.Coalesced))
 	}
 	if !e.HasObject() && e.Namespace != "" {
 		b.WriteString(" in " + e.Namespace)
@@ -186,8 +185,8 @@ const (
 )
 
 // Ack marks the event as handled. Events of all types must be acked, in any order, from any goroutine; acking one again
-// has no effect. Without [Options.Checkpoint] Ack does nothing.
-func (e Event) Ack() { e.Mark.Ack() }
+// has no effect. Without a Checkpoint in its [Run] Ack does nothing.
+func (e Event) Ack() { e.envelope.Mark.Ack() }
 
 // ErrUnmet is returned by [Until] if the sequence ends without an error before the condition is met.
 var ErrUnmet = errors.New("the sequence ended before the condition was met")
@@ -244,25 +243,6 @@ func Acked(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
 			}
 			if err == nil {
 				ev.Ack()
-			}
-		}
-	}
-}
-
-// Objects yields only the events that have an object: ADDED, MODIFIED and DELETED. It drops and acks the others, so its
-// loop learns neither that everything has been delivered (SYNCED) nor that events are lost, or even deletions (GAP with
-// HistoryLost). [Stream.Status] shows both.
-func Objects(seq iter.Seq2[Event, error]) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		if seq == nil {
-			yield(Event{}, errNoSequence)
-			return
-		}
-		for ev, err := range seq {
-			if err == nil && !ev.HasObject() {
-				ev.Ack()
-			} else if !yield(ev, err) {
-				return
 			}
 		}
 	}

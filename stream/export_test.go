@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 )
 
 // SetRandom replaces the source of random waits, so that a test can replay a seed.
@@ -14,6 +14,6 @@ func (s *Stream) SetRandom(between func(least, most time.Duration) time.Duration
 }
 
 // EventsWith is Events with options for one run.
-func (s *Stream) EventsWith(ctx context.Context, o run.Options) iter.Seq2[Event, error] {
+func (s *Stream) EventsWith(ctx context.Context, o host.Run) iter.Seq2[Event, error] {
 	return s.eventsWith(ctx, o)
 }

@@ -76,7 +76,7 @@ func (f *fanIn) enter() {
 		}
 	}
 	p.Objects = nil
-	if f.publish(); f.namespaces != nil {
+	if f.publish(); f.hosted.Namespaces != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.rest = *p
@@ -100,7 +100,7 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 		f.start(ctx, n)
 	}
 	if f.from.kind != startFrom {
-		f.from = Snapshot() // for namespaces added later
+		f.from = origin{} // for namespaces added later
 	}
 	for !f.isOver() {
 		select {
@@ -112,7 +112,7 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 			if err := f.end(ctx, m); err != nil {
 				return err
 			}
-		case <-f.namespaces.Changed():
+		case <-f.hosted.Namespaces.Changed():
 			f.change(ctx)
 			if err := f.sync(); err != nil {
 				return err
@@ -135,7 +135,7 @@ func (f *fanIn) isOver() bool {
 			return false
 		}
 	}
-	return f.namespaces == nil // else more may come
+	return f.hosted.Namespaces == nil // else more may come
 }
 
 // isSynced reports whether every watched member is synced. If none is watched, at least one must have been synced when
@@ -201,7 +201,7 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 
 // startOf returns where w begins: where the last worker of its namespace stopped or, if there was none, where the run
 // begins.
-func (f *fanIn) startOf(w, last *worker) Start {
+func (f *fanIn) startOf(w, last *worker) origin {
 	if last == nil {
 		return f.from
 	}
@@ -212,9 +212,7 @@ func (f *fanIn) startOf(w, last *worker) Start {
 	if rv, ok := f.from.position.ResourceVersions[""]; ok {
 		p.ResourceVersions[""] = rv
 	}
-	from := From(p)
-	from.snapshot = f.from.snapshot
-	return from
+	return origin{kind: startFrom, position: p, snapshot: f.from.snapshot}
 }
 
 // serve emits the events of a worker's turn.
@@ -275,17 +273,17 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 	case m.panics != nil:
 		return errLeft // loop panics
 	case before == leaving:
-		if slices.Contains(f.namespaces.Get(), namespace) {
+		if slices.Contains(f.hosted.Namespaces.Get(), namespace) {
 			f.start(ctx, namespace)
 		}
-	case f.namespaces.HandlesRefusal() && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
+	case f.hosted.Namespaces.HandlesRefusal() && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
 		f.publish()
-		f.namespaces.Refuse(namespace, m.err)
+		f.hosted.Namespaces.Refuse(namespace, m.err)
 	case m.err != nil:
 		return m.err
 	default:
 		m.state = ended
-		f.over = f.over || f.options.UntilClosed
+		f.over = f.over || f.run.Until == UntilClosed
 	}
 	f.publish()
 	return f.sync()
@@ -293,7 +291,7 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 
 // change starts and stops members after the namespaces have changed.
 func (f *fanIn) change(ctx context.Context) {
-	wanted := f.namespaces.Get()
+	wanted := f.hosted.Namespaces.Get()
 	for n, m := range f.members {
 		if m.state == watched && !slices.Contains(wanted, n) {
 			m.state = leaving

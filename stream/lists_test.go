@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -40,7 +40,7 @@ func TestListsLimitsConcurrentSnapshots(t *testing.T) {
 				}
 				noError(t, srv.Apply(tt.script))
 				t.Cleanup(func() { noError(t, srv.CheckScript()) })
-				lists := run.NewLists(2)
+				lists := host.NewLists(2)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				var mu sync.Mutex
@@ -51,7 +51,7 @@ func TestListsLimitsConcurrentSnapshots(t *testing.T) {
 					s := streamOf(t, srv.Client(), widgets(), &stream.Options{PagedLists: tt.paged, PageSize: 4})
 					all.Go(func() {
 						delivered := 0
-						for ev, err := range s.EventsWith(ctx, run.Options{Lists: lists}) {
+						for ev, err := range s.EventsWith(ctx, host.Run{Lists: lists}) {
 							if err != nil {
 								return
 							}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -24,7 +24,7 @@ type mover struct {
 	*testing.T
 	srv        *streamtest.Server
 	stream     *stream.Stream
-	namespaces *run.Namespaces
+	namespaces *host.Namespaces
 	refused    []string
 	cancel     context.CancelFunc
 	events     chan stream.Event
@@ -47,13 +47,13 @@ func (m *mover) track(store checkpoint.Store, o stream.Options) *checkpoint.Trac
 
 // begin starts a run in some namespaces, or across the cluster, from a position or from the Stream's Start.
 func (m *mover) begin(from *checkpoint.Position, names ...string) {
-	m.namespaces = run.NewNamespaces(names, func(namespace string, err error) {
+	m.namespaces = host.NewNamespaces(names, func(namespace string, err error) {
 		if !apierrors.IsForbidden(err) {
 			m.Errorf("namespace %s failed: %v, want Forbidden", namespace, err)
 		}
 		m.refused = append(m.refused, namespace)
 	})
-	r := run.Options{Namespaces: m.namespaces}
+	r := host.Run{Namespaces: m.namespaces}
 	if from != nil {
 		r.Start = func() *checkpoint.Position { return from }
 	}
@@ -272,7 +272,7 @@ func TestPositionContainsTheResumedOne(t *testing.T) {
 			checkpoint.Object{Namespace: "two", Name: fmt.Sprint("o", i), UID: uid, ResourceVersion: "1"})
 	}
 	s := streamOf(t, srv.Client(), widgets(), &stream.Options{Namespaces: []string{"one", "two"}})
-	r := run.Options{Start: func() *checkpoint.Position { return &p }}
+	r := host.Run{Start: func() *checkpoint.Position { return &p }}
 	for ev, err := range s.EventsWith(t.Context(), r) {
 		if err != nil {
 			t.Fatal(err)

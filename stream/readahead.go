@@ -77,7 +77,7 @@ func (w *worker) readPageAhead(ctx context.Context, next protocol.State, in prot
 	if !ok {
 		return
 	}
-	if _, isPage := in.(protocol.Page); !isPage || !w.reader.Cancels() || w.lists != nil && w.listTurn.IsOver() {
+	if _, isPage := in.(protocol.Page); !isPage || !w.reader.Cancels() || w.hosted.Lists != nil && w.listSlot.IsOver() {
 		return
 	}
 	o, timeout := w.page(s.Token()), w.timeout(pageTimeout, s.Failures())

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -149,12 +149,12 @@ func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams = 6
 		first := newPages(t, "NewClient", "page *: slow 4s", 0) // more than a turn takes
-		lists := run.NewLists(1)
+		lists := host.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
 			s := newStream(t, clientOf(t, first.srv, "NewClient"), &stream.Options{PageSize: 1, UntilSynced: true})
 			all.Go(func() {
-				for _, err := range s.EventsWith(t.Context(), run.Options{Lists: lists}) {
+				for _, err := range s.EventsWith(t.Context(), host.Run{Lists: lists}) {
 					if err != nil {
 						t.Error(err)
 					}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -77,7 +77,7 @@ func TestRunWithBookmarks(t *testing.T) {
 		srv := streamtest.NewServer(widgets(), gadgets)
 		s := streamOf(t, srv.Client(), widgets(), nil)
 		var got []string
-		for ev, err := range s.EventsWith(t.Context(), run.Options{Bookmarks: true}) {
+		for ev, err := range s.EventsWith(t.Context(), host.Run{Bookmarks: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			var got []string
-			for ev := range s.EventsWith(ctx, run.Options{Bookmarks: bookmarks}) {
+			for ev := range s.EventsWith(ctx, host.Run{Bookmarks: bookmarks}) {
 				switch ev.Type {
 				case stream.Synced:
 					want := srv.Put(widgets(), "a", "x").GetResourceVersion()

@@ -46,7 +46,7 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 		a = w.requestPage(ctx, w.page(token), w.timeout(pageTimeout, failures))
 	}
 	f := failure(a.err)
-	if w.pages.resize(w.options.PageSize, a.err) {
+	if w.pages.resize(w.options.Requests.PageSize, a.err) {
 		f.Class = protocol.Transient
 	}
 	var in protocol.Input = protocol.Failed{Failure: f}
@@ -59,7 +59,7 @@ func (w *worker) list(ctx context.Context, token string, failures int) protocol.
 
 // page returns the options to request the page of a token.
 func (w *worker) page(token string) metav1.ListOptions {
-	return metav1.ListOptions{Limit: int64(cmp.Or(w.pages.size, w.options.PageSize)), Continue: token}
+	return metav1.ListOptions{Limit: int64(cmp.Or(w.pages.size, w.options.Requests.PageSize)), Continue: token}
 }
 
 // pageSizes are those of one snapshot. Zero means Options.PageSize.
@@ -180,7 +180,7 @@ func (w *worker) allSeen() bool {
 // connect opens a watch.
 func (w *worker) connect(ctx context.Context, s protocol.Connecting) protocol.Input {
 	w.pages = pageSizes{}
-	lifetime := w.options.Timeout
+	lifetime := w.options.Requests.WatchLifetime
 	if lifetime == 0 {
 		lifetime = w.jitter(minWatch, maxWatch)
 	}

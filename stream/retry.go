@@ -20,10 +20,10 @@ import (
 // GiveUpAfter leaves, and at least 1 s.
 func (w *worker) timeout(first time.Duration, failures int) time.Duration {
 	timeout := wait.Doubled(failures+1, first, first<<maxDoublings)
-	if w.options.GiveUpAfter == 0 {
+	if w.options.Requests.GiveUpAfter == 0 {
 		return timeout
 	}
-	return max(min(timeout, w.options.GiveUpAfter-w.failedFor), time.Second)
+	return max(min(timeout, w.options.Requests.GiveUpAfter-w.failedFor), time.Second)
 }
 
 const (
@@ -49,9 +49,9 @@ type retries struct {
 // request sends a request when the pace of the client permits it.
 func (w *worker) request(ctx context.Context, m protocol.Memory, send func() protocol.Input) protocol.Input {
 	paced, began := ctx, time.Now()
-	if w.options.GiveUpAfter > 0 && m.Failures() > 0 {
+	if w.options.Requests.GiveUpAfter > 0 && m.Failures() > 0 {
 		var cancel context.CancelFunc
-		paced, cancel = context.WithTimeout(ctx, w.options.GiveUpAfter-w.failedFor)
+		paced, cancel = context.WithTimeout(ctx, w.options.Requests.GiveUpAfter-w.failedFor)
 		defer cancel()
 	}
 	var delay pace.Delay
@@ -97,7 +97,7 @@ func answerOf(in protocol.Input) (pace.Answer, error) {
 // wait waits before a retry. The wait is shorter if a request of another Stream succeeds meanwhile, unless the server
 // has refused this one, or has said how long to wait.
 func (w *worker) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
-	d, limit := max(w.jitter(backoff(s)), s.Cause.RetryAfter), w.options.GiveUpAfter
+	d, limit := max(w.jitter(backoff(s)), s.Cause.RetryAfter), w.options.Requests.GiveUpAfter
 	if limit > 0 {
 		d = min(d, max(limit-w.failedFor, 0))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -26,8 +26,8 @@ func TestInterruptedScopeChangeReportsAGap(t *testing.T) {
 		m.put("one", "a", "spec.n=2")       // @4
 		m.srv.Delete(widgets(), "one", "a") // @5
 		m.put("one", "c", "spec.n=1")       // @6
-		r := run.Options{
-			Namespaces: run.NewNamespaces([]string{"one"}, nil),
+		r := host.Run{
+			Namespaces: host.NewNamespaces([]string{"one"}, nil),
 			Start:      func() *checkpoint.Position { return &p },
 		}
 		for ev := range m.stream.EventsWith(t.Context(), r) {
@@ -142,7 +142,7 @@ func TestDuplicateNamespaceIsWatchedOnce(t *testing.T) {
 		m.end()
 		m.do("forbid all in two")
 		var err error
-		o := run.Options{Namespaces: run.NewNamespaces([]string{"two"}, nil)}
+		o := host.Run{Namespaces: host.NewNamespaces([]string{"two"}, nil)}
 		for _, err = range m.stream.EventsWith(t.Context(), o) {
 		}
 		if _, refused := err.(*stream.RequestError); !refused {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
@@ -72,8 +73,8 @@ func (s *Stream) Status() Status {
 	return all
 }
 
-// AllSynced returns [Status].Synced, for code that takes a Stream or a Mux.
-func (s *Stream) AllSynced() bool { return s.Status().Synced }
+// AllSynced returns Status.Synced, for packages of this module, which take a Stream or a Mux.
+func (s *Stream) AllSynced(friend.Access) bool { return s.Status().Synced }
 
 func statusOf(workers []*worker) Status {
 	if len(workers) == 0 {

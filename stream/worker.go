@@ -10,9 +10,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
-	"github.com/gvrwatch/gvrwatch/internal/run"
 )
 
 // worker drives the protocol through one run, for one namespace or the cluster: it does what the State says, passes the
@@ -41,7 +41,7 @@ type delivery struct {
 
 // snapshot is the snapshot that is being read.
 type snapshot struct {
-	listTurn  *run.Turn            // from activeRun.lists; may be nil
+	listSlot  *host.Slot           // from activeRun.lists; may be nil
 	items     []object             // of the last page, or initial events to deliver together
 	itemBytes int64                // the memory of these initial events, with a checkpoint
 	mode      protocol.Mode        // of the initial events in items
@@ -68,17 +68,15 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 		w.progress = r.session.Progress(namespace)
 		changed = func(e index.Entry, gone bool) { w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
 	}
-	if !r.options.NoIndex {
-		w.index = index.New(changed)
-		w.report.index = w.index
-	}
+	w.index = index.New(changed)
+	w.report.index = w.index
 	w.reader = client.For(r.dynamic, r.resource.GroupVersionResource, namespace)
 	return w
 }
 
 // begin returns the first State of the worker.
-func (w *worker) begin(from Start) protocol.State {
-	r := w.options.rules(from, w.fake, w.noInitialEvents.Load())
+func (w *worker) begin(from origin) protocol.State {
+	r := w.rules(from)
 	b, begun := protocol.Beginning{Version: from.version}, false
 	if from.kind == startFrom {
 		b = w.enterPosition(from)
@@ -97,7 +95,7 @@ func (w *worker) enterObject(o checkpoint.Object) {
 }
 
 // enterPosition enters the worker's objects of a position into the index, and returns where the protocol begins.
-func (w *worker) enterPosition(from Start) protocol.Beginning {
+func (w *worker) enterPosition(from origin) protocol.Beginning {
 	p := from.position
 	for _, o := range p.Objects {
 		w.enterObject(o)
@@ -144,16 +142,16 @@ func (w *worker) loop(ctx context.Context, s protocol.State) (err error) {
 		if end, ok := s.(protocol.Stopped); ok {
 			return errorAtEnd(end)
 		}
-		if err := w.takeListTurn(ctx, s); err != nil {
+		if err := w.takeListSlot(ctx, s); err != nil {
 			return err
 		}
 		var in protocol.Input
 		if watching, ok := s.(protocol.Streaming); ok {
 			s, in, err = w.deliverEvents(ctx, watching)
 		} else {
-			w.listTurn.Await()
+			w.listSlot.Await()
 			in = w.perform(ctx, s)
-			w.listTurn.Answered()
+			w.listSlot.Answered()
 		}
 		switch {
 		case err != nil:
@@ -237,7 +235,7 @@ func (w *worker) deliverEvents(ctx context.Context, s protocol.Streaming) (proto
 	inTurn := func() error { return w.deliverEvent(ctx, out, change) }
 	for {
 		w.conn.skipped.allow(s.Version(), w.options.Trace.FrameReceived == nil && s.MaySkip())
-		f, other := w.conn.receive(ctx, w.options.IdleTimeout)
+		f, other := w.conn.receive(ctx, w.options.Requests.IdleTimeout)
 		switch {
 		case ctx.Err() != nil || other != nil:
 			return s, other, nil
@@ -291,9 +289,9 @@ func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 
 func (w *worker) noteUpToDate() { w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0 }
 
-// takeListTurn takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for
+// takeListSlot takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for
 // delivery. It gives the turn up before any other state, such as the wait after a failure.
-func (w *worker) takeListTurn(ctx context.Context, s protocol.State) error {
+func (w *worker) takeListSlot(ctx context.Context, s protocol.State) error {
 	reads := false
 	switch s := s.(type) {
 	case protocol.Listing, protocol.ReadingInitial:
@@ -305,17 +303,17 @@ func (w *worker) takeListTurn(ctx context.Context, s protocol.State) error {
 		w.stopListing()
 		return nil
 	}
-	if _, ok := s.(protocol.ReadingInitial); ok || w.lists == nil || !w.listTurn.IsOver() {
+	if _, ok := s.(protocol.ReadingInitial); ok || w.hosted.Lists == nil || !w.listSlot.IsOver() {
 		return nil // a snapshot in progress continues, even if its turn is over
 	}
 	var err error
-	w.listTurn, err = w.lists.Take(ctx)
+	w.listSlot, err = w.hosted.Lists.Take(ctx)
 	return err
 }
 
 func (w *worker) stopListing() {
-	w.listTurn.End()
-	w.listTurn = nil
+	w.listSlot.End()
+	w.listSlot = nil
 }
 
 func (w *worker) disconnect() {

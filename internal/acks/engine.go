@@ -72,9 +72,6 @@ func newEngine(store checkpoint.Store, options checkpoint.Options) friend.Engine
 	}
 }
 
-var engineOf = friend.TrackerEngine.(func(
-	*checkpoint.Tracker, func(checkpoint.Store, checkpoint.Options) friend.Engine) friend.Engine)
-
 var errClosed = fmt.Errorf("checkpoint.Tracker is closed, or not from NewTracker: %w", os.ErrClosed)
 
 // IsKey reports whether key can be the key of a checkpoint (see KeyRule).
@@ -101,7 +98,7 @@ func Begin(
 	if !IsKey(key) {
 		return nil, fmt.Errorf("invalid checkpoint key %q: must be %s", key, KeyRule)
 	}
-	e, ok := engineOf(t, newEngine).(*engine)
+	e, ok := t.Engine(friend.Access{}, newEngine).(*engine)
 	if !ok {
 		return nil, errClosed
 	}

@@ -93,12 +93,12 @@ const (
 )
 
 // Objects is how much of an object is wanted, and as what.
-type Objects int
+type Objects string
 
 const (
-	Full     Objects = iota // decoded
-	Raw                     // as JSON
-	Metadata                // apiVersion, kind and metadata without managedFields, decoded
+	Full     Objects = ""         // decoded
+	Raw      Objects = "raw"      // as JSON
+	Metadata Objects = "metadata" // apiVersion, kind and metadata without managedFields, decoded
 )
 
 // Hints are what the caller of a Reader wants. A Reader may ignore Objects and Filter: then objects are whole and

@@ -41,7 +41,7 @@
 //
 // # Errors
 //
-// [New] returns an [*OptionsError] if the selection is invalid, or a *mux.OptionsError if Options.Mux is. A run ends
+// [New] returns a [*stream.OptionsError] if the selection or Options.Mux is invalid. A run ends
 // with the errors that end a run of a mux.Mux, and with one that wraps a *mux.PanicError if Options.StatusChanged
 // panics.
 package follow

@@ -15,8 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -57,9 +56,7 @@ type config struct {
 // sources is the mux.Mux, and what only this package may use of it.
 type sources struct {
 	*mux.Mux
-	lists      *run.Lists
-	has        func(mux.Source) bool
-	removeIdle func(mux.Source) bool
+	lists *host.Lists
 }
 
 // discovered is what discovery has reported in this run.
@@ -68,12 +65,8 @@ type discovered struct {
 	unavailable map[schema.GroupVersion]error // APIs that do not answer; the zero GroupVersion is the server
 }
 
-// control runs a function beside each run of a Mux.
-var control = friend.MuxControl.(func(*mux.Mux, func(context.Context) error) (*run.Lists, func(mux.Source) bool,
-	func(mux.Source) bool))
-
-// New returns a Mux that follows sel. It sends no request. It returns an *OptionsError or a *mux.OptionsError. opts may
-// be nil, and is copied. Make c with stream.NewClient.
+// New returns a Mux that follows sel. It sends no request. It returns a *stream.OptionsError. opts may be nil, and is
+// copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
 	f := &follower{followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]sequence{},
 		panicked: make(chan error, 1)}
@@ -84,17 +77,17 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	}
 	switch {
 	case r == nil:
-		return nil, &OptionsError{"resolver", "", "must not be nil"}
-	case nils.Is(c):
-		return nil, &OptionsError{"client", "", "must not be nil"}
+		return nil, invalid("resolver", "", "must not be nil")
+	case c == nil:
+		return nil, invalid("client", "", "must not be nil")
 	}
 	var err error
 	if f.selection, err = sel.check(); err != nil {
 		return nil, err
 	}
 	if len(f.selection.refs)+len(f.selection.patterns)+len(f.selection.categories) == 0 {
-		return nil, &OptionsError{"Resources", "",
-			"must have the name of a resource or a pattern such as *, unless there are Categories"}
+		return nil, invalid("Resources", "",
+			"must have the name of a resource or a pattern such as *, unless there are Categories")
 	}
 	for _, ref := range f.selection.refs {
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
@@ -103,7 +96,7 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	if f.sources.Mux, err = mux.New(&f.options.Mux); err != nil {
 		return nil, err
 	}
-	f.sources.lists, f.sources.has, f.sources.removeIdle = control(f.sources.Mux, f.run)
+	f.sources.lists = f.sources.Control(friend.Access{}, f.run)
 	return &Mux{f.sources.Mux, f}, nil
 }
 
@@ -261,7 +254,7 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 		return
 	}
 	// From the second run on s is a source already, unless another source has its key.
-	if err := f.sources.Add(s, nil); err != nil && !f.sources.has(s) {
+	if err := f.sources.Add(s, nil); err != nil && !f.sources.Has(friend.Access{}, s) {
 		s.setState(Dropped, err)
 	}
 }

@@ -12,8 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -151,9 +150,6 @@ func (s *followed) await(ctx context.Context) (gvr.Resource, []string, error) {
 	}
 }
 
-// streamEvents returns Events of a Stream with options for one run.
-var streamEvents = friend.StreamEvents.(func(any) func(context.Context, run.Options) iter.Seq2[stream.Event, error])
-
 // watch is one streamRun. It returns false if the loop was left, and an error that is final.
 func (s *followed) watch(
 	ctx context.Context, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool,
@@ -163,7 +159,7 @@ func (s *followed) watch(
 		return true, err
 	}
 	resumes := s.cursor.resumesIn(namespaces)
-	o := run.Options{Start: s.start(), Lists: s.follower.sources.lists, Namespaces: sr.namespaces,
+	o := host.Run{Start: s.start(), Lists: s.follower.sources.lists, Namespaces: sr.namespaces,
 		Again: s.cursor.delivered}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -172,7 +168,7 @@ func (s *followed) watch(
 	running.Go(func() { sr.supervise(runCtx, cancel) })
 	defer running.Wait()
 	defer cancel(errRunOver)
-	for ev, runErr := range streamEvents(sr.stream)(runCtx, o) {
+	for ev, runErr := range sr.sequence.Host(runCtx, o) {
 		if runErr != nil && runErr != errRunOver {
 			err = runErr
 		}
@@ -209,7 +205,7 @@ func (s *followed) watch(
 // endPosition returns where a run that has delivered something has ended; nil for the beginning.
 func (s *followed) endPosition(ctx context.Context, sr *streamRun) *checkpoint.Position {
 	p := sr.stream.Position()
-	if sr.options.Checkpoint != nil {
+	if sr.run.Checkpoint != nil {
 		p.Objects = nil         // the checkpoint has them
 		if !sr.awaitAcks(ctx) { // the next run resumes from the checkpoint, and so does not skip what was not acked
 			s.cursor.synced, p.ResourceVersions = false, nil

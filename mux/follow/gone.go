@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -22,8 +23,8 @@ func (f *follower) letGoOfGone() {
 	all := slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
 	for _, s := range all {
-		dropped := !f.sources.has(s)
-		if !s.isGone(goneTime) || !dropped && (!s.isIdle() || !f.sources.removeIdle(s)) {
+		dropped := !f.sources.Has(friend.Access{}, s)
+		if !s.isGone(goneTime) || !dropped && (!s.isIdle() || !f.sources.RemoveIdle(friend.Access{}, s)) {
 			continue
 		}
 		status := s.getStatus()

@@ -15,11 +15,11 @@ import (
 type Options struct {
 	// Mux configures the mux.Mux.
 	Mux mux.Options
-	// Stream returns the options for a resource. Several goroutines may call it at once. Namespaces, UntilSynced,
-	// UntilClosed and NoIndex must be zero. Start must be zero or Now, and applies only to resources that are
-	// served when the run begins. A source whose options break these rules fails with an *OptionsError. Nil means
-	// the zero Options. A panic is the error of the source.
-	Stream func(gvr.Resource) stream.Options
+	// Source returns how a resource is watched, and how its runs go. Several goroutines may call it at once.
+	// Options.Namespaces and Run.Until must be zero. Run.Start must be Snapshot or Now, and applies only to resources
+	// that are served when the run begins. A source that breaks these rules fails with a *stream.OptionsError. Nil
+	// means the zero values. A panic is the error of the source.
+	Source func(gvr.Resource) (stream.Options, stream.Run)
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
 	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
 	// a minute for rights that can't be checked.
@@ -30,16 +30,9 @@ type Options struct {
 	StatusChanged func(ResourceStatus)
 }
 
-// OptionsError is returned by [New] and [Selection.Selects], and is the error of a source for which Options.Stream
-// returns invalid options.
-type OptionsError struct {
-	Field   string // of Selection or of Options (for example Stream.Start), or a parameter of New
-	Value   string // its value, as text
-	Problem string // what would be valid
-}
-
-func (e *OptionsError) Error() string {
-	return fmt.Sprintf("follow: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+// invalid returns an error about the field of a Selection or of Options, or about an argument of New.
+func invalid(field, value, problem string) *stream.OptionsError {
+	return &stream.OptionsError{Field: field, Value: value, Problem: problem}
 }
 
 // report calls StatusChanged. If that panics, the run ends.
@@ -60,32 +53,25 @@ func (f *follower) report(s ResourceStatus) {
 	f.options.StatusChanged(s)
 }
 
-// streamOptions returns the options for r.
-func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
-	if o.Stream != nil {
-		so = o.Stream(r)
+// source returns how r is watched.
+func (o *Options) source(r gvr.Resource) (so stream.Options, run stream.Run, err error) {
+	if o.Source != nil {
+		so, run = o.Source(r)
 	}
 	if so.Logger == nil {
 		so.Logger = o.Mux.Logger
 	}
 	switch {
 	case len(so.Namespaces) > 0:
-		err = &OptionsError{"Stream.Namespaces", strings.Join(so.Namespaces, ","),
-			"must be empty: set Selection.Namespaces"}
-	case so.UntilSynced:
-		err = &OptionsError{"Stream.UntilSynced", "true", "must be false: set Options.UntilSynced"}
-	case so.Start.IsNow() && o.UntilSynced && so.Checkpoint != nil:
-		err = &OptionsError{"UntilSynced and Stream.Start", "Now",
-			"a run that begins with SYNCED and ends there would commit nothing: must not be combined with a Checkpoint"}
-	case so.UntilClosed:
-		err = &OptionsError{"Stream.UntilClosed", "true",
-			"must be false: a followed resource is watched again when a watch ends"}
-	case so.NoIndex:
-		err = &OptionsError{"Stream.NoIndex", "true",
-			"must be false: resuming in another version or namespace needs an index"}
-	case !so.Start.IsSnapshot() && !so.Start.IsNow():
-		err = &OptionsError{"Stream.Start", "After or From",
-			"must be Snapshot or Now: a version or a position is valid for one resource only"}
+		err = invalid("Source.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: set Selection.Namespaces")
+	case run.Until != stream.UntilStopped:
+		err = invalid("Source.Until", string(run.Until), "must be UntilStopped: set Options.UntilSynced")
+	case run.Start == stream.Now() && o.UntilSynced && run.Checkpoint != nil:
+		err = invalid("UntilSynced and Source.Start", "Now",
+			"a run that begins with SYNCED and ends there would commit nothing: must not be combined with a Checkpoint")
+	case run.Start != stream.Snapshot() && run.Start != stream.Now():
+		err = invalid("Source.Start", "",
+			"must be Snapshot or Now: a version or a position is valid for one resource only")
 	}
-	return so, err
+	return so, run, err
 }

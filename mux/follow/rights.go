@@ -186,7 +186,7 @@ func (r *rights) watchNamespaces(ctx context.Context, w *nameWatcher) {
 	r.mu.Unlock()
 	select {
 	case <-needed:
-		w.run(ctx)
+		w.loop(ctx)
 	case <-ctx.Done():
 	}
 }

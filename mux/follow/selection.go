@@ -45,7 +45,7 @@ func DefaultExclude() []string {
 }
 
 // Selects reports whether a pattern or a category of s selects r. (Only a discovery.Resolver can match names.) It
-// returns an *OptionsError if s is invalid.
+// returns a *stream.OptionsError if s is invalid.
 func (s Selection) Selects(r gvr.Resource) (bool, error) {
 	c, err := s.check()
 	return err == nil && c.selects(r), err
@@ -61,21 +61,21 @@ type selection struct {
 	candidates []string
 }
 
-// check returns s parsed, or an *OptionsError.
+// check returns s parsed, or a *stream.OptionsError.
 func (s Selection) check() (selection, error) {
 	var c selection
 	for _, name := range s.Resources {
 		if isPattern(name) {
 			p, problem := parsePattern(name)
 			if problem != "" {
-				return c, &OptionsError{"Resources", name, problem}
+				return c, invalid("Resources", name, problem)
 			}
 			c.patterns = append(c.patterns, p)
 			continue
 		}
 		ref, err := gvr.ParseRef(name)
 		if err != nil {
-			return c, &OptionsError{"Resources", name, err.Error()}
+			return c, invalid("Resources", name, err.Error())
 		}
 		if !slices.Contains(c.refs, ref) {
 			c.refs = append(c.refs, ref)
@@ -88,12 +88,12 @@ func (s Selection) check() (selection, error) {
 	for _, name := range exclude {
 		p, problem := parseExclude(name)
 		if problem != "" {
-			return c, &OptionsError{"Exclude", name, problem}
+			return c, invalid("Exclude", name, problem)
 		}
 		c.exclude = append(c.exclude, p)
 	}
 	if slices.Contains(s.Categories, "") {
-		return c, &OptionsError{"Categories", "", "must be the name of a category, such as all"}
+		return c, invalid("Categories", "", "must be the name of a category, such as all")
 	}
 	c.categories = slices.Clone(s.Categories)
 	var err error
@@ -107,7 +107,7 @@ func (s Selection) check() (selection, error) {
 func checkNamespaces(field string, names []string) ([]string, error) {
 	for _, n := range names {
 		if reasons := validation.ValidateNamespaceName(n, false); len(reasons) > 0 {
-			return nil, &OptionsError{field, n, "must be the name of a namespace: " + strings.Join(reasons, "; ")}
+			return nil, invalid(field, n, "must be the name of a namespace: "+strings.Join(reasons, "; "))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(names))), nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/mux"
 )
 
@@ -154,7 +155,7 @@ func (f *follower) checkSynced() {
 	f.mu.Lock()
 	complete, all := f.found.complete, slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
-	waits := func(s *followed) bool { return !s.hasSynced() && f.sources.has(s) }
+	waits := func(s *followed) bool { return !s.hasSynced() && f.sources.Has(friend.Access{}, s) }
 	if complete && !slices.ContainsFunc(all, waits) {
 		f.sources.Drain()
 	}
@@ -172,7 +173,7 @@ func (f *follower) addStatus(st *Status) {
 	}
 	for _, s := range f.followed {
 		one := s.getStatus()
-		if !f.sources.has(s) && one.State != Gone {
+		if !f.sources.Has(friend.Access{}, s) && one.State != Gone {
 			one.State = Dropped
 		}
 		for _, n := range f.names {

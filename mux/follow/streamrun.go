@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -30,10 +30,12 @@ const (
 type streamRun struct {
 	followed    *followed
 	resource    gvr.Resource
-	namespaces  *run.Namespaces
+	namespaces  *host.Namespaces
 	clusterWide bool // namespaces is empty
 	options     stream.Options
+	run         stream.Run
 	stream      *stream.Stream
+	sequence    *stream.Sequence
 	states      chan stream.Status // Forbidden or Gone
 	began       time.Time
 	// idleSince is when the loop returned from the last event, in ns since began; zero while it handles one. The wall
@@ -45,27 +47,28 @@ type streamRun struct {
 var errRunOver = errors.New("something else is to be watched")
 
 func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) {
-	o, err := s.follower.options.streamOptions(r)
+	o, run, err := s.follower.options.source(r)
 	if err != nil {
 		return nil, err
 	}
 	sr := &streamRun{
-		followed: s, resource: r, clusterWide: len(namespaces) == 0, options: o, states: make(chan stream.Status, 1),
+		followed: s, resource: r, clusterWide: len(namespaces) == 0, options: o, run: run, states: make(chan stream.Status, 1),
 		began: time.Now(),
 	}
-	sr.namespaces = run.NewNamespaces(namespaces, func(namespace string, err error) {
+	sr.namespaces = host.NewNamespaces(namespaces, func(namespace string, err error) {
 		s.forbidden(r, namespace, err)
 	})
 	sr.options.Namespaces = s.follower.selection.scope(r)
-	if s.follower.options.UntilSynced && o.Checkpoint != nil && !s.cursor.synced {
+	if s.follower.options.UntilSynced && run.Checkpoint != nil && !s.cursor.synced {
 		// SYNCED has to follow the changes since the checkpoint, not precede them.
-		sr.options.UntilSynced = true
+		sr.run.Until = stream.UntilSynced
 	}
 	sr.options.Trace = sr.trace()
 	sr.stream, err = stream.New(s.follower.client, r, &sr.options)
 	if err != nil {
 		return nil, err
 	}
+	sr.sequence = sr.stream.With(sr.run)
 	sr.setIdle()
 	s.mu.Lock()
 	s.last.stream = sr.stream

@@ -37,7 +37,7 @@ func watchable(group, plural, kind string) gvr.Resource {
 type nameWatcher struct {
 	resource gvr.Resource
 	client   dynamic.Interface
-	options  stream.Options
+	run      stream.Run
 	retry    time.Duration        // the wait before another try, if the resource is not served or may not be watched
 	changed  func(names []string) // receives the names, sorted, or nil when they are not known
 
@@ -45,7 +45,7 @@ type nameWatcher struct {
 }
 
 // run watches until ctx ends.
-func (w *nameWatcher) run(ctx context.Context) {
+func (w *nameWatcher) loop(ctx context.Context) {
 	for more := true; more; more = wait.Sleep(ctx, wait.Between(w.retry/2, w.retry), nil) {
 		w.watch(ctx)
 		w.watching.Store(false)
@@ -58,20 +58,18 @@ var errUnwatchable = errors.New("the resource can't be watched any more")
 func (w *nameWatcher) watch(ctx context.Context) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := w.options
-	o.Objects = stream.Metadata
-	o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
+	o := stream.Options{Objects: stream.Metadata, Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
 		switch s.State {
 		case stream.Unauthorized, stream.Forbidden, stream.Gone:
 			cancel(errUnwatchable)
 		}
-	}}
+	}}}
 	s, err := stream.New(w.client, w.resource, &o)
 	if err != nil {
 		return
 	}
 	names, synced := map[string]bool{}, false
-	for ev, err := range s.Events(inner) {
+	for ev, err := range s.With(w.run).Events(inner) {
 		if err != nil {
 			if ctx.Err() == nil {
 				w.changed(nil)
@@ -104,7 +102,7 @@ type typeWatcher struct{ definitions, services *nameWatcher }
 func newTypeWatcher(r *discovery.Resolver, c dynamic.Interface) *typeWatcher {
 	watch := func(of gvr.Resource) *nameWatcher {
 		return &nameWatcher{
-			resource: of, client: c, options: stream.Options{Start: stream.Now()}, retry: 2 * time.Minute,
+			resource: of, client: c, run: stream.Run{Start: stream.Now()}, retry: 2 * time.Minute,
 			changed: func([]string) { r.Refresh() },
 		}
 	}
@@ -117,8 +115,8 @@ func (t *typeWatcher) run(ctx context.Context) {
 		return
 	}
 	var running sync.WaitGroup
-	running.Go(func() { t.services.run(ctx) })
-	t.definitions.run(ctx)
+	running.Go(func() { t.services.loop(ctx) })
+	t.definitions.loop(ctx)
 	running.Wait()
 }
 

@@ -45,7 +45,7 @@ const (
 //
 // A condition whose observedGeneration, or else that of the status, is lower than metadata.generation does not count.
 // Spaces and quotes around the VALUE of a jsonpath are removed. A JSONPath has no "}", not even in a text, and at most
-// one "..". A text has at most 4096 bytes. Parse returns an [*OptionsError].
+// one "..". A text has at most 4096 bytes. Parse returns an [*stream.OptionsError].
 func Parse(text string) (Condition, error) {
 	name, rest, hasRest := strings.Cut(text, "=")
 	var c Condition
@@ -61,7 +61,7 @@ func Parse(text string) (Condition, error) {
 		c, problem = parsePath(rest)
 	}
 	if problem != "" {
-		return Condition{}, &OptionsError{"condition", text, problem}
+		return Condition{}, invalid("condition", text, problem)
 	}
 	return c, nil
 }
@@ -139,7 +139,7 @@ func (c Condition) String() string {
 }
 
 // Met reports whether an object meets the condition. An object that is nil does not exist. Met does not change the
-// object, and may be called from any goroutine. It returns an [*OptionsError] if the condition is zero, or if a
+// object, and may be called from any goroutine. It returns an [*stream.OptionsError] if the condition is zero, or if a
 // jsonpath leads to more than one value of the object, or is compared with an object or a list.
 func (c Condition) Met(o *unstructured.Unstructured) (bool, error) {
 	problem, err := c.check(o)
@@ -202,14 +202,14 @@ func (c Condition) checkPath(o map[string]any) (problem string, err error) {
 	case err != nil || len(found) == 0:
 		return "{" + c.name + "} has no value", nil
 	case len(found) > 1:
-		return "", &OptionsError{"jsonpath", "{" + c.name + "}", "must lead to one value, leads to several"}
+		return "", invalid("jsonpath", "{"+c.name+"}", "must lead to one value, leads to several")
 	case c.value == "":
 		return "", nil
 	}
 	switch found[0].(type) {
 	case map[string]any, []any:
-		return "", &OptionsError{"jsonpath", "{" + c.name + "}",
-			"must lead to a text, a number or a boolean to compare it with a value, leads to an object or a list"}
+		return "", invalid("jsonpath", "{"+c.name+"}",
+			"must lead to a text, a number or a boolean to compare it with a value, leads to an object or a list")
 	}
 	if strings.TrimSpace(fmt.Sprint(found[0])) != c.value {
 		return "{" + c.name + "} has another value", nil

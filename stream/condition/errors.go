@@ -4,25 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // ErrNoObjects is returned by [Wait] if it has no targets and the source has no objects.
 var ErrNoObjects = errors.New("no objects exist")
 
-var errZero = &OptionsError{"condition", "", "must be made with Parse"}
+var errZero = invalid("condition", "", "must be made with Parse")
 
-// OptionsError reports an invalid argument.
-type OptionsError struct {
-	Field   string // "condition", "jsonpath", or an argument of Wait such as "source" or "targets"
-	Value   string // the invalid value; may be empty
-	Problem string // what the value must be
-}
-
-func (e *OptionsError) Error() string {
-	if e.Value == "" {
-		return fmt.Sprintf("condition: invalid %s: %s", e.Field, e.Problem)
-	}
-	return fmt.Sprintf("condition: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+// invalid returns an error about an argument.
+func invalid(field, value, problem string) *stream.OptionsError {
+	return &stream.OptionsError{Field: field, Value: value, Problem: problem}
 }
 
 // UnmetError is returned by [Wait] if it ends before the condition is met.

@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Source is a *stream.Stream, a *mux.Mux or a *follow.Mux.
+// Source is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux.
 type Source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 	// AllSynced reports whether SYNCED has been delivered by all that is watched, and no GAP since.
-	AllSynced() bool
+	AllSynced(friend.Access) bool
 }
 
 // Target names an object.
@@ -43,16 +42,13 @@ func (t Target) compare(other Target) int {
 		cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name))
 }
 
-// streamOptions returns the Options of a Stream.
-var streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
-
 // Wait runs source until the newest state of every target meets the condition. Without targets, every object of the
 // source is one. The package comment says exactly when the condition is met.
 //
 // Wait loops over source.Events(ctx), so nothing else can run the source meanwhile. Bound the time with ctx. With
 // stream.Options.UntilSynced, Wait checks once and does not wait.
 //
-// Wait returns an [*OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing to
+// Wait returns an [*stream.OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing to
 // wait for, and otherwise an [*UnmetError], which wraps the cause of ctx if ctx has ended. It does not return the
 // objects.
 func Wait(ctx context.Context, source Source, c Condition, targets ...Target) error {
@@ -74,7 +70,7 @@ func Wait(ctx context.Context, source Source, c Condition, targets ...Target) er
 			return err
 		}
 		// AllSynced of a Stream may be true a moment before SYNCED is delivered, so gaps count, too.
-		if w.changed && !w.gaps[ev.Source] && w.targetsSynced() && source.AllSynced() {
+		if w.changed && !w.gaps[sourceOf(ev)] && w.targetsSynced() && source.AllSynced(friend.Access{}) {
 			if met, err := w.answer(); met || err != nil {
 				return err
 			}
@@ -86,15 +82,15 @@ func Wait(ctx context.Context, source Source, c Condition, targets ...Target) er
 func check(ctx context.Context, source Source, c Condition, targets []Target) error {
 	switch {
 	case ctx == nil:
-		return &OptionsError{"ctx", "", "must not be nil"}
-	case nils.Is(source):
-		return &OptionsError{"source", "", "must not be nil"}
+		return invalid("ctx", "", "must not be nil")
+	case source == nil:
+		return invalid("source", "", "must not be nil")
 	case c.kind == "":
 		return errZero
 	}
 	for _, t := range targets {
 		if t.Resource.Resource == "" || t.Name == "" {
-			return &OptionsError{"targets", t.String(), "must have a resource and a name"}
+			return invalid("targets", t.String(), "must have a resource and a name")
 		}
 	}
 	if s, ok := source.(*stream.Stream); ok {
@@ -104,25 +100,24 @@ func check(ctx context.Context, source Source, c Condition, targets []Target) er
 }
 
 func checkStream(s *stream.Stream, c Condition, targets []Target) error {
-	o := streamOptions(s)
-	switch {
-	case !o.Start.IsSnapshot(), o.Checkpoint != nil, o.NoIndex:
-		return &OptionsError{"source", s.Key(),
-			"must deliver everything that exists: must have no Start, no Checkpoint and no NoIndex"}
-	case o.Objects == stream.Metadata && c.kind == status:
-		return &OptionsError{"source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions"}
+	o := s.Watched(friend.Access{})
+	if o.Objects == stream.Metadata && c.kind == status {
+		return invalid("source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions")
 	}
 	for _, t := range targets {
 		if s.Resource().Namespaced && t.Namespace == "" {
-			return &OptionsError{"targets", t.String(), "must have a namespace, as " + s.Key() + " have"}
+			return invalid("targets", t.String(), "must have a namespace, as "+s.Key()+" have")
 		}
 		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
 			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {
-			return &OptionsError{"targets", t.String(), "must be among what the Stream watches, " + s.Key()}
+			return invalid("targets", t.String(), "must be among what the Stream watches, "+s.Key())
 		}
 	}
 	return nil
 }
+
+// sourceOf returns the key of an event's source in a Mux.
+func sourceOf(ev stream.Event) string { return ev.Envelope(friend.Access{}).Source }
 
 // waiter is what is known during a Wait.
 type waiter struct {
@@ -143,17 +138,17 @@ type id struct{ source, uid string }
 type group struct{ objects, unmet int }
 
 func (w *waiter) observe(ev stream.Event) error {
-	if _, known := w.gaps[ev.Source]; !known {
-		w.gaps[ev.Source] = true
+	if _, known := w.gaps[sourceOf(ev)]; !known {
+		w.gaps[sourceOf(ev)] = true
 	}
 	switch ev.Type {
 	case stream.Gap:
-		w.gaps[ev.Source] = true
+		w.gaps[sourceOf(ev)] = true
 		if ev.Gap != nil && ev.Gap.HistoryLost {
 			return w.end(&stream.GapError{Reason: ev.Gap.Reason, From: ev.Gap.From})
 		}
 	case stream.Synced:
-		w.gaps[ev.Source], w.synced[ev.Resource.GroupResource()], w.changed = false, true, true
+		w.gaps[sourceOf(ev)], w.synced[ev.Resource.GroupResource()], w.changed = false, true, true
 	case stream.Added, stream.Modified, stream.Deleted:
 		return w.observeObject(ev)
 	}
@@ -170,7 +165,7 @@ func (w *waiter) observeObject(ev stream.Event) error {
 		}
 	}
 	uid := cmp.Or(string(meta.GetUID()), t.Namespace+"/"+t.Name) // client-go's fake sets no uid
-	key := id{ev.Source, strings.Clone(uid)}                     // a part of the event's text would retain all of it
+	key := id{sourceOf(ev), strings.Clone(uid)}                  // a part of the event's text would retain all of it
 	before, known := w.objects[key]
 	if !known && w.condition.kind == gone && w.answered {
 		return nil // it has been created since

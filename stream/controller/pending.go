@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -54,11 +55,12 @@ func (p *pending) add(ev stream.Event, keys []Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var a *ack
-	if ev.Mark != nil {
-		a = &ack{ev.Mark, len(keys)}
+	envelope := ev.Envelope(friend.Access{})
+	if envelope.Mark != nil {
+		a = &ack{envelope.Mark, len(keys)}
 		p.unacked += len(keys)
 	}
-	ev.Mark = nil // reconcile must not ack
+	envelope.Mark = nil // reconcile must not ack
 	for _, k := range keys {
 		e := p.entries[k]
 		if e == nil {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -51,30 +50,27 @@ const (
 	pollSynced = 100 * time.Millisecond // that in which WaitForSync looks at AllSynced, as client-go's WaitForCacheSync
 )
 
-// sequence is a *stream.Stream, a *mux.Mux or a *follow.Mux.
+// sequence is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux.
 type sequence interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
-	AllSynced() bool
+	AllSynced(friend.Access) bool
 }
 
 var errSourceGoexit = errors.New("controller: the sequence or the function of a Source called runtime.Goexit")
-
-var streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
 
 // errCheckpoint: a request in the queue is lost when the process ends, and so would be the event if it was acked.
 var errCheckpoint = &stream.OptionsError{
 	Field: "Checkpoint", Problem: "must not be combined with a Source, which does not learn whether requests succeed",
 }
 
-// NewSource returns a Source of s, which is a *stream.Stream, a *mux.Mux or a *follow.Mux. requests returns the
+// NewSource returns a Source of s, which is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux. requests returns the
 // requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run of the
 // Source ends with a [*PanicError]. The strings of the event's object are parts of longer ones, up to 4 KiB for each
 // object, which a request with one of them retains: use the strings of [KeyOf], or strings.Clone. opts is copied and
 // may be nil.
 //
-// NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if s has a
-// Checkpoint: a request in the queue is not handled yet. Where NewSource cannot see the Checkpoint, as in a Mux, the
-// run ends with that error at the first event.
+// NewSource returns an [*stream.OptionsError] if s or requests is nil, or if an option is invalid. If s has a
+// Checkpoint, the run ends with such an error at the first event: a request in the queue is not handled yet.
 func NewSource[request comparable](
 	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
 ) (*Source[request], error) {
@@ -83,7 +79,7 @@ func NewSource[request comparable](
 		o = *opts
 	}
 	switch {
-	case nils.Is(s):
+	case s == nil:
 		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
 	case requests == nil:
 		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
@@ -94,9 +90,6 @@ func NewSource[request comparable](
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if one, ok := s.(*stream.Stream); ok && streamOptions(one).Checkpoint != nil {
-		return nil, errCheckpoint
 	}
 	return &Source[request]{
 		events: s, requests: requests, options: o, ready: make(chan struct{}), ended: make(chan struct{}),
@@ -126,7 +119,7 @@ func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLi
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	if nils.Is(queue) {
+	if queue == nil {
 		return &stream.OptionsError{Field: "queue", Problem: "must not be nil"}
 	}
 	s.mu.Lock()
@@ -149,10 +142,10 @@ func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimi
 		switch {
 		case err != nil:
 			return err
-		case ev.Mark != nil:
+		case ev.Envelope(friend.Access{}).Mark != nil:
 			return errCheckpoint
 		case ev.Type == stream.Synced:
-			if s.synced.Store(true); s.events.AllSynced() {
+			if s.synced.Store(true); s.events.AllSynced(friend.Access{}) {
 				s.setReady()
 			}
 		case ev.Gap != nil && ev.Gap.HistoryLost:
@@ -204,7 +197,7 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 		case <-ctx.Done():
 			waiting = false
 		case <-ticker.C: // a Mux emits nothing when the last source without a SYNCED is removed
-			if s.synced.Load() && s.events.AllSynced() {
+			if s.synced.Load() && s.events.AllSynced(friend.Access{}) {
 				s.setReady()
 			}
 		}

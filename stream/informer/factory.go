@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -36,13 +35,10 @@ func NewFactory(c dynamic.Interface, resync time.Duration,
 		f.options.Namespaces = slices.Clone(opts.Namespaces)
 	}
 	switch {
-	case nils.Is(c):
+	case c == nil:
 		return nil, &stream.OptionsError{Field: "client", Problem: "must not be nil"}
 	case resync < 0:
 		return nil, &stream.OptionsError{Field: "resync", Value: resync.String(), Problem: "must not be negative"}
-	}
-	if err := checkOptions(&f.options); err != nil {
-		return nil, err
 	}
 	return f, nil
 }

@@ -20,8 +20,8 @@ import (
 // SetTransform makes of them. A deletion that the Stream found by comparing hands OnDelete the last state that the
 // informer delivered. If a run ends with an error, the informer reads everything again, after a wait.
 //
-// It returns an [*stream.OptionsError] if s is nil, if its Options do not deliver everything that exists (see the
-// package's comment), or if ResyncPeriod is negative. While the informer runs, s must have no other run.
+// It returns an [*stream.OptionsError] if s was not made with [stream.New], or if ResyncPeriod is negative. While the
+// informer runs, s must have no other run.
 func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions) (cache.SharedIndexInformer, error) {
 	if o.ResyncPeriod < 0 {
 		return nil, &stream.OptionsError{

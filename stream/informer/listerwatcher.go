@@ -19,13 +19,8 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/run"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
-)
-
-var (
-	streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
-	streamEvents  = friend.StreamEvents.(func(any) func(context.Context, run.Options) iter.Seq2[stream.Event, error])
 )
 
 // attachWithin is how long the run of a List waits for the Watch that continues it.
@@ -51,37 +46,15 @@ var (
 	_ cache.ListerWatcherWithContext = (*ListerWatcher)(nil)
 )
 
-// NewListerWatcher returns a ListerWatcher of s. If s is nil, or its Options do not deliver everything that exists (see
-// the package's comment), List and Watch return an [*stream.OptionsError].
+// NewListerWatcher returns a ListerWatcher of s. If s was not made with [stream.New], List and Watch return an
+// [*stream.OptionsError].
 //
 // The object of an inferred DELETED has little more than a name. [NewSharedIndexInformer] has the last state instead.
 func NewListerWatcher(s *stream.Stream) *ListerWatcher {
 	if s == nil || s.Resource().Resource == "" {
 		return &ListerWatcher{refusal: errNoStream}
 	}
-	o := streamOptions(s)
-	return &ListerWatcher{stream: s, options: o, refusal: checkOptions(&o)}
-}
-
-// checkOptions returns an error if a run with the options does not deliver everything that exists.
-func checkOptions(o *stream.Options) error {
-	const problem = "an informer needs everything that exists: must not be set"
-	field := ""
-	switch {
-	case o.Checkpoint != nil:
-		field = "Checkpoint"
-	case o.NoIndex:
-		field = "NoIndex"
-	case o.UntilSynced:
-		field = "UntilSynced"
-	case o.UntilClosed:
-		field = "UntilClosed"
-	case !o.Start.IsSnapshot():
-		field = "Start"
-	default:
-		return nil
-	}
-	return &stream.OptionsError{Field: field, Problem: problem}
+	return &ListerWatcher{stream: s, options: s.Watched(friend.Access{})}
 }
 
 // List is ListWithContext without an end. It may wait for as long as the server fails.
@@ -232,9 +205,8 @@ func (l *ListerWatcher) start(ctx context.Context, o metav1.ListOptions, s *sess
 	s.resource, s.namespaces, s.states = l.stream.Resource(), len(l.options.Namespaces), l.states
 	s.caughtUp = from != nil
 	l.unversioned = l.unversioned || s.marker && s.namespaces > 1
-	events := streamEvents(l.stream)
 	s.begin(ctx, func(ctx context.Context) iter.Seq2[stream.Event, error] {
-		return events(ctx, run.Options{Start: func() *checkpoint.Position { return from }, Bookmarks: true})
+		return l.stream.Host(ctx, host.Run{Start: func() *checkpoint.Position { return from }, Bookmarks: true})
 	})
 	s.bind(ctx)
 	l.current = s

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -26,30 +27,35 @@ type Watcher struct {
 	cancel  context.CancelFunc
 }
 
-// Watch begins a run of s and delivers its ADDED, MODIFIED and DELETED events, with decoded objects. The differences
-// after a GAP are delivered like other events; SYNCED and GAP are not delivered, and BOOKMARK only with
-// Options.Bookmarks. The object of an inferred DELETED has little more than a name (see stream.Event). The Stream waits
-// until the receiver has taken an event.
+// Watch begins a run of s, a [*stream.Stream] or what its With method returns, and delivers its ADDED, MODIFIED and
+// DELETED events, with decoded objects. The differences after a GAP are delivered like other events; SYNCED and GAP are
+// not delivered, and BOOKMARK only with Run.Bookmarks. The object of an inferred DELETED has little more than a name
+// (see stream.Event). The Stream waits until the receiver has taken an event.
 //
 // An error of the run is an ERROR event, the last one. So is a GAP with HistoryLost, after which deletions could not be
-// reported, and, with Options.FailOnGap, every gap: both have a Status with code 410 and reason Expired. If s is nil or
-// has a Checkpoint, which nobody would ack, the ERROR is the only event. The end of ctx or of the run, and
-// [Watcher.Stop], close the channel without an ERROR.
+// reported, and, with Run.FailOnGap, every gap: both have a Status with code 410 and reason Expired. If s is nil or has
+// a Checkpoint, which nobody would ack, the ERROR is the only event. The end of ctx or of the run, and [Watcher.Stop],
+// close the channel without an ERROR.
 //
 // The caller must call Stop, end ctx, or receive until the channel is closed.
-func Watch(ctx context.Context, s *stream.Stream) *Watcher {
+func Watch(ctx context.Context, s sequence) *Watcher {
 	w, ctx := newWatcher(ctx, 0)
 	go w.run(ctx, func() error {
-		switch {
-		case s == nil:
+		if s == nil {
 			return errNoStream
-		case streamOptions(s).Checkpoint != nil:
-			return &stream.OptionsError{Field: "Checkpoint", Problem: "a watch.Interface has no acks: must be nil"}
 		}
 		return w.deliver(ctx, s.Resource(), s.Events(ctx))
 	})
 	return w
 }
+
+// sequence is a *stream.Stream or a *stream.Sequence.
+type sequence interface {
+	Resource() gvr.Resource
+	Events(context.Context) iter.Seq2[stream.Event, error]
+}
+
+var errCheckpoint = &stream.OptionsError{Field: "Checkpoint", Problem: "a watch.Interface has no acks: must be nil"}
 
 var errNoStream = &stream.OptionsError{Field: "stream", Problem: "must be made with stream.New"}
 
@@ -96,6 +102,8 @@ func (w *Watcher) deliver(ctx context.Context, r gvr.Resource, seq iter.Seq2[str
 		switch {
 		case err != nil:
 			return err
+		case ev.Envelope(friend.Access{}).Mark != nil:
+			return errCheckpoint
 		case ev.HasObject():
 			var o *unstructured.Unstructured
 			if o, err = decoded(ev); err == nil {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"iter"
 	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
-	"github.com/gvrwatch/gvrwatch/internal/run"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -42,35 +41,16 @@ type Store struct {
 }
 
 var (
-	streamOptions = friend.StreamOptions.(func(*stream.Stream) stream.Options)
-	streamEvents  = friend.StreamEvents.(func(any) func(context.Context, run.Options) iter.Seq2[stream.Event, error])
-)
-
-var (
 	errNotMade = &stream.OptionsError{Field: "Store", Problem: "must be made with New"}
 	errNoCtx   = &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
 )
 
 // New returns an empty Store for the objects of s, which [Store.Run] reads. opts is copied and may be nil.
 //
-// It returns a [*stream.OptionsError] if an option is invalid, if s was not made with [stream.New], or if the runs of s
-// do not deliver everything that exists: with Options.NoIndex, Options.Checkpoint, or a Start other than
-// [stream.Snapshot].
+// It returns a [*stream.OptionsError] if an option is invalid, or if s was not made with [stream.New].
 func New(s *stream.Stream, opts *Options) (*Store, error) {
 	if s == nil || s.Resource().Resource == "" {
 		return nil, &stream.OptionsError{Field: "Stream", Problem: "must be made with stream.New"}
-	}
-	o := streamOptions(s)
-	invalid := func(field, problem string) (*Store, error) {
-		return nil, &stream.OptionsError{Field: field, Problem: problem}
-	}
-	switch {
-	case o.NoIndex:
-		return invalid("NoIndex", "the Store would keep objects that were deleted during a gap: must be false")
-	case o.Checkpoint != nil:
-		return invalid("Checkpoint", "a run that resumes does not deliver what is acked: must be nil")
-	case !o.Start.IsSnapshot():
-		return invalid("Start", "the Store would lack objects that existed before: must be Snapshot")
 	}
 	if opts == nil {
 		opts = &Options{}
@@ -79,14 +59,14 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 	store.names = slices.Sorted(maps.Keys(opts.Indexes))
 	for _, name := range store.names {
 		if name == "" {
-			return invalid("Indexes", "an index must have a name")
+			return nil, &stream.OptionsError{Field: "Indexes", Problem: "an index must have a name"}
 		}
 		if opts.Indexes[name] == nil {
 			return nil, &stream.OptionsError{Field: "Indexes", Value: name, Problem: "the function must not be nil"}
 		}
 		store.indexes = append(store.indexes, opts.Indexes[name])
 	}
-	store.state.Store(store.empty(o.Namespaces))
+	store.state.Store(store.empty(s.Watched(friend.Access{}).Namespaces))
 	return store, nil
 }
 
@@ -99,8 +79,8 @@ func (s *Store) empty(namespaces []string) *state {
 	return st
 }
 
-// Run keeps the Store up to date until ctx ends or the Stream's run does. It returns nil after [stream.Stream.Stop],
-// and if the Stream ends its runs (UntilSynced, UntilClosed). Otherwise it returns
+// Run keeps the Store up to date until ctx ends or the Stream's run does. It returns nil after [stream.Stream.Stop].
+// Otherwise it returns
 //
 //   - the error with which the run ended, which [stream.Stream.Events] lists: the cause of ctx, for one,
 //   - an error that names the index, if its function panicked,
@@ -121,8 +101,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer s.running.Store(false)
 	w := newWriter(s)
 	defer w.end()
-	// Again: the run begins with a snapshot, also after Stream.SetResourceVersion.
-	for ev, err := range streamEvents(s.stream)(ctx, run.Options{Bookmarks: true, Again: true}) {
+	for ev, err := range s.stream.Host(ctx, host.Run{Bookmarks: true}) {
 		if err == nil {
 			err = w.handle(ev)
 		}

@@ -153,7 +153,7 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	delete(s.pending, ev.Object.GetUID())
 	if s.phase == isLive {
 		s.resuming = false
-		if !ev.Inferred && ev.Coalesced == 0 && !older(ev.ResourceVersion, s.cursor) {
+		if !ev.Inferred && coalesced(ev) == 0 && !older(ev.ResourceVersion, s.cursor) {
 			s.cursor = ev.ResourceVersion
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -79,7 +80,7 @@ func eventOf(t testing.TB, s string) stream.Event {
 	s, coalesced, _ := strings.Cut(s, " coalesced ")
 	kind, rest, _ := strings.Cut(s, " ")
 	ev := stream.Event{Type: stream.Type(kind), Namespace: ns}
-	ev.Coalesced, _ = strconv.Atoi(coalesced)
+	ev.Envelope(friend.Access{}).Coalesced, _ = strconv.Atoi(coalesced)
 	switch ev.Type {
 	case stream.Synced, stream.Bookmark:
 		ev.ResourceVersion = strings.TrimPrefix(rest, "@")

@@ -1,0 +1,189 @@
+package stream
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
+)
+
+// Run says how one loop over the events of a Stream goes: where it begins and ends, and what is remembered. The zero
+// value is the default, and that of [Stream.Events]: everything that exists, then what changes.
+type Run struct {
+	// Start is where the run begins: [Snapshot] (the default), [Now], [After], [From] or [Resume].
+	Start Start
+	// Until is when the run ends by itself: [UntilStopped] (the default: never), [UntilSynced] or [UntilClosed].
+	Until End
+	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
+	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what
+	// differs from what was acked, then SYNCED. [Options.Select] must be the same each time; another Select needs
+	// another Key. Nil means no checkpoint.
+	Checkpoint *checkpoint.Tracker
+	// Key is the name of the sequence, in a Mux and in the Checkpoint: there 1 to 200 letters, digits, '-', '_' or '.'.
+	// Empty means the resource and its group ("deployments.apps") in the Checkpoint, whatever the version, and
+	// otherwise the key of the Stream ([Stream.Key]). Two sequences of one resource need different keys.
+	Key string
+	// FailOnGap ends the run with a [*GapError] where it would otherwise deliver GAP. With a Checkpoint each later run
+	// ends in the same way, until the key is removed from the Store.
+	FailOnGap bool
+	// Bookmarks delivers BOOKMARK events. The Stream requests them from the server in any case.
+	Bookmarks bool
+}
+
+// End is when a run ends by itself.
+type End string
+
+const (
+	// UntilStopped: the run ends when its context or its loop does, or after [Stream.Stop].
+	UntilStopped End = ""
+	// UntilSynced ends the run after its first SYNCED.
+	UntilSynced End = "synced"
+	// UntilClosed ends the run after SYNCED, as soon as the server has ended a watch. With several namespaces, one
+	// watch is enough. If the server ends it with an error, the run yields that error. A 410 is a gap instead, and
+	// does not end the run.
+	UntilClosed End = "closed"
+)
+
+// Start is where a run begins. The zero Start is [Snapshot]. Starts without a position can be compared with ==.
+type Start struct {
+	kind     startKind
+	version  string
+	position *checkpoint.Position // of startFrom; else nil
+}
+
+type startKind string
+
+const (
+	startSnapshot startKind = ""
+	startNow      startKind = "Now"
+	startAfter    startKind = "After"
+	startFrom     startKind = "From"
+	startResume   startKind = "Resume"
+)
+
+// Snapshot begins with everything that exists, as ADDED, then SYNCED.
+func Snapshot() Start { return Start{} }
+
+// Now begins with SYNCED. Existing objects are read, so that later changes and deletions can be reported, but they are
+// not delivered.
+func Now() Start { return Start{kind: startNow} }
+
+// After begins with SYNCED, then the changes after a resourceVersion. The Stream does not know the objects that existed
+// at that version:
+//
+//   - Their MODIFIED and DELETED are delivered as the server sends them.
+//   - Their deletion during a gap is not reported (the GAP has HistoryLost).
+//   - If their first change makes them stop matching [Options.Select], that is not reported.
+//
+// [From] and [Resume] avoid these losses.
+func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
+
+// From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
+// them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
+// differences. p is copied.
+func From(p checkpoint.Position) Start {
+	p.ResourceVersions, p.Objects = maps.Clone(p.ResourceVersions), slices.Clone(p.Objects)
+	return Start{kind: startFrom, position: &p}
+}
+
+// Resume continues where the last run of the Stream ended, as [From] with its [Stream.Position] does, without a copy of
+// the position. The first run begins with [Snapshot], and so does one after a panic. In a Mux, the events that
+// waited when its run ended come first.
+func Resume() Start { return Start{kind: startResume} }
+
+// Sequence is the sequence of events of a Stream with a Run: see [Stream.With]. Each loop over it is one run of the
+// Stream, which has one run at a time. Its methods may be called from any goroutine.
+type Sequence struct {
+	stream *Stream
+	run    Run
+	err    error // of the Run
+}
+
+// With returns the sequence whose loops go as r says. Like the Stream it is a source of a Mux. If r is invalid, loops
+// over it yield an [*OptionsError], and so does a Mux that it is added to.
+func (s *Stream) With(r Run) *Sequence {
+	q := &Sequence{stream: s, run: r}
+	if s == nil || s.dynamic == nil {
+		q.err = errNotMade
+	} else {
+		q.err = r.check(s)
+	}
+	return q
+}
+
+var errNotMade = &OptionsError{"Stream", "", "must be made with New"}
+
+// Key returns Run.Key or, if that is empty, the resource and its group with a Checkpoint ("deployments.apps"), and
+// otherwise the key of the Stream.
+func (q *Sequence) Key() string {
+	switch {
+	case q.run.Key != "":
+		return q.run.Key
+	case q.stream == nil:
+		return ""
+	case q.run.Checkpoint != nil:
+		return q.stream.resource.GroupResource().String()
+	}
+	return q.stream.Key()
+}
+
+// Resource returns the watched resource.
+func (q *Sequence) Resource() gvr.Resource {
+	if q.stream == nil {
+		return gvr.Resource{}
+	}
+	return q.stream.resource
+}
+
+// Events returns the sequence. [Stream.Events] documents it.
+func (q *Sequence) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return q.Host(ctx, host.Run{})
+}
+
+// Status returns that of the Stream.
+func (q *Sequence) Status() Status {
+	if q.stream == nil {
+		return Status{State: Idle}
+	}
+	return q.stream.Status()
+}
+
+// AllSynced returns Status.Synced, for packages of this module.
+func (q *Sequence) AllSynced(friend.Access) bool { return q.Status().Synced }
+
+// Position returns that of the Stream.
+func (q *Sequence) Position() checkpoint.Position {
+	if q.stream == nil {
+		return checkpoint.Position{}
+	}
+	return q.stream.Position()
+}
+
+// Host is Events with what package host describes, for packages of this module.
+func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		err := q.err
+		if err == nil {
+			err = q.stream.runOnce(ctx, q.run, h, yield)
+		}
+		if err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// Invalid returns the error about the Run, if it is invalid, for packages of this module.
+func (q *Sequence) Invalid(friend.Access) error { return q.err }
+
+// Resumes reports whether runs begin with [Resume], for package mux.
+func (q *Sequence) Resumes(friend.Access) bool {
+	return q.run.Start.kind == startResume && q.run.Checkpoint == nil
+}
+
+// Forget lets the next run that would [Resume] begin with a snapshot, for package mux.
+func (q *Sequence) Forget(friend.Access) { q.stream.forget() }
