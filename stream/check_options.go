@@ -114,9 +114,6 @@ func (o *Options) contradiction() error {
 	case o.Objects == Raw && o.Transform != nil:
 		return &OptionsError{"Objects and Transform", "",
 			"Transform changes decoded objects, and Raw objects are not decoded: must not be combined"}
-	case o.Select != nil && o.NoIndex:
-		return &OptionsError{"Select and NoIndex", "",
-			"only an index knows which objects no longer match: must not be combined"}
 	}
 	return o.checkStart(o.Start, false)
 }
@@ -139,9 +136,6 @@ func (o *Options) checkStart(start Start, mayMove bool) error {
 
 // checkPosition returns an error if a run cannot resume from p.
 func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
-	if o.NoIndex && len(p.Objects) > 0 {
-		return &OptionsError{"Start and NoIndex", "", "the position was taken with an index: must not be combined"}
-	}
 	for n, rv := range p.ResourceVersions {
 		if rv != "" && !protocol.Usable(rv) {
 			return &OptionsError{"Start", rv, "the position must have a resourceVersion that a watch can begin at"}

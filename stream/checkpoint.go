@@ -47,7 +47,7 @@ func (s *Stream) checkpoint(ctx context.Context, from, first Start, mayMove bool
 func (s *Stream) identity() checkpoint.Identity {
 	id := checkpoint.Identity{
 		Group: s.resource.Group, Resource: s.resource.Resource, StorageVersionHash: s.resource.StorageVersionHash,
-		Objects: !s.options.NoIndex,
+		Objects: true,
 	}
 	// Parse the selectors, so that equal ones have equal identities. New has checked them.
 	byLabel, _ := labels.Parse(s.options.LabelSelector)
@@ -81,7 +81,7 @@ func (w *worker) pass() {
 
 // writesAhead reports whether new objects are written to the checkpoint before they are delivered.
 func (w *worker) writesAhead() bool {
-	return w.progress != nil && w.index != nil && w.progress.WritesAhead()
+	return w.progress != nil && w.progress.WritesAhead()
 }
 
 // writeAhead writes the new objects of a page to the checkpoint.

@@ -13,7 +13,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// Options configure a Stream. The zero value is the default. It has 23 fields because
+// Options configure a Stream. The zero value is the default. It has 22 fields because
 // each is a decision of its own.
 type Options struct {
 	// What to watch.
@@ -74,10 +74,6 @@ type Options struct {
 	// and its group ("deployments.apps"), whatever the version. Two Streams of one resource with the same Tracker need
 	// different keys.
 	CheckpointKey string
-	// NoIndex keeps no index of the delivered objects (70 bytes each). Then every GAP has HistoryLost: everything that
-	// exists follows as ADDED again, and deletions during the gap are not reported. Replayed events are recognized by
-	// resourceVersion alone, so initial events that the server repeats are delivered twice.
-	NoIndex bool
 	// FailOnGap ends a run with a [*GapError] where it would otherwise deliver GAP. With a Checkpoint each later run
 	// ends in the same way, until the key is removed from the Store.
 	FailOnGap bool
@@ -160,9 +156,8 @@ func (o *Options) rules(from Start, fake, noInitialEvents bool) protocol.Rules {
 	streamed := !o.PagedLists && !fake
 	return protocol.Rules{
 		FailOnGap:         o.FailOnGap,
-		NoIndex:           o.NoIndex,
 		Quiet:             from.kind == startNow,
-		Partial:           (from.kind == startAfter || from.position.Partial) && !o.NoIndex,
+		Partial:           from.kind == startAfter || from.position.Partial,
 		Unclean:           from.position.Unclean,
 		UntilClosed:       o.UntilClosed,
 		UntilSynced:       o.UntilSynced,
@@ -217,5 +212,5 @@ func After(resourceVersion string) Start { return Start{kind: startAfter, versio
 
 // From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
 // them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
-// differences or, with [Options.NoIndex], everything again.
+// differences.
 func From(p checkpoint.Position) Start { return Start{kind: startFrom, position: p} }

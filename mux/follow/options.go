@@ -15,10 +15,10 @@ import (
 type Options struct {
 	// Mux configures the mux.Mux.
 	Mux mux.Options
-	// Stream returns the options for a resource. Several goroutines may call it at once. Namespaces, UntilSynced,
-	// UntilClosed and NoIndex must be zero. Start must be zero or Now, and applies only to resources that are
-	// served when the run begins. A source whose options break these rules fails with an *OptionsError. Nil means
-	// the zero Options. A panic is the error of the source.
+	// Stream returns the options for a resource. Several goroutines may call it at once. Namespaces, UntilSynced and
+	// UntilClosed must be zero. Start must be zero or Now, and applies only to resources that are served when the run
+	// begins. A source whose options break these rules fails with an *OptionsError. Nil means the zero Options. A
+	// panic is the error of the source.
 	Stream func(gvr.Resource) stream.Options
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
 	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
@@ -80,9 +80,6 @@ func (o *Options) streamOptions(r gvr.Resource) (so stream.Options, err error) {
 	case so.UntilClosed:
 		err = &OptionsError{"Stream.UntilClosed", "true",
 			"must be false: a followed resource is watched again when a watch ends"}
-	case so.NoIndex:
-		err = &OptionsError{"Stream.NoIndex", "true",
-			"must be false: resuming in another version or namespace needs an index"}
 	case !so.Start.IsSnapshot() && !so.Start.IsNow():
 		err = &OptionsError{"Stream.Start", "After or From",
 			"must be Snapshot or Now: a version or a position is valid for one resource only"}

@@ -106,9 +106,9 @@ func check(ctx context.Context, source Source, c Condition, targets []Target) er
 func checkStream(s *stream.Stream, c Condition, targets []Target) error {
 	o := streamOptions(s)
 	switch {
-	case !o.Start.IsSnapshot(), o.Checkpoint != nil, o.NoIndex:
+	case !o.Start.IsSnapshot(), o.Checkpoint != nil:
 		return &OptionsError{"source", s.Key(),
-			"must deliver everything that exists: must have no Start, no Checkpoint and no NoIndex"}
+			"must deliver everything that exists: must have no Start and no Checkpoint"}
 	case o.Objects == stream.Metadata && c.kind == status:
 		return &OptionsError{"source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions"}
 	}

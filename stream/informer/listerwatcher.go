@@ -70,8 +70,6 @@ func checkOptions(o *stream.Options) error {
 	switch {
 	case o.Checkpoint != nil:
 		field = "Checkpoint"
-	case o.NoIndex:
-		field = "NoIndex"
 	case o.UntilSynced:
 		field = "UntilSynced"
 	case o.UntilClosed:

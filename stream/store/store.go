@@ -54,8 +54,7 @@ var (
 // New returns an empty Store for the objects of s, which [Store.Run] reads. opts is copied and may be nil.
 //
 // It returns a [*stream.OptionsError] if an option is invalid, if s was not made with [stream.New], or if the runs of s
-// do not deliver everything that exists: with Options.NoIndex, Options.Checkpoint, or a Start other than
-// [stream.Snapshot].
+// do not deliver everything that exists: with Options.Checkpoint, or a Start other than [stream.Snapshot].
 func New(s *stream.Stream, opts *Options) (*Store, error) {
 	if s == nil || s.Resource().Resource == "" {
 		return nil, &stream.OptionsError{Field: "Stream", Problem: "must be made with stream.New"}
@@ -65,8 +64,6 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 		return nil, &stream.OptionsError{Field: field, Problem: problem}
 	}
 	switch {
-	case o.NoIndex:
-		return invalid("NoIndex", "the Store would keep objects that were deleted during a gap: must be false")
 	case o.Checkpoint != nil:
 		return invalid("Checkpoint", "a run that resumes does not deliver what is acked: must be nil")
 	case !o.Start.IsSnapshot():
