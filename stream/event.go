@@ -153,10 +153,10 @@ type GapDetails struct {
 	// Duration is the time since the Stream last was up to date: at the last event, bookmark or SYNCED, or when a
 	// healthy watch ended.
 	Duration time.Duration
-	// HistoryLost means that the caller may know objects that the Stream does not know. Their removals are not reported,
-	// and those that have changed are ADDED. They are objects that existed at a start [After] a version, or that earlier
-	// runs delivered and the checkpoint may lack: after a kill with [checkpoint.Options].NoWriteAhead, or with a Store
-	// that keeps no objects.
+	// HistoryLost means that the caller may know objects that the Stream does not know. Removals of these are not
+	// reported, and those that exist may be ADDED again. They existed at a start [After] a version, or an earlier run
+	// delivered them and the checkpoint may lack them: after a kill with [checkpoint.Options].NoWriteAhead, or with a
+	// Store that keeps no objects.
 	HistoryLost bool
 }
 
