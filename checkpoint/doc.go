@@ -19,8 +19,8 @@
 //   - Before the Stream delivers a new object, the Tracker commits an entry for it that has no version. So the
 //     object's deletion is reported even if its ack was never committed (see [Options].NoWriteAhead).
 //   - A failed commit is retried, and does not end the Stream. [Status] shows it.
-//   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces, selectors, and whether the Stream
-//     keeps an index (stream.Options.NoIndex). Another Stream that wants to resume from it gets a [*MismatchError].
+//   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces and selectors. Another Stream that wants to
+//     resume from it gets a [*MismatchError].
 //
 // # Not promised
 //

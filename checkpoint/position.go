@@ -17,8 +17,8 @@ type Position struct {
 	ResourceVersions map[string]string
 	// Objects are the objects that exist, as far as they were delivered.
 	Objects []Object
-	// Partial means that Objects may lack some existing objects, because the Stream started after a version or kept no
-	// index.
+	// Partial means that Objects may lack some existing objects, because the Stream started after a version or the
+	// Store keeps no objects.
 	Partial bool
 	// Rewound means that the server has gone back in time, and that the GAP and the snapshot which report it are not
 	// yet acked. ResourceVersions and Objects may then be from a history that no longer exists.

@@ -14,7 +14,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-const latestSeeds = seedtest.Default(1500) // with an index, and without one
+const latestSeeds = seedtest.Default(1500)
 
 // TestLatestModel pushes what a Stream could deliver, of one or two namespaces, into a latestQueue, and pops at random.
 // At each SYNCED and at the end the receiver knows what the Stream had delivered by then, at each BOOKMARK that or
@@ -22,11 +22,9 @@ const latestSeeds = seedtest.Default(1500) // with an index, and without one
 // DELETED.
 func TestLatestModel(t *testing.T) {
 	for seed := range latestSeeds.All(t) {
-		for _, lossy := range []bool{false, true} {
-			m := newModel(seed, lossy)
-			if err := m.run(); err != nil {
-				t.Fatalf("seed %d, without an index: %v: %v\n%s", seed, lossy, err, strings.Join(m.log, "\n"))
-			}
+		m := newModel(seed)
+		if err := m.run(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(m.log, "\n"))
 		}
 	}
 }
@@ -49,7 +47,6 @@ type modelNamespace struct {
 type model struct {
 	*rand.Rand
 	queue      *latestQueue
-	lossy      bool // without an index: a GAP forgets everything
 	namespaces []*modelNamespace
 	rv, uid    int
 	pushed     []map[string]known // what had been pushed at each push, by namespace
@@ -58,8 +55,8 @@ type model struct {
 	discarded  [2]uint64
 }
 
-func newModel(seed uint64, lossy bool) *model {
-	m := &model{Rand: rand.New(rand.NewPCG(seed, 3)), lossy: lossy, receiver: map[string]known{}}
+func newModel(seed uint64) *model {
+	m := &model{Rand: rand.New(rand.NewPCG(seed, 3)), receiver: map[string]known{}}
 	m.queue = newLatestQueue(&m.discarded[0], &m.discarded[1])
 	for i := range 1 + m.IntN(2) {
 		name := fmt.Sprint(i)
@@ -188,19 +185,13 @@ func (m *model) gap(l *modelNamespace) {
 	reason := []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison}[m.IntN(3)]
 	if l.inGap {
 		reason = stream.GapRewound
-		if m.lossy {
-			reason = stream.GapRestarted
-		}
 	}
 	for range m.IntN(4) {
 		m.change(l, false)
 	}
 	l.synced, l.inGap = false, true
 	m.push(stream.Event{Type: stream.Gap, Namespace: l.name,
-		Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv), HistoryLost: m.lossy}})
-	if m.lossy {
-		l.pushed = known{}
-	}
+		Gap: &stream.GapDetails{Reason: reason, From: "1", To: fmt.Sprint(m.rv)}})
 	for i := range 3 {
 		if m.IntN(15) == 0 {
 			return
@@ -240,9 +231,6 @@ func (m *model) pop() error {
 	knows := m.receiver[ev.Namespace]
 	switch ev.Type {
 	case stream.Gap:
-		if ev.Gap.HistoryLost {
-			clear(knows)
-		}
 		return nil
 	case stream.Synced:
 		for name, want := range m.pushed[at] {
@@ -263,7 +251,7 @@ func (m *model) pop() error {
 	switch {
 	case ok && was.uid != v.uid:
 		return fmt.Errorf("%s is known as another object", name)
-	case ok && ev.Type == stream.Added && !m.lossy:
+	case ok && ev.Type == stream.Added:
 		return fmt.Errorf("%s is ADDED and known", name)
 	case !ok && ev.Type != stream.Added:
 		return fmt.Errorf("%s is %s and not known", name, ev.Type)

@@ -93,9 +93,6 @@ func (p *randomRun) add(r *rand.Rand, key string) {
 	if r.IntN(3) == 0 {
 		l.o.PagedLists, l.o.PageSize = true, 2+r.IntN(5)
 	}
-	if r.IntN(4) == 0 {
-		l.o.NoIndex = true
-	}
 	switch r.IntN(5) {
 	case 0:
 		l.o.Namespaces = []string{"one", "two"}
@@ -248,7 +245,7 @@ func (p *randomRun) others(r *rand.Rand, how int, over chan struct{}) {
 
 func (p *randomRun) check(l *life) {
 	o := streamtest.CheckOptions{
-		Latest: l.latest, Complete: l.complete, NoIndex: l.o.NoIndex, Namespaces: l.o.Namespaces,
+		Latest: l.latest, Complete: l.complete, Namespaces: l.o.Namespaces,
 	}
 	if l.o.Objects == stream.Metadata {
 		o.Transform = onlyMetadata

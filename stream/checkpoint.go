@@ -57,7 +57,7 @@ func (w *worker) pass() {
 
 // writesAhead reports whether new objects are written to the checkpoint before they are delivered.
 func (w *worker) writesAhead() bool {
-	return w.progress != nil && w.index != nil && w.progress.WritesAhead()
+	return w.progress != nil && w.progress.WritesAhead()
 }
 
 // writeAhead writes the new objects of a page to the checkpoint.

@@ -285,8 +285,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			stored: "at 20 a@2 b@3",
 			why:    "the next run delivers the GAP",
 		}}},
-		{"the server was rewound, without an index", []programRun{{
-			options: stream.Options{NoIndex: true},
+		{"the server was rewound while the program ran", []programRun{{
 			exchanges: []exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch()},
@@ -295,15 +294,14 @@ func TestResumesFromCheckpoint(t *testing.T) {
 				{"list", list("4", "", "a@2")},
 				{"watch 4", watch("open")},
 			},
-			unacked: "GAP rewound from 5 to 4 history lost",
-			want:    []string{"ADDED a@2", "SYNCED 5", "GAP rewound from 5 to 4 history lost", "ADDED a@2", "SYNCED 4"},
-			stored:  "rewound, at 5",
+			unacked: "GAP rewound from 5 to 4",
+			want:    []string{"ADDED a@2", "SYNCED 5", "GAP rewound from 5 to 4", "MODIFIED a@2 inferred", "SYNCED 4"},
+			stored:  "rewound, at 5 a@2",
 			why:     "the position is marked as rewound",
 		}, {
-			options:   stream.Options{NoIndex: true},
 			exchanges: []exchange{{"list", list("9", "", "a@2")}, {"watch 9", watch("open")}},
-			want:      []string{"GAP rewound from 5 to 9 history lost", "ADDED a@2", "SYNCED 9"},
-			stored:    "at 9",
+			want:      []string{"GAP rewound from 5 to 9", "MODIFIED a@2 inferred", "SYNCED 9"},
+			stored:    "at 9 a@2",
 			why:       "the next run delivers the GAP again",
 		}}},
 		{"start now", []programRun{{
@@ -361,23 +359,6 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			want:   []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"},
 			stored: "at 6 a@6",
 			why:    "b is not delivered, so no later run may report its deletion",
-		}}},
-		{"without an index", []programRun{{
-			options:   stream.Options{NoIndex: true},
-			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("MODIFIED a@6", "open")}},
-			want:      []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"},
-			stored:    "at 6",
-			why:       "only the position is stored",
-		}, {
-			options: stream.Options{NoIndex: true},
-			exchanges: []exchange{
-				{"watch 6", status(410, metav1.StatusReasonExpired)},
-				{"list", list("9", "", "a@6")},
-				{"watch 9", watch("open")},
-			},
-			want:   []string{"GAP expired from 6 to 9 history lost", "ADDED a@6", "SYNCED 9"},
-			stored: "at 9",
-			why:    "after a gap, all objects are delivered again",
 		}}},
 		{"UntilSynced", []programRun{first, {
 			options:   stream.Options{UntilSynced: true},

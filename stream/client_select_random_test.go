@@ -131,7 +131,6 @@ func newTwin(seed uint64) *twin {
 	name := slices.Sorted(maps.Keys(selects))[r.IntN(len(selects))]
 	if chance(10) {
 		name = "none"
-		w.o.NoIndex = r.IntN(2) == 1
 	}
 	switch start := r.IntN(100); {
 	case start < 25:
@@ -140,7 +139,7 @@ func newTwin(seed uint64) *twin {
 		w.o.Start = stream.Now()
 	case start < 55:
 		w.o.Start = stream.After("90")
-	case start < 70 && !w.o.NoIndex:
+	case start < 70:
 		w.o.Start = stream.From(checkpoint.Position{ResourceVersions: map[string]string{"": "90"},
 			Objects: []checkpoint.Object{
 				{Namespace: "one", Name: "a", UID: types.UID(uid(1, 0)), ResourceVersion: "80"},

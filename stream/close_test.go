@@ -115,7 +115,7 @@ func (w contextWatch) Stop() {}
 // which a range loop would panic.
 func TestBodyCancelsAndLeaves(t *testing.T) {
 	for _, options := range []stream.Options{
-		{}, {NoIndex: true}, {Bookmarks: true}, {Namespaces: []string{"a", "b"}}, {PagedLists: true},
+		{}, {Bookmarks: true}, {Namespaces: []string{"a", "b"}}, {PagedLists: true},
 	} {
 		for n := 1; ; n++ {
 			ended := false

@@ -75,7 +75,7 @@ func (w *worker) deliverItems(ctx context.Context, mode protocol.Mode) error {
 func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 	switch o := o.(type) {
 	case protocol.EmitGap:
-		if o.Reason == protocol.GapRewound && w.index != nil {
+		if o.Reason == protocol.GapRewound {
 			w.index.Distrust()
 		}
 		w.infers = true
@@ -88,19 +88,14 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 		w.report.resourceVersion("")
 		w.lastName = types.NamespacedName{}
 		w.pass()
-		if w.index != nil {
-			w.index.BeginList()
-		}
+		w.index.BeginList()
 	case protocol.RetainInitial:
 		w.items = append(w.items, w.conn.takeLast())
 	case protocol.EndSnapshot:
-		switch {
-		case w.index == nil:
-		case o.Quiet:
+		if o.Quiet {
 			return w.index.EndList(nil)
-		default:
-			return w.index.EndList(func(c index.Change) error { return w.deliverChange(ctx, c, object{}, true) })
 		}
+		return w.index.EndList(func(c index.Change) error { return w.deliverChange(ctx, c, object{}, true) })
 	case protocol.EmitSynced:
 		w.options.Logger.DebugContext(ctx, "synced",
 			"resource", w.resource.String(), "namespace", w.namespace, "resourceVersion", o.Version)
@@ -122,12 +117,6 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 // deliverListed delivers an object of a snapshot, if it is new or changed.
 func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode) error {
 	defer w.pass()
-	if w.index == nil {
-		if mode.Quiet || !w.selects(o) {
-			return nil
-		}
-		return w.emitObject(ctx, Added, o, false)
-	}
 	from := index.Listed
 	if w.index.Saw(o.NamespacedName) {
 		from = index.Replayed // the server sent the object twice
@@ -151,12 +140,7 @@ func (w *worker) deliverEvent(ctx context.Context, out protocol.EmitEvent, chang
 	last := &w.conn.last
 	w.movesTo = out.Version
 	defer func() { w.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
-	switch {
-	case w.index == nil && (out.Replay || !w.selects(last.object)):
-		return nil
-	case w.index == nil:
-		return w.emitObject(ctx, last.kind, last.object, false)
-	case out.Partial && !out.Replay && !w.index.Has(last.Entry):
+	if out.Partial && !out.Replay && !w.index.Has(last.Entry) {
 		return w.deliverUnknown(ctx, *last)
 	}
 	from := index.Happened

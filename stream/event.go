@@ -152,9 +152,10 @@ type GapDetails struct {
 	// Duration is the time since the Stream last was up to date: at the last event, bookmark or SYNCED, or when a
 	// healthy watch ended.
 	Duration time.Duration
-	// HistoryLost means that the snapshot cannot be fully compared with what was delivered before, so that more is lost
-	// than the states in between. With [Options.NoIndex] everything follows as ADDED again, and removals are not
-	// reported. In a run that began [After] a version, removals of objects that were never delivered are not reported.
+	// HistoryLost means that the caller may know objects that the Stream does not know. Removals of these are not
+	// reported, and those that exist may be ADDED again. They existed at a start [After] a version, or an earlier run
+	// delivered them and the checkpoint may lack them: after a kill with [checkpoint.Options].NoWriteAhead, or with a
+	// Store that keeps no objects.
 	HistoryLost bool
 }
 
@@ -177,7 +178,6 @@ const (
 	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: an earlier run delivered something, and this one reads a snapshot, because the position or the
 	// checkpoint has no version to resume at: the run ended, or was killed, before the ack of SYNCED was committed.
-	// With [Options.NoIndex] also: a snapshot broke off and began again.
 	GapRestarted GapReason = "restarted"
 	// GapScope: before the GAP, the resource was watched in other namespaces or across the cluster (package
 	// mux/follow, when permissions change). The differences follow.

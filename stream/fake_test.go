@@ -334,9 +334,6 @@ func TestStreamAppliesSelectorsOnAFake(t *testing.T) {
 		{stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"},
 			[]string{"SYNCED", "ADDED b@", "ADDED c@"},
 			"FieldSelector works for any field"},
-		{stream.Options{LabelSelector: "colour=red", NoIndex: true},
-			[]string{"ADDED a@", "SYNCED", "MODIFIED b@", "ADDED c@"},
-			"without an index, events keep their type, and objects that no longer match are not reported"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

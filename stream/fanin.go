@@ -67,7 +67,7 @@ func (f *fanIn) enter() {
 	}
 	for _, o := range p.Objects {
 		if o.Namespace != "" {
-			enter(o.Namespace).enterObject(o)
+			enter(o.Namespace).index.Enter(entryOf(o))
 		}
 	}
 	for n := range p.ResourceVersions {
@@ -206,9 +206,7 @@ func (f *fanIn) startOf(w, last *worker) origin {
 		return f.from
 	}
 	p := last.report.position()
-	if w.index != nil {
-		w.index, w.infers, w.report.index = last.index, last.infers, last.index
-	}
+	w.index, w.infers, w.report.index = last.index, last.infers, last.index
 	if rv, ok := f.from.position.ResourceVersions[""]; ok {
 		p.ResourceVersions[""] = rv
 	}

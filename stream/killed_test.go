@@ -65,7 +65,7 @@ func (p *killedProgram) run() {
 	}
 	p.positions = p.chance(15)
 	p.lost = p.positions && p.options.Select != nil // an object may leave the selection unreported
-	if p.options.NoIndex || p.now {
+	if p.now {
 		p.handled = nil // objects that existed before, or deletions, need not be delivered
 	}
 	for range 1 + p.IntN(5) {
@@ -350,10 +350,7 @@ func (p *killedProgram) checkSaved(
 	k *killable,
 ) error {
 	run := oracle.CheckpointRun{Events: events, Acked: func(i int) bool { return acked[i] > 0 }, Options: opts}
-	run.Options.From = nil
-	if p.positions {
-		run.Options.NoIndex, run.Options.Selected = true, nil
-	}
+	run.Options.From, run.PositionsOnly = nil, p.positions
 	if before != nil {
 		run.Before = &before.Position
 	}

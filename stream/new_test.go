@@ -21,7 +21,6 @@ func TestNewRefuses(t *testing.T) {
 	listOnly.Verbs = []string{"list"}
 	events := widgets()
 	events.Resource, events.Group = "events", ""
-	all := func(stream.Meta) bool { return true }
 	at := func(versions map[string]string, objects ...checkpoint.Object) stream.Start {
 		return stream.From(checkpoint.Position{ResourceVersions: versions, Objects: objects})
 	}
@@ -58,9 +57,6 @@ func TestNewRefuses(t *testing.T) {
 		{events, stream.Options{InvolvedObject: &corev1.ObjectReference{}, Name: "e"}, &stream.OptionsError{},
 			"must have a field that is not empty",
 			"an empty reference is invalid even with Name"},
-		{widgets(), stream.Options{Select: all, NoIndex: true}, &stream.OptionsError{},
-			"Select and NoIndex",
-			"Select needs the index to know what was delivered"},
 		{widgets(), stream.Options{Start: stream.Now(), UntilSynced: true}, &stream.OptionsError{},
 			"would deliver nothing",
 			"a run from now until SYNCED has no events"},
@@ -98,10 +94,6 @@ func TestNewRefuses(t *testing.T) {
 		{widgets(), stream.Options{Start: at(nil, checkpoint.Object{Namespace: "a"})}, &stream.OptionsError{},
 			"must have names",
 			"the position has an object without a name"},
-		{widgets(), stream.Options{Start: at(nil, checkpoint.Object{Namespace: "a", Name: "x"}), NoIndex: true},
-			&stream.OptionsError{},
-			"was taken with an index",
-			"without an index the objects of the position have no place"},
 		{widgets(), stream.Options{Timeout: -1}, &stream.OptionsError{},
 			"must be 0 or at least 1s",
 			"a negative timeout"},
@@ -149,9 +141,8 @@ func TestNewAccepts(t *testing.T) {
 			"the rest of the snapshot is still to be delivered"},
 		{&stream.Options{Start: stream.From(checkpoint.Position{})}, "the position of a Stream that has not run"},
 		{&stream.Options{
-			Start: stream.From(checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}), NoIndex: true,
-		}, "a position without objects needs no index"},
-		{&stream.Options{Start: stream.Now(), NoIndex: true}, "Now needs no index, only a version"},
+			Start: stream.From(checkpoint.Position{ResourceVersions: map[string]string{"": "5"}}),
+		}, "a position without objects, as of a Store that keeps none"},
 	}
 	for _, tt := range tests {
 		if _, err := stream.New((&script{t: t}).client(), widgets(), tt.o); err != nil {

@@ -136,8 +136,6 @@ func TestPositionIsNotPastUndeliveredEvents(t *testing.T) {
 		why     string
 	}{
 		{"indexed", stream.Options{}, "the workers take turns"},
-		{"without an index", stream.Options{NoIndex: true},
-			"the workers take turns although only the version is known"},
 		{"after a version", stream.Options{Start: stream.After("5")},
 			"the workers take turns although the object is unknown"},
 	}
@@ -174,7 +172,7 @@ func TestPositionIsNotPastUndeliveredEvents(t *testing.T) {
 					if diff := cmp.Diff(want, p.ResourceVersions); diff != "" {
 						t.Errorf("%s: at event %d (-want +got):\n%s", tt.why, delivered, diff)
 					}
-					if !tt.options.NoIndex && len(p.Objects) != delivered {
+					if len(p.Objects) != delivered {
 						t.Errorf("%s: at event %d the position has %d objects", tt.why, delivered, len(p.Objects))
 					}
 				}
@@ -222,9 +220,6 @@ func TestPartialIfObjectsMayBeUnlisted(t *testing.T) {
 				{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")},
 			}, false,
 			"the list after the GAP has shown which objects exist"},
-		{"no index", stream.Options{NoIndex: true},
-			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, true,
-			"without an index every object is unknown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,7 +234,7 @@ func TestPartialIfObjectsMayBeUnlisted(t *testing.T) {
 				next := &script{t: t, exchanges: []exchange{
 					{"watch " + p.ResourceVersions[""], watch("DELETED z@20", "open")},
 				}}
-				o := stream.Options{Start: stream.From(p), NoIndex: tt.options.NoIndex}
+				o := stream.Options{Start: stream.From(p)}
 				delivered := len(record(t, newStream(t, next.client(), &o), time.Minute)) > 1
 				if delivered != tt.want {
 					t.Errorf("%s: the deletion of an unknown object was delivered: %v, want %v", tt.why, delivered,

@@ -149,9 +149,7 @@ func (p *randomRun) choose() {
 	if p.chance(10) {
 		o.Name, p.scope.FieldSelector = "a", "metadata.name=a"
 	}
-	if p.chance(15) {
-		o.NoIndex, p.check.NoIndex = true, true
-	} else if p.chance(20) {
+	if p.chance(20) {
 		o.Select = func(m stream.Meta) bool { return m.GetLabels()["size"] != "0" }
 		p.check.Selected = func(u *unstructured.Unstructured) bool { return o.Select(u) }
 	}
@@ -240,8 +238,7 @@ func (p *randomRun) fault() string {
 			p.pick("close", "replay 3", "half-open", "reset", "410 in stream", "error frame", "error not status",
 				"frames after error")
 	case 3:
-		// Without an index a Stream can't recognise initial events that the server repeats.
-		if !p.check.NoIndex && p.chance(20) {
+		if p.chance(20) {
 			return "initial " + nth + " after 2 frames: replay 3"
 		}
 		return p.pick("watch ", "initial ") + nth + p.pick(" after 1 frames", " after 2 frames") + ": " +

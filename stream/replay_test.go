@@ -33,14 +33,6 @@ func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
 			},
 			[]string{"ADDED a@4", "SYNCED 5", "MODIFIED a@6"},
 			"a deletion older than the listed object is ignored"},
-		{"without an index", stream.Options{NoIndex: true},
-			[]exchange{
-				{"list", list("5", "", "a@2")},
-				{"watch 5", watch("ADDED b@6", "DELETED a@7")},
-				{"watch 7", watch("ADDED b@6", "DELETED a@7", "MODIFIED b@8", "open")},
-			},
-			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6", "DELETED a@7", "MODIFIED b@8"},
-			"the resourceVersion alone shows that an event has been delivered"},
 		{"of initial events", stream.Options{},
 			[]exchange{{"watch initial",
 				watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
@@ -128,13 +120,11 @@ func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
 
 // client-go's fake is not probed.
 func TestFakeStartsNowAtAListsVersion(t *testing.T) {
-	for _, noIndex := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			c := fakeClient(widget("default", "a", "red"))
-			s := newStream(t, c, &stream.Options{Start: stream.Now(), NoIndex: noIndex})
-			if diff := cmp.Diff([]string{"SYNCED 2"}, record(t, s, time.Second)); diff != "" {
-				t.Errorf("NoIndex %v: existing objects are not delivered (-want +got):\n%s", noIndex, diff)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClient(widget("default", "a", "red"))
+		s := newStream(t, c, &stream.Options{Start: stream.Now()})
+		if diff := cmp.Diff([]string{"SYNCED 2"}, record(t, s, time.Second)); diff != "" {
+			t.Errorf("existing objects are not delivered (-want +got):\n%s", diff)
+		}
+	})
 }

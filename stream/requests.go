@@ -170,7 +170,7 @@ func (w *worker) allSeen() bool {
 		n, last := o.NamespacedName, w.lastName
 		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
 			w.lastName, all = n, false
-		} else if w.index != nil && w.selects(o) && !w.index.Saw(n) {
+		} else if w.selects(o) && !w.index.Saw(n) {
 			all = false
 		}
 	}

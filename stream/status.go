@@ -47,7 +47,7 @@ type Status struct {
 	// are zero if nothing failed.
 	Attempt int
 	NextTry time.Time
-	// Objects is the number of objects in the index.
+	// Objects is the number of objects that exist, as far as the Stream knows.
 	Objects int
 	// Synced means that SYNCED has been delivered, and no GAP since. It keeps its value when the run ends.
 	Synced bool
@@ -116,10 +116,8 @@ func (s *Stream) Position() checkpoint.Position {
 		}
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
 		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
-		if w.index != nil {
-			for i := range w.index.All() {
-				p.Objects = append(p.Objects, objectOf(i))
-			}
+		for i := range w.index.All() {
+			p.Objects = append(p.Objects, objectOf(i))
 		}
 	}
 	return p
@@ -129,7 +127,7 @@ func (s *Stream) Position() checkpoint.Position {
 type report struct {
 	mu     sync.Mutex
 	status Status
-	index  *index.Index // nil with NoIndex
+	index  *index.Index
 	// begun: something of this namespace, or the cluster, has been delivered.
 	begun bool
 	// partial: objects may exist that the index does not know.
@@ -246,9 +244,7 @@ func (r *report) get() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
-	if r.index != nil {
-		s.Objects = r.index.Len()
-	}
+	s.Objects = r.index.Len()
 	return s
 }
 

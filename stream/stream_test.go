@@ -272,7 +272,6 @@ func TestNoHotLoop(t *testing.T) {
 	options := map[string]*stream.Options{
 		"pages without end":                nil,
 		"pages without end, some selected": {Select: func(m stream.Meta) bool { return m.GetName() == "a" }},
-		"pages without end, and no index":  {NoIndex: true},
 	}
 	for name := range options {
 		tests[name] = []exchange{{"", samePages()}}

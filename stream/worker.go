@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/host"
@@ -21,7 +20,7 @@ type worker struct {
 	*activeRun
 	namespace string
 	reader    client.Reader
-	index     *index.Index   // nil with NoIndex
+	index     *index.Index
 	progress  *acks.Progress // nil without a checkpoint
 	conn      *connection    // nil while no watch is open
 	report    report         // for Status and Position
@@ -83,31 +82,23 @@ func (w *worker) begin(from origin) protocol.State {
 		_, begun = from.position.ResourceVersions[w.namespace]
 	}
 	w.report.begun, w.report.rewound = begun && !b.Moved, b.Rewound
-	w.report.setPosition(b.Version, r.Partial || r.NoIndex, r.Unclean)
+	w.report.setPosition(b.Version, r.Partial, r.Unclean)
 	return protocol.Start(r, b)
-}
-
-// enterObject enters an object of a position, which is of the worker's namespace, into the index.
-func (w *worker) enterObject(o checkpoint.Object) {
-	if w.index != nil {
-		w.index.Enter(entryOf(o))
-	}
 }
 
 // enterPosition enters the worker's objects of a position into the index, and returns where the protocol begins.
 func (w *worker) enterPosition(from origin) protocol.Beginning {
 	p := from.position
 	for _, o := range p.Objects {
-		w.enterObject(o)
+		w.index.Enter(entryOf(o))
 	}
 	b := protocol.Beginning{Rewound: p.Rewound}
 	b.Version, b.Moved = p.At(w.namespace)
 	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
 	_, watchedBefore := p.ResourceVersions[w.namespace]
-	knows := w.index != nil && w.index.Len() > 0
 	// A position without entries does not say which namespaces were watched.
 	b.Begun = b.Version == "" &&
-		(watchedBefore || knows || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
+		(watchedBefore || w.index.Len() > 0 || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
 	if from.snapshot { // the differences were asked for, so they are no gap, unless the index lacks something
 		b.Begun = b.Begun || p.Unclean || p.Partial
 		b.Version = ""
@@ -123,10 +114,8 @@ func (w *worker) enterPosition(from origin) protocol.Beginning {
 			atLeast(rv)
 		}
 	}
-	if w.index != nil {
-		for e := range w.index.All() {
-			atLeast(e.Version)
-		}
+	for e := range w.index.All() {
+		atLeast(e.Version)
 	}
 	return b
 }
@@ -260,7 +249,7 @@ func (w *worker) deliverEvents(ctx context.Context, s protocol.Streaming) (proto
 // GAP is emitted, the position stays before the gap.
 func (w *worker) reportPosition(m protocol.Memory) {
 	if m.Resumable() {
-		w.report.setPosition(m.Version(), m.Incomplete(), m.Unclean())
+		w.report.setPosition(m.Version(), m.Partial(), m.Unclean())
 		w.pass()
 	}
 }

@@ -156,7 +156,7 @@ func (c *connection) names(ctx context.Context, r gvr.Resource, namespace string
 		return nil
 	}
 	opts := &stream.Options{
-		Objects: stream.Metadata, UntilSynced: true, NoIndex: true, GiveUpAfter: completionTimeout,
+		Objects: stream.Metadata, UntilSynced: true, GiveUpAfter: completionTimeout,
 	}
 	if namespace != "" {
 		opts.Namespaces = []string{namespace}

@@ -74,11 +74,8 @@ func (x *Index) Has(o Entry) bool {
 	return ok
 }
 
-// HasName reports whether the Index has an entry for any object of a name. It may be called on nil.
+// HasName reports whether the Index has an entry for any object of a name.
 func (x *Index) HasName(namespace, name []byte) bool {
-	if x == nil {
-		return false
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	hash := x.table.spaces.hashOf(namespace, name)

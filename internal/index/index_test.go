@@ -318,7 +318,4 @@ func TestHasNameFindsWhatMayBeDeleted(t *testing.T) {
 			t.Errorf("%s: found in another namespace", tt.why)
 		}
 	}
-	if (*Index)(nil).HasName([]byte("ns"), []byte("a")) {
-		t.Error("found in a nil Index")
-	}
 }

@@ -71,9 +71,6 @@ func (s Listing) failed(f Failure) State {
 		case f.mayNotList() && s.rules.InitialEvents && !s.silent:
 			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
 			// there is a wait.
-			if end := s.unrepeatable(f.Err); end != nil {
-				return end
-			}
 			return s.snapshot(true)
 		case f.mayNotList() && s.rules.WantInitialEvents && (s.synced || s.brokenInitial < maxTries):
 			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
@@ -128,17 +125,11 @@ func (s ReadingInitial) frame(in Frame) (State, []Output) {
 func (s ReadingInitial) unsupported(cause error) (State, []Output) {
 	s.rules.InitialEvents = false
 	s.brokenInitial++
-	if end := s.unrepeatable(cause); end != nil {
-		return end, nil
-	}
 	return Listing{Memory: s.Memory}, []Output{NoInitialEvents{cause}}
 }
 
 // fellSilent reads a list instead: the marker may never come, or the server may only be slow.
 func (s ReadingInitial) fellSilent() State {
-	if end := s.unrepeatable(errNoMarker); end != nil {
-		return end
-	}
 	s.brokenInitial++
 	s.silent = true
 	return Listing{Memory: s.Memory}

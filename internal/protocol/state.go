@@ -135,8 +135,8 @@ func (m Memory) Current() bool { return m.current }
 // Failures returns the number of failures since the last healthy connection.
 func (m Memory) Failures() int { return m.failures }
 
-// Incomplete reports whether objects may have been delivered that the index does not know.
-func (m Memory) Incomplete() bool { return m.rules.Partial || m.rules.NoIndex }
+// Partial reports whether the caller may know objects that the index does not know.
+func (m Memory) Partial() bool { return m.rules.Partial }
 
 // Unclean reports whether an earlier run may have delivered more than the index knows.
 func (m Memory) Unclean() bool { return m.rules.Unclean }
@@ -150,7 +150,6 @@ func (m Memory) Rewound() bool { return m.gap != nil && m.gap.Reason == GapRewou
 // Rules are the options that matter to the protocol, and what is known of the server.
 type Rules struct {
 	FailOnGap         bool // a gap ends the sequence
-	NoIndex           bool // nothing is known of the objects that were delivered
 	Partial           bool // the sequence started at a version; the index lacks the objects that existed then
 	Unclean           bool // an earlier run may have delivered more than the index knows
 	Quiet             bool // the first snapshot is not delivered

@@ -73,7 +73,7 @@ func Start(r Rules, b Beginning) State {
 		}
 		m.begun, m.gap = false, gap
 	}
-	if m.version != "" || r.Quiet && r.NoIndex && !r.NoProbe {
+	if m.version != "" {
 		return m.resume(true, false)
 	}
 	return m.snapshot(r.InitialEvents && m.isFresh())
@@ -165,20 +165,8 @@ func (m Memory) retry(f Failure, s State) State { return Waiting{m.failures, f, 
 
 // restart begins the snapshot again, after a wait.
 func (m Memory) restart(streamed bool, f Failure) State {
-	if end := m.unrepeatable(f.Err); end != nil {
-		return end
-	}
 	m.failures++
 	return m.retry(f, m.snapshot(streamed))
-}
-
-// unrepeatable returns the end of the sequence if its snapshot can't begin again, else nil. It can't with FailOnGap and
-// without an index, once an unknown part of the snapshot was delivered.
-func (m Memory) unrepeatable(err error) State {
-	if m.rules.FailOnGap && m.rules.NoIndex && m.begun {
-		return Stopped{Gap: &Gap{GapRestarted, m.lastKnown()}, Err: err}
-	}
-	return nil
 }
 
 // lastKnown returns the version that a gap begins at.
@@ -226,11 +214,8 @@ func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 // beginSnapshot begins to deliver the snapshot of version to. If the version is not known yet, to is empty.
 func (m *Memory) beginSnapshot(to string) []Output {
 	var out []Output
-	switch {
-	case m.gap != nil:
-		out = append(out, EmitGap{*m.gap, to, m.Incomplete() || m.Unclean()})
-	case m.rules.NoIndex && m.begun:
-		out = append(out, EmitGap{Gap{GapRestarted, m.lastKnown()}, to, true})
+	if m.gap != nil {
+		out = append(out, EmitGap{*m.gap, to, m.Partial() || m.Unclean()})
 	}
 	m.gap, m.begun = nil, false
 	if to != "" {

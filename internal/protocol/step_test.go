@@ -68,13 +68,9 @@ func TestStart(t *testing.T) {
 		Rules{Quiet: true, InitialEvents: true}, Beginning{},
 		Connecting{Memory: unsynced(quiet, streamed), initial: true},
 	}, {
-		"a start at now without an index needs no more than a version",
-		Rules{Quiet: true, NoIndex: true, InitialEvents: true}, Beginning{},
-		Probing{Memory: unsynced(quiet, noIndex, streamed), pendingSynced: true},
-	}, {
-		"client-go's fake is listed, even at a start at now without an index",
-		Rules{Quiet: true, NoIndex: true, NoProbe: true}, Beginning{},
-		Listing{Memory: unsynced(quiet, noIndex, noProbe)},
+		"client-go's fake is listed, even at a start at now",
+		Rules{Quiet: true, NoProbe: true}, Beginning{},
+		Listing{Memory: unsynced(quiet, noProbe)},
 	}, {
 		"a start at a version probes first: the server may have gone back in time",
 		Rules{Partial: true, InitialEvents: true}, Beginning{Version: "7"},
@@ -92,9 +88,9 @@ func TestStart(t *testing.T) {
 		Rules{InitialEvents: true, Unclean: true}, Beginning{Begun: true, From: "5", Minimum: "7"},
 		Listing{Memory: unsynced(streamed, unclean, minimum("7"), gapped(GapRestarted, "5"))},
 	}, {
-		"without an index, too",
-		Rules{InitialEvents: true, NoIndex: true}, Beginning{Begun: true},
-		Listing{Memory: unsynced(streamed, noIndex, gapped(GapRestarted, ""))},
+		"also if no version is known",
+		Rules{InitialEvents: true}, Beginning{Begun: true},
+		Listing{Memory: unsynced(streamed, gapped(GapRestarted, ""))},
 	}, {
 		"after another scope comes GAP, and a paged list, which names the version of GAP first",
 		Rules{InitialEvents: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
@@ -105,8 +101,8 @@ func TestStart(t *testing.T) {
 		Stopped{Gap: &Gap{GapScope, "5"}, Err: errScope},
 	}, {
 		"after another scope comes one GAP, even if it is unknown what was delivered",
-		Rules{NoIndex: true, Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"},
-		Listing{Memory: unsynced(noIndex, unclean, relists(1), gapped(GapScope, "5"))},
+		Rules{Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"},
+		Listing{Memory: unsynced(unclean, relists(1), gapped(GapScope, "5"))},
 	}, {
 		"after a kill, FailOnGap ends the sequence",
 		Rules{FailOnGap: true}, Beginning{Begun: true},

@@ -52,7 +52,6 @@ func untilSynced(m *Memory)     { m.rules.UntilSynced = true }
 func untilClosed(m *Memory)     { m.rules.UntilClosed = true }
 func begun(m *Memory)           { m.begun = true }
 func failOnGap(m *Memory)       { m.rules.FailOnGap = true }
-func noIndex(m *Memory)         { m.rules.NoIndex = true }
 func partial(m *Memory)         { m.rules.Partial = true }
 func unclean(m *Memory)         { m.rules.Unclean = true }
 func quiet(m *Memory)           { m.rules.Quiet = true }

@@ -136,18 +136,15 @@ func (s Probing) page(in Page) (State, []Output) {
 	} else if behind {
 		return s.again(Failure{Err: errBehind}), nil
 	}
-	if s.version == "" {
-		s.endSnapshot(in.Version) // a start at now without an index needs no more than a version
-	}
 	return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}, nil
 }
 
 func (s Probing) failed(f Failure) State {
 	switch {
-	case s.version != "" && (f.mayNotList() || f.Class == Unusable):
+	case f.mayNotList() || f.Class == Unusable:
 		// Lists are forbidden or useless here: let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
-	case s.version != "" && f.Class == Expired && s.failures >= maxTries:
+	case f.Class == Expired && s.failures >= maxTries:
 		// The probe names no version, so a 410 proves nothing. After maxTries let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
 	case !s.synced && f.Refused():

@@ -42,13 +42,11 @@ func TestFinalErrorsGoToOnError(t *testing.T) {
 			f.do("410 as status")
 			f.expire()
 		}, func(err error) bool { return errors.As(err, &gap) }, "FailOnGap applies"},
-		{"without an index", stream.Options{NoIndex: true}, nil,
-			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.NoIndex" },
-			"the error names the option"},
 		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "Selection.Namespaces replaces it"},
 		{"UntilSynced", stream.Options{UntilSynced: true}, nil,
-			func(err error) bool { return errors.As(err, &options) }, "a followed resource has no end"},
+			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.UntilSynced" },
+			"a followed resource has no end, and the error names the option"},
 		{"Start: After a version", stream.Options{Start: stream.After("1")}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "a version belongs to one resource"},
 	}

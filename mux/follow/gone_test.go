@@ -137,8 +137,10 @@ func TestDroppedTypeLeavesNothingWhenItIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollower(t, streamtest.NewServer(robots, planets), follow.Selection{Resources: []string{"*"}},
 			&follow.Options{
-				Stream: func(r gvr.Resource) stream.Options { return stream.Options{NoIndex: r.Group == robots.Group} },
-				Mux:    mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
+				Stream: func(r gvr.Resource) stream.Options {
+					return stream.Options{UntilSynced: r.Group == robots.Group} // refused
+				},
+				Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
 			})
 		f.start(t.Context())
 		for i, want := range []follow.State{"Dropped", "", "Dropped", ""} {

@@ -121,7 +121,7 @@ func TestWaitEnds(t *testing.T) {
 		{"a refused request", kinds["Stream"], "any *: 403", nil, "cannot watch widgets.v1.example.com",
 			func(err error) bool { var e *stream.RequestError; return errors.As(err, &e) }},
 		{"history is lost", func(srv *streamtest.Server) condition.Source {
-			return must(mux.New(nil, widgetStream(srv, stream.Options{NoIndex: true}).(mux.Source)))
+			return must(mux.New(nil, widgetStream(srv, stream.Options{Start: stream.After("1")}).(mux.Source)))
 		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ condition.Source) {
 			_ = srv.Do("silence")
 			srv.Put(widgets, "shop", "door", ready)
@@ -211,7 +211,6 @@ func TestNilAndZeroValues(t *testing.T) {
 			[]condition.Target{target(widgets, "door")}, "must be among what the Stream watches"},
 		{"only changes", ended, of(stream.Options{Start: stream.Now()}), deleted, nil,
 			"must deliver everything that exists"},
-		{"no index", ended, of(stream.Options{NoIndex: true}), deleted, nil, "must deliver everything that exists"},
 		{"a checkpoint", ended, of(stream.Options{Checkpoint: tracker}), deleted, nil,
 			"must deliver everything that exists"},
 		{"no namespace", ended, of(stream.Options{}), deleted,

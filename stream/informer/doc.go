@@ -36,8 +36,8 @@
 //   - cache.DeletedFinalStateUnknown where client-go would use it. It occurs only when a run has ended with an error
 //     and the next one no longer finds the object.
 //
-// An informer needs everything that exists. Streams with Checkpoint, NoIndex, UntilSynced, UntilClosed, or another
-// Start than Snapshot are refused.
+// An informer needs everything that exists. Streams with Checkpoint, UntilSynced, UntilClosed, or another Start than
+// Snapshot are refused.
 //
 // # Errors
 //

@@ -345,7 +345,6 @@ func TestRefusedOptions(t *testing.T) {
 	}
 	for field, o := range map[string]stream.Options{
 		"Checkpoint":  {Checkpoint: tracker},
-		"NoIndex":     {NoIndex: true},
 		"UntilSynced": {UntilSynced: true},
 		"UntilClosed": {UntilClosed: true},
 		"Start":       {Start: stream.Now()},

@@ -621,7 +621,6 @@ func TestNewRefuses(t *testing.T) {
 		stream     *stream.Options
 		store      *store.Options
 	}{
-		{"NoIndex", "deletions in a gap would not be reported", &stream.Options{NoIndex: true}, nil},
 		{"Start", "what exists would not be delivered", &stream.Options{Start: stream.Now()}, nil},
 		{"Start", "what existed before would not be delivered", &stream.Options{Start: stream.After("5")}, nil},
 		{"Checkpoint", "what is acked would not be delivered", &stream.Options{Checkpoint: tracker}, nil},

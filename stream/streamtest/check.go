@@ -25,13 +25,10 @@ type CheckOptions struct {
 	// From: the sequence resumed at this position.
 	From *checkpoint.Position
 
-	// NoIndex: the sequence kept no index. After a GAP all objects are ADDED again, and removals are not delivered.
-	NoIndex bool
 	// Namespaces are watched separately, each by its own lists and watches. Empty means the whole cluster, or a
 	// cluster-scoped resource.
 	Namespaces []string
-	// Selected is stream.Options.Select: an object that does not pass counts as nonexistent. Nil passes all. Selected
-	// and NoIndex exclude each other.
+	// Selected is stream.Options.Select: an object that does not pass counts as nonexistent. Nil passes all.
 	Selected func(*unstructured.Unstructured) bool
 	// Transform is applied to copies of the history's objects, as it was to the objects before delivery.
 	Transform func(*unstructured.Unstructured)
@@ -46,7 +43,7 @@ type CheckOptions struct {
 
 // partial reports whether the sequence does not know what existed at its start.
 func (o *CheckOptions) partial() bool {
-	return o.After != "" || o.From != nil && (o.From.Partial || o.NoIndex)
+	return o.After != "" || o.From != nil && o.From.Partial
 }
 
 // startVersion is empty for a start that reads a snapshot.
@@ -64,11 +61,8 @@ func (o *CheckOptions) validate() error {
 			starts++
 		}
 	}
-	switch {
-	case starts > 1:
+	if starts > 1 {
 		return errors.New("streamtest: invalid CheckOptions: must have at most one of Now, After and From")
-	case o.NoIndex && o.Selected != nil:
-		return errors.New("streamtest: invalid CheckOptions: Selected must be nil with NoIndex")
 	}
 	return nil
 }
@@ -114,11 +108,9 @@ func (v *Violation) Error() string {
 // nil or a joined error: for each namespace the first promise that its events break, a *[Violation]. A nil opts is
 // the zero CheckOptions.
 //
-// Check accepts every correct sequence, with two exceptions:
-//   - A server that goes back in time, and passes the old version again before anybody sends a request, looks as if it
-//     never went back. No client can detect this, and Check reports it all the same. Let the scripts of tests leave
-//     time for a request after a rewind.
-//   - With NoIndex, Check reports an object that is delivered twice because a list or a streaming list had it twice.
+// Check accepts every correct sequence, with one exception: a server that goes back in time, and passes the old version
+// again before anybody sends a request, looks as if it never went back. No client can detect this, and Check reports it
+// all the same. Let the scripts of tests leave time for a request after a rewind.
 //
 // Check does not find every error:
 //   - It identifies a state by resourceVersion and uid, as the server does. Versions must be numbers.

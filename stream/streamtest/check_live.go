@@ -115,7 +115,7 @@ func (s *source) notAChange(cand *candidate, i int, ev stream.Event) *Violation 
 // replaced checks an inferred event without a GAP: the removal of an object that another one has replaced.
 func (s *source) replaced(cand *candidate, i int, ev stream.Event) *Violation {
 	t, key, uid := s.timelines[cand.epoch], keyOf(ev.Object), ev.Object.GetUID()
-	if ev.Type == stream.Deleted && cand.known[key].uid == uid && identityOnly(ev.Object) && !s.opts.NoIndex {
+	if ev.Type == stream.Deleted && cand.known[key].uid == uid && identityOnly(ev.Object) {
 		for pos := cand.pos; pos < len(t); pos++ {
 			if t[pos].key == key && t[pos].exists && t[pos].ref.uid != uid {
 				cand.reached[key] = pos

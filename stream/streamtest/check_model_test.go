@@ -81,8 +81,6 @@ func newModel(seed uint64) *model {
 		m.write()
 	}
 	switch m.IntN(5) {
-	case 0:
-		m.opts.NoIndex = true
 	case 1, 2:
 		m.opts.Selected = func(u *unstructured.Unstructured) bool {
 			n, _, _ := unstructured.NestedInt64(u.Object, "spec", "n")
@@ -108,7 +106,7 @@ func (m *model) start() {
 			m.opts.From.ResourceVersions[ns] = strconv.Itoa(m.version)
 		}
 		for key, o := range m.objects() {
-			if m.selects(o) && !m.opts.NoIndex {
+			if m.selects(o) {
 				m.opts.From.Objects = append(m.opts.From.Objects, checkpoint.Object{
 					Namespace: key.Namespace, Name: key.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
 			}
@@ -118,13 +116,13 @@ func (m *model) start() {
 	resumes := m.opts.After != "" || m.opts.From != nil
 	for _, ns := range m.namespaces() {
 		c := &modelClient{model: m, ns: ns, known: state{}}
-		c.unknown = resumes && (m.opts.From == nil || m.opts.NoIndex)
+		c.unknown = resumes && m.opts.From == nil
 		m.clients = append(m.clients, c)
 		c.listing, c.first, c.open = !resumes, !resumes, !resumes
 		if c.epoch, c.cursor = len(m.present)-1, m.version; resumes {
 			c.pos = len(m.present[c.epoch])
 		}
-		if m.opts.From != nil && !m.opts.NoIndex {
+		if m.opts.From != nil {
 			for _, o := range m.opts.From.Objects {
 				if c.ns == "" || c.ns == o.Namespace {
 					c.known[o.NamespacedName()] = ref{o.UID, o.ResourceVersion}
@@ -269,11 +267,7 @@ func (c *modelClient) gap() {
 	} else if c.IntN(2) == 0 {
 		g.To = strconv.Itoa(c.version)
 	}
-	g.HistoryLost = c.opts.NoIndex || c.unknown
-	if c.opts.NoIndex {
-		clear(c.known)
-		c.unknown = false
-	}
+	g.HistoryLost = c.unknown
 	c.open = true
 	c.emit(stream.Event{Type: stream.Gap, Namespace: c.ns, Gap: g})
 	c.listing, c.first, c.cursor = true, false, c.version
@@ -281,7 +275,7 @@ func (c *modelClient) gap() {
 
 // list reads a snapshot, or a part of it.
 func (c *modelClient) list(whole bool) {
-	if c.version < c.cursor || c.opts.NoIndex && len(c.known) > 0 {
+	if c.version < c.cursor {
 		c.gap()
 	}
 	c.cursor = c.version

@@ -24,9 +24,9 @@ type corruption struct {
 var corruptions = []corruption{
 	{name: "drop an event", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
-		// A change that another follows before SYNCED need not be delivered. Nor need an object of an interrupted list
-		// without an index, or of a server that went back.
-		vague := m.opts.NoIndex || m.opts.After != ""
+		// A change that another follows before SYNCED need not be delivered. Nor need an object of a server that went
+		// back.
+		vague := m.opts.After != ""
 		undone := func(ev stream.Event) bool { return ev.Gap != nil && ev.Gap.Reason == stream.GapRewound }
 		if ev.Object == nil || m.vague() || vague && len(m.h.Rewinds) > 0 ||
 			slices.ContainsFunc(m.events[i:], undone) ||
@@ -37,7 +37,7 @@ var corruptions = []corruption{
 	}, want: []string{complete, removed, resumed, truthful}},
 	{name: "drop the last event of an object", corrupt: func(m *model, i int) []stream.Event {
 		ev := m.events[i]
-		if ev.Object == nil || m.vague() || m.opts.After != "" || m.opts.NoIndex || len(m.h.Rewinds) > 0 ||
+		if ev.Object == nil || m.vague() || m.opts.After != "" || len(m.h.Rewinds) > 0 ||
 			len(m.clients) > 1 ||
 			slices.ContainsFunc(m.events[i+1:], func(later stream.Event) bool {
 				return later.Object != nil && keyOf(later.Object) == keyOf(ev.Object)
@@ -67,8 +67,7 @@ var corruptions = []corruption{
 		return m.swapped(i)
 	}, want: []string{removed, truthful, unique, announced, ordered}, latest: true},
 	{name: "change the type", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 ||
-			m.opts.From != nil && m.opts.NoIndex {
+		if m.events[i].Object == nil || m.vague() || m.opts.After != "" || len(m.clients) > 1 {
 			return nil
 		}
 		types := []stream.Type{stream.Added, stream.Modified, stream.Deleted, "PATCHED"}
@@ -97,7 +96,7 @@ var corruptions = []corruption{
 		return events
 	}, want: []string{truthful, monotonic, announced}, latest: true},
 	{name: "invert Inferred", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Object == nil || !m.live[i] && (len(m.clients) > 1 || m.opts.NoIndex) {
+		if m.events[i].Object == nil || !m.live[i] && len(m.clients) > 1 {
 			return nil
 		}
 		events := m.copied()
@@ -135,7 +134,7 @@ var corruptions = []corruption{
 		return slices.Insert(m.copied(), i+1, ev)
 	}, want: []string{truthful, announced}},
 	{name: "invent a removal in a gap", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Type != stream.Synced || m.opts.NoIndex || len(m.clients) > 1 || i == 0 ||
+		if m.events[i].Type != stream.Synced || len(m.clients) > 1 || i == 0 ||
 			m.events[i-1].Object == nil || m.events[i-1].Type == stream.Deleted {
 			return nil
 		}

@@ -17,7 +17,7 @@ import (
 // them.
 func (s *source) mismarked(ev stream.Event) string {
 	switch added := ev.Type == stream.Added; {
-	case s.joint(), coalesced(ev) > 0, s.opts.NoIndex && added:
+	case s.joint(), coalesced(ev) > 0:
 	case s.phase == inSnapshot && s.opts.Now:
 		return "a start at now delivers nothing before SYNCED"
 	case s.phase == inSnapshot && added && ev.Inferred:
@@ -104,8 +104,6 @@ func (s *source) removal(cand *candidate, i int, ev stream.Event) *Violation {
 	undelivered := !known && !pending && s.undelivered(key)
 	promise, why := truthful, ""
 	switch {
-	case s.opts.NoIndex && ev.Inferred:
-		why = "no removal can be inferred without an index"
 	case !known && !pending && !undelivered:
 		why = "the object is unknown"
 	case known && !pending && was.uid != uid:

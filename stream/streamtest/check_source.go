@@ -201,8 +201,8 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		why = "negative duration"
 	case g.From == "" && s.phase == isLive:
 		why = "From must be set"
-	case !g.HistoryLost && (s.opts.NoIndex || s.phase == isLive && s.unknown):
-		why = "HistoryLost must be set without an index"
+	case !g.HistoryLost && s.phase == isLive && s.unknown:
+		why = "HistoryLost must be set while objects may exist that were not delivered"
 	}
 	if why != "" {
 		return s.violation(announced, i, why)
@@ -220,13 +220,6 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		s.opened, s.rewound = i, true // all objects may be delivered again
 	}
 	s.phase, s.to = inGap, g.To
-	if s.opts.NoIndex {
-		s.unknown = false
-		clear(s.delivered)
-		for _, cand := range s.candidates {
-			clear(cand.known)
-		}
-	}
 	return nil
 }
 

@@ -35,7 +35,6 @@ const spaces = `ADDED x/a(u1)@1; ADDED y/b(u2)@2; MODIFIED x/a(u1)@3; MODIFIED y
 var (
 	whole     = streamtest.CheckOptions{Complete: true}
 	twoSpaces = streamtest.CheckOptions{Complete: true, Namespaces: []string{"x", "y"}}
-	noIndex   = streamtest.CheckOptions{Complete: true, NoIndex: true}
 	fromNow   = streamtest.CheckOptions{Complete: true, Now: true}
 	after5    = streamtest.CheckOptions{Complete: true, After: "5"}
 	from4     = streamtest.CheckOptions{Complete: true,
@@ -111,13 +110,6 @@ func TestCheck(t *testing.T) {
 			"GAP expired 5..9 history lost; ADDED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", ""},
 		{"from: nothing was lost", lives, from4, theRest, ""},
 		{"from: expired, differences only", lives, from4, "GAP expired 4..9; " + differ4to9, ""},
-		{"no index: everything again after a gap", lives, noIndex,
-			upTo4 + "DELETED b(u2)@5; GAP expired 5..9 history lost; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; " +
-				"SYNCED @9",
-			""},
-		{"no index: a restarted snapshot", lives, noIndex,
-			"ADDED a(u1)@3; ADDED b(u2)@2; GAP restarted .. history lost; ADDED a(u1)@9; ADDED c(u3)@4; " +
-				"ADDED d(u5)@8; SYNCED @9", ""},
 		{"each namespace advances separately", spaces, twoSpaces,
 			"ADDED y/b(u2)@2 in y; ADDED x/a(u1)@1 in x; SYNCED ; MODIFIED y/b(u2)@4 in y; " +
 				"MODIFIED x/a(u1)@3 in x; ADDED y/c(u3)@6 in y; DELETED x/a(u1)@5 in x", ""},
@@ -198,9 +190,12 @@ func TestCheck(t *testing.T) {
 		{"a live event before SYNCED", lives, whole,
 			"ADDED a(u1)@1; MODIFIED a(u1)@3; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, announced},
 		{"now: the snapshot is delivered", lives, fromNow, upTo4 + theRest, announced},
-		{"no index: a GAP without HistoryLost", lives, noIndex,
-			upTo4 + "DELETED b(u2)@5; GAP expired 5..9; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; SYNCED @9",
+		{"everything again after a gap", lives, whole,
+			upTo4 + "DELETED b(u2)@5; GAP expired 5..9 history lost; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; " +
+				"SYNCED @9",
 			announced},
+		{"after: a GAP without HistoryLost", lives, after5,
+			"GAP expired 5..9; ADDED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", announced},
 		{"BOOKMARK before SYNCED", lives, whole,
 			"ADDED a(u1)@3; BOOKMARK @4; ADDED b(u2)@2; ADDED c(u3)@4; SYNCED @4; " + theRest, announced},
 
@@ -245,10 +240,6 @@ func TestCheck(t *testing.T) {
 			truthful},
 		{"ADDED of a known object", lives, whole,
 			upTo4 + "DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; ADDED a(u1)@9", truthful},
-		{"no index: an inferred removal", lives, noIndex,
-			upTo4 + "GAP expired 4..9 history lost; ADDED a(u1)@9; ADDED c(u3)@4; ADDED d(u5)@8; " +
-				"DELETED b(u2)@2 inferred; SYNCED @9",
-			truthful},
 		{"a removed object returns from a stale list", lives, whole,
 			upTo4 + "DELETED b(u2)@5; GAP expired 5..9; ADDED b(u2)@2 inferred; MODIFIED a(u1)@9 inferred; " +
 				"ADDED d(u5)@8 inferred; SYNCED @9",
@@ -299,7 +290,7 @@ func TestCheckOptions(t *testing.T) {
 		t.Errorf("nil options: %v", err)
 	}
 	for _, bad := range []streamtest.CheckOptions{{Now: true, After: "1"},
-		{NoIndex: true, Selected: oracle.Above(0)}} {
+		{After: "1", From: positionAt("1")}} {
 		if err := streamtest.Check(oracle.History(t, lives), events, &bad); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
@@ -385,7 +376,7 @@ func TestCheckNeverPanics(t *testing.T) {
 				{Type: watch.Deleted, Object: o, Epoch: 9, ResourceVersion: "x"}, {Type: watch.Error, Object: o}}})
 	}
 	for _, h := range histories {
-		for _, opts := range []streamtest.CheckOptions{{}, fromNow, after5, from4, twoSpaces, noIndex,
+		for _, opts := range []streamtest.CheckOptions{{}, fromNow, after5, from4, twoSpaces,
 			{From: &checkpoint.Position{}}, {After: "x"}, {Namespaces: []string{"", "a", "a"}}} {
 			for _, o := range odd {
 				for _, kind := range []stream.Type{stream.Added, stream.Modified, stream.Deleted, stream.Bookmark,

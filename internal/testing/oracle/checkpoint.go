@@ -23,8 +23,10 @@ type CheckpointRun struct {
 	Events []stream.Event
 	// Acked reports whether event i was acked. Nil means that all were.
 	Acked func(i int) bool
-	// Options say how the sequence was made: Namespaces and NoIndex and, if Before is nil, Now and After. Before
-	// takes the place of From.
+	// PositionsOnly says that the store keeps no objects.
+	PositionsOnly bool
+	// Options say how the sequence was made: Namespaces and, if Before is nil, Now and After. Before takes the place of
+	// From.
 	Options streamtest.CheckOptions
 }
 
@@ -51,7 +53,7 @@ type CheckpointRun struct {
 //   - coalesced events say nothing about the version;
 //   - if the sequence began Now or After a version, objects that were never delivered may have any state;
 //   - until several namespaces are SYNCED together, each may be within its snapshot or beyond it;
-//   - with NoIndex only versions count.
+//   - with PositionsOnly only versions count.
 func CheckCheckpoint(run CheckpointRun) error {
 	if run.Acked == nil {
 		run.Acked = func(int) bool { return true }
@@ -217,7 +219,7 @@ func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (ne
 			w.steps = append(w.steps, step{ev, i, acked(i)})
 		}
 	}
-	if !run.Options.NoIndex {
+	if !run.PositionsOnly {
 		wanted := func(namespace string) bool { return n == "" || n == namespace }
 		w.stored, w.expected = entriesOf(run.After, wanted), entriesOf(run.Before, wanted)
 		for id := range w.expected {
@@ -241,7 +243,7 @@ type checkpointWalk struct {
 	waits bool // the start is Now: before SYNCED nothing but its version is committed
 
 	version string  // in After; empty within a snapshot
-	stored  entries // in After; nil with NoIndex
+	stored  entries // in After; nil with PositionsOnly
 
 	mark
 
