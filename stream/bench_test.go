@@ -78,23 +78,23 @@ func BenchmarkWatch(b *testing.B) {
 	for _, bm := range []struct {
 		name    string
 		client  *stream.ClientOptions // nil for client-go's client
-		options *stream.Options       // nil for the client's Watch, without a Stream
+		options *setup                // nil for the client's Watch, without a Stream
 	}{
 		{"dynamic", nil, nil},
 		{"dynamic-on-ours", &stream.ClientOptions{}, nil},
-		{"stream-on-stock", nil, &stream.Options{}},
-		{"stream", &stream.ClientOptions{}, &stream.Options{}},
-		{"stream-2workers", &stream.ClientOptions{DecodeWorkers: 2}, &stream.Options{}},
-		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{}},
-		{"stream-raw", &stream.ClientOptions{}, &stream.Options{Objects: stream.Raw}},
-		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &stream.Options{Objects: stream.Raw}},
-		{"stream-metadata", &stream.ClientOptions{}, &stream.Options{Objects: stream.Metadata}},
-		{"stream-select-10%", &stream.ClientOptions{}, &stream.Options{Select: func(m stream.Meta) bool {
+		{"stream-on-stock", nil, &setup{}},
+		{"stream", &stream.ClientOptions{}, &setup{}},
+		{"stream-2workers", &stream.ClientOptions{DecodeWorkers: 2}, &setup{}},
+		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &setup{}},
+		{"stream-raw", &stream.ClientOptions{}, &setup{Options: stream.Options{Objects: stream.Raw}}},
+		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &setup{Options: stream.Options{Objects: stream.Raw}}},
+		{"stream-metadata", &stream.ClientOptions{}, &setup{Options: stream.Options{Objects: stream.Metadata}}},
+		{"stream-select-10%", &stream.ClientOptions{}, &setup{Options: stream.Options{Select: func(m stream.Meta) bool {
 			name := m.GetName()
 			return name[len(name)-1] == '7' && name[len(name)-2] < '8'
-		}}},
+		}}}},
 		{"stream-select-none", &stream.ClientOptions{},
-			&stream.Options{Select: func(m stream.Meta) bool { return m.GetNamespace() == "" }}},
+			&setup{Options: stream.Options{Select: func(m stream.Meta) bool { return m.GetNamespace() == "" }}}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -111,7 +111,7 @@ func BenchmarkWatch(b *testing.B) {
 				return
 			}
 			o := *bm.options
-			o.PagedLists = true
+			o.Requests.PagedLists = true
 			seen := 0
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
@@ -124,7 +124,7 @@ func BenchmarkWatch(b *testing.B) {
 			if selected != nil {
 				o.Select = func(m stream.Meta) bool { count(); return selected(m) }
 			}
-			s, err := stream.New(client, pods, &o)
+			s, err := newRunning(client, pods, &o)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -160,12 +160,12 @@ func TestRejectedObjectsAreNotDecoded(t *testing.T) {
 		}{{"each object is new", 900, 80}, {"most objects were seen before", 9000, 8}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			seen := 0
-			s := newStream(t, v.client(t, endlessServer{}), &stream.Options{Select: func(stream.Meta) bool {
+			s := newStream(t, v.client(t, endlessServer{}), &setup{Options: stream.Options{Select: func(stream.Meta) bool {
 				if seen++; seen == tt.events {
 					cancel()
 				}
 				return false
-			}})
+			}}})
 			n := mallocs(func() {
 				for range s.Events(ctx) {
 				}

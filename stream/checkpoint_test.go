@@ -61,7 +61,7 @@ func newTracker(t *testing.T, store checkpoint.Store, o checkpoint.Options) *che
 // programRun is one run of a program that acks every event but one.
 type programRun struct {
 	exchanges []exchange
-	options   stream.Options
+	options   setup
 	tracker   checkpoint.Options
 	unacked   string   // the event that is not acked, if any
 	want      []string // events
@@ -105,7 +105,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:    "only the differences are delivered, the deletion of a among them",
 		}}},
 		{"bookmarks move the position", []programRun{first, {
-			options:   stream.Options{Bookmarks: true},
+			options:   setup{Run: stream.Run{Bookmarks: true}},
 			exchanges: []exchange{{"watch 6", watch("BOOKMARK @20", "open")}},
 			want:      []string{"SYNCED 6", "BOOKMARK 20"},
 			stored:    "at 20 a@6 b@3",
@@ -272,7 +272,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:    "all objects are delivered again",
 		}}},
 		{"the server was rewound, with FailOnGap", []programRun{first, {
-			options:   stream.Options{FailOnGap: true},
+			options:   setup{Run: stream.Run{FailOnGap: true}},
 			exchanges: []exchange{{"probe", list("4", "")}, {"probe", list("4", "")}},
 			want: []string{"error: cannot know what happened since resourceVersion 6 (rewound): " +
 				"the server answered with an older resourceVersion than before"},
@@ -305,19 +305,19 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:       "the next run delivers the GAP again",
 		}}},
 		{"start now", []programRun{{
-			options:   stream.Options{Start: stream.Now()},
+			options:   setup{Run: stream.Run{Start: stream.Now()}},
 			exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", hang}},
 			want:      nil,
 			stored:    "nothing",
 			why:       "nothing is stored before the watch opens",
 		}, {
-			options:   stream.Options{Start: stream.Now()},
+			options:   setup{Run: stream.Run{Start: stream.Now()}},
 			exchanges: []exchange{{"list", list("6", "", "a@2", "b@6")}, {"watch 6", watch("open")}},
 			want:      []string{"SYNCED 6"},
 			stored:    "at 6 a@2 b@6",
 			why:       "the position is that of the first list whose watch opens",
 		}, {
-			options: stream.Options{Start: stream.Now()},
+			options: setup{Run: stream.Run{Start: stream.Now()}},
 			exchanges: []exchange{
 				{"watch 6", status(410, metav1.StatusReasonExpired)},
 				{"list", list("9", "")},
@@ -328,13 +328,13 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:    "a stored position has precedence over Now",
 		}}},
 		{"start after a version", []programRun{{
-			options:   stream.Options{Start: stream.After("5")},
+			options:   setup{Run: stream.Run{Start: stream.After("5")}},
 			exchanges: []exchange{{"watch 5", watch("MODIFIED a@6", "open")}},
 			want:      []string{"SYNCED 5", "MODIFIED a@6"},
 			stored:    "at 6 a@6",
 			why:       "without a checkpoint, the run starts at that version",
 		}, {
-			options: stream.Options{Start: stream.After("5")},
+			options: setup{Run: stream.Run{Start: stream.After("5")}},
 			exchanges: []exchange{
 				{"watch 6", status(410, metav1.StatusReasonExpired)},
 				{"list", list("9", "", "b@3")},
@@ -345,7 +345,7 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:    "which objects existed at 5 is still unknown",
 		}}},
 		{"start after a version, and an unknown object is deleted", []programRun{{
-			options:   stream.Options{Start: stream.After("5")},
+			options:   setup{Run: stream.Run{Start: stream.After("5")}},
 			exchanges: []exchange{{"watch 5", watch("DELETED c@7", "open")}},
 			want:      []string{"SYNCED 5", "DELETED c@7"},
 			stored:    "at 7",
@@ -361,20 +361,20 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			why:    "b is not delivered, so no later run may report its deletion",
 		}}},
 		{"UntilSynced", []programRun{first, {
-			options:   stream.Options{UntilSynced: true},
+			options:   setup{Run: stream.Run{Until: stream.UntilSynced}},
 			exchanges: []exchange{{"list", list("9", "", "b@8")}, {"watch 9", watch("open")}},
 			want:      []string{"MODIFIED b@8 inferred", "DELETED a@6 inferred", "SYNCED 9"},
 			stored:    "at 9 b@8",
 			why:       "the differences are delivered, then the run ends",
 		}}},
 		{"Select", []programRun{{
-			options:   stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }},
+			options:   setup{Options: stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }}},
 			exchanges: []exchange{{"list", list("5", "", "a@2", "b@3")}, {"watch 5", watch("MODIFIED b@6", "open")}},
 			want:      []string{"ADDED a@2", "SYNCED 5"},
 			stored:    "at 6 a@2",
 			why:       "rejected events move the position without an ack",
 		}, {
-			options:   stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }},
+			options:   setup{Options: stream.Options{Select: func(m stream.Meta) bool { return m.GetName() != "b" }}},
 			exchanges: []exchange{{"watch 6", watch("DELETED b@7", "open")}},
 			want:      []string{"SYNCED 6"},
 			stored:    "at 7 a@2",
@@ -486,9 +486,7 @@ func TestStoreIsNotBehindDelivery(t *testing.T) {
 				tt.tracker.Interval = time.Hour
 				tracker := newTracker(t, store, tt.tracker)
 				sc := &script{t: t, exchanges: []exchange{{"watch initial", watch(append(tt.frames, "open")...)}}}
-				s := streamOf(t, sc.client(), widgets(), &stream.Options{
-					Checkpoint: tracker, PageSize: 2, Start: tt.start,
-				})
+				s := streamOf(t, sc.client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 2}}, Run: stream.Run{Checkpoint: tracker, Start: tt.start}})
 				var got []string
 				acks := true
 				for ev, err := range s.Events(anHour(t)) {
@@ -519,7 +517,7 @@ func TestFakeResumesFromCheckpoint(t *testing.T) {
 		store := &checkpoint.Memory{}
 		run := func() (got []string) {
 			tracker := newTracker(t, store, checkpoint.Options{})
-			s := newStream(t, c, &stream.Options{Checkpoint: tracker})
+			s := newStream(t, c, &setup{Run: stream.Run{Checkpoint: tracker}})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for ev, err := range stream.Acked(s.Events(ctx)) {
@@ -554,7 +552,7 @@ func TestWriteAheadIsBatched(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "")}, {"watch 5", watch(append(frames, "open")...)},
 		}}
-		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+		s := newStream(t, sc.client(), &setup{Run: stream.Run{Checkpoint: tracker}})
 		added := 0
 		for ev, err := range s.Events(anHour(t)) {
 			if err != nil {

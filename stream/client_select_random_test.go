@@ -41,7 +41,7 @@ func TestSelectDeliversTheSameAtRandom(t *testing.T) {
 // twin is one of two runs that differ in their client only.
 type twin struct {
 	http.RoundTripper
-	o        stream.Options
+	o        setup
 	store    checkpoint.Store    // nil without a checkpoint
 	settings string              // for messages
 	seen     map[string][]string // observations by kind
@@ -127,7 +127,7 @@ func newTwin(seed uint64) *twin {
 	r := rand.New(rand.NewPCG(seed, 11))
 	chance := func(percent int) bool { return r.IntN(100) < percent }
 	w := &twin{}
-	w.o.PagedLists = !chance(40)
+	w.o.Requests.PagedLists = !chance(40)
 	name := slices.Sorted(maps.Keys(selects))[r.IntN(len(selects))]
 	if chance(10) {
 		name = "none"
@@ -146,11 +146,11 @@ func newTwin(seed uint64) *twin {
 			}})
 	}
 	w.o.Bookmarks = chance(30)
-	w.o.Objects = stream.ObjectsMode(max(0, r.IntN(5)-2)) // Full in three of five
+	w.o.Objects = []stream.ObjectsMode{stream.Full, stream.Full, stream.Full, stream.Raw, stream.Metadata}[r.IntN(5)]
 	if chance(10) {
 		w.o.FailOnGap = true
 	}
-	w.o.IdleTimeout, w.o.Timeout = time.Duration(5+r.IntN(20))*time.Second, 40*time.Second
+	w.o.Requests.IdleTimeout, w.o.Requests.WatchLifetime = time.Duration(5+r.IntN(20))*time.Second, 40*time.Second
 	w.settings = fmt.Sprintf("seed %d, Select: %s, checkpoint: %v, %+v", seed, name, w.store != nil, w.o)
 	w.o.Select = selects[name]
 	w.o.Trace = &stream.Trace{}

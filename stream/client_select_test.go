@@ -81,9 +81,7 @@ func TestSelectDeliversTheSameOnAllClients(t *testing.T) {
 				if tt.more == nil || len(tt.sent) > 1 {
 					frames = append(frames, "open")
 				}
-				w := &twin{settings: tt.why, o: stream.Options{
-					Select: isRed, PagedLists: true, IdleTimeout: 10 * time.Second, Trace: &stream.Trace{},
-				}}
+				w := &twin{settings: tt.why, o: setup{Options: stream.Options{Select: isRed, Trace: &stream.Trace{}, Requests: stream.Requests{PagedLists: true, IdleTimeout: 10 * time.Second}}}}
 				exchanges := []exchange{{"list", list("5", "")}, {"watch 5", watch(frames...)}}
 				w.RoundTripper = &script{t: t, exchanges: append(exchanges, tt.more...)}
 				if checkpointed {
@@ -104,7 +102,7 @@ func TestMetaIsEmptyAfterSelect(t *testing.T) {
 		var retained []stream.Meta
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")},
 			{"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", red)+widgetEvent("ADDED", "b", "7", red), "open")}}}
-		o := stream.Options{Select: func(m stream.Meta) bool { retained = append(retained, m); return isRed(m) }}
+		o := setup{Options: stream.Options{Select: func(m stream.Meta) bool { retained = append(retained, m); return isRed(m) }}}
 		record(t, newStream(t, variants()[0].client(t, sc), &o), 20*time.Second)
 		for i, m := range retained {
 			if m.GetName() != "" {
@@ -142,8 +140,8 @@ func TestStopEndsEndlessRejectedEvents(t *testing.T) {
 	for n := range 16 {
 		known, checkpointed, several, how := n&1 > 0, n&2 > 0, n&4 > 0, []string{"stop", "panic"}[n>>3]
 		var asked atomic.Int64
-		var s *stream.Stream
-		o := stream.Options{PagedLists: true, Select: func(m stream.Meta) bool {
+		var s *running
+		o := setup{Options: stream.Options{Select: func(m stream.Meta) bool {
 			if asked.Add(1) == 1000 {
 				if how == "panic" {
 					panic("mine")
@@ -151,7 +149,7 @@ func TestStopEndsEndlessRejectedEvents(t *testing.T) {
 				go s.Stop()
 			}
 			return false
-		}}
+		}, Requests: stream.Requests{PagedLists: true}}}
 		if several {
 			o.Namespaces = []string{"default", "two"}
 		}

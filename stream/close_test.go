@@ -67,7 +67,7 @@ func TestWatchEndingWithContextDelaysNothing(t *testing.T) {
 }
 
 // leaveAtSynced leaves the loop at SYNCED, once the watch is silent, and returns how long that took.
-func leaveAtSynced(t *testing.T, s *stream.Stream) time.Duration {
+func leaveAtSynced(t *testing.T, s *running) time.Duration {
 	t.Helper()
 	var left time.Time
 	for ev, err := range s.Events(t.Context()) {
@@ -114,8 +114,8 @@ func (w contextWatch) Stop() {}
 // A body may cancel the context and leave the loop, at any event: then the sequence ends without a further value, with
 // which a range loop would panic.
 func TestBodyCancelsAndLeaves(t *testing.T) {
-	for _, options := range []stream.Options{
-		{}, {Bookmarks: true}, {Namespaces: []string{"a", "b"}}, {PagedLists: true},
+	for _, options := range []setup{
+		{}, {Run: stream.Run{Bookmarks: true}}, {Options: stream.Options{Namespaces: []string{"a", "b"}}}, {Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
 	} {
 		for n := 1; ; n++ {
 			ended := false
@@ -168,7 +168,7 @@ func TestCancelEndsTheLoopWithAnyTransport(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			began := time.Now()
-			for range newStream(t, client, &stream.Options{PagedLists: true}).Events(ctx) {
+			for range newStream(t, client, &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(ctx) {
 			}
 			if took := time.Since(began); took > 2*time.Second {
 				t.Errorf("%s: the loop ended after %v", name, took)

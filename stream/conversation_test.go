@@ -276,25 +276,6 @@ func widgets() gvr.Resource {
 	return r
 }
 
-// newStream returns a Stream that reads paged lists. Most conversations are about what follows the snapshot.
-func newStream(t *testing.T, c dynamic.Interface, o *stream.Options) *stream.Stream {
-	t.Helper()
-	if o == nil {
-		o = &stream.Options{}
-	}
-	o.PagedLists = true
-	return streamOf(t, c, widgets(), o)
-}
-
-func streamOf(t *testing.T, c dynamic.Interface, r gvr.Resource, o *stream.Options) *stream.Stream {
-	t.Helper()
-	s, err := stream.New(c, r, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // text returns an event as the frames of a script are written.
 func text(ev stream.Event) string {
 	var s string
@@ -325,7 +306,7 @@ func text(ev stream.Event) string {
 var errTimeUp = errors.New("time is up")
 
 // record runs s for a time and returns the events as text, and the error that ended the run, if any.
-func record(t *testing.T, s *stream.Stream, d time.Duration) []string {
+func record(t *testing.T, s *running, d time.Duration) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, errTimeUp)
 	defer cancel()

@@ -78,7 +78,7 @@ func TestGiveUpAfter(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &stream.Options{GiveUpAfter: time.Minute, IdleTimeout: 2 * time.Hour, Timeout: time.Hour}
+				o := &setup{Options: stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute, IdleTimeout: 2 * time.Hour, WatchLifetime: time.Hour}}}
 				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), o)
 				began := time.Now()
 				stop := time.AfterFunc(90*time.Minute, s.Stop)
@@ -114,7 +114,7 @@ func TestGiveUpAfterBrokenStreamingLists(t *testing.T) {
 		s := streamOf(t, (&script{t: t, exchanges: []exchange{
 			{"watch initial", watch("MARKER @5", "ERROR 410 Expired")},
 			{"", either(status(403, metav1.StatusReasonForbidden), watch("ADDED a@6", "reset"))},
-		}}).client(), widgets(), &stream.Options{GiveUpAfter: time.Minute})
+		}}).client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}}})
 		stop := time.AfterFunc(time.Hour, s.Stop)
 		defer stop.Stop()
 		var last error
@@ -170,7 +170,7 @@ func failingPages(n int, d time.Duration) []exchange {
 func TestShortWatchesAreHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
-		s := streamOf(t, srv.Client(), widgets(), &stream.Options{Timeout: time.Second, GiveUpAfter: 10 * time.Second})
+		s := streamOf(t, srv.Client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{WatchLifetime: time.Second, GiveUpAfter: 10 * time.Second}}})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 		defer cancel()
 		go func() {
@@ -252,7 +252,7 @@ func TestAckedYieldsEventsAndTheError(t *testing.T) {
 func TestStatusIsStoppedAfterUntilSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
-		s := newStream(t, sc.client(), &stream.Options{UntilSynced: true})
+		s := newStream(t, sc.client(), &setup{Run: stream.Run{Until: stream.UntilSynced}})
 		record(t, s, time.Minute)
 		got := s.Status()
 		if got.State != stream.Stopped || !got.Synced || got.ResourceVersion != "5" || got.Cause != nil {

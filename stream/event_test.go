@@ -1,18 +1,13 @@
 package stream_test
 
 import (
-	"errors"
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 func TestEventString(t *testing.T) {
@@ -57,50 +52,5 @@ func TestNamespacedName(t *testing.T) {
 		if got := oracle.Events(t, in)[0].NamespacedName(); got != want {
 			t.Errorf("%s: got %q", in, got)
 		}
-	}
-}
-
-// Objects drops the other events, and acks them, so that the checkpoint goes on.
-func TestObjects(t *testing.T) {
-	srv := streamtest.NewServer(widgets())
-	srv.Put(widgets(), "ns", "a")
-	store := &checkpoint.Memory{}
-	tracker := newTracker(t, store, checkpoint.Options{})
-	s := streamOf(t, srv.Client(), widgets(), &stream.Options{Checkpoint: tracker, UntilSynced: true})
-	var got []string
-	for ev, err := range stream.Acked(stream.Objects(s.Events(t.Context()))) {
-		noError(t, err)
-		got = append(got, ev.NamespacedName().String())
-	}
-	noError(t, tracker.Close())
-	if diff := cmp.Diff([]string{"ns/a"}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	saved, err := store.Load(t.Context(), s.Key())
-	if err != nil || saved.Position.ResourceVersions[""] != srv.ResourceVersion() {
-		t.Errorf("SYNCED was not acked: %+v, %v", saved, err)
-	}
-
-	broken := errors.New("broken")
-	events := oracle.Events(t, "SYNCED @1; ADDED a(u1)@2; GAP expired 2..3; MODIFIED a(u1)@3; SYNCED @3")
-	seq := func(yield func(stream.Event, error) bool) {
-		for _, ev := range events {
-			if !yield(ev, nil) {
-				return
-			}
-		}
-		yield(stream.Event{}, broken)
-	}
-	var errs []error
-	got = nil
-	for ev, err := range stream.Objects(seq) {
-		got, errs = append(got, ev.String()), append(errs, err)
-	}
-	if diff := cmp.Diff([]string{"ADDED a@2", "MODIFIED a@3", ""}, got); diff != "" ||
-		!slices.Equal(errs, []error{nil, nil, broken}) {
-		t.Errorf("errors %v (-want +got):\n%s", errs, diff)
-	}
-	for range stream.Objects(seq) {
-		break // must not go on
 	}
 }

@@ -124,12 +124,12 @@ func ExampleFrom() {
 	// Meanwhile, an object that the first Stream delivered is deleted.
 	_, _ = srv.Delete(widgets, "default", "a")
 
-	second, err := stream.New(srv.Client(), widgets, &stream.Options{Start: stream.From(position), UntilSynced: true})
+	second, err := stream.New(srv.Client(), widgets, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for ev, err := range second.Events(ctx) {
+	for ev, err := range second.With(stream.Run{Start: stream.From(position), Until: stream.UntilSynced}).Events(ctx) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -143,28 +143,4 @@ func ExampleFrom() {
 	// ADDED default/c@4 inferred
 	// DELETED default/a@2 inferred
 	// SYNCED @5
-}
-
-// Objects leaves out SYNCED and GAP.
-func ExampleObjects() {
-	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
-	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
-	srv := streamtest.NewServer(widgets)
-	defer srv.Close()
-	srv.Put(widgets, "default", "door", "labels.state=shut")
-
-	s, err := stream.New(srv.Client(), widgets, &stream.Options{UntilSynced: true})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for ev, err := range stream.Objects(s.Events(context.Background())) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(ev.Type, ev.Object.GetName(), ev.Object.GetLabels())
-	}
-	// Output:
-	// ADDED door map[state:shut]
 }

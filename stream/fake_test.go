@@ -41,7 +41,7 @@ func widget(namespace, name, colour string) *unstructured.Unstructured {
 }
 
 // onSynced returns the events of s within a minute, and calls f in another goroutine after the nth SYNCED.
-func onSynced(t *testing.T, s *stream.Stream, n int, f func()) []string {
+func onSynced(t *testing.T, s *running, n int, f func()) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -190,7 +190,7 @@ func (s slowResource) Watch(ctx context.Context, o metav1.ListOptions) (apiwatch
 }
 
 // watchWith returns a Stream on a fake that answers every watch with f.
-func watchWith(t *testing.T, f func() apiwatch.Interface) *stream.Stream {
+func watchWith(t *testing.T, f func() apiwatch.Interface) *running {
 	c := fakeClient(widget("default", "a", "red"))
 	c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) { return true, f(), nil })
 	return newStream(t, c, nil)
@@ -321,17 +321,17 @@ func TestUnclosedWatchDoesNotDelayTheEnd(t *testing.T) {
 // program never does.
 func TestStreamAppliesSelectorsOnAFake(t *testing.T) {
 	tests := []struct {
-		o    stream.Options
+		o    setup
 		want []string
 		why  string
 	}{
-		{stream.Options{LabelSelector: "colour=red"},
+		{setup{Options: stream.Options{LabelSelector: "colour=red"}},
 			[]string{"ADDED a@", "SYNCED", "DELETED a@", "ADDED b@", "ADDED c@"},
 			"a changed label makes an object come or go"},
-		{stream.Options{Name: "b"},
+		{setup{Options: stream.Options{Name: "b"}},
 			[]string{"ADDED b@", "SYNCED", "MODIFIED b@", "DELETED b@"},
 			"Name selects one object"},
-		{stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"},
+		{setup{Options: stream.Options{FieldSelector: "spec.colour=red,metadata.name!=a"}},
 			[]string{"SYNCED", "ADDED b@", "ADDED c@"},
 			"FieldSelector works for any field"},
 	}

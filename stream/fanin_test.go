@@ -49,7 +49,7 @@ func TestSeveralNamespacesAreOneSequence(t *testing.T) {
 				{"watch 7", watch("wait 4s", "ADDED d@8", "open")},
 			}},
 		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"two", "one", "two"}})
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"two", "one", "two"}}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var got []string
@@ -100,16 +100,16 @@ func TestSeveralNamespacesEndTogether(t *testing.T) {
 	tests := []struct {
 		name    string
 		two     []exchange
-		options stream.Options
-		body    func(*stream.Stream, stream.Event)
+		options setup
+		body    func(*running, stream.Event)
 		want    string // in the error
 		why     string
 	}{
-		{"forbidden in one", []exchange{{"list", status(403, metav1.StatusReasonForbidden)}}, stream.Options{}, nil,
+		{"forbidden in one", []exchange{{"list", status(403, metav1.StatusReasonForbidden)}}, setup{}, nil,
 			`in namespace "two"`, "the error names the namespace"},
-		{"stopped", quiet().exchanges, stream.Options{}, func(s *stream.Stream, _ stream.Event) { s.Stop() },
+		{"stopped", quiet().exchanges, setup{}, func(s *running, _ stream.Event) { s.Stop() },
 			"", "Stop within the loop body ends the run without an error"},
-		{"UntilSynced", quiet().exchanges, stream.Options{UntilSynced: true}, nil,
+		{"UntilSynced", quiet().exchanges, setup{Run: stream.Run{Until: stream.UntilSynced}}, nil,
 			"", "the run ends once all namespaces are synced"},
 	}
 	for _, tt := range tests {
@@ -134,7 +134,7 @@ func TestSeveralNamespacesEndTogether(t *testing.T) {
 					t.Errorf("%s: got %v", tt.why, last)
 				}
 				want := []stream.Type{stream.Added, stream.Added, stream.Synced}
-				if tt.options.UntilSynced && !slices.Equal(kinds, want) {
+				if tt.options.Until == stream.UntilSynced && !slices.Equal(kinds, want) {
 					t.Errorf("%s: got %v", tt.why, kinds)
 				}
 				// The synctest bubble fails if a goroutine is left running.
@@ -144,9 +144,9 @@ func TestSeveralNamespacesEndTogether(t *testing.T) {
 }
 
 func TestPanicEndsAllNamespaces(t *testing.T) {
-	tests := map[string]func(*stream.Options) func(){
-		"in the loop body": func(*stream.Options) func() { return func() { panic("mine") } },
-		"in Select": func(o *stream.Options) func() {
+	tests := map[string]func(*setup) func(){
+		"in the loop body": func(*setup) func() { return func() { panic("mine") } },
+		"in Select": func(o *setup) func() {
 			o.Select = func(stream.Meta) bool { panic("mine") }
 			return func() {}
 		},
@@ -161,7 +161,7 @@ func TestPanicEndsAllNamespaces(t *testing.T) {
 						{"watch 5", watch("open")},
 					}}
 				}
-				o := &stream.Options{Namespaces: []string{"one", "two", "three"}}
+				o := &setup{Options: stream.Options{Namespaces: []string{"one", "two", "three"}}}
 				body := prepare(o)
 				s := newStream(t, n.client(), o)
 				defer func() {
@@ -194,9 +194,9 @@ func TestPanicAfterTheLoopReachesTheCaller(t *testing.T) {
 		for _, ns := range []string{"one", "two"} {
 			n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
 		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, Trace: &stream.Trace{
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}, Trace: &stream.Trace{
 			WatchClosed: func(stream.WatchEnd) { panic("mine") },
-		}})
+		}}})
 		defer func() {
 			if p := recover(); p != "mine" {
 				t.Errorf("recovered %v, want the worker's panic", p)
@@ -222,7 +222,7 @@ func TestFirstClosedWatchEndsAllNamespaces(t *testing.T) {
 				{"watch 5", watch("wait 10s", "ADDED c@7", "open")},
 			}},
 		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, UntilClosed: true})
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}, Run: stream.Run{Until: stream.UntilClosed}})
 		if diff := cmp.Diff([]string{"ADDED a@2", "SYNCED ", "ADDED b@6"}, record(t, s, time.Minute)); diff != "" {
 			t.Errorf("the first watch that closes ends the run for all namespaces (-want +got):\n%s", diff)
 		}
@@ -238,7 +238,7 @@ func TestFirstClosedWatchEndsAllNamespaces(t *testing.T) {
 				{"watch 5", watch("open")},
 			}},
 		}
-		s := newStream(t, n.client(), &stream.Options{Namespaces: []string{"one", "two"}, UntilClosed: true})
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}, Run: stream.Run{Until: stream.UntilClosed}})
 		if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "SYNCED "}, record(t, s, time.Minute)); diff != "" {
 			t.Errorf("the run ends only after SYNCED (-want +got):\n%s", diff)
 		}

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,32 +18,57 @@ import (
 )
 
 // TestOptionsReachTheServer checks the namespace and the selectors of every request.
-func TestOptionsReachTheServer(t *testing.T) {
-	events := func(group string) gvr.Resource {
-		r := gvr.Resource{Kind: "Event", Namespaced: true, Verbs: []string{"list", "watch"}}
+// TestInvolvedObject: the selector names the fields that the Events of a group have.
+func TestInvolvedObject(t *testing.T) {
+	events := func(group string) (r gvr.Resource) {
 		r.Group, r.Version, r.Resource = group, "v1", "events"
 		return r
 	}
-	pod := &corev1.ObjectReference{Kind: "Pod", Name: "web", UID: "u1"}
+	pod := corev1.ObjectReference{Kind: "Pod", Name: "web", UID: "u1"}
 	tests := []struct {
 		r    gvr.Resource
-		o    stream.Options
+		ref  corev1.ObjectReference
+		want string // the selector, or a part of the error
+		why  string
+	}{
+		{events(""), pod, "involvedObject.kind=Pod,involvedObject.name=web,involvedObject.uid=u1",
+			"core Events have involvedObject"},
+		{events("events.k8s.io"), pod, "regarding.kind=Pod,regarding.name=web,regarding.uid=u1",
+			"Events of events.k8s.io have regarding"},
+		{events(""), corev1.ObjectReference{Name: "a,b=c"}, `involvedObject.name=a\,b\=c`, "special characters are escaped"},
+		{events(""), corev1.ObjectReference{}, "must have a field that is not empty",
+			"an empty reference would select all Events"},
+		{widgets(), pod, "must be events of v1 or of events.k8s.io", "only Events have an involved object"},
+	}
+	for _, tt := range tests {
+		got, err := stream.InvolvedObject(tt.r, tt.ref)
+		var invalid *stream.OptionsError
+		if err != nil && !errors.As(err, &invalid) {
+			t.Errorf("%s: %T, want an *OptionsError", tt.why, err)
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want && (err == nil || !strings.Contains(got, tt.want)) {
+			t.Errorf("%s: got %q, want %q", tt.why, got, tt.want)
+		}
+	}
+}
+
+func TestOptionsReachTheServer(t *testing.T) {
+	tests := []struct {
+		r    gvr.Resource
+		o    setup
 		want string
 		why  string
 	}{
-		{widgets(), stream.Options{FieldSelector: "spec.size=1"}, "spec.size=1", "a selector is sent as given"},
-		{widgets(), stream.Options{Name: "a"}, "metadata.name=a", "a name becomes a field selector"},
-		{widgets(), stream.Options{Name: "a", FieldSelector: "spec.size!=1"},
+		{widgets(), setup{Options: stream.Options{FieldSelector: "spec.size=1"}}, "spec.size=1", "a selector is sent as given"},
+		{widgets(), setup{Options: stream.Options{Name: "a"}}, "metadata.name=a", "a name becomes a field selector"},
+		{widgets(), setup{Options: stream.Options{Name: "a", FieldSelector: "spec.size!=1"}},
 			"spec.size!=1,metadata.name=a", "a name and a selector are joined"},
-		{widgets(), stream.Options{Name: "a", FieldSelector: "metadata.name=a"},
+		{widgets(), setup{Options: stream.Options{Name: "a", FieldSelector: "metadata.name=a"}},
 			"metadata.name=a,metadata.name=a", "a name may be given twice"},
-		{widgets(), stream.Options{Name: "a,b=c"}, `metadata.name=a\,b\=c`, "special characters in a name are escaped"},
-		{events(""), stream.Options{InvolvedObject: pod, FieldSelector: "type=Warning"},
-			"type=Warning,involvedObject.kind=Pod,involvedObject.name=web,involvedObject.uid=u1",
-			"core events have involvedObject"},
-		{events("events.k8s.io"), stream.Options{InvolvedObject: pod, Name: "e"},
-			"metadata.name=e,regarding.kind=Pod,regarding.name=web,regarding.uid=u1",
-			"events of events.k8s.io have regarding"},
+		{widgets(), setup{Options: stream.Options{Name: "a,b=c"}}, `metadata.name=a\,b\=c`, "special characters in a name are escaped"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,8 +90,8 @@ func TestOptionsReachTheServer(t *testing.T) {
 				{"probe", checked(list("5", ""))},
 				{"watch 5", checked(watch("open"))},
 			}}
-			tt.o.PagedLists, tt.o.Namespaces, tt.o.LabelSelector = true, []string{"team"}, "a=b,!c"
-			s, err := stream.New(sc.client(), tt.r, &tt.o)
+			tt.o.Requests.PagedLists, tt.o.Namespaces, tt.o.LabelSelector = true, []string{"team"}, "a=b,!c"
+			s, err := newRunning(sc.client(), tt.r, &tt.o)
 			if err != nil {
 				t.Fatalf("%s: %v", tt.why, err)
 			}
@@ -84,7 +110,7 @@ func TestSelect(t *testing.T) {
 		return strings.ContainsAny(rv[len(rv)-1:], "13579")
 	}
 	testConversations(t, []conversation{
-		{"objects enter and leave the selection", stream.Options{Select: odd},
+		{"objects enter and leave the selection", setup{Options: stream.Options{Select: odd}},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
 				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@8", "MODIFIED a@9", "MODIFIED b@11", "DELETED a@12",
@@ -92,7 +118,7 @@ func TestSelect(t *testing.T) {
 			},
 			[]string{"ADDED a@1", "SYNCED 5", "DELETED a@6", "ADDED a@9", "ADDED b@11", "DELETED a@12", "DELETED b@16"},
 			"entering is ADDED, leaving is DELETED; c was never delivered, so its deletion is not reported"},
-		{"across a gap", stream.Options{Select: odd},
+		{"across a gap", setup{Options: stream.Options{Select: odd}},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2", "c@3", "d@4", "e@5")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -102,7 +128,7 @@ func TestSelect(t *testing.T) {
 			[]string{"ADDED a@1", "ADDED c@3", "ADDED e@5", "SYNCED 5", "GAP expired from 5 to 20",
 				"DELETED a@1 inferred", "ADDED b@7 inferred", "MODIFIED c@9 inferred", "SYNCED 20"},
 			"only selected objects are compared; d was never delivered, so its deletion is not reported"},
-		{"another incarnation", stream.Options{Select: odd},
+		{"another incarnation", setup{Options: stream.Options{Select: odd}},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -112,7 +138,7 @@ func TestSelect(t *testing.T) {
 			[]string{"ADDED a@1", "SYNCED 5", "GAP expired from 5 to 20", "DELETED a@1 inferred",
 				"ADDED b/other@9 inferred", "SYNCED 20"},
 			"the new object is selected or rejected by its own metadata"},
-		{"after a version", stream.Options{Select: odd, Start: stream.After("5")},
+		{"after a version", setup{Options: stream.Options{Select: odd}, Run: stream.Run{Start: stream.After("5")}},
 			[]exchange{
 				{"watch 5", watch("MODIFIED a@6", "MODIFIED a@7", "MODIFIED b@9", "DELETED c@10", "DELETED d@11",
 					"MODIFIED b@12", "open")},
@@ -124,7 +150,7 @@ func TestSelect(t *testing.T) {
 
 func TestTransformDoesNotChangeTheIndex(t *testing.T) {
 	testConversations(t, []conversation{
-		{"renamed", stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }},
+		{"renamed", setup{Options: stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }}},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
 				{"watch 5", watch("MODIFIED a@6", "ERROR 410 Expired")},
@@ -134,7 +160,7 @@ func TestTransformDoesNotChangeTheIndex(t *testing.T) {
 			[]string{"ADDED the-a/uid-a@1", "ADDED the-b/uid-b@2", "SYNCED 5", "MODIFIED the-a/uid-a@6",
 				"GAP expired from 6 to 20", "DELETED the-b/uid-b@2 inferred", "SYNCED 20", "DELETED the-a/uid-a@21"},
 			"Transform changes what is delivered, not the index"},
-		{"cleared", stream.Options{Transform: func(o *unstructured.Unstructured) { clear(o.Object) }},
+		{"cleared", setup{Options: stream.Options{Transform: func(o *unstructured.Unstructured) { clear(o.Object) }}},
 			[]exchange{
 				{"list", list("5", "", "a@1")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -203,7 +229,7 @@ func TestMetadataWorksWithEveryClient(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				s := newStream(t, client, &stream.Options{Objects: stream.Metadata})
+				s := newStream(t, client, &setup{Options: stream.Options{Objects: stream.Metadata}})
 				for ev, err := range s.Events(anHour(t)) {
 					if err != nil {
 						t.Fatal(err)

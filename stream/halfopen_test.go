@@ -160,7 +160,7 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 				for range tt.watches {
 					time.Sleep(time.Second) // or each of them would open an HTTP/2 connection
 					var once sync.Once
-					s := newStream(t, client, &stream.Options{IdleTimeout: idle, Trace: &stream.Trace{
+					s := newStream(t, client, &setup{Options: stream.Options{Trace: &stream.Trace{
 						FrameReceived: func(stream.Frame) {
 							select {
 							case <-died:
@@ -173,7 +173,7 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 								n.swallow()
 							}
 						},
-					}})
+					}, Requests: stream.Requests{IdleTimeout: idle}}})
 					running.Go(func() {
 						for range s.Events(ctx) {
 						}
@@ -228,7 +228,7 @@ func TestSilentWatchesLeaveNoConnections(t *testing.T) {
 			noError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			for range newStream(t, client, &stream.Options{IdleTimeout: time.Second}).Events(ctx) {
+			for range newStream(t, client, &setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: time.Second}}}).Events(ctx) {
 			}
 			synctest.Wait()
 			if open := n.open(); open > 2 {

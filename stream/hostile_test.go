@@ -22,10 +22,10 @@ import (
 // memory, goes on if it can, and otherwise ends with an error that names the limit.
 func TestHostileAnswersAreBounded(t *testing.T) {
 	plain := []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "MODIFIED ns/a@4", "DELETED ns/b@5"}
-	paged, fours := stream.Options{PagedLists: true}, stream.Options{PagedLists: true, PageSize: 4}
+	paged, fours := setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 4}}}
 	tests := []struct {
 		script  string
-		options stream.Options
+		options setup
 		want    []string
 		err     string // part of the error that ends the run
 		why     string
@@ -37,7 +37,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 		{"list 1: dense object", paged, plain, "", "a page of one object may be smaller"},
 		{"list *: dense object\nprobe *: dense object", fours, nil, "256 MiB of memory", "as large in a page of one"},
 		{"list *: 403 endless", paged, nil, "403", "the code counts, however long the text is"},
-		{"at 5s: close watches\nwatch 1: 410 endless", stream.Options{}, slices.Concat(plain[:3], []string{
+		{"at 5s: close watches\nwatch 1: 410 endless", setup{}, slices.Concat(plain[:3], []string{
 			"GAP expired 3..3", "SYNCED @3"}, plain[3:]), "", "the version has expired"},
 		{"list *: no kind", paged, plain, "", "items without a kind have that of the list"},
 		{"list 1: no name", paged, nil, "lacks its name", "nobody could delete it"},
@@ -45,9 +45,9 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 		{"list 1-3: 500 endless", paged, plain, "", "a failure of the server is temporary, however long its text is"},
 		{"list *: switch protocols", paged, nil, "101 Switching Protocols", "no API server does that"},
 		{"list *: redirect", paged, nil, "other.invalid", "credentials stay at the server"},
-		{"initial *: endless", stream.Options{}, plain, "", "a paged list follows"},
-		{"at 5s: close watches\nwatch 1 after 1 frames: endless", stream.Options{}, plain, "", "the watch is repeated"},
-		{"any *: no content type\nchange 4: dense object", stream.Options{}, slices.Concat(plain[:3], []string{
+		{"initial *: endless", setup{}, plain, "", "a paged list follows"},
+		{"at 5s: close watches\nwatch 1 after 1 frames: endless", setup{}, plain, "", "the watch is repeated"},
+		{"any *: no content type\nchange 4: dense object", setup{}, slices.Concat(plain[:3], []string{
 			"GAP poison 3..4", "MODIFIED ns/a@4 inferred", "SYNCED @4"}, plain[4:]), "", "the event is skipped"},
 	}
 	for i := range 2 * len(tests) {
@@ -98,7 +98,7 @@ func TestLargePagesAreReadInParts(t *testing.T) {
 			srv.Put(widgets(), "ns", fmt.Sprintf("w%03d", i))
 		}
 		noError(t, srv.Apply("list 1-2: endless list\npage 2: endless list"))
-		rec := watchOn(t, srv, clientOf(t, srv, "NewClient"), stream.Options{PagedLists: true}, func() {
+		rec := watchOn(t, srv, clientOf(t, srv, "NewClient"), setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, func() {
 			time.Sleep(time.Minute)
 		})
 		var limits []int64
@@ -144,7 +144,7 @@ func TestObjectsReadAheadAreBoundedBySize(t *testing.T) {
 					put()
 				}
 				before := live()
-				o := &stream.Options{Checkpoint: newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})}
+				o := &setup{Run: stream.Run{Checkpoint: newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})}}
 				for ev, err := range streamOf(t, clientOf(t, srv, kind), widgets(), o).Events(t.Context()) {
 					noError(t, err)
 					if ev.Type == stream.Synced {

@@ -54,7 +54,7 @@ func TestQuietWatchHasNoGoroutine(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		var received atomic.Int64
-		s := newStream(t, client, &stream.Options{PagedLists: true})
+		s := newStream(t, client, &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
 		running.Go(func() {
 			for ev, err := range s.Events(ctx) {
 				if err == nil && ev.HasObject() {

@@ -86,7 +86,7 @@ func (p *killedProgram) run() {
 		p.do(fmt.Sprint("rewind ", back+p.IntN(3)))
 	}
 	for !p.runOnce(true) && !p.Failed() { // the server refused it: start again
-		if len(p.srv.History(p.r, &p.scope).Rewinds) > 0 {
+		if len(p.srv.History(p.r, &p.scope.Options).Rewinds) > 0 {
 			return // perhaps no run has seen the rewind
 		}
 		p.do("heal")
@@ -94,7 +94,7 @@ func (p *killedProgram) run() {
 	if p.handled == nil || p.Failed() {
 		return
 	}
-	h := p.srv.History(p.r, &p.scope)
+	h := p.srv.History(p.r, &p.scope.Options)
 	exist := map[types.UID]string{}
 	for _, o := range h.At(len(h.Rewinds), "1000000000") {
 		if p.options.Select == nil || p.options.Select(o) {
@@ -300,7 +300,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 		p.log = append(p.log, text)
 	}
 	p.log = append(p.log, fmt.Sprintf("--- killed with %+v", after))
-	h := p.srv.History(p.r, &p.scope)
+	h := p.srv.History(p.r, &p.scope.Options)
 	err = errors.Join(
 		streamtest.Check(h, events, &check),
 		oracle.CheckRequests(h.Requests[earlier:]),

@@ -23,7 +23,7 @@ import (
 type mover struct {
 	*testing.T
 	srv        *streamtest.Server
-	stream     *stream.Stream
+	stream     *running
 	namespaces *host.Namespaces
 	refused    []string
 	cancel     context.CancelFunc
@@ -31,14 +31,14 @@ type mover struct {
 	err        error
 }
 
-func newMover(t *testing.T, o *stream.Options) *mover {
+func newMover(t *testing.T, o *setup) *mover {
 	m := &mover{T: t, srv: streamtest.NewServer(widgets()), events: make(chan stream.Event, 100)}
 	m.stream = streamOf(t, m.srv.Client(), widgets(), o)
 	return m
 }
 
 // track gives the Stream a checkpoint.
-func (m *mover) track(store checkpoint.Store, o stream.Options) *checkpoint.Tracker {
+func (m *mover) track(store checkpoint.Store, o setup) *checkpoint.Tracker {
 	m.Helper()
 	o.Checkpoint = newTracker(m.T, store, checkpoint.Options{})
 	m.stream = streamOf(m.T, m.srv.Client(), widgets(), &o)
@@ -62,7 +62,7 @@ func (m *mover) begin(from *checkpoint.Position, names ...string) {
 	m.events, m.err = make(chan stream.Event, 100), nil
 	go func() {
 		defer close(m.events)
-		for ev, err := range m.stream.EventsWith(ctx, r) {
+		for ev, err := range m.stream.Host(ctx, r) {
 			if err != nil {
 				m.err = err
 				return
@@ -182,7 +182,7 @@ func TestScopeChangeResumesFromKnownObjects(t *testing.T) {
 			m, store := newMover(t, nil), &checkpoint.Memory{}
 			var tracker *checkpoint.Tracker
 			if tracked {
-				tracker = m.track(store, stream.Options{})
+				tracker = m.track(store, setup{})
 			}
 			from := func(p *checkpoint.Position) *checkpoint.Position {
 				if tracked {
@@ -271,9 +271,9 @@ func TestPositionContainsTheResumedOne(t *testing.T) {
 		p.Objects = append(p.Objects,
 			checkpoint.Object{Namespace: "two", Name: fmt.Sprint("o", i), UID: uid, ResourceVersion: "1"})
 	}
-	s := streamOf(t, srv.Client(), widgets(), &stream.Options{Namespaces: []string{"one", "two"}})
+	s := streamOf(t, srv.Client(), widgets(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}})
 	r := host.Run{Start: func() *checkpoint.Position { return &p }}
-	for ev, err := range s.EventsWith(t.Context(), r) {
+	for ev, err := range s.Host(t.Context(), r) {
 		if err != nil {
 			t.Fatal(err)
 		}

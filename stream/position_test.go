@@ -25,7 +25,7 @@ func TestPositionInStreamedListHasNoVersion(t *testing.T) {
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			sc := &script{t: t, exchanges: []exchange{{"watch initial", watch("ADDED a@9", "ADDED b@2", "open")}}}
-			s := streamOf(t, sc.client(), widgets(), &stream.Options{Start: tt.start})
+			s := streamOf(t, sc.client(), widgets(), &setup{Run: stream.Run{Start: tt.start}})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			var got []string
@@ -132,11 +132,11 @@ func TestResumingRepeatsAtMostOneEvent(t *testing.T) {
 func TestPositionIsNotPastUndeliveredEvents(t *testing.T) {
 	tests := []struct {
 		name    string
-		options stream.Options
+		options setup
 		why     string
 	}{
-		{"indexed", stream.Options{}, "the workers take turns"},
-		{"after a version", stream.Options{Start: stream.After("5")},
+		{"indexed", setup{}, "the workers take turns"},
+		{"after a version", setup{Run: stream.Run{Start: stream.After("5")}},
 			"the workers take turns although the object is unknown"},
 	}
 	for _, tt := range tests {
@@ -192,7 +192,7 @@ func TestFirstPositionIsTheStartVersion(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sc := &script{t: t, exchanges: []exchange{{"probe", hang}}}
-			s := newStream(t, sc.client(), &stream.Options{Start: start})
+			s := newStream(t, sc.client(), &setup{Run: stream.Run{Start: start}})
 			record(t, s, time.Second)
 			if rv := s.Position().ResourceVersions[""]; rv != "5" {
 				t.Errorf("%s: the position is at %q, want 5", name, rv)
@@ -206,16 +206,16 @@ func TestFirstPositionIsTheStartVersion(t *testing.T) {
 func TestPartialIfObjectsMayBeUnlisted(t *testing.T) {
 	tests := []struct {
 		name    string
-		options stream.Options
+		options setup
 		script  []exchange
 		want    bool
 		why     string
 	}{
-		{"snapshot", stream.Options{}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, false,
+		{"snapshot", setup{}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, false,
 			"every object has been delivered"},
-		{"after a version", stream.Options{Start: stream.After("5")}, []exchange{{"watch 5", watch("open")}}, true,
+		{"after a version", setup{Run: stream.Run{Start: stream.After("5")}}, []exchange{{"watch 5", watch("open")}}, true,
 			"the objects that existed before are unknown"},
-		{"after a version, and a gap", stream.Options{Start: stream.After("5")},
+		{"after a version, and a gap", setup{Run: stream.Run{Start: stream.After("5")}},
 			[]exchange{
 				{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")},
 			}, false,
@@ -234,7 +234,7 @@ func TestPartialIfObjectsMayBeUnlisted(t *testing.T) {
 				next := &script{t: t, exchanges: []exchange{
 					{"watch " + p.ResourceVersions[""], watch("DELETED z@20", "open")},
 				}}
-				o := stream.Options{Start: stream.From(p)}
+				o := setup{Run: stream.Run{Start: stream.From(p)}}
 				delivered := len(record(t, newStream(t, next.client(), &o), time.Minute)) > 1
 				if delivered != tt.want {
 					t.Errorf("%s: the deletion of an unknown object was delivered: %v, want %v", tt.why, delivered,

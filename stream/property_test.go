@@ -47,9 +47,9 @@ type randomRun struct {
 	*rand.Rand
 	srv     *streamtest.Server
 	r       gvr.Resource
-	options stream.Options
+	options setup
 	check   streamtest.CheckOptions
-	scope   stream.Options
+	scope   setup
 	script  string   // the server's faults
 	acts    []string // what the writer did to the server, other than writes
 }
@@ -99,7 +99,7 @@ func (p *randomRun) run() {
 		}
 		p.check.Complete = false
 	}
-	h := p.srv.History(p.r, &p.scope)
+	h := p.srv.History(p.r, &p.scope.Options)
 	err := errors.Join(
 		streamtest.Check(h, rec.Events, &p.check),
 		oracle.CheckRequests(h.Requests),
@@ -154,24 +154,24 @@ func (p *randomRun) choose() {
 		p.check.Selected = func(u *unstructured.Unstructured) bool { return o.Select(u) }
 	}
 	if p.chance(40) {
-		o.PagedLists = true
+		o.Requests.PagedLists = true
 	}
-	o.PageSize = 1 + p.IntN(8)
-	if o.PageSize == 1 {
-		o.PageSize = 2 // the scripted server takes a list with limit 1 for a probe
+	o.Requests.PageSize = 1 + p.IntN(8)
+	if o.Requests.PageSize == 1 {
+		o.Requests.PageSize = 2 // the scripted server takes a list with limit 1 for a probe
 	}
 	o.Bookmarks = p.chance(30)
 	if p.chance(5) {
 		o.FailOnGap = true
 	}
-	o.Objects = stream.ObjectsMode(max(0, p.IntN(5)-2)) // Full in three of five
+	o.Objects = []stream.ObjectsMode{stream.Full, stream.Full, stream.Full, stream.Raw, stream.Metadata}[p.IntN(5)]
 	if o.Objects == stream.Metadata {
 		p.check.Transform = onlyMetadata
 	}
 	if p.chance(50) {
-		o.Timeout = time.Duration(20+p.IntN(120)) * time.Second
+		o.Requests.WatchLifetime = time.Duration(20+p.IntN(120)) * time.Second
 	}
-	o.IdleTimeout = time.Duration(15+p.IntN(60)) * time.Second
+	o.Requests.IdleTimeout = time.Duration(15+p.IntN(60)) * time.Second
 	p.check.Complete = true
 }
 
@@ -317,7 +317,7 @@ func (p *randomRun) pickInt(of ...int) int { return of[p.IntN(len(of))] }
 
 // replayable makes the waits of a Stream depend on the seed only. What happens at the same instant still happens in
 // any order.
-func (p *randomRun) replayable(s *stream.Stream) {
+func (p *randomRun) replayable(s *running) {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(p.Uint64(), 2))
 	s.SetRandom(func(least, most time.Duration) time.Duration {

@@ -84,11 +84,14 @@ func TestRawIsWhatTheServerSent(t *testing.T) {
 				{"list", list("20", "")},
 				{"watch 20", watch("open")},
 			}}
-			s := newStream(t, tt.client(sc), &stream.Options{Objects: stream.Raw, PagedLists: true})
+			s := newStream(t, tt.client(sc), &setup{Options: stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}})
 			var got []string
-			for ev, err := range stream.Objects(s.Events(anHour(t))) {
+			for ev, err := range s.Events(anHour(t)) {
 				if err != nil {
 					t.Fatal(err)
+				}
+				if ev.Type == stream.Synced || ev.Type == stream.Gap {
+					continue
 				}
 				if ev.Object != nil || !ev.HasObject() {
 					t.Errorf("%s: %s: Object is %v, want nil", tt.why, ev, ev.Object)
@@ -156,10 +159,11 @@ func TestDecodeAndMetaOfInvalidJSON(t *testing.T) {
 }
 
 func TestRawExcludesTransform(t *testing.T) {
-	for _, o := range []stream.Options{
-		{Objects: stream.Raw, Transform: func(*unstructured.Unstructured) {}}, {Objects: 3}, {Objects: -1},
+	for _, o := range []setup{
+		{Options: stream.Options{Objects: stream.Raw, Transform: func(*unstructured.Unstructured) {}}},
+		{Options: stream.Options{Objects: "raws"}},
 	} {
-		_, err := stream.New(fakeClient(), widgets(), &o)
+		_, err := newRunning(fakeClient(), widgets(), &o)
 		if wrong := (*stream.OptionsError)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "Objects") {
 			t.Errorf("%+v: %v, want an OptionsError about Objects", o, err)
 		}

@@ -20,7 +20,7 @@ import (
 
 // pages is a Stream that lists ten objects in pages of four.
 type pages struct {
-	*stream.Stream
+	*running
 	srv      *streamtest.Server
 	requests []string
 }
@@ -32,11 +32,11 @@ func newPages(t *testing.T, kind, script string, giveUpAfter time.Duration) *pag
 	}
 	noError(t, p.srv.Apply(script))
 	t.Cleanup(func() { noError(t, p.srv.CheckScript()) })
-	o := &stream.Options{PageSize: 4, UntilSynced: true, GiveUpAfter: giveUpAfter}
+	o := &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 4, GiveUpAfter: giveUpAfter}}, Run: stream.Run{Until: stream.UntilSynced}}
 	o.Trace = &stream.Trace{RequestDone: func(r stream.Request) {
 		p.requests = append(p.requests, fmt.Sprintf("%s %v %d %v", r.Verb, r.Continued, r.Objects, r.Err))
 	}}
-	p.Stream = newStream(t, clientOf(t, p.srv, kind), o)
+	p.running = newStream(t, clientOf(t, p.srv, kind), o)
 	return p
 }
 
@@ -134,7 +134,7 @@ func TestReadAheadFailureChangesNoOutcome(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPages(t, kind, tt.script, 0)
 				defer p.srv.Close()
-				outcomes[kind] = append(record(t, p.Stream, time.Hour), p.requests...)
+				outcomes[kind] = append(record(t, p.running, time.Hour), p.requests...)
 			})
 		}
 		if diff := cmp.Diff(outcomes["client-go"], outcomes["NewClient"]); diff != "" ||
@@ -152,9 +152,9 @@ func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
 		lists := host.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
-			s := newStream(t, clientOf(t, first.srv, "NewClient"), &stream.Options{PageSize: 1, UntilSynced: true})
+			s := newStream(t, clientOf(t, first.srv, "NewClient"), &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1}}, Run: stream.Run{Until: stream.UntilSynced}})
 			all.Go(func() {
-				for _, err := range s.EventsWith(t.Context(), host.Run{Lists: lists}) {
+				for _, err := range s.Host(t.Context(), host.Run{Lists: lists}) {
 					if err != nil {
 						t.Error(err)
 					}

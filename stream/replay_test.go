@@ -18,7 +18,7 @@ import (
 
 func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
 	testConversations(t, []conversation{
-		{"of an object that came back", stream.Options{LabelSelector: "in=yes"},
+		{"of an object that came back", setup{Options: stream.Options{LabelSelector: "in=yes"}},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("DELETED a@6", "ADDED a@7")},
@@ -26,14 +26,14 @@ func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "DELETED a@6", "ADDED a@7", "MODIFIED a@8"},
 			"a replay of the deletion at 6 does not remove the object that came back at 7"},
-		{"of changes before the list", stream.Options{},
+		{"of changes before the list", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@4")},
 				{"watch 5", watch("DELETED a@3", "MODIFIED a@6", "open")},
 			},
 			[]string{"ADDED a@4", "SYNCED 5", "MODIFIED a@6"},
 			"a deletion older than the listed object is ignored"},
-		{"of initial events", stream.Options{},
+		{"of initial events", setup{},
 			[]exchange{{"watch initial",
 				watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
 			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "SYNCED 6"},
@@ -44,7 +44,7 @@ func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
 // With Bookmarks, those that advance the version are delivered.
 func TestBookmarksAdvanceTheVersion(t *testing.T) {
 	testConversations(t, []conversation{
-		{"wanted", stream.Options{Bookmarks: true},
+		{"wanted", setup{Run: stream.Run{Bookmarks: true}},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("BOOKMARK @8", "ADDED b@9", "BOOKMARK @9", "BOOKMARK @7", "BOOKMARK @0",
@@ -53,14 +53,14 @@ func TestBookmarksAdvanceTheVersion(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "BOOKMARK 8", "ADDED b@9", "BOOKMARK 12"},
 			"bookmarks that do not advance the version are not delivered"},
-		{"not wanted", stream.Options{},
+		{"not wanted", setup{},
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("BOOKMARK @8")}, {"watch 8", watch("open")}},
 			[]string{"SYNCED 5"},
 			"the watch resumes at a bookmark that is not delivered"},
 	})
 }
 
-// A caller within the module can have the bookmarks of a run whatever Options.Bookmarks says. AllSynced is true from
+// A caller within the module can have the bookmarks of a run whatever Run.Bookmarks says. Status.Synced is true from
 // SYNCED on.
 func TestRunWithBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -69,11 +69,11 @@ func TestRunWithBookmarks(t *testing.T) {
 		srv := streamtest.NewServer(widgets(), gadgets)
 		s := streamOf(t, srv.Client(), widgets(), nil)
 		var got []string
-		for ev, err := range s.EventsWith(t.Context(), host.Run{Bookmarks: true}) {
+		for ev, err := range s.Host(t.Context(), host.Run{Bookmarks: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, fmt.Sprint(ev.Type, " synced ", s.AllSynced()))
+			got = append(got, fmt.Sprint(ev.Type, " synced ", s.Status().Synced))
 			switch ev.Type {
 			case stream.Synced:
 				srv.Put(gadgets, "", "other", "spec.size=1") // moves the server's version, not the Stream's
@@ -92,12 +92,11 @@ func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
 	for _, bookmarks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
-			s := streamOf(t, srv.Client(), widgets(), &stream.Options{Bookmarks: true,
-				Select: func(stream.Meta) bool { return false }})
+			s := streamOf(t, srv.Client(), widgets(), &setup{Options: stream.Options{Select: func(stream.Meta) bool { return false }}, Run: stream.Run{Bookmarks: true}})
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			var got []string
-			for ev := range s.EventsWith(ctx, host.Run{Bookmarks: bookmarks}) {
+			for ev := range s.Host(ctx, host.Run{Bookmarks: bookmarks}) {
 				switch ev.Type {
 				case stream.Synced:
 					want := srv.Put(widgets(), "a", "x").GetResourceVersion()
@@ -122,7 +121,7 @@ func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
 func TestFakeStartsNowAtAListsVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClient(widget("default", "a", "red"))
-		s := newStream(t, c, &stream.Options{Start: stream.Now()})
+		s := newStream(t, c, &setup{Run: stream.Run{Start: stream.Now()}})
 		if diff := cmp.Diff([]string{"SYNCED 2"}, record(t, s, time.Second)); diff != "" {
 			t.Errorf("existing objects are not delivered (-want +got):\n%s", diff)
 		}

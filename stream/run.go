@@ -122,10 +122,10 @@ var errNotMade = &OptionsError{"Stream", "", "must be made with New"}
 // otherwise the key of the Stream.
 func (q *Sequence) Key() string {
 	switch {
+	case !q.made():
+		return ""
 	case q.run.Key != "":
 		return q.run.Key
-	case q.stream == nil:
-		return ""
 	case q.run.Checkpoint != nil:
 		return q.stream.resource.GroupResource().String()
 	}
@@ -134,7 +134,7 @@ func (q *Sequence) Key() string {
 
 // Resource returns the watched resource.
 func (q *Sequence) Resource() gvr.Resource {
-	if q.stream == nil {
+	if !q.made() {
 		return gvr.Resource{}
 	}
 	return q.stream.resource
@@ -147,7 +147,7 @@ func (q *Sequence) Events(ctx context.Context) iter.Seq2[Event, error] {
 
 // Status returns that of the Stream.
 func (q *Sequence) Status() Status {
-	if q.stream == nil {
+	if !q.made() {
 		return Status{State: Idle}
 	}
 	return q.stream.Status()
@@ -158,7 +158,7 @@ func (q *Sequence) AllSynced(friend.Access) bool { return q.Status().Synced }
 
 // Position returns that of the Stream.
 func (q *Sequence) Position() checkpoint.Position {
-	if q.stream == nil {
+	if !q.made() {
 		return checkpoint.Position{}
 	}
 	return q.stream.Position()
@@ -167,7 +167,7 @@ func (q *Sequence) Position() checkpoint.Position {
 // Host is Events with what package host describes, for packages of this module.
 func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := q.err
+		err := q.Invalid(friend.Access{})
 		if err == nil {
 			err = q.stream.runOnce(ctx, q.run, h, yield)
 		}
@@ -178,7 +178,15 @@ func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error]
 }
 
 // Invalid returns the error about the Run, if it is invalid, for packages of this module.
-func (q *Sequence) Invalid(friend.Access) error { return q.err }
+func (q *Sequence) Invalid(friend.Access) error {
+	if !q.made() {
+		return errNotMade
+	}
+	return q.err
+}
+
+// made reports whether q is from With of a Stream.
+func (q *Sequence) made() bool { return q != nil && q.stream != nil }
 
 // Resumes reports whether runs begin with [Resume], for package mux.
 func (q *Sequence) Resumes(friend.Access) bool {

@@ -30,7 +30,7 @@ func TestInterruptedScopeChangeReportsAGap(t *testing.T) {
 			Namespaces: host.NewNamespaces([]string{"one"}, nil),
 			Start:      func() *checkpoint.Position { return &p },
 		}
-		for ev := range m.stream.EventsWith(t.Context(), r) {
+		for ev := range m.stream.Host(t.Context(), r) {
 			if ev.Type == stream.Deleted { // after GAP and c
 				p = m.stream.Position()
 				break
@@ -54,7 +54,7 @@ func TestForbiddenNamespaceDelaysNoCommit(t *testing.T) {
 			{func() { m.put("one", "c", "spec.n=1") }, []string{"SYNCED", "ADDED one/c@2"}},
 			{func() {}, []string{"SYNCED", "DELETED one/c@3"}},
 		} {
-			tracker := m.track(store, stream.Options{Start: stream.Now()})
+			tracker := m.track(store, setup{Run: stream.Run{Start: stream.Now()}})
 			m.begin(nil, "one", "two")
 			time.Sleep(time.Minute)
 			run.change()
@@ -72,7 +72,7 @@ func TestForbiddenNamespaceDelaysNoCommit(t *testing.T) {
 func TestRewoundNamespaceIsComparedOnceWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := newMover(t, nil), &checkpoint.Memory{}
-		tracker := m.track(store, stream.Options{})
+		tracker := m.track(store, setup{})
 		m.put("two", "y", "spec.n=1") // @2
 		m.put("one", "a", "spec.n=1") // @3, which the rewind undoes
 		m.begin(nil, "one", "two")
@@ -100,7 +100,7 @@ func TestRewoundNamespaceIsComparedOnceWatched(t *testing.T) {
 // The namespace becomes forbidden after the workers of the others have ended.
 func TestForbiddenNamespaceDoesNotPreventSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMover(t, &stream.Options{UntilSynced: true})
+		m := newMover(t, &setup{Run: stream.Run{Until: stream.UntilSynced}})
 		m.put("one", "a", "spec.n=1")
 		m.apply("initial * in two: 503\nlist * in two: 503")
 		m.begin(nil, "one", "two")
@@ -143,7 +143,7 @@ func TestDuplicateNamespaceIsWatchedOnce(t *testing.T) {
 		m.do("forbid all in two")
 		var err error
 		o := host.Run{Namespaces: host.NewNamespaces([]string{"two"}, nil)}
-		for _, err = range m.stream.EventsWith(t.Context(), o) {
+		for _, err = range m.stream.Host(t.Context(), o) {
 		}
 		if _, refused := err.(*stream.RequestError); !refused {
 			t.Errorf("a forbidden namespace without a callback: %v, want a *RequestError", err)
@@ -171,11 +171,11 @@ func TestPositionsOnlyStoreKnowsNoObjects(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
 			srv.Put(widgets(), "one", "a")
 			saved := &checkpoint.Memory{}
-			var s *stream.Stream
+			var s *running
 			begin := func() *killable {
 				k := &killable{Store: saved}
 				tracker := newTracker(t, positionsOnly{k}, checkpoint.Options{Interval: time.Hour})
-				s = newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker})
+				s = newStream(t, srv.Client(), &setup{Run: stream.Run{Checkpoint: tracker}})
 				return k
 			}
 			k := begin()

@@ -20,7 +20,7 @@ import (
 // conversation is one run of a Stream against a script, and the events it must deliver.
 type conversation struct {
 	name    string
-	options stream.Options
+	options setup
 	script  []exchange
 	want    []string
 	why     string
@@ -30,9 +30,9 @@ func testConversations(t *testing.T, conversations []conversation) {
 	for _, tt := range conversations {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{t: t, pageSize: tt.options.PageSize, exchanges: tt.script}
+				s := &script{t: t, pageSize: tt.options.Requests.PageSize, exchanges: tt.script}
 				o := tt.options
-				o.PagedLists = tt.script[0].request != "watch initial"
+				o.Requests.PagedLists = tt.script[0].request != "watch initial"
 				got := record(t, streamOf(t, s.client(), widgets(), &o), 11*time.Minute)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
@@ -66,7 +66,7 @@ func sorted(objects []checkpoint.Object) []checkpoint.Object {
 func TestStart(t *testing.T) {
 	expired := watch("ERROR 410 Expired")
 	testConversations(t, []conversation{
-		{"now", stream.Options{Start: stream.Now()},
+		{"now", setup{Run: stream.Run{Start: stream.Now()}},
 			[]exchange{
 				{"list", list("5", "p", "a@2")},
 				{"list continue=p", list("5", "", "b@3")},
@@ -74,7 +74,7 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "DELETED a@6", "MODIFIED b@7", "ADDED c@8"},
 			"existing objects are not delivered, their changes are"},
-		{"now, and a gap", stream.Options{Start: stream.Now()},
+		{"now, and a gap", setup{Run: stream.Run{Start: stream.Now()}},
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@3")},
 				{"watch 5", expired},
@@ -83,7 +83,7 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "GAP expired from 5 to 9", "ADDED c@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
 			"objects that were not delivered are known: b has not changed"},
-		{"now, and the list restarts", stream.Options{Start: stream.Now()},
+		{"now, and the list restarts", setup{Run: stream.Run{Start: stream.Now()}},
 			[]exchange{
 				{"list", list("5", "p", "a@2", "b@3")},
 				{"list continue=p", status(410, metav1.StatusReasonExpired)},
@@ -92,14 +92,14 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"SYNCED 9"},
 			"now is the version of the list that succeeded"},
-		{"after a version", stream.Options{Start: stream.After("5")},
+		{"after a version", setup{Run: stream.Run{Start: stream.After("5")}},
 			[]exchange{
 				{"watch 5", watch("MODIFIED a@6", "DELETED b@7", "MODIFIED a@8", "DELETED a@9", "ADDED c@10",
 					"MODIFIED a@6", "open")},
 			},
 			[]string{"SYNCED 5", "MODIFIED a@6", "DELETED b@7", "MODIFIED a@8", "DELETED a@9", "ADDED c@10"},
 			"events of unknown objects keep the server's types; a repeated event is not delivered"},
-		{"after a version that has expired", stream.Options{Start: stream.After("5")},
+		{"after a version that has expired", setup{Run: stream.Run{Start: stream.After("5")}},
 			[]exchange{
 				{"watch 5", status(410, metav1.StatusReasonExpired)},
 				{"list", list("9", "", "a@2", "b@8")},
@@ -107,7 +107,7 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"GAP expired from 5 to 9 history lost", "ADDED b@8 inferred", "SYNCED 9", "DELETED a@10"},
 			"objects that have not changed since are not delivered; deletions are lost"},
-		{"after a version, and a gap", stream.Options{Start: stream.After("5")},
+		{"after a version, and a gap", setup{Run: stream.Run{Start: stream.After("5")}},
 			[]exchange{
 				{"watch 5", watch("MODIFIED a@6", "ADDED b@7", "ERROR 410 Expired")},
 				{"list", list("9", "", "a@6", "c@4", "d@8")},
@@ -121,7 +121,7 @@ func TestStart(t *testing.T) {
 				"GAP expired from 9 to 11", "DELETED a@6 inferred", "DELETED d@8 inferred", "SYNCED 11",
 			},
 			"after the first snapshot all objects are known, so that a second GAP loses nothing"},
-		{"after a version the server has not reached", stream.Options{Start: stream.After("50")},
+		{"after a version the server has not reached", setup{Run: stream.Run{Start: stream.After("50")}},
 			[]exchange{
 				{"probe", list("9", "")}, {"probe", list("9", "")},
 				{"list", list("9", "", "a@2")},
@@ -129,13 +129,13 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"GAP rewound from 50 to 9 history lost", "ADDED a@2 inferred", "SYNCED 9"},
 			"a watch ahead of the server would be silent for ever"},
-		{"from a position", stream.Options{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))},
+		{"from a position", setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
 			[]exchange{
 				{"watch 5", watch("DELETED a@6", "MODIFIED b@7", "open")},
 			},
 			[]string{"SYNCED 5", "DELETED a@6", "MODIFIED b@7"},
 			"nothing is listed, no event is delivered twice"},
-		{"from a position that has expired", stream.Options{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))},
+		{"from a position that has expired", setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
 			[]exchange{
 				{"watch 5", expired},
 				{"list", list("9", "", "b@8")},
@@ -144,7 +144,7 @@ func TestStart(t *testing.T) {
 			[]string{"SYNCED 5",
 				"GAP expired from 5 to 9", "MODIFIED b@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
 			"deletions since the position are delivered"},
-		{"from a position within a snapshot", stream.Options{Start: position("", knownAs("a", "2"))},
+		{"from a position within a snapshot", setup{Run: stream.Run{Start: position("", knownAs("a", "2"))}},
 			[]exchange{
 				{"list", list("9", "", "b@8")},
 				{"watch 9", watch("open")},
@@ -152,7 +152,7 @@ func TestStart(t *testing.T) {
 			[]string{"GAP restarted from  to 9", "ADDED b@8 inferred", "DELETED a@2 inferred", "SYNCED 9"},
 			"what happened to a since is not known, so its changes are announced by a GAP"},
 		{"from a position within a snapshot, to a replica that lags",
-			stream.Options{Start: position("", knownAs("a", "7"))},
+			setup{Run: stream.Run{Start: position("", knownAs("a", "7"))}},
 			[]exchange{
 				{"list", list("5", "", "a@4")},
 				{"list", list("9", "", "a@7", "b@8")},
@@ -161,7 +161,7 @@ func TestStart(t *testing.T) {
 			[]string{"GAP restarted from  to 9", "ADDED b@8 inferred", "SYNCED 9"},
 			"a list older than the position is read again"},
 		{"from a position within a snapshot, of a Store that keeps no objects",
-			stream.Options{Start: stream.From(checkpoint.Position{Partial: true})},
+			setup{Run: stream.Run{Start: stream.From(checkpoint.Position{Partial: true})}},
 			[]exchange{
 				{"list", list("9", "", "a@2", "b@8")},
 				{"watch 9", watch("open")},
@@ -190,7 +190,7 @@ func TestFailOnGapEndsWithGapError(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", tt.answer}}}
 			var last error
-			for _, err := range newStream(t, s.client(), &stream.Options{FailOnGap: true}).Events(anHour(t)) {
+			for _, err := range newStream(t, s.client(), &setup{Run: stream.Run{FailOnGap: true}}).Events(anHour(t)) {
 				last = err
 			}
 			var gap *stream.GapError
@@ -207,19 +207,19 @@ func TestFailOnGapEndsWithGapError(t *testing.T) {
 // UntilSynced ends a run at SYNCED, UntilClosed at the end of the first watch.
 func TestUntilOptionsEndTheRun(t *testing.T) {
 	testConversations(t, []conversation{
-		{"until synced", stream.Options{UntilSynced: true},
+		{"until synced", setup{Run: stream.Run{Until: stream.UntilSynced}},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
 			"the run ends at SYNCED, before an event of the watch"},
-		{"until synced, streamed", stream.Options{UntilSynced: true},
+		{"until synced, streamed", setup{Run: stream.Run{Until: stream.UntilSynced}},
 			[]exchange{{"watch initial", watch("ADDED a@2", "MARKER @5", "ADDED b@6", "open")}},
 			[]string{"ADDED a@2", "SYNCED 5"},
 			"a streamed list takes one request"},
-		{"until closed", stream.Options{UntilClosed: true},
+		{"until closed", setup{Run: stream.Run{Until: stream.UntilClosed}},
 			[]exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6")}},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
 			"the run opens no second watch"},
-		{"until closed, with an error", stream.Options{UntilClosed: true},
+		{"until closed, with an error", setup{Run: stream.Run{Until: stream.UntilClosed}},
 			[]exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED b@6", "ERROR 500 InternalError")}},
 			[]string{"SYNCED 5", "ADDED b@6",
 				"error: cannot watch widgets.v1.example.com across the cluster: InternalError"},
@@ -227,32 +227,39 @@ func TestUntilOptionsEndTheRun(t *testing.T) {
 	})
 }
 
-// The next runs start after the version that was set, or with a snapshot if it is empty.
-func TestSetResourceVersionMovesTheNextRuns(t *testing.T) {
+// TestEachRunHasAStartOfItsOwn: a Stream's runs begin where each Run says, and Resume where the last one ended.
+func TestEachRunHasAStartOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", list("5", "", "a@2")}, {"watch 5", watch("ADDED b@6", "open")},
 			{"watch 6", watch("DELETED a@7", "open")},
+			{"watch 7", watch("MODIFIED b@8", "open")},
 			{"watch 6", watch("DELETED a@7", "open")},
-			{"list", list("9", "", "b@6")}, {"watch 9", watch("open")},
+			{"list", list("9", "", "b@8")}, {"watch 9", watch("open")},
+			{"list", list("10", "", "c@10")}, {"watch 10", watch("open")},
 		}}
 		s := newStream(t, sc.client(), nil)
-		record(t, s, time.Second)
-		if rv := s.Status().ResourceVersion; rv != "6" {
-			t.Errorf("the run reached version %q, want 6", rv)
+		tests := []struct {
+			start stream.Start
+			want  []string
+			why   string
+		}{
+			{stream.Resume(), []string{"ADDED a@2", "SYNCED 5", "ADDED b@6"}, "the first run begins with a snapshot"},
+			{stream.Resume(), []string{"SYNCED 6", "DELETED a@7"}, "the next one goes on where it ended"},
+			{stream.Resume(), []string{"SYNCED 7", "MODIFIED b@8"}, "so does the one after that"},
+			{stream.After("6"), []string{"SYNCED 6", "DELETED a@7"}, "a version is as good a start"},
+			{stream.Snapshot(), []string{"ADDED b@8", "SYNCED 9"}, "a snapshot is one, too"},
+			{stream.Resume(), []string{"ADDED c@10", "DELETED b@8 inferred", "SYNCED 10"},
+				"with UntilSynced, Resume delivers the differences"},
 		}
-		noError(t, s.SetResourceVersion(s.Status().ResourceVersion))
-		for range 2 {
-			if diff := cmp.Diff([]string{"SYNCED 6", "DELETED a@7"}, record(t, s, time.Second)); diff != "" {
-				t.Errorf("after version 6 (-want +got):\n%s", diff)
+		for i, tt := range tests {
+			s.run.Start = tt.start
+			if i == len(tests)-1 {
+				s.run.Until = stream.UntilSynced
 			}
-		}
-		noError(t, s.SetResourceVersion(""))
-		if diff := cmp.Diff([]string{"ADDED b@6", "SYNCED 9"}, record(t, s, time.Second)); diff != "" {
-			t.Errorf("after an empty version (-want +got):\n%s", diff)
-		}
-		if err := s.SetResourceVersion("0"); !errors.As(err, new(*stream.OptionsError)) {
-			t.Errorf("version 0: got %v, want an *OptionsError", err)
+			if diff := cmp.Diff(tt.want, record(t, s, time.Second)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
 		}
 	})
 }

@@ -26,32 +26,32 @@ func TestStatus(t *testing.T) {
 	tests := []struct {
 		name    string
 		script  string
-		options stream.Options
+		options setup
 		moments []moment
 		why     string
 	}{
-		{"healthy", "", stream.Options{},
+		{"healthy", "", setup{},
 			[]moment{{time.Second, "Streaming synced @3 2"}}, "a watch is open"},
-		{"listing", "list 1: hang", stream.Options{PagedLists: true},
+		{"listing", "list 1: hang", setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
 			[]moment{{time.Second, "Listing @ 0"}}, "no object is known yet"},
-		{"server away", "at 1s: close watches\nany 1-*: refuse", stream.Options{},
+		{"server away", "at 1s: close watches\nany 1-*: refuse", setup{},
 			[]moment{{30 * time.Second, "Backoff @ 0: connect"}}, "the server refuses every connection"},
-		{"server goes away", "at 5s: close watches\nprobe *: 503", stream.Options{},
+		{"server goes away", "at 5s: close watches\nprobe *: 503", setup{},
 			[]moment{{4 * time.Second, "Streaming synced @3 2"}, {30 * time.Second, "Backoff synced @3 2: 503"}},
 			"the Stream stays synced until it knows that it has missed something"},
-		{"forbidden", "at 5s: forbid all\nat 5s: close watches\nat 60s: allow", stream.Options{},
+		{"forbidden", "at 5s: forbid all\nat 5s: close watches\nat 60s: allow", setup{},
 			[]moment{{30 * time.Second, "Forbidden synced @3 2: 403"}, {80 * time.Second, "Streaming synced @3 2"}},
 			"the Stream is back within 20 s of its rights"},
-		{"unauthorized", "at 5s: unauthorized\nat 5s: close watches\nat 60s: authorized", stream.Options{},
+		{"unauthorized", "at 5s: unauthorized\nat 5s: close watches\nat 60s: authorized", setup{},
 			[]moment{{30 * time.Second, "Unauthorized synced @3 2: 401"}, {80 * time.Second, "Streaming synced @3 2"}},
 			"the Stream is back within 20 s of its credentials"},
-		{"CRD deleted", "at 5s: delete crd\nat 60s: create crd", stream.Options{},
+		{"CRD deleted", "at 5s: delete crd\nat 60s: create crd", setup{},
 			[]moment{{30 * time.Second, "Gone synced @5 0: 404"}, {80 * time.Second, "Streaming synced @7 0"}},
 			"the objects are deleted before the CRD"},
-		{"stalled", "at 5s: silence\nprobe *: 500", stream.Options{IdleTimeout: 10 * time.Second},
+		{"stalled", "at 5s: silence\nprobe *: 500", setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 10 * time.Second}}},
 			[]moment{{9 * time.Second, "Streaming synced @3 2"}, {40 * time.Second, "Stalled synced @3 2: 500"}},
 			"with a dead conversion webhook the watch is silent and lists fail"},
-		{"in a gap", "at 5s: rewind 1 restart\nlist *: 500", stream.Options{},
+		{"in a gap", "at 5s: rewind 1 restart\nlist *: 500", setup{},
 			[]moment{{60 * time.Second, "Backoff @3 2: 500"}},
 			"until the GAP is delivered, the version stays: a run that resumes from it reports the GAP, too"},
 	}
@@ -122,9 +122,9 @@ func TestStatusChangedReceivesEachState(t *testing.T) {
 			{"list", list("9", "", "a@2")}, {"watch 9", watch("open")},
 		}}
 		var got []string
-		s := newStream(t, sc.client(), &stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+		s := newStream(t, sc.client(), &setup{Options: stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
 			got = append(got, fmt.Sprintf("%s %v %d", s.State, s.Synced, s.Attempt))
-		}}})
+		}}}})
 		record(t, s, time.Minute)
 		want := []string{
 			"Listing false 0", "Backoff false 1", // the second failure does not change the State
@@ -154,19 +154,16 @@ func TestTraceReceivesRequestsFramesAndEnds(t *testing.T) {
 			}
 			return "failed"
 		}
-		s := streamOf(t, sc.client(), widgets(), &stream.Options{
-			IdleTimeout: 40 * time.Second, Namespaces: []string{"default"},
-			Trace: &stream.Trace{
-				RequestDone: func(r stream.Request) {
-					log("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace,
-						r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
-				},
-				FrameReceived: func(f stream.Frame) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
-				WatchClosed: func(e stream.WatchEnd) {
-					log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Frames, failed(e.Err))
-				},
+		s := streamOf(t, sc.client(), widgets(), &setup{Options: stream.Options{Namespaces: []string{"default"}, Trace: &stream.Trace{
+			RequestDone: func(r stream.Request) {
+				log("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace,
+					r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
 			},
-		})
+			FrameReceived: func(f stream.Frame) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
+			WatchClosed: func(e stream.WatchEnd) {
+				log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Frames, failed(e.Err))
+			},
+		}, Requests: stream.Requests{IdleTimeout: 40 * time.Second}}})
 		record(t, s, 50*time.Second)
 		want := []string{
 			"watch in default rv= continued=false initial=true objects=0 nil",

@@ -23,7 +23,7 @@ import (
 // TestConversations: a Stream recovers from what servers and proxies do, without a false deletion or a lost event.
 func TestConversations(t *testing.T) {
 	testConversations(t, []conversation{
-		{"continue token expired", stream.Options{},
+		{"continue token expired", setup{},
 			[]exchange{
 				{"list", list("5", "p2", "a@2", "b@3")},
 				{"list continue=p2", status(410, metav1.StatusReasonExpired)},
@@ -33,7 +33,7 @@ func TestConversations(t *testing.T) {
 			[]string{"ADDED a@2", "ADDED b@3",
 				"MODIFIED a@8 inferred", "ADDED c@4", "DELETED b@3 inferred", "SYNCED 9"},
 			"the list restarts; the differences to the pages already delivered follow"},
-		{"pages of two versions", stream.Options{},
+		{"pages of two versions", setup{},
 			[]exchange{
 				{"list", list("5", "p2", "a@2")},
 				{"list continue=p2", list("6", "", "b@6")},
@@ -42,7 +42,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "ADDED b@6", "ADDED c@4", "SYNCED 7"},
 			"together they show no state that ever was, so the list restarts"},
-		{"resume at the last bookmark", stream.Options{},
+		{"resume at the last bookmark", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ADDED b@6", "BOOKMARK @90")},
@@ -50,7 +50,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "ADDED b@6"},
 			"bookmarks keep the version of an idle resource recent"},
-		{"expired as a response", stream.Options{},
+		{"expired as a response", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", status(410, metav1.StatusReasonGone)},
@@ -60,7 +60,7 @@ func TestConversations(t *testing.T) {
 			[]string{"ADDED a@2",
 				"GAP expired from 5 to 20", "DELETED a@2 inferred", "ADDED a/other@15 inferred", "SYNCED 20"},
 			"SYNCED waits for an open watch; an object with a new uid is DELETED, then ADDED"},
-		{"expired, and the list fails", stream.Options{},
+		{"expired, and the list fails", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -72,7 +72,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"failed lists deliver no DELETED and no second GAP"},
-		{"garbage", stream.Options{},
+		{"garbage", setup{},
 			[]exchange{
 				{"list", list("5", "")},
 				{"watch 5", watch("ADDED b@6", "raw not json at all\n", "open")},
@@ -85,7 +85,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "ADDED b@6", "ADDED c@7", "ADDED d@8", "ADDED e@9"},
 			"a frame that can't be decoded (no JSON, unknown type, no kind, name or namespace) is requested again"},
-		{"token refused", stream.Options{},
+		{"token refused", setup{},
 			[]exchange{
 				{"list", list("5", "p2", "a@2")},
 				{"list continue=p2", status(400, metav1.StatusReasonBadRequest)},
@@ -94,14 +94,14 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "ADDED b@6", "SYNCED 6"},
 			"a server that refuses the continue token restarts the list without a GAP"},
-		{"deletion at the object's last version", stream.Options{},
+		{"deletion at the object's last version", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@5")},
 				{"watch 5", watch("DELETED a@2", "DELETED b@5", "ADDED c@6", "DELETED c@6", "open")},
 			},
 			[]string{"ADDED a@2", "ADDED b@5", "SYNCED 5", "DELETED a@2", "DELETED b@5", "ADDED c@6", "DELETED c@6"},
 			"some servers give a deletion no version of its own"},
-		{"version 0", stream.Options{},
+		{"version 0", setup{},
 			[]exchange{
 				{"list", list("5", "")},
 				{"watch 5", watch("BOOKMARK @0", "ADDED a@6", "BOOKMARK @0")},
@@ -109,7 +109,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"a bookmark at version 0 does not change the version to resume at"},
-		{"closed after five silent seconds", stream.Options{},
+		{"closed after five silent seconds", setup{},
 			[]exchange{
 				{"list", list("5", "")},
 				{"watch 5", watch("wait 5s")}, {"watch 5", watch("wait 5s")},
@@ -119,7 +119,7 @@ func TestConversations(t *testing.T) {
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"a proxy's timeout or rest.Config.Timeout does not mean that the version has expired"},
 		{"HTTP/2 connection lost",
-			stream.Options{},
+			setup{},
 			slices.Concat(
 				[]exchange{{"list", list("5", "")}},
 				slices.Repeat([]exchange{{"watch 5", watch("wait 45s", "lost")}}, 4),
@@ -127,7 +127,7 @@ func TestConversations(t *testing.T) {
 			),
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"a lost connection is no unreadable event, although client-go's ERROR is the same"},
-		{"broken off while opening", stream.Options{},
+		{"broken off while opening", setup{},
 			slices.Concat(
 				[]exchange{{"list", list("5", "")}},
 				// client-go itself tries eleven times before it gives up.
@@ -136,7 +136,7 @@ func TestConversations(t *testing.T) {
 			),
 			[]string{"SYNCED 5", "ADDED a@6"},
 			"client-go turns EOF into an empty watch, which does not mean that the version has expired"},
-		{"an object for a list", stream.Options{},
+		{"an object for a list", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -146,7 +146,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"an object is not an empty list, so nothing is deleted"},
-		{"a Table for a list", stream.Options{},
+		{"a Table for a list", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -161,7 +161,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5", "GAP expired from 5 to 20", "SYNCED 20"},
 			"a Table has no items, which does not mean that there are no objects"},
-		{"a list kind that does not end in List", stream.Options{},
+		{"a list kind that does not end in List", setup{},
 			[]exchange{
 				{"list", func(*http.Request) (*http.Response, error) {
 					return respondJSON(200, map[string]any{
@@ -173,7 +173,7 @@ func TestConversations(t *testing.T) {
 			},
 			[]string{"ADDED a@2", "SYNCED 5"},
 			"a CRD may choose any spec.names.listKind"},
-		{"an item without a name", stream.Options{},
+		{"an item without a name", setup{},
 			[]exchange{
 				{"list", list("5", "", "a@2", "b@2")},
 				{"watch 5", watch("ERROR 410 Expired")},
@@ -221,7 +221,7 @@ func TestEarlyRefusalEndsTheRun(t *testing.T) {
 			}
 			events := 0
 			var last error
-			o := &stream.Options{Namespaces: []string{"default"}}
+			o := &setup{Options: stream.Options{Namespaces: []string{"default"}}}
 			for _, err := range newStream(t, s.client(), o).Events(anHour(t)) {
 				events++
 				last = err
@@ -245,7 +245,7 @@ func TestBookmarksResetIdleTimeout(t *testing.T) {
 			{"list", list("5", "")},
 			{"watch 5", watch("wait 39s", "BOOKMARK @6", "wait 39s", "BOOKMARK @7", "wait 39s", "ADDED a@8", "open")},
 		}}
-		record(t, newStream(t, sc.client(), &stream.Options{IdleTimeout: 40 * time.Second}), 150*time.Second)
+		record(t, newStream(t, sc.client(), &setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 40 * time.Second}}}), 150*time.Second)
 		if diff := cmp.Diff([]string{"list", "watch 5"}, sc.requests); diff != "" {
 			t.Errorf("the requests (-want +got):\n%s", diff)
 		}
@@ -269,9 +269,9 @@ func TestNoHotLoop(t *testing.T) {
 		"every page is the same":                     {{"", list("5", "again")}},
 		"every watch is garbage":                     {{"", either(list("5", ""), watch("raw }{", "open"))}},
 	}
-	options := map[string]*stream.Options{
+	options := map[string]*setup{
 		"pages without end":                nil,
-		"pages without end, some selected": {Select: func(m stream.Meta) bool { return m.GetName() == "a" }},
+		"pages without end, some selected": {Options: stream.Options{Select: func(m stream.Meta) bool { return m.GetName() == "a" }}},
 	}
 	for name := range options {
 		tests[name] = []exchange{{"", samePages()}}
@@ -431,15 +431,15 @@ func TestStreamRunsAgainAfterALeftLoop(t *testing.T) {
 	conversation := func() []exchange {
 		return []exchange{{"list", list("5", "")}, {"watch 5", watch("ADDED a@6", "ADDED b@7", "open")}}
 	}
-	leave := map[string]func(*testing.T, *stream.Stream){
-		"break": func(t *testing.T, s *stream.Stream) {
+	leave := map[string]func(*testing.T, *running){
+		"break": func(t *testing.T, s *running) {
 			for ev := range s.Events(anHour(t)) {
 				if ev.Type == stream.Added {
 					break
 				}
 			}
 		},
-		"panic": func(t *testing.T, s *stream.Stream) {
+		"panic": func(t *testing.T, s *running) {
 			defer func() {
 				if recover() != "mine" {
 					t.Error("the panic is lost")
@@ -504,7 +504,7 @@ func TestLoggerReceivesFailuresAndRecovery(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{
 			{"list", refuse}, {"list", list("5", "")}, {"watch 5", watch("open")},
 		}}
-		o := &stream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		o := &setup{Options: stream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 		record(t, newStream(t, sc.client(), o), time.Minute)
 		for _, want := range []string{
 			"level=WARN", "widgets.v1.example.com", "connection refused", "after=", "level=INFO", "watching again",

@@ -32,7 +32,7 @@ func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 			{"list", list("5", "", "a@2")},
 			{"watch 5", watch("wait 1m", "ADDED b@6", "wait 1m", "ADDED c@7", "open")},
 		}}
-		s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+		s := newStream(t, sc.client(), &setup{Run: stream.Run{Checkpoint: tracker}})
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errTimeUp)
 		defer cancel()
 		var got []string
@@ -58,44 +58,44 @@ func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 
 // The checkpoint is of other objects or of another cluster.
 func TestRunRefusesAMismatchedCheckpoint(t *testing.T) {
-	same := stream.Options{LabelSelector: "b=c,a=b"}
-	fields := stream.Options{FieldSelector: "metadata.name=a,spec.n!=1", CheckpointKey: "fields"}
+	same := setup{Options: stream.Options{LabelSelector: "b=c,a=b"}}
+	fields := setup{Options: stream.Options{FieldSelector: "metadata.name=a,spec.n!=1"}, Run: stream.Run{Key: "fields"}}
 	tests := []struct {
-		options stream.Options
+		options setup
 		cluster string
 		want    any // type of error, nil for none
 		text    string
 		why     string
 	}{
 		{options: same, why: "the same options"},
-		{options: stream.Options{LabelSelector: "a=b, b=c"}, why: "the same selector, written differently"},
-		{options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}, why: "an explicit whole cluster"},
-		{options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a", CheckpointKey: "fields"},
+		{options: setup{Options: stream.Options{LabelSelector: "a=b, b=c"}}, why: "the same selector, written differently"},
+		{options: setup{Options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}}, why: "an explicit whole cluster"},
+		{options: setup{Options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a"}, Run: stream.Run{Key: "fields"}},
 			why: "the same field selector, written differently"},
-		{options: stream.Options{FieldSelector: "spec.n!=1", Name: "a", CheckpointKey: "fields"},
+		{options: setup{Options: stream.Options{FieldSelector: "spec.n!=1", Name: "a"}, Run: stream.Run{Key: "fields"}},
 			why: "the same field selector, by Name"},
-		{stream.Options{FieldSelector: "spec.n=1,metadata.name!=a", CheckpointKey: "fields"}, "test",
+		{setup{Options: stream.Options{FieldSelector: "spec.n=1,metadata.name!=a"}, Run: stream.Run{Key: "fields"}}, "test",
 			new(*checkpoint.MismatchError), "field selector", "the same fields with other operators"},
-		{stream.Options{LabelSelector: "a=b"}, "test",
+		{setup{Options: stream.Options{LabelSelector: "a=b"}}, "test",
 			new(*checkpoint.MismatchError), `is for label selector "a=b,b=c", not "a=b"`, "other labels"},
-		{stream.Options{LabelSelector: "b=c,a=b", Name: "a"}, "test",
+		{setup{Options: stream.Options{LabelSelector: "b=c,a=b", Name: "a"}}, "test",
 			new(*checkpoint.MismatchError), "field selector", "one name only"},
 		{same, "another",
 			new(*checkpoint.MismatchError), `cluster "test", not "another"`, "another cluster"},
-		{stream.Options{LabelSelector: "a=b", CheckpointKey: "other"}, "test", nil, "",
+		{setup{Options: stream.Options{LabelSelector: "a=b"}, Run: stream.Run{Key: "other"}}, "test", nil, "",
 			"another key has its own checkpoint"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			store := &checkpoint.Memory{}
-			run := func(o stream.Options, cluster string) (err error) {
+			run := func(o setup, cluster string) (err error) {
 				id := checkpoint.Cluster{UID: cluster}
 				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: id})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer tracker.Close()
-				o.Checkpoint, o.UntilSynced = tracker, true
+				o.Checkpoint, o.Until = tracker, stream.UntilSynced
 				srv := streamtest.NewServer(widgets())
 				s := streamOf(t, srv.Client(), widgets(), &o)
 				for _, e := range stream.Acked(s.Events(anHour(t))) {
@@ -103,7 +103,7 @@ func TestRunRefusesAMismatchedCheckpoint(t *testing.T) {
 				}
 				return err
 			}
-			for _, o := range []stream.Options{same, fields} {
+			for _, o := range []setup{same, fields} {
 				noError(t, run(o, "test"))
 			}
 			err := run(tt.options, map[bool]string{true: "test", false: tt.cluster}[tt.cluster == ""])
@@ -119,11 +119,11 @@ func TestRunRefusesAMismatchedCheckpoint(t *testing.T) {
 
 func TestCheckpointKeyMustBeValid(t *testing.T) {
 	tracker := newTracker(t, &checkpoint.Memory{}, checkpoint.Options{})
-	_, err := stream.New(streamtest.NewServer(widgets()).Client(), widgets(),
-		&stream.Options{Checkpoint: tracker, CheckpointKey: "a/b"})
+	_, err := newRunning(streamtest.NewServer(widgets()).Client(), widgets(),
+		&setup{Run: stream.Run{Checkpoint: tracker, Key: "a/b"}})
 	var invalid *stream.OptionsError
-	if !errors.As(err, &invalid) || invalid.Field != "CheckpointKey" {
-		t.Errorf("%v, want an *OptionsError of CheckpointKey", err)
+	if !errors.As(err, &invalid) || invalid.Field != "Key" {
+		t.Errorf("%v, want an *OptionsError of Key", err)
 	}
 }
 
@@ -134,10 +134,7 @@ func TestCheckpointStoresItsIdentity(t *testing.T) {
 		r.StorageVersionHash = "hash"
 		store := &checkpoint.Memory{}
 		tracker := newTracker(t, store, checkpoint.Options{})
-		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &stream.Options{
-			Checkpoint: tracker, UntilSynced: true,
-			LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"},
-		})
+		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &setup{Options: stream.Options{LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"}}, Run: stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}})
 		for _, err := range stream.Acked(s.Events(anHour(t))) {
 			if err != nil {
 				t.Fatal(err)
@@ -178,7 +175,7 @@ func TestRunRefusesAnImpossiblePosition(t *testing.T) {
 			}
 			noError(t, store.Commit(t.Context(), []checkpoint.Delta{tt.delta}))
 			tracker := newTracker(t, store, checkpoint.Options{})
-			s := newStream(t, streamtest.NewServer(widgets()).Client(), &stream.Options{Checkpoint: tracker})
+			s := newStream(t, streamtest.NewServer(widgets()).Client(), &setup{Run: stream.Run{Checkpoint: tracker}})
 			for range 2 { // a refused run releases its key
 				n := 0
 				for _, err := range s.Events(anHour(t)) {
@@ -208,7 +205,7 @@ func TestLeavingTheLoopAcksNothing(t *testing.T) {
 					{"watch 5", watch("MODIFIED a@6", "open")},
 					{"watch 5", watch("MODIFIED a@6", "open")},
 				}}
-				s := newStream(t, sc.client(), &stream.Options{Checkpoint: tracker})
+				s := newStream(t, sc.client(), &setup{Run: stream.Run{Checkpoint: tracker}})
 				run := func() (delivered []string) {
 					defer func() { _ = recover() }()
 					for ev, err := range stream.Acked(s.Events(anHour(t))) {
@@ -251,7 +248,7 @@ func TestNextRunDeliversEachDeletionOnce(t *testing.T) {
 		store := &checkpoint.Memory{}
 		run := func(ack func(stream.Event) bool) (delivered []string, pending int) {
 			tracker := newTracker(t, store, checkpoint.Options{})
-			s := newStream(t, srv.Client(), &stream.Options{Checkpoint: tracker, Namespaces: []string{"one", "two"}})
+			s := newStream(t, srv.Client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}, Run: stream.Run{Checkpoint: tracker}})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for ev, err := range s.Events(ctx) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -25,8 +24,8 @@ func TestNilAndZeroValues(t *testing.T) {
 		_, err := stream.Until(seq, func(stream.Event) (bool, error) { return false, nil })
 		return err
 	}
-	newWith := func(c dynamic.Interface, r gvr.Resource, o *stream.Options) error {
-		_, err := stream.New(c, r, o)
+	newWith := func(c dynamic.Interface, r gvr.Resource, o *setup) error {
+		_, err := newRunning(c, r, o)
 		return err
 	}
 	client := (&script{t: t}).client()
@@ -37,7 +36,6 @@ func TestNilAndZeroValues(t *testing.T) {
 	var (
 		none    func(func(stream.Event, error) bool)
 		zero    stream.Stream
-		pointer *dynamic.DynamicClient
 		context = context.Background()
 	)
 	tests := []struct {
@@ -46,8 +44,6 @@ func TestNilAndZeroValues(t *testing.T) {
 		want string // a part of the result as text
 	}{
 		{"New(nil)", func() any { return newWith(nil, widgets(), nil) }, "invalid client: must not be nil"},
-		{"New((*DynamicClient)(nil))", func() any { return newWith(pointer, widgets(), nil) },
-			"invalid client: must not be nil"},
 		{"New(Resource{})", func() any { return newWith(client, gvr.Resource{}, nil) },
 			"invalid Resource: must have a version and a plural"},
 		{"New without a version", func() any { return newWith(client, named("", "pods"), nil) },
@@ -57,14 +53,19 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"New of a subresource", func() any { return newWith(client, named("v1", "pods/log"), nil) },
 			`invalid Resource "pods/log.v1": must have`},
 		{"New(opts nil)", func() any { return newWith(client, widgets(), nil) }, "<nil>"},
-		{"InvolvedObject of another resource", func() any {
-			return newWith(client, widgets(), &stream.Options{InvolvedObject: &corev1.ObjectReference{}})
-		}, "invalid InvolvedObject"},
 
 		{"zero Stream: Events", func() any { return last(zero.Events(context)) },
 			"invalid Stream: must be made with New"},
 		{"zero Stream: Stop", func() any { zero.Stop(); return "" }, ""},
-		{"zero Stream: SetResourceVersion", func() any { return zero.SetResourceVersion("5") }, "<nil>"},
+		{"zero Stream: With", func() any { return last(zero.With(stream.Run{}).Events(context)) },
+			"invalid Stream: must be made with New"},
+		{"nil Stream: With", func() any { return last((*stream.Stream)(nil).With(stream.Run{}).Events(context)) },
+			"invalid Stream: must be made with New"},
+		{"nil Stream: Key", func() any { return (*stream.Stream)(nil).Key() }, ""},
+		{"zero Sequence", func() any {
+			var q stream.Sequence
+			return fmt.Sprint(last(q.Events(context)), q.Key(), q.Status().State, len(q.Position().Objects), q.Resource().Kind)
+		}, "invalid Stream: must be made with New"},
 		{"zero Stream: Status", func() any { return zero.Status().State }, "Idle"},
 		{"zero Stream: Position", func() any { return len(zero.Position().Objects) }, "0"},
 		{"zero Stream: Key", func() any { return zero.Key() + zero.Resource().Kind }, ""},
@@ -78,13 +79,12 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"Until(nil)", func() any { return last(none) }, "invalid seq: must not be nil"},
 		{"Until(cond nil)", func() any { _, err := stream.Until(none, nil); return err },
 			"invalid cond: must not be nil"},
-		{"Objects(nil)", func() any { return last(stream.Objects(nil)) }, "invalid seq: must not be nil"},
 		{"Acked(nil)", func() any { return last(stream.Acked(nil)) }, "invalid seq: must not be nil"},
 		{"Event{}.Ack", func() any { stream.Event{}.Ack(); return "" }, ""},
 
-		{"Start{}", func() any { return stream.Start{}.IsSnapshot() }, "true"},
-		{"From(Position{})", func() any { return stream.From(checkpoint.Position{}).IsNow() }, "false"},
-		{"After", func() any { return newWith(client, widgets(), &stream.Options{Start: stream.After("")}) },
+		{"Start{}", func() any { return stream.Start{} == stream.Snapshot() }, "true"},
+		{"From(Position{})", func() any { return stream.From(checkpoint.Position{}) == stream.Now() }, "false"},
+		{"After", func() any { return newWith(client, widgets(), &setup{Run: stream.Run{Start: stream.After("")}}) },
 			"invalid Start: After must have a resourceVersion"},
 
 		{"errors", func() any {
@@ -113,12 +113,12 @@ func TestResourceOfGVRAlone(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "ns", "a")
 		alone := gvr.Resource{GroupVersionResource: widgets().GroupVersionResource}
-		run := func(c dynamic.Interface, o stream.Options) string {
+		run := func(c dynamic.Interface, o setup) string {
 			rec := streamtest.Record(streamOf(t, c, alone, &o).Events(anHour(t)), nil)
 			return fmt.Sprint(streamtest.Texts(rec.Events), rec.Err)
 		}
-		for _, o := range []stream.Options{
-			{UntilSynced: true}, {UntilSynced: true, PagedLists: true}, {UntilSynced: true, Objects: stream.Metadata},
+		for _, o := range []setup{
+			{Run: stream.Run{Until: stream.UntilSynced}}, {Options: stream.Options{Requests: stream.Requests{PagedLists: true}}, Run: stream.Run{Until: stream.UntilSynced}}, {Options: stream.Options{Objects: stream.Metadata}, Run: stream.Run{Until: stream.UntilSynced}},
 		} {
 			if got := run(srv.Client(), o); got != "[ADDED ns/a@2 SYNCED @2] <nil>" {
 				t.Errorf("%+v: %s", o, got)
@@ -128,11 +128,11 @@ func TestResourceOfGVRAlone(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", func(*http.Request) (*http.Response, error) {
 			return respondJSON(200, object("a@9"))
 		}}}}
-		if got := run(sc.client(), stream.Options{PagedLists: true}); !strings.Contains(got, "[] cannot list") {
+		if got := run(sc.client(), setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}); !strings.Contains(got, "[] cannot list") {
 			t.Errorf("an object instead of a list: %s", got)
 		}
-		o := stream.Options{Namespaces: []string{"ns"}, UntilSynced: true}
-		_, err := stream.New(srv.Client(), alone, &o)
+		o := setup{Options: stream.Options{Namespaces: []string{"ns"}}, Run: stream.Run{Until: stream.UntilSynced}}
+		_, err := newRunning(srv.Client(), alone, &o)
 		if err == nil || !strings.Contains(err.Error(), "Namespaced of its gvr.Resource is false") {
 			t.Errorf("Namespaces: got %v", err)
 		}

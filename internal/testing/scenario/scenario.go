@@ -112,7 +112,9 @@ func (s *Scenario) Faults(most int, kinds ...string) {
 }
 
 // Objects is Full or Raw.
-func (s *Scenario) Objects() stream.ObjectsMode { return stream.ObjectsMode(s.IntN(2)) }
+func (s *Scenario) Objects() stream.ObjectsMode {
+	return []stream.ObjectsMode{stream.Full, stream.Raw}[s.IntN(2)]
+}
 
 // Decoded returns an event whose object is decoded.
 func (s *Scenario) Decoded(ev stream.Event) stream.Event {
