@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -11,7 +12,6 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -35,11 +35,20 @@ var (
 	chairs  = resource("example.com", "chairs", "Chair", "list", "watch")
 )
 
-var untilSynced = &stream.Options{UntilSynced: true}
+// untilSynced leaves the loop after SYNCED.
+func untilSynced(seq iter.Seq2[stream.Event, error]) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		for ev, err := range seq {
+			if !yield(ev, err) || ev.Type == stream.Synced {
+				return
+			}
+		}
+	}
+}
 
-// texts ranges over the sequence and returns its events, and the error that ended it.
+// texts ranges over the sequence up to SYNCED and returns its events, and the error that ended it.
 func texts(ctx context.Context, cfg *rest.Config, name string, opts *stream.Options) ([]string, error) {
-	rec := streamtest.Record(gvrwatch.Watch(ctx, cfg, name, opts), nil)
+	rec := streamtest.Record(untilSynced(gvrwatch.Watch(ctx, cfg, name, opts)), nil)
 	return streamtest.Texts(rec.Events), rec.Err
 }
 
@@ -63,7 +72,7 @@ func TestErrorsKeepTheirTypes(t *testing.T) {
 		{background, "lamps", nil, "", is[*discovery.AmbiguousError], "a name that two groups have"},
 		{background, "chairs", nil, "discovery *: refuse", is[*discovery.UnavailableError], "a server that is down"},
 		{background, "reports", nil, "", is[*stream.NotWatchableError], "a type that can't be watched"},
-		{background, "chairs", &stream.Options{PageSize: -1}, "", is[*stream.OptionsError], "an invalid option"},
+		{background, "chairs", &stream.Options{Requests: stream.Requests{PageSize: -1}}, "", is[*stream.OptionsError], "an invalid option"},
 		{background, "chairs", nil, "list *: 403\ninitial *: 403", is[*stream.RequestError], "no right to watch"},
 		{stopped, "chairs", nil, "", func(err error) bool { return err == errStopped }, "a cancelled ctx"},
 		{nil, "chairs", nil, "", is[*stream.OptionsError], "a nil ctx"},
@@ -102,7 +111,7 @@ func TestAServerThatFailsLater(t *testing.T) {
 		if err := srv.Apply("list *: 503\ninitial *: 503\nprobe *: 503\nat 1h: heal"); err != nil {
 			t.Fatal(err)
 		}
-		got, err := texts(t.Context(), srv.Config(), "chair", untilSynced)
+		got, err := texts(t.Context(), srv.Config(), "chair", nil)
 		if diff := cmp.Diff([]string{"ADDED hall/stool@2", "SYNCED @2"}, got); diff != "" || err != nil {
 			t.Errorf("error %v; (-want +got):\n%s", err, diff)
 		}
@@ -113,13 +122,13 @@ func TestAServerThatFailsLater(t *testing.T) {
 func TestEachLoopBeginsAgain(t *testing.T) {
 	srv := streamtest.NewServer(chairs)
 	defer srv.Close()
-	seq := gvrwatch.Watch(t.Context(), srv.Config(), "chairs", untilSynced)
+	seq := gvrwatch.Watch(t.Context(), srv.Config(), "chairs", nil)
 	if n := len(srv.Requests()); n != 0 {
 		t.Errorf("%d requests before the first loop", n)
 	}
 	for _, name := range []string{"first", "second"} {
 		srv.Put(chairs, "hall", name)
-		rec := streamtest.Record(seq, nil)
+		rec := streamtest.Record(untilSynced(seq), nil)
 		if err := streamtest.Check(srv.History(chairs, nil), rec.Events, nil); err != nil || rec.Err != nil {
 			t.Errorf("%s loop: %v, %v", name, rec.Err, err)
 		}
@@ -128,7 +137,7 @@ func TestEachLoopBeginsAgain(t *testing.T) {
 		}
 	}
 	srv.Unserve(chairs)
-	if rec := streamtest.Record(seq, nil); !is[*discovery.NotFoundError](rec.Err) {
+	if rec := streamtest.Record(untilSynced(seq), nil); !is[*discovery.NotFoundError](rec.Err) {
 		t.Errorf("a loop after the type was removed: %v", rec.Err)
 	}
 }
@@ -162,11 +171,11 @@ func TestOptionsAreCopied(t *testing.T) {
 	srv.Put(events, "hall", "broke", "regarding.name=bench")
 	srv.Put(events, "shop", "fell", "regarding.name=stool")
 	opts := &stream.Options{
-		UntilSynced: true, Namespaces: []string{"hall"}, InvolvedObject: &corev1.ObjectReference{Name: "stool"},
+		Namespaces: []string{"hall"}, FieldSelector: "regarding.name=stool",
 	}
 	seq := gvrwatch.Watch(t.Context(), srv.Config(), "events", opts)
-	opts.Namespaces[0], opts.InvolvedObject.Name, opts.LabelSelector = "shop", "bench", "!"
-	rec := streamtest.Record(seq, nil)
+	opts.Namespaces[0], opts.FieldSelector, opts.LabelSelector = "shop", "regarding.name=bench", "!"
+	rec := streamtest.Record(untilSynced(seq), nil)
 	if rec.Err != nil {
 		t.Fatal(rec.Err)
 	}
@@ -200,12 +209,12 @@ func TestNilConfig(t *testing.T) {
 	}
 
 	write(fmt.Sprintf(kubeconfig, network.URL))
-	got, err := texts(t.Context(), nil, "chairs", untilSynced)
+	got, err := texts(t.Context(), nil, "chairs", nil)
 	if diff := cmp.Diff([]string{"ADDED hall/stool@2", "SYNCED @2"}, got); diff != "" || err != nil {
 		t.Errorf("error %v; (-want +got):\n%s", err, diff)
 	}
 	write("") // no cluster
-	if _, err := texts(t.Context(), nil, "chairs", untilSynced); !errors.Is(err, clientcmd.ErrEmptyConfig) {
+	if _, err := texts(t.Context(), nil, "chairs", nil); !errors.Is(err, clientcmd.ErrEmptyConfig) {
 		t.Errorf("an empty kubeconfig: %v", err)
 	}
 	for why, text := range map[string]string{
@@ -213,7 +222,7 @@ func TestNilConfig(t *testing.T) {
 		"a context that does not exist": "apiVersion: v1\nkind: Config\ncurrent-context: there\n",
 	} {
 		write(text)
-		if got, err := texts(t.Context(), nil, "chairs", untilSynced); err == nil || len(got) > 0 {
+		if got, err := texts(t.Context(), nil, "chairs", nil); err == nil || len(got) > 0 {
 			t.Errorf("%s: got %q, %v", why, got, err)
 		} else {
 			t.Logf("%s: %v", why, err)

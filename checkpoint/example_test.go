@@ -50,13 +50,18 @@ func runOnce(client dynamic.Interface, store checkpoint.Store, handle func(name 
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	s, err := stream.New(client, doors, nil)
 	if err != nil {
 		return err
 	}
-	for ev, err := range stream.Objects(s.Events(context.Background())) {
+	run := stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}
+	for ev, err := range s.With(run).Events(context.Background()) {
 		if err != nil {
 			return err
+		}
+		if !ev.HasObject() {
+			ev.Ack() // SYNCED, or a GAP
+			continue
 		}
 		name := ev.NamespacedName().Name
 		done := handle(name)

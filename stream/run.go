@@ -188,6 +188,15 @@ func (q *Sequence) Invalid(friend.Access) error {
 // made reports whether q is from With of a Stream.
 func (q *Sequence) made() bool { return q != nil && q.stream != nil }
 
+// Whole returns the Options of the Stream, and whether each run delivers everything that exists, for packages of this
+// module.
+func (q *Sequence) Whole(friend.Access) (Options, bool) {
+	if !q.made() {
+		return Options{}, false
+	}
+	return q.stream.options, q.run.Start == Snapshot() && q.run.Checkpoint == nil
+}
+
 // Resumes reports whether runs begin with [Resume], for package mux.
 func (q *Sequence) Resumes(friend.Access) bool {
 	return q.run.Start.kind == startResume && q.run.Checkpoint == nil

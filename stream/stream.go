@@ -86,7 +86,12 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 }
 
 // Resource returns the watched resource.
-func (s *Stream) Resource() gvr.Resource { return s.resource }
+func (s *Stream) Resource() gvr.Resource {
+	if s == nil {
+		return gvr.Resource{}
+	}
+	return s.resource
+}
 
 // Events returns the sequence of the zero [Run]: each loop over it begins with everything that exists. [Stream.With]
 // is for other Runs. Each loop is one run of the Stream, which has one at a time: another loop yields [ErrBusy].
@@ -242,7 +247,12 @@ func (s *Stream) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 }
 
 // Watched returns the Options of the Stream with their defaults, for packages of this module.
-func (s *Stream) Watched(friend.Access) Options { return s.options }
+func (s *Stream) Watched(friend.Access) Options {
+	if s == nil {
+		return Options{}
+	}
+	return s.options
+}
 
 // Key returns the name of the Stream in a Mux: the resource and its group ("deployments.apps"), then the namespaces
 // ("deployments.apps in a,b") and the selectors ("pods where app=web"), if there are any.

@@ -56,11 +56,11 @@ func run(client dynamic.Interface, last stream.Type) error {
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker})
+	s, err := stream.New(client, doors, nil)
 	if err != nil {
 		return err
 	}
-	for ev, err := range s.Events(ctx) {
+	for ev, err := range s.With(stream.Run{Checkpoint: tracker}).Events(ctx) {
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func start(t *testing.T, srv *streamtest.Server, holder string, acks int) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := stream.New(srv.Client(), widgets, &stream.Options{Checkpoint: tracker, PageSize: 1})
+	s, err := stream.New(srv.Client(), widgets, &stream.Options{Requests: stream.Requests{PageSize: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func start(t *testing.T, srv *streamtest.Server, holder string, acks int) *run {
 	r := &run{Tracker: tracker, stream: s, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		for ev, err := range s.Events(ctx) {
+		for ev, err := range s.With(stream.Run{Checkpoint: tracker}).Events(ctx) {
 			if err != nil {
 				if ctx.Err() == nil {
 					t.Error(err)

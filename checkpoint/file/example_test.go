@@ -74,11 +74,12 @@ func program(cfg *rest.Config, positions string) error {
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	s, err := stream.New(client, doors, nil)
 	if err != nil {
 		return err
 	}
-	for ev, err := range stream.Acked(s.Events(ctx)) { // acks each event when the loop body is done with it
+	events := s.With(stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}).Events(ctx)
+	for ev, err := range stream.Acked(events) { // acks each event when the loop body is done with it
 		if err != nil {
 			return err
 		}

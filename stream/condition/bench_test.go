@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/condition"
 )
@@ -21,7 +22,7 @@ type many struct {
 	synced  func()
 }
 
-func (m many) AllSynced() bool { return true }
+func (m many) AllSynced(friend.Access) bool { return true }
 
 func (m many) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {

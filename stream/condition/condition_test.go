@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/condition"
 )
 
@@ -65,7 +66,7 @@ func TestParse(t *testing.T) {
 	for _, tt := range tests {
 		c, err := condition.Parse(tt.text)
 		if err != nil {
-			var invalid *condition.OptionsError
+			var invalid *stream.OptionsError
 			if !errors.As(err, &invalid) || !strings.Contains(invalid.Problem, tt.want) {
 				t.Errorf("%.50q: %v, want %s (%s)", tt.text, err, tt.want, tt.why)
 			}

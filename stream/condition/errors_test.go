@@ -96,7 +96,7 @@ func TestWaitEnds(t *testing.T) {
 		return must(stream.New(srv.Client(), widgets, &o))
 	}
 	untilSynced := func(srv *streamtest.Server) condition.Source {
-		return widgetStream(srv, stream.Options{UntilSynced: true})
+		return must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Until: stream.UntilSynced})
 	}
 	boom := stream.Options{Transform: func(*unstructured.Unstructured) { panic("boom") }}
 	tests := []struct {
@@ -121,7 +121,7 @@ func TestWaitEnds(t *testing.T) {
 		{"a refused request", kinds["Stream"], "any *: 403", nil, "cannot watch widgets.v1.example.com",
 			func(err error) bool { var e *stream.RequestError; return errors.As(err, &e) }},
 		{"history is lost", func(srv *streamtest.Server) condition.Source {
-			return must(mux.New(nil, widgetStream(srv, stream.Options{Start: stream.After("1")}).(mux.Source)))
+			return must(mux.New(nil, must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Start: stream.After("1")})))
 		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ condition.Source) {
 			_ = srv.Do("silence")
 			srv.Put(widgets, "shop", "door", ready)
@@ -176,6 +176,7 @@ func TestNilAndZeroValues(t *testing.T) {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()
 	of := func(o stream.Options) condition.Source { return must(stream.New(srv.Client(), widgets, &o)) }
+	with := func(r stream.Run) condition.Source { return must(stream.New(srv.Client(), widgets, nil)).With(r) }
 	isReady, deleted := must(condition.Parse("condition=Ready")), must(condition.Parse("delete"))
 	otherDoor := target(widgets, "door")
 	otherDoor.Namespace = "other"
@@ -194,8 +195,8 @@ func TestNilAndZeroValues(t *testing.T) {
 	}{
 		{"no context", nil, of(stream.Options{}), deleted, nil, "invalid ctx: must not be nil"},
 		{"no source", ended, nil, deleted, nil, "invalid source: must not be nil"},
-		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid source: must not be nil"},
-		{"a nil Mux", ended, (*mux.Mux)(nil), deleted, nil, "invalid source: must not be nil"},
+		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid Stream: must be made with New"},
+		{"a nil Mux", ended, (*mux.Mux)(nil), deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero Stream", ended, &stream.Stream{}, deleted, nil, "invalid Stream: must be made with New"},
 		{"a zero Mux", ended, &mux.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero follow.Mux", ended, &follow.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
@@ -209,9 +210,9 @@ func TestNilAndZeroValues(t *testing.T) {
 			[]condition.Target{otherDoor}, "must be among what the Stream watches"},
 		{"another name", ended, of(stream.Options{Name: "window"}), deleted,
 			[]condition.Target{target(widgets, "door")}, "must be among what the Stream watches"},
-		{"only changes", ended, of(stream.Options{Start: stream.Now()}), deleted, nil,
+		{"only changes", ended, with(stream.Run{Start: stream.Now()}), deleted, nil,
 			"must deliver everything that exists"},
-		{"a checkpoint", ended, of(stream.Options{Checkpoint: tracker}), deleted, nil,
+		{"a checkpoint", ended, with(stream.Run{Checkpoint: tracker}), deleted, nil,
 			"must deliver everything that exists"},
 		{"no namespace", ended, of(stream.Options{}), deleted,
 			[]condition.Target{{Resource: widgets.GroupResource(), Name: "door"}}, "must have a namespace"},

@@ -11,7 +11,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// A Stream that ends at SYNCED makes Wait check once, without waiting. The error has what does not meet the condition.
+// A sequence that ends at SYNCED makes Wait check once, without waiting. The error has what does not meet the condition.
 func ExampleWait_once() {
 	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
 	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
@@ -20,7 +20,7 @@ func ExampleWait_once() {
 	srv.Put(widgets, "shop", "door", "status.phase=Closed")
 	srv.Put(widgets, "shop", "gate", "status.phase=Open")
 
-	s, err := stream.New(srv.Client(), widgets, &stream.Options{UntilSynced: true})
+	s, err := stream.New(srv.Client(), widgets, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -30,7 +30,7 @@ func ExampleWait_once() {
 		fmt.Println(err)
 		return
 	}
-	err = condition.Wait(context.Background(), s, isOpen) // every widget
+	err = condition.Wait(context.Background(), s.With(stream.Run{Until: stream.UntilSynced}), isOpen) // every widget
 	if unmet := (*condition.UnmetError)(nil); errors.As(err, &unmet) {
 		for _, u := range unmet.Unmet {
 			fmt.Println(u.Target, u.Reason)

@@ -46,13 +46,13 @@ func must[T any](value T, err error) T {
 var kinds = map[string]func(*streamtest.Server) condition.Source{
 	"Stream": func(srv *streamtest.Server) condition.Source { return must(stream.New(srv.Client(), widgets, nil)) },
 	"raw, in pages": func(srv *streamtest.Server) condition.Source {
-		return must(stream.New(srv.Client(), widgets, &stream.Options{Objects: stream.Raw, PagedLists: true}))
+		return must(stream.New(srv.Client(), widgets, &stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}))
 	},
 	"namespaces": func(srv *streamtest.Server) condition.Source {
 		return must(stream.New(srv.Client(), widgets, &stream.Options{Namespaces: []string{"shop", "other"}}))
 	},
 	"Mux":    func(srv *streamtest.Server) condition.Source { return muxOf(srv, nil) },
-	"Latest": func(srv *streamtest.Server) condition.Source { return muxOf(srv, &mux.Options{Latest: true}) },
+	"Latest": func(srv *streamtest.Server) condition.Source { return muxOf(srv, &mux.Options{Overflow: mux.Latest}) },
 	"follow": func(srv *streamtest.Server) condition.Source {
 		c := srv.Client()
 		r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), nil)

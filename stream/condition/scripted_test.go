@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/condition"
 )
@@ -20,7 +21,7 @@ import (
 // SYNCED.
 type scripted string
 
-func (s scripted) AllSynced() bool { return true }
+func (s scripted) AllSynced(friend.Access) bool { return true }
 
 // Events delivers words: "SYNCED", "GAP", "gadgets:SYNCED" of the gadgets, and for an object "ADDED/uid/status". A word
 // may begin with the key of a source in a Mux: "b>ADDED/uid/status". All objects are the widget door. The status
@@ -30,7 +31,7 @@ func (s scripted) Events(context.Context) iter.Seq2[stream.Event, error] {
 		for _, word := range strings.Fields(string(s)) {
 			ev := stream.Event{Resource: widgets}
 			if source, rest, ok := strings.Cut(word, ">"); ok {
-				ev.Source, word = source, rest
+				ev.Envelope(friend.Access{}).Source, word = source, rest
 			}
 			if rest, ok := strings.CutPrefix(word, "gadgets:"); ok {
 				ev.Resource, word = gadgets, rest

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -46,7 +47,7 @@ func (t Target) compare(other Target) int {
 // source is one. The package comment says exactly when the condition is met.
 //
 // Wait loops over source.Events(ctx), so nothing else can run the source meanwhile. Bound the time with ctx. With
-// stream.Options.UntilSynced, Wait checks once and does not wait.
+// a Sequence that ends at SYNCED ([stream.UntilSynced]), Wait checks once and does not wait.
 //
 // Wait returns an [*stream.OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing to
 // wait for, and otherwise an [*UnmetError], which wraps the cause of ctx if ctx has ended. It does not return the
@@ -93,14 +94,27 @@ func check(ctx context.Context, source Source, c Condition, targets []Target) er
 			return invalid("targets", t.String(), "must have a resource and a name")
 		}
 	}
-	if s, ok := source.(*stream.Stream); ok {
-		return checkStream(s, c, targets)
+	switch s := source.(type) {
+	case *stream.Stream:
+		return checkStream(s, s.Watched(friend.Access{}), c, targets)
+	case *stream.Sequence:
+		o, whole := s.Whole(friend.Access{})
+		if !whole {
+			return invalid("source", s.Key(),
+				"must deliver everything that exists: its Run must have no Start and no Checkpoint")
+		}
+		return checkStream(s, o, c, targets)
 	}
 	return nil
 }
 
-func checkStream(s *stream.Stream, c Condition, targets []Target) error {
-	o := s.Watched(friend.Access{})
+// watched is a *stream.Stream or a *stream.Sequence.
+type watched interface {
+	Key() string
+	Resource() gvr.Resource
+}
+
+func checkStream(s watched, o stream.Options, c Condition, targets []Target) error {
 	if o.Objects == stream.Metadata && c.kind == status {
 		return invalid("source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions")
 	}

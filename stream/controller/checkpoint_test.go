@@ -48,7 +48,7 @@ func TestKilledBetweenReconciles(t *testing.T) {
 			ctx, cancel := bounded(t)
 			k := &scenario.Killable{Store: store}
 			tracker := scenario.NewTracker(t, k)
-			s := newStream(t, srv, &stream.Options{Checkpoint: tracker})
+			s := newStream(t, srv, nil).With(stream.Run{Checkpoint: tracker})
 			if c.fail == "" {
 				c.do()
 			} else {
@@ -91,7 +91,7 @@ func TestTwoKeys(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		store := &checkpoint.Memory{}
 		tracker := scenario.NewTracker(t, store)
-		s := newStream(t, srv, &stream.Options{Checkpoint: tracker})
+		s := newStream(t, srv, nil).With(stream.Run{Checkpoint: tracker})
 		var mu sync.Mutex
 		failing := "two"
 		run := start(ctx, s.Events(ctx), func(
@@ -192,7 +192,8 @@ func (p *randomProgram) life(last bool) {
 	k := &scenario.Killable{Store: p.store}
 	tracker := scenario.NewTracker(p.T, k)
 	s, err := stream.New(p.Server.Client(), widgets(), &stream.Options{
-		Checkpoint: tracker, Objects: scenario.Pick(p.Rand, stream.Full, stream.Metadata), PageSize: 1 + p.IntN(5),
+		Objects:  scenario.Pick(p.Rand, stream.Full, stream.Metadata),
+		Requests: stream.Requests{PageSize: 1 + p.IntN(5)},
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -207,7 +208,7 @@ func (p *randomProgram) life(last bool) {
 	}
 	chance := p.IntN(60)
 	run := start(ctx, func(yield func(stream.Event, error) bool) {
-		for ev, err := range s.Events(ctx) {
+		for ev, err := range s.With(stream.Run{Checkpoint: tracker}).Events(ctx) {
 			p.mu.Lock()
 			if err == nil {
 				p.Note("%s", ev)

@@ -40,7 +40,7 @@ func reconcileAll(client dynamic.Interface) error {
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(client, doors, &stream.Options{Checkpoint: tracker, UntilSynced: true})
+	s, err := stream.New(client, doors, nil)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,7 @@ func reconcileAll(client dynamic.Interface) error {
 		fmt.Printf("reconcile %s at %s: done\n", k, ev.ResourceVersion)
 		return controller.Result{}, nil
 	}
-	err = controller.Run(ctx, s.Events(ctx), reconcile, nil)
+	events := s.With(stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}).Events(ctx)
+	err = controller.Run(ctx, events, reconcile, nil)
 	return errors.Join(err, tracker.Close())
 }

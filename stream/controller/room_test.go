@@ -103,7 +103,7 @@ func TestUnackedEventsAreBounded(t *testing.T) {
 			ctx, cancel := bounded(t)
 			srv := streamtest.NewServer(widgets())
 			tracker := scenario.NewTracker(t, &checkpoint.Memory{})
-			events, taken := newStream(t, srv, &stream.Options{Checkpoint: tracker}).Events(ctx), 0
+			events, taken := newStream(t, srv, nil).With(stream.Run{Checkpoint: tracker}).Events(ctx), 0
 			run := start(ctx, func(yield func(stream.Event, error) bool) {
 				events(func(ev stream.Event, err error) bool {
 					ok := yield(ev, err)

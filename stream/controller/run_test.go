@@ -333,13 +333,13 @@ func TestMux(t *testing.T) {
 		srv := streamtest.NewServer(widgets(), gadgets())
 		srv.Put(widgets(), "lab", "a")
 		srv.Put(gadgets(), "lab", "a")
-		o := &stream.Options{UntilSynced: true}
-		one := newStream(t, srv, o)
-		two, err := stream.New(srv.Client(), gadgets(), o)
+		once := stream.Run{Until: stream.UntilSynced}
+		one := newStream(t, srv, nil)
+		two, err := stream.New(srv.Client(), gadgets(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := mux.New(nil, one, two)
+		m, err := mux.New(nil, one.With(once), two.With(once))
 		if err != nil {
 			t.Fatal(err)
 		}

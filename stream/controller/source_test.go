@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -34,7 +35,7 @@ type scripted iter.Seq2[stream.Event, error]
 func (s scripted) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return iter.Seq2[stream.Event, error](s)
 }
-func (scripted) AllSynced() bool { return true }
+func (scripted) AllSynced(friend.Access) bool { return true }
 
 func newQueue() workqueue.TypedRateLimitingInterface[string] {
 	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
@@ -373,11 +374,8 @@ func TestSourceRefusesACheckpoint(t *testing.T) {
 		ctx, _ := bounded(t)
 		srv := streamtest.NewServer(widgets())
 		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
-		s := newStream(t, srv, &stream.Options{Checkpoint: tracker})
+		s := newStream(t, srv, nil).With(stream.Run{Checkpoint: tracker})
 		var invalid *stream.OptionsError
-		if _, err := controller.NewSource(s, names, nil); !errors.As(err, &invalid) || invalid.Field != "Checkpoint" {
-			t.Errorf("of a Stream: got %v", err)
-		}
 		m, err := mux.New(nil, s)
 		if err != nil {
 			t.Fatal(err)

@@ -272,7 +272,7 @@ func TestErrorsReachTheHandler(t *testing.T) {
 // An informer whose run ends with an error compares a new list with what it has.
 func TestRunThatGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		r := start(t, newStream(t, srv, &stream.Options{GiveUpAfter: time.Minute}), nil)
+		r := start(t, newStream(t, srv, &stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}}), nil)
 		defer r.stop()
 		r.take()
 		if err := srv.Apply("any *: 429"); err != nil {

@@ -151,7 +151,7 @@ func TestDeletionOfAnObjectThatNeverWasAdded(t *testing.T) {
 // A recreated object that the list of a later run left out is added once, and not again after a gap.
 func TestRecreatedInARelistThenAGap(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		r := start(t, newStream(t, srv, &stream.Options{GiveUpAfter: time.Minute}), nil)
+		r := start(t, newStream(t, srv, &stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}}), nil)
 		defer r.stop()
 		if err := srv.Apply("any *: 503"); err != nil {
 			t.Fatal(err)

@@ -80,7 +80,7 @@ func TestWatch(t *testing.T) {
 		{"a gap heals", stream.Options{}, gap, []string{"DELETED door", "ADDED door"}},
 		{"FailOnGap", stream.Options{FailOnGap: true}, gap, []string{"ERROR Expired", "closed"}},
 		{"a loss of history", stream.Options{Start: stream.After("1")}, gap, []string{"ERROR Expired", "closed"}},
-		{"a failure of the server is retried until GiveUpAfter", stream.Options{GiveUpAfter: time.Minute},
+		{"a failure of the server is retried until GiveUpAfter", stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}},
 			func(t *testing.T, srv *streamtest.Server) {
 				if err := srv.Apply("any *: 503"); err != nil {
 					t.Error(err)

@@ -82,7 +82,7 @@ func podStore(b *testing.B, n int, o *store.Options) *store.Store {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := stream.New(c, pods, &stream.Options{Objects: stream.Raw, PagedLists: true})
+	s, err := stream.New(c, pods, &stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func bySpec(name string) func(stream.Event) []string {
 // and index.
 func TestStoreFollowsTheServer(t *testing.T) {
 	for _, o := range []stream.Options{
-		{}, {Objects: stream.Raw}, {Objects: stream.Metadata}, {PagedLists: true, PageSize: 2},
+		{}, {Objects: stream.Raw}, {Objects: stream.Metadata}, {Requests: stream.Requests{PagedLists: true, PageSize: 2}},
 		{Namespaces: []string{"b", "a"}}, {Namespaces: []string{"b", "a"}, Objects: stream.Raw},
 	} {
 		for _, compress := range []bool{false, true} {
@@ -188,7 +188,7 @@ func TestGapIsPublishedAsAWhole(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			srv.Put(widgets(), "n", name, "spec.size=1")
 		}
-		s := started(t, ctx, srv, &stream.Options{PagedLists: true, PageSize: 2}, nil)
+		s := started(t, ctx, srv, &stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 2}}, nil)
 		sub := subscribe(t, ctx, s, nil)
 		synctest.Wait()
 		want := []string{"ADDED n/a@2", "ADDED n/b@3", "ADDED n/c@4", "ADDED n/d@5", "SYNCED"}
@@ -334,7 +334,7 @@ func TestRunAgain(t *testing.T) {
 			}
 			srv.Put(widgets(), "n", "changed", "labels.colour=red")
 			srv.Put(widgets(), "n", "gone", "labels.colour=red")
-			st := newStream(t, srv, &stream.Options{PagedLists: true, PageSize: 10})
+			st := newStream(t, srv, &stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 10}})
 			s := newStore(t, st, &store.Options{Compress: compress,
 				Indexes: indexes{"colour": byLabel("colour")}})
 			sub := subscribe(t, ctx, s, nil)

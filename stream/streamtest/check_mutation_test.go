@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -86,7 +87,7 @@ var corruptions = []corruption{
 		return m.changed(i, func(u *unstructured.Unstructured) { u.Object["spec"] = map[string]any{"n": int64(-1)} })
 	}, want: []string{truthful, announced}, latest: true},
 	{name: "change the version", corrupt: func(m *model, i int) []stream.Event {
-		if m.events[i].Coalesced > 0 && m.events[i].Inferred {
+		if m.events[i].Envelope(friend.Access{}).Coalesced > 0 && m.events[i].Inferred {
 			return nil
 		}
 		events := m.changed(i, func(u *unstructured.Unstructured) { u.SetResourceVersion("1000000") })
@@ -139,7 +140,7 @@ var corruptions = []corruption{
 			return nil
 		}
 		ev := m.events[i-1]
-		ev.Type, ev.Inferred, ev.Coalesced = stream.Deleted, true, 0
+		ev.Type, ev.Inferred, ev.Envelope(friend.Access{}).Coalesced = stream.Deleted, true, 0
 		o := ev.Object
 		ev.Object = oracle.Identity(o.GetNamespace(), o.GetName(), string(o.GetUID()), ev.ResourceVersion)
 		return slices.Insert(m.copied(), i, ev)

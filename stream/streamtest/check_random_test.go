@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -107,7 +108,7 @@ func (q *latestQueue) push(ev stream.Event) {
 	default:
 		was := q.waiting[i]
 		q.waiting[i] = ev
-		q.waiting[i].Coalesced = was.Coalesced + 1
+		q.waiting[i].Envelope(friend.Access{}).Coalesced = was.Envelope(friend.Access{}).Coalesced + 1
 		if ev.Type != stream.Deleted {
 			q.waiting[i].Type = was.Type
 		}
