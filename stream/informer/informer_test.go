@@ -22,9 +22,10 @@ import (
 // The behaviours are those that client-go 0.37 tests, where they apply:
 //
 //   - tools/cache/shared_informer_test.go. Here: WatchDisruption (TestHandlers, TestRunThatGivesUp), ErrorHandling
-//     (TestErrorsReachTheHandler), Transformer (TestTransformErrors, TestTransformMayReturnAnyType), Shutdown
-//     (TestShutdownWaits). Not: Indexer, resync periods, adding and removing handlers before, during and after a run,
-//     HandlerAbuse, EventPanics, StartRace, InitializationRace. That code is client-go's, and a Stream only feeds it.
+//     (TestErrorsReachTheHandler), Transformer (TestTransformErrors, TestTransformMayReturnAnyType). In package
+//     factory: Shutdown (TestShutdownWaits). Not: Indexer, resync periods, adding and removing handlers before, during
+//     and after a run, HandlerAbuse, EventPanics, StartRace, InitializationRace. That code is client-go's, and a Stream
+//     only feeds it.
 //   - controller_test.go. Here: Update, TransformingInformer, ReplaceEvents (TestRunThatGivesUp). Not, likewise:
 //     HammerController, RunUntil, PanicPropagated, ResetWatch, ProcessDeltasInBatch, StoreResourceVersion, keys.
 //   - reflector_test.go. Here: ListAndWatch and its errors (TestReflector, TestListErrors), HandleWatch* and StopWatch
@@ -36,8 +37,9 @@ import (
 //   - tools/watch/retrywatcher_test.go. Here: TestWatch, TestWatchBookmarks, TestWatchEnds, TestSlowReceiver. Not: the
 //     delay between two watches, events without a resourceVersion: the Stream's tests. until_test.go: TestUntil.
 //     informerwatcher_test.go: not, its code is client-go's.
-//   - dynamic/dynamicinformer/informer_test.go. Here: TestFactory, TestFakeClient. Instead of TweakListOptions:
-//     TestFactoryOptions. Not: WatchListSemantics, because an informer on a Stream always lists, then watches.
+//   - dynamic/dynamicinformer/informer_test.go. In package factory: TestFactory, TestFakeClient. Instead of
+//     TweakListOptions: TestFactoryOptions. Not: WatchListSemantics, because an informer on a Stream always lists, then
+//     watches.
 func TestHandlers(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
@@ -321,6 +323,24 @@ func TestListThatTheTransformRefuses(t *testing.T) {
 	})
 }
 
+// A type that goes away costs few requests, and no error handler is called.
+func TestTypeThatGoesAwayIsQuiet(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		r := start(t, newStream(t, srv, nil), nil)
+		defer r.stop()
+		do(t, srv, "widgets delete crd")
+		time.Sleep(time.Minute)
+		before := len(srv.Requests())
+		time.Sleep(time.Hour)
+		if n := len(srv.Requests()) - before; n > 400 || len(r.errors()) > 0 {
+			t.Errorf("%d requests in an hour, errors %v", n, r.errors())
+		}
+		if !r.HasSynced() || len(r.GetStore().List()) != 0 {
+			t.Errorf("the store has %v", r.GetStore().ListKeys())
+		}
+	})
+}
+
 // Bookmarks move the version of an informer whose objects do not change.
 func TestBookmarksMoveTheVersion(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
@@ -355,9 +375,6 @@ func TestRefusedOptions(t *testing.T) {
 		if !errors.As(err, &invalid) || invalid.Field != field {
 			t.Errorf("%s: got %v", field, err)
 		}
-		if _, err := informer.NewFactory(srv.Client(), 0, &o); !errors.As(err, &invalid) || invalid.Field != field {
-			t.Errorf("%s: the factory returns %v", field, err)
-		}
 	}
 	for _, f := range []func() error{
 		func() error {
@@ -369,8 +386,6 @@ func TestRefusedOptions(t *testing.T) {
 			_, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), o)
 			return err
 		},
-		func() error { _, err := informer.NewFactory(nil, 0, nil); return err },
-		func() error { _, err := informer.NewFactory(srv.Client(), -1, nil); return err },
 	} {
 		var invalid *stream.OptionsError
 		if err := f(); !errors.As(err, &invalid) {

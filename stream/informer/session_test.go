@@ -207,32 +207,3 @@ func TestZeroValues(t *testing.T) {
 		}
 	})
 }
-
-// Shutdown returns when all handlers have.
-func TestShutdownWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		f := newFactory(t, srv, 0, nil)
-		i := f.ForResource(widgets.GroupVersionResource).Informer()
-		busy := false
-		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
-			busy = true
-			time.Sleep(time.Minute)
-			busy = false
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop := make(chan struct{})
-		f.Start(stop)
-		time.Sleep(time.Second)
-		if found, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, "shop"); len(found) != 2 {
-			t.Errorf("by namespace: %d objects, %v", len(found), err)
-		}
-		close(stop)
-		f.Shutdown()
-		if busy {
-			t.Error("Shutdown has returned while a handler runs")
-		}
-		synctest.Wait()
-	})
-}

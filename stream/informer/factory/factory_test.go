@@ -1,31 +1,59 @@
-package informer_test
+package factory_test
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
+
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // the second one uses a clock outside of a bubble
+	os.Exit(m.Run())
+}
+
+var widgets = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+	Kind:                 "Widget", Namespaced: true,
+}
+
+// inBubble runs f with a server that has the objects door and window in the namespace shop.
+func inBubble(t *testing.T, f func(t *testing.T, srv *streamtest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets)
+		srv.Put(widgets, "shop", "door")
+		srv.Put(widgets, "shop", "window")
+		f(t, srv)
+	})
+}
 
 func newFactory(t *testing.T, srv *streamtest.Server, resync time.Duration,
 	o *stream.Options) dynamicinformer.DynamicSharedInformerFactory {
 	t.Helper()
-	f, err := informer.NewFactory(srv.Client(), resync, o)
+	f, err := factory.New(srv.Client(), resync, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +100,35 @@ func TestFactory(t *testing.T) {
 	})
 }
 
+// Shutdown returns when all handlers have.
+func TestShutdownWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		f := newFactory(t, srv, 0, nil)
+		i := f.ForResource(widgets.GroupVersionResource).Informer()
+		busy := false
+		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+			busy = true
+			time.Sleep(time.Minute)
+			busy = false
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		f.Start(stop)
+		time.Sleep(time.Second)
+		if found, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, "shop"); len(found) != 2 {
+			t.Errorf("by namespace: %d objects, %v", len(found), err)
+		}
+		close(stop)
+		f.Shutdown()
+		if busy {
+			t.Error("Shutdown has returned while a handler runs")
+		}
+		synctest.Wait()
+	})
+}
+
 func TestFactoryResyncs(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		f := newFactory(t, srv, time.Minute, nil)
@@ -84,7 +141,7 @@ func TestFactoryResyncs(t *testing.T) {
 		time.Sleep(time.Second)
 		h.take()
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"update door 1", "update window 1"}, sorted(h.take())); diff != "" {
+		if diff := cmp.Diff([]string{"update door", "update window"}, sorted(h.take())); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		close(stop)
@@ -136,24 +193,6 @@ func TestFactoryOfUnservedTypes(t *testing.T) {
 	})
 }
 
-// A type that goes away costs few requests, and no error handler is called.
-func TestTypeThatGoesAwayIsQuiet(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		r := start(t, newStream(t, srv, nil), nil)
-		defer r.stop()
-		do(t, srv, "widgets delete crd")
-		time.Sleep(time.Minute)
-		before := len(srv.Requests())
-		time.Sleep(time.Hour)
-		if n := len(srv.Requests()) - before; n > 400 || len(r.errors()) > 0 {
-			t.Errorf("%d requests in an hour, errors %v", n, r.errors())
-		}
-		if !r.HasSynced() || len(r.GetStore().List()) != 0 {
-			t.Errorf("the store has %v", r.GetStore().ListKeys())
-		}
-	})
-}
-
 // client-go's fake has no resourceVersions and no uids.
 func TestFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,11 +205,11 @@ func TestFakeClient(t *testing.T) {
 		}
 		c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"}, object("door"))
-		f, err := informer.NewFactory(c, 0, nil)
+		f, err := factory.New(c, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &namesOnly{}
+		h := &handler{}
 		i := f.ForResource(widgets.GroupVersionResource)
 		if _, err := i.Informer().AddEventHandler(h); err != nil {
 			t.Fatal(err)
@@ -193,20 +232,41 @@ func TestFakeClient(t *testing.T) {
 		}
 		close(stop)
 		f.Shutdown()
-		if diff := cmp.Diff([]string{"add door", "add roof", "update door", "delete door"}, h.lines); diff != "" {
+		if diff := cmp.Diff([]string{"add door", "add roof", "update door", "delete door"}, h.take()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }
 
-type namesOnly struct{ lines []string }
+// handler records what an informer's handlers receive.
+type handler struct {
+	mu    sync.Mutex
+	lines []string
+}
 
-func (h *namesOnly) note(verb string, obj any) {
+func (h *handler) note(verb string, obj any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.lines = append(h.lines, verb+" "+obj.(*unstructured.Unstructured).GetName())
 }
-func (h *namesOnly) OnAdd(obj any, _ bool) { h.note("add", obj) }
-func (h *namesOnly) OnUpdate(_, obj any)   { h.note("update", obj) }
-func (h *namesOnly) OnDelete(obj any)      { h.note("delete", obj) }
+func (h *handler) OnAdd(obj any, _ bool) { h.note("add", obj) }
+func (h *handler) OnUpdate(_, obj any)   { h.note("update", obj) }
+func (h *handler) OnDelete(obj any)      { h.note("delete", obj) }
+
+// take returns the lines since the last call.
+func (h *handler) take() []string {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := h.lines
+	h.lines = nil
+	return lines
+}
+
+func sorted(lines []string) []string {
+	slices.Sort(lines)
+	return lines
+}
 
 func TestFactoryOptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
@@ -232,7 +292,7 @@ func TestFactoryOptions(t *testing.T) {
 // A factory does not know which resources are namespaced.
 func TestFactoryOfAClusterScopedType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		planets := newWidgets()
+		planets := widgets
 		planets.Kind, planets.Resource, planets.Namespaced = "Planet", "planets", false
 		srv := streamtest.NewServer(planets)
 		srv.Put(planets, "", "mars")
@@ -252,5 +312,70 @@ func TestFactoryOfAClusterScopedType(t *testing.T) {
 		}
 		close(stop)
 		f.Shutdown()
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	srv := streamtest.NewServer(widgets)
+	defer srv.Close()
+	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{
+		Cluster: checkpoint.Cluster{UID: "test"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := srv.Client()
+	for _, tt := range []struct {
+		why    string
+		client dynamic.Interface
+		resync time.Duration
+		o      *stream.Options
+		field  string // of the error
+	}{
+		{"no client", nil, 0, nil, "client"},
+		{"a negative resync period", c, -1, nil, "resync"},
+		{"a run that resumes lacks what was acked", c, 0, &stream.Options{Checkpoint: tracker}, "Checkpoint"},
+		{"deletions in a gap would be missed", c, 0, &stream.Options{NoIndex: true}, "NoIndex"},
+		{"a run must not end at SYNCED", c, 0, &stream.Options{UntilSynced: true}, "UntilSynced"},
+		{"a run must not end with its watch", c, 0, &stream.Options{UntilClosed: true}, "UntilClosed"},
+		{"what existed before would be missed", c, 0, &stream.Options{Start: stream.Now()}, "Start"},
+		{"stream.New refuses the option for every resource", c, 0, &stream.Options{PageSize: -1}, "PageSize"},
+		{"also with namespaces", c, 0, &stream.Options{Namespaces: []string{"a b"}}, "Namespaces"},
+	} {
+		_, err := factory.New(tt.client, tt.resync, tt.o)
+		var invalid *stream.OptionsError
+		if !errors.As(err, &invalid) || invalid.Field != tt.field {
+			t.Errorf("%s: got %v, want an OptionsError of %s", tt.why, err, tt.field)
+		}
+	}
+}
+
+// An option that is for some resources is no reason to refuse it: only the informers of the others never sync.
+func TestOptionOfSomeResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := gvr.Resource{Kind: "Event", Namespaced: true}
+		events.Version, events.Resource = "v1", "events"
+		srv := streamtest.NewServer(widgets, events)
+		f := newFactory(t, srv, 0, &stream.Options{InvolvedObject: &corev1.ObjectReference{Name: "door"}})
+		f.ForResource(events.GroupVersionResource)
+		var refused error
+		ofWidgets := f.ForResource(widgets.GroupVersionResource).Informer()
+		if err := ofWidgets.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { refused = err }); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		f.Start(stop)
+		time.AfterFunc(time.Minute, func() { close(stop) })
+		want := map[schema.GroupVersionResource]bool{
+			events.GroupVersionResource: true, widgets.GroupVersionResource: false,
+		}
+		if diff := cmp.Diff(want, f.WaitForCacheSync(stop)); diff != "" {
+			t.Errorf("synced (-want +got):\n%s", diff)
+		}
+		f.Shutdown()
+		var invalid *stream.OptionsError
+		if !errors.As(refused, &invalid) || invalid.Field != "InvolvedObject" {
+			t.Errorf("the error handler received %v, want an OptionsError of InvolvedObject", refused)
+		}
 	})
 }
