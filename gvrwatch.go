@@ -65,7 +65,8 @@
 //   - mux: merge many Streams. mux/follow: watch all that "*.example.com" matches, as types come and go.
 //   - checkpoint, checkpoint/file and checkpoint/configmap: continue after a restart.
 //   - stream/store: objects in memory. stream/controller: a reconcile loop. stream/condition: wait for objects.
-//   - stream/informer: client-go's interfaces. stream/streamtest: a server with scripted faults, for your tests.
+//   - stream/informer: client-go's interfaces. stream/informer/factory: its factory of dynamic informers.
+//   - stream/streamtest: a server with scripted faults, for your tests.
 package gvrwatch
 
 import (

@@ -21,18 +21,19 @@ func (e *NotWatchableError) Error() string {
 	return fmt.Sprintf("cannot watch %s: must have the verbs list and watch, has %q", e.Resource, e.Resource.Verbs)
 }
 
-// OptionsError reports an option or argument with an invalid value, or options that contradict each other.
+// OptionsError reports an option or argument with an invalid value, or options that contradict each other. All packages
+// of this module that watch return it: stream and those below it, mux, follow, and gvrwatch itself.
 type OptionsError struct {
-	Field   string // of Options, such as "Name" or "Start and Checkpoint", of ClientOptions, or an argument
+	Field   string // of Options or Run, such as "Name" or "Start and Checkpoint", or an argument
 	Value   string // the invalid value; may be empty
 	Problem string // what the value must be
 }
 
 func (e *OptionsError) Error() string {
 	if e.Value == "" {
-		return fmt.Sprintf("stream: invalid %s: %s", e.Field, e.Problem)
+		return fmt.Sprintf("gvrwatch: invalid %s: %s", e.Field, e.Problem)
 	}
-	return fmt.Sprintf("stream: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+	return fmt.Sprintf("gvrwatch: invalid %s %q: %s", e.Field, e.Value, e.Problem)
 }
 
 // RequestError reports a failed request. If a run yields it, the request is not retried. If [Status.Cause] has it

@@ -26,7 +26,7 @@ var budgets = []budget{
 	{[]string{"checkpoint", "checkpoint/file", "checkpoint/configmap"}, 20},
 	{[]string{"discovery"}, 18},
 	{[]string{"stream/streamtest"}, 15},
-	{[]string{"stream/informer"}, 10},
+	{[]string{"stream/informer", "stream/informer/factory"}, 10},
 	{[]string{"stream/store"}, 10},
 	{[]string{"stream/controller"}, 12},
 	{[]string{"stream/condition"}, 12},

@@ -31,7 +31,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 	"github.com/gvrwatch/gvrwatch/stream/store"
 )
 
@@ -66,7 +66,7 @@ var peers = []peer{
 	{"ours-mux8-raw", "Mux of eight, raw objects", 1000, "", mux8(raw)},
 	{"ours-mux8-metadata", "Mux of eight, metadata", 1000, "", mux8(metadataOnly)},
 	{"ours-mux8-select10", "Mux of eight, Select passes 10 %", 1000, "", mux8(selecting(canaryEvery))},
-	{"ours-informer", "informer.NewFactory on NewClient", 200, "latency1000 latency4000 heap", informingFromStream},
+	{"ours-informer", "factory.New on NewClient", 200, "latency1000 latency4000 heap", informingFromStream},
 	{"relay", "Relay, raw objects, JetStream in the process with file storage", 100, "latency1000", relaying},
 	{"ours-checkpoint", "Stream, checkpoint in a file, each event acked", 200, "", checkpointed},
 
@@ -212,9 +212,9 @@ func informing(client newClient) func(*lap) {
 	}
 }
 
-// informingFromStream is informing with the factory of package informer.
+// informingFromStream is informing with package factory.
 func informingFromStream(l *lap) {
-	f, err := informer.NewFactory(ours(nil)(l), 0, nil)
+	f, err := factory.New(ours(nil)(l), 0, nil)
 	check(err)
 	i := f.ForResource(l.resource.GroupVersionResource).Informer()
 	l.handle(func() { f.Start(nil) }, i)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 )
 
 // TestInformer runs a factory's informer on a kube-apiserver: its handlers receive each change, and a recreated object
@@ -25,7 +25,7 @@ func TestInformer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	factory, err := informer.NewFactory(client, 0, &stream.Options{Namespaces: []string{namespace}})
+	informers, err := factory.New(client, 0, &stream.Options{Namespaces: []string{namespace}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestInformer(t *testing.T) {
 		defer mu.Unlock()
 		got = append(got, verb+" "+obj.(*unstructured.Unstructured).GetName())
 	}
-	generic := factory.ForResource(r.GroupVersionResource)
+	generic := informers.ForResource(r.GroupVersionResource)
 	_, err = generic.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { note("add", obj) },
 		UpdateFunc: func(_, obj any) { note("update", obj) },
@@ -48,10 +48,10 @@ func TestInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
-	factory.Start(stop)
+	informers.Start(stop)
 	defer func() {
 		close(stop)
-		factory.Shutdown()
+		informers.Shutdown()
 	}()
 	if !poll(t.Context(), timeout, generic.Informer().HasSynced) {
 		t.Fatal("the informer has not synced")

@@ -91,7 +91,7 @@ var scenarios = []struct {
 	{"the server is down at first", "condition=Ready", "door",
 		"ready door; apply any 1-20: 503; start; sleep; = met"},
 	{"several values", "jsonpath={.status.conditions[*].type}=a", "door", "unready door; start; = waits; twice door; " +
-		`= condition: invalid jsonpath "{.status.conditions[*].type}": must lead to one value, leads to several ` +
+		`= gvrwatch: invalid jsonpath "{.status.conditions[*].type}": must lead to one value, leads to several ` +
 		"(widgets.example.com shop/door)"},
 }
 

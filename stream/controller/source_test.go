@@ -400,9 +400,7 @@ func TestSourceRefusesACheckpoint(t *testing.T) {
 
 func TestInvalidSources(t *testing.T) {
 	seq := scripted(emit(nil))
-	var none *stream.Stream
 	_, noSequence := controller.NewSource(nil, names, nil)
-	_, noStream := controller.NewSource(none, names, nil)
 	_, noRequests := controller.NewSource[string](seq, nil, nil)
 	_, negative := controller.NewSource(seq, names, &controller.SourceOptions{MaxQueued: -1})
 	src, err := controller.NewSource(seq, names, nil)
@@ -415,7 +413,7 @@ func TestInvalidSources(t *testing.T) {
 		want string
 		err  error
 	}{
-		{"s", noSequence}, {"s", noStream}, {"requests", noRequests}, {"MaxQueued", negative},
+		{"s", noSequence}, {"requests", noRequests}, {"MaxQueued", negative},
 		{"ctx", src.Start(noContext, q)},
 		{"ctx", src.Wait(noContext)},
 		{"ctx", src.WaitForSync(noContext)},

@@ -1,10 +1,10 @@
 // Package informer offers a Stream in the shapes of client-go: a watch.Interface ([Watch]), a cache.ListerWatcher
-// ([NewListerWatcher]), a SharedIndexInformer ([NewSharedIndexInformer]) and a factory of dynamic informers
-// ([NewFactory]). Handlers, indexers, listers and reflectors are client-go's own.
+// ([NewListerWatcher]) and a SharedIndexInformer ([NewSharedIndexInformer]). Package factory, below this one, has a
+// factory of dynamic informers. Handlers, indexers, listers and reflectors are client-go's own.
 //
 // # Promises of informers
 //
-// These are informers of [NewSharedIndexInformer] and [NewFactory]:
+// These are informers of [NewSharedIndexInformer] and of package factory:
 //
 //   - An expired version causes no relist. The Stream reads a snapshot, and only the differences from what was
 //     delivered before arrive, as ADDED, MODIFIED and DELETED.

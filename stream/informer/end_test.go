@@ -89,7 +89,7 @@ func TestErrorsWhereNoVersionIsKnown(t *testing.T) {
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-				tt.options.GiveUpAfter = time.Minute
+				tt.options.Requests.GiveUpAfter = time.Minute
 				yes := true
 				l := informer.NewListerWatcher(newStream(t, srv, &tt.options))
 				w, err := l.Watch(metav1.ListOptions{SendInitialEvents: &yes})

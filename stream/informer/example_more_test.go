@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
@@ -73,30 +72,4 @@ func ExampleNewSharedIndexInformer() {
 	close(stop)
 	<-done
 	// Output: door
-}
-
-// NewFactory takes the place of dynamicinformer.NewDynamicSharedInformerFactory.
-func ExampleNewFactory() {
-	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
-	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
-	srv := streamtest.NewServer(widgets)
-	defer srv.Close()
-	srv.Put(widgets, "shop", "door")
-	srv.Put(widgets, "home", "bed")
-
-	// A program creates its client with stream.NewClient.
-	factory, err := informer.NewFactory(srv.Client(), 0, &stream.Options{Namespaces: []string{"shop"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	lister := factory.ForResource(widgets.GroupVersionResource).Lister()
-	stop := make(chan struct{})
-	factory.Start(stop)
-	factory.WaitForCacheSync(stop)
-	objects, err := lister.List(labels.Everything())
-	fmt.Println(len(objects), err)
-	close(stop)
-	factory.Shutdown()
-	// Output: 1 <nil>
 }

@@ -35,15 +35,10 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 	if o.ObjectDescription == "" {
 		o.ObjectDescription = s.Resource().String()
 	}
-	return newInformer(l, o), nil
-}
-
-// newInformer returns an informer. If l refuses every List and Watch, the informer's error handler receives the error.
-func newInformer(l *ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
 	_ = client.SetTransform(l.states.transformed) // it fails only once the informer has started
-	return &informer{SharedIndexInformer: client, source: l}
+	return &informer{SharedIndexInformer: client, source: l}, nil
 }
 
 // informerSource makes a reflector list and then watch. A List needs one run even if it fails, and its objects need no

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -22,9 +21,10 @@ import (
 // The behaviours are those that client-go 0.37 tests, where they apply:
 //
 //   - tools/cache/shared_informer_test.go. Here: WatchDisruption (TestHandlers, TestRunThatGivesUp), ErrorHandling
-//     (TestErrorsReachTheHandler), Transformer (TestTransformErrors, TestTransformMayReturnAnyType), Shutdown
-//     (TestShutdownWaits). Not: Indexer, resync periods, adding and removing handlers before, during and after a run,
-//     HandlerAbuse, EventPanics, StartRace, InitializationRace. That code is client-go's, and a Stream only feeds it.
+//     (TestErrorsReachTheHandler), Transformer (TestTransformErrors, TestTransformMayReturnAnyType). In package
+//     factory: Shutdown (TestShutdownWaits). Not: Indexer, resync periods, adding and removing handlers before, during
+//     and after a run, HandlerAbuse, EventPanics, StartRace, InitializationRace. That code is client-go's, and a Stream
+//     only feeds it.
 //   - controller_test.go. Here: Update, TransformingInformer, ReplaceEvents (TestRunThatGivesUp). Not, likewise:
 //     HammerController, RunUntil, PanicPropagated, ResetWatch, ProcessDeltasInBatch, StoreResourceVersion, keys.
 //   - reflector_test.go. Here: ListAndWatch and its errors (TestReflector, TestListErrors), HandleWatch* and StopWatch
@@ -36,8 +36,9 @@ import (
 //   - tools/watch/retrywatcher_test.go. Here: TestWatch, TestWatchBookmarks, TestWatchEnds, TestSlowReceiver. Not: the
 //     delay between two watches, events without a resourceVersion: the Stream's tests. until_test.go: TestUntil.
 //     informerwatcher_test.go: not, its code is client-go's.
-//   - dynamic/dynamicinformer/informer_test.go. Here: TestFactory, TestFakeClient. Instead of TweakListOptions:
-//     TestFactoryOptions. Not: WatchListSemantics, because an informer on a Stream always lists, then watches.
+//   - dynamic/dynamicinformer/informer_test.go. In package factory: TestFactory, TestFakeClient. Instead of
+//     TweakListOptions: TestFactoryOptions. Not: WatchListSemantics, because an informer on a Stream always lists, then
+//     watches.
 func TestHandlers(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
@@ -78,13 +79,6 @@ func TestHandlers(t *testing.T) {
 				srv.Put(widgets, "shop", "door", "spec.n=1")
 				do(t, srv, "restart")
 			}, []string{"update door 1"}, 2},
-		{"an expired version with FailOnGap lists again", stream.Options{FailOnGap: true},
-			func(t *testing.T, srv *streamtest.Server) {
-				do(t, srv, "widgets silence")
-				remove(t, srv, "door")
-				srv.Put(widgets, "shop", "door")
-				do(t, srv, "restart")
-			}, []string{"delete unknown door 1", "update window 1", "add door 2"}, 2},
 		{"the type goes away and returns", stream.Options{}, func(t *testing.T, srv *streamtest.Server) {
 			do(t, srv, "widgets delete crd")
 			time.Sleep(time.Hour)
@@ -296,10 +290,21 @@ func TestRunThatGivesUp(t *testing.T) {
 	})
 }
 
+// outage restarts the server, and lets it fail for five minutes.
+func outage(t *testing.T, srv *streamtest.Server) {
+	t.Helper()
+	if err := srv.Apply("any *: 503"); err != nil {
+		t.Fatal(err)
+	}
+	do(t, srv, "restart")
+	time.Sleep(5 * time.Minute)
+	do(t, srv, "heal")
+}
+
 // A list that the informer refuses changes nothing of what handlers receive later.
 func TestListThatTheTransformRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		s := newStream(t, srv, &stream.Options{FailOnGap: true})
+		s := newStream(t, srv, &stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}})
 		r := start(t, s, func(i cache.SharedIndexInformer) { _ = i.SetTransform(failingFor("bad")) })
 		defer r.stop()
 		r.take()
@@ -307,7 +312,7 @@ func TestListThatTheTransformRefuses(t *testing.T) {
 		remove(t, srv, "door")
 		srv.Put(widgets, "shop", "door")
 		srv.Put(widgets, "shop", "roof", "labels.bad=1")
-		do(t, srv, "restart")
+		outage(t, srv)
 		time.Sleep(5 * time.Minute)
 		if got, errs := r.take(), r.errors(); len(got) > 0 || len(errs) == 0 {
 			t.Errorf("handlers received %v, the error handler %v; want only errors", got, errs)
@@ -317,6 +322,24 @@ func TestListThatTheTransformRefuses(t *testing.T) {
 		want := []string{"delete unknown door 1", "update window 1", "add door 2"}
 		if diff := cmp.Diff(want, r.take()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A type that goes away costs few requests, and no error handler is called.
+func TestTypeThatGoesAwayIsQuiet(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		r := start(t, newStream(t, srv, nil), nil)
+		defer r.stop()
+		do(t, srv, "widgets delete crd")
+		time.Sleep(time.Minute)
+		before := len(srv.Requests())
+		time.Sleep(time.Hour)
+		if n := len(srv.Requests()) - before; n > 400 || len(r.errors()) > 0 {
+			t.Errorf("%d requests in an hour, errors %v", n, r.errors())
+		}
+		if !r.HasSynced() || len(r.GetStore().List()) != 0 {
+			t.Errorf("the store has %v", r.GetStore().ListKeys())
 		}
 	})
 }
@@ -337,27 +360,6 @@ func TestBookmarksMoveTheVersion(t *testing.T) {
 func TestRefusedOptions(t *testing.T) {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()
-	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "test"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for field, o := range map[string]stream.Options{
-		"Checkpoint":  {Checkpoint: tracker},
-		"UntilSynced": {UntilSynced: true},
-		"UntilClosed": {UntilClosed: true},
-		"Start":       {Start: stream.Now()},
-	} {
-		_, err := informer.NewSharedIndexInformer(newStream(t, srv, &o), cache.SharedIndexInformerOptions{})
-		var invalid *stream.OptionsError
-		if !errors.As(err, &invalid) || invalid.Field != field {
-			t.Errorf("%s: got %v", field, err)
-		}
-		if _, err := informer.NewFactory(srv.Client(), 0, &o); !errors.As(err, &invalid) || invalid.Field != field {
-			t.Errorf("%s: the factory returns %v", field, err)
-		}
-	}
 	for _, f := range []func() error{
 		func() error {
 			_, err := informer.NewSharedIndexInformer(nil, cache.SharedIndexInformerOptions{})
@@ -368,8 +370,6 @@ func TestRefusedOptions(t *testing.T) {
 			_, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), o)
 			return err
 		},
-		func() error { _, err := informer.NewFactory(nil, 0, nil); return err },
-		func() error { _, err := informer.NewFactory(srv.Client(), -1, nil); return err },
 	} {
 		var invalid *stream.OptionsError
 		if err := f(); !errors.As(err, &invalid) {

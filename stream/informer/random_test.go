@@ -32,10 +32,7 @@ func runRandom(t *testing.T, seed uint64) {
 	s := scenario.New(t, seed, 41, []gvr.Resource{widgets}, "shop", "home")
 	options := stream.Options{Objects: s.Objects(), Requests: stream.Requests{PagedLists: s.Chance(30), PageSize: 1 + s.IntN(4)}}
 	if s.Chance(20) {
-		options.FailOnGap = true
-	}
-	if s.Chance(20) {
-		options.GiveUpAfter = time.Minute
+		options.Requests.GiveUpAfter = time.Minute
 	}
 	if s.Chance(20) {
 		options.Namespaces = s.Namespaces

@@ -182,7 +182,7 @@ func TestZeroValues(t *testing.T) {
 	} {
 		for _, rv := range []string{"", "0", "5"} {
 			_, err := l.Watch(at(rv))
-			if err == nil || err.Error() != "stream: invalid stream: must be made with stream.New" {
+			if err == nil || err.Error() != "gvrwatch: invalid stream: must be made with stream.New" {
 				t.Errorf("%s: Watch at %q returned %v", name, rv, err)
 			}
 		}
@@ -201,38 +201,9 @@ func TestZeroValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tracker.Close()
-		s := newStream(t, srv, &stream.Options{Checkpoint: tracker})
+		s := newStream(t, srv, nil).With(stream.Run{Checkpoint: tracker})
 		if diff := cmp.Diff(want, received(informer.Watch(t.Context(), s))); diff != "" {
 			t.Errorf("a checkpoint (-want +got):\n%s", diff)
 		}
-	})
-}
-
-// Shutdown returns when all handlers have.
-func TestShutdownWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		f := newFactory(t, srv, 0, nil)
-		i := f.ForResource(widgets.GroupVersionResource).Informer()
-		busy := false
-		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
-			busy = true
-			time.Sleep(time.Minute)
-			busy = false
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop := make(chan struct{})
-		f.Start(stop)
-		time.Sleep(time.Second)
-		if found, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, "shop"); len(found) != 2 {
-			t.Errorf("by namespace: %d objects, %v", len(found), err)
-		}
-		close(stop)
-		f.Shutdown()
-		if busy {
-			t.Error("Shutdown has returned while a handler runs")
-		}
-		synctest.Wait()
 	})
 }

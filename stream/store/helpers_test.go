@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +48,30 @@ func newStream(t *testing.T, srv *streamtest.Server, o *stream.Options) *stream.
 		t.Fatal(err)
 	}
 	return s
+}
+
+// stoppedAtSynced returns a Stream whose runs are stopped while SYNCED is delivered: its Logger does that.
+func stoppedAtSynced(t *testing.T, srv *streamtest.Server) *stream.Stream {
+	t.Helper()
+	h := &stopper{Handler: slog.DiscardHandler}
+	s := newStream(t, srv, &stream.Options{Logger: slog.New(h)})
+	h.stop = s.Stop
+	return s
+}
+
+// stopper calls stop when a Stream logs that it is synced, which it does just before it delivers SYNCED.
+type stopper struct {
+	slog.Handler
+	stop func()
+}
+
+func (h *stopper) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *stopper) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "synced" {
+		h.stop()
+	}
+	return nil
 }
 
 func newStore(t *testing.T, s *stream.Stream, o *store.Options) *store.Store {

@@ -120,7 +120,7 @@ func (p *randomRun) run() {
 
 func (p *randomRun) choose() {
 	o := &p.options
-	o.Objects = stream.ObjectsMode(p.IntN(3))
+	o.Objects = []stream.ObjectsMode{stream.Full, stream.Raw, stream.Metadata}[p.IntN(3)]
 	switch p.IntN(4) {
 	case 0:
 		o.Namespaces = []string{"one", "two"}
@@ -128,7 +128,7 @@ func (p *randomRun) choose() {
 		o.LabelSelector = "colour=red"
 	}
 	if p.Chance(40) {
-		o.PagedLists, o.PageSize = true, 1+p.IntN(4)
+		o.Requests.PagedLists, o.Requests.PageSize = true, 1+p.IntN(4)
 	}
 	client := p.Server.Client()
 	if p.Chance(70) {

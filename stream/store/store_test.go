@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/store"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -50,7 +49,7 @@ func TestStoreFollowsTheServer(t *testing.T) {
 		{Namespaces: []string{"b", "a"}}, {Namespaces: []string{"b", "a"}, Objects: stream.Raw},
 	} {
 		for _, compress := range []bool{false, true} {
-			t.Run(fmt.Sprint(o.Objects, o.PagedLists, o.Namespaces, compress), func(t *testing.T) {
+			t.Run(fmt.Sprint(o.Objects, o.Requests.PagedLists, o.Namespaces, compress), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 					testStoreFollowsTheServer(t, ctx, srv, o, compress)
 				})
@@ -358,9 +357,6 @@ func TestRunAgain(t *testing.T) {
 			remove(t, srv, "n", "gone")
 			srv.Put(widgets(), "n", "changed", "labels.colour=blue")
 			srv.Put(widgets(), "n", "new", "labels.colour=red")
-			if err := st.SetResourceVersion("42"); err != nil {
-				t.Fatal(err)
-			}
 			if err := srv.Apply("widgets list 1: 403"); err != nil {
 				t.Fatal(err)
 			}
@@ -400,7 +396,7 @@ func TestRunAfterRestore(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 		srv.Put(widgets(), "n", "a", "spec.size=1")
 		before := srv.Put(widgets(), "n", "a", "spec.size=2")
-		s := newStore(t, newStream(t, srv, &stream.Options{UntilSynced: true}), nil)
+		s := newStore(t, stoppedAtSynced(t, srv), nil)
 		if err := s.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -535,11 +531,11 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestUntilSynced: a Stream that ends its runs fills the Store once.
-func TestUntilSynced(t *testing.T) {
+// TestStoppedAtSynced: Run returns nil if the Stream is stopped, and the Store has what existed.
+func TestStoppedAtSynced(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 		srv.Put(widgets(), "n", "a")
-		s := newStore(t, newStream(t, srv, &stream.Options{UntilSynced: true}), nil)
+		s := newStore(t, stoppedAtSynced(t, srv), nil)
 		for range 2 {
 			if err := s.Run(ctx); err != nil || s.Len() != 1 {
 				t.Errorf("Run returns %v, and there are %d objects", err, s.Len())
@@ -549,7 +545,7 @@ func TestUntilSynced(t *testing.T) {
 	})
 }
 
-// TestSyncedAndEnded: if the run ends at SYNCED, before anybody sees that state, WaitSynced returns, and subscribers
+// TestSyncedAndEnded: if the run is stopped at SYNCED, before anybody sees that state, WaitSynced returns, and subscribers
 // receive SYNCED and GAP.
 func TestSyncedAndEnded(t *testing.T) {
 	for range 20 { // whether a goroutine sees the state depends on the scheduler
@@ -557,7 +553,7 @@ func TestSyncedAndEnded(t *testing.T) {
 			ctx, cancel := context.WithTimeoutCause(ctx, time.Hour, errTimeUp)
 			defer cancel()
 			srv.Put(widgets(), "n", "a")
-			s := newStore(t, newStream(t, srv, &stream.Options{UntilSynced: true}), nil)
+			s := newStore(t, stoppedAtSynced(t, srv), nil)
 			sub := subscribe(t, ctx, s, nil)
 			synced := make(chan error, 1)
 			go func() { synced <- s.WaitSynced(ctx) }()
@@ -610,29 +606,20 @@ func TestFakeClient(t *testing.T) {
 
 // TestNewRefuses lists what New refuses.
 func TestNewRefuses(t *testing.T) {
-	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := indexes{}
 	for _, c := range []struct {
 		field, why string
-		stream     *stream.Options
 		store      *store.Options
 	}{
-		{"Start", "what exists would not be delivered", &stream.Options{Start: stream.Now()}, nil},
-		{"Start", "what existed before would not be delivered", &stream.Options{Start: stream.After("5")}, nil},
-		{"Checkpoint", "what is acked would not be delivered", &stream.Options{Checkpoint: tracker}, nil},
-		{"Indexes", "it would panic", nil, &store.Options{Indexes: indexes{"x": nil}}},
-		{"Indexes", "a Query could not name it", nil, &store.Options{Indexes: indexes{
+		{"Indexes", "it would panic", &store.Options{Indexes: indexes{"x": nil}}},
+		{"Indexes", "a Query could not name it", &store.Options{Indexes: indexes{
 			"": byLabel("x")}}},
-		{"", "nothing is wrong", &stream.Options{UntilClosed: true}, &store.Options{Indexes: f}},
+		{"", "nothing is wrong", &store.Options{Indexes: f}},
 	} {
-		_, err := store.New(newStream(t, streamtest.NewServer(widgets()), c.stream), c.store)
+		_, err := store.New(newStream(t, streamtest.NewServer(widgets()), nil), c.store)
 		checkOptionsError(t, c.why, err, c.field)
 	}
-	_, err = store.New(nil, nil)
+	_, err := store.New(nil, nil)
 	checkOptionsError(t, "no Stream", err, "Stream")
 	_, err = store.New(&stream.Stream{}, nil)
 	checkOptionsError(t, "a zero Stream", err, "Stream")

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 )
 
 // informerPeer has the event handlers of an informer for each resource: of client-go's factory or, if door is set, of
@@ -31,7 +31,7 @@ func (p informerPeer) run(ctx context.Context, w *world, rec *recording) error {
 	}
 	f := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	if p.door {
-		if f, err = informer.NewFactory(client, 0, &stream.Options{IdleTimeout: idleTimeout}); err != nil {
+		if f, err = factory.New(client, 0, &stream.Options{IdleTimeout: idleTimeout}); err != nil {
 			return err
 		}
 	}

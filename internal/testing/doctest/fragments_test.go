@@ -87,6 +87,7 @@ var imports = map[string]string{
 	"dynamicinformer":  "k8s.io/client-go/dynamic/dynamicinformer",
 	"errors":           "errors",
 	"exec":             "os/exec",
+	"factory":          "github.com/gvrwatch/gvrwatch/stream/informer/factory",
 	"fields":           "k8s.io/apimachinery/pkg/fields",
 	"file":             "github.com/gvrwatch/gvrwatch/checkpoint/file",
 	"fmt":              "fmt",

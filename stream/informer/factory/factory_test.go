@@ -1,7 +1,9 @@
-package informer_test
+package factory_test
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,19 +15,43 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
+
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // the second one uses a clock outside of a bubble
+	os.Exit(m.Run())
+}
+
+var widgets = gvr.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+	Kind:                 "Widget", Namespaced: true,
+}
+
+// inBubble runs f with a server that has the objects door and window in the namespace shop.
+func inBubble(t *testing.T, f func(t *testing.T, srv *streamtest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets)
+		srv.Put(widgets, "shop", "door")
+		srv.Put(widgets, "shop", "window")
+		f(t, srv)
+	})
+}
 
 func newFactory(t *testing.T, srv *streamtest.Server, resync time.Duration,
 	o *stream.Options) dynamicinformer.DynamicSharedInformerFactory {
 	t.Helper()
-	f, err := informer.NewFactory(srv.Client(), resync, o)
+	f, err := factory.New(srv.Client(), resync, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +98,35 @@ func TestFactory(t *testing.T) {
 	})
 }
 
+// Shutdown returns when all handlers have.
+func TestShutdownWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		f := newFactory(t, srv, 0, nil)
+		i := f.ForResource(widgets.GroupVersionResource).Informer()
+		busy := false
+		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+			busy = true
+			time.Sleep(time.Minute)
+			busy = false
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		f.Start(stop)
+		time.Sleep(time.Second)
+		if found, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, "shop"); len(found) != 2 {
+			t.Errorf("by namespace: %d objects, %v", len(found), err)
+		}
+		close(stop)
+		f.Shutdown()
+		if busy {
+			t.Error("Shutdown has returned while a handler runs")
+		}
+		synctest.Wait()
+	})
+}
+
 func TestFactoryResyncs(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		f := newFactory(t, srv, time.Minute, nil)
@@ -84,7 +139,7 @@ func TestFactoryResyncs(t *testing.T) {
 		time.Sleep(time.Second)
 		h.take()
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"update door 1", "update window 1"}, sorted(h.take())); diff != "" {
+		if diff := cmp.Diff([]string{"update door", "update window"}, sorted(h.take())); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		close(stop)
@@ -136,24 +191,6 @@ func TestFactoryOfUnservedTypes(t *testing.T) {
 	})
 }
 
-// A type that goes away costs few requests, and no error handler is called.
-func TestTypeThatGoesAwayIsQuiet(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		r := start(t, newStream(t, srv, nil), nil)
-		defer r.stop()
-		do(t, srv, "widgets delete crd")
-		time.Sleep(time.Minute)
-		before := len(srv.Requests())
-		time.Sleep(time.Hour)
-		if n := len(srv.Requests()) - before; n > 400 || len(r.errors()) > 0 {
-			t.Errorf("%d requests in an hour, errors %v", n, r.errors())
-		}
-		if !r.HasSynced() || len(r.GetStore().List()) != 0 {
-			t.Errorf("the store has %v", r.GetStore().ListKeys())
-		}
-	})
-}
-
 // client-go's fake has no resourceVersions and no uids.
 func TestFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,11 +203,11 @@ func TestFakeClient(t *testing.T) {
 		}
 		c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"}, object("door"))
-		f, err := informer.NewFactory(c, 0, nil)
+		f, err := factory.New(c, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &namesOnly{}
+		h := &handler{}
 		i := f.ForResource(widgets.GroupVersionResource)
 		if _, err := i.Informer().AddEventHandler(h); err != nil {
 			t.Fatal(err)
@@ -193,20 +230,41 @@ func TestFakeClient(t *testing.T) {
 		}
 		close(stop)
 		f.Shutdown()
-		if diff := cmp.Diff([]string{"add door", "add roof", "update door", "delete door"}, h.lines); diff != "" {
+		if diff := cmp.Diff([]string{"add door", "add roof", "update door", "delete door"}, h.take()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }
 
-type namesOnly struct{ lines []string }
+// handler records what an informer's handlers receive.
+type handler struct {
+	mu    sync.Mutex
+	lines []string
+}
 
-func (h *namesOnly) note(verb string, obj any) {
+func (h *handler) note(verb string, obj any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.lines = append(h.lines, verb+" "+obj.(*unstructured.Unstructured).GetName())
 }
-func (h *namesOnly) OnAdd(obj any, _ bool) { h.note("add", obj) }
-func (h *namesOnly) OnUpdate(_, obj any)   { h.note("update", obj) }
-func (h *namesOnly) OnDelete(obj any)      { h.note("delete", obj) }
+func (h *handler) OnAdd(obj any, _ bool) { h.note("add", obj) }
+func (h *handler) OnUpdate(_, obj any)   { h.note("update", obj) }
+func (h *handler) OnDelete(obj any)      { h.note("delete", obj) }
+
+// take returns the lines since the last call.
+func (h *handler) take() []string {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := h.lines
+	h.lines = nil
+	return lines
+}
+
+func sorted(lines []string) []string {
+	slices.Sort(lines)
+	return lines
+}
 
 func TestFactoryOptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
@@ -232,7 +290,7 @@ func TestFactoryOptions(t *testing.T) {
 // A factory does not know which resources are namespaced.
 func TestFactoryOfAClusterScopedType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		planets := newWidgets()
+		planets := widgets
 		planets.Kind, planets.Resource, planets.Namespaced = "Planet", "planets", false
 		srv := streamtest.NewServer(planets)
 		srv.Put(planets, "", "mars")
@@ -252,5 +310,56 @@ func TestFactoryOfAClusterScopedType(t *testing.T) {
 		}
 		close(stop)
 		f.Shutdown()
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	srv := streamtest.NewServer(widgets)
+	defer srv.Close()
+	c := srv.Client()
+	for _, tt := range []struct {
+		why    string
+		client dynamic.Interface
+		resync time.Duration
+		o      *stream.Options
+		field  string // of the error
+	}{
+		{"no client", nil, 0, nil, "client"},
+		{"a negative resync period", c, -1, nil, "resync"},
+		{"stream.New refuses the option for every resource", c, 0, &stream.Options{Requests: stream.Requests{PageSize: -1}}, "Requests.PageSize"},
+		{"also with namespaces", c, 0, &stream.Options{Namespaces: []string{"a b"}}, "Namespaces"},
+	} {
+		_, err := factory.New(tt.client, tt.resync, tt.o)
+		var invalid *stream.OptionsError
+		if !errors.As(err, &invalid) || invalid.Field != tt.field {
+			t.Errorf("%s: got %v, want an OptionsError of %s", tt.why, err, tt.field)
+		}
+	}
+}
+
+// A resource that stream.New refuses is no reason to fail: only its informer never syncs.
+func TestRefusedResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets)
+		f := newFactory(t, srv, 0, nil)
+		none := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "a/b"}
+		var refused error
+		if err := f.ForResource(none).Informer().SetWatchErrorHandler(
+			func(_ *cache.Reflector, err error) { refused = err }); err != nil {
+			t.Fatal(err)
+		}
+		f.ForResource(widgets.GroupVersionResource)
+		stop := make(chan struct{})
+		f.Start(stop)
+		time.AfterFunc(time.Minute, func() { close(stop) })
+		want := map[schema.GroupVersionResource]bool{widgets.GroupVersionResource: true, none: false}
+		if diff := cmp.Diff(want, f.WaitForCacheSync(stop)); diff != "" {
+			t.Errorf("synced (-want +got):\n%s", diff)
+		}
+		f.Shutdown()
+		var invalid *stream.OptionsError
+		if !errors.As(refused, &invalid) || invalid.Field != "Resource" {
+			t.Errorf("the error handler received %v, want an OptionsError of Resource", refused)
+		}
 	})
 }

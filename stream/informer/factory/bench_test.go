@@ -1,4 +1,4 @@
-package informer_test
+package factory_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/informer"
+	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -104,7 +104,7 @@ func BenchmarkInformer(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if f, err = informer.NewFactory(c, 0, nil); err != nil {
+				if f, err = factory.New(c, 0, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

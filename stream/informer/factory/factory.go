@@ -1,11 +1,15 @@
-package informer
+package factory
 
 import (
 	"slices"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/dynamic/dynamiclister"
@@ -14,31 +18,33 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/informer"
 )
 
-// NewFactory returns a factory of informers with the semantics of client-go's, each fed by a Stream of its own. resync
-// is the default resync period; zero means none. opts are the Options of all Streams and may be nil: what
-// WithTweakListOptions and a namespace do for client-go's factory, Namespaces and the selectors do here. Create c with
-// stream.NewClient.
+// anyResource stands for one, to check the Options.
+var anyResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// New returns a factory of informers with the semantics of client-go's, each fed by a Stream of its own. resync is the
+// default resync period; zero means none. opts are the Options of all Streams and may be nil: what WithTweakListOptions
+// and a namespace do for client-go's factory, Namespaces and the selectors do here. Create c with stream.NewClient.
 //
-// ForResource makes no request and returns an informer for any name. If stream.New refuses the resource or the options,
-// the informer never syncs, and its WatchErrorHandler receives the error. The informer of a type that the server does
-// not serve syncs once it does, with client-go's waits of up to a minute.
+// ForResource makes no request and returns an informer for any name. If stream.New refuses the resource, the
+// informer never syncs, and its WatchErrorHandler receives the error. The informer of a type
+// that the server does not serve syncs once it does, with client-go's waits of up to a minute.
 //
-// NewFactory returns an [*stream.OptionsError] if c is nil, resync is negative, or the Options do not deliver
-// everything that exists (see the package's comment).
-func NewFactory(c dynamic.Interface, resync time.Duration,
+// New returns an [*stream.OptionsError] if c is nil, if resync is negative, or if opts are invalid.
+func New(c dynamic.Interface, resync time.Duration,
 	opts *stream.Options) (dynamicinformer.DynamicSharedInformerFactory, error) {
+	if resync < 0 {
+		return nil, &stream.OptionsError{Field: "resync", Value: resync.String(), Problem: "must not be negative"}
+	}
 	f := &factory{client: c, resync: resync, informers: map[schema.GroupVersionResource]*resourceInformer{}}
 	if opts != nil {
 		f.options = *opts
 		f.options.Namespaces = slices.Clone(opts.Namespaces)
 	}
-	switch {
-	case c == nil:
-		return nil, &stream.OptionsError{Field: "client", Problem: "must not be nil"}
-	case resync < 0:
-		return nil, &stream.OptionsError{Field: "resync", Value: resync.String(), Problem: "must not be negative"}
+	if _, err := f.newInformer(anyResource); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -75,24 +81,40 @@ func (f *factory) ForResource(r schema.GroupVersionResource) informers.GenericIn
 	if i := f.informers[r]; i != nil {
 		return i
 	}
-	var l *ListerWatcher
+	fed, err := f.newInformer(r)
+	if err != nil {
+		fed = cache.NewSharedIndexInformerWithOptions(refused{err}, &unstructured.Unstructured{}, f.informerOptions(r))
+	}
+	i := &resourceInformer{informer: fed, resource: r}
+	f.informers[r] = i
+	return i
+}
+
+// newInformer returns an informer, or the error with which the resource or the options are refused.
+func (f *factory) newInformer(r schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
 	// Whether it is namespaced is unknown without discovery. If it is said to be, a Stream refuses objects without a
 	// namespace.
 	namespaced := len(f.options.Namespaces) > 0
 	s, err := stream.New(f.client, gvr.Resource{GroupVersionResource: r, Namespaced: namespaced}, &f.options)
-	if err == nil {
-		l = NewListerWatcher(s)
-	} else {
-		l = &ListerWatcher{refusal: err}
+	if err != nil {
+		return nil, err
 	}
-	i := &resourceInformer{resource: r, informer: newInformer(l, cache.SharedIndexInformerOptions{
+	return informer.NewSharedIndexInformer(s, f.informerOptions(r))
+}
+
+func (f *factory) informerOptions(r schema.GroupVersionResource) cache.SharedIndexInformerOptions {
+	return cache.SharedIndexInformerOptions{
 		ResyncPeriod:      f.resync,
 		Indexers:          cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		ObjectDescription: r.String(),
-	})}
-	f.informers[r] = i
-	return i
+	}
 }
+
+// refused is the source of an informer without a Stream: the error of every List and Watch.
+type refused struct{ err error }
+
+func (r refused) List(metav1.ListOptions) (runtime.Object, error)   { return nil, r.err }
+func (r refused) Watch(metav1.ListOptions) (watch.Interface, error) { return nil, r.err }
 
 // Start runs each informer that does not run yet until stop is closed. After Shutdown it does nothing.
 func (f *factory) Start(stop <-chan struct{}) {
