@@ -6,7 +6,7 @@ import "fmt"
 // Options.Reset discards such a checkpoint.
 type MismatchError struct {
 	Key string
-	// Field is what differs: cluster, resource, namespaces, label selector, field selector or index.
+	// Field is what differs: cluster, resource, namespaces, label selector, field selector or shard.
 	Field         string
 	Saved, Wanted string
 }
@@ -24,11 +24,13 @@ func orNone(s string) string {
 }
 
 // CorruptError means that the contents of a Store are damaged, do not come from this library, or were written by a
-// newer version of it. The Store has not changed them.
+// version of it that uses another format. The Store has not changed them.
 type CorruptError struct {
 	Store string // a file's path, or the name of a ConfigMap
-	Newer bool   // a newer version of this library wrote the Store, which is not damaged
-	Err   error
+	// Older and Newer mean that the Store has an older or a newer format than this version of the library reads. It is
+	// not damaged: the version that wrote it can read it. At most one of them is set.
+	Older, Newer bool
+	Err          error
 }
 
 func (e *CorruptError) Error() string {

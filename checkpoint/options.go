@@ -33,9 +33,9 @@ type Options struct {
 	// Events is how many acked events may wait for a commit. 0 means 1,000. While a commit is under way, more may
 	// gather for the next one.
 	Events int
-	// Timeout is how long a commit may take before it counts as failed. 0 means 10 s. Close may wait for two commits:
-	// one that is under way, and its own.
-	Timeout time.Duration
+	// CommitTimeout is how long a commit may take before it counts as failed. 0 means 10 s. Close may wait for two
+	// commits: one that is under way, and its own.
+	CommitTimeout time.Duration
 
 	// Logger receives failed commits (Warn; Error if there will be no other attempt), and the first success after them
 	// (Info). Nil disables logging.
@@ -49,7 +49,7 @@ func (o *Options) check() (Options, error) {
 	}
 	c.Interval = cmp.Or(c.Interval, time.Second)
 	c.Events = cmp.Or(c.Events, 1000)
-	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -63,8 +63,8 @@ func (o *Options) check() (Options, error) {
 		return c, invalid("Interval", c.Interval)
 	case c.Events < 0:
 		return c, invalid("Events", c.Events)
-	case c.Timeout < 0:
-		return c, invalid("Timeout", c.Timeout)
+	case c.CommitTimeout < 0:
+		return c, invalid("CommitTimeout", c.CommitTimeout)
 	}
 	return c, nil
 }

@@ -23,7 +23,9 @@ type Position struct {
 	// Rewound means that the server has gone back in time, and that the GAP and the snapshot which report it are not
 	// yet acked. ResourceVersions and Objects may then be from a history that no longer exists.
 	Rewound bool
-	// Unclean means that more objects may have been delivered than Objects has (see Options.NoWriteAhead).
+	// Unclean means that more objects may have been delivered than Objects has: those that an earlier run delivered
+	// after its last commit (see Options.NoWriteAhead). Until a snapshot has been delivered, each GAP of a run that
+	// resumes has HistoryLost.
 	Unclean bool
 }
 
@@ -77,8 +79,9 @@ type Identity struct {
 	Namespaces         []string `json:"namespaces,omitempty"` // sorted; none for the whole cluster
 	LabelSelector      string   `json:"labelSelector,omitempty"`
 	FieldSelector      string   `json:"fieldSelector,omitempty"`
-	// Objects means that the Stream keeps an index, so that the checkpoint has objects.
-	Objects bool `json:"objects"`
+	// Shard is reserved for Streams that watch one part of the objects that the other fields select. It is empty: each
+	// Stream watches all of them.
+	Shard string `json:"shard,omitempty"`
 }
 
 // Cluster identifies a cluster.

@@ -21,7 +21,7 @@ func TestNewTrackerChecksOptions(t *testing.T) {
 		{&checkpoint.Options{}, "Cluster is required", "nor have empty ones"},
 		{&checkpoint.Options{Cluster: cluster, Interval: -1}, "invalid Interval -1ns", "negative"},
 		{&checkpoint.Options{Cluster: cluster, Events: -1}, "invalid Events -1", "negative"},
-		{&checkpoint.Options{Cluster: cluster, Timeout: -1}, "invalid Timeout -1ns", "negative"},
+		{&checkpoint.Options{Cluster: cluster, CommitTimeout: -1}, "invalid CommitTimeout -1ns", "negative"},
 		{&checkpoint.Options{Cluster: checkpoint.Cluster{Address: "https://one"}}, "", "an address is enough"},
 	}
 	for _, tt := range tests {

@@ -23,7 +23,6 @@ func (r *activeRun) checkpointKey() string {
 func (s *Stream) identity() checkpoint.Identity {
 	id := checkpoint.Identity{
 		Group: s.resource.Group, Resource: s.resource.Resource, StorageVersionHash: s.resource.StorageVersionHash,
-		Objects: true,
 	}
 	// Parse the selectors, so that equal ones have equal identities. New has checked them.
 	byLabel, _ := labels.Parse(s.options.LabelSelector)

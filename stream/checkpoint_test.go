@@ -209,6 +209,37 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			stored: "at 12",
 			why:    "the run before ended in order with every event acked, so no history is lost",
 		}}},
+		{"without write-ahead, then with it", []programRun{{
+			exchanges: unackedB.exchanges,
+			unacked:   unackedB.unacked,
+			want:      unackedB.want,
+			tracker:   checkpoint.Options{NoWriteAhead: true},
+			stored:    "at 5 a@2",
+			why:       "b is delivered before it is stored",
+		}, {
+			exchanges: []exchange{{"watch 5", watch("MODIFIED a@7", "open")}},
+			want:      []string{"SYNCED 5", "MODIFIED a@7"},
+			stored:    "at 7 a@7",
+			why:       "no snapshot is needed yet",
+		}, {
+			exchanges: []exchange{
+				{"watch 7", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@7")},
+				{"watch 9", watch("open")},
+			},
+			want:   []string{"GAP expired from 7 to 9 history lost", "SYNCED 9"},
+			stored: "at 9 a@7",
+			why:    "the store still does not know b, whatever the options of the runs since",
+		}, {
+			exchanges: []exchange{
+				{"watch 9", status(410, metav1.StatusReasonExpired)},
+				{"list", list("12", "")},
+				{"watch 12", watch("open")},
+			},
+			want:   []string{"GAP expired from 9 to 12", "DELETED a@7 inferred", "SYNCED 12"},
+			stored: "at 12",
+			why:    "the last snapshot had everything that exists",
+		}}},
 		{"without write-ahead, stopped within a snapshot", []programRun{{
 			exchanges: []exchange{{"list", list("5", "p", "a@2", "b@3")}, {"list continue=p", hang}},
 			unacked:   "ADDED b@3",

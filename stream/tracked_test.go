@@ -148,7 +148,7 @@ func TestCheckpointStoresItsIdentity(t *testing.T) {
 		want := checkpoint.Identity{
 			Cluster: checkpoint.Cluster{UID: "test"},
 			Group:   "example.com", Resource: "widgets", StorageVersionHash: "hash",
-			Namespaces: []string{"x", "y"}, LabelSelector: "a=b,b=c", FieldSelector: "metadata.name=a", Objects: true,
+			Namespaces: []string{"x", "y"}, LabelSelector: "a=b,b=c", FieldSelector: "metadata.name=a",
 		}
 		if diff := cmp.Diff(want, c.Identity); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -171,7 +171,7 @@ func TestRunRefusesAnImpossiblePosition(t *testing.T) {
 			store := &checkpoint.Memory{}
 			tt.delta.Key = "widgets.example.com"
 			tt.delta.Identity = checkpoint.Identity{
-				Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets", Objects: true,
+				Cluster: checkpoint.Cluster{UID: "test"}, Group: "example.com", Resource: "widgets",
 			}
 			noError(t, store.Commit(t.Context(), []checkpoint.Delta{tt.delta}))
 			tracker := newTracker(t, store, checkpoint.Options{})

@@ -37,4 +37,7 @@
 // and all other data are not touched. There is no checksum: etcd has its own, and a person may edit a position. Open
 // and Load refuse what they can't read, and a ConfigMap of more than 4 MiB, which no server keeps. To delete a
 // checkpoint by hand, remove "checkpoint.KEY" while no process has the ConfigMap open.
+//
+// The value of "format" is 2. Open refuses another number with a [*checkpoint.CorruptError] whose Older or Newer is
+// set. No release wrote format 1.
 package configmap

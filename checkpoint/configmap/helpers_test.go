@@ -163,7 +163,6 @@ func values(t testing.TB, o *unstructured.Unstructured) map[string]string {
 var identity = checkpoint.Identity{
 	Cluster: checkpoint.Cluster{UID: "c1", Address: "https://x <&>"}, Group: "example.com", Resource: "widgets",
 	StorageVersionHash: "h=", Namespaces: []string{"a", "b"}, LabelSelector: "a in (b,c)", FieldSelector: "x!=y",
-	Objects: true,
 }
 
 // delta has a position at a version, and an object that is ignored.

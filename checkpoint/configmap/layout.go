@@ -23,8 +23,9 @@ const (
 	checkpointPrefix = "checkpoint."
 )
 
-// format is the version of the whole ConfigMap. Unknown fields are refused, so that a new field needs a new format.
-const format = 1
+// format is the version of the whole ConfigMap; no release had format 1. Unknown fields are refused, so that a new
+// field needs a new format.
+const format = 2
 
 // owner is the process that claimed the ConfigMap last.
 type owner struct {
@@ -147,7 +148,10 @@ func check(name string, o *unstructured.Unstructured, data map[string]string) er
 		return corrupt(fmt.Errorf("invalid format %.100q: must be a number from 1 on", text))
 	case n > format:
 		return &checkpoint.CorruptError{Store: name, Newer: true, Err: fmt.Errorf(
-			"format %d, and this version reads up to %d: use the version that wrote it", n, format)}
+			"invalid format %d: must be %d: use the version that wrote the ConfigMap", n, format)}
+	case n < format:
+		return &checkpoint.CorruptError{Store: name, Older: true, Err: fmt.Errorf(
+			"invalid format %d: must be %d: delete its data to start from the beginning, or use another", n, format)}
 	}
 	if text, ok := data[ownerKey]; ok {
 		if _, err := readOwner(text); err != nil {

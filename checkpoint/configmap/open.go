@@ -49,8 +49,8 @@ func (o *Options) holder() string {
 // which keeps earlier owners out.
 //
 // Open returns a [*checkpoint.CorruptError], and changes nothing, if the ConfigMap holds something else or is larger
-// than 4 MiB, or if a newer version of this library wrote it. A single unreadable key is an error of Load,
-// not of Open. After any other error the ConfigMap may have been claimed: call Open again.
+// than 4 MiB, or has an older or newer format. A single unreadable key is an error of Load, not of Open. After any
+// other error the ConfigMap may have been claimed: call Open again.
 func Open(
 	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
 ) (checkpoint.Store, error) {

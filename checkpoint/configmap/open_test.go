@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,13 +41,19 @@ func TestOpenRequiresClientNamespaceAndName(t *testing.T) {
 	}
 }
 
+// checkpointOfFormat1 is a checkpoint as it was written in format 1.
+const checkpointOfFormat1 = `{"identity":{"cluster":{"uid":"c1"},"resource":"pods","objects":true},` +
+	`"resourceVersions":{"":"5"},"unclean":true,"committed":"2026-01-02T03:04:05Z"}`
+
 // Open accepts empty ConfigMaps and its own, and does not change those that it refuses.
 func TestOpenRefusesForeignConfigMaps(t *testing.T) {
 	var (
 		none    error
 		corrupt = &checkpoint.CorruptError{Store: "ConfigMap ns/cp"}
 		newer   = &checkpoint.CorruptError{Store: "ConfigMap ns/cp", Newer: true, Err: errors.New(
-			"format 2, and this version reads up to 1: use the version that wrote it")}
+			"invalid format 3: must be 2: use the version that wrote the ConfigMap")}
+		older = &checkpoint.CorruptError{Store: "ConfigMap ns/cp", Older: true, Err: errors.New(
+			"invalid format 1: must be 2: delete its data to start from the beginning, or use another")}
 	)
 	tests := []struct {
 		fields string // of the ConfigMap, as JSON
@@ -55,17 +62,19 @@ func TestOpenRefusesForeignConfigMaps(t *testing.T) {
 	}{
 		{`{}`, none, "made by an admin, so that the right to create is not needed"},
 		{`{"data":{}, "binaryData":{}, "immutable":false}`, none, "likewise"},
-		{`{"data":{"format":"1"}}`, none, "the owner was removed by hand"},
-		{`{"data":{"format":"1","owner":"{\"id\":\"x\"}"}}`, none, "another process' claim is taken over"},
-		{`{"data":{"format":"1","mine":"x"},"binaryData":{"yours":"AAAA"}}`, none, "data of others"},
+		{`{"data":{"format":"2"}}`, none, "the owner was removed by hand"},
+		{`{"data":{"format":"2","owner":"{\"id\":\"x\"}"}}`, none, "another process' claim is taken over"},
+		{`{"data":{"format":"2","mine":"x"},"binaryData":{"yours":"AAAA"}}`, none, "data of others"},
 		{`{"data":{"app.properties":"a=b"}}`, corrupt, "another program's ConfigMap"},
 		{`{"binaryData":{"logo":"AAAA"}}`, corrupt, "likewise"},
-		{`{"data":{"format":"2"}}`, newer, "from the future"},
+		{`{"data":{"format":"3"}}`, newer, "from the future"},
+		{`{"data":{"checkpoint.k":` + strconv.Quote(checkpointOfFormat1) + `,"format":"1","owner":"{}"}}`, older,
+			"from the time before the first release"},
 		{`{"data":{"format":"0"}}`, corrupt, "there never was a format 0"},
 		{`{"data":{"format":"one"}}`, corrupt, "no number"},
 		{`{"data":{"format":""}}`, corrupt, "nothing is no number"},
-		{`{"data":{"format":"1","owner":"{"}}`, corrupt, "an owner that can't be read"},
-		{`{"data":{"format":1}}`, corrupt, "no server does that"},
+		{`{"data":{"format":"2","owner":"{"}}`, corrupt, "an owner that can't be read"},
+		{`{"data":{"format":2}}`, corrupt, "no server does that"},
 	}
 	for _, tt := range tests {
 		srv := newServer(t)
@@ -80,10 +89,12 @@ func TestOpenRefusesForeignConfigMaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Open(t.Context(), srv.Client(), "ns", "cp", nil)
-		if c := (*checkpoint.CorruptError)(nil); tt.err == newer && errors.As(err, &c) {
-			err = &checkpoint.CorruptError{Store: c.Store, Newer: c.Newer, Err: errors.New(c.Err.Error())}
-		} else if errors.As(err, &c) {
-			err = &checkpoint.CorruptError{Store: c.Store, Newer: c.Newer} // with any cause
+		if c := (*checkpoint.CorruptError)(nil); errors.As(err, &c) {
+			cause := errors.New(c.Err.Error())
+			if tt.err == corrupt {
+				cause = nil // any
+			}
+			err = &checkpoint.CorruptError{Store: c.Store, Older: c.Older, Newer: c.Newer, Err: cause}
 		}
 		if !errors.Is(err, tt.err) && !reflect.DeepEqual(err, tt.err) {
 			t.Errorf("%s: %v, want %v", tt.why, err, tt.err)

@@ -28,7 +28,7 @@ import (
 func TestLastCommitIsLoaded(t *testing.T) {
 	began := time.Now()
 	flags, within, odd := delta("k", "7"), delta("k", "8"), delta("l", "9")
-	flags.Rewound, flags.Unclean, flags.Reset = true, true, true
+	flags.Identity.Shard, flags.Rewound, flags.Unclean, flags.Reset = "s", true, true, true
 	within.ResourceVersions = map[string]string{"a": "", "b": "8"}
 	odd.ResourceVersions, odd.Partial = map[string]string{"": `"<&>` + "\u2028é"}, true
 	tests := []struct {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	firstLine  = "gvrwatch checkpoint format 1\n"
+	firstLine  = "gvrwatch checkpoint format 2\n"
 	headerSize = 16
 )
 
@@ -285,9 +285,10 @@ func TestMutations(t *testing.T) {
 }
 
 func TestOpenRefusesOtherFiles(t *testing.T) {
+	format1 := read(t, filepath.Join("..", "..", "testdata", "checkpoint-format-1.db"))
 	for _, tt := range []struct {
 		content string
-		newer   int
+		format  int // of another version; 0 if it is none
 		why     string
 	}{
 		{"", 0, "an empty file is what a crash may leave of one: it is not taken for a new one"},
@@ -298,7 +299,9 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		{firstLine + string(header(1<<62, 0)), 0, "a record of 4 EiB"},
 		{strings.Repeat("\x00", 1<<16), 0, "nothing but zeros"},
 		{strings.Repeat("\xff", 1<<16), 0, "nothing but ones"},
-		{"gvrwatch checkpoint format 2\nsomething new", 2, "a newer version"},
+		{string(format1), 1, "a file of an older version"},
+		{"gvrwatch checkpoint format 1", 1, "an older version, cut off"},
+		{"gvrwatch checkpoint format 3\nsomething new", 3, "a newer version"},
 		{"gvrwatch checkpoint format 1234\n", 1234, "a much newer version"},
 		{"gvrwatch checkpoint format 0\n", 0, "there was no such version"},
 		{"gvrwatch checkpoint format -2\n", 0, "nor such a one"},
@@ -309,48 +312,18 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		if !isRefused(err) || string(read(t, path)) != tt.content {
 			t.Errorf("%s: %v, %v", tt.why, got, err)
 		}
-		newer := fmt.Sprintf("%s: format %d, and this version reads up to 1", path, tt.newer)
+		older, newer, advice := tt.format == 1, tt.format > 2, "restore a copy of the file, or move it away"
+		if older {
+			advice = fmt.Sprintf("%s: invalid format 1: must be 2: delete the file", path)
+		} else if newer {
+			advice = fmt.Sprintf("%s: invalid format %d: must be 2: use the version", path, tt.format)
+		}
 		var corrupt *checkpoint.CorruptError
-		if err != nil && strings.Contains(err.Error(), newer) != (tt.newer > 0) ||
-			errors.As(err, &corrupt) && corrupt.Newer != (tt.newer > 0) {
-			t.Errorf("%s: %v, want %q and Newer only for newer versions", tt.why, err, newer)
+		if errors.As(err, &corrupt) && (corrupt.Older != older || corrupt.Newer != newer) {
+			t.Errorf("%s: Older is %v and Newer %v, want %v and %v", tt.why, corrupt.Older, corrupt.Newer, older, newer)
+		}
+		if err != nil && !strings.Contains(err.Error(), advice) {
+			t.Errorf("%s: %v, want an error with %q", tt.why, err, advice)
 		}
 	}
-}
-
-// The file was written when format 1 was made.
-func TestEveryVersionReadsFormat1(t *testing.T) {
-	path := inTemp(t)
-	write(t, path, read(t, filepath.Join("..", "..", "testdata", "checkpoint-format-1.db")))
-	got, err := attempt(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := diff(frozen(t, inTemp(t)), got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// frozen makes the same file, with other times.
-func frozen(t testing.TB, path string) state {
-	t.Helper()
-	s := open(t, path)
-	short := odd[:len(odd)-1]
-	pods, widgets := at("pods", "100"), at("widgets.example.com", "101")
-	pods.Put, widgets.Put = short, short[:3]
-	widgets.Partial, widgets.Rewound, widgets.Unclean = true, true, true
-	commit(t, s, pods, widgets, at("deleted", "1"))
-	rewritten(t, s)
-	if err := s.Delete(t.Context(), "deleted"); err != nil {
-		t.Fatal(err)
-	}
-	pods.Put, pods.Removed = nil, []checkpoint.Object{short[2], short[5]}
-	pods.ResourceVersions = map[string]string{"one": "103", "two": ""}
-	widgets.Put, widgets.Reset = short[1:2], true
-	commit(t, s, pods, widgets)
-	all, err := contents(s)
-	if err = errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }

@@ -8,6 +8,9 @@
 // next commit first writes a new snapshot to a new file (mode 0600), and renames that file to the old name. Without
 // room for both files, commits fail.
 //
+// The first line has the number of the format, which is 2. Open refuses another number with a
+// [*checkpoint.CorruptError] whose Older or Newer is set. No release wrote format 1.
+//
 // # Promises
 //
 //   - A program that is killed at any instruction, even by a power failure, finds the outcome of its last commit

@@ -64,7 +64,7 @@ func identity(resource string) checkpoint.Identity {
 	return checkpoint.Identity{
 		Cluster: checkpoint.Cluster{UID: "c0ffee", Address: "https://example.com:6443 sha256:1234"},
 		Group:   "example.com", Resource: resource, StorageVersionHash: "hash=", Namespaces: []string{"one", "two"},
-		LabelSelector: "a=b", FieldSelector: "metadata.name=c", Objects: true,
+		LabelSelector: "a=b", FieldSelector: "metadata.name=c",
 	}
 }
 

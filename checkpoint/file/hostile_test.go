@@ -111,10 +111,14 @@ func TestInvalidContentsAreRefused(t *testing.T) {
 		{of("", "{}", ""), false, "no key"},
 		{of(strings.Repeat("k", 1025), "{}", ""), false, "a key that no Stream has"},
 		{of("k", "null", ""), true, "JSON of nothing"},
-		{of("k", `{"Position":{"ResourceVersions":{"a":1}}}`, ""), false, "JSON with a number for a text"},
-		{of("k", `{"Position":{"Partial":1`+strings.Repeat("0", 1000)+`}}`, ""), false, "a huge number"},
+		{of("k", `{"resourceVersions":{"a":"1"}}`, ""), true, "JSON of a position"},
+		{of("k", `{"resourceVersions":{"a":1}}`, ""), false, "JSON with a number for a text"},
+		{of("k", `{"partial":1`+strings.Repeat("0", 1000)+`}`, ""), false, "a huge number"},
+		{of("k", `{"flags":["unclean"]}`, ""), false, "a field of another format"},
+		{of("k", `{"identity":{"objects":true}}`, ""), false, "likewise: the identity is not known whole"},
+		{of("k", "{}{}", ""), false, "JSON twice"},
 		{of("k", strings.Repeat("[", 100_000), ""), false, "JSON that is nested deeply"},
-		{of("k", strings.Repeat(`{"Position":`, 100_000), ""), false, "likewise"},
+		{of("k", strings.Repeat(`{"identity":`, 100_000), ""), false, "likewise"},
 		{of("k", "{}", of("ns", "name", uid, "\x001")+"\x05"), false, "more than an object"},
 	} {
 		path := inMemory(t)

@@ -24,13 +24,13 @@ import (
 //	payload  sections
 //
 // with little-endian numbers and CRC-32C checksums. A section is a commit's change to one checkpoint. It has three
-// texts: the key, the checkpoint without objects as JSON, and the objects that were put or are gone. An empty JSON text
-// deletes the checkpoint (if it was reset, the next section starts it again). An object has four texts: namespace,
-// name, uid (a 1 and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version; empty if the
-// object is gone). A text begins with its length as a uvarint.
+// texts: the key, the checkpoint without objects as JSON (see saved), and the objects that were put or are gone. An
+// empty JSON text deletes the checkpoint (if it was reset, the next section starts it again). An object has four texts:
+// namespace, name, uid (a 1 and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version;
+// empty if the object is gone). A text begins with its length as a uvarint.
 const (
-	format     = 1 // the newest that this version reads
-	firstLine  = "gvrwatch checkpoint format 1\n"
+	format     = 2 // the one that this version reads and writes; no release had format 1
+	firstLine  = "gvrwatch checkpoint format 2\n"
 	headerSize = 16
 	sectorSize = 512     // the smallest unit that a disk writes
 	pageSize   = 4096    // and the smallest hole in a sparse file

@@ -2,10 +2,13 @@ package file
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"hash/crc32"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,6 +103,26 @@ func (r *reader) object(b []byte) (encoded []byte, n int) {
 		b = appendText(b, version)
 	}
 	return b, n
+}
+
+// saved is the JSON text of a section. Unknown fields are refused, so that a new field needs a new format.
+type saved struct {
+	Identity         checkpoint.Identity `json:"identity"`
+	ResourceVersions map[string]string   `json:"resourceVersions,omitempty"`
+	Partial          bool                `json:"partial,omitempty"`
+	Rewound          bool                `json:"rewound,omitempty"`
+	Unclean          bool                `json:"unclean,omitempty"`
+	Committed        time.Time           `json:"committed"`
+}
+
+func decodeSaved(text []byte) (s saved, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if d.Decode(&s) != nil {
+		return s, false
+	}
+	_, err := d.Token()
+	return s, err == io.EOF
 }
 
 // decode decodes an object that reader.object has encoded.

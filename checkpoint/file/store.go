@@ -38,9 +38,9 @@ type Store struct {
 // memory.
 //
 // Open returns a [*checkpoint.LockedError] at once if another process has the file open, a [*checkpoint.CorruptError]
-// if the file is damaged, empty or larger than 8 GiB, or if a newer version of this library wrote it, and otherwise an
-// error of package os, mostly an [*fs.PathError]. Such an error wraps [fs.ErrPermission] also if another user owns the
-// file or may write to it.
+// if the file is damaged, empty, larger than 8 GiB, or of an older or newer format, and otherwise an error of package
+// os, mostly an [*fs.PathError]. Such an error wraps [fs.ErrPermission] also if another user owns the file or may write
+// to it.
 func Open(path string) (*Store, error) {
 	file, err := resolve(path)
 	if err != nil {
@@ -79,12 +79,18 @@ func (s *Store) read() error {
 	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
 		return err
 	}
-	if fmt.Sscanf(string(b), "gvrwatch checkpoint format %d", &found); found > format {
+	_, _ = fmt.Sscanf(string(b), "gvrwatch checkpoint format %d", &found)
+	switch {
+	case found > format:
 		return &checkpoint.CorruptError{Store: s.path, Newer: true, Err: fmt.Errorf(
-			"format %d, and this version reads up to %d: use the version that wrote it", found, format)}
-	} else if !bytes.HasPrefix(b, []byte(firstLine)) {
+			"invalid format %d: must be %d: use the version that wrote the file", found, format)}
+	case found > 0 && found < format:
+		return &checkpoint.CorruptError{Store: s.path, Older: true, Err: fmt.Errorf(
+			"invalid format %d: must be %d: delete the file to start from the beginning, or use another",
+			found, format)}
+	case !bytes.HasPrefix(b, []byte(firstLine)):
 		return damaged{what: "invalid first line: must be that of a gvrwatch checkpoint file"}
-	} else if info.Size() > maxFile {
+	case info.Size() > maxFile:
 		return damaged{what: fmt.Sprintf("invalid size of %d bytes: must be at most %d", info.Size(), maxFile)}
 	}
 	s.log, err = parse(f, info.Size())
@@ -106,19 +112,11 @@ func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, err
 	if err != nil || text == nil {
 		return nil, s.failed(err)
 	}
-	var saved struct { // a checkpoint without objects
-		Identity checkpoint.Identity
-		Position struct {
-			ResourceVersions          map[string]string
-			Partial, Rewound, Unclean bool
-		}
-		Committed time.Time
-	}
-	if json.Unmarshal(text, &saved) != nil {
+	p, ok := decodeSaved(text)
+	if !ok {
 		return nil, s.failed(damaged{unknown, key})
 	}
-	p := saved.Position
-	c := &checkpoint.Checkpoint{Identity: saved.Identity, Committed: saved.Committed, Position: checkpoint.Position{
+	c := &checkpoint.Checkpoint{Identity: p.Identity, Committed: p.Committed, Position: checkpoint.Position{
 		ResourceVersions: p.ResourceVersions, Partial: p.Partial, Rewound: p.Rewound, Unclean: p.Unclean,
 		Objects: make([]checkpoint.Object, 0, len(versions)),
 	}}
@@ -169,7 +167,7 @@ func (s *Store) join(key string) (text []byte, versions map[string]string, err e
 // Commit appends the deltas to the file, and returns when they are on disk. If it fails, it cuts off what it has
 // written, or else the next commit does.
 func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
-	now := time.Now()
+	now := time.Now().UTC()
 	var payload []byte
 	for _, d := range deltas {
 		if d.Key == "" || len(d.Key) > maxKey {
@@ -178,9 +176,8 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 		if d.Reset {
 			payload = appendSection(payload, d.Key, nil, nil)
 		}
-		c := checkpoint.Checkpoint{Identity: d.Identity, Committed: now, Position: checkpoint.Position{
-			ResourceVersions: d.ResourceVersions, Partial: d.Partial, Rewound: d.Rewound, Unclean: d.Unclean}}
-		text, err := json.Marshal(c)
+		text, err := json.Marshal(saved{Identity: d.Identity, ResourceVersions: d.ResourceVersions,
+			Partial: d.Partial, Rewound: d.Rewound, Unclean: d.Unclean, Committed: now})
 		if err != nil {
 			return err
 		}

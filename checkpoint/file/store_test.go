@@ -43,7 +43,7 @@ func TestUnusualObjectsAreStoredUnchanged(t *testing.T) {
 	path := inTemp(t)
 	s := open(t, path)
 	d := at("odd", "5")
-	d.Put, d.Partial, d.Rewound, d.Unclean = odd, true, true, true
+	d.Identity.Shard, d.Put, d.Partial, d.Rewound, d.Unclean = "s", odd, true, true, true
 	want := &checkpoint.Checkpoint{Identity: d.Identity, Position: checkpoint.Position{
 		ResourceVersions: d.ResourceVersions, Objects: odd, Partial: true, Rewound: true, Unclean: true,
 	}}

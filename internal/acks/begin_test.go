@@ -21,7 +21,7 @@ func TestOnlyTheSameIdentityResumes(t *testing.T) {
 	of := func(change func(*identity)) identity {
 		id := identity{
 			Group: "example.com", Resource: "widgets", StorageVersionHash: "hash", Namespaces: []string{"x", "y"},
-			LabelSelector: "app=a", FieldSelector: "metadata.name=b", Objects: true,
+			LabelSelector: "app=a", FieldSelector: "metadata.name=b",
 		}
 		if change != nil {
 			change(&id)
@@ -64,8 +64,12 @@ func TestOnlyTheSameIdentityResumes(t *testing.T) {
 			differs("label selector", "app=a", ""), "the objects differ"},
 		{"another field selector", same, of(func(i *identity) { i.FieldSelector = "metadata.name=c" }), both, both,
 			differs("field selector", "metadata.name=b", "metadata.name=c"), "the objects differ"},
-		{"no index", same, of(func(i *identity) { i.Objects = false }), both, both,
-			differs("index", "objects", "none"), "the objects would become outdated"},
+		{"a shard", same, of(func(i *identity) { i.Shard = "0-7" }), both, both,
+			differs("shard", "", "0-7"), "objects of other shards would be reported as deleted, or never"},
+		{"another shard", of(func(i *identity) { i.Shard = "0-7" }), of(func(i *identity) { i.Shard = "8-f" }), both,
+			both, differs("shard", "0-7", "8-f"), "the objects differ"},
+		{"the same shard", of(func(i *identity) { i.Shard = "0-7" }), of(func(i *identity) { i.Shard = "0-7" }), both,
+			both, nil, "no difference"},
 
 		{"another UID", same, same, both, checkpoint.Cluster{UID: "uid-2", Address: "https://one"},
 			differs("cluster", "uid-1", "uid-2"), "a new cluster at the old address"},

@@ -48,7 +48,7 @@ func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Begin(t.Context(), tracker, "k", checkpoint.Identity{Resource: "widgets", Objects: true}, false)
+		s, err := Begin(t.Context(), tracker, "k", checkpoint.Identity{Resource: "widgets"}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func TestCloseWaitsTwoTimeoutsAtMost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
 				s.hinder(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-				tracker := newTracker(t, s, &checkpoint.Options{Timeout: 3 * time.Second})
+				tracker := newTracker(t, s, &checkpoint.Options{CommitTimeout: 3 * time.Second})
 				live(t, tracker)
 				time.Sleep(tc.before)
 				began := time.Now()

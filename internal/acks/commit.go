@@ -152,7 +152,7 @@ func (e *engine) gather() batch {
 
 // write calls the Store, and records the outcome.
 func (e *engine) write(ctx context.Context, b batch) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.CommitTimeout)
 	defer cancel()
 	late := make(chan struct{}) // closed some time after ctx ends, so that the Store can return ctx's error
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, func() { close(late) }) })()
@@ -227,7 +227,7 @@ func (e *engine) writeAhead(ctx context.Context, s *Session) error {
 	if e.result().err != nil {
 		return context.Cause(ctx)
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, e.options.Timeout, errNoAnswer)
+	bounded, cancel := context.WithTimeoutCause(ctx, e.options.CommitTimeout, errNoAnswer)
 	defer cancel()
 	switch err := e.acquire(bounded); {
 	case err != nil && ctx.Err() != nil:

@@ -225,7 +225,7 @@ func (e *engine) commitLast() error {
 	e.stopTimer()
 	e.mu.Unlock()
 	e.schedule.running.Wait()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), e.options.Timeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), e.options.CommitTimeout, errNoAnswer)
 	defer cancel()
 	err := e.acquire(ctx)
 	if err != nil {

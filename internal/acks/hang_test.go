@@ -61,7 +61,7 @@ func block(p *atomic.Pointer[chan struct{}]) (release func()) {
 func TestCloseGivesUpOnAHangingLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &hanging{Memory: &checkpoint.Memory{}}
-		tracker := newTracker(t, store, &checkpoint.Options{Events: 1, Timeout: 3 * time.Second})
+		tracker := newTracker(t, store, &checkpoint.Options{Events: 1, CommitTimeout: 3 * time.Second})
 		session := begin(t, tracker, widgets())
 		release := block(&store.load)
 		late := make(chan error)
@@ -106,7 +106,7 @@ func TestHangingStoreDelaysCallsByTimeout(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &hanging{Memory: &checkpoint.Memory{}}
 				tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-					Cluster: checkpoint.Cluster{UID: "test"}, Timeout: 5 * time.Second,
+					Cluster: checkpoint.Cluster{UID: "test"}, CommitTimeout: 5 * time.Second,
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -24,7 +24,7 @@ const key = "widgets"
 var cluster = checkpoint.Cluster{UID: "cluster-1", Address: "https://one:6443"}
 
 func widgets(namespaces ...string) checkpoint.Identity {
-	return checkpoint.Identity{Group: "example.com", Resource: "widgets", Namespaces: namespaces, Objects: true}
+	return checkpoint.Identity{Group: "example.com", Resource: "widgets", Namespaces: namespaces}
 }
 
 // newTracker returns a Tracker of the cluster above. opts may be nil.

@@ -24,8 +24,8 @@ func differs(wanted, saved checkpoint.Identity) *checkpoint.MismatchError {
 		return mismatch("label selector", saved.LabelSelector, wanted.LabelSelector)
 	case wanted.FieldSelector != saved.FieldSelector:
 		return mismatch("field selector", saved.FieldSelector, wanted.FieldSelector)
-	case wanted.Objects != saved.Objects:
-		return mismatch("index", indexText(saved), indexText(wanted))
+	case wanted.Shard != saved.Shard:
+		return mismatch("shard", saved.Shard, wanted.Shard)
 	}
 	return nil
 }
@@ -48,11 +48,4 @@ func groupResource(i checkpoint.Identity) string {
 		return i.Resource
 	}
 	return i.Resource + "." + i.Group
-}
-
-func indexText(i checkpoint.Identity) string {
-	if i.Objects {
-		return "objects"
-	}
-	return "none"
 }

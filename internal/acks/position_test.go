@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 )
 
@@ -218,6 +219,33 @@ func TestRewoundUntilAnAckAfterTheSnapshot(t *testing.T) {
 			"x/gap x/synced@5 ack 0-1", "- x=5 y=9", "this namespace has reported it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { isPosition(t, tc.first, nil, tc.script, tc.want, tc.why) })
+	}
+}
+
+// The first run delivered an object that the Store does not have. The next one writes ahead.
+func TestUncleanUntilASnapshotIsAcked(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		want         string
+		why          string
+	}{
+		{"a live event", "a:1@10 ack 0", "10 unclean a:1@10", "the other object is still unknown"},
+		{"a bookmark", "bookmark@20", "20 unclean a:1@3", "the other object's deletion may fall into a later gap"},
+		{"a gap, nothing acked", "gap", "9 unclean a:1@3", "the next run has to report it"},
+		{"a gap, GAP acked", "gap a:1@3 ack 0", "- unclean a:1@3", "the next run begins with another GAP"},
+		{"a gap, SYNCED acked", "gap b:2@20 synced@22 ack 0-2", "22 a:1@3 b:2@20", "the snapshot had all that exist"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore()
+			first := newTracker(t, s, &checkpoint.Options{NoWriteAhead: true})
+			newFeeder(t, begin(t, first, widgets())).run("snapshot a:1@3 synced@9 ack 0-1 b:2@10")
+			noError(t, first.Close())
+			isSaved(t, s, "9 unclean a:1@3", "the first run")
+			tracker := newTracker(t, s, nil)
+			runScript(t, tracker, widgets(), tc.script)
+			flush(t, tracker)
+			isSaved(t, s, tc.want, tc.why)
+		})
 	}
 }
 
