@@ -84,7 +84,6 @@ func BenchmarkWatch(b *testing.B) {
 		{"dynamic-on-ours", &stream.ClientOptions{}, nil},
 		{"stream-on-stock", nil, &setup{}},
 		{"stream", &stream.ClientOptions{}, &setup{}},
-		{"stream-2workers", &stream.ClientOptions{DecodeWorkers: 2}, &setup{}},
 		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &setup{}},
 		{"stream-raw", &stream.ClientOptions{}, &setup{Options: stream.Options{Objects: stream.Raw}}},
 		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &setup{Options: stream.Options{Objects: stream.Raw}}},
@@ -150,8 +149,7 @@ func mallocs(f func()) int {
 	return int(after.Mallocs - before.Mallocs)
 }
 
-// TestRejectedObjectsAreNotDecoded: an object that Options.Select rejects costs few allocations, even the first time,
-// with any number of DecodeWorkers.
+// TestRejectedObjectsAreNotDecoded: an object that Options.Select rejects costs few allocations, even the first time.
 func TestRejectedObjectsAreNotDecoded(t *testing.T) {
 	for _, v := range variants() {
 		for _, tt := range []struct {

@@ -13,18 +13,14 @@ import (
 )
 
 // clientKinds are the clients on which a Stream must keep its promises.
-var clientKinds = []string{"client-go", "NewClient", "NewClient with workers"}
+var clientKinds = []string{"client-go", "NewClient"}
 
 func clientOf(t testing.TB, srv *streamtest.Server, kind string) dynamic.Interface {
 	t.Helper()
-	var o stream.ClientOptions
-	switch kind {
-	case "client-go":
+	if kind == "client-go" {
 		return srv.Client()
-	case "NewClient with workers":
-		o.DecodeWorkers = 3
 	}
-	c, err := stream.NewClient(srv.Config(), &o)
+	c, err := stream.NewClient(srv.Config(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +39,7 @@ var stock = variant{name: "client-go"}
 func variants() []variant {
 	return []variant{
 		{"plain", &stream.ClientOptions{}},
-		{"3 workers", &stream.ClientOptions{DecodeWorkers: 3}},
 		{"no managedFields", &stream.ClientOptions{DropManagedFields: true}},
-		{"no managedFields, 2 workers", &stream.ClientOptions{DropManagedFields: true, DecodeWorkers: 2}},
 	}
 }
 
@@ -72,17 +66,16 @@ func TestNewClientChecksItsOptions(t *testing.T) {
 	}{
 		{"no options", nil, true},
 		{"the zero value", &stream.ClientOptions{}, true},
-		{"a negative number of workers", &stream.ClientOptions{DecodeWorkers: -1}, false},
-		{"the maximum of workers", &stream.ClientOptions{DecodeWorkers: 64, DropManagedFields: true}, true},
-		{"one worker over the maximum", &stream.ClientOptions{DecodeWorkers: 65}, false},
+		{"each option", &stream.ClientOptions{DropManagedFields: true, RetriesPerSecond: 1}, true},
+		{"a negative number of retries", &stream.ClientOptions{RetriesPerSecond: -1}, false},
 	} {
 		c, err := stream.NewClient(&rest.Config{Host: "http://server"}, tt.options)
 		var invalid *stream.OptionsError
 		switch {
 		case tt.valid && (err != nil || c == nil):
 			t.Errorf("%s: %v", tt.why, err)
-		case !tt.valid && (!errors.As(err, &invalid) || invalid.Field != "ClientOptions.DecodeWorkers"):
-			t.Errorf("%s: want an OptionsError about DecodeWorkers, got %v", tt.why, err)
+		case !tt.valid && (!errors.As(err, &invalid) || invalid.Field != "ClientOptions.RetriesPerSecond"):
+			t.Errorf("%s: want an OptionsError about RetriesPerSecond, got %v", tt.why, err)
 		}
 	}
 }

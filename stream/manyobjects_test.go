@@ -63,7 +63,7 @@ func TestSnapshotOfManyObjectsIsBounded(t *testing.T) {
 	defer srv.Close()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	for _, paged := range []bool{true, false} {
-		c, err := stream.NewClient(&rest.Config{Host: srv.URL}, &stream.ClientOptions{DecodeWorkers: 2})
+		c, err := stream.NewClient(&rest.Config{Host: srv.URL}, nil)
 		noError(t, err)
 		runtime.GC()
 		metrics.Read(live)

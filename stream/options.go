@@ -29,8 +29,7 @@ type Options struct {
 	// is valid until Select returns. With several namespaces it is called from several goroutines at once.
 	//
 	// With a client of [NewClient] it is called before the object of a watch is decoded, so that rejected objects cost
-	// little; DecodeWorkers is then 1, and errors in the rest of a rejected object are not detected. Nil selects every
-	// object.
+	// little; errors in the rest of a rejected object are then not detected. Nil selects every object.
 	Select func(Meta) bool
 
 	// Objects is how much of each object is delivered: [Full] (the default), [Raw] or [Metadata].
@@ -63,8 +62,8 @@ type Requests struct {
 	// random time from 5 to 10 minutes, so that many watches do not end at once; otherwise at least 1 second.
 	WatchLifetime time.Duration
 	// IdleTimeout is how long a watch may be silent before it counts as dead and is replaced. Zero means 90 seconds (a
-	// kube-apiserver sends a bookmark every minute); otherwise at least 1 second. [NewClient] documents the connections
-	// that are used afterwards.
+	// kube-apiserver sends a bookmark every minute); otherwise at least 1 second. A client of [NewClient] then opens
+	// new connections for all later requests, unless its config has a Transport.
 	IdleTimeout time.Duration
 	// GiveUpAfter limits the time spent on failed requests, and on the waits between them, since a watch last was
 	// healthy. After that the run ends with a [*GaveUpError]. Zero means no limit.

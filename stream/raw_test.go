@@ -68,7 +68,6 @@ func TestRawIsWhatTheServerSent(t *testing.T) {
 	}{
 		{"NewClient", newClient(stream.ClientOptions{}), whole,
 			"the text is unchanged; an item without a kind gets that of the list"},
-		{"with workers", newClient(stream.ClientOptions{DecodeWorkers: 3}), whole, "workers have nothing to decode"},
 		{"without managedFields", newClient(stream.ClientOptions{DropManagedFields: true}),
 			[]string{kind + a + `"1"},"spec":{"size":1.0}}`, b, kind + a + `"6",` + rawA6},
 			"managedFields are cut out, with one comma"},

@@ -97,10 +97,9 @@ func (s *Stream) Resource() gvr.Resource {
 // is for other Runs. Each loop is one run of the Stream, which has one at a time: another loop yields [ErrBusy].
 //
 // All work but reading ahead runs in the loop's goroutine. While more arrives than the loop takes, a client of
-// [NewClient] reads the watch ahead, up to the bounds that it documents; with another client and a Checkpoint the
-// Stream reads up to 200 events ahead. After that the server waits. If several namespaces are watched, each has a
-// goroutine, which waits in the same way. Leaving the loop, by break, return or panic, ends the watch and waits for all
-// goroutines.
+// [NewClient] reads the watch ahead, up to 256 KiB or one event; with another client and a Checkpoint the Stream reads
+// up to 200 events ahead. After that the server waits. If several namespaces are watched, each has a goroutine, which
+// waits in the same way. Leaving the loop, by break, return or panic, ends the watch and waits for all goroutines.
 //
 // An error is final and the last value that a run yields:
 //

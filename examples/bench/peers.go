@@ -56,7 +56,6 @@ var peers = []peer{
 	{"ours-stock", "Stream on client-go's dynamic client", 40, "", streaming(stock)},
 	{"ours", "Stream on NewClient", 300, "11k gogc400 live64 latency1000 latency4000 heap devserver",
 		streaming(ours(nil))},
-	{"ours-2workers", "Stream, DecodeWorkers: 2", 300, "gogc400 live64", streaming(ours(twoWorkers))},
 	{"ours-nomanaged", "Stream, DropManagedFields", 300, "", streaming(ours(noManaged))},
 	{"ours-raw", "Stream, raw objects", 1000, "11k devserver", streaming(ours(nil), raw)},
 	{"ours-metadata", "Stream, metadata", 1000, "devserver", streaming(ours(nil), metadataOnly)},
@@ -82,10 +81,9 @@ var peers = []peer{
 }
 
 var (
-	pods       = resource("", "Pod")
-	podLikes   = resource("bench.example.com", "PodLike") // on the embedded API server, which has no pods
-	twoWorkers = &stream.ClientOptions{DecodeWorkers: 2}
-	noManaged  = &stream.ClientOptions{DropManagedFields: true}
+	pods      = resource("", "Pod")
+	podLikes  = resource("bench.example.com", "PodLike") // on the embedded API server, which has no pods
+	noManaged = &stream.ClientOptions{DropManagedFields: true}
 )
 
 func resource(group, kind string) gvr.Resource {

@@ -84,38 +84,36 @@ func compareClients(t *testing.T, cfg *rest.Config) map[apiwatch.EventType]int {
 		}
 	}
 	compared, lists := map[apiwatch.EventType]int{}, 0
-	for _, o := range []*stream.ClientOptions{nil, {DecodeWorkers: 3}} {
-		ours, err := stream.NewClient(cfg, o)
-		if err != nil {
-			t.Fatal(err)
+	ours, err := stream.NewClient(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
+		if !r.ClusterWatch() {
+			continue
 		}
-		for _, r := range resources {
-			if !r.ClusterWatch() {
-				continue
+		// Repeat a comparison that differs: other tests may write between the two requests.
+		var d string
+		for range 5 {
+			if d = compareLists(t, stock, ours, r); d == "" {
+				break
 			}
-			// Repeat a comparison that differs: other tests may write between the two requests.
-			var d string
-			for range 5 {
-				if d = compareLists(t, stock, ours, r); d == "" {
-					break
+		}
+		if d != "" {
+			t.Errorf("list of %s: %s", r, d)
+		}
+		lists++
+		for range 5 {
+			var n map[apiwatch.EventType]int
+			if n, d = compareSnapshots(t, stock, ours, r); d == "" {
+				for kind, number := range n {
+					compared[kind] += number
 				}
+				break
 			}
-			if d != "" {
-				t.Errorf("list of %s: %s", r, d)
-			}
-			lists++
-			for range 5 {
-				var n map[apiwatch.EventType]int
-				if n, d = compareSnapshots(t, stock, ours, r); d == "" {
-					for kind, number := range n {
-						compared[kind] += number
-					}
-					break
-				}
-			}
-			if d != "" {
-				t.Errorf("watch of %s: %s", r, d)
-			}
+		}
+		if d != "" {
+			t.Errorf("watch of %s: %s", r, d)
 		}
 	}
 	t.Logf("%d lists, events: %v, metadata of %d objects", lists, compared, metadata)
@@ -204,7 +202,7 @@ func compareLiveWatches(t *testing.T, cfg *rest.Config, c *cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	ours, err := stream.NewClient(cfg, &stream.ClientOptions{DecodeWorkers: 2})
+	ours, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

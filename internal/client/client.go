@@ -25,7 +25,6 @@ import (
 // Options are those of stream.ClientOptions, which documents them.
 type Options struct {
 	DropManagedFields bool
-	DecodeWorkers     int // at least 1
 	RetriesPerSecond  int // 0 for the default
 }
 
@@ -35,7 +34,6 @@ type client struct {
 	watches  dynamic.Interface // without the config's timeout, which would end watches
 	whole    formats
 	metadata formats
-	workers  int
 	closes   bool // closing a body or ending its context ends a Read of it, as with net/http
 	pace     *pace.Client
 
@@ -81,9 +79,8 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 	if !o.DropManagedFields {
 		whole.json = newDecoders(&jsonFormat{false, stock}, false)
 	}
-	whole.json.workers, without.workers = o.DecodeWorkers, o.DecodeWorkers
 	return &client{
-		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)}, o.DecodeWorkers,
+		all, watches, whole, formats{without, newDecoders(protobufFormat{}, true)},
 		cfg.Transport == nil && cfg.WrapTransport == nil, pace.NewClient(o.RetriesPerSecond), cs,
 	}, nil
 }
@@ -128,7 +125,7 @@ func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstruct
 
 // Watch sends the request through client-go, and decodes events as they arrive.
 func (r *resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w, f, err := r.watch(ctx, opts, &call{formats: r.client.whole, watch: true}, r.client.workers)
+	w, f, err := r.watch(ctx, opts, &call{formats: r.client.whole, watch: true})
 	if err != nil || f == nil {
 		return w, err
 	}
@@ -152,9 +149,7 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 }
 
 // watch returns the frames of a watch, or client-go's watch if client-go decodes the events.
-func (r resource) watch(
-	ctx context.Context, opts metav1.ListOptions, c *call, workers int,
-) (watch.Interface, *frames, error) {
+func (r resource) watch(ctx context.Context, opts metav1.ListOptions, c *call) (watch.Interface, *frames, error) {
 	w, err := r.watches.Watch(context.WithValue(ctx, callKey{}, c), opts)
 	switch {
 	case c.pipe == nil:
@@ -163,7 +158,7 @@ func (r resource) watch(
 		c.pipe.stop()
 		return nil, nil, err
 	}
-	return nil, newFrames(c.from, c.pipe, workers), nil
+	return nil, newFrames(c.from, c.pipe), nil
 }
 
 // call describes a list or a watch to the transport, in the context of the request. The transport fills in the answer.

@@ -12,18 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// frames are the events of a watch. Either next decodes them, or the workers have done so before. It is not for
-// concurrent use.
+// frames are the events of a watch, which next decodes. It is not for concurrent use.
 type frames struct {
-	from    *decoders
-	pipe    *pipe
-	workers *workers // nil if next decodes the events
+	from *decoders
+	pipe *pipe
 
 	dec     decoder // nil while there is nothing to decode
 	filter  Filter  // nil selects every object
 	raw     bool    // objects are wanted as JSON
 	skipped bool    // an event was skipped since next was called
-	events  []Event // decoded, but not returned yet
 	undecoded
 	ending // what follows undecoded
 }
@@ -47,34 +44,14 @@ type ending struct {
 	err  error // why there is no more
 }
 
-func newFrames(from *decoders, p *pipe, workers int) *frames {
-	f := &frames{from: from, pipe: p}
-	f.frame = from.format.newFrame()
-	if workers > 1 {
-		p.readAhead()
-		f.workers = newWorkers(from, p, workers)
-	}
-	return f
-}
-
-// ready returns a channel that receives a value when an event may have arrived.
-func (f *frames) ready() <-chan struct{} {
-	if f.workers != nil {
-		return f.workers.ready
-	}
-	return f.pipe.ready
+func newFrames(from *decoders, p *pipe) *frames {
+	return &frames{from: from, pipe: p, undecoded: undecoded{scan: scan{frame: from.format.newFrame()}}}
 }
 
 // next returns the next event if one has arrived (ok), or says that no more will (over). It returns neither if it has
 // to wait, or once it has skipped everything that it had taken.
 func (f *frames) next() (ev Event, ok, over bool) {
 	for f.skipped = false; !f.skipped || len(f.data) > 0; {
-		if len(f.events) > 0 {
-			ev := f.events[0]
-			f.events[0] = Event{} // so that it is not kept in memory
-			f.events = f.events[1:]
-			return ev, true, false
-		}
 		switch ev, ok := f.decode(); {
 		case ok && ev.Object == nil && ev.Raw.JSON == nil:
 			continue // skipped
@@ -94,9 +71,6 @@ func (f *frames) next() (ev Event, ok, over bool) {
 
 // take takes from the pipe what has arrived since the last call. It returns false if there is nothing to take.
 func (f *frames) take() bool {
-	if f.workers != nil {
-		return f.takeBatch()
-	}
 	data, over, err := f.pipe.take(f.buffer)
 	if len(data) == 0 && !over {
 		if f.buffer = recyclePiece(f.buffer); len(f.data) == 0 {
@@ -111,25 +85,6 @@ func (f *frames) take() bool {
 		return true
 	}
 	f.data, f.buffer = data, data
-	return true
-}
-
-func (f *frames) takeBatch() bool {
-	b := f.workers.take()
-	if b == nil {
-		return false
-	}
-	f.over, f.err = b.over, b.err
-	switch {
-	case len(f.data) > 0: // the batch begins within a frame, which the worker did not know
-		f.data = append(f.data, b.data...)
-		reuse(b.data)
-	case b.decoded < len(b.data):
-		f.events, f.data = b.events, b.data[b.decoded:]
-	default:
-		f.events = b.events
-		reuse(b.data)
-	}
 	return true
 }
 
@@ -217,17 +172,9 @@ var undecodable = apierrors.NewClientErrorReporter(
 
 // end returns an ERROR as the last event, and drops the rest of the data, which is not to be trusted.
 func (f *frames) end(err error) watch.Event {
-	f.events, f.data, f.buffer, f.scanned = nil, nil, nil, 0
+	f.data, f.buffer, f.scanned = nil, nil, 0
 	f.over, f.err = true, io.EOF
 	f.pipe.stop()
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
 	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(err)}
-}
-
-// stop ends the goroutines of the watch.
-func (f *frames) stop() {
-	f.pipe.stop()
-	if f.workers != nil {
-		f.workers.stop()
-	}
 }

@@ -168,15 +168,11 @@ func (c *listReader) await(n int) (data []byte, err error) {
 }
 
 // decode decodes the list while it is read. It returns neither a list nor an error if the lister has declined it; then
-// all of it has been read. The decoders' workers decode the items of a large list, unless they are wanted raw.
+// all of it has been read.
 func (c *listReader) decode(from *decoders, raw bool) (*unstructured.UnstructuredList, []decode.Raw, error) {
 	dec := from.get()
 	defer from.put(dec)
 	l := from.format.newLister(dec, raw)
-	if shared, ok := l.(*decode.Lister); ok && from.workers > 1 && c.done != nil && !raw {
-		shared.Share(from.workers, &from.pool)
-		defer shared.Close()
-	}
 	for n := 0; ; {
 		data, end := c.await(n)
 		err := l.Decode(data)

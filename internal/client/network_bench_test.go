@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -39,7 +38,7 @@ func BenchmarkWatchOverTLS(b *testing.B) {
 				if !http2 {
 					cfg.NextProtos = []string{"http/1.1"}
 				}
-				c := variant{opts: &client.Options{DecodeWorkers: 1}}.clientFor(b, cfg).Resource(things)
+				c := variant{opts: &client.Options{}}.clientFor(b, cfg).Resource(things)
 				for b.Loop() {
 					w, err := c.Watch(b.Context(), metav1.ListOptions{})
 					if err != nil {
@@ -59,19 +58,14 @@ func BenchmarkWatchOverTLS(b *testing.B) {
 func BenchmarkList(b *testing.B) {
 	heap := make([]byte, 64<<20)
 	defer runtime.KeepAlive(heap)
-	for _, workers := range []int{1, 2, 4} {
-		b.Run(fmt.Sprint(workers, " workers"), func(b *testing.B) {
-			page := podList{500}.page(false)
-			c := variant{opts: &client.Options{DecodeWorkers: workers}}.client(b, transportFunc(
-				func(*http.Request) (*http.Response, error) {
-					return respond(http.StatusOK, io.NopCloser(bytes.NewReader(page)))
-				}), nil).Resource(things)
-			b.SetBytes(int64(len(page)))
-			for b.Loop() {
-				if l, err := c.List(b.Context(), metav1.ListOptions{}); err != nil || len(l.Items) != 500 {
-					b.Fatal(err)
-				}
-			}
-		})
+	page := podList{500}.page(false)
+	c := variant{opts: &client.Options{}}.client(b, transportFunc(func(*http.Request) (*http.Response, error) {
+		return respond(http.StatusOK, io.NopCloser(bytes.NewReader(page)))
+	}), nil).Resource(things)
+	b.SetBytes(int64(len(page)))
+	for b.Loop() {
+		if l, err := c.List(b.Context(), metav1.ListOptions{}); err != nil || len(l.Items) != 500 {
+			b.Fatal(err)
+		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 	maxFrame = 16 << 20
 )
 
-// pipe passes what is read from a watch to the goroutines that decode it, in pieces that end where a frame ends, as far
+// pipe passes what is read from a watch to the goroutine that decodes it, in pieces that end where a frame ends, as far
 // as the format shows that. Each watch has its own.
 //
 // The receiver of a quiet watch reads in its own goroutine. While Reads need not wait, another goroutine reads ahead.
@@ -52,11 +52,10 @@ type lastRead struct {
 
 // arrived is what has been read and not taken.
 type arrived struct {
-	data     []byte // read so far, without what was dropped
-	begin    int    // of what has not been taken
-	complete int    // the end of the last complete frame
-	scan            // of the frame that begins at complete
-	ending          // what follows data
+	data     []byte
+	complete int // the end of the last complete frame
+	scan         // of the frame that begins at complete
+	ending       // what follows data
 }
 
 // reading says who reads the body.
@@ -224,10 +223,6 @@ func (p *pipe) add(read []byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.some = p.some || len(read) > 0 || err == io.EOF
-	if p.begin > 0 && len(p.data)+len(read) > cap(p.data) {
-		p.data = p.data[:copy(p.data, p.data[p.begin:])]
-		p.complete, p.scanned, p.begin = p.complete-p.begin, p.scanned-p.begin, 0
-	}
 	p.data = appendPiece(p.data, read)
 	if n := p.format.lineEnd(read); n > 0 {
 		p.frameEndsAt(len(p.data) - len(read) + n)
@@ -244,7 +239,7 @@ func (p *pipe) frameEndsAt(i int) {
 // hasFrame reports whether there is a complete frame. Line ends show that at once. A search takes longer, so that is
 // done only if there is nothing else to decode.
 func (p *pipe) hasFrame() bool {
-	if p.complete > p.begin {
+	if p.complete > 0 {
 		return true
 	}
 	for p.scanned < len(p.data) {
@@ -261,14 +256,14 @@ func (p *pipe) hasFrame() bool {
 	case len(p.data)-p.complete > maxFrame:
 		p.complete = len(p.data) // too large: the receiver reports that
 	}
-	return p.complete > p.begin
+	return p.complete > 0
 }
 
 // await waits while enough has been read ahead. It returns false if the receiver has stopped.
 func (p *pipe) await() bool {
 	for {
 		p.mu.Lock()
-		stopped, enough := p.stopped, len(p.data)-p.begin >= maxAhead && p.hasFrame()
+		stopped, enough := p.stopped, len(p.data) >= maxAhead && p.hasFrame()
 		p.mu.Unlock()
 		if stopped || !enough {
 			return !stopped
@@ -293,47 +288,14 @@ func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	if n == 0 {
 		return nil, over, err
 	}
-	end := p.begin + n
-	data = p.data[p.begin:end]
-	p.data = appendPiece(spare[:0], p.data[end:])
-	p.complete, p.scanned, p.begin = max(p.complete-end, 0), max(p.scanned-end, 0), 0
-	p.signalTaken()
-	return data, over, err
-}
-
-// cut is like take, but for one of several workers: it appends the frames to data, and leaves those beyond most bytes
-// to the others. It cuts after the last line end within most bytes, or else after as many frames, at least one.
-func (p *pipe) cut(data []byte, most int) (_ []byte, over bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, over, err := p.available()
-	offered := p.data[p.begin : p.begin+n]
-	if n > most && !over {
-		end := p.format.lineEnd(offered[:most])
-		if end == 0 {
-			end = framesWithin(most, offered, p.format.newFrame())
-		}
-		if end > 0 {
-			n = end
-		}
+	data = p.data[:n]
+	p.data = appendPiece(spare[:0], p.data[n:])
+	p.complete, p.scanned = 0, p.scanned-n
+	p.room.Send()
+	if p.over {
+		p.ready.Send() // the receiver has not seen the end yet
 	}
-	data = append(data, offered[:n]...)
-	p.begin += n
-	p.scanned = max(p.scanned, p.begin)
-	p.signalTaken()
 	return data, over, err
-}
-
-// framesWithin returns where the last frame ends that ends within most bytes of data, or else the first one, or 0.
-func framesWithin(most int, data []byte, f frame) (end int) {
-	for end < most {
-		n := f.End(data[end:])
-		if n < 0 || end > 0 && end+n > most {
-			break
-		}
-		end += n
-	}
-	return end
 }
 
 // available returns how many bytes there are to take. If there are none, it releases a large buffer.
@@ -342,25 +304,17 @@ func (p *pipe) available() (n int, over bool, err error) {
 	case p.stopped:
 		return 0, true, io.EOF
 	case p.hasFrame():
-		return p.complete - p.begin, false, nil
+		return p.complete, false, nil
 	case p.over:
-		n, over, err = len(p.data)-p.begin, true, p.err
+		n, over, err = len(p.data), true, p.err
 	}
-	if p.begin == len(p.data) {
-		p.data, p.begin, p.complete, p.scanned = recyclePiece(p.data), 0, 0, 0
+	if len(p.data) == 0 {
+		p.data = recyclePiece(p.data)
 	}
 	return n, over, err
 }
 
-// signalTaken wakes the goroutine that reads, and another receiver if there is more.
-func (p *pipe) signalTaken() {
-	p.room.Send()
-	if p.complete > p.begin || p.over {
-		p.ready.Send() // other workers can take more, or have to end
-	}
-}
-
-// stop ends the goroutine that reads and those that receive.
+// stop ends the goroutine that reads and the one that receives.
 func (p *pipe) stop() {
 	p.mu.Lock()
 	p.stopped = true

@@ -196,11 +196,8 @@ func (r directReader) unanswered(ctx context.Context, c *call, err error) {
 }
 
 func (r directReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
-	c, workers := r.call(true, hints), r.client.workers
-	if hints.Filter != nil || hints.Objects == Raw {
-		workers = 1
-	}
-	w, f, err := resource(r).watch(ctx, opts, c, workers)
+	c := r.call(true, hints)
+	w, f, err := resource(r).watch(ctx, opts, c)
 	r.unanswered(ctx, c, err)
 	if err != nil {
 		return nil, c.withRetryAfter(err)
@@ -241,7 +238,7 @@ func (w *directWatch) Wait(ctx context.Context, timeout time.Duration) bool {
 	defer w.timer.Stop()
 	if !w.pipe.readHere() {
 		select {
-		case <-w.ready():
+		case <-w.pipe.ready:
 		case <-ctx.Done():
 		}
 	}
@@ -250,7 +247,7 @@ func (w *directWatch) Wait(ctx context.Context, timeout time.Duration) bool {
 
 func (w *directWatch) Next() (ev Event, ok, over bool) { return w.next() }
 
-func (w *directWatch) Stop() { w.frames.stop() }
+func (w *directWatch) Stop() { w.pipe.stop() }
 
 // Drain waits until the goroutine that reads has ended. It waits at most ClosingTime, because Close does not end every
 // Read of a test double.

@@ -66,10 +66,8 @@ var stock = variant{name: "client-go"}
 // variants returns clients with all sorts of Options.
 func variants() []variant {
 	return []variant{
-		{"plain", &client.Options{DecodeWorkers: 1}},
-		{"3 workers", &client.Options{DecodeWorkers: 3}},
-		{"no managedFields", &client.Options{DropManagedFields: true, DecodeWorkers: 1}},
-		{"no managedFields, 2 workers", &client.Options{DropManagedFields: true, DecodeWorkers: 2}},
+		{"plain", &client.Options{}},
+		{"no managedFields", &client.Options{DropManagedFields: true}},
 	}
 }
 

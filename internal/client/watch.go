@@ -35,7 +35,7 @@ func (w *plainWatch) ResultChan() <-chan watch.Event { return w.events }
 func (w *plainWatch) Stop() {
 	w.stop.Do(func() {
 		close(w.done)
-		w.frames.stop()
+		w.frames.pipe.stop()
 	})
 }
 
@@ -51,7 +51,7 @@ func (w *plainWatch) receive() {
 		if over {
 			return
 		}
-		ready := w.frames.ready()
+		ready := w.frames.pipe.ready
 		if ok {
 			out, ready = w.events, nil
 		}
@@ -70,7 +70,6 @@ type decoders struct {
 	kept        chan decoder // at most one
 	pool        sync.Pool
 	format      format
-	workers     int // of a large list
 	dropManaged bool
 }
 

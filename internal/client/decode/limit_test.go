@@ -2,7 +2,6 @@ package decode_test
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
@@ -36,17 +35,6 @@ func TestListsAndEventsAreBounded(t *testing.T) {
 		}
 		if err != tt.want {
 			t.Errorf("%s: %v, want %v", tt.why, err, tt.want)
-		}
-	}
-	for items, want := range map[int]error{3: nil, 4: decode.ErrDeclined} {
-		l := decode.New(false).Lister(false)
-		l.Share(2, &sync.Pool{New: func() any { return decode.New(false) }})
-		err := l.Decode([]byte(list + strings.Repeat(dense, items) + `{}]}`))
-		if err == nil {
-			_, _, err = l.List()
-		}
-		if l.Close(); err != want {
-			t.Errorf("%d items, decoded in two goroutines: %v, want %v", items, err, want)
 		}
 	}
 	dec := decode.New(false)

@@ -12,16 +12,15 @@ import (
 // items without apiVersion and kind get those of the list. Around the list there may be only white space. Until the
 // list is decoded, its Decoder must not be used for anything else.
 type Lister struct {
-	d      *Decoder
-	raw    bool         // the items are wanted as JSON
-	shared *sharedItems // decodes the items; nil if the Lister does
-	list   unstructured.UnstructuredList
-	raws   []Raw
-	bare   []int // indexes of raws without apiVersion and kind
-	next   listPart
-	at     int   // where next begins, or white space before it
-	took   int64 // the memory of what is decoded
-	all    bool  // all data is decoded
+	d    *Decoder
+	raw  bool // the items are wanted as JSON
+	list unstructured.UnstructuredList
+	raws []Raw
+	bare []int // indexes of raws without apiVersion and kind
+	next listPart
+	at   int   // where next begins, or white space before it
+	took int64 // the memory of what is decoded
+	all  bool  // all data is decoded
 }
 
 // listPart is a part of a list that can only be decoded once all of it has arrived.
@@ -92,8 +91,6 @@ func (l *Lister) item(i int) (end int) {
 	switch {
 	case l.raw:
 		end = l.rawItem(i)
-	case l.shared != nil:
-		end = l.shared.item(d, i)
 	default:
 		if m, end = d.object(i, d.drop, root); end >= 0 {
 			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
@@ -194,12 +191,6 @@ func (l *Lister) List() (*unstructured.UnstructuredList, []Raw, error) {
 		return nil, nil, ErrShort
 	}
 	list := &l.list
-	if l.shared != nil && list.Items != nil {
-		items, ok := l.shared.all()
-		if list.Items = items; !ok {
-			return nil, nil, ErrDeclined
-		}
-	}
 	version, present := list.Object["apiVersion"]
 	_, text := version.(string)
 	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -103,10 +102,9 @@ func (c *comparison) list(data []byte) error {
 			most = 1 // try every place where a piece can end
 		}
 		pieces, inPiecesErr := inPieces(d, data, most)
-		shared, sharedErr := c.shared(d, data)
-		if (err == nil) != (inPiecesErr == nil) || (err == nil) != (sharedErr == nil) {
-			return fmt.Errorf("as a whole: %v; in pieces: %v; shared: %v", err, inPiecesErr,
-				sharedErr) // not ErrDeclined, so it fails the test
+		if (err == nil) != (inPiecesErr == nil) {
+			// It is not ErrDeclined, so it fails the test.
+			return fmt.Errorf("as a whole: %v; in pieces: %v", err, inPiecesErr)
 		}
 		if err != nil || refused != nil {
 			return taken(err, refused)
@@ -116,28 +114,8 @@ func (c *comparison) list(data []byte) error {
 			want.Items[i].Object = decodetest.Copy(want.Items[i].Object)
 			left(want.Items[i].Object)
 		}
-		return different(decodetest.DifferenceOfLists(want, got) + decodetest.DifferenceOfLists(want, pieces) +
-			decodetest.DifferenceOfLists(want, shared))
+		return different(decodetest.DifferenceOfLists(want, got) + decodetest.DifferenceOfLists(want, pieces))
 	})
-}
-
-// shared decodes a list, which arrives in two pieces, in three goroutines.
-func (c *comparison) shared(d *decode.Decoder, data []byte) (list *unstructured.UnstructuredList, err error) {
-	others := sync.Pool{New: func() any { return decode.New(d == c.dropping) }}
-	l := d.Lister(false)
-	l.Share(3, &others)
-	l.ShareEach()
-	defer l.Close()
-	lent(data, func(data []byte) {
-		if err = l.Decode(data[:len(data)/2]); err == nil || errors.Is(err, decode.ErrShort) {
-			err = l.Decode(data)
-		}
-		if err == nil {
-			list, _, err = l.List()
-		}
-		l.Close()
-	})
-	return list, err
 }
 
 // inPieces decodes a list that arrives in pieces of random sizes, up to most bytes.

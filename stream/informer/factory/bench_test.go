@@ -91,7 +91,6 @@ func BenchmarkInformer(b *testing.B) {
 	}{
 		{"client-go", nil},
 		{"ours", &stream.ClientOptions{}},
-		{"ours-2workers", &stream.ClientOptions{DecodeWorkers: 2}},
 		{"ours-nomanaged", &stream.ClientOptions{DropManagedFields: true}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
