@@ -87,22 +87,10 @@ func (c Change) String() string {
 	return strings.Join(words, " ")
 }
 
-// ChangesOptions configure one call of [Resolver.Changes]. The zero value is the
-// default.
-type ChangesOptions struct {
-	// Poll returns the interval between polls, applied with up to 10 % jitter. A nil
-	// Poll, or a result that is not positive, means 30 s; the minimum is 100 ms. A
-	// server that answers slowly is polled less often.
-	//
-	// The goroutine that runs the loop calls Poll at least after each poll and each
-	// Refresh, so its result may change over time; call Refresh to apply a new result
-	// at once. Poll must not block.
-	Poll func() time.Duration
-}
-
-func (o *ChangesOptions) interval() time.Duration {
-	if o != nil && o.Poll != nil {
-		if interval := o.Poll(); interval > 0 {
+// interval returns the interval between polls.
+func interval(poll func() time.Duration) time.Duration {
+	if poll != nil {
+		if interval := poll(); interval > 0 {
 			return interval
 		}
 	}
@@ -141,11 +129,12 @@ func (o *ChangesOptions) interval() time.Duration {
 // leave out CRDs until it is ready (kubernetes/kubernetes#89145) and aggregated APIs
 // for longer (kubernetes/kubernetes#115303), and servers that share one address lag
 // independently.
-func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[Change, error] {
-	var o ChangesOptions
-	if opts != nil {
-		o = *opts
-	}
+//
+// poll returns the interval between polls, applied with up to 10 % jitter. A nil poll, or a result that is not
+// positive, means 30 s; the minimum is 100 ms. A server that answers slowly is polled less often. The goroutine that
+// runs the loop calls poll at least after each poll and each Refresh, so its result may change over time; call Refresh
+// to apply a new result at once. It must not block.
+func (r *Resolver) Changes(ctx context.Context, poll func() time.Duration) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		if err := r.check(); err != nil {
 			yield(Change{}, err)
@@ -154,7 +143,7 @@ func (r *Resolver) Changes(ctx context.Context, opts *ChangesOptions) iter.Seq2[
 		d := &differ{}
 		_, seen := r.cached()
 		for first := true; ; first = false {
-			p, err := r.await(ctx, seen, first, &o)
+			p, err := r.await(ctx, seen, first, poll)
 			if err != nil {
 				yield(Change{}, err)
 				return

@@ -80,10 +80,10 @@ var errStopped = errors.New("stopped by the test")
 func startRun(t *testing.T, r *discovery.Resolver, poll time.Duration) *changesRun {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	run := &changesRun{t: t, cancel: cancel, done: make(chan struct{})}
-	opts := &discovery.ChangesOptions{Poll: func() time.Duration { return poll }}
+	interval := func() time.Duration { return poll }
 	go func() {
 		defer close(run.done)
-		for c, err := range r.Changes(ctx, opts) {
+		for c, err := range r.Changes(ctx, interval) {
 			run.mu.Lock()
 			if run.err != nil {
 				t.Error("a change came after the error")

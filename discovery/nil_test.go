@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	clientdiscovery "k8s.io/client-go/discovery"
-
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
@@ -14,12 +12,10 @@ func TestNilAndZeroValues(t *testing.T) {
 	if _, err := discovery.NewClient(nil); err == nil || !strings.Contains(err.Error(), "invalid cfg nil") {
 		t.Errorf("NewClient(nil): %v", err)
 	}
-	var typed *clientdiscovery.DiscoveryClient
 	for why, r := range map[string]*discovery.Resolver{
-		"a zero Resolver":          {},
-		"a nil Resolver":           nil,
-		"NewResolver(nil)":         discovery.NewResolver(nil, nil),
-		"NewResolver of typed nil": discovery.NewResolver(typed, &discovery.Options{}),
+		"a zero Resolver":  {},
+		"a nil Resolver":   nil,
+		"NewResolver(nil)": discovery.NewResolver(nil, nil),
 	} {
 		r.Refresh()
 		_, resolving := r.Resolve(t.Context(), gvr.Ref{Name: "pods"})

@@ -78,15 +78,15 @@ func (ps *polls) cached(cacheFor time.Duration) *poll {
 }
 
 // await returns a completed poll with a number above n, successful or failed. If no
-// other caller polls, it does so itself: immediately, or as the schedule and opts
+// other caller polls, it does so itself: immediately, or as the schedule and poll
 // say.
-func (r *Resolver) await(ctx context.Context, n uint64, immediately bool, opts *ChangesOptions) (*poll, error) {
+func (r *Resolver) await(ctx context.Context, n uint64, immediately bool, poll func() time.Duration) (*poll, error) {
 	jitter := 0.9 + 0.2*rand.Float64()
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		s := r.nextStep(n, immediately, time.Duration(float64(opts.interval())*jitter))
+		s := r.nextStep(n, immediately, time.Duration(float64(interval(poll))*jitter))
 		switch {
 		case s.completed != nil:
 			return s.completed, nil

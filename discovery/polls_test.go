@@ -115,11 +115,11 @@ func TestPollIntervalMayChange(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		wg.Go(func() {
-			for range r.Changes(ctx, &discovery.ChangesOptions{Poll: func() time.Duration {
+			for range r.Changes(ctx, func() time.Duration {
 				mu.Lock()
 				defer mu.Unlock()
 				return poll
-			}}) {
+			}) {
 				continue
 			}
 		})

@@ -11,7 +11,6 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
 )
 
 // Options configure a [Resolver]. The zero value is the default.
@@ -46,7 +45,7 @@ type Resolver struct {
 // caches) before each poll, because the Resolver has a cache of its own. If c is nil,
 // every call of the Resolver returns an error.
 func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver {
-	if nils.Is(c) {
+	if c == nil {
 		return &Resolver{} // see check
 	}
 	client, invalidate := withContext(c)

@@ -108,8 +108,8 @@ func (o *Options) contradiction() error {
 // check returns an error if a Stream can't run like this.
 func (r *Run) check(s *Stream) error {
 	switch {
-	case r.Until != UntilStopped && r.Until != UntilSynced && r.Until != UntilClosed:
-		return &OptionsError{"Until", string(r.Until), "must be UntilStopped, UntilSynced or UntilClosed"}
+	case r.Until != "" && r.Until != UntilSynced && r.Until != UntilClosed:
+		return &OptionsError{"Until", string(r.Until), "must be UntilSynced, UntilClosed or empty"}
 	case r.Checkpoint != nil && r.Start.kind == startFrom:
 		return &OptionsError{"Start and Checkpoint", "",
 			"the checkpoint decides where the run resumes: must not be combined with From"}

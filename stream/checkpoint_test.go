@@ -480,7 +480,7 @@ func TestStoreIsNotBehindDelivery(t *testing.T) {
 				"SYNCED 5: at  a? b? c?, 2 commits",
 				"ADDED d@6: at  a? b? c? d?, 3 commits",
 				"MODIFIED d@7: at  a? b? c? d?, 3 commits",
-			}, "up to PageSize new objects of a snapshot are committed together", stream.Snapshot()},
+			}, "up to PageSize new objects of a snapshot are committed together", stream.Start{}},
 		{"SYNCED", []string{"ADDED a@2", "MARKER @5", "MODIFIED a@6", "MODIFIED a@7", "DELETED a@8"},
 			"", checkpoint.Options{}, []string{
 				"ADDED a@2: at  a?, 1 commits",
@@ -488,17 +488,17 @@ func TestStoreIsNotBehindDelivery(t *testing.T) {
 				"MODIFIED a@6: at 5 a@2, 2 commits",
 				"MODIFIED a@7: at 5 a@2, 2 commits",
 				"DELETED a@8: at 5 a@2, 2 commits",
-			}, "a program that is killed after 6 must not miss 7", stream.Snapshot()},
+			}, "a program that is killed after 6 must not miss 7", stream.Start{}},
 		{"SYNCED, not acked", []string{"ADDED a@2", "MARKER @5", "MODIFIED a@6"}, "SYNCED 5", checkpoint.Options{},
 			[]string{
 				"ADDED a@2: at  a?, 1 commits",
 				"SYNCED 5: at  a?, 1 commits",
 				"MODIFIED a@6: at  a?, 1 commits",
-			}, "the next run begins with a GAP, because a is known", stream.Snapshot()},
+			}, "the next run begins with a GAP, because a is known", stream.Start{}},
 		{"SYNCED without objects", []string{"MARKER @5", "ADDED a@6"}, "SYNCED 5", checkpoint.Options{}, []string{
 			"SYNCED 5: at , 1 commits",
 			"ADDED a@6: at  a?, 2 commits",
-		}, "the next run begins with a GAP, because the sequence has begun", stream.Snapshot()},
+		}, "the next run begins with a GAP, because the sequence has begun", stream.Start{}},
 		{"Now", []string{"ADDED a@2", "MARKER @5", "MODIFIED a@6"}, "SYNCED 5", checkpoint.Options{}, []string{
 			"SYNCED 5: at 5 a@2, 1 commits",
 			"MODIFIED a@6: at 5 a@2, 1 commits",
@@ -509,7 +509,7 @@ func TestStoreIsNotBehindDelivery(t *testing.T) {
 				"SYNCED 5: at , 1 commits",
 				"ADDED b@6: at 5 a@2, 2 commits",
 				"MODIFIED a@7: at 5 a@2, 2 commits",
-			}, "the version of SYNCED is committed, new objects are not", stream.Snapshot()},
+			}, "the version of SYNCED is committed, new objects are not", stream.Start{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

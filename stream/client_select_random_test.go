@@ -72,7 +72,7 @@ func (w *twin) run(t *testing.T, v variant, d time.Duration) {
 		w.o.Checkpoint = newTracker(t, w.store, checkpoint.Options{})
 	}
 	w.o.Trace = &stream.Trace{
-		WatchClosed: func(e stream.WatchEnd) { w.note("watches", "%d %v", e.Frames, e.Err) },
+		WatchClosed: func(e stream.Request) { w.note("watches", "%d %v", e.Objects, e.Err) },
 		RequestDone: func(r stream.Request) {
 			w.note("requests", "%s %s %d %v", r.Verb, r.ResourceVersion, r.Objects, r.Err)
 		},
@@ -155,7 +155,7 @@ func newTwin(seed uint64) *twin {
 	w.o.Select = selects[name]
 	w.o.Trace = &stream.Trace{}
 	if chance(20) {
-		w.o.Trace.FrameReceived = func(f stream.Frame) { w.note("frames", "%s %s", f.Type, f.ResourceVersion) }
+		w.o.Trace.FrameReceived = func(f stream.Event) { w.note("frames", "%s %s", f.Type, f.ResourceVersion) }
 	}
 	w.RoundTripper = &randomServer{seed: seed, rv: 100, objects: map[string]randomObject{}}
 	return w

@@ -39,7 +39,7 @@ type connection struct {
 	skipped skipped       // events that the filter skipped
 	silence time.Duration // how long the watch has received nothing, in all
 	last    objectEvent   // the event last received
-	end     WatchEnd      // filled in until the watch ends
+	end     Request      // filled in until the watch ends
 }
 
 // arrived are events that were read from a watch ahead of the one being received.
@@ -94,7 +94,7 @@ func (c *connection) poll() (f protocol.Frame, other protocol.Input, ok bool) {
 		ev, ok, over = c.watch.Next()
 	}
 	if f, events := c.skipped.take(); events > 0 {
-		c.end.Frames += events
+		c.end.Objects += events
 		if ok { // ev came after the skipped events
 			c.arrived.events = slices.Insert(c.arrived.events, 0, ev)
 		}
@@ -176,9 +176,9 @@ func (c *connection) object(u *unstructured.Unstructured, raw decode.Raw) (objec
 }
 
 func (c *connection) count(kind watch.EventType, rv string) {
-	c.end.Frames++
+	c.end.Objects++
 	trace(c.worker.options.Trace.FrameReceived,
-		Frame{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
+		Event{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
 }
 
 // decoding is the cause that client-go gives to an ERROR which it has made itself, because it could not read or decode
@@ -207,7 +207,7 @@ func errorOf(o runtime.Object) error {
 }
 
 // close ends the watch, waits for its goroutines, and returns how it ended.
-func (c *connection) close() WatchEnd {
+func (c *connection) close() Request {
 	c.watch.Stop()
 	c.cancel(nil)
 	c.watch.Drain()

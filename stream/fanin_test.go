@@ -195,7 +195,7 @@ func TestPanicAfterTheLoopReachesTheCaller(t *testing.T) {
 			n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
 		}
 		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}, Trace: &stream.Trace{
-			WatchClosed: func(stream.WatchEnd) { panic("mine") },
+			WatchClosed: func(stream.Request) { panic("mine") },
 		}}})
 		defer func() {
 			if p := recover(); p != "mine" {

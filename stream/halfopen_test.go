@@ -161,14 +161,14 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 					time.Sleep(time.Second) // or each of them would open an HTTP/2 connection
 					var once sync.Once
 					s := newStream(t, client, &setup{Options: stream.Options{Trace: &stream.Trace{
-						FrameReceived: func(stream.Frame) {
+						FrameReceived: func(stream.Event) {
 							select {
 							case <-died:
 								once.Do(func() { again <- true })
 							default:
 							}
 						},
-						WatchClosed: func(stream.WatchEnd) {
+						WatchClosed: func(stream.Request) {
 							if tt.closed && n.dialed() == 1 {
 								n.swallow()
 							}

@@ -94,7 +94,7 @@ func TestNewRefuses(t *testing.T) {
 		{widgets(), setup{Options: stream.Options{Requests: stream.Requests{GiveUpAfter: -1}}}, &stream.OptionsError{}, "GiveUpAfter", "a negative duration"},
 		{widgets(), setup{Options: stream.Options{Requests: stream.Requests{PageSize: -1}}}, &stream.OptionsError{}, "PageSize", "a negative size"},
 		{widgets(), setup{Run: stream.Run{Until: "Synced"}}, &stream.OptionsError{},
-			`invalid Until "Synced": must be UntilStopped, UntilSynced or UntilClosed`,
+			`invalid Until "Synced": must be UntilSynced, UntilClosed or empty`,
 			"a run ends in one of three ways"},
 	}
 	for _, tt := range tests {

@@ -19,7 +19,7 @@ func TestPositionInStreamedListHasNoVersion(t *testing.T) {
 		want  []string
 		why   string
 	}{
-		{stream.Snapshot(), []string{"ADDED a@9", "ADDED b@2"}, "part of the list is delivered"},
+		{stream.Start{}, []string{"ADDED a@9", "ADDED b@2"}, "part of the list is delivered"},
 		{stream.Now(), nil, "part of the list is known, nothing is delivered"},
 	}
 	for _, tt := range tests {

@@ -224,7 +224,7 @@ func (w *worker) open(ctx context.Context, o metav1.ListOptions, lifetime, timeo
 	}
 	w.conn = &connection{
 		worker: w, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime,
-		end: WatchEnd{Namespace: w.namespace},
+		end: Request{Verb: "watch", Namespace: w.namespace},
 	}
 	return protocol.Opened{}
 }

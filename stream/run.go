@@ -15,9 +15,10 @@ import (
 // Run says how one loop over the events of a Stream goes: where it begins and ends, and what is remembered. The zero
 // value is the default, and that of [Stream.Events]: everything that exists, then what changes.
 type Run struct {
-	// Start is where the run begins: [Snapshot] (the default), [Now], [After], [From] or [Resume].
+	// Start is where the run begins. Zero means a snapshot: everything that exists, as ADDED, then SYNCED. The others
+	// are [Now], [After], [From] and [Resume].
 	Start Start
-	// Until is when the run ends by itself: [UntilStopped] (the default: never), [UntilSynced] or [UntilClosed].
+	// Until is when the run ends by itself: [UntilSynced] or [UntilClosed]. Empty means never.
 	Until End
 	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
 	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what
@@ -39,8 +40,6 @@ type Run struct {
 type End string
 
 const (
-	// UntilStopped: the run ends when its context or its loop does, or after [Stream.Stop].
-	UntilStopped End = ""
 	// UntilSynced ends the run after its first SYNCED.
 	UntilSynced End = "synced"
 	// UntilClosed ends the run after SYNCED, as soon as the server has ended a watch. With several namespaces, one
@@ -49,7 +48,7 @@ const (
 	UntilClosed End = "closed"
 )
 
-// Start is where a run begins. The zero Start is [Snapshot]. Starts without a position can be compared with ==.
+// Start is where a run begins. Zero is a snapshot. Starts without a position can be compared with ==.
 type Start struct {
 	kind     startKind
 	version  string
@@ -65,9 +64,6 @@ const (
 	startFrom     startKind = "From"
 	startResume   startKind = "Resume"
 )
-
-// Snapshot begins with everything that exists, as ADDED, then SYNCED.
-func Snapshot() Start { return Start{} }
 
 // Now begins with SYNCED. Existing objects are read, so that later changes and deletions can be reported, but they are
 // not delivered.
@@ -92,7 +88,7 @@ func From(p checkpoint.Position) Start {
 }
 
 // Resume continues where the last run of the Stream ended, as [From] with its [Stream.Position] does, without a copy of
-// the position. The first run begins with [Snapshot], and so does one after a panic. In a Mux, the events that
+// the position. The first run begins with a snapshot, and so does one after a panic. In a Mux, the events that
 // waited when its run ended come first.
 func Resume() Start { return Start{kind: startResume} }
 
@@ -194,7 +190,7 @@ func (q *Sequence) Whole(friend.Access) (Options, bool) {
 	if !q.made() {
 		return Options{}, false
 	}
-	return q.stream.options, q.run.Start == Snapshot() && q.run.Checkpoint == nil
+	return q.stream.options, q.run.Start == Start{} && q.run.Checkpoint == nil
 }
 
 // Resumes reports whether runs begin with [Resume], for package mux.

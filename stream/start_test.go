@@ -248,7 +248,7 @@ func TestEachRunHasAStartOfItsOwn(t *testing.T) {
 			{stream.Resume(), []string{"SYNCED 6", "DELETED a@7"}, "the next one goes on where it ended"},
 			{stream.Resume(), []string{"SYNCED 7", "MODIFIED b@8"}, "so does the one after that"},
 			{stream.After("6"), []string{"SYNCED 6", "DELETED a@7"}, "a version is as good a start"},
-			{stream.Snapshot(), []string{"ADDED b@8", "SYNCED 9"}, "a snapshot is one, too"},
+			{stream.Start{}, []string{"ADDED b@8", "SYNCED 9"}, "a snapshot is one, too"},
 			{stream.Resume(), []string{"ADDED c@10", "DELETED b@8 inferred", "SYNCED 10"},
 				"with UntilSynced, Resume delivers the differences"},
 		}

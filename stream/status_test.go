@@ -159,9 +159,9 @@ func TestTraceReceivesRequestsFramesAndEnds(t *testing.T) {
 				log("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace,
 					r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
 			},
-			FrameReceived: func(f stream.Frame) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
-			WatchClosed: func(e stream.WatchEnd) {
-				log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Frames, failed(e.Err))
+			FrameReceived: func(f stream.Event) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
+			WatchClosed: func(e stream.Request) {
+				log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Objects, failed(e.Err))
 			},
 		}, Requests: stream.Requests{IdleTimeout: 40 * time.Second}}})
 		record(t, s, 50*time.Second)

@@ -10,13 +10,16 @@ type Trace struct {
 	// RequestDone is called when a list page, a probe or the opening of a watch has been answered or has failed. For a
 	// page that was read ahead, it is called when the page is used or dropped.
 	RequestDone func(Request)
-	// FrameReceived is called for each event and bookmark that a watch receives.
-	FrameReceived func(Frame)
-	// WatchClosed is called when a watch has ended.
-	WatchClosed func(WatchEnd)
+	// FrameReceived is called for each event and bookmark that a watch receives, with its Type, Namespace and
+	// ResourceVersion.
+	FrameReceived func(Event)
+	// WatchClosed is called when a watch has ended: Duration is how long it was open, Objects the number of events and
+	// bookmarks, and Err nil if the caller ended it, or the server did without an error. After IdleTimeout it is not
+	// nil.
+	WatchClosed func(Request)
 }
 
-// Request describes a completed request.
+// Request describes a request that was answered, or a watch that has ended.
 type Request struct {
 	Verb            string // "list", "probe" (a list with the limit 1) or "watch"
 	Namespace       string // empty: the whole cluster
@@ -24,23 +27,8 @@ type Request struct {
 	Continued       bool   // a page after the first
 	InitialEvents   bool   // a watch that begins with a snapshot
 	Duration        time.Duration
-	Objects         int   // on the page
+	Objects         int   // on the page, or received by the watch that has ended
 	Err             error // nil if the request succeeded
-}
-
-// Frame describes an event or bookmark that a watch received.
-type Frame struct {
-	Namespace       string
-	Type            Type // ADDED, MODIFIED, DELETED or BOOKMARK
-	ResourceVersion string
-}
-
-// WatchEnd describes how a watch ended.
-type WatchEnd struct {
-	Namespace string
-	Duration  time.Duration // how long the watch was open
-	Frames    int
-	Err       error // nil if the caller ended it, or the server did without an error; not nil after IdleTimeout
 }
 
 // trace calls f unless it is nil.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/nils"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -55,7 +54,7 @@ func Open(
 	ctx context.Context, client dynamic.Interface, namespace, name string, opts *Options,
 ) (checkpoint.Store, error) {
 	switch {
-	case nils.Is(client):
+	case client == nil:
 		return nil, errors.New("open ConfigMap: a client is required")
 	case namespace == "":
 		return nil, errors.New("open ConfigMap: a namespace is required, usually that of this Pod")

@@ -130,7 +130,7 @@ func (f *follower) run(ctx context.Context) error {
 		running.Go(func() { f.rights.watchNamespaces(ctx, w) })
 	}
 	running.Go(func() { f.poll(ctx) })
-	for c, err := range f.resolver.Changes(ctx, &discovery.ChangesOptions{Poll: types.pollInterval}) {
+	for c, err := range f.resolver.Changes(ctx, types.pollInterval) {
 		if err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func (t *typeWatcher) run(ctx context.Context) {
 	running.Wait()
 }
 
-// pollInterval is discovery.ChangesOptions.Poll.
+// pollInterval is the interval between polls of discovery.
 func (t *typeWatcher) pollInterval() time.Duration {
 	if t.definitions.watching.Load() {
 		return pollWhileWatching

@@ -92,43 +92,43 @@ func TestUnmet(t *testing.T) {
 // What else ends a Wait.
 func TestWaitEnds(t *testing.T) {
 	door := target(widgets, "door")
-	widgetStream := func(srv *streamtest.Server, o stream.Options) condition.Source {
+	widgetStream := func(srv *streamtest.Server, o stream.Options) source {
 		return must(stream.New(srv.Client(), widgets, &o))
 	}
-	untilSynced := func(srv *streamtest.Server) condition.Source {
+	untilSynced := func(srv *streamtest.Server) source {
 		return must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Until: stream.UntilSynced})
 	}
 	boom := stream.Options{Transform: func(*unstructured.Unstructured) { panic("boom") }}
 	tests := []struct {
 		why     string
-		source  func(*streamtest.Server) condition.Source
+		source  func(*streamtest.Server) source
 		script  string
-		end     func(context.CancelFunc, *streamtest.Server, condition.Source)
+		end     func(context.CancelFunc, *streamtest.Server, source)
 		want    string
 		matches func(error) bool
 	}{
 		{"the context", kinds["Stream"], "",
-			func(cancel context.CancelFunc, _ *streamtest.Server, _ condition.Source) { cancel() },
+			func(cancel context.CancelFunc, _ *streamtest.Server, _ source) { cancel() },
 			"context canceled: widgets.example.com shop/door condition Ready is False", nil},
 		{"before anything is known", kinds["Mux"], "widgets any *: hang",
-			func(cancel context.CancelFunc, _ *streamtest.Server, _ condition.Source) { cancel() },
+			func(cancel context.CancelFunc, _ *streamtest.Server, _ source) { cancel() },
 			"context canceled: widgets.example.com shop/door is not known yet", nil},
 		{"Stop", kinds["Mux"], "",
-			func(_ context.CancelFunc, _ *streamtest.Server, s condition.Source) { s.(*mux.Mux).Stop() },
+			func(_ context.CancelFunc, _ *streamtest.Server, s source) { s.(*mux.Mux).Stop() },
 			"the sequence ended before", func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
 		{"UntilSynced checks once", untilSynced, "", nil, "condition Ready is False",
 			func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
 		{"a refused request", kinds["Stream"], "any *: 403", nil, "cannot watch widgets.v1.example.com",
 			func(err error) bool { var e *stream.RequestError; return errors.As(err, &e) }},
-		{"history is lost", func(srv *streamtest.Server) condition.Source {
+		{"history is lost", func(srv *streamtest.Server) source {
 			return must(mux.New(nil, must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Start: stream.After("1")})))
-		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ condition.Source) {
+		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ source) {
 			_ = srv.Do("silence")
 			srv.Put(widgets, "shop", "door", ready)
 			_ = srv.Do("compact")
 		},
 			"cannot know what happened", func(err error) bool { var e *stream.GapError; return errors.As(err, &e) }},
-		{"a panic in a Mux", func(srv *streamtest.Server) condition.Source {
+		{"a panic in a Mux", func(srv *streamtest.Server) source {
 			return must(mux.New(nil, widgetStream(srv, boom).(mux.Source)))
 		}, "", nil, "boom", func(err error) bool { var e *mux.PanicError; return errors.As(err, &e) }},
 	}
@@ -175,8 +175,8 @@ func TestWaitEnds(t *testing.T) {
 func TestNilAndZeroValues(t *testing.T) {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()
-	of := func(o stream.Options) condition.Source { return must(stream.New(srv.Client(), widgets, &o)) }
-	with := func(r stream.Run) condition.Source { return must(stream.New(srv.Client(), widgets, nil)).With(r) }
+	of := func(o stream.Options) source { return must(stream.New(srv.Client(), widgets, &o)) }
+	with := func(r stream.Run) source { return must(stream.New(srv.Client(), widgets, nil)).With(r) }
 	isReady, deleted := must(condition.Parse("condition=Ready")), must(condition.Parse("delete"))
 	otherDoor := target(widgets, "door")
 	otherDoor.Namespace = "other"
@@ -188,7 +188,7 @@ func TestNilAndZeroValues(t *testing.T) {
 	tests := []struct {
 		call    string
 		ctx     context.Context
-		source  condition.Source
+		source  source
 		c       condition.Condition
 		targets []condition.Target
 		want    string

@@ -3,6 +3,7 @@ package condition_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -30,6 +32,12 @@ func target(r gvr.Resource, name string) condition.Target {
 	return condition.Target{Resource: r.GroupResource(), Namespace: "shop", Name: name}
 }
 
+// source is what Wait takes.
+type source interface {
+	Events(ctx context.Context) iter.Seq2[stream.Event, error]
+	AllSynced(friend.Access) bool
+}
+
 const (
 	ready   = `status={"conditions":[{"type":"Ready","status":"True"}]}`
 	unready = `status={"conditions":[{"type":"Ready","status":"False"}]}`
@@ -43,17 +51,17 @@ func must[T any](value T, err error) T {
 }
 
 // kinds are the kinds of sources that deliver all widgets. Those of a Mux deliver the gadgets, too.
-var kinds = map[string]func(*streamtest.Server) condition.Source{
-	"Stream": func(srv *streamtest.Server) condition.Source { return must(stream.New(srv.Client(), widgets, nil)) },
-	"raw, in pages": func(srv *streamtest.Server) condition.Source {
+var kinds = map[string]func(*streamtest.Server) source{
+	"Stream": func(srv *streamtest.Server) source { return must(stream.New(srv.Client(), widgets, nil)) },
+	"raw, in pages": func(srv *streamtest.Server) source {
 		return must(stream.New(srv.Client(), widgets, &stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}))
 	},
-	"namespaces": func(srv *streamtest.Server) condition.Source {
+	"namespaces": func(srv *streamtest.Server) source {
 		return must(stream.New(srv.Client(), widgets, &stream.Options{Namespaces: []string{"shop", "other"}}))
 	},
-	"Mux":    func(srv *streamtest.Server) condition.Source { return muxOf(srv, nil) },
-	"Latest": func(srv *streamtest.Server) condition.Source { return muxOf(srv, &mux.Options{Overflow: mux.Latest}) },
-	"follow": func(srv *streamtest.Server) condition.Source {
+	"Mux":    func(srv *streamtest.Server) source { return muxOf(srv, nil) },
+	"Latest": func(srv *streamtest.Server) source { return muxOf(srv, &mux.Options{Overflow: mux.Latest}) },
+	"follow": func(srv *streamtest.Server) source {
 		c := srv.Client()
 		r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), nil)
 		return must(follow.New(r, c, follow.Selection{Resources: []string{"*.example.com"}}, nil))
@@ -73,7 +81,7 @@ type waiting struct {
 	over bool
 }
 
-func start(ctx context.Context, t *testing.T, s condition.Source, text string, targets ...condition.Target) *waiting {
+func start(ctx context.Context, t *testing.T, s source, text string, targets ...condition.Target) *waiting {
 	t.Helper()
 	w := &waiting{t: t, done: make(chan error, 1)}
 	c := must(condition.Parse(text))

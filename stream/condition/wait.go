@@ -15,8 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Source is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux.
-type Source interface {
+// sequence is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux.
+type sequence interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 	// AllSynced reports whether SYNCED has been delivered by all that is watched, and no GAP since.
 	AllSynced(friend.Access) bool
@@ -52,7 +52,7 @@ func (t Target) compare(other Target) int {
 // Wait returns an [*stream.OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing to
 // wait for, and otherwise an [*UnmetError], which wraps the cause of ctx if ctx has ended. It does not return the
 // objects.
-func Wait(ctx context.Context, source Source, c Condition, targets ...Target) error {
+func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) error {
 	if err := check(ctx, source, c, targets); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func Wait(ctx context.Context, source Source, c Condition, targets ...Target) er
 	return w.end(cmp.Or(context.Cause(ctx), stream.ErrUnmet))
 }
 
-func check(ctx context.Context, source Source, c Condition, targets []Target) error {
+func check(ctx context.Context, source sequence, c Condition, targets []Target) error {
 	switch {
 	case ctx == nil:
 		return invalid("ctx", "", "must not be nil")

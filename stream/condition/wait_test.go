@@ -169,7 +169,7 @@ func TestWaitOnAFake(t *testing.T) {
 }
 
 func runScenario(
-	t *testing.T, newSource func(*streamtest.Server) condition.Source, text, names, steps string,
+	t *testing.T, newSource func(*streamtest.Server) source, text, names, steps string,
 ) {
 	srv := streamtest.NewServer(widgets, gadgets)
 	var targets []condition.Target
