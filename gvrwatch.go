@@ -40,18 +40,8 @@
 // and DELETED have one. [stream.Options] select namespaces, labels and fields, and say how much of each object is
 // delivered.
 //
-// # Promises
-//
-//   - At SYNCED every existing object has been delivered. From there to the next GAP, every change is delivered once
-//     and in order.
-//   - Every removal is reported, by uid, even if it happened during a GAP. No failure of the server is reported as a
-//     removal.
-//   - GAP marks every loss of history. Only the differences from what was delivered before follow it, then SYNCED.
-//   - A dead connection is detected within 90 seconds. Failed requests are retried after random waits that grow.
-//   - No goroutine is left when the loop has ended.
-//
-// Not promised: every intermediate state across a GAP, exactly-once delivery, a maximum delay. Package stream has the
-// exact wording, and docs/promises.md the tests.
+// At SYNCED every existing object has been delivered, and every later change and deletion will be. GAP marks each loss of
+// history; only the differences follow it, then SYNCED. Package stream has all promises, and what is not promised.
 //
 // # More
 //

@@ -2,7 +2,7 @@
 // survives closed connections, expired versions and restarts of the server.
 //
 // To begin, create a client with [NewClient], get the resource from package discovery, and range over [Stream.Events]
-// of a Stream made with [New]. gvrwatch.Watch, in the root of the module, does all that in one call.
+// of a Stream made with [New]. gvrwatch.Connect, in the root of the module, does the first two.
 //
 // A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
 // it opens another one at the last resourceVersion. If the server no longer knows what happened since then, the Stream
@@ -29,25 +29,20 @@
 //   - Acknowledged: a checkpoint never moves past an event that was not acked.
 //   - Never back in time: the Stream reads nothing at resourceVersion 0. If two answers in a row have a version lower
 //     than one that was delivered, the server has gone back in time: the Stream emits GAP, then everything again.
-//   - Liveness: a connection that died without being closed is detected within [Options.IdleTimeout].
+//   - Liveness: a connection that died without being closed is detected within [Requests].IdleTimeout.
 //   - Durable: a commit, even an interrupted one, leaves the old checkpoint or the new one, never a mixture. A
 //     checkpoint that is corrupt or locked, or does not match the Stream, is refused with a typed error.
-//   - Bounded: failed requests are retried after random waits that grow from 0.1 to 0.2 s up to 30 s, or as the
-//     server asks. A wait ends early if a request of another Stream of the client succeeds. While requests fail, all
-//     Streams of a client together send at most 50 per second ([ClientOptions].RetriesPerSecond), and after a 401
-//     those that are synced send one at a time. With a client of [NewClient] no server can cause more than about five
-//     requests per second of one Stream for long (with several namespaces, for each of them), not counting list pages
-//     with new objects. (Other clients may repeat requests on their own: after "Retry-After: 0" client-go repeats a
-//     request up to ten times without a wait.) The index takes about 70 bytes per object, for its name, uid and
-//     resourceVersion. No goroutine is left when the loop has ended.
+//   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks, and all
+//     Streams of a client together send at most 50 of them per second. The index takes about 70 bytes per object. No
+//     goroutine is left when the loop has ended.
 //   - Classified: [Stream.Status] returns the current state and, if something failed, the cause and the next try.
 //
 // # Not promised
 //
 //   - Every state of an object across a GAP: only the last one is delivered.
 //   - An order between two Streams or two namespaces, or a maximum delay.
-//   - Exactly once across runs. Without [Options.Start] or [Options.Checkpoint] each run begins with everything that
-//     exists, as ADDED. While commits fail, the checkpoint lacks what is delivered: see [checkpoint.Status].
+//   - Exactly once across runs. The zero [Run] begins with everything that exists, as ADDED. While commits fail, the
+//     checkpoint lacks what is delivered: see [checkpoint.Status].
 //   - Detection of every server that went back in time. Once the server's versions have caught up, the rewind can no
 //     longer be seen, so the Stream probes (lists one object) after each unplanned end of a watch and after
 //     IdleTimeout. A caller that may not list cannot probe. After a restart, only a server that is behind the last
@@ -60,17 +55,22 @@
 // An unreadable event is requested three times and then skipped; a GAP (GapPoison) marks the place. An unreadable list
 // is retried until it can be read.
 //
+// # Runs
+//
+// [Options] say what a Stream watches, and a [Run] says how one loop goes: where it begins and ends, and what is
+// remembered. [Stream.Events] is the zero Run, [Stream.With] the way to others:
+//
+//	for ev, err := range s.With(stream.Run{Until: stream.UntilSynced}).Events(ctx) {
+//
 // # Restarts
 //
-// With Options.Checkpoint and a Store in package checkpoint, [Event.Ack] marks an event as handled. The next run, in
-// this process or a later one, resumes from the acks, even after a kill. Delivery is at least once. If the server no
-// longer knows what happened since, the run emits GAP and the differences from what was acked.
+// With a Checkpoint in its Run, [Event.Ack] marks an event as handled. The next run, in this process or a later one,
+// resumes from the acks, even after a kill. Delivery is at least once. If the server no longer knows what happened
+// since, the run emits GAP and the differences from what was acked. gvrwatch.Connection makes the Tracker:
 //
 //	store, err := file.Open("positions.db")
-//	cluster, err := stream.ClusterOf(ctx, config)
-//	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster})
-//	s, err := stream.New(client, resource, &stream.Options{Checkpoint: tracker})
-//	for ev, err := range stream.Acked(s.Events(ctx)) {
+//	tracker, err := connection.Tracker(ctx, store, nil)
+//	for ev, err := range stream.Acked(s.With(stream.Run{Checkpoint: tracker}).Events(ctx)) {
 //		...
 //	}
 //	err = tracker.Close()

@@ -95,12 +95,14 @@ func tests(t *testing.T, dir string) string {
 // promise matches the heading of a package, or the wording of a promise.
 var promise = regexp.MustCompile(`(?m)^## Package (\S+)$|^(> .*\n)+`)
 
-// TestPromisesAreInPackageDocs: doc.go has each promise of docs/promises.md, word for word.
+// TestPromisesAreInPackageDocs: doc.go has each promise that docs/promises.md and the README quote, word for word.
 func TestPromisesAreInPackageDocs(t *testing.T) {
 	plain := strings.NewReplacer("[", "", "]", "", "`", "", "// ", " ", "//\n", "\n", "\n> ", " ", "*", "")
 	words := func(text string) string { return strings.Join(strings.Fields(plain.Replace("\n"+text)), " ") }
 	dir, doc, found := "", "", 0
-	for _, part := range promise.FindAllStringSubmatch(read(t, filepath.Join(root, "docs/promises.md")), -1) {
+	quotes := read(t, filepath.Join(root, "docs/promises.md")) + "\n## Package stream\n\n" +
+		read(t, filepath.Join(root, "README.md"))
+	for _, part := range promise.FindAllStringSubmatch(quotes, -1) {
 		if part[1] != "" {
 			dir, doc = part[1], words(read(t, filepath.Join(root, part[1], "doc.go")))
 			continue

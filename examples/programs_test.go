@@ -1,0 +1,147 @@
+// Package examples_test runs the programs that a reader meets first.
+package examples_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// TestPrograms runs each program against a server, changes something when a line is printed, and compares the output.
+func TestPrograms(t *testing.T) {
+	deployments := gvr.Resource{
+		Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Verbs: []string{"list", "watch"},
+	}
+	deployments.Group, deployments.Version, deployments.Resource = "apps", "v1", "deployments"
+	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
+	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
+
+	replicas := func(srv *streamtest.Server, wanted, ready int) {
+		srv.Put(deployments, "default", "web", fmt.Sprintf(`spec={"replicas":%d}`, wanted),
+			fmt.Sprintf(`status={"readyReplicas":%d,"conditions":[{"type":"Available","status":%q}]}`, ready,
+				map[bool]string{true: "True", false: "False"}[ready >= wanted]))
+	}
+	remove := func(srv *streamtest.Server) { _, _ = srv.Delete(deployments, "default", "web") }
+	tests := []struct {
+		program string
+		react   map[string]func(*streamtest.Server) // by the line that is printed
+		want    []string
+	}{
+		{"watch", map[string]func(*streamtest.Server){"SYNCED @2": remove},
+			[]string{"ADDED default/web@2 map[]", "SYNCED @2", "DELETED default/web@3 map[]"}},
+		{"status", map[string]func(*streamtest.Server){"objects: 1": remove},
+			[]string{"state: Listing", "ADDED default/web@2", "state: Streaming", "SYNCED @2", "objects: 1",
+				"DELETED default/web@3"}},
+		{"checkpoint", map[string]func(*streamtest.Server){"SYNCED @2": remove},
+			[]string{"ADDED default/web@2", "SYNCED @2", "DELETED default/web@3"}},
+		{"follow", map[string]func(*streamtest.Server){
+			"widgets.example.com SYNCED @2": func(srv *streamtest.Server) { srv.Put(widgets, "default", "blue") },
+		}, []string{"widgets.example.com SYNCED @2", "widgets.example.com ADDED default/blue@3"}},
+		{"store", map[string]func(*streamtest.Server){"ADDED default web": remove},
+			[]string{"map[default:1]", "ADDED default web", "DELETED default web"}},
+		{"controller", map[string]func(*streamtest.Server){
+			"deployments.apps default/web has 1 of 2 replicas": func(srv *streamtest.Server) { replicas(srv, 2, 2) },
+			"deployments.apps default/web is ready":            remove,
+		}, []string{"deployments.apps default/web has 1 of 2 replicas", "deployments.apps default/web is ready",
+			"deployments.apps default/web is gone"}},
+	}
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/",
+		"./watch", "./status", "./checkpoint", "./follow", "./store", "./controller", "./wait")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	newServer := func(t *testing.T) (*streamtest.Server, func(program string) *exec.Cmd) {
+		srv := streamtest.NewServer(deployments, widgets)
+		t.Cleanup(srv.Close)
+		network := httptest.NewServer(srv)
+		t.Cleanup(network.Close)
+		work := t.TempDir()
+		config := filepath.Join(work, "config")
+		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "here",
+			"contexts": [{"name": "here", "context": {"cluster": "here"}}],
+			"clusters": [{"name": "here", "cluster": {"server": %q}}]}`, network.URL)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		limit, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		t.Cleanup(stop)
+		return srv, func(program string) *exec.Cmd {
+			cmd := exec.CommandContext(limit, filepath.Join(dir, program))
+			cmd.Dir, cmd.Stderr = work, os.Stderr
+			cmd.Env = append(os.Environ(), "KUBECONFIG="+config)
+			return cmd
+		}
+	}
+	for _, tt := range tests {
+		t.Run(tt.program, func(t *testing.T) {
+			srv, command := newServer(t)
+			replicas(srv, 2, 1)
+			cmd := command(tt.program)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for lines := bufio.NewScanner(out); len(got) < len(tt.want) && lines.Scan(); {
+				got = append(got, lines.Text())
+				if react := tt.react[lines.Text()]; react != nil {
+					react(srv)
+				}
+			}
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("wait", func(t *testing.T) {
+		srv, command := newServer(t)
+		replicas(srv, 2, 1)
+		time.AfterFunc(500*time.Millisecond, func() { replicas(srv, 2, 2) })
+		out, err := command("wait").Output()
+		if want := "deployments.apps default/web is available\n"; err != nil || string(out) != want {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+	t.Run("checkpoint, started again", func(t *testing.T) {
+		srv, command := newServer(t)
+		replicas(srv, 2, 1)
+		for _, last := range []string{"SYNCED", "DELETED default/web@"} {
+			cmd := command("checkpoint")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && !strings.HasPrefix(lines.Text(), last) {
+				continue
+			}
+			if !strings.HasPrefix(lines.Text(), last) {
+				t.Errorf("the program ended before it printed %s", last)
+			}
+			_ = cmd.Process.Kill() // acked or not, the entry of the object is in the file
+			_ = cmd.Wait()
+			remove(srv)
+		}
+	})
+}

@@ -1,0 +1,34 @@
+// Command wait waits up to a minute until the Deployment web in the namespace default is available.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch"
+	"github.com/gvrwatch/gvrwatch/stream/condition"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := gvrwatch.Connect(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := c.Stream(ctx, "deploy", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	available, err := condition.Parse("condition=Available")
+	if err != nil {
+		log.Fatal(err)
+	}
+	web := condition.Target{Resource: s.Resource().GroupResource(), Namespace: "default", Name: "web"}
+	if err := condition.Wait(ctx, s, available, web); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(web, "is available")
+}
