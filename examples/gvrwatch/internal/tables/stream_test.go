@@ -21,6 +21,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/tables"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -217,7 +218,7 @@ func (r *run) faults() {
 var errTimeUp = errors.New("the time is up")
 
 func (r *run) run() {
-	r.srv = streamtest.NewServer(widgets())
+	r.srv = streamtest.Of(apiserver.NewServer(widgets()))
 	defer r.srv.Close()
 	for range r.IntN(20) {
 		r.write()

@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"encoding/base64"
@@ -12,8 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // continueToken is as in apiserver storage/continue.go.
@@ -98,14 +96,14 @@ func (c *conn) writeEndlessList(list map[string]any) {
 
 // validate refuses the lists and watches that a kube-apiserver refuses.
 func (q *query) validate() error {
-	const exact, notOlder = string(metav1.ResourceVersionMatchExact), string(metav1.ResourceVersionMatchNotOlderThan)
+	const exact, notOlder = metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan
 	match, list, why := q.ResourceVersionMatch, q.Verb == "list", ""
 	switch {
-	case list && q.hasInitial:
+	case list && q.SendInitialEvents != nil:
 		why = "sendInitialEvents is forbidden for list"
-	case q.hasInitial && match != notOlder:
+	case q.SendInitialEvents != nil && match != notOlder:
 		why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-	case match == "" || q.hasInitial:
+	case match == "" || q.SendInitialEvents != nil:
 	case !list:
 		why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
 	case q.ResourceVersion == "":
@@ -131,7 +129,7 @@ func (q *query) validate() error {
 // exact reports whether a list asks for the state at one version. That is the default with a limit (apiserver
 // storage/etcd3/store.go, "legacy exact").
 func (q *query) exact() bool {
-	return q.ResourceVersionMatch == string(metav1.ResourceVersionMatchExact) ||
+	return q.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		q.ResourceVersionMatch == "" && q.Limit > 0 && parseVersion(q.ResourceVersion) > 0
 }
 
@@ -167,7 +165,7 @@ func (s *Server) list(q *query, f *fault) (map[string]any, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	v, err := newView(q.resource, q.options())
+	v, err := newView(q.resource, q.selection())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -243,11 +241,10 @@ func (v view) count(items []item) (n int64) {
 	return n
 }
 
-// options returns the options of a Stream that sends the query.
-func (q *query) options() *stream.Options {
-	o := &stream.Options{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector}
+func (q *query) selection() Selection {
+	of := Selection{Labels: q.LabelSelector, Fields: q.FieldSelector}
 	if q.Namespace != "" {
-		o.Namespaces = []string{q.Namespace}
+		of.Namespaces = []string{q.Namespace}
 	}
-	return o
+	return of
 }

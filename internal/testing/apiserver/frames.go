@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"bytes"
@@ -24,13 +24,13 @@ type frame struct {
 	rev    int64          // of the change; 0 for snapshots and bookmarks
 }
 
-func (w *watcher) encode(fr frame) []byte { return w.query.event(fr.kind, fr.object) }
+func (w *watcher) encode(fr frame) []byte { return w.conn.query.event(fr.kind, fr.object) }
 
 // corrupt encodes the frame with an error in it.
 func (w *watcher) corrupt(fr frame, kind string) []byte {
 	switch kind {
 	case "garbage":
-		if w.query.Protobuf {
+		if w.conn.query.Protobuf {
 			return frameOf([]byte(garbage))
 		}
 		return []byte(garbage)
@@ -95,16 +95,16 @@ func (w *watcher) injectBetween() error {
 // send sends a frame, or the fault that a script has for it.
 func (w *watcher) send(fr frame) error {
 	if w.slow > 0 {
-		if err := w.wait(w.slow); err != nil {
+		if err := w.conn.wait(w.slow); err != nil {
 			return err
 		}
 	}
-	if w.r.Context().Err() != nil {
-		return w.endError()
+	if w.conn.r.Context().Err() != nil {
+		return w.conn.endError()
 	}
-	w.server.mu.Lock()
-	poison := w.server.faultAt(fr.rev)
-	w.server.mu.Unlock()
+	w.conn.server.mu.Lock()
+	poison := w.conn.server.script.faultAt(fr.rev)
+	w.conn.server.mu.Unlock()
 	if poison != nil {
 		return w.inject(poison, &fr)
 	}
@@ -120,22 +120,22 @@ func (w *watcher) send(fr frame) error {
 
 // inject lets a fault happen. Its frame is nil for faults between frames.
 func (w *watcher) inject(f *fault, fr *frame) error {
-	w.server.mu.Lock()
+	w.conn.server.mu.Lock()
 	f.line.fired = true
-	w.server.mu.Unlock()
+	w.conn.server.mu.Unlock()
 	switch f.usage {
 	case "close":
 		return errEnd
 	case "reset":
-		w.reset()
+		w.conn.reset()
 		return errGone
 	case "half-open":
-		w.fallSilent()
+		w.conn.fallSilent()
 		return errGone
 	case "reset inside frame":
 		data := w.encode(*fr)
 		_ = w.writeFrame(data[:len(data)/2])
-		w.reset()
+		w.conn.reset()
 		return errGone
 	case "410 in stream":
 		_ = w.sendError(apierrors.NewResourceExpired("too old resource version: " + formatVersion(w.cursor)))
@@ -155,7 +155,7 @@ func (w *watcher) inject(f *fault, fr *frame) error {
 		return w.replay(f.n)
 	}
 	if f.usage == "endless" {
-		w.writeEndless(w.query.endless(`{"type":"`), func() string { return padding })
+		w.conn.writeEndless(w.conn.query.endless(`{"type":"`), func() string { return padding })
 		return errGone
 	}
 	return w.writeFrame(w.corrupt(*fr, f.usage))
@@ -163,7 +163,7 @@ func (w *watcher) inject(f *fault, fr *frame) error {
 
 // replay sends the last n changes up to the cursor again.
 func (w *watcher) replay(n int) error {
-	s := w.server
+	s := w.conn.server
 	s.mu.Lock()
 	changes := s.store.table(w.view.resource.GroupResource()).changes
 	changes = changes[:countUpTo(changes, w.cursor)]
@@ -183,14 +183,14 @@ func (w *watcher) replay(n int) error {
 }
 
 func (w *watcher) sendError(err error) error {
-	return w.writeFrame(w.query.event(watch.Error, statusOf(err)))
+	return w.writeFrame(w.conn.query.event(watch.Error, statusOf(err)))
 }
 
 func (w *watcher) writeFrame(data []byte) error {
-	if _, err := w.w.Write(data); err != nil {
+	if _, err := w.conn.w.Write(data); err != nil {
 		return errGone
 	}
-	w.flush()
+	w.conn.flush()
 	w.frames++
 	return nil
 }

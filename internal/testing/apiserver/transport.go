@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"context"

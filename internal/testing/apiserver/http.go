@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"cmp"
@@ -25,7 +25,6 @@ type query struct {
 	Request
 	group, version, plural string
 	resource               gvr.Resource // as served; zero if it is not
-	hasInitial             bool         // sendInitialEvents was present, true or false
 	bad                    error        // why the request is invalid
 	lag                    int          // how many changes old the state in the answer is
 }
@@ -42,7 +41,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f != nil && c.injectBefore(q, f) {
 		return
 	}
-	if err := s.permitted(q); err != nil {
+	s.mu.Lock()
+	err := s.rights.check(q)
+	s.mu.Unlock()
+	if err != nil {
 		c.writeError(err)
 		return
 	}
@@ -60,14 +62,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit records a request, and returns the fault that a script has for it.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, q *query) (*conn, *fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
+	defer s.lock()()
 	q.At = time.Now()
 	if q.Verb != "discovery" && q.bad == nil {
-		q.bad = q.negotiate(strings.Join(r.Header.Values("Accept"), ","), !s.noProtobuf)
+		q.bad = q.negotiate(strings.Join(r.Header.Values("Accept"), ","), !s.habits.noProtobuf)
 	}
-	if q.resource, _ = s.find(q.group, q.version, q.plural); q.plural != "" {
+	if q.resource, _ = s.catalog.find(q.group, q.version, q.plural); q.plural != "" {
 		named := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
 		q.Resource = gvr.Resource{GroupVersionResource: named}.String()
 	}
@@ -80,7 +80,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, q *query) (*conn,
 	}
 	s.requests = append(s.requests, q.Request)
 	s.conns[c] = struct{}{}
-	return c, s.faultFor(q)
+	return c, s.script.faultFor(q)
 }
 
 func (s *Server) release(c *conn) {
@@ -163,12 +163,19 @@ func (q *query) readOptions(values url.Values) {
 	flag := func(name string) bool {
 		return !slices.Contains([]string{"", "false", "0"}, strings.ToLower(values.Get(name)))
 	}
-	q.Limit, q.TimeoutSeconds = number("limit"), number("timeoutSeconds")
+	q.Limit = number("limit")
+	if seconds := number("timeoutSeconds"); seconds != 0 {
+		q.TimeoutSeconds = &seconds
+	}
 	q.Continue = values.Get("continue")
-	q.ResourceVersion, q.ResourceVersionMatch = values.Get("resourceVersion"), values.Get("resourceVersionMatch")
+	q.ResourceVersion = values.Get("resourceVersion")
+	q.ResourceVersionMatch = metav1.ResourceVersionMatch(values.Get("resourceVersionMatch"))
 	q.LabelSelector, q.FieldSelector = values.Get("labelSelector"), values.Get("fieldSelector")
-	q.hasInitial = values.Has("sendInitialEvents")
-	q.SendInitialEvents, q.Bookmarks = flag("sendInitialEvents"), flag("allowWatchBookmarks")
+	q.AllowWatchBookmarks = flag("allowWatchBookmarks")
+	if values.Has("sendInitialEvents") {
+		initial := flag("sendInitialEvents")
+		q.SendInitialEvents = &initial
+	}
 }
 
 // negotiate decides as the kube-apiserver does: the first acceptable clause counts, even if it does not fit the verb.

@@ -1,10 +1,8 @@
-package streamtest
+package apiserver
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +15,7 @@ type line struct {
 	text  string
 	fired bool // it has had an effect
 
-	action func()
+	action func(*Server)
 	after  time.Duration // from Apply on
 
 	fault  fault
@@ -34,27 +32,24 @@ type rule struct {
 	seen      int
 }
 
-// CheckScript returns an error that names the lines of scripts that have had no effect so far: no request and no frame
-// has met the fault, or the time of "at" has not come. Lines that "heal" has canceled are among them. A test calls it
-// at its end, because a client that never met a fault has not survived it.
-func (s *Server) CheckScript() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	var unmet []string
+// script is what Apply has been called with.
+type script struct {
+	lines []*line // of all scripts
+	live  []*line // since "heal"
+}
+
+// unmet returns the lines that have had no effect.
+func (s *script) unmet() (texts []string) {
 	for _, l := range s.lines {
 		if !l.fired {
-			unmet = append(unmet, l.text)
+			texts = append(texts, l.text)
 		}
 	}
-	if len(unmet) == 0 {
-		return nil
-	}
-	return errors.New("streamtest: lines of the script that have had no effect:\n\t" + strings.Join(unmet, "\n\t"))
+	return texts
 }
 
 // faultFor counts a request in every rule that matches it, and returns the fault of the first one whose turn it is.
-func (s *Server) faultFor(q *query) *fault {
+func (s *script) faultFor(q *query) *fault {
 	var found *fault
 	for _, l := range s.live {
 		r := l.rule
@@ -72,7 +67,7 @@ func (s *Server) faultFor(q *query) *fault {
 }
 
 // faultAt returns the fault of the frame of a revision, or nil.
-func (s *Server) faultAt(rev int64) *fault {
+func (s *script) faultAt(rev int64) *fault {
 	for _, l := range s.live {
 		if rev > 0 && l.change == rev {
 			return &l.fault

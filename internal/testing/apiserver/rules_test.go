@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 // TestLinesThatCanNeverHappenAreRefused: the second script is applied after some lists of widgets.
@@ -51,7 +51,7 @@ func TestLinesThatCanNeverHappenAreRefused(t *testing.T) {
 		{"list *: 500\nat 0s: heal", 0, "list 1: 503", "", "heal ends the first line"},
 	}
 	for _, tt := range tests {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		bubble(t, func(t *testing.T, srv *apiserver.Server) {
 			apply(t, srv, tt.first)
 			for range tt.lists {
 				_, _ = srv.Client().Resource(widgets.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
@@ -92,7 +92,7 @@ func TestCheckScriptNamesLinesWithoutEffect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			srv := streamtest.NewServer(widgets, globes)
+			srv := apiserver.NewServer(widgets, globes)
 			for _, name := range []string{"a", "b", "c"} {
 				srv.Put(widgets, "x", name)
 			}

@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"net/http"
@@ -8,12 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/discovery"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func TestDiscovery(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		bubble(t, func(t *testing.T, srv *apiserver.Server) {
 			older := widgets
 			older.Version = "v1beta1"
 			other := widgets
@@ -75,7 +75,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestUnchangedDiscoveryIsNotModified(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		get := func(path, etag string) *http.Response {
 			t.Helper()
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://streamtest"+path, nil)

@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"net/http"
@@ -17,7 +17,7 @@ const (
 
 // watcher is one open watch.
 type watcher struct {
-	*conn
+	conn   *conn
 	view   view
 	cursor int64 // changes up to here have been sent, or were not requested
 
@@ -31,7 +31,7 @@ type watcher struct {
 func (s *Server) serveWatch(c *conn, q *query, f *fault) {
 	if f.is("ignore initial") {
 		// As a server does that does not know the parameter.
-		q.hasInitial, q.SendInitialEvents, q.ResourceVersionMatch = false, false, ""
+		q.SendInitialEvents, q.ResourceVersionMatch = nil, ""
 	}
 	w, err := s.newWatcher(c, q)
 	if err != nil {
@@ -60,12 +60,12 @@ func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	v, err := newView(q.resource, q.options())
+	v, err := newView(q.resource, q.selection())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	v.metadata = q.Metadata
-	if q.SendInitialEvents {
+	if q.Initial() {
 		if err := s.waitFor(c, q); err != nil {
 			return nil, err
 		}
@@ -76,20 +76,20 @@ func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
 // begin sets the cursor from which the watch sends changes, and returns the snapshot that it sends before. If the
 // version has expired, it returns the error and the form in which scripts want it sent.
 func (w *watcher) begin(q *query) (initial []item, form string, expired error) {
-	s, r := w.server, q.resource.GroupResource()
+	s, r := w.conn.server, q.resource.GroupResource()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.store.back(q.lag)
 	from := parseVersion(q.ResourceVersion)
 	switch w.cursor = now; {
-	case q.SendInitialEvents, !q.hasInitial && from <= 0:
+	case q.Initial(), q.SendInitialEvents == nil && from <= 0:
 		initial = s.store.snapshot(r, now)
 	case from > 0:
 		if w.cursor = from; s.store.expired(r, from) {
 			expired = apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 		}
 	}
-	return initial, s.expiredForm, expired
+	return initial, s.habits.expiredForm, expired
 }
 
 // run sends the stream until it ends.
@@ -102,14 +102,14 @@ func (w *watcher) run(q *query, f *fault, initial []item, expired error) error {
 		return errEnd
 	}
 	timeout := defaultTimeout
-	if q.TimeoutSeconds > 0 {
-		timeout = time.Duration(q.TimeoutSeconds) * time.Second
+	if seconds := q.Seconds(); seconds > 0 {
+		timeout = time.Duration(seconds) * time.Second
 	}
 	end := time.NewTimer(timeout)
 	defer end.Stop()
 	last := time.NewTimer(timeout - lastBookmark)
 	defer last.Stop()
-	if timeout <= lastBookmark || !q.Bookmarks {
+	if timeout <= lastBookmark || !q.AllowWatchBookmarks {
 		last.Stop()
 	}
 	if err := w.sendInitial(q, f, initial); err != nil {
@@ -126,7 +126,7 @@ func (w *watcher) sendInitial(q *query, f *fault, initial []item) error {
 			}
 		}
 	}
-	if q.SendInitialEvents && q.Bookmarks && !f.is("no marker") {
+	if q.Initial() && q.AllowWatchBookmarks && !f.is("no marker") {
 		return w.send(frame{kind: watch.Bookmark, object: w.view.bookmark(w.cursor, !f.is("plain marker"))})
 	}
 	return nil
@@ -150,7 +150,7 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 		}
 		// A new timer for each round, because scripts may change the interval.
 		due := time.NewTimer(time.Until(bookmarked.Add(every)))
-		if !q.Bookmarks || every == 0 {
+		if !q.AllowWatchBookmarks || every == 0 {
 			due.Stop()
 		}
 		bookmark, err := false, error(nil)
@@ -165,8 +165,8 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 			err = w.injectBetween()
 		case <-end:
 			err = errEnd
-		case <-w.r.Context().Done():
-			err = w.endError()
+		case <-w.conn.r.Context().Done():
+			err = w.conn.endError()
 		}
 		due.Stop()
 		if bookmark {
@@ -181,21 +181,19 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 // next returns the changes after the cursor. A store that has gone back behind the cursor has none until it has
 // passed it again.
 func (w *watcher) next() (changes []*change, changed <-chan struct{}, every time.Duration) {
-	s := w.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
+	s := w.conn.server
+	defer s.lock()()
 	changes = s.store.after(w.view.resource.GroupResource(), w.cursor)
 	if len(changes) == 0 {
 		w.cursor = max(w.cursor, s.store.rev)
 	}
-	return changes, s.changed, s.bookmarkEvery
+	return changes, s.changed, s.habits.bookmarkEvery
 }
 
 func (w *watcher) sendBookmark() error {
-	w.server.mu.Lock()
-	reached := w.server.store.rev >= w.cursor
-	w.server.mu.Unlock()
+	w.conn.server.mu.Lock()
+	reached := w.conn.server.store.rev >= w.cursor
+	w.conn.server.mu.Unlock()
 	if !reached {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 // Users often test client-go's informers.
@@ -31,7 +31,7 @@ func TestClientGosInformersWork(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := streamtest.NewServer(widgets)
+				srv := apiserver.NewServer(widgets)
 				srv.Put(widgets, "shop", "door")
 				srv.Put(widgets, "shop", "window")
 				if err := srv.Apply(script); err != nil {
@@ -69,7 +69,7 @@ func TestClientGosInformersWork(t *testing.T) {
 func TestTypedClientWorksWithJSON(t *testing.T) {
 	pods := gvr.Resource{Kind: "Pod", Namespaced: true}
 	pods.Version, pods.Resource = "v1", "pods"
-	srv := streamtest.NewServer(pods)
+	srv := apiserver.NewServer(pods)
 	defer srv.Close()
 	typed := kubernetes.NewForConfigOrDie(srv.Config()).CoreV1().Pods("shop")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "one"}}

@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"crypto/sha512"
@@ -19,8 +19,8 @@ const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 func (s *Server) serveDiscovery(c *conn) {
 	parts := strings.Split(strings.Trim(c.r.URL.Path, "/"), "/")
 	s.mu.Lock()
-	groups := s.groups(parts[0] == "api")
-	body := s.legacyDiscovery(parts, groups)
+	groups := s.catalog.groups(parts[0] == "api")
+	body := s.catalog.legacyDiscovery(parts, groups)
 	s.mu.Unlock()
 	aggregated := strings.Contains(c.r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
 	switch answer := body.(type) {
@@ -58,9 +58,9 @@ func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
 }
 
 // groups returns the served groups, or the core group. The preferred version of each comes first.
-func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
+func (c *catalog) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	groups := []apidiscovery.APIGroupDiscovery{}
-	for _, r := range s.served {
+	for _, r := range c.served {
 		if core != (r.Group == "") {
 			continue
 		}
@@ -75,7 +75,7 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 		if j < 0 {
 			j = len(g.Versions)
 			v := apidiscovery.APIVersionDiscovery{Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
-			if s.downGroups[r.Group] {
+			if c.downGroups[r.Group] {
 				v.Freshness = apidiscovery.DiscoveryFreshnessStale
 			}
 			g.Versions = append(g.Versions, v)
@@ -99,7 +99,7 @@ func (s *Server) groups(core bool) []apidiscovery.APIGroupDiscovery {
 }
 
 // legacyDiscovery returns the unaggregated document at a path, or an error.
-func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
+func (c *catalog) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
 	kind := metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
 	list := metav1.APIGroupList{TypeMeta: kind, Groups: []metav1.APIGroup{}}
 	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}
@@ -122,9 +122,9 @@ func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupD
 	case len(parts) == 1:
 		return list
 	case parts[0] == "api":
-		return s.resourceList("", parts[1])
+		return c.resourceList("", parts[1])
 	case len(parts) == 3:
-		return s.resourceList(parts[1], parts[2])
+		return c.resourceList(parts[1], parts[2])
 	case slices.ContainsFunc(list.Groups, isGroup):
 		group := list.Groups[slices.IndexFunc(list.Groups, isGroup)]
 		group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
@@ -133,9 +133,9 @@ func (s *Server) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupD
 	return unknownResource()
 }
 
-func (s *Server) resourceList(group, v string) any {
+func (c *catalog) resourceList(group, v string) any {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
-	for _, r := range s.served {
+	for _, r := range c.served {
 		if r.Group == group && r.Version == v {
 			list.GroupVersion = r.GroupVersion().String()
 			list.APIResources = append(list.APIResources, metav1.APIResource{
@@ -148,7 +148,7 @@ func (s *Server) resourceList(group, v string) any {
 	switch {
 	case list.GroupVersion == "":
 		return unknownResource()
-	case s.downGroups[group]:
+	case c.downGroups[group]:
 		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
 	}
 	return list

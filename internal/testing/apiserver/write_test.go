@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func widget(name string, spec map[string]any) *unstructured.Unstructured {
@@ -22,7 +22,7 @@ func widget(name string, spec map[string]any) *unstructured.Unstructured {
 }
 
 func TestCreateUpdateDelete(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		given := widget("a", map[string]any{"size": 1, "weight": 1.5}) // an int is accepted, too
 		created, err := srv.Create(widgets, given)
 		if err != nil {
@@ -74,7 +74,7 @@ func TestWriteErrors(t *testing.T) {
 	nowhere.SetNamespace("")
 	otherKind.SetKind("Gadget")
 	unserved.Version = "v9"
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		for _, tc := range []struct {
 			why    string
 			to     gvr.Resource
@@ -100,7 +100,7 @@ func TestWriteErrors(t *testing.T) {
 }
 
 func TestPutChangesOnlyTheGivenFields(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		srv.Put(widgets, "x", "a", "labels.example.com/app=web", "spec.size=3", "spec.color=red", "spec.on=true",
 			"spec.big=9007199254740993")
 		o := srv.Put(widgets, "x", "a", "spec.size=4", "status.ready=false")
@@ -121,7 +121,7 @@ func TestPutChangesOnlyTheGivenFields(t *testing.T) {
 }
 
 func TestFinalizersDelayTheDeletion(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		srv.Put(widgets, "x", "a", `metadata.finalizers=["example.com/wait"]`)
 		for range 2 {
 			o, err := srv.Delete(widgets, "x", "a")
@@ -132,7 +132,7 @@ func TestFinalizersDelayTheDeletion(t *testing.T) {
 		srv.Put(widgets, "x", "a", "metadata.finalizers=[]")
 		want := []string{"ADDED a@2", "MODIFIED a@3", "DELETED a@4"}
 		var got []string
-		for _, c := range srv.History(widgets, nil).Changes {
+		for _, c := range logOf(t, srv, apiserver.Selection{}).Changes {
 			got = append(got, string(c.Type)+" a@"+c.Object.GetResourceVersion())
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -142,7 +142,7 @@ func TestFinalizersDelayTheDeletion(t *testing.T) {
 }
 
 func TestClientWrites(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		ctx, client := t.Context(), srv.Client().Resource(widgets.GroupVersionResource).Namespace("x")
 		o, err := client.Create(ctx, widget("a", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 		if err != nil {

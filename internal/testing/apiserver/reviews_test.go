@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"testing"
@@ -7,18 +7,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func TestReviewsAgreeWithRequests(t *testing.T) {
-	srv := streamtest.NewServer(append(streamtest.Reviews(), widgets)...)
+	srv := apiserver.NewServer(append(apiserver.Reviews(), widgets)...)
 	for _, what := range []string{"widgets forbid all", "widgets allow watch", "widgets allow list in one"} {
 		if err := srv.Do(what); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ask := func(kind string, spec map[string]any) map[string]any {
-		for _, r := range streamtest.Reviews() {
+		for _, r := range apiserver.Reviews() {
 			if r.Kind != kind {
 				continue
 			}

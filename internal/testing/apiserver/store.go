@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"maps"
@@ -30,6 +30,7 @@ type store struct {
 	changes   []*change // all, without those that a rewind has undone
 	rewinds   []Rewind
 	tables    map[schema.GroupResource]*table
+	uids      int
 }
 
 type table struct {

@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func seconds(n int64, o metav1.ListOptions) metav1.ListOptions {
@@ -100,7 +100,7 @@ func TestWatch(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.why, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			bubble(t, func(t *testing.T, srv *apiserver.Server) {
 				fourWidgets(srv)
 				apply(t, srv, tc.script)
 				if diff := cmp.Diff(tc.want, watchFor(t, srv, tc.options, tc.period)); diff != "" {
@@ -112,7 +112,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestPoisonedChangeFailsEachTime(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		fourWidgets(srv)
 		apply(t, srv, "change 5: 1e400\nwatch 1 after 1 frame: garbage")
 		want := []string{"ADDED c@4", "ERROR undecodable", "closed"}
@@ -128,7 +128,7 @@ func TestPoisonedChangeFailsEachTime(t *testing.T) {
 }
 
 func TestDeletedCarriesTheLastState(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		w, err := srv.Client().Resource(widgets.GroupVersionResource).Namespace("x").Watch(t.Context(), from("1"))
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestDeletedCarriesTheLastState(t *testing.T) {
 
 // After a rewind a watch is silent until the store passes the old version, and then continues.
 func TestRewoundWatchWaitsForTheOldVersion(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		fourWidgets(srv)
 		client := srv.Client().Resource(widgets.GroupVersionResource)
 		w, err := client.Watch(t.Context(), withBookmarks(from("6")))
@@ -206,7 +206,7 @@ func TestRewoundWatchWaitsForTheOldVersion(t *testing.T) {
 }
 
 func TestDeletedCRDEndsItsObjectsAndWatches(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		fourWidgets(srv)
 		srv.Put(globes, "", "earth")
 		w, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(t.Context(), from("7"))
@@ -245,7 +245,7 @@ func TestDeletedCRDEndsItsObjectsAndWatches(t *testing.T) {
 
 // "heal" cancels later lines of the script, but not the consequences of earlier ones.
 func TestHealLeavesConsequences(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		fourWidgets(srv)
 		apply(t, srv, "at 1s: widgets delete crd\nat 1500ms: heal\nat 2s: create crd")
 		want := []string{"DELETED a@7", "DELETED b@8", "DELETED c@9", "DELETED d@10", "closed"}
@@ -260,7 +260,7 @@ func TestHealLeavesConsequences(t *testing.T) {
 
 // Unserve does not affect the objects either.
 func TestUnserveAffectsNoOtherVersion(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		v2 := widgets
 		v2.Version = "v2"
 		srv.Serve(v2)

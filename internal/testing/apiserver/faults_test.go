@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 // Each case watches from version 1 a server on which a, b and c were created at 2, 3 and 4, and d at 5 after a second.
@@ -80,7 +80,7 @@ func TestWatchFaults(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.script, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			bubble(t, func(t *testing.T, srv *apiserver.Server) {
 				for _, name := range []string{"a", "b", "c"} {
 					srv.Put(widgets, "x", name)
 				}
@@ -96,7 +96,7 @@ func TestWatchFaults(t *testing.T) {
 }
 
 func TestHangSendsNoAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		apply(t, srv, "any *: hang")
 		ctx, cancel := timeout(t, time.Hour)
 		defer cancel()
@@ -135,7 +135,7 @@ func TestEachLineCountsItsRequests(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.script, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			bubble(t, func(t *testing.T, srv *apiserver.Server) {
 				fourWidgets(srv)
 				l, err := list(t, srv, "", metav1.ListOptions{Limit: 2})
 				if err != nil {

@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"net/http"
@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/metadata"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func TestMetadataClientWorks(t *testing.T) {
 	for _, protobuf := range []bool{true, false} {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) { testMetadataClient(t, srv, protobuf) })
+		bubble(t, func(t *testing.T, srv *apiserver.Server) { testMetadataClient(t, srv, protobuf) })
 	}
 }
 
-func testMetadataClient(t *testing.T, srv *streamtest.Server, protobuf bool) {
+func testMetadataClient(t *testing.T, srv *apiserver.Server, protobuf bool) {
 	fourWidgets(srv)
 	if !protobuf {
 		do(t, srv, "no protobuf")
@@ -58,7 +58,7 @@ func testMetadataClient(t *testing.T, srv *streamtest.Server, protobuf bool) {
 
 // Protobuf can't express metadata of other types.
 func TestInvalidMetadataIsLeftOutOfProtobuf(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		_, err := srv.Create(widgets, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
 			"name": "a", "namespace": "x", "labels": map[string]any{"app": "web"}, "annotations": []any{"b"},
 			"creationTimestamp": "yesterday", "finalizers": map[string]any{},
@@ -99,7 +99,7 @@ func TestAccept(t *testing.T) {
 		{list + "," + object, "?watch=1", 200, `"Widget"`, "the first one counts, but an event is not a list"},
 	}
 	for _, tc := range tests {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		bubble(t, func(t *testing.T, srv *apiserver.Server) {
 			srv.Put(widgets, "x", "a")
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 				"http://streamtest/apis/example.com/v1/widgets"+tc.query, nil)

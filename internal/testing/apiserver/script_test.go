@@ -1,11 +1,11 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func TestScriptErrors(t *testing.T) {
@@ -42,7 +42,7 @@ func TestScriptErrors(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.script, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			bubble(t, func(t *testing.T, srv *apiserver.Server) {
 				if err := srv.Apply(tc.script); err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Fatalf("%s: got %v, want %s", tc.why, err, tc.want)
 				}
@@ -52,7 +52,7 @@ func TestScriptErrors(t *testing.T) {
 			})
 		})
 	}
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		for _, what := range []string{"", "explode", "rewind", "gadgets delete crd", "widgets compact",
 			"at 5s: compact"} {
 			if err := srv.Do(what); err == nil || !strings.Contains(err.Error(), strconv.Quote(what)) {
@@ -68,7 +68,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("at 5s: rewind 3 restart\nchange 7: garbage\nat 1s: globes forbid watch in x")
 	f.Add("any *: 429 retry-after 3s\nlist N: 410 Gone")
 	f.Fuzz(func(_ *testing.T, script string) {
-		srv := streamtest.NewServer(widgets, globes)
+		srv := apiserver.NewServer(widgets, globes)
 		defer srv.Close()
 		_ = srv.Apply(script)
 		_ = srv.Do(script)

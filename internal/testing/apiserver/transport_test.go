@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 // open opens a watch without client-go, which hides how connections end.
@@ -44,7 +43,7 @@ func TestClientSeesHowAWatchEnds(t *testing.T) {
 		{"watch 1: reset", syscall.ECONNRESET, 0},
 	}
 	for _, tc := range tests {
-		check := func(t *testing.T, where string, srv *streamtest.Server, rt http.RoundTripper, url string) {
+		check := func(t *testing.T, where string, srv *apiserver.Server, rt http.RoundTripper, url string) {
 			srv.Put(widgets, "x", "a")
 			srv.Put(widgets, "x", "b")
 			apply(t, srv, tc.script)
@@ -63,10 +62,10 @@ func TestClientSeesHowAWatchEnds(t *testing.T) {
 				t.Errorf("%s, %s: ended inside a frame: %t, want %t", tc.script, where, inside, want)
 			}
 		}
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		bubble(t, func(t *testing.T, srv *apiserver.Server) {
 			check(t, "in memory", srv, srv.Config().Transport, "http://streamtest")
 		})
-		srv := streamtest.NewServer(widgets, globes)
+		srv := apiserver.NewServer(widgets, globes)
 		hs := httptest.NewServer(srv)
 		t.Cleanup(hs.Close)
 		check(t, "over TCP", srv, &http.Transport{DisableKeepAlives: true}, hs.URL)
@@ -75,7 +74,7 @@ func TestClientSeesHowAWatchEnds(t *testing.T) {
 
 // A client over TCP sees the same as one in memory, except for refusals.
 func TestTCPClientSeesTheSame(t *testing.T) {
-	srv := streamtest.NewServer(widgets, globes)
+	srv := apiserver.NewServer(widgets, globes)
 	hs := httptest.NewServer(srv)
 	t.Cleanup(hs.Close)
 	t.Cleanup(srv.Close)
@@ -122,7 +121,7 @@ func TestTCPClientSeesTheSame(t *testing.T) {
 }
 
 func TestCloseResetsOpenWatches(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		apply(t, srv, "at 1h: compact\nwatch 1: half-open")
 		for _, kind := range []string{"half-open", "open"} {
 			response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
@@ -148,7 +147,7 @@ func TestCloseResetsOpenWatches(t *testing.T) {
 
 // The client that gives up gets the cause of its context.
 func TestCanceledRequestEndsItsHandler(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		response, err := open(t, ctx, srv.Config().Transport, "http://streamtest")
@@ -171,7 +170,7 @@ func TestCanceledRequestEndsItsHandler(t *testing.T) {
 
 // A closed watch does not send the changes that it has not sent yet.
 func TestCloseWatchDropsUnsent(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +190,7 @@ func TestCloseWatchDropsUnsent(t *testing.T) {
 
 // The server waits for a client that does not read, and continues when it reads.
 func TestServerWritesALimitedAmountAhead(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		response, err := open(t, t.Context(), srv.Config().Transport, "http://streamtest")
 		if err != nil {
 			t.Fatal(err)
@@ -217,56 +216,6 @@ func TestServerWritesALimitedAmountAhead(t *testing.T) {
 		}
 		if _, err := response.Body.Read(buffer); err == nil {
 			t.Error("a closed body can be read")
-		}
-	})
-}
-
-// Writers, lists, watches and faults run at once, for the race detector.
-func TestServerAllowsConcurrentCalls(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
-		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\n"+
-			"at 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
-		var wg sync.WaitGroup
-		for i := range 4 {
-			wg.Go(func() {
-				for n := range 20 {
-					srv.Put(widgets, "x", string(rune('a'+n%5)), "spec.n="+string(rune('0'+i)))
-					time.Sleep(time.Millisecond)
-				}
-			})
-			wg.Go(func() {
-				for range 10 {
-					_ = watchFor(t, srv, initial(), 2*time.Millisecond)
-					_, _ = list(t, srv, "", metav1.ListOptions{Limit: 2})
-				}
-			})
-			wg.Go(func() {
-				for range 10 {
-					_ = srv.History(widgets, nil)
-					_ = srv.Requests()
-					_ = srv.Do("globes delete crd")
-					_ = srv.Do("create crd")
-					time.Sleep(time.Millisecond)
-				}
-			})
-		}
-		wg.Wait()
-		do(t, srv, "heal")
-		now := map[string]string{}
-		h := srv.History(widgets, nil)
-		for name, o := range h.At(len(h.Rewinds), srv.ResourceVersion()) {
-			now[name.Name] = o.GetResourceVersion()
-		}
-		l, err := list(t, srv, "", metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listed := map[string]string{}
-		for _, o := range l.Items {
-			listed[o.GetName()] = o.GetResourceVersion()
-		}
-		if diff := cmp.Diff(now, listed); diff != "" || len(now) == 0 {
-			t.Errorf("the history's end and the list differ (-history +list):\n%s", diff)
 		}
 	})
 }

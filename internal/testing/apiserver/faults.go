@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"io"
@@ -36,7 +36,7 @@ func (q *query) class() class {
 		return classPage
 	case q.Verb == "list" && q.Limit == 1:
 		return classProbe
-	case q.Verb == "watch" && q.SendInitialEvents:
+	case q.Verb == "watch" && q.Initial():
 		return classInitial
 	case slices.Contains([]string{"create", "update", "patch", "delete"}, q.Verb):
 		return classWrite

@@ -1,4 +1,4 @@
-package streamtest_test
+package apiserver_test
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
-func list(t *testing.T, srv *streamtest.Server, namespace string,
+func list(t *testing.T, srv *apiserver.Server, namespace string,
 	o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	t.Helper()
 	return srv.Client().Resource(widgets.GroupVersionResource).Namespace(namespace).List(t.Context(), o)
@@ -37,7 +37,7 @@ func listText(l *unstructured.UnstructuredList, err error) string {
 }
 
 // a@2 web, b@3, c@5 (c@4 before) web, all in x; d@6 in y.
-func fourWidgets(srv *streamtest.Server) {
+func fourWidgets(srv *apiserver.Server) {
 	srv.Put(widgets, "x", "a", "labels.app=web", "spec.size=1")
 	srv.Put(widgets, "x", "b", "spec.size=2")
 	srv.Put(widgets, "x", "c")
@@ -83,7 +83,7 @@ func TestList(t *testing.T) {
 		{"", metav1.ListOptions{FieldSelector: "a"}, "400 BadRequest", ""},
 	}
 	for _, tc := range tests {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		bubble(t, func(t *testing.T, srv *apiserver.Server) {
 			fourWidgets(srv)
 			if diff := cmp.Diff(tc.want, listText(list(t, srv, tc.namespace, tc.options))); diff != "" {
 				t.Errorf("%q %+v %s (-want +got):\n%s", tc.namespace, tc.options, tc.why, diff)
@@ -93,7 +93,7 @@ func TestList(t *testing.T) {
 }
 
 // pages reads a list page by page, and calls between after the first page.
-func pages(t *testing.T, srv *streamtest.Server, between func()) []string {
+func pages(t *testing.T, srv *apiserver.Server, between func()) []string {
 	t.Helper()
 	var got []string
 	o := metav1.ListOptions{Limit: 2}
@@ -122,34 +122,34 @@ func TestPages(t *testing.T) {
 	first := "@6: a@2 b@3 +2 ..."
 	tests := []struct {
 		why, script string
-		between     func(*streamtest.Server)
+		between     func(*apiserver.Server)
 		want        []string
 	}{
 		{"all pages have the version of the first", "",
-			func(srv *streamtest.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
+			func(srv *apiserver.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
 			[]string{first, "@6: c@5 d@6"}},
-		{"an expired token comes with an inconsistent one", "", func(srv *streamtest.Server) {
+		{"an expired token comes with an inconsistent one", "", func(srv *apiserver.Server) {
 			srv.Put(widgets, "x", "c", "spec.size=9")
 			srv.Compact("")
 		}, []string{first, "410 Expired", "@7: c@7 d@6"}},
-		{"compaction up to its version does not expire a token", "", func(srv *streamtest.Server) { srv.Compact("6") },
+		{"compaction up to its version does not expire a token", "", func(srv *apiserver.Server) { srv.Compact("6") },
 			[]string{first, "@6: c@5 d@6"}},
 		{"a page of a newer state", "page 1: inconsistent pages",
-			func(srv *streamtest.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
+			func(srv *apiserver.Server) { srv.Put(widgets, "x", "c", "spec.size=9") },
 			[]string{first, "@7: c@7 d@6"}},
-		{"a token that returns itself", "page *: token circle", func(*streamtest.Server) {},
+		{"a token that returns itself", "page *: token circle", func(*apiserver.Server) {},
 			[]string{first, "@6: c@5 d@6 ...", "@6: c@5 d@6 ...", "@6: c@5 d@6 ..."}},
-		{"a token that returns to the beginning", "list *: token circle", func(*streamtest.Server) {},
+		{"a token that returns to the beginning", "list *: token circle", func(*apiserver.Server) {},
 			[]string{first, first, "@6: c@5 d@6"}},
-		{"a later page fails", "page 1: 500", func(*streamtest.Server) {}, []string{first, "500 InternalError"}},
-		{"a later page expires", "page 1: 410", func(*streamtest.Server) {}, []string{first, "410 Expired"}},
+		{"a later page fails", "page 1: 500", func(*apiserver.Server) {}, []string{first, "500 InternalError"}},
+		{"a later page expires", "page 1: 410", func(*apiserver.Server) {}, []string{first, "410 Expired"}},
 		{"the server went back behind the version of the token", "",
-			func(srv *streamtest.Server) { _ = srv.Do("rewind 3") },
+			func(srv *apiserver.Server) { _ = srv.Do("rewind 3") },
 			[]string{first, "500 InternalError"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.why, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			bubble(t, func(t *testing.T, srv *apiserver.Server) {
 				fourWidgets(srv)
 				apply(t, srv, tc.script)
 				if diff := cmp.Diff(tc.want, pages(t, srv, func() { tc.between(srv) })); diff != "" {
@@ -194,7 +194,7 @@ func TestListFaults(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.script, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *streamtest.Server) {
+			bubble(t, func(t *testing.T, srv *apiserver.Server) {
 				fourWidgets(srv)
 				apply(t, srv, tc.script)
 				ctx, cancel := timeout(t, time.Minute)
@@ -214,7 +214,7 @@ func TestListFaults(t *testing.T) {
 }
 
 func TestListWaitsThreeSecondsForItsVersion(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		later := time.AfterFunc(2*time.Second, func() { srv.Put(widgets, "x", "a") })
 		defer later.Stop()
 		if got := listText(list(t, srv, "", from("2"))); got != "@2: a@2" {

@@ -1,6 +1,7 @@
-package streamtest
+package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,49 +12,73 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// Apply adds the lines of a script, whose language the package documentation describes. Requests and time count from
-// this call on. If a line is invalid, or can never happen because an earlier line of this script or of one before
-// applies first, Apply does nothing, and the error says which line, and what it must be.
-func (s *Server) Apply(script string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
+// Language is a part of the script language: the faults and the actions that a script may have, each as Everything has
+// it.
+type Language struct{ Faults, Actions []string }
+
+// Everything returns all faults and actions.
+func Everything() (l Language) {
+	for _, k := range faultKinds {
+		l.Faults = append(l.Faults, k.usage)
+	}
+	for _, a := range actions {
+		l.Actions = append(l.Actions, a.usage)
+	}
+	return l
+}
+
+// Apply adds the lines of a script in the whole language.
+func (s *Server) Apply(script string) error { return s.ApplyIn(Everything(), script) }
+
+// ApplyIn adds the lines of a script, or none if it returns an error.
+func (s *Server) ApplyIn(l Language, script string) error {
+	defer s.lock()()
 	var added []*line
 	for i, text := range strings.Split(script, "\n") {
 		text, _, _ = strings.Cut(text, "#")
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		l, err := s.line(text)
+		read, err := l.line(&s.catalog, text)
 		if err == nil {
-			err = l.checkShadowed(slices.Concat(s.live, added))
+			err = read.checkShadowed(slices.Concat(s.script.live, added))
 		}
 		if err != nil {
 			return fmt.Errorf("streamtest: invalid line %d of the script, %q: %w", i+1, text, err)
 		}
-		added = append(added, l)
+		added = append(added, read)
 	}
-	s.lines, s.live = append(s.lines, added...), append(s.live, added...)
+	s.script.lines, s.script.live = append(s.script.lines, added...), append(s.script.live, added...)
 	for _, l := range added {
 		if l.action != nil {
-			s.schedule(time.Now().Add(l.after), true, func() { l.fired = true; l.action() })
+			s.schedule(timed{time.Now().Add(l.after), func() { l.fired = true; l.action(s) }, true})
 		}
 	}
 	s.runDue()
 	return nil
 }
 
-// Do runs an action now, as the line "at 0s: ACTION" of a script does: "compact", "rewind 3", "widgets delete crd".
-func (s *Server) Do(what string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	do, err := s.action(nil, strings.Fields(what))
+// Do runs an action of the whole language now.
+func (s *Server) Do(what string) error { return s.DoIn(Everything(), what) }
+
+// DoIn runs an action now.
+func (s *Server) DoIn(l Language, what string) error {
+	defer s.lock()()
+	do, err := l.action(&s.catalog, nil, strings.Fields(what))
 	if err != nil {
 		return fmt.Errorf("streamtest: invalid action %q: %w", what, err)
 	}
-	do()
+	do(s)
 	s.wake()
+	return nil
+}
+
+// CheckScript returns an error that names the lines of scripts that have had no effect so far.
+func (s *Server) CheckScript() error {
+	defer s.lock()()
+	if unmet := s.script.unmet(); len(unmet) > 0 {
+		return errors.New("streamtest: lines of the script that have had no effect:\n\t" + strings.Join(unmet, "\n\t"))
+	}
 	return nil
 }
 
@@ -63,95 +88,71 @@ var triggers = []string{
 	"change N", "at DURATION",
 }
 
-func (s *Server) line(text string) (*line, error) {
+func (l Language) line(c *catalog, text string) (*line, error) {
 	trigger, what, ok := strings.Cut(text, ":")
 	if !ok {
 		return nil, fmt.Errorf("missing colon: must be TRIGGER: FAULT")
 	}
-	resources, words := s.resources(strings.Fields(trigger))
+	resources, words := c.named(strings.Fields(trigger))
 	usage, a, err := match(triggers, words)
 	if err != nil {
 		return nil, fmt.Errorf("trigger: %w", err)
 	}
-	l := &line{text: text}
+	read := &line{text: text}
 	if usage == "at DURATION" {
-		l.after = a.duration
-		l.action, err = s.action(resources, strings.Fields(what))
-		return l, err
+		read.after = a.duration
+		read.action, err = l.action(c, resources, strings.Fields(what))
+		return read, err
 	}
-	if l.fault, err = readFault(strings.Fields(what)); err != nil {
+	if read.fault, err = l.fault(strings.Fields(what)); err != nil {
 		return nil, err
 	}
-	f := &l.fault
-	f.line = l
+	f := &read.fault
+	f.line = read
 	switch {
 	case usage == "change N" && len(resources) > 0:
 		return nil, fmt.Errorf("invalid resource for \"change\": must be left out, because revisions are the server's")
 	case usage == "change N" && (f.at == answering || f.on&watches == 0):
 		return nil, fmt.Errorf("invalid fault %q: must be one that happens to a frame", f.usage)
 	case usage == "change N":
-		l.change = int64(a.n)
-		return l, nil
+		read.change = int64(a.n)
+		return read, nil
 	case a.class&f.on == 0:
 		return nil, fmt.Errorf("invalid fault %q: must be one that happens to these requests", f.usage)
 	}
-	l.rule = &rule{on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to}
+	read.rule = &rule{on: a.class & f.on, resources: resources, namespace: a.namespace, from: a.from, to: a.to}
 	if strings.Contains(usage, "after") {
 		f.afterFrames, f.after = a.n, a.duration
-		if l.rule.on &= watches; l.rule.on == 0 || f.at == answering {
+		if read.rule.on &= watches; read.rule.on == 0 || f.at == answering {
 			return nil, fmt.Errorf("invalid \"after\" for %q: must be a fault inside a watch", f.usage)
 		}
 	}
-	return l, nil
+	return read, nil
 }
 
-func (s *Server) action(resources []gvr.Resource, words []string) (func(), error) {
+func (l Language) action(c *catalog, resources []gvr.Resource, words []string) (func(*Server), error) {
 	if resources == nil {
-		resources, words = s.resources(words)
+		resources, words = c.named(words)
 	}
-	var usages []string
-	for _, a := range actions {
-		usages = append(usages, a.usage)
-	}
-	usage, args, err := match(usages, words)
+	usage, args, err := match(l.Actions, words)
 	if err != nil {
 		return nil, err
 	}
-	a := actions[slices.Index(usages, usage)]
+	a := actions[slices.IndexFunc(actions, func(a action) bool { return a.usage == usage })]
 	if len(resources) > 0 && a.all {
 		return nil, fmt.Errorf("invalid resource for %q: must be left out for an action on the whole server", usage)
 	}
 	args.resources = resources
-	return func() { a.do(s, args) }, nil
+	return func(s *Server) { a.do(s, args) }, nil
 }
 
-func readFault(words []string) (fault, error) {
-	var usages []string
-	for _, k := range faultKinds {
-		usages = append(usages, k.usage)
-	}
-	usage, a, err := match(usages, words)
+func (l Language) fault(words []string) (fault, error) {
+	usage, a, err := match(l.Faults, words)
 	if err != nil {
 		return fault{}, err
 	}
-	return fault{faultKind: faultKinds[slices.Index(usages, usage)], args: a}, nil
-}
-
-// resources reads the name of resources if the words begin with one, and returns the other words.
-func (s *Server) resources(words []string) (found []gvr.Resource, rest []string) {
-	if len(words) == 0 {
-		return nil, words
-	}
-	for _, r := range s.known {
-		names := []string{r.GroupVersionResource.Resource, r.String(), r.GroupResource().String()}
-		if slices.Contains(names, words[0]) {
-			found, rest = append(found, r), words[1:]
-		}
-	}
-	if found == nil {
-		return nil, words
-	}
-	return found, rest
+	k := slices.IndexFunc(faultKinds, func(k faultKind) bool { return k.usage == usage })
+	return fault{faultKind: faultKinds[k], args: a}, nil
 }
 
 // args are the values that a line has for the words in capitals of a usage.

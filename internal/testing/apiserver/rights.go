@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"fmt"
@@ -17,28 +17,39 @@ type right struct {
 	allowed bool
 }
 
-func (s *Server) forbidden(q *query) bool {
-	for _, r := range slices.Backward(s.rights) {
-		verb := r.verb == "" || r.verb == "all" || r.verb == q.Verb
-		if verb && (r.namespace == "" || r.namespace == q.Namespace) && among(r.resources, q) {
-			return !r.allowed
+// rights are what the caller may do: everything that no action forbids.
+type rights struct {
+	changes      []right
+	unauthorized bool
+}
+
+// add adds a right. Without a verb and a resource it permits everything.
+func (r *rights) add(a args, allowed bool) {
+	if r.changes = append(r.changes, right{a, allowed}); a.verb == "" && len(a.resources) == 0 {
+		r.changes = nil
+	}
+}
+
+func (r *rights) forbids(q *query) bool {
+	for _, c := range slices.Backward(r.changes) {
+		verb := c.verb == "" || c.verb == "all" || c.verb == q.Verb
+		if verb && (c.namespace == "" || c.namespace == q.Namespace) && among(c.resources, q) {
+			return !c.allowed
 		}
 	}
 	return false
 }
 
-// permitted returns why a request is refused, or nil.
-func (s *Server) permitted(q *query) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unauthorized {
+// check returns why a request is refused, or nil.
+func (r *rights) check(q *query) error {
+	if r.unauthorized {
 		return apierrors.NewUnauthorized("Unauthorized")
 	}
 	if q.Verb == "discovery" || q.Resource == "" {
 		return q.bad
 	}
 	gr := schema.GroupResource{Group: q.group, Resource: q.plural}
-	if s.forbidden(q) {
+	if r.forbids(q) {
 		where := "at the cluster scope"
 		if q.Namespace != "" {
 			where = fmt.Sprintf("in the namespace %q", q.Namespace)
@@ -75,15 +86,15 @@ func Reviews() []gvr.Resource {
 
 const reviewGroup = "authorization.k8s.io"
 
-// review fills in the status of a review. s.mu is held.
-func (s *Server) review(o *unstructured.Unstructured) error {
+// review fills in the status of a review.
+func (r *rights) review(o *unstructured.Unstructured, served []gvr.Resource) error {
 	spec := func(fields ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, append([]string{"spec"}, fields...)...)
 		return value
 	}
 	allowed := func(verb, namespace, group, version, plural string) bool {
 		q := &query{Request: Request{Verb: verb, Namespace: namespace}, group: group, version: version, plural: plural}
-		return !s.forbidden(q)
+		return !r.forbids(q)
 	}
 	if o.GetKind() == "SelfSubjectAccessReview" {
 		of := func(field string) string { return spec("resourceAttributes", field) }
@@ -96,15 +107,15 @@ func (s *Server) review(o *unstructured.Unstructured) error {
 		return fmt.Errorf("no namespace on request")
 	}
 	rules := []any{}
-	for _, r := range s.served {
-		verbs, name := []any{}, r.GroupVersionResource.Resource
-		for _, verb := range r.Verbs {
-			if allowed(verb, namespace, r.Group, r.Version, name) {
+	for _, t := range served {
+		verbs, name := []any{}, t.GroupVersionResource.Resource
+		for _, verb := range t.Verbs {
+			if allowed(verb, namespace, t.Group, t.Version, name) {
 				verbs = append(verbs, verb)
 			}
 		}
 		if len(verbs) > 0 {
-			rules = append(rules, map[string]any{"verbs": verbs, "apiGroups": []any{r.Group}, "resources": []any{name}})
+			rules = append(rules, map[string]any{"verbs": verbs, "apiGroups": []any{t.Group}, "resources": []any{name}})
 		}
 	}
 	o.Object["status"] = map[string]any{"resourceRules": rules, "nonResourceRules": []any{}, "incomplete": false}

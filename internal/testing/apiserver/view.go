@@ -1,4 +1,4 @@
-package streamtest
+package apiserver
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // view is how one list or watch sees the objects of a resource.
@@ -25,14 +24,14 @@ type view struct {
 	metadata   bool // PartialObjectMetadata
 }
 
-func newView(r gvr.Resource, o *stream.Options) (view, error) {
-	v := view{resource: r, namespaces: o.Namespaces}
+func newView(r gvr.Resource, of Selection) (view, error) {
+	v := view{resource: r, namespaces: of.Namespaces}
 	var err error
-	if v.labels, err = labels.Parse(o.LabelSelector); err != nil {
+	if v.labels, err = labels.Parse(of.Labels); err != nil {
 		return v, err
 	}
-	if v.fields, err = fields.ParseSelector(o.FieldSelector); err == nil && o.Name != "" {
-		v.fields = fields.AndSelectors(v.fields, fields.OneTermEqualSelector("metadata.name", o.Name))
+	if v.fields, err = fields.ParseSelector(of.Fields); err == nil && of.Name != "" {
+		v.fields = fields.AndSelectors(v.fields, fields.OneTermEqualSelector("metadata.name", of.Name))
 	}
 	return v, err
 }
