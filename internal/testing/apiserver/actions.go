@@ -11,41 +11,41 @@ import (
 type action struct {
 	usage string
 	all   bool // concerns the whole server, so that no resource may be named
-	do    func(s *Server, a args)
+	do    func(s *state, a args)
 }
 
 // actions are the actions of the script language. A new one also needs a line in doc.go.
 var actions = []action{
-	{"compact", true, func(s *Server, _ args) { s.store.compact(s.store.rev) }},
-	{"rewind N", true, func(s *Server, a args) { s.store.rewind(s.store.back(a.n)) }},
-	{"rewind N restart", true, func(s *Server, a args) { s.store.rewind(s.store.back(a.n)); s.endAll() }},
-	{"restart", true, func(s *Server, _ args) { s.store.compact(s.store.rev); s.endAll() }},
-	{"heal", true, func(s *Server, _ args) { s.heal() }},
-	{"unauthorized", true, func(s *Server, _ args) { s.rights.unauthorized = true }},
-	{"authorized", true, func(s *Server, _ args) { s.rights.unauthorized = false }},
-	{"discovery down GROUP", true, func(s *Server, a args) { s.catalog.downGroups[a.group] = true }},
-	{"discovery up GROUP", true, func(s *Server, a args) { s.catalog.downGroups[a.group] = false }},
-	{"410 in stream", true, func(s *Server, _ args) { s.habits.expiredForm = "" }},
-	{"410 as status", true, func(s *Server, _ args) { s.habits.expiredForm = "status" }},
-	{"410 as close", true, func(s *Server, _ args) { s.habits.expiredForm = "close" }},
-	{"bookmarks never", true, func(s *Server, _ args) { s.habits.bookmarkEvery = 0 }},
-	{"bookmarks every SECONDS", true, func(s *Server, a args) { s.habits.bookmarkEvery = a.duration }},
-	{"no protobuf", true, func(s *Server, _ args) { s.habits.noProtobuf = true }},
-	{"delete crd", false, func(s *Server, a args) { s.deleteCRD(a.resources) }},
-	{"create crd", false, func(s *Server, a args) { s.createCRD(a.resources) }},
-	{"expire", false, func(s *Server, a args) { s.expire(a.resources) }},
-	{"close watches", false, func(s *Server, a args) { s.end(endClean, watchesAmong(a.resources)) }},
-	{"silence", false, func(s *Server, a args) { s.end(endSilent, watchesAmong(a.resources)) }},
-	{"forbid VERB", false, func(s *Server, a args) { s.rights.add(a, false) }},
-	{"forbid VERB in NAMESPACE", false, func(s *Server, a args) { s.rights.add(a, false) }},
-	{"allow VERB", false, func(s *Server, a args) { s.rights.add(a, true) }},
-	{"allow VERB in NAMESPACE", false, func(s *Server, a args) { s.rights.add(a, true) }},
-	{"allow", false, func(s *Server, a args) { s.rights.add(a, true) }},
+	{"compact", true, func(s *state, _ args) { s.store.compact(s.store.rev) }},
+	{"rewind N", true, func(s *state, a args) { s.store.rewind(s.store.back(a.n)) }},
+	{"rewind N restart", true, func(s *state, a args) { s.store.rewind(s.store.back(a.n)); s.endAll() }},
+	{"restart", true, func(s *state, _ args) { s.store.compact(s.store.rev); s.endAll() }},
+	{"heal", true, func(s *state, _ args) { s.heal() }},
+	{"unauthorized", true, func(s *state, _ args) { s.rights.unauthorized = true }},
+	{"authorized", true, func(s *state, _ args) { s.rights.unauthorized = false }},
+	{"discovery down GROUP", true, func(s *state, a args) { s.catalog.downGroups[a.group] = true }},
+	{"discovery up GROUP", true, func(s *state, a args) { s.catalog.downGroups[a.group] = false }},
+	{"410 in stream", true, func(s *state, _ args) { s.habits.expiredForm = "" }},
+	{"410 as status", true, func(s *state, _ args) { s.habits.expiredForm = "status" }},
+	{"410 as close", true, func(s *state, _ args) { s.habits.expiredForm = "close" }},
+	{"bookmarks never", true, func(s *state, _ args) { s.habits.bookmarkEvery = 0 }},
+	{"bookmarks every SECONDS", true, func(s *state, a args) { s.habits.bookmarkEvery = a.duration }},
+	{"no protobuf", true, func(s *state, _ args) { s.habits.noProtobuf = true }},
+	{"delete crd", false, func(s *state, a args) { s.deleteCRD(a.resources) }},
+	{"create crd", false, func(s *state, a args) { s.createCRD(a.resources) }},
+	{"expire", false, func(s *state, a args) { s.expire(a.resources) }},
+	{"close watches", false, func(s *state, a args) { s.end(endClean, watchesAmong(a.resources)) }},
+	{"silence", false, func(s *state, a args) { s.end(endSilent, watchesAmong(a.resources)) }},
+	{"forbid VERB", false, func(s *state, a args) { s.rights.add(a, false) }},
+	{"forbid VERB in NAMESPACE", false, func(s *state, a args) { s.rights.add(a, false) }},
+	{"allow VERB", false, func(s *state, a args) { s.rights.add(a, true) }},
+	{"allow VERB in NAMESPACE", false, func(s *state, a args) { s.rights.add(a, true) }},
+	{"allow", false, func(s *state, a args) { s.rights.add(a, true) }},
 }
 
 // heal takes back all faults: those that scripts have announced, missing rights, and failing discovery. Deleted CRDs
 // stay deleted.
-func (s *Server) heal() {
+func (s *state) heal() {
 	s.script.live, s.rights, s.habits = nil, rights{}, habits{bookmarkEvery: time.Minute}
 	s.catalog.downGroups = map[string]bool{}
 	s.agenda.cancel()
@@ -57,13 +57,13 @@ func watchesAmong(resources []gvr.Resource) func(*conn) bool {
 }
 
 // endAll ends all connections, as an API server does when it stops.
-func (s *Server) endAll() {
+func (s *state) endAll() {
 	s.end(endClean, watchesAmong(nil))
 	s.end(endReset, func(*conn) bool { return true })
 }
 
 // expire does what clients see of a change of a CRD's schema: watches end, and versions expire.
-func (s *Server) expire(resources []gvr.Resource) {
+func (s *state) expire(resources []gvr.Resource) {
 	for _, r := range s.catalog.orAll(resources) {
 		s.store.table(r.GroupResource()).oldest = s.store.rev
 	}
@@ -72,7 +72,7 @@ func (s *Server) expire(resources []gvr.Resource) {
 
 // deleteCRD deletes the objects one by one, then the resource. Watches end a second later, as in
 // apiextensions-apiserver.
-func (s *Server) deleteCRD(resources []gvr.Resource) {
+func (s *state) deleteCRD(resources []gvr.Resource) {
 	var open []*conn
 	for c := range s.conns {
 		if watchesAmong(resources)(c) {
@@ -92,7 +92,7 @@ func (s *Server) deleteCRD(resources []gvr.Resource) {
 }
 
 // createCRD serves deleted resources again: empty, and with all earlier versions expired.
-func (s *Server) createCRD(resources []gvr.Resource) {
+func (s *state) createCRD(resources []gvr.Resource) {
 	for _, r := range s.catalog.orAll(resources) {
 		if !s.catalog.serves(r) {
 			s.store.clear(r.GroupResource())

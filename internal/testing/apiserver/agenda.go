@@ -54,28 +54,3 @@ func (a *agenda) stop() {
 	a.pending = nil
 	a.wait(nil)
 }
-
-// schedule runs an action later.
-func (s *Server) schedule(t timed) {
-	s.agenda.add(t)
-	s.agenda.wait(s.tick)
-}
-
-// runDue runs the actions that are due. Every method calls it first, so that none depends on when the timer's goroutine
-// runs, and the zero Server works.
-func (s *Server) runDue() {
-	if s.store == nil {
-		s.init()
-	}
-	ran := false
-	for do := s.agenda.next(); do != nil; do = s.agenda.next() {
-		do()
-		ran = true
-	}
-	if ran {
-		s.wake()
-		s.agenda.wait(s.tick)
-	}
-}
-
-func (s *Server) tick() { s.lock()() }

@@ -45,16 +45,6 @@ var (
 	errGone = errors.New("the client ended the connection")
 )
 
-// end ends the connections that match.
-func (s *Server) end(how ending, match func(*conn) bool) {
-	for c := range s.conns {
-		if c.r.Context().Err() == nil && match(c) {
-			c.how = how
-			c.cut()
-		}
-	}
-}
-
 // endError says who ended the connection.
 func (c *conn) endError() error {
 	if c.alive.Err() != nil {
@@ -81,7 +71,7 @@ func (c *conn) fallSilent() {
 	c.reset()
 }
 
-// finish ends the connection as Server.end has asked for.
+// finish ends the connection as state.end has asked for.
 func (c *conn) finish() {
 	c.server.mu.Lock()
 	how := c.how
@@ -96,7 +86,7 @@ func (c *conn) finish() {
 
 func (c *conn) header(code int, contentType string) {
 	c.server.mu.Lock()
-	c.server.requests[c.index].Code = code
+	c.server.state.requests[c.index].Code = code
 	c.server.mu.Unlock()
 	c.w.Header().Set("Content-Type", contentType)
 	if c.untyped {

@@ -16,11 +16,12 @@ import (
 
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-func (s *Server) serveDiscovery(c *conn) {
+func (c *conn) serveDiscovery() {
+	s := c.server
 	parts := strings.Split(strings.Trim(c.r.URL.Path, "/"), "/")
 	s.mu.Lock()
-	groups := s.catalog.groups(parts[0] == "api")
-	body := s.catalog.legacyDiscovery(parts, groups)
+	groups := s.state.catalog.groups(parts[0] == "api")
+	body := s.state.catalog.legacyDiscovery(parts, groups)
 	s.mu.Unlock()
 	aggregated := strings.Contains(c.r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
 	switch answer := body.(type) {

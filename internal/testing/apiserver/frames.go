@@ -103,7 +103,7 @@ func (w *watcher) send(fr frame) error {
 		return w.conn.endError()
 	}
 	w.conn.server.mu.Lock()
-	poison := w.conn.server.script.faultAt(fr.rev)
+	poison := w.conn.server.state.script.faultAt(fr.rev)
 	w.conn.server.mu.Unlock()
 	if poison != nil {
 		return w.inject(poison, &fr)
@@ -165,7 +165,7 @@ func (w *watcher) inject(f *fault, fr *frame) error {
 func (w *watcher) replay(n int) error {
 	s := w.conn.server
 	s.mu.Lock()
-	changes := s.store.table(w.view.resource.GroupResource()).changes
+	changes := s.state.store.table(w.view.resource.GroupResource()).changes
 	changes = changes[:countUpTo(changes, w.cursor)]
 	s.mu.Unlock()
 	var frames []frame

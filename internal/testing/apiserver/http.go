@@ -42,7 +42,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	err := s.rights.check(q)
+	err := s.state.rights.check(q)
 	s.mu.Unlock()
 	if err != nil {
 		c.writeError(err)
@@ -50,13 +50,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch q.Verb {
 	case "discovery":
-		s.serveDiscovery(c)
+		c.serveDiscovery()
 	case "list":
-		s.serveList(c, q, f)
+		c.serveList(f)
 	case "watch":
-		s.serveWatch(c, q, f)
+		c.serveWatch(f)
 	default:
-		s.serveObject(c, q)
+		c.serveObject()
 	}
 }
 
@@ -65,28 +65,28 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, q *query) (*conn,
 	defer s.lock()()
 	q.At = time.Now()
 	if q.Verb != "discovery" && q.bad == nil {
-		q.bad = q.negotiate(strings.Join(r.Header.Values("Accept"), ","), !s.habits.noProtobuf)
+		q.bad = q.negotiate(strings.Join(r.Header.Values("Accept"), ","), !s.state.habits.noProtobuf)
 	}
-	if q.resource, _ = s.catalog.find(q.group, q.version, q.plural); q.plural != "" {
+	if q.resource, _ = s.state.catalog.find(q.group, q.version, q.plural); q.plural != "" {
 		named := schema.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.plural}
 		q.Resource = gvr.Resource{GroupVersionResource: named}.String()
 	}
-	c := &conn{server: s, w: w, query: q, index: len(s.requests)}
+	c := &conn{server: s, w: w, query: q, index: len(s.state.requests)}
 	c.alive, c.drop = context.WithCancel(r.Context())
 	var open context.Context
 	open, c.cut = context.WithCancel(c.alive)
-	if c.r = r.WithContext(open); s.closed {
+	if c.r = r.WithContext(open); s.state.closed {
 		c.drop()
 	}
-	s.requests = append(s.requests, q.Request)
-	s.conns[c] = struct{}{}
-	return c, s.script.faultFor(q)
+	s.state.requests = append(s.state.requests, q.Request)
+	s.state.conns[c] = struct{}{}
+	return c, s.state.script.faultFor(q)
 }
 
 func (s *Server) release(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.conns, c)
+	delete(s.state.conns, c)
 	c.drop()
 }
 

@@ -46,15 +46,16 @@ const (
 		"remainder of the results, which is then inconsistent."
 )
 
-func (s *Server) serveList(c *conn, q *query, f *fault) {
-	if err := s.waitFor(c, q); err != nil {
+func (c *conn) serveList(f *fault) {
+	s := c.server
+	if err := c.waitForVersion(); err != nil {
 		c.writeError(err)
 		return
 	}
 	s.mu.Lock()
-	body, err := s.list(q, f)
+	body, err := s.state.store.list(c.query, f)
 	if err == nil && f != nil {
-		s.damageList(body, f)
+		damageList(body, f)
 	}
 	s.mu.Unlock()
 	switch {
@@ -68,7 +69,7 @@ func (s *Server) serveList(c *conn, q *query, f *fault) {
 }
 
 // damageList puts an error into a list, or into its first object.
-func (s *Server) damageList(list map[string]any, f *fault) {
+func damageList(list map[string]any, f *fault) {
 	switch items := list["items"].([]any); {
 	case f.is("no version"):
 		delete(list["metadata"].(map[string]any), "resourceVersion")
@@ -133,15 +134,16 @@ func (q *query) exact() bool {
 		q.ResourceVersionMatch == "" && q.Limit > 0 && parseVersion(q.ResourceVersion) > 0
 }
 
-// waitFor waits until the server reaches the version of a request, for up to 3 seconds, as the kube-apiserver's watch
-// cache does.
-func (s *Server) waitFor(c *conn, q *query) error {
+// waitForVersion waits until the server reaches the version of the request, for up to 3 seconds, as the
+// kube-apiserver's watch cache does.
+func (c *conn) waitForVersion() error {
+	s := c.server
 	timeout := time.NewTimer(3 * time.Second)
 	defer timeout.Stop()
-	want := parseVersion(q.ResourceVersion)
+	want := parseVersion(c.query.ResourceVersion)
 	for {
 		s.mu.Lock()
-		now, changed := s.store.rev, s.changed
+		now, changed := s.state.store.rev, s.state.changed
 		s.mu.Unlock()
 		if want <= now {
 			return nil
@@ -160,8 +162,8 @@ func (s *Server) waitFor(c *conn, q *query) error {
 	}
 }
 
-// list makes the answer. s.mu is held.
-func (s *Server) list(q *query, f *fault) (map[string]any, error) {
+// list makes the answer to a list.
+func (st *store) list(q *query, f *fault) (map[string]any, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
@@ -170,7 +172,7 @@ func (s *Server) list(q *query, f *fault) (map[string]any, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	v.metadata = q.Metadata
-	rev, start := s.store.back(q.lag), ""
+	rev, start := st.back(q.lag), ""
 	switch {
 	case q.Continue != "":
 		token, err := readToken(q.Continue)
@@ -181,26 +183,26 @@ func (s *Server) list(q *query, f *fault) (map[string]any, error) {
 		if token.ResourceVersion > 0 && !f.is("inconsistent pages") {
 			rev = token.ResourceVersion
 		}
-		if rev > s.store.rev {
+		if rev > st.rev {
 			future := errors.New("etcdserver: mvcc: required revision is a future revision")
 			return nil, apierrors.NewInternalError(future)
 		}
-		if s.store.expired(q.resource.GroupResource(), rev) {
+		if st.expired(q.resource.GroupResource(), rev) {
 			expired := apierrors.NewResourceExpired(tooOldContinue)
 			expired.ErrStatus.Continue = continueToken{"meta.k8s.io/v1", -1, start}.String()
 			return nil, expired
 		}
 	case q.exact():
 		rev = parseVersion(q.ResourceVersion)
-		if s.store.expired(q.resource.GroupResource(), rev) {
+		if st.expired(q.resource.GroupResource(), rev) {
 			return nil, apierrors.NewResourceExpired(tooOldList)
 		}
 	}
-	return s.page(q, v, rev, start, f), nil
+	return st.page(q, v, rev, start, f), nil
 }
 
-func (s *Server) page(q *query, v view, rev int64, start string, f *fault) map[string]any {
-	all := s.store.snapshot(q.resource.GroupResource(), rev)
+func (st *store) page(q *query, v view, rev int64, start string, f *fault) map[string]any {
+	all := st.snapshot(q.resource.GroupResource(), rev)
 	all = all[sort.Search(len(all), func(i int) bool { return all[i].key >= start }):]
 	items, token := []any{}, ""
 	metadata := map[string]any{"resourceVersion": formatVersion(rev)}

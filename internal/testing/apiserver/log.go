@@ -70,8 +70,8 @@ func (s *Server) Log(r gvr.Resource, of Selection) (Log, error) {
 		return Log{}, fmt.Errorf("streamtest: invalid selector: %w", err)
 	}
 	defer s.lock()()
-	l := Log{Rewinds: slices.Clone(s.store.rewinds)}
-	for _, c := range s.store.all {
+	l := Log{Rewinds: slices.Clone(s.state.store.rewinds)}
+	for _, c := range s.state.store.all {
 		if c.resource != r.GroupResource() {
 			continue
 		}
@@ -82,7 +82,7 @@ func (s *Server) Log(r gvr.Resource, of Selection) (Log, error) {
 			})
 		}
 	}
-	for _, q := range s.requests {
+	for _, q := range s.state.requests {
 		if q.Resource == r.String() {
 			l.Requests = append(l.Requests, q)
 		}
@@ -93,5 +93,5 @@ func (s *Server) Log(r gvr.Resource, of Selection) (Log, error) {
 // Requests returns all requests so far, in the order of their arrival.
 func (s *Server) Requests() []Request {
 	defer s.lock()()
-	return slices.Clone(s.requests)
+	return slices.Clone(s.state.requests)
 }

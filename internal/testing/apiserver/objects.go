@@ -18,7 +18,7 @@ import (
 func (s *Server) Create(r gvr.Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object = cmp.Or(object, &unstructured.Unstructured{})
 	return s.write(r, func() (*unstructured.Unstructured, error) {
-		return s.store.create(r, object.GetNamespace(), object)
+		return s.state.store.create(r, object.GetNamespace(), object)
 	})
 }
 
@@ -26,19 +26,19 @@ func (s *Server) Create(r gvr.Resource, object *unstructured.Unstructured) (*uns
 func (s *Server) Update(r gvr.Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object = cmp.Or(object, &unstructured.Unstructured{})
 	return s.write(r, func() (*unstructured.Unstructured, error) {
-		return s.store.update(r, object.GetNamespace(), object.GetName(), object)
+		return s.state.store.update(r, object.GetNamespace(), object.GetName(), object)
 	})
 }
 
 // Delete removes an object, or marks it if it has finalizers.
 func (s *Server) Delete(r gvr.Resource, namespace, name string) (*unstructured.Unstructured, error) {
-	return s.write(r, func() (*unstructured.Unstructured, error) { return s.store.delete(r, namespace, name) })
+	return s.write(r, func() (*unstructured.Unstructured, error) { return s.state.store.delete(r, namespace, name) })
 }
 
 // Put creates an object, or changes the existing one.
 func (s *Server) Put(r gvr.Resource, namespace, name string, fields ...string) *unstructured.Unstructured {
 	stored, err := s.write(r, func() (*unstructured.Unstructured, error) {
-		return s.store.put(r, namespace, name, fields)
+		return s.state.store.put(r, namespace, name, fields)
 	})
 	if err != nil {
 		panic("streamtest: Put " + joinKey(namespace, name) + ": " + err.Error())
@@ -50,35 +50,22 @@ func (s *Server) Put(r gvr.Resource, namespace, name string, fields ...string) *
 func (s *Server) write(r gvr.Resource,
 	change func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	defer s.lock()()
-	return s.locked(r, change)
-}
-
-// locked is write with the lock held.
-func (s *Server) locked(r gvr.Resource,
-	change func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	if !s.catalog.serves(r) {
-		return nil, unknownResource()
-	}
-	was := s.store.rev
-	o, err := change()
-	if s.store.rev != was {
-		s.wake()
-	}
-	return o, err
+	return s.state.change(r, change)
 }
 
 // maxBody is the size of a request that the kube-apiserver accepts.
 const maxBody = 3 << 20
 
 // serveObject serves the requests for one object.
-func (s *Server) serveObject(c *conn, q *query) {
+func (c *conn) serveObject() {
+	s, q := c.server, c.query
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
 	if err != nil {
 		c.writeError(apierrors.NewRequestEntityTooLargeError(err.Error()))
 		return
 	}
 	s.mu.Lock()
-	o, err := s.object(q, c.r.Header.Get("Content-Type"), body)
+	o, err := s.state.object(q, c.r.Header.Get("Content-Type"), body)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -92,7 +79,7 @@ func (s *Server) serveObject(c *conn, q *query) {
 	}
 }
 
-func (s *Server) object(q *query, contentType string, body []byte) (*unstructured.Unstructured, error) {
+func (s *state) object(q *query, contentType string, body []byte) (*unstructured.Unstructured, error) {
 	switch q.Verb {
 	case "get":
 		key := joinKey(q.Namespace, q.Name)
@@ -103,7 +90,7 @@ func (s *Server) object(q *query, contentType string, body []byte) (*unstructure
 		}
 		return nil, apierrors.NewNotFound(q.resource.GroupResource(), q.Name)
 	case "delete":
-		return s.locked(q.resource, func() (*unstructured.Unstructured, error) {
+		return s.change(q.resource, func() (*unstructured.Unstructured, error) {
 			return s.store.delete(q.resource, q.Namespace, q.Name)
 		})
 	case "create", "update":
@@ -125,7 +112,7 @@ func (s *Server) object(q *query, contentType string, body []byte) (*unstructure
 	if q.group == reviewGroup {
 		return o, s.rights.review(o, s.catalog.served)
 	}
-	return s.locked(q.resource, func() (*unstructured.Unstructured, error) {
+	return s.change(q.resource, func() (*unstructured.Unstructured, error) {
 		if q.Verb == "create" {
 			return s.store.create(q.resource, q.Namespace, o)
 		}

@@ -15,7 +15,7 @@ type line struct {
 	text  string
 	fired bool // it has had an effect
 
-	action func(*Server)
+	action func(*state)
 	after  time.Duration // from Apply on
 
 	fault  fault
@@ -36,6 +36,10 @@ type rule struct {
 type script struct {
 	lines []*line // of all scripts
 	live  []*line // since "heal"
+}
+
+func (s *script) add(lines []*line) {
+	s.lines, s.live = append(s.lines, lines...), append(s.live, lines...)
 }
 
 // unmet returns the lines that have had no effect.

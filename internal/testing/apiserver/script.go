@@ -39,22 +39,22 @@ func (s *Server) ApplyIn(l Language, script string) error {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		read, err := l.line(&s.catalog, text)
+		read, err := l.line(&s.state.catalog, text)
 		if err == nil {
-			err = read.checkShadowed(slices.Concat(s.script.live, added))
+			err = read.checkShadowed(slices.Concat(s.state.script.live, added))
 		}
 		if err != nil {
 			return fmt.Errorf("streamtest: invalid line %d of the script, %q: %w", i+1, text, err)
 		}
 		added = append(added, read)
 	}
-	s.script.lines, s.script.live = append(s.script.lines, added...), append(s.script.live, added...)
+	s.state.script.add(added)
 	for _, l := range added {
 		if l.action != nil {
-			s.schedule(timed{time.Now().Add(l.after), func() { l.fired = true; l.action(s) }, true})
+			s.state.schedule(timed{time.Now().Add(l.after), func() { l.fired = true; l.action(&s.state) }, true})
 		}
 	}
-	s.runDue()
+	s.state.runDue()
 	return nil
 }
 
@@ -64,19 +64,19 @@ func (s *Server) Do(what string) error { return s.DoIn(Everything(), what) }
 // DoIn runs an action now.
 func (s *Server) DoIn(l Language, what string) error {
 	defer s.lock()()
-	do, err := l.action(&s.catalog, nil, strings.Fields(what))
+	do, err := l.action(&s.state.catalog, nil, strings.Fields(what))
 	if err != nil {
 		return fmt.Errorf("streamtest: invalid action %q: %w", what, err)
 	}
-	do(s)
-	s.wake()
+	do(&s.state)
+	s.state.wake()
 	return nil
 }
 
 // CheckScript returns an error that names the lines of scripts that have had no effect so far.
 func (s *Server) CheckScript() error {
 	defer s.lock()()
-	if unmet := s.script.unmet(); len(unmet) > 0 {
+	if unmet := s.state.script.unmet(); len(unmet) > 0 {
 		return errors.New("streamtest: lines of the script that have had no effect:\n\t" + strings.Join(unmet, "\n\t"))
 	}
 	return nil
@@ -130,7 +130,7 @@ func (l Language) line(c *catalog, text string) (*line, error) {
 	return read, nil
 }
 
-func (l Language) action(c *catalog, resources []gvr.Resource, words []string) (func(*Server), error) {
+func (l Language) action(c *catalog, resources []gvr.Resource, words []string) (func(*state), error) {
 	if resources == nil {
 		resources, words = c.named(words)
 	}
@@ -143,7 +143,7 @@ func (l Language) action(c *catalog, resources []gvr.Resource, words []string) (
 		return nil, fmt.Errorf("invalid resource for %q: must be left out for an action on the whole server", usage)
 	}
 	args.resources = resources
-	return func(s *Server) { a.do(s, args) }, nil
+	return func(s *state) { a.do(s, args) }, nil
 }
 
 func (l Language) fault(words []string) (fault, error) {

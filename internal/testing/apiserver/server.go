@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,27 +16,9 @@ import (
 
 // Server is a Kubernetes API server in the test's process: that of streamtest.Server, whose comments say what each
 // method does, but with every fault. The zero Server serves no resource.
-//
-// It has 11 fields because each is a part with methods of its own: what is stored, served, permitted, scripted, due.
 type Server struct {
-	mu       sync.Mutex // never held while a connection is written to
-	closed   bool
-	store    *store // nil until init
-	catalog  catalog
-	rights   rights
-	script   script
-	agenda   agenda
-	habits   habits
-	changed  chan struct{} // closed and replaced when watches may have something to send
-	requests []Request
-	conns    map[*conn]struct{}
-}
-
-// habits are what actions change about watches, for longer than one request.
-type habits struct {
-	noProtobuf    bool          // metadata is sent as JSON only
-	bookmarkEvery time.Duration // 0: none
-	expiredForm   string        // how watches from expired versions are refused: "", "status" or "close"
+	mu    sync.Mutex // guards state; never held while a connection is written to
+	state state
 }
 
 // NewServer makes a server of these resources.
@@ -47,18 +28,18 @@ func NewServer(resources ...gvr.Resource) *Server {
 	return s
 }
 
-// init makes a zero Server ready.
-func (s *Server) init() {
-	s.store, s.changed, s.conns = newStore(), make(chan struct{}), map[*conn]struct{}{}
-	s.heal()
-}
-
-// lock locks the server, and runs the actions that are due.
+// lock locks the server, and runs the actions that are due. Every method calls it, so that none depends on when the
+// timer's goroutine runs, and the zero Server works.
 func (s *Server) lock() (unlock func()) {
 	s.mu.Lock()
-	s.runDue()
+	if s.state.store == nil {
+		s.state.init(s.tick)
+	}
+	s.state.runDue()
 	return s.mu.Unlock
 }
+
+func (s *Server) tick() { s.lock()() }
 
 // Serve adds resources, or replaces those of the same name.
 func (s *Server) Serve(resources ...gvr.Resource) {
@@ -68,7 +49,7 @@ func (s *Server) Serve(resources ...gvr.Resource) {
 			panic("streamtest: invalid resource " + strconv.Quote(r.String()) +
 				": must have a version, a plural and a kind")
 		}
-		s.catalog.add(r)
+		s.state.catalog.add(r)
 	}
 }
 
@@ -76,8 +57,8 @@ func (s *Server) Serve(resources ...gvr.Resource) {
 func (s *Server) Unserve(resources ...gvr.Resource) {
 	defer s.lock()()
 	for _, r := range resources {
-		s.catalog.remove(r)
-		s.end(endClean, watchesAmong([]gvr.Resource{r}))
+		s.state.catalog.remove(r)
+		s.state.end(endClean, watchesAmong([]gvr.Resource{r}))
 	}
 }
 
@@ -98,35 +79,29 @@ func (s *Server) Client() dynamic.Interface {
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	for c := range s.conns {
+	s.state.closed = true
+	for c := range s.state.conns {
 		c.drop()
 	}
-	s.agenda.stop()
+	s.state.agenda.stop()
 }
 
 // ResourceVersion returns the newest version.
 func (s *Server) ResourceVersion() string {
 	defer s.lock()()
-	return formatVersion(s.store.rev)
+	return formatVersion(s.state.store.rev)
 }
 
 // Compact lets all versions before rv expire.
 func (s *Server) Compact(rv string) {
 	defer s.lock()()
-	rev := s.store.rev
+	rev := s.state.store.rev
 	if rv != "" {
 		if rev = parseVersion(rv); rev < 0 {
 			panic("streamtest: invalid resourceVersion " + strconv.Quote(rv) + ": must be a number")
 		}
 	}
-	s.store.compact(rev)
-}
-
-// wake lets the watches send what has changed.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.state.store.compact(rev)
 }
 
 // unknownResource returns the 404 of a path where nothing is served.

@@ -28,12 +28,13 @@ type watcher struct {
 	slow   time.Duration    // the delay before each frame
 }
 
-func (s *Server) serveWatch(c *conn, q *query, f *fault) {
+func (c *conn) serveWatch(f *fault) {
+	q := c.query
 	if f.is("ignore initial") {
 		// As a server does that does not know the parameter.
 		q.SendInitialEvents, q.ResourceVersionMatch = nil, ""
 	}
-	w, err := s.newWatcher(c, q)
+	w, err := newWatcher(c, q)
 	if err != nil {
 		c.writeError(err)
 		return
@@ -56,7 +57,7 @@ func (s *Server) serveWatch(c *conn, q *query, f *fault) {
 	}
 }
 
-func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
+func newWatcher(c *conn, q *query) (*watcher, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (s *Server) newWatcher(c *conn, q *query) (*watcher, error) {
 	}
 	v.metadata = q.Metadata
 	if q.Initial() {
-		if err := s.waitFor(c, q); err != nil {
+		if err := c.waitForVersion(); err != nil {
 			return nil, err
 		}
 	}
@@ -79,17 +80,17 @@ func (w *watcher) begin(q *query) (initial []item, form string, expired error) {
 	s, r := w.conn.server, q.resource.GroupResource()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.store.back(q.lag)
+	now := s.state.store.back(q.lag)
 	from := parseVersion(q.ResourceVersion)
 	switch w.cursor = now; {
 	case q.Initial(), q.SendInitialEvents == nil && from <= 0:
-		initial = s.store.snapshot(r, now)
+		initial = s.state.store.snapshot(r, now)
 	case from > 0:
-		if w.cursor = from; s.store.expired(r, from) {
+		if w.cursor = from; s.state.store.expired(r, from) {
 			expired = apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 		}
 	}
-	return initial, s.habits.expiredForm, expired
+	return initial, s.state.habits.expiredForm, expired
 }
 
 // run sends the stream until it ends.
@@ -183,16 +184,16 @@ func (w *watcher) follow(q *query, end, last <-chan time.Time) error {
 func (w *watcher) next() (changes []*change, changed <-chan struct{}, every time.Duration) {
 	s := w.conn.server
 	defer s.lock()()
-	changes = s.store.after(w.view.resource.GroupResource(), w.cursor)
+	changes = s.state.store.after(w.view.resource.GroupResource(), w.cursor)
 	if len(changes) == 0 {
-		w.cursor = max(w.cursor, s.store.rev)
+		w.cursor = max(w.cursor, s.state.store.rev)
 	}
-	return changes, s.changed, s.habits.bookmarkEvery
+	return changes, s.state.changed, s.state.habits.bookmarkEvery
 }
 
 func (w *watcher) sendBookmark() error {
 	w.conn.server.mu.Lock()
-	reached := w.conn.server.store.rev >= w.cursor
+	reached := w.conn.server.state.store.rev >= w.cursor
 	w.conn.server.mu.Unlock()
 	if !reached {
 		return nil
