@@ -48,6 +48,7 @@ func testNilAndZeroValues(t *testing.T, srv *streamtest.Server) {
 		{"zero Server: Serve", func() any { zero.Serve(widgets); return zero.Put(widgets, "x", "a").GetName() }, "a"},
 		{"zero Server: Close", func() any { zero.Close(); new(streamtest.Server).Close(); return "" }, ""},
 
+		{"Of(nil)", func() any { return streamtest.Of(nil).ResourceVersion() }, "1"},
 		{"NewServer()", func() any { return streamtest.NewServer().ResourceVersion() }, "1"},
 		{"NewServer(Resource{})", func() any { return streamtest.NewServer(gvr.Resource{}) },
 			`panic: streamtest: invalid resource "": must have a version, a plural and a kind`},
