@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -148,7 +149,7 @@ func TestFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gadgets := widgets()
 				gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"
-				srv := streamtest.NewServer(widgets(), gadgets)
+				srv := streamtest.Of(apiserver.NewServer(widgets(), gadgets))
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
 				noError(t, srv.Apply(tt.script))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -60,7 +61,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 				if metadata {
 					tt.options.Objects = stream.Metadata
 				}
-				srv := streamtest.NewServer(widgets())
+				srv := streamtest.Of(apiserver.NewServer(widgets()))
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
 				noError(t, srv.Apply(tt.script))
@@ -92,7 +93,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 // that was refused in the same snapshot.
 func TestLargePagesAreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(widgets())
+		srv := streamtest.Of(apiserver.NewServer(widgets()))
 		const objects = 200
 		for i := range objects {
 			srv.Put(widgets(), "ns", fmt.Sprintf("w%03d", i))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -56,7 +57,7 @@ type randomRun struct {
 
 func newRandomRun(t *testing.T, r *rand.Rand) *randomRun {
 	p := &randomRun{T: t, Rand: r, r: widgets()}
-	p.srv = streamtest.NewServer(p.r)
+	p.srv = streamtest.Of(apiserver.NewServer(p.r))
 	return p
 }
 

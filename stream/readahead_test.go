@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -26,7 +27,7 @@ type pages struct {
 }
 
 func newPages(t *testing.T, kind, script string, giveUpAfter time.Duration) *pages {
-	p := &pages{srv: streamtest.NewServer(widgets())}
+	p := &pages{srv: streamtest.Of(apiserver.NewServer(widgets()))}
 	for i := range 10 {
 		p.srv.Put(widgets(), "one", fmt.Sprint("w", i))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -53,7 +54,7 @@ func TestFinalErrorsGoToOnError(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := streamtest.NewServer(robots, planets)
+				srv := streamtest.Of(apiserver.NewServer(robots, planets))
 				srv.Put(robots, "one", "a")
 				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}},
 					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})

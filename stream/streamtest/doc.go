@@ -51,62 +51,28 @@
 //
 // Faults of any request:
 //
-//	400 ... 599             a Status with that code and its usual reason
-//	410, 410 Gone           "410" has the reason Expired, "410 Gone" the reason Gone
+//	400 ... 599             a Status with that code and its usual reason; 410 has the reason Expired
 //	503 plain               a text instead of a Status, as from a proxy
 //	429 retry-after 3s      with the header Retry-After, which client-go obeys
-//	429 in status 3s        with retryAfterSeconds in the Status only
-//	500 endless             a Status whose message never ends
-//	switch protocols        101 Switching Protocols, then silence
-//	redirect                302 to another host
-//	no content type         the answer lacks the header Content-Type
 //	refuse                  the connection is refused
 //	hang                    no answer
 //	slow 2s                 the answer, or each frame of a watch, is delayed
 //	close                   status 200, then the end
 //	half-open               status 200, then silence on an open connection
 //	reset                   status 200, then the connection breaks
-//	garbage                 status 200, then neither JSON nor protobuf
-//	endless                 status 200, then a text that never ends
+//	garbage                 status 200, then neither JSON nor protobuf; in a watch the next frame is neither
 //
-// Faults of lists:
+// Faults of some requests:
 //
-//	stale N                 the state and version of N changes ago; also for gets and for snapshots of watches
-//	no version              a list without resourceVersion
-//	inconsistent pages      a page of the newest state instead of the first page's; only for "page N"
-//	token circle            the answer has the continue token of the request
-//	endless list            more and more objects
-//	no kind, no name, 1e400 as in a watch, in the first object
-//	huge object             the first object has more than 16 MiB, client-go's limit for a watch
-//	dense object            the first object has 8 MiB of JSON that take 400 MiB of memory
-//
-// Faults of watches, at their start or after K frames. Those of the first group need no frame and happen at once; the
-// others happen to the next frame. Each may also follow "change REVISION:".
-//
-//	close, half-open, reset
-//	410 in stream           an ERROR, then the end
-//	error frame             an ERROR with status 500, then the end
-//	error not status        an ERROR whose object is not a Status, then the end
-//	frames after error      an ERROR with status 500, then more frames
-//	replay K                the last K changes again
-//
-//	reset inside frame      half of the frame, then the connection breaks
-//	garbage                 a frame that is neither JSON nor protobuf
-//	unknown type            a frame of type REPLACED
-//	invalid utf-8           a frame with invalid bytes in its type
-//	no kind                 an object without kind
-//	no name                 an object without name
-//	no version              an object without resourceVersion
-//	1e400                   an object with a number that exceeds float64, or in protobuf an invalid field
-//	huge object             a frame larger than client-go's limit of 16 MiB
-//	dense object            an object of 8 MiB of JSON that take 400 MiB of memory
-//	endless                 a frame that never ends
-//
-// Faults of streaming lists:
-//
-//	no marker               the bookmark that ends the snapshot is missing
-//	plain marker            that bookmark lacks its annotation
+//	stale N                 the state and version of N changes ago: lists, gets, and snapshots of watches
+//	410 in stream           a watch gets an ERROR, then the end
+//	error frame             a watch gets an ERROR with status 500, then the end
+//	replay N                a watch gets the last N changes again
+//	no marker               a streaming list lacks the bookmark that ends the snapshot
 //	ignore initial          the server ignores sendInitialEvents: a plain watch
+//
+// Within a watch, close, half-open, reset, garbage, 410 in stream, error frame and replay happen at its start, or after
+// K frames. Each may also follow "change REVISION:".
 //
 // Actions follow "at 5s:", or [Server.Do] runs them immediately. These concern the whole server:
 //
@@ -118,10 +84,6 @@
 //	unauthorized            401 for all requests, until "authorized"
 //	discovery down GROUP    its discovery fails, until "discovery up GROUP"; the core group is "core"
 //	bookmarks every 10s     instead of every minute; "bookmarks never" sends none
-//	410 as status           a watch from an expired version gets HTTP status 410
-//	410 as close            a watch from an expired version gets status 200 and the end
-//	410 in stream           a watch from an expired version gets an ERROR, which is the default
-//	no protobuf             metadata is sent as JSON, also to clients that ask for protobuf
 //	heal                    ends all faults and cancels later ones; the effects of actions remain
 //
 // A RESOURCE may precede these:

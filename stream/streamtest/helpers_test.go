@@ -1,19 +1,12 @@
 package streamtest_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -22,8 +15,7 @@ import (
 var (
 	widgets = gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
-		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
-		Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		Kind:                 "Widget", Namespaced: true,
 	}
 	globes = gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globes"},
@@ -39,16 +31,6 @@ func bubble(t *testing.T, f func(t *testing.T, srv *streamtest.Server)) {
 	synctest.Test(t, func(t *testing.T) { f(t, streamtest.NewServer(widgets, globes)) })
 }
 
-// do runs valid actions.
-func do(t *testing.T, srv *streamtest.Server, what ...string) {
-	t.Helper()
-	for _, w := range what {
-		if err := srv.Do(w); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func apply(t *testing.T, srv *streamtest.Server, script string) {
 	t.Helper()
 	if err := srv.Apply(script); err != nil {
@@ -56,16 +38,13 @@ func apply(t *testing.T, srv *streamtest.Server, script string) {
 	}
 }
 
-func timeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithTimeout(t.Context(), d)
-}
-
-func from(rv string) metav1.ListOptions { return metav1.ListOptions{ResourceVersion: rv} }
-
-func withBookmarks(o metav1.ListOptions) metav1.ListOptions {
-	o.AllowWatchBookmarks = true
-	return o
+// fourWidgets makes a@2 web, b@3 and c@5 (c@4 before) web in x, and d@6 in y.
+func fourWidgets(srv *streamtest.Server) {
+	srv.Put(widgets, "x", "a", "labels.app=web")
+	srv.Put(widgets, "x", "b")
+	srv.Put(widgets, "x", "c")
+	srv.Put(widgets, "x", "c", "labels.app=web")
+	srv.Put(widgets, "y", "d")
 }
 
 func initial() metav1.ListOptions {
@@ -74,68 +53,24 @@ func initial() metav1.ListOptions {
 		AllowWatchBookmarks: true}
 }
 
-// watchFor returns what client-go's dynamic client receives from a watch within d: one line per event, and "closed"
-// or an error if it ended.
-func watchFor(t *testing.T, srv *streamtest.Server, o metav1.ListOptions, d time.Duration) []string {
+// watchFor watches the widgets for d, or until the watch ends.
+func watchFor(t *testing.T, srv *streamtest.Server, o metav1.ListOptions, d time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	w, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(ctx, o)
+	w, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(t.Context(), o)
 	if err != nil {
-		return []string{errorText(err)}
+		return
 	}
 	defer w.Stop()
-	return collect(w, d)
-}
-
-func collect(w watch.Interface, d time.Duration) []string {
-	var seen []string
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
 		select {
-		case ev, ok := <-w.ResultChan():
+		case _, ok := <-w.ResultChan():
 			if !ok {
-				return append(seen, "closed")
+				return
 			}
-			seen = append(seen, eventText(ev))
 		case <-timer.C:
-			return seen
+			return
 		}
 	}
-}
-
-func eventText(ev watch.Event) string {
-	if ev.Type == watch.Error {
-		return "ERROR " + errorText(apierrors.FromObject(ev.Object))
-	}
-	o := ev.Object.(*unstructured.Unstructured)
-	text := fmt.Sprintf("%s %s@%s", ev.Type, o.GetName(), o.GetResourceVersion())
-	if o.GetAnnotations()["k8s.io/initial-events-end"] == "true" {
-		text += " end"
-	}
-	return text
-}
-
-// errorText returns the status code and reason of an error, or its text if it has no status.
-func errorText(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		text, _, _ := strings.Cut(err.Error(), ": &{")
-		return text
-	}
-	s := status.Status()
-	if apierrors.HasStatusCause(err, "ClientWatchDecoding") {
-		return "undecodable"
-	}
-	return fmt.Sprintf("%d %s", s.Code, s.Reason)
-}
-
-// texts returns objects as name@version.
-func texts(objects []unstructured.Unstructured) []string {
-	var out []string
-	for _, o := range objects {
-		out = append(out, o.GetName()+"@"+o.GetResourceVersion())
-	}
-	return out
 }

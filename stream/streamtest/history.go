@@ -1,8 +1,7 @@
 package streamtest
 
 import (
-	"fmt"
-	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -78,41 +78,47 @@ func (h History) At(epoch int, rv string) map[types.NamespacedName]*unstructured
 // History returns what a watch of r would have received if it had missed nothing: an object that begins to match is
 // ADDED, one that no longer matches is DELETED. Of the options, Namespaces, LabelSelector, FieldSelector and Name
 // count; nil selects every object.
-func (s *Server) History(r gvr.Resource, o *stream.Options) History {
-	if o == nil {
-		o = &stream.Options{}
-	}
-	v, err := newView(r, o)
-	if err != nil {
-		return History{Err: fmt.Errorf("streamtest: invalid selector: %w", err)}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	h := History{Rewinds: slices.Clone(s.store.rewinds)}
-	for _, c := range s.store.all {
-		if c.resource != r.GroupResource() {
-			continue
-		}
-		if kind, object := v.event(c); kind != "" {
-			h.Changes = append(h.Changes, Change{
-				Type: kind, Object: &unstructured.Unstructured{Object: object},
-				ResourceVersion: formatVersion(c.rev), Epoch: c.epoch, At: c.at,
-			})
+func (s *Server) History(r gvr.Resource, o *stream.Options) (h History) {
+	var of apiserver.Selection
+	if o != nil {
+		of = apiserver.Selection{
+			Namespaces: o.Namespaces, Labels: o.LabelSelector, Fields: o.FieldSelector, Name: o.Name,
 		}
 	}
-	for _, q := range s.requests {
-		if q.Resource == r.String() {
-			h.Requests = append(h.Requests, q)
-		}
+	log, err := s.server().Log(r, of)
+	for _, c := range log.Changes {
+		h.Changes = append(h.Changes, Change(c))
 	}
+	for _, w := range log.Rewinds {
+		h.Rewinds = append(h.Rewinds, Rewind(w))
+	}
+	h.Requests, h.Err = requests(log.Requests), err
 	return h
 }
 
 // Requests returns all requests so far, in the order of their arrival.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	return slices.Clone(s.requests)
+func (s *Server) Requests() []Request { return requests(s.server().Requests()) }
+
+func requests(log []apiserver.Request) (all []Request) {
+	for _, r := range log {
+		all = append(all, Request{
+			At: r.At, Verb: r.Verb, Resource: r.Resource, Path: r.Path, Namespace: r.Namespace, Name: r.Name,
+			ResourceVersion: r.ResourceVersion, ResourceVersionMatch: string(r.ResourceVersionMatch),
+			Limit: r.Limit, Continue: r.Continue,
+			SendInitialEvents: r.Initial(), Bookmarks: r.AllowWatchBookmarks,
+			TimeoutSeconds: r.Seconds(),
+			LabelSelector:  r.LabelSelector, FieldSelector: r.FieldSelector,
+			Metadata: r.Metadata, Protobuf: r.Protobuf, Code: r.Code,
+		})
+	}
+	return all
+}
+
+// parseVersion returns -1 for what is not a version of a Server.
+func parseVersion(rv string) int64 {
+	rev, err := strconv.ParseInt(rv, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return rev
 }

@@ -2,17 +2,14 @@ package streamtest_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -113,52 +110,16 @@ func TestHistoryIncludesRewinds(t *testing.T) {
 	})
 }
 
-// The history equals what a watch sends, for random changes and random selectors.
-func TestHistoryIsWhatAWatchSends(t *testing.T) {
-	for seed := range seedtest.Default(50).All(t) {
-		bubble(t, func(t *testing.T, srv *streamtest.Server) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			pick := func(of ...string) string { return of[random.IntN(len(of))] }
-			label, field := pick("", "app=web", "app!=web", "app"), pick("", "spec.n=1", "metadata.namespace=x")
-			o := metav1.ListOptions{ResourceVersion: "1", LabelSelector: label, FieldSelector: field}
-			w, err := srv.Client().Resource(widgets.GroupVersionResource).Watch(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.Stop()
-			for range 30 {
-				namespace, name, n := pick("x", "y"), pick("a", "b", "c"), "spec.n="+pick("0", "1", "2")
-				switch random.IntN(6) {
-				case 0:
-					_, _ = srv.Delete(widgets, namespace, name)
-				case 1:
-					srv.Put(globes, "", name, n)
-				case 2:
-					synctest.Wait()
-				default:
-					srv.Put(widgets, namespace, name, "labels.app="+pick("web", "db"), n)
-				}
-			}
-			var want []string
-			for _, c := range srv.History(widgets,
-				&stream.Options{LabelSelector: label, FieldSelector: field}).Changes {
-				want = append(want, eventText(watch.Event{Type: c.Type, Object: c.Object}))
-			}
-			if diff := cmp.Diff(want, collect(w, time.Second)); diff != "" {
-				t.Errorf("seed %d (-history +watch):\n%s", seed, diff)
-			}
-		})
-	}
-}
-
 func TestRequestsReturnsEveryRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *streamtest.Server) {
 		apply(t, srv, "watch 2: refuse")
-		began := time.Now()
-		_, _ = list(t, srv, "x", metav1.ListOptions{Limit: 1, LabelSelector: "a=b"})
+		began, client := time.Now(), srv.Client().Resource(widgets.GroupVersionResource)
+		_, _ = client.Namespace("x").List(t.Context(), metav1.ListOptions{Limit: 1, LabelSelector: "a=b"})
 		time.Sleep(time.Second)
-		for _, o := range []metav1.ListOptions{initial(), from("0"), from("x"), from("7")} {
-			_ = watchFor(t, srv, o, 0)
+		for _, o := range []metav1.ListOptions{
+			initial(), {ResourceVersion: "0"}, {ResourceVersion: "x"}, {ResourceVersion: "7"},
+		} {
+			watchFor(t, srv, o, 0)
 		}
 		_, _ = srv.Client().Resource(namespaces.GroupVersionResource).Get(t.Context(), "x", metav1.GetOptions{})
 		const path, name = "/apis/example.com/v1/widgets", "widgets.v1.example.com"
@@ -178,6 +139,59 @@ func TestRequestsReturnsEveryRequest(t *testing.T) {
 		}
 		if got := srv.History(widgets, nil).Requests; len(got) != 5 {
 			t.Errorf("the history of widgets has %d requests, want 5", len(got))
+		}
+	})
+}
+
+// Writers, lists, watches and faults run at once, for the race detector.
+func TestServerAllowsConcurrentCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *streamtest.Server) {
+		apply(t, srv, "watch 3-*: close\nlist 5-10: 500\nat 2ms: compact\nat 3ms: rewind 2\nat 4ms: silence\n"+
+			"at 5ms: restart\nchange 9: garbage\nany 30-40: slow 1ms")
+		client := srv.Client().Resource(widgets.GroupVersionResource)
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				for n := range 20 {
+					srv.Put(widgets, "x", string(rune('a'+n%5)), "spec.n="+string(rune('0'+i)))
+					time.Sleep(time.Millisecond)
+				}
+			})
+			wg.Go(func() {
+				for range 10 {
+					watchFor(t, srv, initial(), 2*time.Millisecond)
+					_, _ = client.List(t.Context(), metav1.ListOptions{Limit: 2})
+				}
+			})
+			wg.Go(func() {
+				for range 10 {
+					_ = srv.History(widgets, nil)
+					_ = srv.Requests()
+					_ = srv.Do("globes delete crd")
+					_ = srv.Do("create crd")
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		if err := srv.Do("heal"); err != nil {
+			t.Fatal(err)
+		}
+		now := map[string]string{}
+		h := srv.History(widgets, nil)
+		for name, o := range h.At(len(h.Rewinds), srv.ResourceVersion()) {
+			now[name.Name] = o.GetResourceVersion()
+		}
+		l, err := client.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := map[string]string{}
+		for _, o := range l.Items {
+			listed[o.GetName()] = o.GetResourceVersion()
+		}
+		if diff := cmp.Diff(now, listed); diff != "" || len(now) == 0 {
+			t.Errorf("the history's end and the list differ (-history +list):\n%s", diff)
 		}
 	})
 }

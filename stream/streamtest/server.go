@@ -2,49 +2,21 @@ package streamtest
 
 import (
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 // Server is a Kubernetes API server in the test's process. Clients reach it through [Server.Config] without a
 // network, or as an http.Handler. Its methods may be called from any goroutine. A Server that is used inside a
 // testing/synctest bubble must be created there. The zero Server serves no resource.
 type Server struct {
-	mu       sync.Mutex // never held while a connection is written to
-	closed   bool
-	store    *store
-	served   []gvr.Resource
-	known    []gvr.Resource // ever served
-	changed  chan struct{}  // closed and replaced when watches may have something to send
-	requests []Request
-	conns    map[*conn]struct{}
-	uids     int
-
-	scripted
-}
-
-// scripted is the state that Apply and Do set.
-type scripted struct {
-	lines         []*line // of all scripts
-	live          []*line // since "heal"
-	pending       []timed // by due time
-	timer         *time.Timer
-	rights        []right
-	unauthorized  bool
-	noProtobuf    bool // metadata is sent as JSON only
-	downGroups    map[string]bool
-	bookmarkEvery time.Duration // 0: none
-	expiredForm   string        // how watches from expired versions are refused: "", "status" or "close"
+	own  apiserver.Server
+	full *apiserver.Server // instead of own, if Of has made this Server
 }
 
 // NewServer makes a server of these resources, without objects, at resourceVersion 1. A resource without Verbs supports
@@ -55,126 +27,104 @@ func NewServer(resources ...gvr.Resource) *Server {
 	return s
 }
 
-// init makes a zero Server ready.
-func (s *Server) init() {
-	s.store, s.changed, s.conns = newStore(), make(chan struct{}), map[*conn]struct{}{}
-	s.heal()
-}
+// Of is for the tests of this module: it makes a Server whose scripts may have all faults of package apiserver, which
+// other modules cannot import.
+func Of(full *apiserver.Server) *Server { return &Server{full: full} }
 
-// Serve adds resources, as the creation of a CRD does, or replaces served resources of the same name, for example to
-// change their verbs. Versions of one resource share their objects.
-func (s *Server) Serve(resources ...gvr.Resource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	for _, r := range resources {
-		if r.Version == "" || r.Resource == "" || r.Kind == "" {
-			panic("streamtest: invalid resource " + strconv.Quote(r.String()) +
-				": must have a version, a plural and a kind")
-		}
-		if len(r.Verbs) == 0 {
-			r.Verbs = slices.Clone(everyVerb)
-		}
-		s.unserve(r)
-		s.served = append(s.served, r)
-		s.known = append(slices.DeleteFunc(s.known, sameName(r)), r)
+// Reviews returns the resources with which a client asks for its rights: SelfSubjectAccessReview and
+// SelfSubjectRulesReview. A Server that serves them answers according to the forbid and allow actions so far.
+func Reviews() []gvr.Resource { return apiserver.Reviews() }
+
+func (s *Server) server() *apiserver.Server {
+	if s.full != nil {
+		return s.full
 	}
+	return &s.own
 }
 
-var everyVerb = []string{"create", "delete", "get", "list", "update", "watch"}
+// Apply adds the lines of a script, whose language the package documentation describes. Requests and time count from
+// this call on. If a line is invalid, or can never happen because an earlier line of this script or of one before
+// applies first, Apply does nothing, and the error says which line, and what it must be.
+func (s *Server) Apply(script string) error { return s.server().ApplyIn(s.language(), script) }
 
-// Unserve stops serving resources, as if a version of a CRD were no longer served: their watches end, requests get 404,
-// and the objects remain.
-func (s *Server) Unserve(resources ...gvr.Resource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	for _, r := range resources {
-		s.unserve(r)
-		s.end(endClean, watchesAmong([]gvr.Resource{r}))
-	}
-}
+// Do runs an action now, as the line "at 0s: ACTION" of a script does: "compact", "rewind 3", "widgets delete crd".
+func (s *Server) Do(action string) error { return s.server().DoIn(s.language(), action) }
 
-func (s *Server) unserve(r gvr.Resource) {
-	s.served = slices.DeleteFunc(s.served, sameName(r))
-}
-
-func sameName(r gvr.Resource) func(gvr.Resource) bool {
-	return func(x gvr.Resource) bool { return x.GroupVersionResource == r.GroupVersionResource }
-}
-
-// find returns the resource that is served under a name.
-func (s *Server) find(group, version, plural string) (gvr.Resource, bool) {
-	for _, r := range s.served {
-		if r.Group == group && r.Version == version && r.Resource == plural {
-			return r, true
-		}
-	}
-	return gvr.Resource{}, false
-}
+// CheckScript returns an error that names the lines of scripts that have had no effect so far: no request and no frame
+// has met the fault, or the time of "at" has not come. Lines that "heal" has canceled are among them. A test calls it
+// at its end, because a client that never met a fault has not survived it.
+func (s *Server) CheckScript() error { return s.server().CheckScript() }
 
 // Config configures clients of this server. Its transport uses no network, so that clients can run in a synctest
 // bubble.
-func (s *Server) Config() *rest.Config {
-	return &rest.Config{
-		Host: "http://streamtest", Transport: transport{s}, QPS: -1,
-		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
-	}
-}
+func (s *Server) Config() *rest.Config { return s.server().Config() }
 
 // Client returns client-go's dynamic client for Config.
-func (s *Server) Client() dynamic.Interface {
-	return dynamic.NewForConfigOrDie(s.Config())
-}
+func (s *Server) Client() dynamic.Interface { return s.server().Client() }
+
+// ServeHTTP answers as a kube-apiserver does, or as a script says.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server().ServeHTTP(w, r) }
 
 // Close breaks all connections and refuses new ones. A server in a bubble need not be closed if its clients end their
 // requests.
-func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed, s.pending = true, nil
-	for c := range s.conns {
-		c.drop()
-	}
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
+func (s *Server) Close() { s.server().Close() }
+
+// Serve adds resources, as the creation of a CRD does, or replaces served resources of the same name, for example to
+// change their verbs. Versions of one resource share their objects.
+func (s *Server) Serve(resources ...gvr.Resource) { s.server().Serve(resources...) }
+
+// Unserve stops serving resources, as if a version of a CRD were no longer served: their watches end, requests get 404,
+// and the objects remain.
+func (s *Server) Unserve(resources ...gvr.Resource) { s.server().Unserve(resources...) }
 
 // ResourceVersion returns the newest version. All resources share one counter, as in etcd.
-func (s *Server) ResourceVersion() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	return formatVersion(s.store.rev)
-}
+func (s *Server) ResourceVersion() string { return s.server().ResourceVersion() }
 
 // Compact lets all versions before rv expire: watches and continue tokens from there get 410. An empty rv means the
 // newest version. Compact panics if rv is not a version.
-func (s *Server) Compact(rv string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runDue()
-	rev := s.store.rev
-	if rv != "" {
-		if rev = parseVersion(rv); rev < 0 {
-			panic("streamtest: invalid resourceVersion " + strconv.Quote(rv) + ": must be a number")
-		}
+func (s *Server) Compact(rv string) { s.server().Compact(rv) }
+
+// Create stores a new object, and returns it with its uid and version. Its errors are those of
+// k8s.io/apimachinery/pkg/api/errors: NotFound if the resource is not served, AlreadyExists, BadRequest.
+func (s *Server) Create(r gvr.Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return s.server().Create(r, object)
+}
+
+// Update replaces an object. If the new object has a resourceVersion or a uid, they must be those of the stored one;
+// otherwise the error is Conflict. An update without a change makes no new version.
+func (s *Server) Update(r gvr.Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return s.server().Update(r, object)
+}
+
+// Delete removes an object, and returns it as a watch sends it with DELETED. An object with finalizers is only marked
+// with a deletionTimestamp; the update that removes its last finalizer removes it.
+func (s *Server) Delete(r gvr.Resource, namespace, name string) (*unstructured.Unstructured, error) {
+	return s.server().Delete(r, namespace, name)
+}
+
+// Put creates an object, or changes the existing one. A field is a dotted path and a value, such as "spec.size=3" or
+// "spec.color=red". The value is JSON, or else a string. "labels.app=web" and "annotations.example.com/owner=me" stand
+// for metadata.labels and metadata.annotations; the rest of the path is the key, which may have dots. Put panics if
+// Create or Update would return an error, or if a field has no "=".
+func (s *Server) Put(r gvr.Resource, namespace, name string, fields ...string) *unstructured.Unstructured {
+	return s.server().Put(r, namespace, name, fields...)
+}
+
+// language is what scripts may have. A new word also needs a line in doc.go.
+func (s *Server) language() apiserver.Language {
+	if s.full != nil {
+		return apiserver.Everything()
 	}
-	s.store.compact(rev)
+	return apiserver.Language{
+		Faults: []string{
+			"CODE", "CODE plain", "CODE retry-after SECONDS", "refuse", "hang", "slow DURATION", "close", "half-open",
+			"reset", "garbage", "stale N", "410 in stream", "error frame", "replay N", "no marker", "ignore initial",
+		},
+		Actions: []string{
+			"compact", "restart", "rewind N", "rewind N restart", "unauthorized", "authorized",
+			"discovery down GROUP", "discovery up GROUP", "bookmarks every SECONDS", "bookmarks never", "heal",
+			"forbid VERB", "forbid VERB in NAMESPACE", "allow VERB", "allow VERB in NAMESPACE", "allow",
+			"delete crd", "create crd", "expire", "close watches", "silence",
+		},
+	}
 }
-
-// wake lets the watches send what has changed.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// unknownResource returns the 404 of a path where nothing is served.
-func unknownResource() *apierrors.StatusError {
-	err := apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
-	err.ErrStatus.Details = nil
-	return err
-}
-
-func joinKey(namespace, name string) string { return strings.TrimPrefix(namespace+"/"+name, "/") }
