@@ -112,7 +112,7 @@ func (s *Scenario) Faults(most int, kinds ...string) {
 }
 
 // Objects is Full or Raw.
-func (s *Scenario) Objects() stream.ObjectsMode { return stream.ObjectsMode(s.IntN(2)) }
+func (s *Scenario) Objects() stream.ObjectsMode { return Pick(s.Rand, stream.Full, stream.Raw) }
 
 // Decoded returns an event whose object is decoded.
 func (s *Scenario) Decoded(ev stream.Event) stream.Event {
