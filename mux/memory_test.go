@@ -23,7 +23,6 @@ func TestMemoryOfStreams(t *testing.T) {
 		options   stream.Options
 	}{
 		{"decoded", "the decoder counts", &stream.ClientOptions{}, stream.Options{}},
-		{"by workers", "each worker's decoder counts", &stream.ClientOptions{DecodeWorkers: 2}, stream.Options{}},
 		{"several namespaces", "their events come from other goroutines", &stream.ClientOptions{},
 			stream.Options{Namespaces: []string{"default", "other"}}},
 		{"selected", "after the metadata is scanned", &stream.ClientOptions{},
