@@ -16,6 +16,7 @@ import (
 // TestNewRefuses: New and Add name the field that is invalid.
 func TestNewRefuses(t *testing.T) {
 	a, s := emitting("a"), newStream(t, streamtest.NewServer(widgets()), widgets(), nil)
+	type embeds struct{ *stream.Sequence }
 	tests := []struct {
 		options *mux.Options
 		sources []mux.Source
@@ -29,7 +30,10 @@ func TestNewRefuses(t *testing.T) {
 		{&mux.Options{Overflow: "all"}, nil, "Overflow", "neither Block nor Latest"},
 		{nil, []mux.Source{nil}, "Source", "no source"},
 		{nil, []mux.Source{(*stream.Stream)(nil)}, "Key", "a nil Stream has no key"},
+		{nil, []mux.Source{(*stream.Sequence)(nil)}, "Stream", "a nil Sequence has no Stream"},
+		{nil, []mux.Source{&stream.Sequence{}}, "Stream", "nor has one that is not made with With"},
 		{nil, []mux.Source{s.With(stream.Run{Until: "then"})}, "Until", "an invalid Run"},
+		{nil, []mux.Source{embeds{s.With(stream.Run{Until: "then"})}}, "Until", "also of a Sequence that is embedded"},
 		{nil, []mux.Source{emitting("")}, "Key", "a source without a key"},
 		{nil, []mux.Source{a, emitting("a")}, "Key", "two sources with one key"},
 	}

@@ -28,6 +28,9 @@ type hosted interface {
 	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
 }
 
+// checked is a source that may be invalid: a *stream.Sequence with an invalid Run.
+type checked interface{ Invalid(friend.Access) error }
+
 // resuming is a source that goes on, in the next run of the Mux, where it was in the last one. What it has delivered to
 // the Mux and not yet to the loop must be kept until then, or Forget must be called.
 type resuming interface {

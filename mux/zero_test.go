@@ -35,7 +35,8 @@ func testNilAndZeroValues(t *testing.T) {
 		add(t, m, s, o)
 		return end(m)
 	}
-	zero, nilStream := &mux.Mux{}, (*stream.Stream)(nil)
+	zero := &mux.Mux{}
+	nilStream, nilSequence := (*stream.Stream)(nil), (*stream.Sequence)(nil)
 	tests := []struct {
 		call string
 		do   func() any
@@ -44,6 +45,10 @@ func testNilAndZeroValues(t *testing.T) {
 		{"New(nil)", func() any { return newWith() }, "<nil>"},
 		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source "nil": must not be nil`},
 		{"New((*Stream)(nil))", func() any { return newWith(nilStream) }, "invalid Key: must not be empty"},
+		{"New((*Sequence)(nil))", func() any { return newWith(nilSequence) }, "invalid Stream: must be made with New"},
+		{"Add((*Sequence)(nil)) with a key", func() any {
+			return newMux(t, nil).Add(nilSequence, &mux.SourceOptions{Key: "s"})
+		}, "invalid Stream: must be made with New"},
 		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) }, "invalid Key: must not be empty"},
 		{"Add(&Stream{}) with a key", func() any { return endOf(&stream.Stream{}, &mux.SourceOptions{Key: "s"}) },
 			"invalid Stream: must be made with New"},

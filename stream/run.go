@@ -122,6 +122,8 @@ var errNotMade = &OptionsError{"Stream", "", "must be made with New"}
 // otherwise the key of the Stream.
 func (q *Sequence) Key() string {
 	switch {
+	case q == nil:
+		return ""
 	case q.run.Key != "":
 		return q.run.Key
 	case q.stream == nil:
@@ -167,7 +169,7 @@ func (q *Sequence) Position() checkpoint.Position {
 // Host is Events with what package host describes, for packages of this module.
 func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := q.err
+		err := q.invalid()
 		if err == nil {
 			err = q.stream.runOnce(ctx, q.run, h, yield)
 		}
@@ -177,8 +179,15 @@ func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error]
 	}
 }
 
-// Invalid returns the error about the Run, if it is invalid, for packages of this module.
-func (q *Sequence) Invalid(friend.Access) error { return q.err }
+// Invalid returns the error about the Run or the Sequence, if it is invalid, for packages of this module.
+func (q *Sequence) Invalid(friend.Access) error { return q.invalid() }
+
+func (q *Sequence) invalid() error {
+	if q == nil || q.stream == nil {
+		return errNotMade
+	}
+	return q.err
+}
 
 // Resumes reports whether runs begin with [Resume], for package mux.
 func (q *Sequence) Resumes(friend.Access) bool {
