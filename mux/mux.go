@@ -169,11 +169,9 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 		m.counts.ended--
 	}
 	m.purge(s)
-	if s.resuming != nil {
-		s.resuming.Forget(friend.Access{}) // its position is after the discarded events
-	}
 	m.notify() // the run may have nothing left to wait for
 	if !s.worker.running {
+		s.forget()
 		return nil
 	}
 	m.leaving[s.key] = s.worker.done

@@ -117,6 +117,14 @@ func (s *source) reset() {
 	}
 }
 
+// forget lets a source that has been removed begin again when it is added again: its position is after the events that
+// were discarded. It must not be running.
+func (s *source) forget() {
+	if s.resuming != nil {
+		s.resuming.Forget(friend.Access{})
+	}
+}
+
 // SourceOf returns the key of the source of an event that a Mux has delivered. It is empty for other events.
 func SourceOf(ev stream.Event) string { return ev.Envelope(friend.Access{}).Source }
 

@@ -1,0 +1,68 @@
+package mux
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// forgetful is a source that resumes, and takes a minute to end.
+type forgetful struct {
+	*testing.T
+	open   bool
+	forgot int
+}
+
+func (*forgetful) Key() string                { return "a" }
+func (*forgetful) Resumes(friend.Access) bool { return true }
+
+func (f *forgetful) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
+	return f.Host(ctx, host.Run{})
+}
+
+func (f *forgetful) Host(ctx context.Context, _ host.Run) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		f.open = true
+		yield(stream.Event{Type: stream.Synced}, nil)
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+		f.open = false
+	}
+}
+
+func (f *forgetful) Forget(friend.Access) {
+	if f.forgot++; f.open {
+		f.Error("its run, which has begun after that, would clear what it forgets, and go on")
+	}
+}
+
+// A source that is removed forgets its position once, when no run of it can move the position any more.
+func TestRemovedSourceForgetsAfterItsRun(t *testing.T) {
+	for _, within := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &forgetful{T: t}
+			m, err := New(nil, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range m.Events(t.Context()) {
+				if within {
+					m.Remove("a")
+				}
+				break
+			}
+			if f.forgot > 0 != within {
+				t.Errorf("removed in the loop: %v, and it forgot %d times", within, f.forgot)
+			}
+			if m.Remove("a") == within || f.forgot != 1 {
+				t.Errorf("removed in the loop: %v, and it forgot %d times after Remove", within, f.forgot)
+			}
+		})
+	}
+}
