@@ -12,7 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// forgetful is a source that resumes, and takes a minute to end.
+// forgetful is a source that resumes. It delivers SYNCED three times, and takes a minute to end.
 type forgetful struct {
 	*testing.T
 	open   bool
@@ -29,7 +29,11 @@ func (f *forgetful) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 func (f *forgetful) Host(ctx context.Context, _ host.Run) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		f.open = true
-		yield(stream.Event{Type: stream.Synced}, nil)
+		for range 3 {
+			if !yield(stream.Event{Type: stream.Synced}, nil) {
+				break
+			}
+		}
 		<-ctx.Done()
 		time.Sleep(time.Minute)
 		f.open = false
@@ -62,6 +66,39 @@ func TestRemovedSourceForgetsAfterItsRun(t *testing.T) {
 			}
 			if m.Remove("a") == within || f.forgot != 1 {
 				t.Errorf("removed in the loop: %v, and it forgot %d times after Remove", within, f.forgot)
+			}
+		})
+	}
+}
+
+// Events that wait between two runs count in Options.BufferBytes, until they are delivered or discarded.
+func TestBytesThatWaitForTheNextRunCount(t *testing.T) {
+	for _, remove := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := New(nil, &forgetful{T: t})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range m.Events(t.Context()) {
+				synctest.Wait()
+				break
+			}
+			if waits := m.waiting.bytes; waits != 2*controlSize || m.Status().Bytes != waits {
+				t.Errorf("between two runs %d bytes count, and the status has %d, want those of two events", waits,
+					m.Status().Bytes)
+			}
+			if remove {
+				m.Remove("a")
+			} else {
+				n := 0
+				for range m.Events(t.Context()) {
+					if n++; n == 5 {
+						break
+					}
+				}
+			}
+			if m.waiting.bytes != 0 {
+				t.Errorf("nothing waits, and %d bytes count", m.waiting.bytes)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
@@ -24,8 +25,8 @@ import (
 
 const resumeSeeds = seedtest.Default(150)
 
-// TestResumedRunsAreOneSequence: a Mux of Sequences that resume is run again and again. The loop is slow, so that events
-// wait, and is left at random, under random faults. What each source delivers in all runs together keeps every promise.
+// TestResumedRunsAreOneSequence: a Mux of Sequences that resume is run again and again. The loop is slow, so that
+// events wait, and is left at random, under random faults. What each source delivers in all runs together keeps every promise.
 func TestResumedRunsAreOneSequence(t *testing.T) {
 	resumeSeeds.Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -273,6 +274,35 @@ func TestEventsThatWaitedComeFirst(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An event that the source was about to deliver when the loop was left is not lost.
+func TestEventThatComesLateIsKept(t *testing.T) {
+	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(widgets())
+			srv.Put(widgets(), "default", "a")
+			srv.Put(widgets(), "default", "b")
+			slowly := func(*unstructured.Unstructured) { time.Sleep(time.Minute) }
+			q := resuming(t, srv, &stream.Options{Transform: slowly})
+			m := newMux(t, &mux.Options{Overflow: overflow}, q)
+			var got []string
+			for range 2 {
+				for ev, err := range m.Events(anHour(t)) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got = append(got, ev.String()); len(got) == 1 || ev.Type == stream.Synced {
+						break // at first while b is transformed
+					}
+				}
+			}
+			want := []string{"ADDED default/a@2", "ADDED default/b@3", "GAP restarted ..3", "SYNCED @3"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", overflow, diff)
+			}
+		})
 	}
 }
 
