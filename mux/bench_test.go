@@ -35,14 +35,14 @@ func BenchmarkMerge(b *testing.B) {
 	for i := range 1000 {
 		events = append(events, stream.Event{Type: stream.Modified, Object: object(fmt.Sprint(i), "u", "1")})
 	}
-	for _, latest := range []bool{false, true} {
+	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
 		for _, n := range []int{1, 8, 1024} {
-			b.Run(fmt.Sprintf("latest=%t/sources=%d", latest, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("overflow=%s/sources=%d", overflow, n), func(b *testing.B) {
 				var sources []mux.Source
 				for i := range n {
 					sources = append(sources, repeating{fmt.Sprint(i), events, (b.N + i) / n})
 				}
-				m, err := mux.New(&mux.Options{Latest: latest}, sources...)
+				m, err := mux.New(&mux.Options{Overflow: overflow}, sources...)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -53,7 +53,7 @@ func BenchmarkMerge(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					delivered += 1 + ev.Coalesced
+					delivered += 1 + mux.Coalesced(ev)
 				}
 				if delivered != b.N {
 					b.Fatalf("%d of %d events were delivered", delivered, b.N)

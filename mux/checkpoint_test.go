@@ -23,8 +23,8 @@ func TestLatestCheckpointIsBounded(t *testing.T) {
 		srv.Put(widgets(), "default", "a")
 		store := &checkpoint.Memory{}
 		tracker := scenario.NewTracker(t, store)
-		s := newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker})
-		m := newMux(t, &mux.Options{Latest: true}, s)
+		s := newStream(t, srv, widgets(), nil).With(stream.Run{Checkpoint: tracker})
+		m := newMux(t, &mux.Options{Overflow: mux.Latest}, s)
 		var events []stream.Event
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -84,8 +84,8 @@ func TestDeletedSurvivesCoalescingAfterAKill(t *testing.T) {
 				m := newMux(t, nil)
 				tracker := scenario.NewTracker(t, store)
 				defer tracker.Close()
-				add(t, m, newStream(t, srv, widgets(), &stream.Options{Checkpoint: tracker}),
-					&mux.SourceOptions{Latest: true})
+				add(t, m, newStream(t, srv, widgets(), nil).With(stream.Run{Checkpoint: tracker}),
+					&mux.SourceOptions{Overflow: mux.Latest})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for ev, err := range m.Events(ctx) {

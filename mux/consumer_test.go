@@ -2,7 +2,6 @@ package mux_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,10 +27,10 @@ const consumerSeeds = seedtest.Default(100) // with and without Latest
 // compacts its history. Each run, and the checkpoint at random moments, is checked against the promises. In the end the
 // database equals the server.
 func TestConsumer(t *testing.T) {
-	for _, latest := range []bool{true, false} {
-		t.Run(fmt.Sprintf("latest=%t", latest), func(t *testing.T) {
+	for _, overflow := range []mux.Overflow{mux.Latest, mux.Block} {
+		t.Run(string(overflow), func(t *testing.T) {
 			consumerSeeds.Run(t, func(t *testing.T, n uint64) {
-				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, latest).run() })
+				synctest.Test(t, func(t *testing.T) { newConsumer(t, n, overflow).run() })
 			})
 		})
 	}
@@ -41,6 +40,7 @@ type consumer struct {
 	*scenario.Scenario
 	options  stream.Options
 	check    streamtest.CheckOptions
+	overflow mux.Overflow
 	anyOrder bool // acks ignore the order of each object, so the database is not checked
 	rewinds  bool // the server rewinds at random in the first run
 
@@ -51,10 +51,12 @@ type consumer struct {
 	acked  []bool
 }
 
-func newConsumer(t *testing.T, seed uint64, latest bool) *consumer {
-	c := &consumer{Scenario: scenario.New(t, seed, 11, []gvr.Resource{widgets()}, "one", "two")}
+func newConsumer(t *testing.T, seed uint64, overflow mux.Overflow) *consumer {
+	c := &consumer{
+		Scenario: scenario.New(t, seed, 11, []gvr.Resource{widgets()}, "one", "two"), overflow: overflow,
+	}
 	c.store = &scenario.Killable{Store: &checkpoint.Memory{}}
-	c.check.Latest = latest
+	c.check.Latest = overflow == mux.Latest
 	switch c.IntN(4) {
 	case 0:
 		c.options.LabelSelector = "colour=red"
@@ -66,7 +68,7 @@ func newConsumer(t *testing.T, seed uint64, latest bool) *consumer {
 		c.options.Namespaces, c.check.Namespaces = c.Namespaces, c.Namespaces
 	}
 	if c.Chance(50) {
-		c.options.PagedLists, c.options.PageSize = true, 2
+		c.options.Requests.PagedLists, c.options.Requests.PageSize = true, 2
 	}
 	c.options.Objects = c.Objects()
 	c.anyOrder, c.rewinds = c.Chance(33), c.Chance(25)
@@ -99,10 +101,8 @@ func (c *consumer) runOnce(last bool) {
 	c.store = &scenario.Killable{Store: c.store.Store}
 	c.before, c.events, c.acked = scenario.PositionIn(c.T, c.store, widgets()), nil, nil
 	tracker := scenario.NewTracker(c.T, c.store)
-	o := c.options
-	o.Checkpoint = tracker
-	s := newStream(c.T, c.Server, widgets(), &o)
-	m := newMux(c.T, &mux.Options{Latest: c.check.Latest}, s)
+	s := newStream(c.T, c.Server, widgets(), &c.options).With(stream.Run{Checkpoint: tracker})
+	m := newMux(c.T, &mux.Options{Overflow: c.overflow}, s)
 	long, left := 20*time.Minute, 1+c.IntN(25)
 	if last {
 		long, left = 50*time.Minute, -1

@@ -98,7 +98,7 @@ func TestOnError(t *testing.T) {
 					if err != nil && err != errTimeUp {
 						last = err
 					}
-					if ev.Source == "bad" && ev.ResourceVersion == "1" {
+					if mux.SourceOf(ev) == "bad" && ev.ResourceVersion == "1" {
 						delivered++
 					}
 				}
@@ -149,8 +149,8 @@ func TestRetryWaitsGrow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !m.AllSynced() {
-				t.Error("AllSynced is false though SYNCED was delivered")
+			if !m.Status().AllSynced {
+				t.Error("Status.AllSynced is false though SYNCED was delivered")
 			}
 			if len(begun) == 16 {
 				break
@@ -159,7 +159,7 @@ func TestRetryWaitsGrow(t *testing.T) {
 				synctest.Wait()
 				if s := m.Status().Sources[0]; s.State == stream.Backoff {
 					if s.Err != errBroken || s.NextTry.Before(time.Now()) || time.Until(s.NextTry) > 30*time.Second ||
-						m.AllSynced() {
+						m.Status().AllSynced {
 						t.Errorf("the status is %+v", s)
 					}
 					mu.Lock()
@@ -211,7 +211,9 @@ func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
 	for _, name := range []string{"a", "b", "c"} {
 		srv.Put(widgets(), "default", name)
 	}
-	s := newStream(t, srv, widgets(), &stream.Options{GiveUpAfter: 10 * time.Second, PagedLists: true})
+	s := newStream(t, srv, widgets(), &stream.Options{
+		Requests: stream.Requests{GiveUpAfter: 10 * time.Second, PagedLists: true},
+	})
 	var failures []error
 	var resume *checkpoint.Position
 	m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
@@ -254,19 +256,19 @@ func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
 	}
 }
 
-// A Stream that has delivered nothing starts as its Options say.
-func TestRetryBeforeAnyEventUsesTheOptions(t *testing.T) {
+// A Stream that has delivered nothing starts as its Run says.
+func TestRetryBeforeAnyEventUsesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
 		srv.Put(widgets(), "default", "a")
 		if err := srv.Apply("watch 1: 403"); err != nil {
 			t.Fatal(err)
 		}
-		s := newStream(t, srv, widgets(), &stream.Options{Start: stream.Now(), PagedLists: true})
+		s := newStream(t, srv, widgets(), &stream.Options{Requests: stream.Requests{PagedLists: true}})
 		m := newMux(t, &mux.Options{OnError: func(_ string, err error) mux.Decision {
 			srv.Put(widgets(), "default", "b")
 			return mux.Retry
-		}}, s)
+		}}, s.With(stream.Run{Start: stream.Now()}))
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil || ev.Type != stream.Synced {
 				t.Errorf("got %s, %v, want SYNCED only", ev.String(), err)

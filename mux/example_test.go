@@ -33,21 +33,23 @@ func printAll(client dynamic.Interface, resources ...gvr.Resource) error {
 		return err
 	}
 	for _, r := range resources {
-		s, err := stream.New(client, r, &stream.Options{UntilSynced: true})
+		s, err := stream.New(client, r, nil)
 		if err != nil {
 			return err
 		}
-		if err := m.Add(s, nil); err != nil {
+		if err := m.Add(s.With(stream.Run{Until: stream.UntilSynced}), nil); err != nil {
 			return err
 		}
 	}
-	for ev, err := range stream.Objects(m.Events(context.Background())) {
+	for ev, err := range m.Events(context.Background()) {
 		if err != nil {
 			return err
 		}
-		fmt.Println(ev.Source, ev)
+		if ev.HasObject() {
+			fmt.Println(mux.SourceOf(ev), ev)
+		}
 	}
-	fmt.Println("all synced:", m.AllSynced())
+	fmt.Println("all synced:", m.Status().AllSynced)
 	return nil
 }
 

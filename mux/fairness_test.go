@@ -15,7 +15,7 @@ import (
 // The test counts the events of other sources between the moment when a quiet source has an event and its delivery: at
 // most one of each.
 func TestQuietSourceWaitsForOneOfEach(t *testing.T) {
-	for _, latest := range []bool{false, true} {
+	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
 		for _, busy := range []int{1, 7, 63} {
 			synctest.Test(t, func(t *testing.T) {
 				quiet := make(chan struct{})
@@ -37,19 +37,19 @@ func TestQuietSourceWaitsForOneOfEach(t *testing.T) {
 					}
 					sources = append(sources, emitting(fmt.Sprint(i), events...))
 				}
-				m := newMux(t, &mux.Options{Latest: latest}, sources...)
+				m := newMux(t, &mux.Options{Overflow: overflow}, sources...)
 				n, between, worst, delivered := 0, -1, 0, 0
 				turns := map[string]int{}
 				for ev, err := range m.Events(anHour(t)) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					turns[ev.Source]++
+					turns[mux.SourceOf(ev)]++
 					if n++; n == 20*busy {
 						clear(turns) // all of them have begun
 					}
 					switch {
-					case ev.Source == "quiet":
+					case mux.SourceOf(ev) == "quiet":
 						worst, between = max(worst, between), -1
 						delivered++
 					case between >= 0:
@@ -65,12 +65,12 @@ func TestQuietSourceWaitsForOneOfEach(t *testing.T) {
 					}
 				}
 				if worst > busy || delivered < 10 {
-					t.Errorf("latest=%t: %d of %d busy ones came before the quiet one, which delivered %d times",
-						latest, worst, busy, delivered)
+					t.Errorf("%s: %d of %d busy ones came before the quiet one, which delivered %d times",
+						overflow, worst, busy, delivered)
 				}
 				for key, turns := range turns {
 					if key != "quiet" && (turns < 60 || turns > 81) {
-						t.Errorf("latest=%t: of %d busy ones %s had %d turns of %d", latest, busy, key, turns, 80)
+						t.Errorf("%s: of %d busy ones %s had %d turns of %d", overflow, busy, key, turns, 80)
 					}
 				}
 			})
@@ -135,7 +135,8 @@ func TestBlockIsBounded(t *testing.T) {
 		{mux.Options{}, mux.SourceOptions{}, 3*100 + 3, "100 by default"},
 		{mux.Options{BufferEvents: 7}, mux.SourceOptions{}, 3*7 + 3, "Options.BufferEvents"},
 		{mux.Options{BufferEvents: 7}, mux.SourceOptions{BufferEvents: 2}, 3*2 + 3, "SourceOptions.BufferEvents"},
-		{mux.Options{Latest: true}, mux.SourceOptions{Block: true, BufferEvents: 5}, 3*5 + 3, "Block overrides Latest"},
+		{mux.Options{Overflow: mux.Latest}, mux.SourceOptions{Overflow: mux.Block, BufferEvents: 5}, 3*5 + 3,
+			"Block overrides Latest"},
 		{mux.Options{BufferBytes: 10 * size}, mux.SourceOptions{}, 10 + 3, "Bytes of all sources together"},
 		{mux.Options{BufferBytes: 1}, mux.SourceOptions{}, 3 + 3, "one event of each source in any case"},
 	}
@@ -151,9 +152,9 @@ func TestBlockIsBounded(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					each[ev.Source]++
-					if want := fmt.Sprint(each[ev.Source] - 1); ev.ResourceVersion != want {
-						t.Fatalf("%s: got %s of %s, want %s", tt.why, ev.ResourceVersion, ev.Source, want)
+					each[mux.SourceOf(ev)]++
+					if want := fmt.Sprint(each[mux.SourceOf(ev)] - 1); ev.ResourceVersion != want {
+						t.Fatalf("%s: got %s of %s, want %s", tt.why, ev.ResourceVersion, mux.SourceOf(ev), want)
 					}
 					synctest.Wait()
 					if n++; n == 1 {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -104,7 +105,7 @@ func (m *model) run() error {
 
 // push pushes an event. Its Source is the number of the push.
 func (m *model) push(ev stream.Event) {
-	ev.Source = fmt.Sprint(len(m.pushed))
+	ev.Envelope(friend.Access{}).Source = fmt.Sprint(len(m.pushed))
 	now := map[string]known{}
 	for _, l := range m.namespaces {
 		now[l.name] = maps.Clone(l.pushed)
@@ -225,7 +226,7 @@ func (m *model) pop() error {
 	ev := it.event
 	m.note("                pop", ev)
 	var at int
-	if _, err := fmt.Sscan(ev.Source, &at); err != nil {
+	if _, err := fmt.Sscan(SourceOf(ev), &at); err != nil {
 		return err
 	}
 	knows := m.receiver[ev.Namespace]

@@ -71,7 +71,7 @@ func whileBusy(t *testing.T, events []stream.Event) (delivered []stream.Event, s
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}}
-		m := newMux(t, &mux.Options{Latest: true}, source)
+		m := newMux(t, &mux.Options{Overflow: mux.Latest}, source)
 		first := true
 		for ev, err := range m.Events(anHour(t)) {
 			if err != nil {
@@ -143,10 +143,10 @@ func TestLatest(t *testing.T) {
 				got = append(got,
 					strings.NewReplacer("()", "", "SYNCED @", "SYNCED@", "BOOKMARK @",
 						"BOOKMARK@").Replace(oracle.TextUID(ev)))
-				if ev.Source != "a" {
-					t.Errorf("%s: its source is %q", ev.String(), ev.Source)
+				if mux.SourceOf(ev) != "a" {
+					t.Errorf("%s: its source is %q", ev.String(), mux.SourceOf(ev))
 				}
-				coalesced += uint64(ev.Coalesced)
+				coalesced += uint64(mux.Coalesced(ev))
 			}
 			want := strings.Split(tt.want, "; ")
 			if tt.want == "" {
@@ -216,7 +216,7 @@ func TestLatestWaitsWithASecondGap(t *testing.T) {
 				}
 				return nil
 			}}
-			m := newMux(t, &mux.Options{Latest: true}, source)
+			m := newMux(t, &mux.Options{Overflow: mux.Latest}, source)
 			var got, want []string
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {

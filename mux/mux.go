@@ -10,7 +10,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Mux merges sources into one sequence. Its methods may be called from any goroutine, and from the loop body.
@@ -106,12 +105,12 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if err != nil {
 		return err
 	}
-	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
-	if q, ok := s.(*stream.Sequence); ok {
-		if err := q.Invalid(friend.Access{}); err != nil {
+	if c, ok := s.(checked); ok {
+		if err := c.Invalid(friend.Access{}); err != nil {
 			return err
 		}
 	}
+	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
 	if r, ok := s.(resuming); ok && r.Resumes(friend.Access{}) {
 		added.resuming = r
 	}
@@ -170,11 +169,9 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 		m.counts.ended--
 	}
 	m.purge(s)
-	if s.resuming != nil {
-		s.resuming.Forget(friend.Access{}) // its position is after the discarded events
-	}
 	m.notify() // the run may have nothing left to wait for
 	if !s.worker.running {
+		s.forget()
 		return nil
 	}
 	m.leaving[s.key] = s.worker.done

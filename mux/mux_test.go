@@ -10,11 +10,13 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // TestNewRefuses: New and Add name the field that is invalid.
 func TestNewRefuses(t *testing.T) {
-	a := emitting("a")
+	a, s := emitting("a"), newStream(t, streamtest.NewServer(widgets()), widgets(), nil)
+	type embeds struct{ *stream.Sequence }
 	tests := []struct {
 		options *mux.Options
 		sources []mux.Source
@@ -25,26 +27,31 @@ func TestNewRefuses(t *testing.T) {
 		{&mux.Options{BufferEvents: -1}, nil, "BufferEvents", "a negative number"},
 		{&mux.Options{BufferBytes: -1}, nil, "BufferBytes", "a negative number"},
 		{&mux.Options{ConcurrentSnapshots: -1}, nil, "ConcurrentSnapshots", "a negative number"},
+		{&mux.Options{Overflow: "all"}, nil, "Overflow", "neither Block nor Latest"},
 		{nil, []mux.Source{nil}, "Source", "no source"},
-		{nil, []mux.Source{(*stream.Stream)(nil)}, "Source", "a nil pointer is no source"},
+		{nil, []mux.Source{(*stream.Stream)(nil)}, "Stream", "a nil Stream"},
+		{nil, []mux.Source{(*stream.Sequence)(nil)}, "Stream", "a nil Sequence has no Stream"},
+		{nil, []mux.Source{&stream.Sequence{}}, "Stream", "nor has one that is not made with With"},
+		{nil, []mux.Source{s.With(stream.Run{Until: "then"})}, "Until", "an invalid Run"},
+		{nil, []mux.Source{embeds{s.With(stream.Run{Until: "then"})}}, "Until", "also of a Sequence that is embedded"},
 		{nil, []mux.Source{emitting("")}, "Key", "a source without a key"},
 		{nil, []mux.Source{a, emitting("a")}, "Key", "two sources with one key"},
 	}
 	for _, tt := range tests {
 		_, err := mux.New(tt.options, tt.sources...)
-		var invalid *mux.OptionsError
+		var invalid *stream.OptionsError
 		if errors.As(err, &invalid) != (tt.want != "") || invalid != nil && invalid.Field != tt.want ||
 			invalid == nil && err != nil {
 			t.Errorf("%s: got %v, want an error of %q", tt.why, err, tt.want)
 		}
 	}
 	m := newMux(t, nil)
-	for _, o := range []mux.SourceOptions{{BufferEvents: -1}, {Latest: true, Block: true}} {
-		if err := m.Add(a, &o); !errors.As(err, new(*mux.OptionsError)) {
+	for _, o := range []mux.SourceOptions{{BufferEvents: -1}, {Overflow: "all"}} {
+		if err := m.Add(a, &o); !errors.As(err, new(*stream.OptionsError)) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if m.AllSynced() || m.Remove("a") {
+	if m.Status().AllSynced || m.Remove("a") {
 		t.Error("a Mux without sources is synced, or has a source to remove")
 	}
 }
@@ -200,20 +207,20 @@ func TestAllSyncedCountsReceivedEvents(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait() // events that wait do not count
-				got = append(got, m.AllSynced())
-				if st := m.Status(); st.AllSynced != m.AllSynced() || ev.Source == "a" &&
+				got = append(got, m.Status().AllSynced)
+				if st := m.Status(); st.AllSynced != m.Status().AllSynced || mux.SourceOf(ev) == "a" &&
 					st.Sources[0].Synced != (ev.Type == stream.Synced) {
 					t.Errorf("the status is %+v", st)
 				}
 				switch len(got) {
 				case 3:
 					add(t, m, emitting("b", modified("x", "1"), synced()), nil)
-					if m.AllSynced() {
+					if m.Status().AllSynced {
 						t.Error("AllSynced is true with a new source")
 					}
 				case 4:
 					m.Remove("b")
-					if !m.AllSynced() {
+					if !m.Status().AllSynced {
 						t.Error("AllSynced is false for a source that was removed")
 					}
 					m.Stop()

@@ -40,9 +40,9 @@ func TestRandom(t *testing.T) {
 // randomRun is one seed.
 type randomRun struct {
 	*scenario.Scenario
-	m      *mux.Mux
-	client dynamic.Interface // of most sources
-	latest bool              // of most sources
+	m        *mux.Mux
+	client   dynamic.Interface // of most sources
+	overflow mux.Overflow      // of most sources
 
 	mu    sync.Mutex
 	lives map[string]*life // of the sources in the Mux, by key
@@ -54,7 +54,8 @@ type life struct {
 	key      string
 	r        gvr.Resource
 	o        stream.Options
-	latest   bool
+	run      stream.Run
+	overflow mux.Overflow
 	events   []stream.Event
 	complete bool               // the source was in the Mux until nothing changed any more
 	history  streamtest.History // up to its end
@@ -65,14 +66,17 @@ var resources = []gvr.Resource{widgets(), gadgets(), resource("cogs", "Cog")}
 func (p *randomRun) run() {
 	p.Writes(p.Rand, 29)
 	p.Faults(8, "500", "503", "slow 2s", "close", "reset", "410")
-	p.latest = p.Chance(50)
+	p.overflow = mux.Block
+	if p.Chance(50) {
+		p.overflow = mux.Latest
+	}
 	var err error
 	if p.client, err = stream.NewClient(p.Server.Config(), nil); err != nil {
 		p.Fatal(err)
 	}
 	decision := scenario.Pick(p.Rand, mux.Drop, mux.Retry)
 	p.m = newMux(p.T, &mux.Options{
-		Latest: p.latest, BufferEvents: 1 + p.IntN(5), BufferBytes: int64(1 + p.IntN(5000)),
+		Overflow: p.overflow, BufferEvents: 1 + p.IntN(5), BufferBytes: int64(1 + p.IntN(5000)),
 		ConcurrentSnapshots: 1 + p.IntN(3),
 		OnError:             func(string, error) mux.Decision { return decision },
 	})
@@ -89,9 +93,9 @@ func (p *randomRun) run() {
 
 // add adds a source and records it before it can deliver anything.
 func (p *randomRun) add(r *rand.Rand, key string) {
-	l := &life{key: key, r: resources[r.IntN(len(resources))], latest: p.latest}
+	l := &life{key: key, r: resources[r.IntN(len(resources))], overflow: p.overflow}
 	if r.IntN(3) == 0 {
-		l.o.PagedLists, l.o.PageSize = true, 2+r.IntN(5)
+		l.o.Requests.PagedLists, l.o.Requests.PageSize = true, 2+r.IntN(5)
 	}
 	switch r.IntN(5) {
 	case 0:
@@ -99,7 +103,7 @@ func (p *randomRun) add(r *rand.Rand, key string) {
 	case 1:
 		l.o.LabelSelector = "colour=red"
 	}
-	l.o.Bookmarks, l.o.Objects = r.IntN(2) == 0, stream.ObjectsMode(r.IntN(3))
+	l.run.Bookmarks, l.o.Objects = r.IntN(2) == 0, scenario.Pick(r, stream.Full, stream.Raw, stream.Metadata)
 	client := p.client
 	if r.IntN(4) == 0 {
 		client = p.Server.Client()
@@ -110,15 +114,15 @@ func (p *randomRun) add(r *rand.Rand, key string) {
 	}
 	o := &mux.SourceOptions{Key: key}
 	if r.IntN(4) == 0 {
-		l.latest = !l.latest
-		o.Latest, o.Block = l.latest, !l.latest
+		l.overflow = map[mux.Overflow]mux.Overflow{mux.Block: mux.Latest, mux.Latest: mux.Block}[l.overflow]
+		o.Overflow = l.overflow
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lives[key] != nil {
 		return
 	}
-	if err := p.m.Add(s, o); err != nil {
+	if err := p.m.Add(s.With(l.run), o); err != nil {
 		p.Fatal(err)
 	}
 	p.lives[key] = l
@@ -164,9 +168,9 @@ func (p *randomRun) runOnce() {
 			break
 		}
 		p.mu.Lock()
-		l := p.lives[ev.Source]
+		l := p.lives[mux.SourceOf(ev)]
 		if l == nil {
-			p.Errorf("after Remove of %q, it delivers %s", ev.Source, ev)
+			p.Errorf("after Remove of %q, it delivers %s", mux.SourceOf(ev), ev)
 			p.mu.Unlock()
 			break
 		}
@@ -176,9 +180,9 @@ func (p *randomRun) runOnce() {
 			time.Sleep(time.Duration(body.Int64N(int64(slow))))
 		}
 		if body.IntN(60) == 0 {
-			p.Note("the body removes %s", ev.Source)
-			p.remove(ev.Source)
-			p.add(body, ev.Source)
+			p.Note("the body removes %s", mux.SourceOf(ev))
+			p.remove(mux.SourceOf(ev))
+			p.add(body, mux.SourceOf(ev))
 		}
 		if n++; how == 3 && n == leave {
 			break
@@ -192,7 +196,7 @@ func (p *randomRun) runOnce() {
 	for key, l := range p.lives {
 		l.complete = how == 0
 		p.finish(l)
-		p.lives[key] = &life{key: key, r: l.r, o: l.o, latest: l.latest}
+		p.lives[key] = &life{key: key, r: l.r, o: l.o, run: l.run, overflow: l.overflow}
 	}
 }
 
@@ -245,13 +249,13 @@ func (p *randomRun) others(r *rand.Rand, how int, over chan struct{}) {
 
 func (p *randomRun) check(l *life) {
 	o := streamtest.CheckOptions{
-		Latest: l.latest, Complete: l.complete, Namespaces: l.o.Namespaces,
+		Latest: l.overflow == mux.Latest, Complete: l.complete, Namespaces: l.o.Namespaces,
 	}
 	if l.o.Objects == stream.Metadata {
 		o.Transform = onlyMetadata
 	}
 	if err := streamtest.Check(l.history, l.events, &o); err != nil {
-		p.Errorf("%s of %s: %v\n%+v latest %v\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.latest,
+		p.Errorf("%s of %s: %v\n%+v %s\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.overflow,
 			strings.Join(p.Log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), scenario.HistoryText(l.history))
 	}
 }

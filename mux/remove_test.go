@@ -23,20 +23,20 @@ func many(key string) *scripted {
 
 // The loop body may remove the source whose event it handles, even while that waits for room.
 func TestBodyMayRemoveTheSource(t *testing.T) {
-	for _, latest := range []bool{false, true} {
+	for _, overflow := range []mux.Overflow{mux.Block, mux.Latest} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := emitting("a", modified("x", "1"), modified("y", "1"), modified("z", "1"),
 				modified("w", "1")), emitting("b", modified("x", "1"), modified("y", "2"))
-			m := newMux(t, &mux.Options{BufferEvents: 1, Latest: latest}, a, b)
+			m := newMux(t, &mux.Options{BufferEvents: 1, Overflow: overflow}, a, b)
 			removed, after := false, 0
 			for ev, err := range m.Events(anHour(t)) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if removed && ev.Source == "a" {
+				if removed && mux.SourceOf(ev) == "a" {
 					t.Fatal("an event after Remove")
 				}
-				if ev.Source == "a" {
+				if mux.SourceOf(ev) == "a" {
 					synctest.Wait()
 					if !m.Remove("a") || m.Remove("a") || a.isOpen() {
 						t.Error("the source is not removed, or removed twice")
@@ -73,7 +73,7 @@ func TestRemovedKeyCanBeUsedAgain(t *testing.T) {
 					t.Error("a second source with the key was added")
 				}
 				m.Remove("a")
-				add(t, m, emitting("a", modified("new", "1")), &mux.SourceOptions{Latest: true})
+				add(t, m, emitting("a", modified("new", "1")), &mux.SourceOptions{Overflow: mux.Latest})
 			case ev.Object.GetName() != "new":
 				t.Errorf("an event of %s", ev.Object.GetName())
 			default:
@@ -84,8 +84,8 @@ func TestRemovedKeyCanBeUsedAgain(t *testing.T) {
 			t.Error("the source can't be replaced between runs")
 		}
 		for ev := range m.Events(anHour(t)) {
-			if ev.Source != "b" {
-				t.Errorf("an event of %q", ev.Source)
+			if mux.SourceOf(ev) != "b" {
+				t.Errorf("an event of %q", mux.SourceOf(ev))
 			}
 			break
 		}

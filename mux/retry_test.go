@@ -38,7 +38,9 @@ func TestRetryAfterAGapStartsOverOnce(t *testing.T) {
 				others++
 			}
 			return mux.Retry
-		}}, newStream(t, srv, widgets(), &stream.Options{FailOnGap: true, GiveUpAfter: 30 * time.Second}))
+		}}, newStream(t, srv, widgets(), &stream.Options{
+			Requests: stream.Requests{GiveUpAfter: 30 * time.Second},
+		}).With(stream.Run{FailOnGap: true}))
 		go func() {
 			time.Sleep(10 * time.Second)
 			do := func(what string) {
@@ -83,21 +85,22 @@ func TestRetryMissesNothing(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		options stream.Options
+		run     stream.Run
+		paged   bool
 		tracked bool
 		fail    func(*streamtest.Server)
 		want    []string
 		why     string
 	}{
-		{"now", stream.Options{Start: stream.Now()}, false, unauthorized,
+		{"now", stream.Run{Start: stream.Now()}, false, false, unauthorized,
 			[]string{"SYNCED @2", "SYNCED @2", "ADDED default/a@3", "DELETED default/x@4"}, "it resumes"},
-		{"now, with a checkpoint and no ack", stream.Options{Start: stream.Now()}, true, unauthorized,
+		{"now, with a checkpoint and no ack", stream.Run{Start: stream.Now()}, false, true, unauthorized,
 			[]string{"SYNCED @2", "SYNCED @2", "ADDED default/a@3", "DELETED default/x@4"},
 			"the version of SYNCED was committed before it was delivered, so it resumes"},
-		{"after a version, expired", stream.Options{Start: stream.After("2"), FailOnGap: true}, false, expired,
+		{"after a version, expired", stream.Run{Start: stream.After("2"), FailOnGap: true}, false, false, expired,
 			[]string{"SYNCED @2", "ADDED default/a@4", "SYNCED @5"},
 			"the version has expired, so it begins with a snapshot"},
-		{"until SYNCED", stream.Options{UntilSynced: true, PagedLists: true}, false, nil,
+		{"until SYNCED", stream.Run{Until: stream.UntilSynced}, true, false, nil,
 			[]string{"ADDED default/x@2", "ADDED default/a@3", "DELETED default/x@2 inferred", "SYNCED @4"},
 			"a snapshot is compared with what was delivered"},
 	}
@@ -106,12 +109,14 @@ func TestRetryMissesNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(widgets())
 				srv.Put(widgets(), "default", "x")
-				o := tt.options
-				o.GiveUpAfter = 30 * time.Second
+				run := tt.run
 				if tt.tracked {
-					o.Checkpoint, o.CheckpointKey = scenario.NewTracker(t, &checkpoint.Memory{}), "widgets"
+					run.Checkpoint, run.Key = scenario.NewTracker(t, &checkpoint.Memory{}), "widgets"
 				}
-				m := newMux(t, &mux.Options{OnError: retrying}, newStream(t, srv, widgets(), &o))
+				s := newStream(t, srv, widgets(), &stream.Options{
+					Requests: stream.Requests{GiveUpAfter: 30 * time.Second, PagedLists: tt.paged},
+				})
+				m := newMux(t, &mux.Options{OnError: retrying}, s.With(run))
 				if tt.fail == nil {
 					if err := srv.Apply("watch *: 503"); err != nil {
 						t.Error(err)
@@ -139,8 +144,8 @@ func TestRetryMissesNothing(t *testing.T) {
 					t.Errorf("%s: %v, -want +got:\n%s", tt.why, rec.Err, diff)
 				}
 				running.Wait()
-				if o.Checkpoint != nil {
-					_ = o.Checkpoint.Close()
+				if run.Checkpoint != nil {
+					_ = run.Checkpoint.Close()
 				}
 			})
 		})
@@ -314,7 +319,7 @@ func TestKeyMakesTwoSourcesOfOneResource(t *testing.T) {
 		srv.Put(widgets(), "default", "a")
 		m := newMux(t, nil, newStream(t, srv, widgets(), nil))
 		second := newStream(t, srv, widgets(), &stream.Options{Objects: stream.Metadata})
-		var taken *mux.OptionsError
+		var taken *stream.OptionsError
 		if err := m.Add(second, nil); !errors.As(err, &taken) || taken.Field != "Key" ||
 			!strings.Contains(err.Error(), "SourceOptions.Key") {
 			t.Errorf("two Streams with the same key: %v", err)
@@ -325,7 +330,7 @@ func TestKeyMakesTwoSourcesOfOneResource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if delivered[ev.Source]++; m.AllSynced() {
+			if delivered[mux.SourceOf(ev)]++; m.Status().AllSynced {
 				m.Stop()
 			}
 		}

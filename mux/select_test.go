@@ -69,14 +69,16 @@ func TestSelectSeesMetadataBeforeDecoding(t *testing.T) {
 			return newMux(t, nil, f.stream(t)).Events(ctx)
 		}},
 		{"Mux, Latest", func(t *testing.T, ctx context.Context, f *flooded) sequence {
-			return newMux(t, &mux.Options{Latest: true}, f.stream(t)).Events(ctx)
+			return newMux(t, &mux.Options{Overflow: mux.Latest}, f.stream(t)).Events(ctx)
 		}},
 		{"Follow", func(t *testing.T, ctx context.Context, f *flooded) sequence {
 			dc, err := discovery.NewClient(f.srv.Config())
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := &follow.Options{Stream: func(gvr.Resource) stream.Options { return f.options }}
+			opts := &follow.Options{Source: func(gvr.Resource) (stream.Options, stream.Run) {
+				return f.options, stream.Run{}
+			}}
 			m, err := follow.New(discovery.NewResolver(dc, nil), f.client,
 				follow.Selection{Resources: []string{"widgets"}}, opts)
 			if err != nil {
@@ -91,7 +93,7 @@ func TestSelectSeesMetadataBeforeDecoding(t *testing.T) {
 			var begin, end runtime.MemStats
 			asked, decoded := 0, 0
 			f := newFlooded(t, events)
-			f.options = stream.Options{PagedLists: true, Select: func(m stream.Meta) bool {
+			f.options = stream.Options{Requests: stream.Requests{PagedLists: true}, Select: func(m stream.Meta) bool {
 				if _, ok := m.(kruntime.Unstructured); ok {
 					decoded++
 				}

@@ -20,14 +20,14 @@ func TestConcurrentSnapshotsAreLimited(t *testing.T) {
 			}
 			m := newMux(t, &mux.Options{ConcurrentSnapshots: most})
 			for i := range 5 {
-				s := newStream(t, srv, widgets(), &stream.Options{PagedLists: true})
+				s := newStream(t, srv, widgets(), &stream.Options{Requests: stream.Requests{PagedLists: true}})
 				add(t, m, s, &mux.SourceOptions{Key: fmt.Sprint(i)})
 			}
 			for _, err := range m.Events(t.Context()) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if m.AllSynced() {
+				if m.Status().AllSynced {
 					break
 				}
 			}

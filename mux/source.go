@@ -28,6 +28,9 @@ type hosted interface {
 	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
 }
 
+// checked is a source that may be invalid: a *stream.Sequence with an invalid Run.
+type checked interface{ Invalid(friend.Access) error }
+
 // resuming is a source that goes on, in the next run of the Mux, where it was in the last one. What it has delivered to
 // the Mux and not yet to the loop must be kept until then, or Forget must be called.
 type resuming interface {
@@ -111,6 +114,14 @@ func (s *source) reset() {
 		s.buffer.queue = newLatestQueue(&s.progress.coalesced, &s.progress.vanished)
 	default:
 		s.buffer.queue = &blockQueue{}
+	}
+}
+
+// forget lets a source that has been removed begin again when it is added again: its position is after the events that
+// were discarded. It must not be running.
+func (s *source) forget() {
+	if s.resuming != nil {
+		s.resuming.Forget(friend.Access{})
 	}
 }
 

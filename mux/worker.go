@@ -129,6 +129,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	}
 	switch {
 	case s.removed:
+		s.forget() // not before: a run that has just begun would take it for its own
 		if m.leaving[s.key] == s.worker.done {
 			delete(m.leaving, s.key)
 		}

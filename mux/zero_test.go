@@ -35,7 +35,8 @@ func testNilAndZeroValues(t *testing.T) {
 		add(t, m, s, o)
 		return end(m)
 	}
-	zero, nilStream := &mux.Mux{}, (*stream.Stream)(nil)
+	zero := &mux.Mux{}
+	nilStream, nilSequence := (*stream.Stream)(nil), (*stream.Sequence)(nil)
 	tests := []struct {
 		call string
 		do   func() any
@@ -43,23 +44,27 @@ func testNilAndZeroValues(t *testing.T) {
 	}{
 		{"New(nil)", func() any { return newWith() }, "<nil>"},
 		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source "nil": must not be nil`},
-		{"New((*Stream)(nil))", func() any { return newWith(nilStream) }, `invalid Source "nil": must not be nil`},
+		{"New((*Stream)(nil))", func() any { return newWith(nilStream) }, "invalid Key: must not be empty"},
+		{"New((*Sequence)(nil))", func() any { return newWith(nilSequence) }, "invalid Stream: must be made with New"},
+		{"Add((*Sequence)(nil)) with a key", func() any {
+			return newMux(t, nil).Add(nilSequence, &mux.SourceOptions{Key: "s"})
+		}, "invalid Stream: must be made with New"},
 		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) }, "invalid Key: must not be empty"},
 		{"Add(&Stream{}) with a key", func() any { return endOf(&stream.Stream{}, &mux.SourceOptions{Key: "s"}) },
-			`mux: source "s" failed: stream: invalid Stream: must be made with New`},
+			"invalid Stream: must be made with New"},
 		{"Add of a Source without a sequence", func() any { return endOf(silent{}, nil) },
 			`mux: source "silent" failed: Events returned nil: must return a sequence`},
 		{"Remove", func() any { return newMux(t, nil).Remove("") }, "false"},
 
-		{"zero Mux: Events", func() any { return end(zero) }, "mux: invalid Mux: must be made with New"},
-		{"zero Mux: Add", func() any { return zero.Add(silent{}, nil) }, "mux: invalid Mux: must be made with New"},
+		{"zero Mux: Events", func() any { return end(zero) }, "invalid Mux: must be made with New"},
+		{"zero Mux: Add", func() any { return zero.Add(silent{}, nil) }, "invalid Mux: must be made with New"},
 		{"zero Mux: Remove", func() any { return zero.Remove("silent") }, "false"},
 		{"zero Mux: Stop, Drain", func() any { zero.Stop(); zero.Drain(); return "" }, ""},
-		{"zero Mux: AllSynced", func() any { return zero.AllSynced() }, "false"},
+		{"zero Mux: AllSynced", func() any { return zero.Status().AllSynced }, "false"},
 		{"zero Mux: Status", func() any { return len(zero.Status().Sources) }, "0"},
 
 		{"errors", func() any {
-			return fmt.Sprint((&mux.OptionsError{}).Error() != "", (&mux.SourceError{}).Error() != "",
+			return fmt.Sprint((&stream.OptionsError{}).Error() != "", (&mux.SourceError{}).Error() != "",
 				(&mux.PanicError{}).Error() != "", (&mux.PanicError{}).Unwrap() == nil)
 		}, "true true true true"},
 	}

@@ -245,6 +245,14 @@ func (s *Stream) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return s.With(Run{}).Host(ctx, h)
 }
 
+// Invalid returns an error if s is nil, for packages of this module.
+func (s *Stream) Invalid(friend.Access) error {
+	if s == nil {
+		return errNotMade
+	}
+	return nil
+}
+
 // Watched returns the Options of the Stream with their defaults, for packages of this module.
 func (s *Stream) Watched(friend.Access) Options {
 	if s == nil {

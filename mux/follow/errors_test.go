@@ -23,32 +23,34 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// Final errors are invalid options, and the errors that the stream.Options ask for.
+// Final errors are invalid options, and the errors that the stream.Options and the stream.Run ask for.
 func TestFinalErrorsGoToOnError(t *testing.T) {
 	var gap *stream.GapError
 	var gaveUp *stream.GaveUpError
-	var options *follow.OptionsError
+	var options *stream.OptionsError
 	tests := []struct {
 		name    string
 		options stream.Options
+		run     stream.Run
 		do      func(*follower)
 		is      func(error) bool
 		why     string
 	}{
-		{"gives up", stream.Options{GiveUpAfter: 10 * time.Second}, func(f *follower) {
-			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
-			f.do("robots close watches")
-		}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter applies"},
-		{"expired", stream.Options{FailOnGap: true}, func(f *follower) {
+		{"gives up", stream.Options{Requests: stream.Requests{GiveUpAfter: 10 * time.Second}}, stream.Run{},
+			func(f *follower) {
+				f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
+				f.do("robots close watches")
+			}, func(err error) bool { return errors.As(err, &gaveUp) }, "GiveUpAfter applies"},
+		{"expired", stream.Options{}, stream.Run{FailOnGap: true}, func(f *follower) {
 			f.do("410 as status")
 			f.expire()
 		}, func(err error) bool { return errors.As(err, &gap) }, "FailOnGap applies"},
-		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, nil,
+		{"in namespaces", stream.Options{Namespaces: []string{"one"}}, stream.Run{}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "Selection.Namespaces replaces it"},
-		{"UntilSynced", stream.Options{UntilSynced: true}, nil,
-			func(err error) bool { return errors.As(err, &options) && options.Field == "Stream.UntilSynced" },
+		{"UntilSynced", stream.Options{}, stream.Run{Until: stream.UntilSynced}, nil,
+			func(err error) bool { return errors.As(err, &options) && options.Field == "Source.Until" },
 			"a followed resource has no end, and the error names the option"},
-		{"Start: After a version", stream.Options{Start: stream.After("1")}, nil,
+		{"Start: After a version", stream.Options{}, stream.Run{Start: stream.After("1")}, nil,
 			func(err error) bool { return errors.As(err, &options) }, "a version belongs to one resource"},
 	}
 	for _, tt := range tests {
@@ -57,7 +59,7 @@ func TestFinalErrorsGoToOnError(t *testing.T) {
 				srv := streamtest.Of(apiserver.NewServer(robots, planets))
 				srv.Put(robots, "one", "a")
 				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}},
-					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+					&follow.Options{Source: watchedWith(tt.options, tt.run)})
 				f.start(t.Context())
 				if tt.do != nil {
 					time.Sleep(time.Minute)
@@ -76,13 +78,12 @@ func TestNowUntilSyncedTakesNoCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := scenario.NewTracker(t, &checkpoint.Memory{})
 		f := newFollower(t, streamtest.NewServer(robots), follow.Selection{Resources: []string{"robots"}},
-			&follow.Options{UntilSynced: true, Stream: func(gvr.Resource) stream.Options {
-				return stream.Options{Start: stream.Now(), Checkpoint: tracker}
-			}})
+			&follow.Options{UntilSynced: true,
+				Source: watchedWith(stream.Options{}, stream.Run{Start: stream.Now(), Checkpoint: tracker})})
 		f.start(t.Context())
-		var bad *follow.OptionsError
+		var bad *stream.OptionsError
 		err := f.end("the options are invalid")
-		if !errors.As(err, &bad) || bad.Field != "UntilSynced and Stream.Start" {
+		if !errors.As(err, &bad) || bad.Field != "UntilSynced and Source.Start" {
 			t.Errorf("the run ended with %v", err)
 		}
 		_ = tracker.Close()
@@ -130,11 +131,11 @@ func TestPanicInStatusChangedEndsTheRun(t *testing.T) {
 func TestPanicInTheOptionsOfAResourceIsItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollower(t, streamtest.NewServer(robots), follow.Selection{Resources: []string{"*"}},
-			&follow.Options{Stream: func(gvr.Resource) stream.Options { panic("a mistake") }})
+			&follow.Options{Source: func(gvr.Resource) (stream.Options, stream.Run) { panic("a mistake") }})
 		f.start(t.Context())
 		var failed *mux.SourceError
 		var panicked *mux.PanicError
-		if err := f.end("Options.Stream panics"); !errors.As(err, &failed) || !errors.As(err, &panicked) {
+		if err := f.end("Options.Source panics"); !errors.As(err, &failed) || !errors.As(err, &panicked) {
 			t.Errorf("the run ended with %v", err)
 		}
 	})
@@ -150,15 +151,16 @@ func TestPanicInTraceIsTheSourcesError(t *testing.T) {
 					failures = append(failures, err)
 					return mux.Drop
 				}},
-				Stream: func(r gvr.Resource) stream.Options {
+				Source: func(r gvr.Resource) (o stream.Options, run stream.Run) {
 					if r.Resource != "robots" {
-						return stream.Options{}
+						return o, run
 					}
-					return stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+					o.Trace = &stream.Trace{StatusChanged: func(s stream.Status) {
 						if s.State == state {
 							panic("a mistake")
 						}
-					}}}
+					}}
+					return o, run
 				},
 			})
 			f.start(t.Context())
@@ -206,7 +208,7 @@ func TestSourceOfTheCallerKeepsItsKey(t *testing.T) {
 		srv.Serve(robots)
 		srv.Put(robots, "one", "a")
 		f.after(10*time.Minute, "the resource is not attached")
-		var taken *mux.OptionsError
+		var taken *stream.OptionsError
 		if is := f.status("robots.example.com"); is.State != follow.Dropped || !errors.As(is.Cause, &taken) ||
 			taken.Field != "Key" {
 			t.Errorf("the state is %s: %v", is.State, is.Cause)
@@ -318,7 +320,7 @@ func TestRetryAfterFailOnGapStartsOver(t *testing.T) {
 		srv.Put(robots, "one", "a")
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, &follow.Options{
 			Mux:    mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
-			Stream: func(gvr.Resource) stream.Options { return stream.Options{FailOnGap: true} },
+			Source: watchedWith(stream.Options{}, stream.Run{FailOnGap: true}),
 		})
 		f.start(t.Context())
 		f.after(time.Minute, "the first time", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -49,8 +50,8 @@ func followGroup(cfg *rest.Config, pattern string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(ev.Source, ev)
-		if ev.Type == stream.Synced && m.AllSynced() {
+		fmt.Println(mux.SourceOf(ev), ev)
+		if ev.Type == stream.Synced && m.Status().AllSynced {
 			m.Stop() // a program would go on
 		}
 	}

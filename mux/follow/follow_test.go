@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -37,6 +38,11 @@ var (
 	planets  = kindOf("planets", "space.io", "v1", false)
 	spaces   = kindOf("namespaces", "", "v1", false)
 )
+
+// watchedWith returns what follow.Options.Source may be, for all resources.
+func watchedWith(o stream.Options, run stream.Run) func(gvr.Resource) (stream.Options, stream.Run) {
+	return func(gvr.Resource) (stream.Options, stream.Run) { return o, run }
+}
 
 // follower runs a Mux and records what it delivers.
 type follower struct {
@@ -106,7 +112,7 @@ func (f *follower) start(ctx context.Context) {
 			}
 			f.mu.Lock()
 			f.events = append(f.events, ev)
-			f.lines = append(f.lines, ev.Source+" "+ev.String())
+			f.lines = append(f.lines, mux.SourceOf(ev)+" "+ev.String())
 			f.mu.Unlock()
 			if f.handle != nil {
 				f.handle(ev)

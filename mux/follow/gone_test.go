@@ -92,15 +92,15 @@ func TestSequenceContinuesAfterAnyTimeGone(t *testing.T) {
 			for _, tracked := range []bool{false, true} {
 				t.Run(fmt.Sprint(tt.name, " ", gone, " checkpoint ", tracked), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						var o stream.Options
+						var run stream.Run
 						if tracked {
-							o.Checkpoint = scenario.NewTracker(t, &checkpoint.Memory{})
-							defer o.Checkpoint.Close()
+							run.Checkpoint = scenario.NewTracker(t, &checkpoint.Memory{})
+							defer run.Checkpoint.Close()
 						}
 						srv := streamtest.NewServer(robots, planets)
 						srv.Put(robots, "one", "a")
 						f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}},
-							&follow.Options{Stream: func(gvr.Resource) stream.Options { return o }})
+							&follow.Options{Source: watchedWith(stream.Options{}, run)})
 						f.handle = func(ev stream.Event) { ev.Ack() }
 						f.start(t.Context())
 						time.Sleep(time.Minute)
@@ -137,8 +137,11 @@ func TestDroppedTypeLeavesNothingWhenItIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollower(t, streamtest.NewServer(robots, planets), follow.Selection{Resources: []string{"*"}},
 			&follow.Options{
-				Stream: func(r gvr.Resource) stream.Options {
-					return stream.Options{UntilSynced: r.Group == robots.Group} // refused
+				Source: func(r gvr.Resource) (o stream.Options, run stream.Run) {
+					if r.Group == robots.Group {
+						run.Until = stream.UntilSynced // refused
+					}
+					return o, run
 				},
 				Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
 			})

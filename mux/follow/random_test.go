@@ -57,7 +57,7 @@ func TestRandom(t *testing.T) {
 type randomFollow struct {
 	*scenario.Scenario
 	restarts, tracked, crashes, slow bool
-	latest                           bool
+	overflow                         mux.Overflow
 
 	store  *checkpoint.Memory
 	broken map[string]bool // resources whose history was lost
@@ -79,13 +79,13 @@ type followRun struct {
 
 func newRandomFollow(t *testing.T, seed uint64) *randomFollow {
 	p := &randomFollow{Scenario: scenario.New(t, seed, 5, []gvr.Resource{robots, rovers}, "one", "two", "three"),
-		store: &checkpoint.Memory{}, broken: map[string]bool{}}
+		overflow: mux.Block, store: &checkpoint.Memory{}, broken: map[string]bool{}}
 	p.restarts = seed%3 == 2
 	p.tracked = p.restarts || p.Chance(30)
 	p.crashes = p.restarts && p.Chance(50)
 	p.slow = p.Chance(25) && (p.restarts || !p.tracked)
 	if p.restarts && p.Chance(50) || p.Chance(10) {
-		p.latest = true
+		p.overflow = mux.Latest
 	}
 	return p
 }
@@ -145,11 +145,11 @@ func (p *randomFollow) begin() {
 	if p.tracked {
 		r.tracker = scenario.NewTracker(p.T, r.store)
 	}
-	options := stream.Options{Checkpoint: r.tracker, PageSize: p.IntN(4), Objects: p.Objects()}
+	options := stream.Options{Requests: stream.Requests{PageSize: p.IntN(4)}, Objects: p.Objects()}
 	selection := follow.Selection{Resources: []string{"*.example.com", "planets"}, CandidateNamespaces: p.Namespaces}
 	r.follower = newFollower(p.T, p.Server, selection, &follow.Options{
-		Mux:    mux.Options{Latest: p.latest},
-		Stream: func(gvr.Resource) stream.Options { return options },
+		Mux:    mux.Options{Overflow: p.overflow},
+		Source: watchedWith(options, stream.Run{Checkpoint: r.tracker}),
 		StatusChanged: func(s follow.ResourceStatus) {
 			p.Note("    %s %s %q %v", s.Resource, s.State, s.Namespaces, s.Cause)
 		},
@@ -159,7 +159,7 @@ func (p *randomFollow) begin() {
 			return
 		}
 		ev = p.Decoded(ev)
-		p.Note("%s [%s] %s", ev.Source, ev.Namespace, oracle.TextUID(ev))
+		p.Note("%s [%s] %s", mux.SourceOf(ev), ev.Namespace, oracle.TextUID(ev))
 		r.events = append(r.events, ev)
 		if p.slow {
 			time.Sleep(250 * time.Millisecond)
@@ -283,8 +283,8 @@ func (p *randomFollow) check(states []follow.ResourceStatus) {
 		}
 	}
 	if p.Failed() {
-		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, latest %v\n%s\n%s%s", p.restarts, p.tracked, p.crashes,
-			p.slow, p.latest, strings.Join(p.Log, "\n"), scenario.HistoryText(p.Server.History(robots, nil)),
+		p.Logf("restarts %v, tracked %v, crashes %v, slow %v, %s\n%s\n%s%s", p.restarts, p.tracked, p.crashes,
+			p.slow, p.overflow, strings.Join(p.Log, "\n"), scenario.HistoryText(p.Server.History(robots, nil)),
 			scenario.HistoryText(p.Server.History(rovers, nil)))
 	}
 }
@@ -294,7 +294,9 @@ func (p *randomFollow) checkRun(r *followRun, res gvr.Resource, n string, last b
 	key := res.GroupResource().String()
 	before, after := within(r.before[key], n), within(r.after[key], n)
 	events, acked, lost := p.eventsIn(r, res, n)
-	opts := streamtest.CheckOptions{Complete: last, Latest: p.latest, Namespaces: []string{n, "nowhere"}}
+	opts := streamtest.CheckOptions{
+		Complete: last, Latest: p.overflow == mux.Latest, Namespaces: []string{n, "nowhere"},
+	}
 	kept := func(events []stream.Event) error {
 		return oracle.CheckCheckpoint(oracle.CheckpointRun{Before: before, After: after, Events: events,
 			Acked: func(i int) bool { return i < acked }, Options: opts})
@@ -350,7 +352,7 @@ func (p *randomFollow) eventsIn(r *followRun, res gvr.Resource, n string) (event
 	}
 	for i, ev := range r.events {
 		switch {
-		case ev.Source != res.GroupResource().String():
+		case mux.SourceOf(ev) != res.GroupResource().String():
 			continue
 		case ev.Object != nil && ev.Object.GetNamespace() == n:
 			uid := ev.Object.GetUID()

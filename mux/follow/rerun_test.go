@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -26,6 +25,7 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 	tests := []struct {
 		name    string
 		options stream.Options
+		run     stream.Run
 		during  func(*follower) // the first run
 		first   follow.State    // of robots, at the end of it
 		between func(*follower)
@@ -34,34 +34,37 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 		want    []string // of robots, in the second run
 		why     string
 	}{
-		{"unchanged", stream.Options{}, nil, follow.Watching, nil, follow.Watching, nil,
+		{"unchanged", stream.Options{}, stream.Run{}, nil, follow.Watching, nil, follow.Watching, nil,
 			[]string{"ADDED one/a@3", "SYNCED @4"}, "everything is delivered again"},
-		{"forbidden", stream.Options{}, func(f *follower) { f.do("robots forbid all", "robots close watches") },
+		{"forbidden", stream.Options{}, stream.Run{},
+			func(f *follower) { f.do("robots forbid all", "robots close watches") },
 			follow.Forbidden, nil,
 			follow.Forbidden, nil, nil, "the second run finds out that the resource is forbidden"},
-		{"forbidden, and allowed in between", stream.Options{},
+		{"forbidden, and allowed in between", stream.Options{}, stream.Run{},
 			func(f *follower) { f.do("robots forbid all", "robots close watches") }, follow.Forbidden,
 			func(f *follower) { f.do("robots allow") }, follow.Watching, nil, []string{"ADDED one/a@3",
 				"SYNCED @4"}, "a refusal in the first run does not count"},
-		{"in a namespace, and then in another", stream.Options{}, func(f *follower) {
+		{"in a namespace, and then in another", stream.Options{}, stream.Run{}, func(f *follower) {
 			f.do("robots forbid all", "robots allow all in two", "robots close watches")
 		}, follow.Forbidden, func(f *follower) { f.do("robots forbid all in two", "robots allow all in one") },
 			follow.Forbidden, []string{"one"}, []string{"ADDED one/a@3",
 				"SYNCED @4 in one"}, "rights of the first run do not count"},
-		{"removed in between", stream.Options{}, nil, follow.Watching, func(f *follower) { f.srv.Unserve(robots) },
+		{"removed in between", stream.Options{}, stream.Run{}, nil, follow.Watching,
+			func(f *follower) { f.srv.Unserve(robots) },
 			follow.Gone, nil, nil, "a type that is not served is not watched"},
-		{"gone, and back", stream.Options{}, func(f *follower) { f.do("robots delete crd") }, follow.Gone,
+		{"gone, and back", stream.Options{}, stream.Run{}, func(f *follower) { f.do("robots delete crd") }, follow.Gone,
 			func(f *follower) { f.do("robots create crd") },
 			follow.Watching, nil, []string{"SYNCED @7"}, "a type that was gone is watched from the beginning"},
-		{"let go, and back", stream.Options{}, func(f *follower) {
+		{"let go, and back", stream.Options{}, stream.Run{}, func(f *follower) {
 			f.do("robots delete crd")
 			time.Sleep(10 * time.Minute)
 		}, "", func(f *follower) { f.do("robots create crd") },
 			follow.Watching, nil, []string{"SYNCED @7"}, "also if it was let go"},
-		{"removed by the caller", stream.Options{}, func(f *follower) { f.m.Remove("robots.example.com") },
+		{"removed by the caller", stream.Options{}, stream.Run{},
+			func(f *follower) { f.m.Remove("robots.example.com") },
 			follow.Dropped, nil,
 			follow.Watching, nil, []string{"ADDED one/a@3", "SYNCED @4"}, "Remove holds until the next run"},
-		{"failed", stream.Options{FailOnGap: true}, func(f *follower) {
+		{"failed", stream.Options{}, stream.Run{FailOnGap: true}, func(f *follower) {
 			f.srv.Put(robots, "one", "b")
 			f.srv.Put(robots, "one", "b", "spec.n=2")
 			time.Sleep(time.Minute)
@@ -69,11 +72,12 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 			time.Sleep(time.Hour)
 		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
 			[]string{"ADDED one/a@3", "SYNCED @4"}, "the position of a failed run is not resumed"},
-		{"gave up", stream.Options{GiveUpAfter: time.Minute}, func(f *follower) {
-			f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
-			f.do("robots close watches")
-			time.Sleep(time.Hour)
-		}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
+		{"gave up", stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}}, stream.Run{},
+			func(f *follower) {
+				f.apply("robots list *: 503\nrobots probe *: 503\nrobots watch *: 503\nrobots initial *: 503")
+				f.do("robots close watches")
+				time.Sleep(time.Hour)
+			}, follow.Watching, func(f *follower) { f.do("heal") }, follow.Watching, nil,
 			[]string{"ADDED one/a@3", "SYNCED @4"}, "nor is that of one that gave up"},
 	}
 	for _, tt := range tests {
@@ -84,7 +88,7 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 				srv.Put(robots, "one", "a")
 				srv.Put(spaces, "", "two")
 				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}},
-					&follow.Options{Stream: func(gvr.Resource) stream.Options { return tt.options }})
+					&follow.Options{Source: watchedWith(tt.options, tt.run)})
 				f.start(t.Context())
 				f.after(time.Minute, "the first run", "robots.example.com ADDED one/a@3",
 					"robots.example.com SYNCED @4")
@@ -97,7 +101,8 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 				}
 				f.m.Stop()
 				var failed *mux.SourceError
-				if err := <-f.ended; errors.As(err, &failed) != (tt.options.FailOnGap || tt.options.GiveUpAfter > 0) {
+				fails := tt.run.FailOnGap || tt.options.Requests.GiveUpAfter > 0
+				if err := <-f.ended; errors.As(err, &failed) != fails {
 					t.Errorf("the first run ended with %v", err)
 				}
 				f.take()
@@ -154,7 +159,7 @@ func TestVersionChangeRepeatsUnackedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(robots)
 		srv.Put(robots, "one", "a")
-		f := unacked(t, srv, stream.Options{})
+		f := unacked(t, srv, stream.Run{})
 		f.start(t.Context())
 		f.after(time.Minute, "nothing is acked", "robots.example.com ADDED one/a@2", "robots.example.com SYNCED @2")
 		srv.Serve(robotsV2)
@@ -169,7 +174,7 @@ func TestVersionChangeRepeatsUnackedEvents(t *testing.T) {
 func TestNowDoesNotCountForLaterTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(planets)
-		f := unacked(t, srv, stream.Options{Start: stream.Now()})
+		f := unacked(t, srv, stream.Run{Start: stream.Now()})
 		f.start(t.Context())
 		time.Sleep(time.Minute)
 		srv.Serve(robots)
@@ -190,7 +195,7 @@ func TestRightsChangeDoesNotBeginNowAgain(t *testing.T) {
 		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
 		srv.Put(spaces, "", "one")
 		srv.Put(robots, "one", "a")
-		f := unacked(t, srv, stream.Options{Start: stream.Now()})
+		f := unacked(t, srv, stream.Run{Start: stream.Now()})
 		f.do("robots forbid all", "robots allow all in one")
 		f.start(t.Context())
 		f.after(time.Minute, "nothing is acked", "robots.example.com SYNCED @3 in one")
@@ -218,15 +223,13 @@ func TestRetryAfterAPanicMissesNothing(t *testing.T) {
 		panicked := false
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}}, &follow.Options{
 			Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
-			Stream: func(gvr.Resource) stream.Options {
-				return stream.Options{Start: stream.Now(), Transform: func(o *unstructured.Unstructured) {
-					if !panicked {
-						panicked = true
-						srv.Put(robots, "one", "b")
-						panic("a mistake")
-					}
-				}}
-			},
+			Source: watchedWith(stream.Options{Transform: func(o *unstructured.Unstructured) {
+				if !panicked {
+					panicked = true
+					srv.Put(robots, "one", "b")
+					panic("a mistake")
+				}
+			}}, stream.Run{Start: stream.Now()}),
 		})
 		f.start(t.Context())
 		f.after(time.Minute, "it begins Now", "robots.example.com SYNCED @1")
@@ -238,12 +241,12 @@ func TestRetryAfterAPanicMissesNothing(t *testing.T) {
 }
 
 // unacked follows robots with a Store of positions.
-func unacked(t *testing.T, srv *streamtest.Server, o stream.Options) *follower {
+func unacked(t *testing.T, srv *streamtest.Server, run stream.Run) *follower {
 	tracker := scenario.NewTracker(t, scenario.PositionsOnly{Memory: &checkpoint.Memory{}})
 	t.Cleanup(func() { _ = tracker.Close() })
-	o.Checkpoint = tracker
+	run.Checkpoint = tracker
 	return newFollower(t, srv, follow.Selection{Resources: []string{"robots.*"}},
-		&follow.Options{Stream: func(gvr.Resource) stream.Options { return o }})
+		&follow.Options{Source: watchedWith(stream.Options{}, run)})
 }
 
 // No more resources are listed at once than mux.Options.ConcurrentSnapshots says.
@@ -252,7 +255,7 @@ func TestConcurrentSnapshotsAreLimited(t *testing.T) {
 		srv := streamtest.NewServer(robots, rovers, planets)
 		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
 			Mux:    mux.Options{ConcurrentSnapshots: 1},
-			Stream: func(gvr.Resource) stream.Options { return stream.Options{PagedLists: true} },
+			Source: watchedWith(stream.Options{Requests: stream.Requests{PagedLists: true}}, stream.Run{}),
 		})
 		f.apply("list *: slow 1s")
 		f.start(t.Context())

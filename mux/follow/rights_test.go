@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -204,7 +203,7 @@ func TestSelectedNamespacesAreWatchedIfAllowed(t *testing.T) {
 
 // Start: Now counts for resources served at the beginning, even if they may not be watched at once.
 func TestNowCountsFromTheRunsBeginning(t *testing.T) {
-	now := &follow.Options{Stream: func(gvr.Resource) stream.Options { return stream.Options{Start: stream.Now()} }}
+	now := &follow.Options{Source: watchedWith(stream.Options{}, stream.Run{Start: stream.Now()})}
 	for _, where := range []string{"across the cluster", "in a namespace"} {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -253,7 +252,7 @@ func TestNamespaceChangeRepeatsUnackedEventsOnly(t *testing.T) {
 			tracker := scenario.NewTracker(t, &checkpoint.Memory{})
 			defer tracker.Close()
 			f := inNamespaces(t, &follow.Options{
-				Stream: func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
+				Source: watchedWith(stream.Options{}, stream.Run{Checkpoint: tracker}),
 			}, "one", "two")
 			f.do("robots forbid all in two")
 			f.handle = func(ev stream.Event) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 func resource(name, group string, namespaced bool, categories ...string) gvr.Resource {
@@ -106,9 +107,9 @@ func TestInvalidSelectionNamesItsField(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := tt.s.check()
-		var got *OptionsError
+		var got *stream.OptionsError
 		if !errors.As(err, &got) || got.Field != tt.field {
-			t.Errorf("%+v: %v, want an *OptionsError of %s: %s", tt.s, err, tt.field, tt.why)
+			t.Errorf("%+v: %v, want a *stream.OptionsError of %s: %s", tt.s, err, tt.field, tt.why)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -58,14 +58,14 @@ func TestUntilSyncedDeliversChangesSinceTheCheckpoint(t *testing.T) {
 			}
 			f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
 				UntilSynced: true,
-				Stream:      func(gvr.Resource) stream.Options { return stream.Options{Checkpoint: tracker} },
+				Source:      watchedWith(stream.Options{}, stream.Run{Checkpoint: tracker}),
 			})
 			var got []string
 			for ev, err := range f.m.Events(t.Context()) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, ev.Source+" "+ev.String())
+				got = append(got, mux.SourceOf(ev)+" "+ev.String())
 				ev.Ack()
 			}
 			if err := tracker.Close(); err != nil {
@@ -90,7 +90,7 @@ func TestUntilSyncedDeliversChangesSinceTheCheckpoint(t *testing.T) {
 func TestNewRefusesNil(t *testing.T) {
 	client := streamtest.NewServer(robots).Client()
 	all := follow.Selection{Resources: []string{"*"}}
-	var bad *follow.OptionsError
+	var bad *stream.OptionsError
 	if _, err := follow.New(nil, client, all, nil); !errors.As(err, &bad) || bad.Field != "resolver" {
 		t.Errorf("without a resolver: %v", err)
 	}
@@ -106,7 +106,7 @@ func TestSelectsChecksPatternsNotNames(t *testing.T) {
 	if yes, err := (follow.Selection{Resources: []string{"robots"}}).Selects(robots); yes || err != nil {
 		t.Errorf("a name: %v, %v", yes, err)
 	}
-	var bad *follow.OptionsError
+	var bad *stream.OptionsError
 	if yes, err := (follow.Selection{Resources: []string{"*", "[*"}}).Selects(robots); yes || !errors.As(err, &bad) {
 		t.Errorf("an invalid pattern: %v, %v", yes, err)
 	}

@@ -19,11 +19,11 @@ import (
 func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 	dropped := follow.Options{
 		Mux: mux.Options{OnError: func(string, error) mux.Decision { return mux.Drop }},
-		Stream: func(r gvr.Resource) stream.Options {
+		Source: func(r gvr.Resource) (o stream.Options, run stream.Run) {
 			if r.Resource == "robots" {
-				return stream.Options{Namespaces: []string{"x"}} // which is invalid
+				o.Namespaces = []string{"x"} // which is invalid
 			}
-			return stream.Options{}
+			return o, run
 		},
 	}
 	planetsAlone := []string{"planets.space.io SYNCED @3"}
