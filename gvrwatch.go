@@ -145,7 +145,7 @@ func (c *Connection) check(ctx context.Context) error {
 	case ctx == nil:
 		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // Config returns a copy of the configuration, for other clients of the cluster.
@@ -231,7 +231,7 @@ func (c *Connection) Follow(sel follow.Selection, opts *follow.Options) (*follow
 }
 
 // Tracker returns a Tracker that keeps its checkpoints in store ([checkpoint.NewTracker]). Unless opts has a Cluster, it
-// asks the server for the identity of the cluster ([stream.ClusterOf]). opts is copied and may be nil.
+// asks the server for the identity of the cluster ([Connection.Cluster]). opts is copied and may be nil.
 func (c *Connection) Tracker(
 	ctx context.Context, store checkpoint.Store, opts *checkpoint.Options,
 ) (*checkpoint.Tracker, error) {
@@ -244,7 +244,7 @@ func (c *Connection) Tracker(
 	}
 	if o.Cluster == (checkpoint.Cluster{}) {
 		var err error
-		if o.Cluster, err = stream.ClusterOf(ctx, c.config); err != nil {
+		if o.Cluster, err = c.Cluster(ctx); err != nil {
 			return nil, err
 		}
 	}

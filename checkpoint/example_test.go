@@ -45,7 +45,7 @@ func Example() {
 
 func runOnce(client dynamic.Interface, store checkpoint.Store, handle func(name string) bool) error {
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
+		Cluster: checkpoint.Cluster{UID: "example"}, // usually Connection.Cluster
 	})
 	if err != nil {
 		return err

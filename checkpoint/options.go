@@ -11,7 +11,7 @@ import (
 // Options configure a Tracker.
 type Options struct {
 	// Cluster is the cluster that the Streams watch. It is required: a checkpoint is valid for one cluster only.
-	// stream.ClusterOf returns it; tests may invent a UID.
+	// gvrwatch.Connection.Cluster returns it; tests may invent a UID.
 	Cluster Cluster
 	// Reset starts from the beginning where a key's checkpoint does not match, instead of ending the Stream with a
 	// *MismatchError. The first commit removes the old checkpoint: deletions since it was written are not reported.
@@ -58,7 +58,7 @@ func (o *Options) check() (Options, error) {
 	}
 	switch {
 	case c.Cluster == Cluster{}:
-		return c, errors.New("checkpoint options: Cluster is required: stream.ClusterOf returns it")
+		return c, errors.New("checkpoint options: Cluster is required: gvrwatch.Connection.Cluster returns it")
 	case c.Interval < 0:
 		return c, invalid("Interval", c.Interval)
 	case c.Events < 0:

@@ -44,7 +44,8 @@ func testNilAndZeroValues(t *testing.T) {
 	}{
 		{"New(nil)", func() any { return newWith() }, "<nil>"},
 		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source "nil": must not be nil`},
-		{"New((*Stream)(nil))", func() any { return newWith(nilStream) }, "invalid Key: must not be empty"},
+		{"New((*Stream)(nil))", func() any { return newWith(nilStream) },
+			"invalid Stream: must be made with New"},
 		{"New((*Sequence)(nil))", func() any { return newWith(nilSequence) }, "invalid Stream: must be made with New"},
 		{"Add((*Sequence)(nil)) with a key", func() any {
 			return newMux(t, nil).Add(nilSequence, &mux.SourceOptions{Key: "s"})

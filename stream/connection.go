@@ -39,7 +39,7 @@ type connection struct {
 	skipped skipped       // events that the filter skipped
 	silence time.Duration // how long the watch has received nothing, in all
 	last    objectEvent   // the event last received
-	end     Request      // filled in until the watch ends
+	end     Request       // filled in until the watch ends
 }
 
 // arrived are events that were read from a watch ahead of the one being received.

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -60,7 +61,10 @@ func TestForeignAnswersAreRefusedAtOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errTimeUp)
 			var err error
 			if refused == "get" {
-				_, err = stream.ClusterOf(ctx, cfg)
+				var c *gvrwatch.Connection
+				if c, err = gvrwatch.Connect(cfg); err == nil {
+					_, err = c.Cluster(ctx)
+				}
 			} else {
 				err = errorOfRun(ctx, t, cfg, refused)
 			}

@@ -73,8 +73,6 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"NewClient(nil)", func() any { _, err := stream.NewClient(nil, nil); return err },
 			"invalid cfg: must not be nil"},
 		{"NewClient(Config{})", func() any { _, err := stream.NewClient(&rest.Config{}, nil); return err }, "<nil>"},
-		{"ClusterOf(nil)", func() any { _, err := stream.ClusterOf(context, nil); return err },
-			"invalid cfg: must not be nil"},
 
 		{"Until(nil)", func() any { return last(none) }, "invalid seq: must not be nil"},
 		{"Until(cond nil)", func() any { _, err := stream.Until(none, nil); return err },

@@ -50,7 +50,7 @@ func run(client dynamic.Interface, last stream.Type) error {
 		return err
 	}
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster:  checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
+		Cluster:  checkpoint.Cluster{UID: "example"}, // usually Connection.Cluster
 		Interval: 10 * time.Second,                   // between updates of the ConfigMap
 	})
 	if err != nil {

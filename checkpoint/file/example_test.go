@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -62,19 +62,15 @@ func program(cfg *rest.Config, positions string) error {
 		return err
 	}
 	defer store.Close()
-	cluster, err := stream.ClusterOf(ctx, cfg)
+	c, err := gvrwatch.Connect(cfg)
 	if err != nil {
 		return err
 	}
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: cluster})
+	tracker, err := c.Tracker(ctx, store, nil)
 	if err != nil {
 		return err
 	}
-	client, err := stream.NewClient(cfg, nil)
-	if err != nil {
-		return err
-	}
-	s, err := stream.New(client, doors, nil)
+	s, err := c.Stream(ctx, "doors", nil)
 	if err != nil {
 		return err
 	}

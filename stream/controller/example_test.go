@@ -35,7 +35,7 @@ func Example() {
 
 func reconcileAll(client dynamic.Interface) error {
 	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{ // usually file.Open
-		Cluster: checkpoint.Cluster{UID: "example"}, // usually stream.ClusterOf
+		Cluster: checkpoint.Cluster{UID: "example"}, // usually Connection.Cluster
 	})
 	if err != nil {
 		return err

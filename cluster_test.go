@@ -1,6 +1,7 @@
-package stream_test
+package gvrwatch_test
 
 import (
+	"context"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -13,10 +14,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/gvrwatch/gvrwatch"
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-func TestClusterOf(t *testing.T) {
+// clusterOf returns the identity that a Connection asks for.
+func clusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
+	c, err := gvrwatch.Connect(cfg)
+	if err != nil {
+		return checkpoint.Cluster{}, err
+	}
+	return c.Cluster(ctx)
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestCluster(t *testing.T) {
 	kubeSystem := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system","uid":"1-2-3"}}`
 	failure := `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":%q,"code":%d}`
 	tests := []struct {
@@ -45,7 +61,7 @@ func TestClusterOf(t *testing.T) {
 		}))
 		cfg := &rest.Config{Host: srv.URL + "/behind/"}
 		cfg.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
-		c, err := stream.ClusterOf(t.Context(), cfg)
+		c, err := clusterOf(t.Context(), cfg)
 		srv.Close()
 		switch {
 		case tt.fails != nil && (err == nil || !tt.fails(err)):
@@ -66,7 +82,7 @@ func TestClusterOf(t *testing.T) {
 		},
 		"connections are refused": {Host: "http://127.0.0.1:1"},
 	} {
-		_, err := stream.ClusterOf(t.Context(), cfg)
+		_, err := clusterOf(t.Context(), cfg)
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v, want an error without credentials", why, err)
 		}
@@ -76,7 +92,7 @@ func TestClusterOf(t *testing.T) {
 	}
 }
 
-func TestClusterOfBoundsItsRequest(t *testing.T) {
+func TestClusterBoundsItsRequest(t *testing.T) {
 	tests := []struct {
 		retryAfter string // empty: no answer
 		timeout    time.Duration
@@ -104,7 +120,7 @@ func TestClusterOfBoundsItsRequest(t *testing.T) {
 				}, nil
 			})
 			began := time.Now()
-			_, err := stream.ClusterOf(t.Context(), cfg)
+			_, err := clusterOf(t.Context(), cfg)
 			if err == nil || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("%s: got %v, want %q", tt.why, err, tt.text)
 			}

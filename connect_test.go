@@ -1,0 +1,159 @@
+package gvrwatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch"
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+func connect(t *testing.T, srv *streamtest.Server) *gvrwatch.Connection {
+	t.Helper()
+	c, err := gvrwatch.Connect(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestConnection: all that comes from a Connection sees the same cluster, and Connect itself makes no request.
+func TestConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(lamps, chairs)
+		defer srv.Close()
+		srv.Put(chairs, "hall", "stool")
+		c := connect(t, srv)
+		m, err := c.Follow(follow.Selection{Resources: []string{"*.example.com"}}, &follow.Options{UntilSynced: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(srv.Requests()); n != 0 {
+			t.Errorf("%d requests by Connect and Follow", n)
+		}
+		var followed []string
+		for ev, err := range m.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.HasObject() {
+				followed = append(followed, mux.SourceOf(ev)+" "+ev.String())
+			}
+		}
+		if diff := cmp.Diff([]string{"chairs.example.com ADDED hall/stool@2"}, followed); diff != "" {
+			t.Errorf("followed (-want +got):\n%s", diff)
+		}
+
+		store := &checkpoint.Memory{}
+		for _, want := range [][]string{{"ADDED hall/stool@2", "SYNCED @2"}, {"ADDED hall/bench@3", "SYNCED @3"}} {
+			tracker, err := c.Tracker(t.Context(), store, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := c.Stream(t.Context(), "chair", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}
+			rec := streamtest.Record(stream.Acked(s.With(run).Events(t.Context())), nil)
+			if diff := cmp.Diff(want, streamtest.Texts(rec.Events)); diff != "" || rec.Err != nil {
+				t.Errorf("with a checkpoint: %v (-want +got):\n%s", rec.Err, diff)
+			}
+			if st := s.Status(); !st.Synced || st.State != stream.Stopped {
+				t.Errorf("the status is %+v", st)
+			}
+			if err := tracker.Close(); err != nil {
+				t.Error(err)
+			}
+			srv.Put(chairs, "hall", "bench")
+		}
+	})
+}
+
+// TestConnectionErrors: errors keep their types, and nil and zero values lead to one that names them.
+func TestConnectionErrors(t *testing.T) {
+	srv := streamtest.NewServer(chairs)
+	defer srv.Close()
+	c, background := connect(t, srv), context.Background()
+	var none context.Context
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	streamError := func(c *gvrwatch.Connection, ctx context.Context, name string) error {
+		_, err := c.Stream(ctx, name, nil)
+		return err
+	}
+	trackerError := func(c *gvrwatch.Connection, ctx context.Context, s checkpoint.Store) error {
+		_, err := c.Tracker(ctx, s, nil)
+		return err
+	}
+	followError := func(c *gvrwatch.Connection, sel follow.Selection) error {
+		_, err := c.Follow(sel, nil)
+		return err
+	}
+	clusterError := func(c *gvrwatch.Connection, ctx context.Context) error { _, err := c.Cluster(ctx); return err }
+	watchError := func(c *gvrwatch.Connection) (err error) {
+		for _, err = range c.Watch(background, "chairs", nil) {
+			break
+		}
+		return err
+	}
+	var zero gvrwatch.Connection
+	var absent *gvrwatch.Connection
+	tests := []struct {
+		got  error
+		want func(error) bool
+		why  string
+	}{
+		{streamError(c, background, "tables"), is[*discovery.NotFoundError], "a type that is not served"},
+		{streamError(c, ended, "chairs"), func(err error) bool { return err == context.Canceled }, "a ctx that has ended"},
+		{streamError(c, none, "chairs"), is[*stream.OptionsError], "no ctx"},
+		{followError(c, follow.Selection{}), is[*stream.OptionsError], "a selection of nothing"},
+		{trackerError(c, background, nil), func(err error) bool { return err != nil }, "no store"},
+		{streamError(&zero, background, "chairs"), is[*stream.OptionsError], "a zero Connection: Stream"},
+		{streamError(absent, background, "chairs"), is[*stream.OptionsError], "a nil Connection: Stream"},
+		{trackerError(&zero, background, &checkpoint.Memory{}), is[*stream.OptionsError], "a zero Connection: Tracker"},
+		{clusterError(absent, background), is[*stream.OptionsError], "a nil Connection: Cluster"},
+		{followError(absent, follow.Selection{Resources: []string{"*"}}), is[*stream.OptionsError], "a nil Connection: Follow"},
+		{watchError(absent), is[*stream.OptionsError], "a nil Connection: Watch"},
+	}
+	for _, tt := range tests {
+		if !tt.want(tt.got) {
+			t.Errorf("%s: got %T, %v", tt.why, tt.got, tt.got)
+		}
+	}
+	if absent.Config() != nil || absent.Client() != nil || absent.Resolver() != nil {
+		t.Error("a nil Connection has parts")
+	}
+	if _, err := gvrwatch.Connect(&rest.Config{Host: "://"}); err == nil {
+		t.Error("a host that is no URL is accepted")
+	}
+}
+
+// TestConnectionCopiesTheConfig: changes of the caller's configuration have no effect, and Config returns a copy.
+func TestConnectionCopiesTheConfig(t *testing.T) {
+	srv := streamtest.NewServer(chairs)
+	defer srv.Close()
+	cfg := srv.Config()
+	c, err := gvrwatch.Connect(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Host = "http://elsewhere.invalid"
+	c.Config().Host = "http://elsewhere.invalid"
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := c.Stream(ctx, "chairs", nil); errors.Is(err, context.DeadlineExceeded) || err != nil {
+		t.Errorf("got %v", err)
+	}
+}
