@@ -44,6 +44,20 @@ func TestReadmeHasTheFirstProgram(t *testing.T) {
 	}
 }
 
+// TestReadmeHasWholePrograms: the README shows two of the programs in examples, which their own test runs, and whole.
+func TestReadmeHasWholePrograms(t *testing.T) {
+	readme := read(t, filepath.Join(root, "README.md"))
+	for _, name := range []string{"checkpoint", "follow"} {
+		_, code, _ := strings.Cut(read(t, filepath.Join(root, "examples", name, "main.go")), "\n")
+		if !strings.Contains(readme, "```go\n"+code+"```") {
+			t.Errorf("the README has another program than examples/%s:\n%s", name, code)
+		}
+		if n := strings.Count(code, "\n"); n > 30 {
+			t.Errorf("examples/%s: the program has %d lines, 30 at most", name, n)
+		}
+	}
+}
+
 // TestFirstProgramRuns: the program of the module's front page prints what exists in the cluster of $KUBECONFIG, and
 // what changes.
 func TestFirstProgramRuns(t *testing.T) {
