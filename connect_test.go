@@ -67,7 +67,7 @@ func TestConnection(t *testing.T) {
 			}
 			run := stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}
 			rec := streamtest.Record(stream.Acked(s.With(run).Events(t.Context())), nil)
-			if diff := cmp.Diff(want, streamtest.Texts(rec.Events)); diff != "" || rec.Err != nil {
+			if diff := cmp.Diff(want, rec.Texts()); diff != "" || rec.Err != nil {
 				t.Errorf("with a checkpoint: %v (-want +got):\n%s", rec.Err, diff)
 			}
 			if st := s.Status(); !st.Synced || st.State != stream.Stopped {

@@ -49,7 +49,7 @@ func untilSynced(seq iter.Seq2[stream.Event, error]) iter.Seq2[stream.Event, err
 // texts ranges over the sequence up to SYNCED and returns its events, and the error that ended it.
 func texts(ctx context.Context, cfg *rest.Config, name string, opts *stream.Options) ([]string, error) {
 	rec := streamtest.Record(untilSynced(gvrwatch.Watch(ctx, cfg, name, opts)), nil)
-	return streamtest.Texts(rec.Events), rec.Err
+	return rec.Texts(), rec.Err
 }
 
 // TestErrorsKeepTheirTypes: the error of each step is the only value, and errors.As finds its type.
@@ -133,7 +133,7 @@ func TestEachLoopBeginsAgain(t *testing.T) {
 			t.Errorf("%s loop: %v, %v", name, rec.Err, err)
 		}
 		if last := len(rec.Events) - 2; rec.Events[last].NamespacedName().Name != name {
-			t.Errorf("%s loop: %q", name, streamtest.Texts(rec.Events))
+			t.Errorf("%s loop: %q", name, rec.Texts())
 		}
 	}
 	srv.Unserve(chairs)
@@ -179,7 +179,7 @@ func TestOptionsAreCopied(t *testing.T) {
 	if rec.Err != nil {
 		t.Fatal(rec.Err)
 	}
-	if diff := cmp.Diff([]string{"ADDED hall/fell@2", "SYNCED @4 in hall"}, streamtest.Texts(rec.Events)); diff != "" {
+	if diff := cmp.Diff([]string{"ADDED hall/fell@2", "SYNCED @4 in hall"}, rec.Texts()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

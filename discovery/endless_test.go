@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
@@ -18,7 +18,7 @@ func TestEndlessDocumentsAreRefused(t *testing.T) {
 		"discovery *: 500 endless": "the server answered 500", // client-go does not read the text
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := streamtest.Of(apiserver.NewServer())
+			srv := streamtest.NewServer().AllFaults(friend.Access{})
 			if err := srv.Apply(script); err != nil {
 				t.Fatal(err)
 			}

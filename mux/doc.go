@@ -26,5 +26,5 @@
 // # Errors
 //
 // New and Add return a [*stream.OptionsError]. A run ends with the cause of its context or with a [*SourceError], which may
-// wrap a [*PanicError].
+// wrap a [*stream.PanicError].
 package mux

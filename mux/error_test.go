@@ -106,7 +106,7 @@ func TestOnError(t *testing.T) {
 				if last != nil {
 					got = last.Error()
 					var failed *mux.SourceError
-					var panicked *mux.PanicError
+					var panicked *stream.PanicError
 					if !errors.As(last, &failed) || failed.Key != "bad" || !errors.Is(last, errBroken) ||
 						strings.Contains(got, "panic:") && !(errors.As(last, &panicked) && len(panicked.Stack) > 0) {
 						t.Errorf("%s: the error is a %T", tt.why, last)
@@ -252,7 +252,7 @@ func testRetryResumes(t *testing.T, source func(*stream.Stream) mux.Source) {
 	}
 	if err := streamtest.Check(h, rec.Events[split:],
 		&streamtest.CheckOptions{From: resume, Complete: true}); err != nil {
-		t.Errorf("%v\n%s", err, strings.Join(streamtest.Texts(rec.Events), "\n"))
+		t.Errorf("%v\n%s", err, strings.Join(rec.Texts(), "\n"))
 	}
 }
 

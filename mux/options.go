@@ -25,7 +25,7 @@ type Options struct {
 	// OnError decides about a source that has ended with an error. The error is final: a Stream handles temporary
 	// failures without it. The goroutine of the loop calls OnError after it has delivered the events of the source.
 	// OnError may call the methods of the Mux. If it panics, the run ends with a *SourceError, which wraps the failure
-	// of the source and a *PanicError. Nil means Fail.
+	// of the source and a *stream.PanicError. Nil means Fail.
 	OnError func(key string, err error) Decision
 	// Logger receives failures of sources and decisions about them. Nil disables logging.
 	Logger *slog.Logger

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
@@ -256,7 +257,7 @@ func (p *randomRun) check(l *life) {
 	}
 	if err := streamtest.Check(l.history, l.events, &o); err != nil {
 		p.Errorf("%s of %s: %v\n%+v %s\nlog:\n%s\nevents:\n%s\nhistory:\n%s", l.key, l.r, err, l.o, l.overflow,
-			strings.Join(p.Log, "\n"), strings.Join(streamtest.Texts(l.events), "\n"), scenario.HistoryText(l.history))
+			strings.Join(p.Log, "\n"), strings.Join(oracle.Texts(l.events), "\n"), scenario.HistoryText(l.history))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/mux"
@@ -215,7 +216,7 @@ func (p *resumedRuns) check(key string, s *resumed) {
 	o := streamtest.CheckOptions{Latest: s.overflow == mux.Latest, Namespaces: s.o.Namespaces, Complete: true}
 	if err := streamtest.Check(h, s.events, &o); err != nil {
 		p.Errorf("%s of %s: %v\n%+v %s\nlog:\n%s\nevents:\n%s\nhistory:\n%s", key, s.r, err, s.o, s.overflow,
-			strings.Join(p.Log, "\n"), strings.Join(streamtest.Texts(s.events), "\n"), scenario.HistoryText(h))
+			strings.Join(p.Log, "\n"), strings.Join(oracle.Texts(s.events), "\n"), scenario.HistoryText(h))
 	}
 }
 
@@ -458,7 +459,7 @@ func TestPanickedSequenceIsResumedLater(t *testing.T) {
 						check := &streamtest.CheckOptions{Latest: overflow == mux.Latest, Complete: i == 1}
 						if err := streamtest.Check(srv.History(widgets(), nil), l.events, check); err != nil {
 							t.Errorf("%s: life %d: %v\n%s", tt.why, i, err,
-								strings.Join(streamtest.Texts(l.events), "\n"))
+								strings.Join(oracle.Texts(l.events), "\n"))
 						}
 					}
 				})
@@ -532,7 +533,7 @@ func TestEndedSequenceIsStartedAgain(t *testing.T) {
 				}
 				time.AfterFunc(10*time.Minute, m.Stop)
 				rec := streamtest.Record(m.Events(anHour(t)), nil)
-				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); rec.Err != nil || diff != "" {
+				if diff := cmp.Diff(tt.want, rec.Texts()); rec.Err != nil || diff != "" {
 					t.Errorf("%s: %v, -want +got:\n%s", tt.why, rec.Err, diff)
 				}
 			})

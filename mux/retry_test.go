@@ -62,7 +62,7 @@ func TestRetryAfterAGapStartsOverOnce(t *testing.T) {
 			m.Drain()
 		}()
 		rec := streamtest.Record(m.Events(anHour(t)), nil)
-		texts := streamtest.Texts(rec.Events)
+		texts := rec.Texts()
 		begun := strings.Count(strings.Join(texts, "\n"), "ADDED default/a")
 		if rec.Err != nil || gaps != 1 || others == 0 || begun != 2 ||
 			!strings.HasPrefix(texts[len(texts)-1], "ADDED default/late") {
@@ -140,7 +140,7 @@ func TestRetryMissesNothing(t *testing.T) {
 					m.Stop()
 				})
 				rec := streamtest.Record(m.Events(anHour(t)), nil)
-				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); rec.Err != nil || diff != "" {
+				if diff := cmp.Diff(tt.want, rec.Texts()); rec.Err != nil || diff != "" {
 					t.Errorf("%s: %v, -want +got:\n%s", tt.why, rec.Err, diff)
 				}
 				running.Wait()
@@ -225,7 +225,7 @@ func TestPanicLosesNoEvent(t *testing.T) {
 				if rec.Err != nil {
 					t.Fatal(rec.Err)
 				}
-				texts, begun := streamtest.Texts(rec.Events), 0
+				texts, begun := rec.Texts(), 0
 				for i, text := range texts {
 					if strings.HasPrefix(text, "ADDED default/a@") {
 						begun = i // the last time

@@ -99,7 +99,7 @@ func (m *Mux) open(ctx context.Context, cancel context.CancelCauseFunc, workers 
 func (m *Mux) runControl(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{Value: p, Stack: debug.Stack()}
+			err = &stream.PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
 	return m.control(ctx)

@@ -53,7 +53,7 @@ func (m *Mux) work(ctx context.Context, s *source, delay time.Duration) {
 			if p == nil {
 				p = errGoexit
 			}
-			err = &PanicError{Key: s.key, Value: p, Stack: debug.Stack()}
+			err = &stream.PanicError{Where: s.key, Value: p, Stack: debug.Stack()}
 		}
 		m.workerEnded(s, err, ctx.Err() != nil)
 	}()
@@ -123,7 +123,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	defer m.mu.Unlock()
 	s.worker.running, s.worker.ended = false, time.Now()
 	m.run.workers--
-	var panicked *PanicError
+	var panicked *stream.PanicError
 	if errors.As(err, &panicked) {
 		s.progress.restart = true // the event that it was handling may be lost
 	}
@@ -182,11 +182,11 @@ func (m *Mux) isCurrent(s *source) bool {
 	return !s.removed && m.run.ending == notEnding
 }
 
-// callOnError calls OnError. A panic of OnError is a *PanicError.
+// callOnError calls OnError. A panic of OnError is a *stream.PanicError.
 func (m *Mux) callOnError(key string, err error) (d Decision, panicked error) {
 	defer func() {
 		if p := recover(); p != nil {
-			panicked = &PanicError{Key: key, Value: p, Stack: debug.Stack()}
+			panicked = &stream.PanicError{Where: key, Value: p, Stack: debug.Stack()}
 		}
 	}()
 	return m.options.OnError(key, err), nil

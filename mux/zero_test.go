@@ -66,7 +66,7 @@ func testNilAndZeroValues(t *testing.T) {
 
 		{"errors", func() any {
 			return fmt.Sprint((&stream.OptionsError{}).Error() != "", (&mux.SourceError{}).Error() != "",
-				(&mux.PanicError{}).Error() != "", (&mux.PanicError{}).Unwrap() == nil)
+				(&stream.PanicError{}).Error() != "", (&stream.PanicError{}).Unwrap() == nil)
 		}, "true true true true"},
 	}
 	for _, tt := range tests {

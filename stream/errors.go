@@ -107,3 +107,25 @@ func (e *GaveUpError) Error() string {
 }
 
 func (e *GaveUpError) Unwrap() error { return e.Err }
+
+// PanicError is the error of a function of the caller that panicked. In a Mux that is the error of a source, if a
+// Select, a Transform or a Trace of its Stream panics; other functions of options end the run with it. A reconcile of
+// package controller is retried.
+type PanicError struct {
+	Where string // the key of the source, the key of the reconcile, or the function; may be empty
+	Value any
+	Stack []byte // of the goroutine that panicked
+}
+
+func (e *PanicError) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("panic: %v", e.Value)
+	}
+	return fmt.Sprintf("panic of %s: %v", e.Where, e.Value)
+}
+
+// Unwrap returns the value if that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gadgets := widgets()
 				gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"
-				srv := streamtest.Of(apiserver.NewServer(widgets(), gadgets))
+				srv := streamtest.NewServer(widgets(), gadgets).AllFaults(friend.Access{})
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
 				noError(t, srv.Apply(tt.script))
@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 					}
 					time.Sleep(5 * time.Minute)
 				})
-				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); diff != "" {
+				if diff := cmp.Diff(tt.want, rec.Texts()); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
 				if err := srv.CheckScript(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -61,7 +61,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 				if metadata {
 					tt.options.Objects = stream.Metadata
 				}
-				srv := streamtest.Of(apiserver.NewServer(widgets()))
+				srv := streamtest.NewServer(widgets()).AllFaults(friend.Access{})
 				srv.Put(widgets(), "ns", "a")
 				srv.Put(widgets(), "ns", "b")
 				noError(t, srv.Apply(tt.script))
@@ -72,7 +72,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 					_, _ = srv.Delete(widgets(), "ns", "b")
 					time.Sleep(5 * time.Minute)
 				})
-				if diff := cmp.Diff(tt.want, streamtest.Texts(rec.Events)); diff != "" {
+				if diff := cmp.Diff(tt.want, rec.Texts()); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
 				if tt.err == "" && !errors.Is(rec.Err, errTimeUp) ||
@@ -93,7 +93,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 // that was refused in the same snapshot.
 func TestLargePagesAreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.Of(apiserver.NewServer(widgets()))
+		srv := streamtest.NewServer(widgets()).AllFaults(friend.Access{})
 		const objects = 200
 		for i := range objects {
 			srv.Put(widgets(), "ns", fmt.Sprintf("w%03d", i))

@@ -282,7 +282,7 @@ func (p *killedProgram) runOnce(last bool) bool {
 	if last && len(pool) == 0 && k.fails == nil && synced(events) && p.handled != nil {
 		p.mustHaveNoPending(tracker)
 		if p.Failed() {
-			p.Logf("%s\n---\n%s", strings.Join(p.log, "\n"), strings.Join(streamtest.Texts(events), "\n"))
+			p.Logf("%s\n---\n%s", strings.Join(p.log, "\n"), strings.Join(oracle.Texts(events), "\n"))
 		}
 	}
 	k.kill()

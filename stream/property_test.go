@@ -16,7 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -57,7 +57,7 @@ type randomRun struct {
 
 func newRandomRun(t *testing.T, r *rand.Rand) *randomRun {
 	p := &randomRun{T: t, Rand: r, r: widgets()}
-	p.srv = streamtest.Of(apiserver.NewServer(p.r))
+	p.srv = streamtest.NewServer(p.r).AllFaults(friend.Access{})
 	return p
 }
 
@@ -108,7 +108,7 @@ func (p *randomRun) run() {
 	)
 	if err != nil {
 		p.Errorf("%v\n\noptions: %+v\nscript:\n%sacts: %q\n\ndelivered:\n%s\n\nhistory:\n%s", err, p.options, p.script,
-			p.acts, strings.Join(streamtest.Texts(rec.Events), "\n"), historyText(h))
+			p.acts, strings.Join(rec.Texts(), "\n"), historyText(h))
 	}
 }
 

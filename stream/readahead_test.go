@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -27,7 +27,7 @@ type pages struct {
 }
 
 func newPages(t *testing.T, kind, script string, giveUpAfter time.Duration) *pages {
-	p := &pages{srv: streamtest.Of(apiserver.NewServer(widgets()))}
+	p := &pages{srv: streamtest.NewServer(widgets()).AllFaults(friend.Access{})}
 	for i := range 10 {
 		p.srv.Put(widgets(), "one", fmt.Sprint("w", i))
 	}

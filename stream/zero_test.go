@@ -113,7 +113,7 @@ func TestResourceOfGVRAlone(t *testing.T) {
 		alone := gvr.Resource{GroupVersionResource: widgets().GroupVersionResource}
 		run := func(c dynamic.Interface, o setup) string {
 			rec := streamtest.Record(streamOf(t, c, alone, &o).Events(anHour(t)), nil)
-			return fmt.Sprint(streamtest.Texts(rec.Events), rec.Err)
+			return fmt.Sprint(rec.Texts(), rec.Err)
 		}
 		for _, o := range []setup{
 			{Run: stream.Run{Until: stream.UntilSynced}}, {Options: stream.Options{Requests: stream.Requests{PagedLists: true}}, Run: stream.Run{Until: stream.UntilSynced}}, {Options: stream.Options{Objects: stream.Metadata}, Run: stream.Run{Until: stream.UntilSynced}},

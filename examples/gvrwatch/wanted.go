@@ -77,7 +77,7 @@ func (w *wanted) name() string {
 }
 
 // defaultExclude lists the patterns that --all leaves out, for the help text.
-var defaultExclude = strings.Join(follow.DefaultExclude(), ", ")
+var defaultExclude = strings.Join(follow.Selection{}.Excluded(), ", ")
 
 // check validates the command line without asking the server.
 func (o *watchOptions) check(args []string) (wanted, error) {

@@ -111,7 +111,7 @@ var random = regexp.MustCompile(`(reflector_watch_duration_seconds_sum\{resource
 // TestMetricsAfterFaults: all metrics of three Streams and a followed group, after faults of every kind.
 func TestMetricsAfterFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(append(streamtest.Reviews(), pods, widgets, gadgets)...)
+		srv := streamtest.NewServer(pods, widgets, gadgets).WithReviews()
 		defer srv.Close()
 		for i := range 5 {
 			srv.Put(pods, "shop", fmt.Sprint("web-", i))
@@ -209,7 +209,7 @@ func TestStateOfRefusedSources(t *testing.T) {
 	} {
 		for _, follows := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				srv := streamtest.NewServer(append(streamtest.Reviews(), pods)...)
+				srv := streamtest.NewServer(pods).WithReviews()
 				defer srv.Close()
 				if test.before != "" {
 					apply(t, srv, test.before)
@@ -259,7 +259,7 @@ func TestStateOfRefusedSources(t *testing.T) {
 // TestFinalErrorOfAFollower: an error that ends the run of a follow.Mux is not alive.
 func TestFinalErrorOfAFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(append(streamtest.Reviews(), pods)...)
+		srv := streamtest.NewServer(pods).WithReviews()
 		defer srv.Close()
 		apply(t, srv, "pods any *: 503")
 		m := metrics.New()

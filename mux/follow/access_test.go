@@ -66,7 +66,7 @@ func TestAccessChecker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(widgets)
 				if tt.reviews {
-					srv.Serve(streamtest.Reviews()...)
+					srv.WithReviews()
 				}
 				for _, what := range tt.script {
 					if err := srv.Do(what); err != nil {
@@ -118,7 +118,7 @@ func TestListingDecidesIfReviewsAnswerNothing(t *testing.T) {
 func TestRefusedWatchOutweighsReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		widgets := resource("widgets", "example.com", true)
-		srv := streamtest.NewServer(append(streamtest.Reviews(), widgets)...) // whose reviews allow everything
+		srv := streamtest.NewServer(widgets).WithReviews() // whose reviews allow everything
 		r := newRights(&accessChecker{client: srv.Client()}, []string{"one"}, func() {})
 		notified, began := 0, time.Now()
 		deny := func() { r.deny(widgets, "", nil, func() { notified++ }) }

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -56,7 +56,7 @@ func TestFinalErrorsGoToOnError(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := streamtest.Of(apiserver.NewServer(robots, planets))
+				srv := streamtest.NewServer(robots, planets).AllFaults(friend.Access{})
 				srv.Put(robots, "one", "a")
 				f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}},
 					&follow.Options{Source: watchedWith(tt.options, tt.run)})
@@ -118,7 +118,7 @@ func TestPanicInStatusChangedEndsTheRun(t *testing.T) {
 				if tt.do != nil {
 					tt.do(f)
 				}
-				var panicked *mux.PanicError
+				var panicked *stream.PanicError
 				err := f.end(tt.why)
 				if !errors.As(err, &panicked) || panicked.Key != tt.key || len(panicked.Stack) == 0 {
 					t.Errorf("%s: the run ended with %v", tt.why, err)
@@ -134,7 +134,7 @@ func TestPanicInTheOptionsOfAResourceIsItsError(t *testing.T) {
 			&follow.Options{Source: func(gvr.Resource) (stream.Options, stream.Run) { panic("a mistake") }})
 		f.start(t.Context())
 		var failed *mux.SourceError
-		var panicked *mux.PanicError
+		var panicked *stream.PanicError
 		if err := f.end("Options.Source panics"); !errors.As(err, &failed) || !errors.As(err, &panicked) {
 			t.Errorf("the run ended with %v", err)
 		}
@@ -168,7 +168,7 @@ func TestPanicInTraceIsTheSourcesError(t *testing.T) {
 			f.do("robots forbid all", "robots close watches")
 			time.Sleep(time.Minute)
 			f.stop()
-			var panicked *mux.PanicError
+			var panicked *stream.PanicError
 			if len(failures) != 1 || !errors.As(failures[0], &panicked) {
 				t.Errorf("in %s: failures %v, want one PanicError", state, failures)
 			}

@@ -26,7 +26,7 @@ type Options struct {
 	UntilSynced bool
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
 	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a
-	// *mux.PanicError. Nil disables it.
+	// *stream.PanicError. Nil disables it.
 	StatusChanged func(ResourceStatus)
 }
 
@@ -42,10 +42,10 @@ func (f *follower) report(s ResourceStatus) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err := &mux.PanicError{Key: cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()), Value: p,
+			err := &stream.PanicError{Where: cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()), Value: p,
 				Stack: debug.Stack()}
 			select {
-			case f.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Key, err):
+			case f.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Where, err):
 			default: // the run ends already
 			}
 		}

@@ -83,7 +83,7 @@ func TestSecondRunStartsFromTheBeginning(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+				srv := streamtest.NewServer(robots, spaces).WithReviews()
 				srv.Put(spaces, "", "one")
 				srv.Put(robots, "one", "a")
 				srv.Put(spaces, "", "two")
@@ -192,7 +192,7 @@ func TestNowDoesNotCountForLaterTypes(t *testing.T) {
 // A run that begins because rights have changed does not begin Now again, even if nothing was acked.
 func TestRightsChangeDoesNotBeginNowAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+		srv := streamtest.NewServer(robots, spaces).WithReviews()
 		srv.Put(spaces, "", "one")
 		srv.Put(robots, "one", "a")
 		f := unacked(t, srv, stream.Run{Start: stream.Now()})

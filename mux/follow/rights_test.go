@@ -18,7 +18,7 @@ import (
 
 // inNamespaces follows robots, one in each namespace, that may be watched in these namespaces only.
 func inNamespaces(t *testing.T, opts *follow.Options, names ...string) *follower {
-	srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+	srv := streamtest.NewServer(robots, spaces).WithReviews()
 	f := newFollower(t, srv, follow.Selection{Resources: []string{"robots", "rovers"}}, opts)
 	f.do("robots forbid all")
 	for _, n := range names {
@@ -167,7 +167,7 @@ func TestCandidatesReplaceUnlistableNamespaces(t *testing.T) {
 // Once all of Selection.Namespaces may be watched, the state is Watching.
 func TestSelectedNamespacesAreWatchedIfAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(append(streamtest.Reviews(), robots, spaces)...)
+		srv := streamtest.NewServer(robots, spaces).WithReviews()
 		for _, n := range []string{"one", "two", "three"} {
 			srv.Put(robots, n, "a")
 		}

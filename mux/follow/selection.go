@@ -23,10 +23,10 @@ type Selection struct {
 	// Categories are those of discovery, such as "all", ignoring case.
 	Categories []string
 	// Exclude are names and patterns of resources that Categories, and patterns in Resources, must not select, in
-	// addition to DefaultExclude. A name excludes every resource that it may stand for. Names in Resources are
+	// addition to the defaults ([Selection.Excluded]). A name excludes every resource that it may stand for. Names in Resources are
 	// followed in any case.
 	Exclude []string
-	// NoDefaultExclude disables DefaultExclude.
+	// NoDefaultExclude leaves out the defaults of Excluded.
 	NoDefaultExclude bool
 
 	// Namespaces to watch. Empty means all. If it is set, cluster-scoped resources are followed only if Resources
@@ -37,11 +37,19 @@ type Selection struct {
 	CandidateNamespaces []string
 }
 
-// DefaultExclude returns the patterns that a Selection excludes unless NoDefaultExclude is set: Events (in both groups
-// that serve them), Leases and LeaseCandidates. They change all the time and say little about what a cluster holds.
-func DefaultExclude() []string {
-	return []string{"events.", "events.events.k8s.io", "leases.coordination.k8s.io",
-		"leasecandidates.coordination.k8s.io"}
+// defaultExclude are Events (in both groups that serve them), Leases and LeaseCandidates. They change all the time and
+// say little about what a cluster holds.
+var defaultExclude = []string{
+	"events.", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io",
+}
+
+// Excluded returns the names and patterns that s excludes: Exclude and, unless NoDefaultExclude is set, "events.",
+// "events.events.k8s.io", "leases.coordination.k8s.io" and "leasecandidates.coordination.k8s.io".
+func (s Selection) Excluded() []string {
+	if s.NoDefaultExclude {
+		return slices.Clone(s.Exclude)
+	}
+	return slices.Concat(defaultExclude, s.Exclude)
 }
 
 // Selects reports whether a pattern or a category of s selects r. (Only a discovery.Resolver can match names.) It
@@ -81,11 +89,7 @@ func (s Selection) check() (selection, error) {
 			c.refs = append(c.refs, ref)
 		}
 	}
-	exclude := s.Exclude
-	if !s.NoDefaultExclude {
-		exclude = append(DefaultExclude(), exclude...)
-	}
-	for _, name := range exclude {
+	for _, name := range s.Excluded() {
 		p, problem := parseExclude(name)
 		if problem != "" {
 			return c, invalid("Exclude", name, problem)

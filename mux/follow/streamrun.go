@@ -10,7 +10,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
-	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -113,7 +112,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 	s := sr.followed
 	defer func() {
 		if p := recover(); p != nil { // in a function of the options
-			end(&mux.PanicError{Key: s.key, Value: p, Stack: debug.Stack()})
+			end(&stream.PanicError{Where: s.key, Value: p, Stack: debug.Stack()})
 		}
 	}()
 	var tick <-chan time.Time // time alone may end the wait for DELETED events (staying)

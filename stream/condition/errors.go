@@ -3,6 +3,8 @@ package condition
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -21,27 +23,22 @@ func invalid(field, value, problem string) *stream.OptionsError {
 // UnmetError is returned by [Wait] if it ends before the condition is met.
 type UnmetError struct {
 	Condition Condition
-	// Unmet are up to ten of the objects that do not meet the condition, sorted. It is empty if all that is known meets
-	// it, but not everything is synced, and if no object exists.
-	Unmet []Unmet
+	// Unmet are up to ten of the targets that do not meet the condition, each with the reason, such as "condition Ready
+	// is False" or "does not exist". It is empty if all that is known meets the condition, but not everything is
+	// synced, and if no object exists.
+	Unmet map[Target]string
 	// More is the number of others that do not meet it.
 	More int
 	// Err is why the wait ended.
 	Err error
 }
 
-// Unmet is a target that does not meet a condition.
-type Unmet struct {
-	Target Target
-	Reason string // such as "condition Ready is False" or "does not exist"
-}
-
 func (e *UnmetError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "condition: %s is not met: %v", e.Condition, e.Err)
-	for i, u := range e.Unmet {
+	for i, t := range slices.SortedFunc(maps.Keys(e.Unmet), Target.compare) {
 		b.WriteString([]string{": ", "; "}[min(i, 1)])
-		b.WriteString(u.Target.String() + " " + u.Reason)
+		b.WriteString(t.String() + " " + e.Unmet[t])
 	}
 	if e.More > 0 {
 		fmt.Fprintf(&b, "; and %d more", e.More)

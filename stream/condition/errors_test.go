@@ -130,7 +130,7 @@ func TestWaitEnds(t *testing.T) {
 			"cannot know what happened", func(err error) bool { var e *stream.GapError; return errors.As(err, &e) }},
 		{"a panic in a Mux", func(srv *streamtest.Server) source {
 			return must(mux.New(nil, widgetStream(srv, boom).(mux.Source)))
-		}, "", nil, "boom", func(err error) bool { var e *mux.PanicError; return errors.As(err, &e) }},
+		}, "", nil, "boom", func(err error) bool { var e *stream.PanicError; return errors.As(err, &e) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {

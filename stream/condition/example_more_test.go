@@ -32,8 +32,8 @@ func ExampleWait_once() {
 	}
 	err = condition.Wait(context.Background(), s.With(stream.Run{Until: stream.UntilSynced}), isOpen) // every widget
 	if unmet := (*condition.UnmetError)(nil); errors.As(err, &unmet) {
-		for _, u := range unmet.Unmet {
-			fmt.Println(u.Target, u.Reason)
+		for target, reason := range unmet.Unmet {
+			fmt.Println(target, reason)
 		}
 	}
 	// Output:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) 
 	}
 	w := &waiter{
 		condition: c, groups: map[Target]*group{},
-		objects: map[id]*Unmet{}, gaps: map[string]bool{}, synced: map[schema.GroupResource]bool{},
+		objects: map[id]*unmet{}, gaps: map[string]bool{}, synced: map[schema.GroupResource]bool{},
 	}
 	for _, t := range targets {
 		w.groups[t] = &group{}
@@ -133,12 +134,21 @@ func checkStream(s watched, o stream.Options, c Condition, targets []Target) err
 // sourceOf returns the key of an event's source in a Mux.
 func sourceOf(ev stream.Event) string { return ev.Envelope(friend.Access{}).Source }
 
+// maxUnmet is how many targets an UnmetError names.
+const maxUnmet = 10
+
+// unmet is a target that does not meet the condition.
+type unmet struct {
+	target Target
+	reason string
+}
+
 // waiter is what is known during a Wait.
 type waiter struct {
 	condition Condition
 	groups    map[Target]*group // what is waited for; empty means every object
 	all       group             // every object, if groups is empty
-	objects   map[id]*Unmet     // nil if the object meets the condition
+	objects   map[id]*unmet     // nil if the object meets the condition
 	gaps      map[string]bool   // sources that have not delivered SYNCED since their GAP, or at all
 	synced    map[schema.GroupResource]bool
 	answered  bool // everything has been synced once
@@ -201,7 +211,7 @@ func (w *waiter) observeObject(ev stream.Event) error {
 	return nil
 }
 
-func (g *group) add(n int, u *Unmet) {
+func (g *group) add(n int, u *unmet) {
 	g.objects += n
 	if u != nil {
 		g.unmet += n
@@ -209,7 +219,7 @@ func (g *group) add(n int, u *Unmet) {
 }
 
 // evaluate returns nil if the object meets the condition.
-func (w *waiter) evaluate(ev stream.Event, t Target) (*Unmet, error) {
+func (w *waiter) evaluate(ev stream.Event, t Target) (*unmet, error) {
 	var problem string
 	switch w.condition.kind {
 	case exists:
@@ -228,7 +238,7 @@ func (w *waiter) evaluate(ev stream.Event, t Target) (*Unmet, error) {
 		return nil, nil
 	}
 	t.Namespace, t.Name = strings.Clone(t.Namespace), strings.Clone(t.Name)
-	return &Unmet{t, problem}, nil
+	return &unmet{t, problem}, nil
 }
 
 // targetsSynced reports whether the resource of each target has been delivered. Otherwise a follow.Mux has not attached
@@ -269,24 +279,27 @@ func (w *waiter) met(g *group) bool {
 
 // end returns the error of a Wait that ends before the condition is met.
 func (w *waiter) end(err error) error {
-	e := &UnmetError{Condition: w.condition, Err: err}
+	all := map[Target]string{}
 	for _, u := range w.objects {
 		if u != nil {
-			e.Unmet = append(e.Unmet, *u)
+			all[u.target] = u.reason
 		}
 	}
 	for t, g := range w.groups {
 		switch {
 		case g.objects > 0:
 		case !w.synced[t.Resource]:
-			e.Unmet = append(e.Unmet, Unmet{t, "is not known yet"})
+			all[t] = "is not known yet"
 		case w.condition.kind != gone:
-			e.Unmet = append(e.Unmet, Unmet{t, missing})
+			all[t] = missing
 		}
 	}
-	slices.SortFunc(e.Unmet, func(a, b Unmet) int { return a.Target.compare(b.Target) })
-	if more := len(e.Unmet) - 10; more > 0 {
-		e.Unmet, e.More = slices.Clone(e.Unmet[:10]), more
+	e := &UnmetError{Condition: w.condition, Unmet: all, Err: err}
+	if len(all) > maxUnmet {
+		e.Unmet, e.More = map[Target]string{}, len(all)-maxUnmet
+		for _, t := range slices.SortedFunc(maps.Keys(all), Target.compare)[:maxUnmet] {
+			e.Unmet[t] = all[t]
+		}
 	}
 	return e
 }

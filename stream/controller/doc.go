@@ -34,5 +34,5 @@
 // # Errors
 //
 // [Run] and [NewSource] return a [*stream.OptionsError] for an invalid argument or option, and the error with which the
-// sequence ends. A panic of a function of the caller is a [*PanicError].
+// sequence ends. A panic of a function of the caller is a [*stream.PanicError].
 package controller

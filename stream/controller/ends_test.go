@@ -128,12 +128,12 @@ func TestPanicsAreLogged(t *testing.T) {
 			}
 			return controller.Result{}, nil
 		}, &controller.Options{RateLimiter: fast(), Logger: log})
-		var panicked *controller.PanicError
+		var panicked *stream.PanicError
 		switch {
 		case err != nil || len(errs) != 1 || !errors.As(errs[0], &panicked):
 			t.Fatalf("error %v, logged %v", err, errs)
-		case panicked.Key != key("a") || panicked.Value != errFails || !errors.Is(errs[0], errFails):
-			t.Errorf("got %v of %v", panicked.Value, panicked.Key)
+		case panicked.Where != key("a").String() || panicked.Value != errFails || !errors.Is(errs[0], errFails):
+			t.Errorf("got %v of %v", panicked.Value, panicked.Where)
 		case !strings.Contains(string(panicked.Stack), "panicForTheStack"):
 			t.Errorf("the stack is\n%s", panicked.Stack)
 		case strings.Count(text.String(), "stack=") != 1 || strings.Count(text.String(), "panicForTheStack") != 1:

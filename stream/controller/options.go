@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"log/slog"
 	"strconv"
 
@@ -15,7 +14,7 @@ type Options struct {
 	// Workers is the number of reconciles that run at once, each of another key. Zero means 1.
 	Workers int
 	// KeyFunc returns the keys that an event of an object leads to; none if the event is of no interest. It runs in
-	// the loop over the sequence. A panic of it ends the run with a [*PanicError]. Nil means [KeyOf]. See
+	// the loop over the sequence. A panic of it ends the run with a [*stream.PanicError]. Nil means [KeyOf]. See
 	// [ControllerOf] for owners. The strings of an event's object are parts of longer ones, which a key with one of
 	// them retains: use KeyOf, or strings.Clone.
 	KeyFunc func(stream.Event) []Key
@@ -74,25 +73,4 @@ func (o *Options) check() (Options, error) {
 		checked.Logger = slog.New(slog.DiscardHandler)
 	}
 	return checked, nil
-}
-
-// PanicError is the error of a function of the caller that panicked: a reconcile, which is retried, or a KeyFunc or
-// the function of a [Source], which ends the run.
-type PanicError struct {
-	Key   Key // of the reconcile; zero also if another function panicked
-	Value any
-	Stack []byte // of the goroutine that panicked
-}
-
-func (e *PanicError) Error() string {
-	if e.Key == (Key{}) {
-		return fmt.Sprintf("controller: a function of the caller panicked: %v", e.Value)
-	}
-	return fmt.Sprintf("controller: the reconcile of %s panicked: %v", e.Key, e.Value)
-}
-
-// Unwrap returns the value if that is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
 }

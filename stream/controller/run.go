@@ -40,7 +40,7 @@ type Reconciler func(ctx context.Context, k Key, ev stream.Event) (Result, error
 //
 // seq should be made with ctx: Run notices the end of ctx at the next event, or while it waits for room. Before it
 // takes an event, Run returns an [*stream.OptionsError] if an argument or an option is invalid. A panic of
-// Options.KeyFunc ends the run with a [*PanicError].
+// Options.KeyFunc ends the run with a [*stream.PanicError].
 func Run(ctx context.Context, seq iter.Seq2[stream.Event, error], reconcile Reconciler, opts *Options) error {
 	o, err := opts.check()
 	switch {
@@ -115,11 +115,11 @@ func (l *loop) take(ctx context.Context, seq iter.Seq2[stream.Event, error]) err
 	return nil
 }
 
-// mapped calls a function of the caller. A panic of it is a *PanicError.
+// mapped calls a function of the caller. A panic of it is a *stream.PanicError.
 func mapped[T any](f func(stream.Event) []T, ev stream.Event) (to []T, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = &stream.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return f(ev), nil
@@ -190,18 +190,18 @@ func (l *loop) handle(ctx context.Context, k Key) {
 
 func (l *loop) log(k Key, err error) {
 	attributes := []any{"key", k.String(), "error", err}
-	var panicked *PanicError
+	var panicked *stream.PanicError
 	if errors.As(err, &panicked) {
 		attributes = append(attributes, "stack", string(panicked.Stack))
 	}
 	l.Logger.Warn("reconcile failed", attributes...)
 }
 
-// call calls reconcile. A panic of it is a *PanicError.
+// call calls reconcile. A panic of it is a *stream.PanicError.
 func (l *loop) call(ctx context.Context, k Key, ev stream.Event) (result Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Key: k, Value: v, Stack: debug.Stack()}
+			err = &stream.PanicError{Where: k.String(), Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return l.reconcile(ctx, k, ev)

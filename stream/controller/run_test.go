@@ -280,7 +280,7 @@ func TestPanicsOutsideReconciles(t *testing.T) {
 		err := controller.Run(ctx, emit(nil, event(stream.Added, "a", "1")), j.reconcile, &controller.Options{
 			KeyFunc: func(stream.Event) []controller.Key { panic(errFails) },
 		})
-		var panicked *controller.PanicError
+		var panicked *stream.PanicError
 		if !errors.As(err, &panicked) || !errors.Is(err, errFails) || len(panicked.Stack) == 0 {
 			t.Errorf("KeyFunc: got %v", err)
 		}
@@ -316,9 +316,9 @@ func TestInvalidArguments(t *testing.T) {
 	if err := controller.Run(t.Context(), seq, j.reconcile, nil); err != nil {
 		t.Errorf("an empty sequence: %v", err)
 	}
-	for want, e := range map[string]controller.PanicError{
-		"controller: a function of the caller panicked: v":                      {Value: "v"},
-		"controller: the reconcile of widgets.example.com lab/a panicked: oops": {Key: key("a"), Value: "oops"},
+	for want, e := range map[string]stream.PanicError{
+		"panic: v": {Value: "v"},
+		"panic of widgets.example.com lab/a: oops": {Where: key("a").String(), Value: "oops"},
 	} {
 		if e.Error() != want || e.Unwrap() != nil {
 			t.Errorf("got %q, which wraps %v, want %q", e.Error(), e.Unwrap(), want)

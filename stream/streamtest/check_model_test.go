@@ -203,7 +203,7 @@ func (m *model) rewind() {
 	}
 	keep := len(t) - 1 - m.IntN(min(5, len(t)-1))
 	m.version, _ = strconv.Atoi(t[keep-1].ResourceVersion)
-	m.h.Rewinds = append(m.h.Rewinds, streamtest.Rewind{To: t[keep-1].ResourceVersion})
+	m.h.Rewinds = append(m.h.Rewinds, streamtest.Change{ResourceVersion: t[keep-1].ResourceVersion})
 	m.present = append(m.present, slices.Clone(t[:keep]))
 }
 
@@ -246,7 +246,7 @@ func (c *modelClient) act() {
 // the present epoch then.
 func (c *modelClient) follow() bool {
 	for ; c.epoch < len(c.present)-1; c.epoch++ {
-		to, _ := strconv.Atoi(c.h.Rewinds[c.epoch].To)
+		to, _ := strconv.Atoi(c.h.Rewinds[c.epoch].ResourceVersion)
 		if c.cursor > to {
 			return false
 		}

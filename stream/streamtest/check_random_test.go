@@ -52,7 +52,7 @@ func historyText(h streamtest.History) string {
 	epoch := 0
 	for _, c := range h.Changes {
 		for ; epoch < c.Epoch; epoch++ {
-			fmt.Fprintf(&b, "  rewind to %s\n", h.Rewinds[epoch].To)
+			fmt.Fprintf(&b, "  rewind to %s\n", h.Rewinds[epoch].ResourceVersion)
 		}
 		fmt.Fprintf(&b, "  %s\n",
 			oracle.TextUID(stream.Event{Type: stream.Type(c.Type), Object: c.Object,

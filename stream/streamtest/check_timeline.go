@@ -52,7 +52,7 @@ func timelines(h History, namespace string, opts *CheckOptions) []timeline {
 	next := 0
 	for epoch := range all {
 		if epoch > 0 {
-			kept := all[epoch-1].position(h.Rewinds[epoch-1].To)
+			kept := all[epoch-1].position(h.Rewinds[epoch-1].ResourceVersion)
 			all[epoch] = append(timeline(nil), all[epoch-1][:kept]...)
 		}
 		// Whether each object passes Selected. An object with false is not the same as a missing one: if the history

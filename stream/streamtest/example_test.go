@@ -44,7 +44,7 @@ func Example() {
 		}
 		return synced == 2
 	})
-	for _, line := range streamtest.Texts(rec.Events) {
+	for _, line := range rec.Texts() {
 		fmt.Println(line)
 	}
 	history := srv.History(doors, nil)

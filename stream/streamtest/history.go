@@ -15,8 +15,10 @@ import (
 
 // History is what really happened to the objects that a Stream with some Options watches.
 type History struct {
-	Changes  []Change  // in the order in which they happened, including those that a rewind undid
-	Rewinds  []Rewind  // of the whole server
+	Changes []Change // in the order in which they happened, including those that a rewind undid
+	// Rewinds are the moments at which the whole server went back in time, with At and ResourceVersion only: epoch i>0
+	// begins with Rewinds[i-1], when the objects were again what they had been at that version.
+	Rewinds  []Change
 	Requests []Request // for this resource, in any namespace
 	Err      error     // a selector did not parse, so that there are no Changes; Check returns it
 }
@@ -28,13 +30,6 @@ type Change struct {
 	ResourceVersion string
 	Epoch           int // how often the server had gone back in time before
 	At              time.Time
-}
-
-// Rewind is the moment at which the server went back in time. Epoch i>0 begins with Rewinds[i-1]: the objects are again
-// what they were at version To.
-type Rewind struct {
-	To string
-	At time.Time
 }
 
 // Request is what a client requested. It has 18 fields because it is a row of a log: nothing in it changes but Code.
@@ -85,19 +80,19 @@ func (s *Server) History(r gvr.Resource, o *stream.Options) (h History) {
 			Namespaces: o.Namespaces, Labels: o.LabelSelector, Fields: o.FieldSelector, Name: o.Name,
 		}
 	}
-	log, err := s.server().Log(r, of)
+	log, err := s.server.Log(r, of)
 	for _, c := range log.Changes {
 		h.Changes = append(h.Changes, Change(c))
 	}
 	for _, w := range log.Rewinds {
-		h.Rewinds = append(h.Rewinds, Rewind(w))
+		h.Rewinds = append(h.Rewinds, Change{ResourceVersion: w.To, At: w.At})
 	}
 	h.Requests, h.Err = requests(log.Requests), err
 	return h
 }
 
 // Requests returns all requests so far, in the order of their arrival.
-func (s *Server) Requests() []Request { return requests(s.server().Requests()) }
+func (s *Server) Requests() []Request { return requests(s.server.Requests()) }
 
 func requests(log []apiserver.Request) (all []Request) {
 	for _, r := range log {

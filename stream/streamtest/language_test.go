@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
@@ -54,10 +55,10 @@ func TestScriptsHaveTheDocumentedLanguage(t *testing.T) {
 				} else if !strings.HasSuffix(err.Error(), list) {
 					t.Errorf("%s is refused with %q, want the list of what is accepted", usage, err)
 				}
-				full := Of(apiserver.NewServer())
+				full := NewServer().AllFaults(friend.Access{})
 				defer full.Close()
 				if err := tt.do(full, example.Replace(usage)); err != nil {
-					t.Errorf("a Server made by Of refuses %s: %v", usage, err)
+					t.Errorf("a Server with AllFaults refuses %s: %v", usage, err)
 				}
 			}
 			undocumented := func(usage string) bool { return !slices.Contains(tt.accepted, usage) }

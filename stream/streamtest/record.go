@@ -43,9 +43,9 @@ func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) R
 }
 
 // Texts returns [stream.Event.String] of each event, to compare sequences with cmp.Diff.
-func Texts(events []stream.Event) []string {
+func (r Recording) Texts() []string {
 	var texts []string
-	for _, ev := range events {
+	for _, ev := range r.Events {
 		texts = append(texts, ev.String())
 	}
 	return texts

@@ -34,7 +34,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("to the end (-want +got):\n%s", diff)
 		}
 		rec := streamtest.Record(seq, func(ev stream.Event) bool { return ev.Type == stream.Synced })
-		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED @1"}, streamtest.Texts(rec.Events)); diff != "" ||
+		if diff := cmp.Diff([]string{"ADDED a@1", "SYNCED @1"}, rec.Texts()); diff != "" ||
 			rec.Err != nil {
 			t.Errorf("until SYNCED: %v (-want +got):\n%s", rec.Err, diff)
 		}

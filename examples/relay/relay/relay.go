@@ -22,6 +22,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Relay is one replica.
@@ -111,7 +112,7 @@ func (r *Relay) requestRound() {
 }
 
 func (r *Relay) onError(key string, err error) mux.Decision {
-	if panicked := (*mux.PanicError)(nil); errors.As(err, &panicked) {
+	if panicked := (*stream.PanicError)(nil); errors.As(err, &panicked) {
 		return mux.Fail
 	}
 	return mux.Retry // SourceStatus says why, and when

@@ -1,5 +1,5 @@
 // Package apiserver is the server of package streamtest, with more faults: those of servers that are broken or hostile
-// in ways that few people meet. streamtest.Of(apiserver.NewServer(...)) is a streamtest.Server with all of them, for
+// in ways that few people meet. streamtest.Server.AllFaults permits all of them, for
 // the tests of this module. What the server does, and the rest of the language of its scripts, stands in the
 // documentation of streamtest.
 //

@@ -192,7 +192,7 @@ func (e expected) deliveredBy(ev stream.Event) bool {
 // undone reports whether a rewind undid a change before it was due.
 func undone(h streamtest.History, e expected, due time.Time) bool {
 	for i, r := range h.Rewinds {
-		if i >= e.epoch && older(r.To, e.ResourceVersion) && !r.At.After(due) {
+		if i >= e.epoch && older(r.ResourceVersion, e.ResourceVersion) && !r.At.After(due) {
 			return true
 		}
 	}

@@ -52,7 +52,7 @@ func History(t testing.TB, text string) streamtest.History {
 	for i, line := range lines(text) {
 		at := Began.Add(time.Duration(i) * time.Second)
 		if to, ok := strings.CutPrefix(line, "rewind "); ok {
-			h.Rewinds = append(h.Rewinds, streamtest.Rewind{To: to, At: at})
+			h.Rewinds = append(h.Rewinds, streamtest.Change{ResourceVersion: to, At: at})
 			continue
 		}
 		ev := eventOf(t, line)
@@ -153,3 +153,6 @@ func WantBroken(t testing.TB, err error, want string) {
 		t.Errorf("got %q, want %q; err:\n%v", got, want, err)
 	}
 }
+
+// Texts returns the String of each event.
+func Texts(events []stream.Event) []string { return streamtest.Recording{Events: events}.Texts() }

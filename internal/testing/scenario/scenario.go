@@ -16,7 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -37,7 +37,7 @@ type Scenario struct {
 // New returns a Scenario for a seed, with a server that serves the resources. Each test has its own number.
 func New(t *testing.T, seed, test uint64, resources []gvr.Resource, namespaces ...string) *Scenario {
 	return &Scenario{
-		T: t, Rand: rand.New(rand.NewPCG(seed, test)), Server: streamtest.Of(apiserver.NewServer(resources...)),
+		T: t, Rand: rand.New(rand.NewPCG(seed, test)), Server: streamtest.NewServer(resources...).AllFaults(friend.Access{}),
 		Resources: resources, Namespaces: namespaces, database: map[string]string{},
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/tables"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -220,7 +220,7 @@ func (r *run) faults() {
 var errTimeUp = errors.New("the time is up")
 
 func (r *run) run() {
-	r.srv = streamtest.Of(apiserver.NewServer(widgets()))
+	r.srv = streamtest.NewServer(widgets()).AllFaults(friend.Access{})
 	defer r.srv.Close()
 	for range r.IntN(20) {
 		r.write()
@@ -277,7 +277,7 @@ func (r *run) run() {
 	history := r.srv.History(widgets(), &stream.Options{Namespaces: o.Namespaces})
 	if err := streamtest.Check(history, rec.Events, &check); err != nil {
 		r.Errorf("%v\n\noptions: %+v\nscript:\n%s\ndelivered:\n%s", err, o, r.script,
-			strings.Join(streamtest.Texts(rec.Events), "\n"))
+			strings.Join(rec.Texts(), "\n"))
 	}
 }
 
