@@ -68,6 +68,12 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 		{"reviews never work", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
 			"selfsubjectaccessreviews write *: 500\nselfsubjectrulesreviews write *: 500",
 			[]string{"robots forbid all"}, nil, planetsAlone, "rights that can't be checked are not waited for long"},
+		{"refused for a moment", true, []string{"robots"}, follow.Selection{}, follow.Options{},
+			"robots initial 1-3: 403\nrobots list 1-3: 403", nil, nil,
+			[]string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3"},
+			"a watch that is refused although a review allows it is tried again"},
+		{"refused although allowed", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
+			"robots initial *: 403\nrobots list *: 403", nil, nil, planetsAlone, "but not waited for long"},
 		{"allowed nowhere", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "",
 			[]string{"robots forbid all"}, nil, planetsAlone,
 			"a resource that may be watched nowhere is not waited for"},
@@ -122,12 +128,16 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 					if tt.during != nil && again != "" {
 						break // the server, or the Mux, has changed
 					}
+					began := time.Now()
 					f.start(t.Context())
 					if tt.during != nil {
 						tt.during(f)
 					}
 					if err := f.end(tt.why + again); err != nil {
 						t.Errorf("%s: the run ended with %v", tt.why+again, err)
+					}
+					if took := time.Since(began); tt.during == nil && took > 80*time.Second {
+						t.Errorf("%s: the run took %v, want about a minute at most", tt.why+again, took)
 					}
 					got := f.take()
 					slices.Sort(got)
