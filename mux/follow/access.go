@@ -19,14 +19,14 @@ import (
 // checkTimeout bounds the wait for an answer.
 const checkTimeout = 3 * time.Second
 
-// timeout returns a context that ends with context.DeadlineExceeded as its cause, but without a deadline: with one,
-// client-go's rate limiter would refuse at once a request that has to wait longer.
-func timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
+// timeout returns a context that ends after checkTimeout, without a deadline: with one, client-go's rate limiter would
+// refuse at once a request that has to wait longer.
+func timeout(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(checkTimeout, cancel)
 	return ctx, func() {
 		timer.Stop()
-		cancel(nil)
+		cancel()
 	}
 }
 
@@ -35,7 +35,11 @@ func timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
 type accessChecker struct {
 	client            dynamic.Interface
 	noAccess, noRules atomic.Bool // the server has no SelfSubjectAccessReview, or no SelfSubjectRulesReview
-	pace              func()      // waits before each request; nil for no wait
+	pace              func()      // is called before each request
+}
+
+func newAccessChecker(c dynamic.Interface) *accessChecker {
+	return &accessChecker{client: c, pace: func() {}}
 }
 
 var (
@@ -45,35 +49,26 @@ var (
 )
 
 // mayWatch reports whether a resource may be listed and watched in a namespace, or if that is empty across the cluster.
-// If ctx or the timeout ends it, it returns the cause.
 func (a *accessChecker) mayWatch(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
-	ctx, cancel := timeout(ctx, checkTimeout)
+	ctx, cancel := timeout(ctx)
 	defer cancel()
-	if a.noAccess.Load() {
-		return a.tryList(ctx, r, namespace)
-	}
 	for _, verb := range []string{"list", "watch"} {
-		yes, err := a.access(ctx, r, namespace, verb)
-		if isUnserved(err) {
+		if a.noAccess.Load() {
+			return a.tryList(ctx, r, namespace)
+		}
+		found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview",
+			map[string]any{"resourceAttributes": map[string]any{
+				"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
+			}})
+		if isUnserved(err) || err == nil && found.Allowed == nil { // client-go's fakes return the request
 			a.noAccess.Store(true)
 			return a.tryList(ctx, r, namespace)
 		}
-		if err != nil || !yes {
+		if err != nil || !*found.Allowed {
 			return false, err
 		}
 	}
 	return true, nil
-}
-
-func (a *accessChecker) access(ctx context.Context, r gvr.Resource, namespace, verb string) (bool, error) {
-	found, err := a.review(ctx, accessReviews, "SelfSubjectAccessReview",
-		map[string]any{"resourceAttributes": map[string]any{
-			"verb": verb, "group": r.Group, "version": r.Version, "resource": r.Resource, "namespace": namespace,
-		}})
-	if err == nil && found.Allowed == nil { // client-go's fakes return the request
-		err = apierrors.NewMethodNotSupported(accessReviews.GroupResource(), "create")
-	}
-	return err == nil && *found.Allowed, err
 }
 
 // reviewStatus is the answer to a review of either kind. Fields that it lacks are nil.
@@ -89,34 +84,22 @@ func (a *accessChecker) review(
 	var review struct {
 		Status reviewStatus `json:"status"`
 	}
-	a.wait()
+	a.pace()
 	created, err := a.client.Resource(resource).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": reviews.String(), "kind": kind, "spec": spec,
 	}}, metav1.CreateOptions{})
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &review)
 	}
 	return review.Status, err
 }
 
-func (a *accessChecker) wait() {
-	if a.pace != nil {
-		a.pace()
-	}
-}
-
 // tryList lists one object. Success does not show that the resource may also be watched.
 func (a *accessChecker) tryList(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
-	a.wait()
+	a.pace()
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	switch {
-	case apierrors.IsForbidden(err):
+	if apierrors.IsForbidden(err) {
 		return false, nil
-	case err != nil && ctx.Err() != nil:
-		return false, context.Cause(ctx)
 	}
 	return err == nil, err
 }
@@ -131,18 +114,18 @@ type rule struct {
 	ResourceNames []string `json:"resourceNames"` // if set, it allows only these objects
 }
 
-// hasRules returns false if the server has turned out to have no SelfSubjectRulesReview.
-func (a *accessChecker) hasRules() bool { return !a.noRules.Load() }
-
-// rules returns the rules of a namespace, and whether they are complete.
-func (a *accessChecker) rules(ctx context.Context, namespace string) (rules, bool, error) {
-	ctx, cancel := timeout(ctx, checkTimeout)
+// rules returns the rules of a namespace, as far as the server gives them, and whether they are complete.
+func (a *accessChecker) rules(ctx context.Context, namespace string) (rules, bool) {
+	if a.noRules.Load() {
+		return nil, false
+	}
+	ctx, cancel := timeout(ctx)
 	defer cancel()
 	found, err := a.review(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
 	if isUnserved(err) {
 		a.noRules.Store(true)
 	}
-	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete, err
+	return found.ResourceRules, err == nil && found.Incomplete != nil && !*found.Incomplete
 }
 
 // allow reports whether a resource may be listed and watched.

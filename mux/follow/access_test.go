@@ -3,7 +3,6 @@ package follow
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,7 +72,7 @@ func TestAccessChecker(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				a := &accessChecker{client: srv.Client()}
+				a := newAccessChecker(srv.Client())
 				got := map[string]bool{}
 				for _, n := range []string{"", "one", "two"} {
 					yes, err := a.mayWatch(t.Context(), widgets, n)
@@ -84,7 +83,7 @@ func TestAccessChecker(t *testing.T) {
 					if n == "" {
 						continue
 					}
-					rules, complete, _ := a.rules(t.Context(), n)
+					rules, complete := a.rules(t.Context(), n)
 					got["rules of "+n] = rules.allow(widgets)
 					if complete != tt.complete {
 						t.Errorf("the rules of %s are complete: %v, want %v", n, complete, tt.complete)
@@ -93,8 +92,8 @@ func TestAccessChecker(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 				}
-				if a.hasRules() != tt.complete {
-					t.Errorf("%s: a server without rules is asked again: %v", tt.why, a.hasRules())
+				if a.noRules.Load() == tt.complete {
+					t.Errorf("%s: a server without rules is remembered: %v", tt.why, a.noRules.Load())
 				}
 			})
 		})
@@ -106,47 +105,12 @@ func TestListingDecidesIfReviewsAnswerNothing(t *testing.T) {
 	widgets := resource("widgets", "example.com", true)
 	c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"})
-	a := &accessChecker{client: c}
+	a := newAccessChecker(c)
 	for range 2 {
 		if yes, err := a.mayWatch(t.Context(), widgets, ""); !yes || err != nil {
 			t.Errorf("%v, %v: want yes, since listing works", yes, err)
 		}
 	}
-}
-
-// After a watch was refused, a review that allows it counts later each time.
-func TestRefusedWatchOutweighsReviews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		widgets := resource("widgets", "example.com", true)
-		srv := streamtest.NewServer(widgets).WithReviews() // whose reviews allow everything
-		r := newRights(&accessChecker{client: srv.Client()}, []string{"one"}, func() {})
-		notified, began := 0, time.Now()
-		deny := func() { r.deny(widgets, "", nil, func() { notified++ }) }
-		deny()
-		r.check(t.Context())
-		if everywhere, in := r.allowed(widgets.GroupResource()); everywhere || !cmp.Equal(in, []string{"one"}) {
-			t.Errorf("checked at once: %v, %v; want the refusal to count", everywhere, in)
-		}
-		var last time.Duration
-		for range 4 {
-			for {
-				time.Sleep(time.Second)
-				r.check(t.Context())
-				if everywhere, _ := r.allowed(widgets.GroupResource()); everywhere {
-					break
-				}
-			}
-			waited := time.Since(began)
-			if waited < 2*last {
-				t.Errorf("the review counts after %v, before after %v: want it to take longer each time", waited, last)
-			}
-			began, last = time.Now(), waited
-			deny()
-		}
-		if notified == 0 {
-			t.Error("no change was notified")
-		}
-	})
 }
 
 // client-go's fake would panic for resources that are not registered.

@@ -15,14 +15,14 @@
 //   - A resource that has not been served for five minutes has no source and no goroutine any more, once all its events
 //     have been delivered.
 //   - A resource is attached or detached within two seconds of the change, unless discovery lags behind.
-//   - While rights are insufficient, all of them are checked at once after a refusal and after a right has turned out
-//     to have changed. A watch that is refused again although a review allows it causes no check of anything else. A
-//     new namespace is checked at once, and every five seconds for a minute. In between, at most five requests per
-//     second check, in turn, each resource across the cluster and each namespace (without SelfSubjectRulesReview, each
-//     resource in each namespace). So a new right is noticed within 15 seconds if that takes up to 25 requests in all,
-//     and within 15 + n/5 seconds if it takes n. Checks at once that take more than half a second (a slow server, a
-//     client with a limit) are repeated less often. After ten seconds they pause for five, and then go on where they
-//     ended.
+//   - While rights are insufficient, all of them are checked at once after a refusal, and at most once a minute after
+//     a right has turned out to have changed. A new namespace is checked at once, and five times in the minute after.
+//     Otherwise at most five requests per second check, in turn, each resource across the cluster and each namespace
+//     (without SelfSubjectRulesReview, each resource in each namespace). So a new right is noticed within a minute if
+//     a turn takes up to 250 requests, and within 10 + n/5 seconds if it takes n, unless the server answers slowly.
+//   - A watch that is refused although a review allows it is tried again after four seconds, and then less often,
+//     down to once a minute, or once in a turn if that is longer. Of these refusals only the first one causes other
+//     checks.
 //   - A namespace that is added or removed affects its own watch only. When it is added, its objects are listed and
 //     delivered, and SYNCED follows. When the watch moves between the cluster and single namespaces, the sequence
 //     continues with GAP (stream.GapScope), the differences, and SYNCED. With stream.Options.FailOnGap that GAP is an

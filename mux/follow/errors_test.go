@@ -120,7 +120,7 @@ func TestPanicInStatusChangedEndsTheRun(t *testing.T) {
 				}
 				var panicked *stream.PanicError
 				err := f.end(tt.why)
-				if !errors.As(err, &panicked) || panicked.Key != tt.key || len(panicked.Stack) == 0 {
+				if !errors.As(err, &panicked) || panicked.Where != tt.key || len(panicked.Stack) == 0 {
 					t.Errorf("%s: the run ended with %v", tt.why, err)
 				}
 			})

@@ -92,7 +92,7 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	for _, ref := range f.selection.refs {
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
 	}
-	f.rights = newRights(&accessChecker{client: c}, f.selection.candidates, f.checkSynced)
+	f.rights = newRights(newAccessChecker(c), f.selection.namespaces, f.selection.candidates)
 	if f.sources.Mux, err = mux.New(&f.options.Mux); err != nil {
 		return nil, err
 	}
@@ -122,13 +122,14 @@ func (f *follower) run(ctx context.Context) error {
 	f.mu.Unlock()
 	types := newTypeWatcher(f.resolver, f.client)
 	running.Go(func() { types.run(ctx) })
-	running.Go(func() { f.rights.run(ctx) })
+	watchNamespaces := func(context.Context) {}
 	if watches {
 		w := &nameWatcher{
 			resource: namespaces, client: f.client, changed: f.rights.setNamespaces, retry: 8 * time.Second,
 		}
-		running.Go(func() { f.rights.watchNamespaces(ctx, w) })
+		watchNamespaces = w.loop
 	}
+	running.Go(func() { f.rights.run(ctx, watchNamespaces) })
 	running.Go(func() { f.poll(ctx) })
 	for c, err := range f.resolver.Changes(ctx, types.pollInterval) {
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/internal/testing/oracle"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
@@ -93,7 +94,7 @@ func newRandomFollow(t *testing.T, seed uint64) *randomFollow {
 func (p *randomFollow) run() {
 	served := []gvr.Resource{robotsV2, planets, spaces}
 	if p.Chance(50) {
-		served = append(served, streamtest.Reviews()...)
+		served = append(served, apiserver.Reviews()...)
 	}
 	p.Server.Serve(served...)
 	for _, n := range p.Namespaces {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
@@ -106,6 +107,27 @@ func TestDeletedNamespaceIsWatchedToItsEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The answer of a check that is active when the namespace is deleted does not count.
+func TestNamespaceDeletedDuringItsCheckIsNotWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := []string{"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"}
+		f := inNamespaces(t, nil, names...)
+		f.apply("selfsubjectrulesreviews write *: slow 2s\n")
+		f.start(t.Context())
+		f.within(15*time.Second, "all are watched", f.watchedIn(names...))
+		time.Sleep(61 * time.Second)
+		for _, n := range names[1:] { // one of which is checked at this moment
+			_, _ = f.srv.Delete(robots, n, "a")
+			_, _ = f.srv.Delete(spaces, "", n)
+		}
+		time.Sleep(time.Minute)
+		if is := f.status("robots.example.com"); !slices.Equal(is.Namespaces, names[:1]) {
+			t.Errorf("watched in %q", is.Namespaces)
+		}
+		f.stop()
+	})
 }
 
 // The namespace is watched until the loop has received DELETED of its objects.
@@ -324,7 +346,7 @@ func TestNamespacesAddedTogetherCostFewRequests(t *testing.T) {
 func TestNewRightIsNoticedWithoutRulesReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const types, namespaces = 12, 60
-		srv := streamtest.NewServer(spaces, streamtest.Reviews()[0]) // without rules
+		srv := streamtest.NewServer(spaces, apiserver.Reviews()[0]) // without rules
 		for i := range namespaces {
 			srv.Put(spaces, "", fmt.Sprint("n", i))
 		}
@@ -340,6 +362,88 @@ func TestNewRightIsNoticedWithoutRulesReviews(t *testing.T) {
 		f.do("things00xs allow all in n7")
 		f.within(types*(1+namespaces)*time.Second/5, "a new right is noticed",
 			func() bool { return slices.Equal(f.status("things00xs.example.com").Namespaces, []string{"n7"}) })
+		f.stop()
+	})
+}
+
+// A watch that is refused although a review allows it is retried, at first soon, then every minute. The namespaces are
+// not checked, so that the sequence goes on without a GAP.
+func TestRefusedWatchIsRetriedIfReviewsAllowIt(t *testing.T) {
+	for _, tt := range []struct {
+		lasts, within time.Duration
+		most          int // requests for the resource
+		why           string
+	}{
+		{3 * time.Second, 5 * time.Second, 10, "the first retries come soon"},
+		{time.Hour, 61 * time.Second, 200, "up to three requests every minute"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(robots, spaces).WithReviews()
+			srv.Put(spaces, "", "one")
+			srv.Put(robots, "one", "a")
+			f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
+			f.start(t.Context())
+			time.Sleep(time.Minute)
+			f.take()
+			before := len(srv.Requests())
+			f.apply("robots initial *: 403\nrobots watch *: 403\nrobots probe *: 403")
+			f.do("robots close watches")
+			srv.Put(robots, "one", "a", "spec.n=1")
+			time.Sleep(tt.lasts)
+			if is := f.status("robots.example.com"); is.State != follow.Forbidden || len(is.Namespaces) > 0 {
+				t.Errorf("%s: the state is %s in %q, want Forbidden", tt.why, is.State, is.Namespaces)
+			}
+			n := 0
+			for _, q := range srv.Requests()[before:] {
+				if q.Resource == "robots.v1.example.com" {
+					n++
+				}
+			}
+			if n > tt.most {
+				t.Errorf("%s: %d requests in %v", tt.why, n, tt.lasts)
+			}
+			f.do("heal")
+			f.within(tt.within, tt.why, func() bool { return f.state("robots.example.com") == "Watching" })
+			f.after(time.Minute, tt.why, "robots.example.com MODIFIED one/a@4")
+			f.stop()
+		})
+	}
+}
+
+// Without reviews a list shows what is allowed, but watching may be allowed in fewer places.
+func TestNamespacesAreWatchedIfOnlyListsAreAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, spaces)
+		srv.Put(spaces, "", "one")
+		srv.Put(spaces, "", "two")
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots"}}, nil)
+		f.do("robots forbid watch", "robots allow watch in one")
+		f.start(t.Context())
+		f.within(5*time.Second, "one may be watched", f.watchedIn("one"))
+		time.Sleep(10 * time.Minute)
+		f.do("robots allow")
+		f.within(61*time.Second, "the cluster may be watched",
+			func() bool { return f.state("robots.example.com") == "Watching" })
+		f.stop()
+	})
+}
+
+// An API that does not answer does not keep the rights to others from being noticed.
+func TestHangingChecksDoNotDelayOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(robots, rovers, spaces) // without reviews, so that each API is asked
+		for i := range 20 {
+			srv.Put(spaces, "", fmt.Sprint("n", i))
+		}
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"robots", "rovers"}}, nil)
+		f.do("robots forbid all", "rovers forbid all")
+		f.apply("rovers probe *: hang")
+		f.start(t.Context())
+		time.Sleep(10 * time.Minute)
+		f.do("robots allow all in n7")
+		f.within(2*time.Minute, "each namespace takes four seconds", f.watchedIn("n7"))
+		f.do("robots forbid all", "robots allow all in n8", "robots close watches")
+		f.within(30*time.Second, "after a refusal, eight are asked at once", f.watchedIn("n8"))
 		f.stop()
 	})
 }

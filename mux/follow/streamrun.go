@@ -121,6 +121,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
+	refused := false // across the cluster: even if that is allowed again, a new run is needed for SYNCED
 	for {
 		restart := false
 		select {
@@ -128,6 +129,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		case <-s.changed:
 		case st := <-sr.states:
 			restart = sr.handleState(ctx, st)
+			refused = refused || sr.clusterWide && st.State == stream.Forbidden
 		case <-ctx.Done():
 			return
 		}
@@ -141,7 +143,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 			}
 		case s.follower.rights.pending(r.GroupResource()):
 			continue // a change will follow
-		case same && !restart:
+		case same && !restart && !refused:
 			s.move(sr, namespaces)
 			continue
 		}

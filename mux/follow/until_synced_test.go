@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -68,6 +69,12 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 		{"reviews never work", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
 			"selfsubjectaccessreviews write *: 500\nselfsubjectrulesreviews write *: 500",
 			[]string{"robots forbid all"}, nil, planetsAlone, "rights that can't be checked are not waited for long"},
+		{"refused for a moment", true, []string{"robots"}, follow.Selection{}, follow.Options{},
+			"robots initial 1-3: 403\nrobots list 1-3: 403", nil, nil,
+			[]string{"robots.example.com ADDED one/a@3", "robots.example.com SYNCED @3"},
+			"a watch that is refused although a review allows it is tried again"},
+		{"refused although allowed", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{},
+			"robots initial *: 403\nrobots list *: 403", nil, nil, planetsAlone, "but not waited for long"},
 		{"allowed nowhere", true, []string{"robots", "planets"}, follow.Selection{}, follow.Options{}, "",
 			[]string{"robots forbid all"}, nil, planetsAlone,
 			"a resource that may be watched nowhere is not waited for"},
@@ -109,7 +116,7 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				served := []gvr.Resource{robots, planets, spaces}
 				if tt.reviews {
-					served = append(served, streamtest.Reviews()...)
+					served = append(served, apiserver.Reviews()...)
 				}
 				srv := streamtest.NewServer(served...)
 				srv.Put(spaces, "", "one")
@@ -122,12 +129,16 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 					if tt.during != nil && again != "" {
 						break // the server, or the Mux, has changed
 					}
+					began := time.Now()
 					f.start(t.Context())
 					if tt.during != nil {
 						tt.during(f)
 					}
 					if err := f.end(tt.why + again); err != nil {
 						t.Errorf("%s: the run ended with %v", tt.why+again, err)
+					}
+					if took := time.Since(began); tt.during == nil && took > 80*time.Second {
+						t.Errorf("%s: the run took %v, want about a minute at most", tt.why+again, took)
 					}
 					got := f.take()
 					slices.Sort(got)

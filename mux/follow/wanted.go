@@ -54,7 +54,7 @@ func (s *followed) forbidden(r gvr.Resource, namespace string, err error) {
 	s.mu.Lock()
 	s.refused[namespace] = true
 	s.mu.Unlock()
-	s.follower.rights.deny(r, namespace, s.follower.selection.scope(r), s.changed.Send)
+	s.follower.rights.deny(r, namespace, s.changed.Send)
 }
 
 // nowhere reports that a resource may be watched in no namespace any more.
@@ -248,13 +248,13 @@ func (s *followed) setActive(active bool) {
 // hasSynced reports whether Options.UntilSynced need not wait for the resource.
 func (s *followed) hasSynced() bool {
 	s.mu.Lock()
-	run, state, r, namespaces := s.last, s.status.State, s.served.resource, s.status.Namespaces
+	run, state, namespaces := s.last, s.status.State, s.status.Namespaces
 	s.mu.Unlock()
 	switch state {
 	case Starting:
 		return false
 	case Forbidden:
-		if s.follower.rights.unresolved(r.GroupResource()) {
+		if s.follower.rights.unresolved() {
 			return false
 		}
 		_, wanted, ok := s.wanted()
