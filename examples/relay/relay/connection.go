@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -52,15 +53,11 @@ func Connect(c Cluster) (*Connection, error) {
 }
 
 func connect(name string, cfg *rest.Config) (*Connection, error) {
-	dc, err := discovery.NewClient(cfg)
+	made, err := gvrwatch.Connect(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	client, err := stream.NewClient(cfg, nil)
-	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
-	}
-	return &Connection{Name: name, Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, nil)}, nil
+	return &Connection{Name: name, Config: cfg, Client: made.Client(), Resolver: made.Resolver()}, nil
 }
 
 // UID identifies the cluster: the uid of its namespace kube-system or, where that can't be read, Name. It is read once.
