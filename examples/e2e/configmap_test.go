@@ -46,9 +46,8 @@ func (l *lab) newOwner(cluster checkpoint.Cluster, r gvr.Resource, holder, names
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = tracker.Close() })
-	o := stream.Options{Namespaces: []string{namespace}, Checkpoint: tracker}
-	s := newStream(l.t, l.client, r, &o)
-	return &owner{record(l.t, s), tracker}
+	s := newStream(l.t, l.client, r, &stream.Options{Namespaces: []string{namespace}})
+	return &owner{record(l.t, s.With(stream.Run{Checkpoint: tracker})), tracker}
 }
 
 // awaitObjects waits for n events with objects, and returns all such events. It acks the others; a GAP among them is an

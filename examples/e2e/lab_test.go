@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -227,7 +226,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	l.awaitGrants(dynamic.NewForConfigOrDie(limited), crd, listed)
 	counted := &requestCounts{number: map[string]int{}}
 	f := followOn(t, counted.wrap(limited), sel, &follow.Options{
-		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
+		Source: shortWatches,
 	})
 	f.awaitSynced(s.source, 0)
 	existed := len(f.eventsOf(s.source))

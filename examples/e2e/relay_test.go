@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -96,11 +97,11 @@ func (o relayOrder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(client, r, &stream.Options{Checkpoint: tracker, PageSize: 20})
+	s, err := stream.New(client, r, &stream.Options{Requests: stream.Requests{PageSize: 20}})
 	if err != nil {
 		return err
 	}
-	handled := handle(ctx, s, log, o.Run)
+	handled := handle(s.With(stream.Run{Checkpoint: tracker}).Events(ctx), log, o.Run)
 	if err := tracker.Close(); err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (o relayOrder) run(ctx context.Context) error {
 
 // handle passes each event to one of several workers, which is the same one for all events of an object. It waits for
 // the workers before it returns.
-func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error {
+func handle(events iter.Seq2[stream.Event, error], log *os.File, run int) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	work := make([]chan stream.Event, 4)
@@ -127,7 +128,7 @@ func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error 
 			}
 		})
 	}
-	for ev, err := range s.Events(ctx) {
+	for ev, err := range events {
 		if err != nil {
 			return err
 		}
