@@ -101,7 +101,7 @@ func factsOf(events []stream.Event) []write {
 func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	cfg := labConfig(t, "GVRWATCH_LAB_ADMIN")
 	l := newLab(t, dynamic.NewForConfigOrDie(cfg), schema.GroupResource{Resource: "configmaps"})
-	cluster, err := stream.ClusterOf(t.Context(), cfg)
+	cluster, err := clusterOf(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

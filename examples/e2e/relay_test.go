@@ -16,13 +16,10 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
-	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
-
-	clientdiscovery "k8s.io/client-go/discovery"
 )
 
 // relayOrder makes the test binary run as a relay: a program that handles events in several goroutines, by writing them
@@ -64,16 +61,7 @@ func (o relayOrder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ref, err := gvr.ParseRef(o.Resource)
-	if err != nil {
-		return err
-	}
-	dc := clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg)
-	r, err := discovery.NewResolver(dc, nil).Resolve(ctx, ref)
-	if err != nil {
-		return err
-	}
-	cluster, err := stream.ClusterOf(ctx, cfg)
+	cluster, err := gvrwatch.Connect(cfg)
 	if err != nil {
 		return err
 	}
@@ -87,17 +75,11 @@ func (o relayOrder) run(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: cluster, Interval: 200 * time.Millisecond,
-	})
+	tracker, err := cluster.Tracker(ctx, store, &checkpoint.Options{Interval: 200 * time.Millisecond})
 	if err != nil {
 		return err
 	}
-	client, err := stream.NewClient(cfg, nil)
-	if err != nil {
-		return err
-	}
-	s, err := stream.New(client, r, &stream.Options{Requests: stream.Requests{PageSize: 20}})
+	s, err := cluster.Stream(ctx, o.Resource, &stream.Options{Requests: stream.Requests{PageSize: 20}})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Connection is how to reach a cluster.
@@ -65,7 +64,11 @@ func (c *Connection) UID(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.uid == "" {
-		id, err := stream.ClusterOf(ctx, c.Config)
+		cluster, err := gvrwatch.Connect(c.Config)
+		if err != nil {
+			return "", err
+		}
+		id, err := cluster.Cluster(ctx)
 		if err != nil {
 			return "", err
 		}
