@@ -139,7 +139,7 @@ func TestPrograms(t *testing.T) {
 			if !strings.HasPrefix(lines.Text(), last) {
 				t.Errorf("the program ended before it printed %s", last)
 			}
-			_ = cmd.Process.Kill() // acked or not, the entry of the object is in the file
+			_ = cmd.Process.Kill() // the object is in the file; if its ack is not, DELETED has no version
 			_ = cmd.Wait()
 			remove(srv)
 		}

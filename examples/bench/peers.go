@@ -243,7 +243,7 @@ func controllerRuntime(l *lap) {
 // change adjusts the options of a Stream.
 type change func(*lap, *stream.Options)
 
-func paged(_ *lap, o *stream.Options)        { o.PagedLists = true }
+func paged(_ *lap, o *stream.Options)        { o.Requests.PagedLists = true }
 func metadataOnly(_ *lap, o *stream.Options) { o.Objects = stream.Metadata }
 func raw(_ *lap, o *stream.Options)          { o.Objects = stream.Raw }
 
@@ -258,10 +258,10 @@ func selecting(every int) change {
 	}
 }
 
-// stream returns a Stream that reports the bookmark after the last event.
+// stream returns a Stream whose server sends a bookmark after the last event.
 func (l *lap) stream(client dynamic.Interface, changes []change, namespaces ...string) *stream.Stream {
 	l.bookmark = true
-	o := &stream.Options{Bookmarks: true, Namespaces: namespaces}
+	o := &stream.Options{Namespaces: namespaces}
 	for _, c := range changes {
 		c(l, o)
 	}
@@ -271,8 +271,13 @@ func (l *lap) stream(client dynamic.Interface, changes []change, namespaces ...s
 }
 
 func streaming(client newClient, changes ...change) func(*lap) {
-	return func(l *lap) { l.consume(l.stream(client(l), changes).Events(context.Background()), 1) }
+	return func(l *lap) {
+		l.consume(l.stream(client(l), changes).With(withBookmarks).Events(context.Background()), 1)
+	}
 }
+
+// withBookmarks delivers the bookmark after the last event.
+var withBookmarks = stream.Run{Bookmarks: true}
 
 // mux8 is a Mux with one Stream for each namespace.
 func mux8(changes ...change) func(*lap) {
@@ -281,7 +286,7 @@ func mux8(changes ...change) func(*lap) {
 		client := ours(nil)(l)
 		var sources []mux.Source
 		for i := range namespaces {
-			sources = append(sources, l.stream(client, changes, namespaceOf(i)))
+			sources = append(sources, l.stream(client, changes, namespaceOf(i)).With(withBookmarks))
 		}
 		m, err := mux.New(nil, sources...)
 		check(err)
@@ -296,7 +301,7 @@ func checkpointed(l *lap) {
 	check(err)
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "bench"}})
 	check(err)
-	s := l.stream(ours(nil)(l), []change{func(_ *lap, o *stream.Options) { o.Checkpoint = tracker }})
+	s := l.stream(ours(nil)(l), nil).With(stream.Run{Checkpoint: tracker, Bookmarks: true})
 	l.consume(stream.Acked(s.Events(context.Background())), 1)
 }
 

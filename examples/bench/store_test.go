@@ -79,7 +79,9 @@ func storeOf(b *testing.B, host string, o *store.Options) *store.Store {
 	check(err)
 	pods := gvr.Resource{Kind: "Pod", Namespaced: true, Verbs: []string{"list", "watch"}}
 	pods.Version, pods.Resource = "v1", "pods"
-	s, err := stream.New(c, pods, &stream.Options{Objects: stream.Raw, PagedLists: true})
+	s, err := stream.New(c, pods, &stream.Options{
+		Objects: stream.Raw, Requests: stream.Requests{PagedLists: true},
+	})
 	check(err)
 	st, err := store.New(s, o)
 	check(err)

@@ -17,12 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	clientdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
-
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -80,29 +77,21 @@ func run(ctx context.Context, out io.Writer, length time.Duration) (err error) {
 }
 
 func show(ctx context.Context, out io.Writer, srv *devserver.Server) error {
-	client, err := dynamic.NewForConfig(srv.Config())
+	cluster, err := gvrwatch.Connect(srv.Config())
 	if err != nil {
 		return err
 	}
-	if err := devserver.CreateCRDs(ctx, client, devserver.DemoRobots, devserver.DemoPlanets); err != nil {
-		return err
-	}
-	dc, err := clientdiscovery.NewDiscoveryClientForConfig(srv.Config())
+	err = devserver.CreateCRDs(ctx, cluster.Client(), devserver.DemoRobots, devserver.DemoPlanets)
 	if err != nil {
 		return err
 	}
-	resolver := discovery.NewResolver(dc, nil)
 	var sources []mux.Source
 	for _, name := range []string{"robots", "planet"} {
-		r, err := resolveNew(ctx, resolver, name)
+		s, err := streamOfNew(ctx, cluster, name)
 		if err != nil {
 			return err
 		}
-		s, err := stream.New(client, r, nil)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "%q is %s: watching it.\n", name, r)
+		fmt.Fprintf(out, "%q is %s: watching it.\n", name, s.Resource())
 		sources = append(sources, s)
 	}
 
@@ -118,7 +107,7 @@ func show(ctx context.Context, out io.Writer, srv *devserver.Server) error {
 	defer func() { stopWriting(nil); <-written }()
 	go func() {
 		defer close(written)
-		if err := devserver.WriteDemo(ctx, client); err != nil {
+		if err := devserver.WriteDemo(ctx, cluster.Client()); err != nil {
 			stopWriting(err) // ends the watch as well
 		}
 	}()
@@ -136,19 +125,19 @@ func show(ctx context.Context, out io.Writer, srv *devserver.Server) error {
 	return nil
 }
 
-// resolveNew resolves a name whose CRD has just been created. It polls, because a resource is served a moment before
-// discovery lists it.
-func resolveNew(ctx context.Context, r *discovery.Resolver, name string) (gvr.Resource, error) {
+// streamOfNew returns a Stream of a resource whose CRD has just been created. It polls, because a resource is served a
+// moment before discovery lists it.
+func streamOfNew(ctx context.Context, cluster *gvrwatch.Connection, name string) (*stream.Stream, error) {
 	for {
-		res, err := r.Resolve(ctx, gvr.Ref{Name: name})
+		s, err := cluster.Stream(ctx, name, nil)
 		var notFound *discovery.NotFoundError
 		if !errors.As(err, &notFound) {
-			return res, err
+			return s, err
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return res, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }

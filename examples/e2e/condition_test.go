@@ -40,7 +40,7 @@ func TestWaitForConditions(t *testing.T) {
 			defer cancel()
 			done <- condition.Wait(ctx, m, parsed, targets...)
 		}()
-		if !poll(ctx, timeout, func() bool { return m.AllSynced() || len(done) > 0 }) {
+		if !poll(ctx, timeout, func() bool { return m.Status().AllSynced || len(done) > 0 }) {
 			t.Fatal("the Mux is not synced")
 		}
 		return done
@@ -90,9 +90,8 @@ func TestWaitForConditions(t *testing.T) {
 	c.delete(globes, "", globe)
 	met("delete", deleted)
 
-	once := newStream(t, c.client, widgetType, &stream.Options{
-		Namespaces: []string{unique("empty")}, UntilSynced: true,
-	})
+	once := newStream(t, c.client, widgetType, &stream.Options{Namespaces: []string{unique("empty")}}).
+		With(stream.Run{Until: stream.UntilSynced})
 	parsed, err := condition.Parse("condition=Ready")
 	if err != nil {
 		t.Fatal(err)

@@ -46,9 +46,8 @@ func (l *lab) newOwner(cluster checkpoint.Cluster, r gvr.Resource, holder, names
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = tracker.Close() })
-	o := stream.Options{Namespaces: []string{namespace}, Checkpoint: tracker}
-	s := newStream(l.t, l.client, r, &o)
-	return &owner{record(l.t, s), tracker}
+	s := newStream(l.t, l.client, r, &stream.Options{Namespaces: []string{namespace}})
+	return &owner{record(l.t, s.With(stream.Run{Checkpoint: tracker})), tracker}
 }
 
 // awaitObjects waits for n events with objects, and returns all such events. It acks the others; a GAP among them is an
@@ -102,7 +101,7 @@ func factsOf(events []stream.Event) []write {
 func TestLabConfigMapOfTwoOwners(t *testing.T) {
 	cfg := labConfig(t, "GVRWATCH_LAB_ADMIN")
 	l := newLab(t, dynamic.NewForConfigOrDie(cfg), schema.GroupResource{Resource: "configmaps"})
-	cluster, err := stream.ClusterOf(t.Context(), cfg)
+	cluster, err := clusterOf(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

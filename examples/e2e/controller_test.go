@@ -63,8 +63,8 @@ func TestControllerResumesFromItsCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, Checkpoint: tracker})
-		err = controller.Run(ctx, s.Events(ctx), func(
+		s := newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}})
+		err = controller.Run(ctx, s.With(stream.Run{Checkpoint: tracker}).Events(ctx), func(
 			_ context.Context, k controller.Key, ev stream.Event,
 		) (controller.Result, error) {
 			switch {

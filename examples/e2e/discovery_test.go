@@ -61,7 +61,7 @@ func recordChanges(t *testing.T, group string, refresh bool, poll time.Duration)
 	}
 	synced := make(chan bool)
 	wg.Go(func() {
-		for c, err := range r.Changes(ctx, &discovery.ChangesOptions{Poll: func() time.Duration { return poll }}) {
+		for c, err := range r.Changes(ctx, func() time.Duration { return poll }) {
 			switch {
 			case err != nil:
 			case c.Type == discovery.Synced:

@@ -29,7 +29,9 @@ func TestDeadConversionWebhook(t *testing.T) {
 	}
 	c.create(converted, "default", "a")
 	r := resolve(t, newResolver(srv.Config(), false), "widgets.v1beta1.e2e.example.com")
-	rec := record(t, newStream(t, c.client, r, &stream.Options{IdleTimeout: 2 * time.Second}))
+	rec := record(t, newStream(t, c.client, r, &stream.Options{
+		Requests: stream.Requests{IdleTimeout: 2 * time.Second},
+	}))
 	rec.awaitSynced(1)
 
 	convert := func(conversion string) {
@@ -89,9 +91,9 @@ func TestLargeObjectsAreReadInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, client := range map[string]dynamic.Interface{"NewClient": own, "stock": c.client} {
-		s := newStream(t, client, r, &stream.Options{PagedLists: true, PageSize: page, UntilSynced: true})
+		s := newStream(t, client, r, &stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: page}})
 		before, most, n := heap(), uint64(0), 0
-		for ev, err := range s.Events(t.Context()) {
+		for ev, err := range s.With(stream.Run{Until: stream.UntilSynced}).Events(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -82,6 +83,11 @@ func newFollow(t *testing.T, cfg *rest.Config, sel follow.Selection, o follow.Op
 	return m.Mux
 }
 
+// shortWatches is an Options.Source of package follow: each watch lasts one second.
+func shortWatches(gvr.Resource) (stream.Options, stream.Run) {
+	return stream.Options{Requests: stream.Requests{WatchLifetime: time.Second}}, stream.Run{}
+}
+
 // run starts to run m; it stops when the test ends.
 func (f *follower) run(m *mux.Mux) {
 	f.mux = m
@@ -94,7 +100,8 @@ func (f *follower) run(m *mux.Mux) {
 				if err != nil {
 					f.err = err
 				} else {
-					f.events[ev.Source] = append(f.events[ev.Source], timedEvent{ev, time.Now()})
+					source := mux.SourceOf(ev)
+					f.events[source] = append(f.events[source], timedEvent{ev, time.Now()})
 				}
 			})
 		}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -79,7 +78,7 @@ func switchRights(t *testing.T, crds bool) {
 	s := startWorkload(t, srv, crd, all...)
 	sel := follow.Selection{Resources: []string{s.source}, CandidateNamespaces: all}
 	f := followOn(t, srv.LimitedConfig(), sel, &follow.Options{
-		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
+		Source: shortWatches,
 	})
 	f.awaitSynced(s.source, 0)
 	s.writer.start(25)

@@ -22,8 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gvrwatch/gvrwatch"
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -56,6 +57,15 @@ var (
 	roleBindings        = rbac.WithResource("rolebindings")
 	labNamespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
+
+// clusterOf returns the identity of a cluster.
+func clusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
+	cluster, err := gvrwatch.Connect(cfg)
+	if err != nil {
+		return checkpoint.Cluster{}, err
+	}
+	return cluster.Cluster(ctx)
+}
 
 func newLab(t *testing.T, client dynamic.Interface, resource schema.GroupResource) *lab {
 	l := &lab{t: t, client: client, prefix: fmt.Sprintf("e2e-%d-%d", os.Getpid(), uniques.Add(1)), resource: resource}
@@ -227,7 +237,7 @@ func labRights(t *testing.T, listed, custom bool) {
 	l.awaitGrants(dynamic.NewForConfigOrDie(limited), crd, listed)
 	counted := &requestCounts{number: map[string]int{}}
 	f := followOn(t, counted.wrap(limited), sel, &follow.Options{
-		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
+		Source: shortWatches,
 	})
 	f.awaitSynced(s.source, 0)
 	existed := len(f.eventsOf(s.source))

@@ -80,9 +80,9 @@ func compareMetadata(t *testing.T, cfg *rest.Config, stock dynamic.Interface, r 
 			want[string(o.GetUID())+"@"+o.GetResourceVersion()] = &list.Items[i]
 		}
 		s := newStream(t, client, r, &stream.Options{
-			Objects: stream.Metadata, PagedLists: paged, PageSize: 50, UntilSynced: true,
+			Objects: stream.Metadata, Requests: stream.Requests{PagedLists: paged, PageSize: 50},
 		})
-		for ev, err := range s.Events(t.Context()) {
+		for ev, err := range s.With(stream.Run{Until: stream.UntilSynced}).Events(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}

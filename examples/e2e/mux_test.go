@@ -85,7 +85,7 @@ func TestFaultsOfOneTypeDoNotAffectOthers(t *testing.T) {
 	tr := newFaultInjector()
 	sel := follow.Selection{Resources: []string{"*." + group}}
 	f := followOn(t, tr.wrap(srv.LimitedConfig()), sel, &follow.Options{
-		Stream: func(gvr.Resource) stream.Options { return stream.Options{Timeout: time.Second} },
+		Source: shortWatches,
 	})
 	for _, s := range types {
 		f.awaitSynced(s.source, 0)
@@ -214,7 +214,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		name string
 		// body is called for each event once all sources are synced. If it returns false, the loop breaks.
 		body    func(m *mux.Mux, cancel context.CancelCauseFunc) bool
-		options func(gvr.Resource) stream.Options
+		source  func(gvr.Resource) (stream.Options, stream.Run)
 		wantErr error
 	}{
 		{name: "break", body: func(*mux.Mux, context.CancelCauseFunc) bool { return false }},
@@ -225,11 +225,11 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			return true
 		}, wantErr: boom},
 		{name: "panic", body: func(*mux.Mux, context.CancelCauseFunc) bool { panic(boom) }, wantErr: boom},
-		{name: "a source fails", options: func(r gvr.Resource) (o stream.Options) {
+		{name: "a source fails", source: func(r gvr.Resource) (o stream.Options, run stream.Run) {
 			if r.Kind == "Kind3" {
-				o.PageSize = -1
+				o.Requests.PageSize = -1
 			}
-			return o
+			return o, run
 		}, wantErr: errSource},
 	} {
 		for _, byNamespace := range []bool{false, true} {
@@ -244,7 +244,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 				for round := range 2 {
 					transports := &closer{}
 					before = watches()
-					err := runUntilSynced(t, transports.wrap(srv.LimitedConfig()), group, test.options, test.body)
+					err := runUntilSynced(t, transports.wrap(srv.LimitedConfig()), group, test.source, test.body)
 					if left := libraryGoroutines(); len(left) > 0 {
 						t.Fatalf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
 					}
@@ -268,12 +268,12 @@ var errSource = errors.New("a source failed")
 // run.
 func runUntilSynced(
 	t *testing.T, cfg *rest.Config, group string,
-	options func(gvr.Resource) stream.Options, body func(*mux.Mux, context.CancelCauseFunc) bool,
+	source func(gvr.Resource) (stream.Options, stream.Run), body func(*mux.Mux, context.CancelCauseFunc) bool,
 ) (err error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	sel := follow.Selection{Resources: []string{"*." + group}, CandidateNamespaces: []string{"a", "b"}}
-	m := newFollow(t, cfg, sel, follow.Options{Stream: options})
+	m := newFollow(t, cfg, sel, follow.Options{Source: source})
 	defer func() {
 		if p := recover(); p != nil {
 			err = p.(error)
@@ -289,9 +289,9 @@ func runUntilSynced(
 			return rangeErr
 		}
 		if ev.Type == stream.Synced {
-			synced[ev.Source] = true
+			synced[mux.SourceOf(ev)] = true
 		}
-		if len(synced) == 5 && m.AllSynced() && !body(m, cancel) {
+		if len(synced) == 5 && m.Status().AllSynced && !body(m, cancel) {
 			break
 		}
 	}

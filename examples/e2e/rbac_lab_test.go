@@ -198,7 +198,7 @@ func keepCheckpoint(ctx context.Context, cfg *rest.Config, m *manifests) error {
 }
 
 func identify(ctx context.Context, cfg *rest.Config, _ *manifests) error {
-	cluster, err := stream.ClusterOf(ctx, cfg)
+	cluster, err := clusterOf(ctx, cfg)
 	if err == nil && cluster.UID == "" {
 		err = errors.New("no uid")
 	}

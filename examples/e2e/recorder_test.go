@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -12,10 +13,16 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// recorder runs a Stream until the test ends, and keeps its events.
+// sequence is a Stream, or one with a Run.
+type sequence interface {
+	Events(ctx context.Context) iter.Seq2[stream.Event, error]
+	Status() stream.Status
+}
+
+// recorder runs a sequence until the test ends, and keeps its events.
 type recorder struct {
 	t      *testing.T
-	stream *stream.Stream
+	stream sequence
 	done   chan struct{}
 
 	mu      sync.Mutex
@@ -24,7 +31,7 @@ type recorder struct {
 	changed chan struct{} // closed at the next event
 }
 
-func record(t *testing.T, s *stream.Stream) *recorder {
+func record(t *testing.T, s sequence) *recorder {
 	t.Helper()
 	r := &recorder{t: t, stream: s, done: make(chan struct{}), changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())

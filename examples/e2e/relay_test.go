@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -15,13 +16,10 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
-	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
-
-	clientdiscovery "k8s.io/client-go/discovery"
 )
 
 // relayOrder makes the test binary run as a relay: a program that handles events in several goroutines, by writing them
@@ -63,16 +61,7 @@ func (o relayOrder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ref, err := gvr.ParseRef(o.Resource)
-	if err != nil {
-		return err
-	}
-	dc := clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg)
-	r, err := discovery.NewResolver(dc, nil).Resolve(ctx, ref)
-	if err != nil {
-		return err
-	}
-	cluster, err := stream.ClusterOf(ctx, cfg)
+	cluster, err := gvrwatch.Connect(cfg)
 	if err != nil {
 		return err
 	}
@@ -86,21 +75,15 @@ func (o relayOrder) run(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: cluster, Interval: 200 * time.Millisecond,
-	})
+	tracker, err := cluster.Tracker(ctx, store, &checkpoint.Options{Interval: 200 * time.Millisecond})
 	if err != nil {
 		return err
 	}
-	client, err := stream.NewClient(cfg, nil)
+	s, err := cluster.Stream(ctx, o.Resource, &stream.Options{Requests: stream.Requests{PageSize: 20}})
 	if err != nil {
 		return err
 	}
-	s, err := stream.New(client, r, &stream.Options{Checkpoint: tracker, PageSize: 20})
-	if err != nil {
-		return err
-	}
-	handled := handle(ctx, s, log, o.Run)
+	handled := handle(s.With(stream.Run{Checkpoint: tracker}).Events(ctx), log, o.Run)
 	if err := tracker.Close(); err != nil {
 		return err
 	}
@@ -109,7 +92,7 @@ func (o relayOrder) run(ctx context.Context) error {
 
 // handle passes each event to one of several workers, which is the same one for all events of an object. It waits for
 // the workers before it returns.
-func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error {
+func handle(events iter.Seq2[stream.Event, error], log *os.File, run int) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	work := make([]chan stream.Event, 4)
@@ -127,7 +110,7 @@ func handle(ctx context.Context, s *stream.Stream, log *os.File, run int) error 
 			}
 		})
 	}
-	for ev, err := range s.Events(ctx) {
+	for ev, err := range events {
 		if err != nil {
 			return err
 		}

@@ -211,7 +211,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 	}
 	f := newFollower(t)
 	f.run(m)
-	f.await("all SYNCED", m.AllSynced)
+	f.await("all SYNCED", func() bool { return m.Status().AllSynced })
 	took := time.Since(began)
 	_, requests := counted.reset()
 	t.Logf("all SYNCED after %v, %s", took, requests)
@@ -279,7 +279,7 @@ func manySources(t *testing.T, crds, namespaces int) {
 	counted.reset()
 	began = time.Now()
 	f = followOn(t, counted.wrap(srv.cfg), follow.Selection{Resources: []string{"*.scale.example.com"}}, nil)
-	f.await("all followed", func() bool { return len(f.events) == crds && f.mux.AllSynced() })
+	f.await("all followed", func() bool { return len(f.events) == crds && f.mux.Status().AllSynced })
 	_, requests = counted.reset()
 	t.Logf("Follow: %d types SYNCED after %v, %s", crds, time.Since(began), requests)
 	if took := time.Since(began); took > time.Minute {

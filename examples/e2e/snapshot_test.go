@@ -61,7 +61,8 @@ func TestSnapshotsAreStreamedOrPaged(t *testing.T) {
 	for _, tt := range tests {
 		var q requests
 		rec := record(t, newStream(t, c.client, r, &stream.Options{
-			Namespaces: []string{namespace}, PagedLists: tt.paged, PageSize: 2, Trace: q.trace(),
+			Namespaces: []string{namespace}, Requests: stream.Requests{PagedLists: tt.paged, PageSize: 2},
+			Trace: q.trace(),
 		}))
 		got := rec.awaitSynced(1)
 		checkRules(t, got)
@@ -86,7 +87,7 @@ func TestMetadataObjects(t *testing.T) {
 		namespace := unique("metadata")
 		c.create(widgets, namespace, "one")
 		rec := record(t, newStream(t, client, r, &stream.Options{
-			Namespaces: []string{namespace}, Objects: stream.Metadata, PagedLists: paged,
+			Namespaces: []string{namespace}, Objects: stream.Metadata, Requests: stream.Requests{PagedLists: paged},
 		}))
 		rec.awaitSynced(1)
 		c.touch(widgets, namespace, "one")
@@ -164,7 +165,7 @@ func TestStartFromPosition(t *testing.T) {
 					"ADDED default/new inferred", "DELETED default/deleted inferred", "SYNCED",
 				}
 			}
-			rec := record(t, newStream(t, c.client, r, &stream.Options{Start: start}))
+			rec := record(t, newStream(t, c.client, r, nil).With(stream.Run{Start: start}))
 			got := rec.await("the differences", func(events []stream.Event) bool { return len(events) >= len(want) })
 			// The server may report the expiry when the watch opens, or in the watch after a first SYNCED.
 			if position == "expired" && got[0].Type == stream.Synced {

@@ -191,12 +191,14 @@ func TestHeapStaysFlat(t *testing.T) {
 			}
 		})
 	}
-	tracked := newStream(t, client, r, &stream.Options{Checkpoint: tracker, Timeout: 7 * time.Second})
-	m, err := mux.New(nil, tracked)
+	lasting := func(lifetime time.Duration) *stream.Stream {
+		return newStream(t, client, r, &stream.Options{Requests: stream.Requests{WatchLifetime: lifetime}})
+	}
+	m, err := mux.New(nil, lasting(7*time.Second).With(stream.Run{Checkpoint: tracker}))
 	watch(m, err, true)
-	m, err = mux.New(nil, newStream(t, client, r, &stream.Options{Timeout: 5 * time.Second}))
+	m, err = mux.New(nil, lasting(5*time.Second))
 	watch(m, err, true)
-	m, err = mux.New(&mux.Options{Latest: true}, newStream(t, client, r, nil))
+	m, err = mux.New(&mux.Options{Overflow: mux.Latest}, newStream(t, client, r, nil))
 	watch(m, err, false)
 
 	var heaps, goroutines []int

@@ -135,7 +135,9 @@ func TestPages(t *testing.T) {
 	close(work)
 	wg.Wait()
 	r := resolve(t, newResolver(shared.Config(), false), "widgets")
-	s := newStream(t, c.client, r, &stream.Options{Namespaces: []string{namespace}, PagedLists: true})
+	s := newStream(t, c.client, r, &stream.Options{
+		Namespaces: []string{namespace}, Requests: stream.Requests{PagedLists: true},
+	})
 	got := record(t, s).awaitSynced(1)
 	checkRules(t, got)
 	var delivered []string

@@ -48,7 +48,7 @@ func TestWatchCheckpoint(t *testing.T) {
 	watch := func(args ...string) string {
 		t.Helper()
 		args = append([]string{"watch", "boats", "-n", "dock", "-o", "name", "--checkpoint", path}, args...)
-		status, stdout, stderr := gvrwatch(t, args...)
+		status, stdout, stderr := runTool(t, args...)
 		if status != 0 {
 			t.Fatalf("status %d: %s", status, stderr)
 		}
@@ -83,7 +83,7 @@ func TestWatchCheckpoint(t *testing.T) {
 func TestCheckpointMistakes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "positions.db")
-	if status, _, stderr := gvrwatch(t, "watch", "boats", "-A", "--until-synced", "--checkpoint", path); status != 0 {
+	if status, _, stderr := runTool(t, "watch", "boats", "-A", "--until-synced", "--checkpoint", path); status != 0 {
 		t.Fatal(stderr)
 	}
 	locked := filepath.Join(dir, "locked.db")
@@ -120,7 +120,7 @@ func TestCheckpointMistakes(t *testing.T) {
 		{[]string{"checkpoint", "forget", path}, 2, `unknown command "forget"`, "an unknown command is refused"},
 	}
 	for _, tt := range tests {
-		status, stdout, stderr := gvrwatch(t, tt.args...)
+		status, stdout, stderr := runTool(t, tt.args...)
 		if status != tt.status || !strings.Contains(stderr, tt.want) || stdout != "" {
 			t.Errorf("%q: %s: status %d, want %d; stdout %q, stderr %q, want %q",
 				tt.args, tt.why, status, tt.status, stdout, stderr, tt.want)
@@ -130,13 +130,13 @@ func TestCheckpointMistakes(t *testing.T) {
 
 func TestCheckpointShowAndReset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions.db")
-	status, _, stderr := gvrwatch(t, "watch", "boats,oceans", "-A", "--until-synced", "--checkpoint", path)
+	status, _, stderr := runTool(t, "watch", "boats,oceans", "-A", "--until-synced", "--checkpoint", path)
 	if status != 0 {
 		t.Fatal(stderr)
 	}
 	show := func(args ...string) string {
 		t.Helper()
-		status, stdout, stderr := gvrwatch(t, append([]string{"checkpoint", "show", path}, args...)...)
+		status, stdout, stderr := runTool(t, append([]string{"checkpoint", "show", path}, args...)...)
 		if status != 0 {
 			t.Fatalf("%q: status %d: %s", args, status, stderr)
 		}
@@ -157,14 +157,14 @@ func TestCheckpointShowAndReset(t *testing.T) {
 	if got := show("-o", "yaml"); strings.Count(got, "---\n") != 1 || !strings.Contains(got, "name: pacific\n") {
 		t.Errorf("want one YAML document for each type, got\n%s", got)
 	}
-	_, stdout, _ := gvrwatch(t, "checkpoint", "reset", path, "oceans.cli.example.com")
+	_, stdout, _ := runTool(t, "checkpoint", "reset", path, "oceans.cli.example.com")
 	if stdout != "oceans.cli.example.com reset\n" {
 		t.Errorf("reset of one key: %q", stdout)
 	}
 	if got := show("-o", "name"); got != "boats.cli.example.com\n" {
 		t.Errorf("after the reset of one key show prints %q", got)
 	}
-	if _, stdout, _ := gvrwatch(t, "checkpoint", "reset", path); stdout != "boats.cli.example.com reset\n" {
+	if _, stdout, _ := runTool(t, "checkpoint", "reset", path); stdout != "boats.cli.example.com reset\n" {
 		t.Errorf("reset of all keys: %q", stdout)
 	}
 	if got := show(); got != "" {
@@ -208,7 +208,7 @@ func TestWatchKilled(t *testing.T) {
 		_ = cmd.Wait()
 	}
 	sink(t, c, "boat-5")
-	_, stdout, stderr := gvrwatch(t,
+	_, stdout, stderr := runTool(t,
 		"watch", "boats", "-n", "sea", "-o", "name", "--checkpoint", path, "--until-synced")
 	for line := range strings.Lines(stdout) {
 		printed[strings.TrimSpace(line)]++

@@ -101,7 +101,7 @@ func (o *watchOptions) types(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	resources, _ := srv.resolver.Watchables(ctx) // those that are known
+	resources, _ := srv.Resolver().Watchables(ctx) // those that are known
 	plurals := map[string]int{}
 	for _, r := range resources {
 		plurals[r.Resource]++
@@ -129,7 +129,7 @@ func (o *watchOptions) namesOf(ctx context.Context, name string) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	r, err := srv.resolver.Resolve(ctx, ref)
+	r, err := srv.Resolver().Resolve(ctx, ref)
 	if err != nil {
 		return nil
 	}
@@ -151,26 +151,24 @@ func (c *connection) names(ctx context.Context, r gvr.Resource, namespace string
 	if err != nil {
 		return nil
 	}
-	client, err := stream.NewClient(srv.config, nil)
-	if err != nil {
-		return nil
-	}
 	opts := &stream.Options{
-		Objects: stream.Metadata, UntilSynced: true, GiveUpAfter: completionTimeout,
+		Objects: stream.Metadata, Requests: stream.Requests{GiveUpAfter: completionTimeout},
 	}
 	if namespace != "" {
 		opts.Namespaces = []string{namespace}
 	}
-	s, err := stream.New(client, r, opts)
+	s, err := stream.New(srv.Client(), r, opts)
 	if err != nil {
 		return nil
 	}
 	var names []string
-	for ev, err := range stream.Objects(s.Events(ctx)) {
+	for ev, err := range s.With(stream.Run{Until: stream.UntilSynced}).Events(ctx) {
 		if err != nil || len(names) == completionNames {
 			break
 		}
-		names = append(names, ev.Meta().GetName())
+		if ev.HasObject() {
+			names = append(names, ev.Meta().GetName())
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

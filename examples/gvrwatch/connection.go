@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch"
 )
 
 // setLogging sets what klog and the server's warnings write: nothing, because the user sees errors and what the Logger
@@ -70,12 +70,12 @@ func (c *connection) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.overrides)
 }
 
-// server has what the commands need of the cluster that the flags select.
+// server is the cluster that the flags select. Its Connection has a waitPrinter, for the requests that are not part of
+// a watch.
 type server struct {
-	config    *rest.Config
-	announced *rest.Config // with a waitPrinter
-	resolver  *discovery.Resolver
-	namespace string // of the kubeconfig, else "default"
+	*gvrwatch.Connection
+	config    *rest.Config // without the waitPrinter
+	namespace string       // of the kubeconfig, else "default"
 }
 
 func (c *connection) connect(errOut io.Writer) (*server, error) {
@@ -100,13 +100,11 @@ func (c *connection) connect(errOut io.Writer) (*server, error) {
 	}
 	announced := rest.CopyConfig(cfg)
 	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next: next, w: errOut} })
-	dc, err := discovery.NewClient(announced)
+	cluster, err := gvrwatch.Connect(announced)
 	if err != nil {
 		return nil, fmt.Errorf(unusable, err)
 	}
-	return &server{
-		config: cfg, announced: announced, resolver: discovery.NewResolver(dc, nil), namespace: namespace,
-	}, nil
+	return &server{cluster, cfg, namespace}, nil
 }
 
 // explain adds to an error of discovery what the user can do about it.

@@ -18,7 +18,7 @@ import (
 // follow returns a Mux that follows the wanted resources. It prints a line for each name in missing, and for each
 // pattern and category that matches nothing.
 func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]error) (*mux.Mux, error) {
-	served, err := s.srv.resolver.Watchables(ctx)
+	served, err := s.srv.Resolver().Watchables(ctx)
 	var part *discovery.UnavailableError
 	if err != nil && !(errors.As(err, &part) && len(part.GroupVersions) > 0) {
 		return nil, s.srv.explain(err)
@@ -51,14 +51,14 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		w: s.streams.ErrOut, follows: true, debug: s.verbosity >= requestVerbosity,
 	})
 	o := &follow.Options{
-		Stream:        func(gvr.Resource) stream.Options { return opts },
+		Source:        func(gvr.Resource) (stream.Options, stream.Run) { return opts, s.streamRun() },
 		UntilSynced:   s.untilSynced,
 		StatusChanged: lines.changed,
 	}
 	if m := s.muxOptions(); m != nil {
 		o.Mux = *m
 	}
-	if s.follows, err = follow.New(s.srv.resolver, s.client, s.selection(want, namespaces), o); err != nil {
+	if s.follows, err = follow.New(s.srv.Resolver(), s.client, s.selection(want, namespaces), o); err != nil {
 		return nil, err
 	}
 	return s.follows.Mux, nil
@@ -81,7 +81,7 @@ const categoryPrefix = "category "
 func (s *session) whyUnmatched(ctx context.Context, what string) string {
 	name, isCategory := strings.CutPrefix(what, categoryPrefix)
 	if isCategory {
-		_, err := s.srv.resolver.Resolve(ctx, gvr.Ref{Name: name})
+		_, err := s.srv.Resolver().Resolve(ctx, gvr.Ref{Name: name})
 		var none *discovery.NotFoundError
 		if errors.As(err, &none) && len(none.Category) > 0 {
 			return "no type of it can be watched"

@@ -100,7 +100,7 @@ func TestFollowCheckpoint(t *testing.T) {
 	}
 	watch("with --until-synced only the differences are printed", "--until-synced",
 		"planet.space.io/venus", "robot.example.com/a:deleted")
-	_, stdout, _ := gvrwatch(t, "checkpoint", "show", path, "-o", "name")
+	_, stdout, _ := runTool(t, "checkpoint", "show", path, "-o", "name")
 	if diff := cmp.Diff("planets.space.io\nrobots.example.com\nrovers.example.com\n", stdout); diff != "" {
 		t.Errorf("each type has its own checkpoint (-want +got):\n%s", diff)
 	}

@@ -47,7 +47,7 @@ func TestHabits(t *testing.T) {
 		if !strings.Contains(c.args, "--timeout") {
 			args = append(args, "--until-synced")
 		}
-		status, stdout, stderr := gvrwatch(t, args...)
+		status, stdout, stderr := runTool(t, args...)
 		lines := strings.Split(age.ReplaceAllString(stdout, "N"), "\n")
 		if strings.Contains(c.why, "several") { // in any order
 			slices.Sort(lines)
@@ -61,7 +61,7 @@ func TestHabits(t *testing.T) {
 
 // TestMissingNames: a named object that does not exist was not seen.
 func TestMissingNames(t *testing.T) {
-	status, stdout, stderr := gvrwatch(t, "watch", "boats", "argo", "none", "--until-synced", "-o", "name")
+	status, stdout, stderr := runTool(t, "watch", "boats", "argo", "none", "--until-synced", "-o", "name")
 	const want = "gvrwatch: --until-synced: not seen: boats.v1.cli.example.com/none (--allow-missing permits that)\n"
 	if status != 1 || stdout != "boat.cli.example.com/argo\n" || !strings.HasSuffix(stderr, want) {
 		t.Errorf("status %d, want 1 with %s\n%s%s", status, want, stdout, stderr)
@@ -78,11 +78,11 @@ func TestCheckpointOfNames(t *testing.T) {
 		if !strings.Contains(c.names, "-A") {
 			args = append(args, "-A")
 		}
-		if status, stdout, stderr := gvrwatch(t, args...); status != 0 || stdout != c.want {
+		if status, stdout, stderr := runTool(t, args...); status != 0 || stdout != c.want {
 			t.Errorf("%s: status %d, want %q, got %q\n%s", c.names, status, c.want, stdout, stderr)
 		}
 	}
-	_, stdout, _ := gvrwatch(t, "checkpoint", "show", db, "-o", "name")
+	_, stdout, _ := runTool(t, "checkpoint", "show", db, "-o", "name")
 	if diff := cmp.Diff("boats.cli.example.com_argo\nboats.cli.example.com_bounty\n", stdout); diff != "" {
 		t.Errorf("keys have names (-want +got):\n%s", diff)
 	}
@@ -100,12 +100,12 @@ func trimmed(text string) []string {
 // TestManagedFields: they are hidden unless requested.
 func TestManagedFields(t *testing.T) {
 	for flag, want := range map[string]bool{"": false, "--show-managed-fields": true} {
-		_, stdout, _ := gvrwatch(t, strings.Fields("watch boats -o json --until-synced "+flag)...)
+		_, stdout, _ := runTool(t, strings.Fields("watch boats -o json --until-synced "+flag)...)
 		if got := strings.Contains(stdout, "managedFields"); got != want {
 			t.Errorf("%q: managedFields are shown: %v, want %v", flag, got, want)
 		}
 	}
-	_, stdout, _ := gvrwatch(t, strings.Fields("watch boats -o json --until-synced --output-watch-events=false")...)
+	_, stdout, _ := runTool(t, strings.Fields("watch boats -o json --until-synced --output-watch-events=false")...)
 	var o struct{ Kind string }
 	if err := json.Unmarshal([]byte(stdout), &o); err != nil || o.Kind != "Boat" {
 		t.Errorf("without events, a line is an object: %v: %s", err, stdout)
@@ -128,7 +128,7 @@ func TestFor(t *testing.T) {
 			"--for=condition=Ready was not met within --timeout=200ms: boats.cli.example.com default/argo ", 1},
 		{"no objects", "boats -l none=none --for condition=Ready", "--for: there are no objects to wait for", 1},
 	} {
-		status, _, stderr := gvrwatch(t, append([]string{"watch"}, strings.Fields(c.args)...)...)
+		status, _, stderr := runTool(t, append([]string{"watch"}, strings.Fields(c.args)...)...)
 		if status != c.status || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: status %d, want %d with %q\n%s", c.why, status, c.status, c.stderr, stderr)
 		}
@@ -147,7 +147,7 @@ func TestExec(t *testing.T) {
 	db := filepath.Join(dir, "positions.db")
 	handle := func(command string, flags ...string) (int, string, string) {
 		args := []string{"watch", "boats", "-A", "--until-synced", "--checkpoint", db, "--exec", command}
-		return gvrwatch(t, append(args, flags...)...)
+		return runTool(t, append(args, flags...)...)
 	}
 	const fails = `read event; [ $GVRWATCH_NAME != bounty ] || exit 3
 		echo "$GVRWATCH_TYPE $GVRWATCH_NAMESPACE/$GVRWATCH_NAME"`
@@ -169,7 +169,7 @@ func TestExec(t *testing.T) {
 		t.Errorf("status %d: all is handled, but %s%s", status, stdout, stderr)
 	}
 	limited := func(flags ...string) (int, string, string) {
-		return gvrwatch(t, append([]string{"watch", "boats", "-A", "--limit", "1", "--exec"}, flags...)...)
+		return runTool(t, append([]string{"watch", "boats", "-A", "--limit", "1", "--exec"}, flags...)...)
 	}
 	status, stdout, stderr = limited("exit 3", "--exec-retries", "1")
 	if status != 1 || !strings.Contains(stderr, "the command failed for ") {
@@ -191,7 +191,7 @@ func TestExec(t *testing.T) {
 		"--exec= ":                             "--exec: must not be empty",
 		"--exec x --for condition=Yes":         "--for and --exec exclude each other",
 	} {
-		status, _, stderr := gvrwatch(t, append([]string{"watch", "boats"}, strings.Fields(args)...)...)
+		status, _, stderr := runTool(t, append([]string{"watch", "boats"}, strings.Fields(args)...)...)
 		if status != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, want 2 with %q\n%s", args, status, want, stderr)
 		}
@@ -247,13 +247,13 @@ func TestCompletion(t *testing.T) {
 		{"nothing for an unknown type", "watch none a", ":4\n"},
 		{"of resources, too", "resources -o w", "wide\nname\njson\n:4\n"},
 	} {
-		status, stdout, stderr := gvrwatch(t, append([]string{"__complete"}, strings.Fields(c.args)...)...)
+		status, stdout, stderr := runTool(t, append([]string{"__complete"}, strings.Fields(c.args)...)...)
 		if diff := cmp.Diff(c.want, stdout); status != 0 || diff != "" {
 			t.Errorf("%s: status %d (-want +got):\n%s%s", c.why, status, diff, stderr)
 		}
 	}
 	for _, shell := range []string{"bash", "zsh"} {
-		status, stdout, _ := gvrwatch(t, "completion", shell)
+		status, stdout, _ := runTool(t, "completion", shell)
 		if status != 0 || !strings.Contains(stdout, "__complete") {
 			t.Errorf("completion %s: status %d, %d bytes", shell, status, len(stdout))
 		}

@@ -176,7 +176,7 @@ func TestEveryOutputIsEscaped(t *testing.T) {
 		if args[0] == "watch" || args[0] == "resources" {
 			args = append(args, "--server", url)
 		}
-		status, stdout, stderr := gvrwatch(t, args...)
+		status, stdout, stderr := runTool(t, args...)
 		checkSafe(t, tt.args, stdout)
 		checkSafe(t, tt.args, stderr)
 		lines := strings.Count(stdout, "\n")

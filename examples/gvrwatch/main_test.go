@@ -118,15 +118,15 @@ func skipIfShort(t *testing.T) {
 	}
 }
 
-// gvrwatch runs the program in this process.
-func gvrwatch(t *testing.T, args ...string) (status int, stdout, stderr string) {
+// runTool runs the program in this process.
+func runTool(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out bytes.Buffer
-	status, stderr = gvrwatchTo(t, &out, args...)
+	status, stderr = runToolTo(t, &out, args...)
 	return status, out.String(), stderr
 }
 
-func gvrwatchTo(t *testing.T, out io.Writer, args ...string) (status int, stderr string) {
+func runToolTo(t *testing.T, out io.Writer, args ...string) (status int, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()

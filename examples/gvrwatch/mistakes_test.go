@@ -132,7 +132,7 @@ func TestMistakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
-			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
+			status, stdout, stderr := runTool(t, strings.Fields(tt.args)...)
 			lines := strings.Split(strings.TrimSpace(stderr), "\n")
 			wantLines := map[int]int{1: 1, 2: 2}[tt.status] // a usage error has a second line, with the help command
 			if status != tt.status || !strings.Contains(lines[0], tt.want) ||
@@ -147,7 +147,7 @@ func TestMistakes(t *testing.T) {
 func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	status, _, stderr := gvrwatch(t, "watch", "boats")
+	status, _, stderr := runTool(t, "watch", "boats")
 	if status != 1 || !strings.Contains(stderr, "no cluster configured") {
 		t.Errorf("status %d, %s", status, stderr)
 	}
@@ -160,7 +160,7 @@ func TestNoCurrentContext(t *testing.T) {
 	}
 	cfg.CurrentContext = ""
 	useKubeconfig(t, cfg)
-	status, _, stderr := gvrwatch(t, "watch", "boats")
+	status, _, stderr := runTool(t, "watch", "boats")
 	if status != 1 || !strings.Contains(stderr, "no current-context") {
 		t.Errorf("status %d, %s", status, stderr)
 	}
@@ -188,7 +188,7 @@ func TestTimeoutTooEarly(t *testing.T) {
 		"watch boats --timeout 100ms --until-synced --server " + silent:   noDiscovery,
 		"watch boats --timeout 200ms --until-synced --server " + hanging:  notSynced,
 	} {
-		status, stdout, stderr := gvrwatch(t, strings.Fields(args)...)
+		status, stdout, stderr := runTool(t, strings.Fields(args)...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, want 1 with %q\n%s%s", args, status, want, stdout, stderr)
 		}
@@ -315,7 +315,7 @@ func TestLostOutput(t *testing.T) {
 		"resources", "resources -o wide", "resources -o name", "resources -o json",
 	} {
 		for err, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {
-			status, stderr := gvrwatchTo(t, brokenWriter{err}, strings.Fields(args)...)
+			status, stderr := runToolTo(t, brokenWriter{err}, strings.Fields(args)...)
 			const full = "can't write the output: no space left on device"
 			if status != want || (status == 1) != strings.Contains(stderr, full) {
 				t.Errorf("%s, %v: status %d, want %d (a full disk is an error, a reader that exits is not)\n%s",

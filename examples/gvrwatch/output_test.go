@@ -55,7 +55,7 @@ func TestSignalEndsABlockedProcess(t *testing.T) {
 			t.Errorf("%s: after one signal the program took %v: %v", flags, time.Since(began), err)
 		}
 		killed.Stop()
-		if _, stdout, stderr := gvrwatch(t, append(args, "--limit", "1")...); len(stdout) < 1<<20 {
+		if _, stdout, stderr := runTool(t, append(args, "--limit", "1")...); len(stdout) < 1<<20 {
 			t.Errorf("%s: what was not written was acked: %d bytes, %s", flags, len(stdout), stderr)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -36,6 +38,42 @@ func event(kind stream.Type) stream.Event {
 		ev.Object.SetName("argo")
 	}
 	return ev
+}
+
+// coalesced returns ev as a Mux with Latest delivers it if it stands for n others of its object.
+func coalesced(t *testing.T, ev stream.Event, n int) (got stream.Event) {
+	t.Helper()
+	begun, queued := make(chan struct{}), make(chan struct{})
+	m, err := mux.New(&mux.Options{Overflow: mux.Latest}, source(func(yield func(stream.Event, error) bool) {
+		yield(event(stream.Synced), nil)
+		<-begun
+		for range n + 1 {
+			yield(ev, nil)
+		}
+		close(queued)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for got, err = range m.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Type == stream.Synced {
+			close(begun)
+			<-queued
+		}
+	}
+	return got
+}
+
+// source is a source of a Mux.
+type source func(yield func(stream.Event, error) bool)
+
+func (source) Key() string { return "test" }
+
+func (s source) Events(context.Context) iter.Seq2[stream.Event, error] {
+	return iter.Seq2[stream.Event, error](s)
 }
 
 // newPrinter returns a printer as of a command line without other flags than -o and, with all, -A.
@@ -121,9 +159,10 @@ type: SYNCED
 // TestPrintFanOut checks what is printed only with -A if just some namespaces may be watched, and with --latest.
 func TestPrintFanOut(t *testing.T) {
 	gap, synced, both, object := event(stream.Gap), event(stream.Synced), event(stream.Synced), event(stream.Modified)
+	object = coalesced(t, object, 3)
 	gap.Namespace, synced.Namespace, object.Namespace = "one", "one", "one"
 	gap.Gap = &stream.GapDetails{Reason: stream.GapRewound, From: "5", HistoryLost: true}
-	both.ResourceVersion, object.Coalesced = "", 3
+	both.ResourceVersion = ""
 	const argo = `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"argo"}}`
 	tests := []struct {
 		format         string

@@ -10,7 +10,7 @@ import (
 )
 
 func TestResources(t *testing.T) {
-	status, stdout, stderr := gvrwatch(t, "resources", "-o", "name")
+	status, stdout, stderr := runTool(t, "resources", "-o", "name")
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d, %s", status, stderr)
 	}
@@ -18,7 +18,7 @@ func TestResources(t *testing.T) {
 	if diff := cmp.Diff(want, stdout); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	_, stdout, _ = gvrwatch(t, "resources")
+	_, stdout, _ = runTool(t, "resources")
 	for _, want := range []string{
 		`(?m)^NAME +SHORTNAMES +APIVERSION +KIND +CLUSTER-WIDE +PER-NAMESPACE *$`,
 		`(?m)^boats +bt +cli\.example\.com/v1 +Boat +true +true *$`,
@@ -28,11 +28,11 @@ func TestResources(t *testing.T) {
 			t.Errorf("no line like %s in\n%s", want, stdout)
 		}
 	}
-	_, stdout, _ = gvrwatch(t, "resources", "-o", "wide")
+	_, stdout, _ = runTool(t, "resources", "-o", "wide")
 	if !regexp.MustCompile(`boats .* delete,`).MatchString(stdout) {
 		t.Errorf("no verbs in\n%s", stdout)
 	}
-	_, stdout, _ = gvrwatch(t, "resources", "-o", "json")
+	_, stdout, _ = runTool(t, "resources", "-o", "json")
 	for line := range strings.Lines(stdout) {
 		var r resourceJSON
 		if err := json.Unmarshal([]byte(line), &r); err != nil || !r.ClusterWatch || r.Resource == "" {

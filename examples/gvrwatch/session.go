@@ -61,14 +61,8 @@ func (o *watchOptions) session(
 	if store == nil {
 		return s, nil
 	}
-	cluster, err := stream.ClusterOf(ctx, srv.announced)
-	if err != nil {
-		return nil, srv.explain(err)
-	}
-	s.tracker, err = checkpoint.NewTracker(store, &checkpoint.Options{
-		Cluster: cluster, Logger: slog.New(logHandler{w: streams.ErrOut}),
-	})
-	return s, err
+	s.tracker, err = srv.Tracker(ctx, store, &checkpoint.Options{Logger: slog.New(logHandler{w: streams.ErrOut})})
+	return s, srv.explain(err)
 }
 
 // open returns a Mux of the wanted resources. It resolves all names before any watch begins, so one misspelled name is
@@ -77,7 +71,7 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 	var targets []target
 	missing := map[gvr.Ref]error{}
 	for _, t := range want.targets {
-		r, err := s.srv.resolver.Resolve(ctx, t.ref)
+		r, err := s.srv.Resolver().Resolve(ctx, t.ref)
 		switch {
 		case err == nil:
 			s.objects = append(s.objects, found{r, t.name})
@@ -122,7 +116,7 @@ func (s *session) isCategory(ctx context.Context, ref gvr.Ref, err error, follow
 	if errors.As(err, &none) && follows {
 		return len(none.Category) > 0
 	}
-	all, _ := s.srv.resolver.Watchables(ctx) // Resolve has just read this, as far as it is readable
+	all, _ := s.srv.Resolver().Watchables(ctx) // Resolve has just read this, as far as it is readable
 	return slices.ContainsFunc(all, func(r gvr.Resource) bool {
 		return slices.ContainsFunc(r.Categories, func(c string) bool { return strings.EqualFold(c, ref.Name) })
 	})
@@ -130,12 +124,15 @@ func (s *session) isCategory(ctx context.Context, ref gvr.Ref, err error, follow
 
 // merge returns a Mux that watches exactly the objects found.
 func (s *session) merge(want *wanted) (*mux.Mux, error) {
-	var sources []mux.Source
+	m, err := mux.New(s.muxOptions())
+	if err != nil {
+		return nil, err
+	}
 	types := map[string]bool{}
 	versions := map[schema.GroupResource]gvr.Resource{}
-	opts := s.streamOptions()
+	opts, run := s.streamOptions(), s.streamRun()
 	if s.untilSynced {
-		opts.UntilSynced = true // with a checkpoint: print the differences, not the events in between
+		run.Until = stream.UntilSynced // with a checkpoint: print the differences, not the events in between
 	}
 	for i, f := range s.objects {
 		if slices.ContainsFunc(s.objects[:i], func(other found) bool { return other.key() == f.key() }) {
@@ -148,9 +145,9 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		}
 		versions[f.GroupResource()] = f.Resource
 		types[f.String()] = true
-		opts.Name, opts.CheckpointKey = f.name, ""
+		opts.Name, run.Key = f.name, ""
 		if s.tracker != nil && f.name != "" {
-			opts.CheckpointKey = f.checkpointKey()
+			run.Key = f.checkpointKey()
 		}
 		opts.Namespaces = nil // as in kubectl, -n does not concern a cluster-scoped type
 		if f.Namespaced {
@@ -160,10 +157,12 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		if err != nil {
 			return nil, err
 		}
-		sources = append(sources, keyed{source, f.key()})
+		if err := m.Add(source.With(run), &mux.SourceOptions{Key: f.key()}); err != nil {
+			return nil, err
+		}
 	}
 	want.several = len(types) > 1
-	return mux.New(s.muxOptions(), sources...)
+	return m, nil
 }
 
 // key returns the key of the source in the Mux, which has the version, so that two versions of a type can be watched.
@@ -181,18 +180,10 @@ func (f found) checkpointKey() string {
 
 var checkpointKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
-// keyed is a Stream with another key.
-type keyed struct {
-	*stream.Stream
-	key string
-}
-
-func (k keyed) Key() string { return k.key }
-
 // muxOptions returns options without a Logger: the error of a source ends the program, which prints it.
 func (s *session) muxOptions() *mux.Options {
 	if s.latest {
-		return &mux.Options{Latest: true}
+		return &mux.Options{Overflow: mux.Latest}
 	}
 	return nil
 }
@@ -202,8 +193,10 @@ func (s *session) streamOptions() stream.Options {
 		Objects:       s.objectsMode(),
 		LabelSelector: s.labelSelector,
 		FieldSelector: s.fieldSelector,
-		Start:         s.start(),
 		Logger:        slog.New(logHandler{w: s.streams.ErrOut, debug: s.verbosity >= requestVerbosity}),
-		Checkpoint:    s.tracker,
 	}
+}
+
+func (s *session) streamRun() stream.Run {
+	return stream.Run{Start: s.start(), Checkpoint: s.tracker}
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 )
 
 func TestUntilSyncedFailsIfSomethingWasNotSeen(t *testing.T) {
@@ -46,7 +46,7 @@ func TestUntilSyncedFailsIfSomethingWasNotSeen(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.args+" "+tt.do, func(t *testing.T) {
-			types := streamtest.Reviews()
+			types := apiserver.Reviews()
 			s := newScripted(t, append(types, robotType, roverType, probeType, planetType, namespaceType)...)
 			s.Put(namespaceType, "", "one")
 			s.Put(robotType, "one", "a")

@@ -40,11 +40,11 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.why, diff)
 		}
 	}
-	status, stdout, _ := gvrwatch(t, "version")
+	status, stdout, _ := runTool(t, "version")
 	if status != 0 || !strings.HasPrefix(stdout, "gvrwatch ") || strings.Count(stdout, "\n") != 4 {
 		t.Errorf("status %d: %s", status, stdout)
 	}
-	status, stdout, _ = gvrwatch(t, "version", "-o", "json")
+	status, stdout, _ = runTool(t, "version", "-o", "json")
 	var v versions
 	if err := json.Unmarshal([]byte(stdout), &v); status != 0 || err != nil || !strings.HasPrefix(v.Go, "go") {
 		t.Errorf("status %d, %v: %s", status, err, stdout)

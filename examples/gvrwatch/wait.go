@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gvrwatch/gvrwatch/stream/condition"
@@ -33,9 +34,10 @@ func unmet(err error) string {
 		return ""
 	}
 	var objects []string
-	for _, u := range e.Unmet {
-		objects = append(objects, u.Target.String()+" "+u.Reason)
+	for target, reason := range e.Unmet {
+		objects = append(objects, target.String()+" "+reason)
 	}
+	slices.Sort(objects)
 	if e.More > 0 {
 		objects = append(objects, fmt.Sprintf("and %d more", e.More))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // selectionFlags select types and objects, beside the arguments.
@@ -238,7 +239,7 @@ func (o *watchOptions) selection(want wanted, namespaces []string) follow.Select
 
 // asFlagError rewords the error of an invalid Selection in terms of the command line.
 func asFlagError(err error) error {
-	var bad *follow.OptionsError
+	var bad *stream.OptionsError
 	if !errors.As(err, &bad) {
 		return err
 	}

@@ -89,7 +89,7 @@ func (o *startFlags) start() stream.Start {
 	case o.resourceVersion != "":
 		return stream.After(o.resourceVersion)
 	}
-	return stream.Snapshot()
+	return stream.Start{} // everything that exists
 }
 
 // endFlags say when a watch ends.
@@ -131,7 +131,7 @@ func (o *watchOptions) checkEnd() error {
 		return errors.New("--for and --exec exclude each other: run the command after the wait")
 	}
 	_, err := condition.Parse(o.condition)
-	var bad *condition.OptionsError
+	var bad *stream.OptionsError
 	if o.condition != "" && errors.As(err, &bad) {
 		return fmt.Errorf("--for=%s: %s", o.condition, bad.Problem)
 	}

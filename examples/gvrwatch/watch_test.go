@@ -47,7 +47,7 @@ func TestWatchOutput(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
-			status, stdout, stderr := gvrwatch(t, strings.Fields(tt.args)...)
+			status, stdout, stderr := runTool(t, strings.Fields(tt.args)...)
 			got := []string{
 				fmt.Sprint(status),
 				versionText.ReplaceAllString(stdout, "${1}N"), versionText.ReplaceAllString(stderr, "${1}N"),
@@ -60,7 +60,7 @@ func TestWatchOutput(t *testing.T) {
 }
 
 func TestWatchJSON(t *testing.T) {
-	status, stdout, stderr := gvrwatch(t, "watch", "oceans,boats", "-A", "-o", "json", "--until-synced")
+	status, stdout, stderr := runTool(t, "watch", "oceans,boats", "-A", "-o", "json", "--until-synced")
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d, stderr %s", status, stderr)
 	}
@@ -101,7 +101,7 @@ func TestWatchJSON(t *testing.T) {
 
 func TestWatchTable(t *testing.T) {
 	age := regexp.MustCompile(`[0-9]+s|[0-9]+m[0-9]*s?`)
-	_, stdout, _ := gvrwatch(t, "watch", "boats,oceans", "-A", "--until-synced")
+	_, stdout, _ := runTool(t, "watch", "boats,oceans", "-A", "--until-synced")
 	for _, want := range []string{
 		"EVENT ", "NAMESPACE ", "harbour ", "boat/bounty", "ocean/pacific",
 	} {
@@ -109,12 +109,12 @@ func TestWatchTable(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, stdout)
 		}
 	}
-	_, stdout, _ = gvrwatch(t, "watch", "boats", "--until-synced")
+	_, stdout, _ = runTool(t, "watch", "boats", "--until-synced")
 	want := "EVENT      NAME   AGE\nADDED      argo   N\n"
 	if diff := cmp.Diff(want, age.ReplaceAllString(stdout, "N")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	_, stdout, _ = gvrwatch(t, "watch", "boats", "--until-synced", "-o", "wide")
+	_, stdout, _ = runTool(t, "watch", "boats", "--until-synced", "-o", "wide")
 	if diff := cmp.Diff(want, age.ReplaceAllString(stdout, "N")); diff != "" {
 		t.Errorf("-o wide has the server's columns (-want +got):\n%s", diff)
 	}
@@ -139,7 +139,7 @@ func TestSignalEndsWatch(t *testing.T) {
 
 func TestLimitCountsObjects(t *testing.T) {
 	// Three objects of two resources; at least one SYNCED comes before the third.
-	status, stdout, _ := gvrwatch(t, "watch", "boats,oceans", "-A", "--limit", "3", "-o", "name")
+	status, stdout, _ := runTool(t, "watch", "boats,oceans", "-A", "--limit", "3", "-o", "name")
 	if status != 0 || strings.Count(stdout, "\n") != 3 {
 		t.Errorf("status %d, want 0 with three lines:\n%s", status, stdout)
 	}
@@ -157,7 +157,7 @@ func TestNamespaceOfTheKubeconfig(t *testing.T) {
 		"watch boats -n default --until-synced -o name": "boat.cli.example.com/argo\n",
 		"watch oceans --until-synced -o name":           "ocean.cli.example.com/pacific\n",
 	} {
-		if status, stdout, stderr := gvrwatch(t, strings.Fields(args)...); status != 0 || stdout != want {
+		if status, stdout, stderr := runTool(t, strings.Fields(args)...); status != 0 || stdout != want {
 			t.Errorf("%s: status %d, %q, want %q; %s", args, status, stdout, want, stderr)
 		}
 	}

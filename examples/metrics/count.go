@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -18,7 +19,9 @@ import (
 // event, which Healthz needs. It adds nothing to what the values are or when they are acked. A nil seq yields an error.
 func (m *Metrics) Count(seq iter.Seq2[stream.Event, error]) iter.Seq2[stream.Event, error] {
 	if seq == nil {
-		return stream.Objects(nil)
+		return func(yield func(stream.Event, error) bool) {
+			yield(stream.Event{}, &stream.OptionsError{Field: "seq", Problem: "must not be nil"})
+		}
 	}
 	return func(yield func(stream.Event, error) bool) {
 		l := &loop{metrics: m, types: map[countKey]prometheus.Counter{}}
@@ -61,7 +64,7 @@ type countKey struct {
 }
 
 func (l *loop) count(ev *stream.Event) {
-	key := countKey{ev.Source, ev.Resource.GroupResource(), ev.Type}
+	key := countKey{mux.SourceOf(*ev), ev.Resource.GroupResource(), ev.Type}
 	c := l.types[key]
 	if c == nil {
 		c = l.metrics.events.WithLabelValues(l.resource(key), known(string(ev.Type), eventTypes))

@@ -14,14 +14,16 @@
 //
 // Each of the three methods adds some metrics, and each works without the others: [Metrics.Instrument] counts requests
 // and watches, [Metrics.Count] events and gaps, and [Metrics.Watch] reads the Status at each scrape. With package
-// follow, Instrument is one line:
+// follow, Options.Source calls Instrument:
 //
-//	follow.Options{Stream: func(r gvr.Resource) stream.Options { return *m.Instrument(r, nil) }}
+//	follow.Options{Source: func(r gvr.Resource) (stream.Options, stream.Run) {
+//		return *m.Instrument(r, nil), stream.Run{}
+//	}}
 //
 // # Labels
 //
 // The label resource is the resource with its group, such as "deployments.apps", whatever the version. For a source of
-// a Mux that has a key of its own (mux.SourceOptions.Key, stream.Options.CheckpointKey), it is that key, up to " in "
+// a Mux that has a key of its own (mux.SourceOptions.Key, stream.Run.Key), it is that key, up to " in "
 // or " where ", which the key of a Stream has before its namespaces and selectors. Call [Metrics.Trace] with the key to
 // give its requests the same label. Streams of one resource share their series: numbers are added up, or the worst
 // counts. After 2,000 values, further ones become "other". All other labels have a fixed set of values. No label has a

@@ -31,12 +31,12 @@ func Example() {
 	http.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	http.Handle("/healthz", m.Healthz(10*time.Minute))
 	http.Handle("/readyz", m.Readyz())
-	s, err := stream.New(client, pods, m.Instrument(pods, &stream.Options{UntilSynced: true}))
+	s, err := stream.New(client, pods, m.Instrument(pods, nil))
 	if err != nil {
 		log.Fatal(err)
 	}
 	m.Watch(s)
-	for ev, err := range m.Count(s.Events(context.Background())) {
+	for ev, err := range m.Count(s.With(stream.Run{Until: stream.UntilSynced}).Events(context.Background())) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -51,12 +51,15 @@ func Example() {
 	// 200
 }
 
-// Everything that a Mux follows is instrumented in one line.
+// Everything that a Mux follows is instrumented.
 func ExampleMetrics_Instrument() {
 	m := metrics.New()
 	opts := follow.Options{
-		Stream: func(r gvr.Resource) stream.Options { return *m.Instrument(r, nil) },
+		Source: func(r gvr.Resource) (stream.Options, stream.Run) {
+			return *m.Instrument(r, nil), stream.Run{}
+		},
 	}
-	fmt.Println(opts.Stream(pods).Trace != nil)
+	watched, _ := opts.Source(pods)
+	fmt.Println(watched.Trace != nil)
 	// Output: true
 }

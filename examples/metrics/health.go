@@ -14,8 +14,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 )
 
-// Readyz returns a handler that answers 200 while everything that exists has been delivered: AllSynced of each watched
-// source is true. Otherwise it answers 503, with a line for each source that is not synced, and for each resource of a
+// Readyz returns a handler that answers 200 while everything that exists has been delivered: each watched source is
+// synced. Otherwise it answers 503, with a line for each source that is not synced, and for each resource of a
 // follow.Mux that is not watched. Without a watched source nothing is ready.
 //
 // A source that was ready is not while it catches up after a GAP. Use it for readiness only where that is wanted.

@@ -28,26 +28,28 @@ func get(h http.Handler) string {
 }
 
 func TestHealthOfAStream(t *testing.T) {
+	paged := stream.Requests{PagedLists: true}
 	for _, test := range []struct {
 		why, script string
-		options     stream.Options
+		requests    stream.Requests
+		until       stream.End
 		ready, live string
 	}{
-		{"synced", "", stream.Options{}, "200 ready\n", "200 live\n"},
+		{"synced", "", stream.Requests{}, "", "200 ready\n", "200 live\n"},
 		{
-			"before SYNCED", "list *: hang", stream.Options{PagedLists: true},
+			"before SYNCED", "list *: hang", paged, "",
 			"503 not ready\npods: Listing for 1m0s\n", "200 live\n",
 		},
 		{
 			"failures that are retried: a restart would not help", "list *: 429 retry-after 600s",
-			stream.Options{PagedLists: true},
+			paged, "",
 			"503 not ready\npods: Backoff for 1m0s, failures: 1, throttled\n", "200 live\n",
 		},
 		{
-			"an error that ends the run", "list *: 403", stream.Options{PagedLists: true},
+			"an error that ends the run", "list *: 403", paged, "",
 			"503 not ready\npods: Stopped for 1m0s, forbidden\n", "503 not live\npods: Stopped for 1m0s, forbidden\n",
 		},
-		{"a run that is over", "", stream.Options{UntilSynced: true}, "200 ready\n", "200 live\n"},
+		{"a run that is over", "", stream.Requests{}, stream.UntilSynced, "200 ready\n", "200 live\n"},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,7 +58,8 @@ func TestHealthOfAStream(t *testing.T) {
 				apply(t, srv, test.script)
 				m := metrics.New()
 				ctx, cancel := context.WithCancel(t.Context())
-				s := newStream(t, m, srv, pods, &test.options)
+				s := newStream(t, m, srv, pods, &stream.Options{Requests: test.requests}).
+					With(stream.Run{Until: test.until})
 				remove := m.Watch(s)
 				go drain(s.Events(ctx))
 				wait(time.Minute)

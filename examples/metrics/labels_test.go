@@ -73,11 +73,11 @@ func TestTraceOfTheCallerIsCalled(t *testing.T) {
 	var got []string
 	mine := &stream.Trace{RequestDone: func(r stream.Request) { got = append(got, r.Verb) }}
 	m := metrics.New()
-	o := m.Instrument(pods, &stream.Options{PageSize: 7, Trace: mine})
+	o := m.Instrument(pods, &stream.Options{Requests: stream.Requests{PageSize: 7}, Trace: mine})
 	o.Trace.RequestDone(stream.Request{Verb: "watch"})
-	o.Trace.WatchClosed(stream.WatchEnd{})
-	if diff := cmp.Diff([]string{"watch"}, got); diff != "" || o.PageSize != 7 {
-		t.Errorf("page size %d, (-want +got):\n%s", o.PageSize, diff)
+	o.Trace.WatchClosed(stream.Request{Verb: "watch"})
+	if diff := cmp.Diff([]string{"watch"}, got); diff != "" || o.Requests.PageSize != 7 {
+		t.Errorf("page size %d, (-want +got):\n%s", o.Requests.PageSize, diff)
 	}
 	if mine.WatchClosed != nil {
 		t.Error("the caller's Trace was changed")
@@ -99,8 +99,12 @@ func TestLabelsAreBounded(t *testing.T) {
 		r := resource("example.com", fmt.Sprint("r", i), "R")
 		m.Instrument(r, nil).Trace.RequestDone(stream.Request{Verb: "list"})
 	}
-	ev := stream.Event{Type: "NEW", Gap: &stream.GapDetails{Reason: "new"}, Source: "\xff" + strings.Repeat("é", 1000)}
-	drain(m.Count(func(yield func(stream.Event, error) bool) { yield(ev, nil) }))
+	ev := stream.Event{Type: "NEW", Gap: &stream.GapDetails{Reason: "new"}}
+	x, err := mux.New(nil, delivering{"\xff" + strings.Repeat("é", 1000), ev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drain(m.Count(x.Events(t.Context())))
 	all := text(t, m)
 	if n := strings.Count(all, "\nreflector_lists_total{"); n != 2001 {
 		t.Errorf("%d values of the label, want 2,000 and other", n)
@@ -115,16 +119,23 @@ func TestLabelsAreBounded(t *testing.T) {
 		}
 	}
 	m = metrics.New()
-	drain(m.Count(func(yield func(stream.Event, error) bool) { yield(ev, nil) }))
+	drain(m.Count(x.Events(t.Context())))
 	if n := strings.Count(text(t, m), "é"); n != 3*159 {
 		t.Errorf("%d letters of the key in three metrics, want 159 in each", n)
 	}
 }
 
-// foreign is a Source of another type.
-type foreign struct{}
+// delivering is a mux.Source without a Status. It delivers one event.
+type delivering struct {
+	key   string
+	event stream.Event
+}
 
-func (foreign) AllSynced() bool { return false }
+func (d delivering) Key() string { return d.key }
+
+func (d delivering) Events(context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) { yield(d.event, nil) }
+}
 
 // TestHostileSources: nil, zero and unknown sources cause no panic, and are not ready.
 func TestHostileSources(t *testing.T) {
@@ -134,11 +145,13 @@ func TestHostileSources(t *testing.T) {
 	}{
 		{"nil", nil},
 		{"a nil Stream", (*stream.Stream)(nil)},
+		{"a nil Sequence", (*stream.Sequence)(nil)},
 		{"a nil Mux", (*mux.Mux)(nil)},
 		{"a nil Mux of package follow", (*follow.Mux)(nil)},
 		{"a zero Stream", &stream.Stream{}},
 		{"a zero Mux", &mux.Mux{}},
-		{"a type without Status", foreign{}},
+		{"a zero Sequence", &stream.Sequence{}},
+		{"a type without Status", delivering{}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			m := metrics.New()

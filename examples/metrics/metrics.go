@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"cmp"
+	"context"
+	"iter"
 	"reflect"
 	"strings"
 	"sync"
@@ -36,10 +38,11 @@ func New() *Metrics {
 	}
 }
 
-// Source is what has a Status: a *stream.Stream, a *mux.Mux, a *follow.Mux, or a type that embeds one of them.
+// Source is what has a Status: a *stream.Stream, a *stream.Sequence, a *mux.Mux, a *follow.Mux, or a type that embeds
+// one of them. Any other type is never ready.
 type Source interface {
-	// AllSynced reports whether everything that exists has been delivered.
-	AllSynced() bool
+	// Events is what all of them have. Package metrics does not call it.
+	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 }
 
 // Instrument returns a copy of opts, which may be nil, with a Trace that counts the requests and watches of a resource.
@@ -148,7 +151,7 @@ type status struct {
 	followed  []follow.ResourceStatus
 	follows   bool  // there is a follow.Mux
 	discovery error // of the last follow.Mux that has one
-	unsynced  bool  // AllSynced of a source is false, or there is none
+	unsynced  bool  // a source is not synced, or there is none
 }
 
 func (m *Metrics) status() status {
@@ -171,15 +174,13 @@ func (st *status) add(s Source) {
 		st.sources = append(st.sources, source{SourceStatus: mux.SourceStatus{Key: "nil"}})
 		return
 	}
-	if !s.AllSynced() {
-		st.unsynced = true
-	}
 	switch s := s.(type) {
 	case interface {
 		Status() stream.Status
 		Resource() gvr.Resource
 	}:
 		now := s.Status()
+		st.unsynced = st.unsynced || !now.Synced
 		one := mux.SourceStatus{
 			Key: s.Resource().GroupResource().String(), State: now.State, Stream: &now, Synced: now.Synced,
 		}
@@ -188,11 +189,14 @@ func (st *status) add(s Source) {
 		}
 		st.sources = append(st.sources, source{SourceStatus: one})
 	case interface{ Status() mux.Status }:
-		for _, one := range s.Status().Sources {
+		now := s.Status()
+		st.unsynced = st.unsynced || !now.AllSynced
+		for _, one := range now.Sources {
 			st.sources = append(st.sources, sourceOfMux(one))
 		}
 	case interface{ Status() follow.Status }:
 		now := s.Status()
+		st.unsynced = st.unsynced || !now.AllSynced
 		followed := map[string]follow.ResourceStatus{}
 		for _, r := range now.Resources {
 			followed[followedName(r)] = r
@@ -203,8 +207,8 @@ func (st *status) add(s Source) {
 		st.followed = append(st.followed, now.Resources...)
 		st.follows, st.discovery = true, cmp.Or(now.Discovery, st.discovery)
 	default:
-		one := mux.SourceStatus{Key: reflect.TypeOf(s).String(), Synced: s.AllSynced()}
-		st.sources = append(st.sources, source{SourceStatus: one})
+		st.unsynced = true
+		st.sources = append(st.sources, source{SourceStatus: mux.SourceStatus{Key: reflect.TypeOf(s).String()}})
 	}
 }
 

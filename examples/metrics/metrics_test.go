@@ -128,7 +128,9 @@ func TestMetricsAfterFaults(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 
-		paged := newStream(t, m, srv, pods, &stream.Options{PagedLists: true, PageSize: 2, Timeout: time.Minute})
+		paged := newStream(t, m, srv, pods, &stream.Options{
+			Requests: stream.Requests{PagedLists: true, PageSize: 2, WatchLifetime: time.Minute},
+		})
 		m.Watch(paged)
 		go drain(m.Count(paged.Events(ctx)))
 
@@ -138,12 +140,13 @@ func TestMetricsAfterFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tracker.Close()
-		tracked := newStream(t, m, srv, widgets,
-			&stream.Options{Checkpoint: tracker, PagedLists: true, Timeout: time.Minute})
+		tracked := newStream(t, m, srv, widgets, &stream.Options{
+			Requests: stream.Requests{PagedLists: true, WatchLifetime: time.Minute},
+		}).With(stream.Run{Checkpoint: tracker})
 		m.Watch(tracked)
 		go drain(m.Count(tracked.Events(ctx))) // acks nothing
 
-		followed := newFollower(t, m, srv, &mux.Options{Latest: true}, "gadgets.example.com", "robots.example.com")
+		followed := newFollower(t, m, srv, &mux.Options{Overflow: mux.Latest}, "gadgets.example.com", "robots.example.com")
 		m.Watch(followed)
 		first := true
 		slow := make(chan struct{})
@@ -225,7 +228,7 @@ func TestStateOfRefusedSources(t *testing.T) {
 					go drain(m.Count(x.Events(ctx)))
 				} else {
 					x, err := mux.New(&mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
-						newStream(t, m, srv, pods, &stream.Options{Timeout: time.Minute}))
+						newStream(t, m, srv, pods, &stream.Options{Requests: stream.Requests{WatchLifetime: time.Minute}}))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -289,8 +292,9 @@ func newFollower(
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := &follow.Options{Stream: func(r gvr.Resource) stream.Options {
-		return *m.Instrument(r, &stream.Options{Timeout: time.Minute, GiveUpAfter: 20 * time.Minute})
+	requests := stream.Requests{WatchLifetime: time.Minute, GiveUpAfter: 20 * time.Minute}
+	options := &follow.Options{Source: func(r gvr.Resource) (stream.Options, stream.Run) {
+		return *m.Instrument(r, &stream.Options{Requests: requests}), stream.Run{}
 	}}
 	if o != nil {
 		options.Mux = *o

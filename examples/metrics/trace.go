@@ -90,11 +90,11 @@ func (m *Metrics) Trace(resource string) *stream.Trace {
 			}
 			t.page(r)
 		},
-		WatchClosed: func(w stream.WatchEnd) {
+		WatchClosed: func(w stream.Request) {
 			ended.WithLabelValues(outcome(w.Err)).Inc()
 			duration.Observe(w.Duration.Seconds())
-			items.Observe(float64(w.Frames))
-			if w.Err == nil && w.Frames == 0 && w.Duration < time.Second {
+			items.Observe(float64(w.Objects))
+			if w.Err == nil && w.Objects == 0 && w.Duration < time.Second {
 				short.Inc()
 			}
 		},

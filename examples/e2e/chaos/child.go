@@ -157,11 +157,12 @@ func (c *child) streams() error {
 	}
 	errs := make(chan error)
 	for _, r := range c.order.Resources {
-		s, err := stream.New(client, r, &stream.Options{Checkpoint: c.tracker, IdleTimeout: idleTimeout})
+		s, err := stream.New(client, r, &stream.Options{Requests: requests})
 		if err != nil {
 			return err
 		}
-		go func() { errs <- c.handle(s.Events(context.Background())) }()
+		events := s.With(stream.Run{Checkpoint: c.tracker}).Events(context.Background())
+		go func() { errs <- c.handle(events) }()
 	}
 	// Before the first SYNCED, a refusal ends a run. Then the process ends, and is started again.
 	return <-errs

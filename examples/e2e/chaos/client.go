@@ -26,8 +26,8 @@ type client interface {
 	run(ctx context.Context, w *world, rec *recording) error
 }
 
-// idleTimeout is that of our Streams. Half-open connections last a few seconds here.
-const idleTimeout = 5 * time.Second
+// requests are those of our Streams. Half-open connections last a few seconds here.
+var requests = stream.Requests{IdleTimeout: 5 * time.Second}
 
 // selector is that of the clients that select objects.
 const selector = "chaos=in"
@@ -40,7 +40,7 @@ func allClients() []client {
 		streamClient{name: "stream", http2: true},
 		streamClient{name: "stream-http1"},
 		streamClient{name: "stream-stock", http2: true, stock: true},
-		streamClient{name: "stream-paged", options: stream.Options{PagedLists: true, PageSize: 5}},
+		streamClient{name: "stream-paged", options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 5}}},
 		streamClient{name: "stream-namespaces", http2: true, options: stream.Options{Namespaces: namespaces[:2]}},
 		streamClient{name: "stream-selector", options: stream.Options{LabelSelector: selector}},
 		chainClient{},

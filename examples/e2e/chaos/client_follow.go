@@ -47,8 +47,8 @@ func newFollow(cfg *rest.Config, tracker *checkpoint.Tracker, fail func(error)) 
 	selection := follow.Selection{Resources: []string{"*." + group}, CandidateNamespaces: namespaces}
 	return follow.New(discovery.NewResolver(dc, nil), client, selection, &follow.Options{
 		Mux: mux.Options{OnError: func(_ string, err error) mux.Decision { fail(err); return mux.Retry }},
-		Stream: func(gvr.Resource) stream.Options {
-			return stream.Options{Checkpoint: tracker, IdleTimeout: idleTimeout}
+		Source: func(gvr.Resource) (stream.Options, stream.Run) {
+			return stream.Options{Requests: requests}, stream.Run{Checkpoint: tracker}
 		},
 	})
 }

@@ -29,7 +29,7 @@ func (c storeClient) run(ctx context.Context, w *world, rec *recording) error {
 		return err
 	}
 	return each(w.resources(), func(info crdInfo) error {
-		s, err := stream.New(client, resourceOf(info), &stream.Options{Objects: stream.Raw, IdleTimeout: idleTimeout})
+		s, err := stream.New(client, resourceOf(info), &stream.Options{Objects: stream.Raw, Requests: requests})
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,8 @@ func watchStream(
 	ctx context.Context, client dynamic.Interface, r gvr.Resource, options stream.Options, rec *recording,
 	lasts func() time.Duration,
 ) error {
-	options.IdleTimeout = idleTimeout
+	options.Requests.IdleTimeout = requests.IdleTimeout
+	var start stream.Start // with a snapshot
 	for run := 1; ctx.Err() == nil; run++ {
 		s, err := stream.New(client, r, &options)
 		if err != nil {
@@ -54,7 +55,7 @@ func watchStream(
 		}
 		delivered := false
 		runCtx, cancel := context.WithTimeout(ctx, lasts())
-		for ev, err := range s.Events(runCtx) {
+		for ev, err := range s.With(stream.Run{Start: start}).Events(runCtx) {
 			if err != nil {
 				if runCtx.Err() == nil {
 					rec.fail(err)
@@ -71,7 +72,7 @@ func watchStream(
 		}
 		cancel()
 		if delivered || run > 1 {
-			options.Start = stream.From(s.Position())
+			start = stream.From(s.Position())
 		}
 	}
 	return nil
@@ -112,13 +113,17 @@ func (c muxClient) run(ctx context.Context, w *world, rec *recording) error {
 	}
 	var sources []mux.Source
 	for _, info := range w.resources() {
-		s, err := stream.New(client, resourceOf(info), &stream.Options{IdleTimeout: idleTimeout})
+		s, err := stream.New(client, resourceOf(info), &stream.Options{Requests: requests})
 		if err != nil {
 			return err
 		}
 		sources = append(sources, s)
 	}
-	m, err := mux.New(&mux.Options{Latest: c.latest, OnError: retrySources(rec)}, sources...)
+	o := &mux.Options{OnError: retrySources(rec)}
+	if c.latest {
+		o.Overflow = mux.Latest
+	}
+	m, err := mux.New(o, sources...)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ type subject struct {
 	Name  string
 	Ours  bool
 	Scope scope
-	// Coalesces: it may leave out states that another one followed (mux.Options.Latest).
+	// Coalesces: it may leave out states that another one followed (mux.Latest).
 	Coalesces bool
 	// Checkpoint: a run continues after what the run before it acked, and may repeat what was not committed.
 	Checkpoint bool

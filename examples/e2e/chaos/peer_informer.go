@@ -31,7 +31,7 @@ func (p informerPeer) run(ctx context.Context, w *world, rec *recording) error {
 	}
 	f := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	if p.door {
-		if f, err = factory.New(client, 0, &stream.Options{IdleTimeout: idleTimeout}); err != nil {
+		if f, err = factory.New(client, 0, &stream.Options{Requests: requests}); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -133,8 +134,8 @@ func (e *Encoder) encodeObject(m *engine.Message, ev stream.Event, epoch uint64,
 	a.text("uid", m.UID)
 	a.text("resourceversion", m.ResourceVersion)
 	a.flag("inferred", ev.Inferred)
-	if ev.Coalesced > 0 {
-		a.integer("coalesced", uint64(ev.Coalesced))
+	if n := mux.Coalesced(ev); n > 0 {
+		a.integer("coalesced", uint64(n))
 	}
 	a.integer("epoch", epoch)
 	if m.Data = a.withData(cut, object); cut != nil || e.fits(m.Data) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 	"github.com/gvrwatch/gvrwatch/examples/relay/message"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -61,8 +62,8 @@ func TestEncode(t *testing.T) {
 				`"type":"io.gvrwatch.added","subject":"shop/web","time":"2000-01-01T00:00:00.5Z",` +
 				`"datacontenttype":"application/json","uid":"u1","resourceversion":"7","epoch":3,"data":` + web + `}`},
 		{"an inferred DELETED may have no version, and an epoch more than 32 bits", core,
-			stream.Event{Type: stream.Deleted, Inferred: true, Coalesced: 2, Object: &unstructured.Unstructured{
-				Object: map[string]any{"metadata": map[string]any{"name": "n", "uid": "u"}}}}, math.MaxInt32 + 1,
+			coalesced(2, stream.Event{Type: stream.Deleted, Inferred: true, Object: &unstructured.Unstructured{
+				Object: map[string]any{"metadata": map[string]any{"name": "n", "uid": "u"}}}}), math.MaxInt32 + 1,
 			engine.Message{Unit: core, Name: "n", UID: "u", Type: engine.Deleted, ID: "c1/pods/u@/deleted"},
 			head + `"c1/pods/u@/deleted","source":"/clusters/my%20lab/pods","type":"io.gvrwatch.deleted",` +
 				`"subject":"n","time":"2000-01-01T00:00:00.5Z","datacontenttype":"application/json","uid":"u",` +
@@ -217,18 +218,24 @@ func sorted(t *testing.T, object string) string {
 	return string(out)
 }
 
+// coalesced returns ev as one that stands for n others.
+func coalesced(n int, ev stream.Event) stream.Event {
+	ev.Envelope(friend.Access{}).Coalesced = n
+	return ev
+}
+
 func FuzzEncode(f *testing.F) {
 	f.Add("web", "shop", "u1", "7", "expired", uint64(3), 1)
 	f.Add("a\"\x00\xff", "", "\n", "", "\u2028", uint64(math.MaxInt32), 0)
-	f.Fuzz(func(t *testing.T, name, namespace, uid, version, reason string, epoch uint64, coalesced int) {
+	f.Fuzz(func(t *testing.T, name, namespace, uid, version, reason string, epoch uint64, others int) {
 		uid += "u"
 		epoch >>= 1
-		coalesced &= math.MaxInt32
+		others &= math.MaxInt32
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
 			"name": name, "namespace": namespace, "uid": uid}}}
 		e := encoder(1 << 30)
-		m, err := e.Encode(core, stream.Event{Type: stream.Added, Object: o, ResourceVersion: version,
-			Coalesced: coalesced}, epoch, nil)
+		ev := coalesced(others, stream.Event{Type: stream.Added, Object: o, ResourceVersion: version})
+		m, err := e.Encode(core, ev, epoch, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +249,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		want := message.Event{ID: m.ID, Source: "/clusters/my%20lab/pods", Type: engine.Added, Time: got.Time,
 			Epoch: epoch, ResourceVersion: valid(version), Data: got.Data,
-			Object: &message.Object{Subject: valid(subject), UID: valid(uid), Coalesced: coalesced}}
+			Object: &message.Object{Subject: valid(subject), UID: valid(uid), Coalesced: others}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gvrwatch/gvrwatch/mux"
 )
 
 // Config says what a relay publishes, and where. The file and the flags of the program set its fields.
@@ -126,6 +128,6 @@ func hash(parts ...any) string {
 
 // OverflowBlock and OverflowLatest are the values of Queue.Overflow.
 const (
-	OverflowBlock  = "block"
-	OverflowLatest = "latest"
+	OverflowBlock  = string(mux.Block)
+	OverflowLatest = string(mux.Latest)
 )

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gvrwatch/gvrwatch"
 	"github.com/gvrwatch/gvrwatch/discovery"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Connection is how to reach a cluster.
@@ -52,15 +52,11 @@ func Connect(c Cluster) (*Connection, error) {
 }
 
 func connect(name string, cfg *rest.Config) (*Connection, error) {
-	dc, err := discovery.NewClient(cfg)
+	made, err := gvrwatch.Connect(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
-	client, err := stream.NewClient(cfg, nil)
-	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
-	}
-	return &Connection{Name: name, Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, nil)}, nil
+	return &Connection{Name: name, Config: cfg, Client: made.Client(), Resolver: made.Resolver()}, nil
 }
 
 // UID identifies the cluster: the uid of its namespace kube-system or, where that can't be read, Name. It is read once.
@@ -68,7 +64,11 @@ func (c *Connection) UID(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.uid == "" {
-		id, err := stream.ClusterOf(ctx, c.Config)
+		cluster, err := gvrwatch.Connect(c.Config)
+		if err != nil {
+			return "", err
+		}
+		id, err := cluster.Cluster(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -1,14 +1,16 @@
 package relay
 
 import (
-	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
-	"github.com/gvrwatch/gvrwatch/stream"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // progress follows the events of a unit, to know at which version a Stream would resume after each of them.
 //
-// An event that stands for others (Event.Coalesced) has the place in line of the first of them, so events with lower
+// An event that stands for others (mux.Coalesced) has the place in line of the first of them, so events with lower
 // versions may follow it. The version is unknown until an event that stands for itself alone has a higher version than
 // all before it: whatever is behind that one arrived later.
 type progress struct {
@@ -43,7 +45,7 @@ func (p progress) add(ev stream.Event) progress {
 			p.version, p.highest = "", ""
 			break
 		}
-		if ev.Coalesced == 0 {
+		if mux.Coalesced(ev) == 0 {
 			p.version = ev.ResourceVersion
 		}
 		if !less(ev.ResourceVersion, p.highest) {

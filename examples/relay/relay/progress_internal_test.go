@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -15,7 +16,9 @@ func TestProgress(t *testing.T) {
 		return stream.Event{Type: typ, ResourceVersion: version}
 	}
 	coalesced := func(version string) stream.Event {
-		return stream.Event{Type: stream.Modified, ResourceVersion: version, Coalesced: 1}
+		ev := at(stream.Modified, version)
+		ev.Envelope(friend.Access{}).Coalesced = 1
+		return ev
 	}
 	gap := func(reason stream.GapReason) stream.Event {
 		return stream.Event{Type: stream.Gap, Gap: &stream.GapDetails{Reason: reason}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -70,7 +71,7 @@ func (p *publisher) register(o *owned) {
 func (p *publisher) add(ev stream.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.units[ev.Source]
+	o := p.units[mux.SourceOf(ev)]
 	if o == nil {
 		return
 	}

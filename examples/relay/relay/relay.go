@@ -69,7 +69,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 		r.wanted = append(r.wanted, newWanted(c, selector, r.logger, r.requestRound))
 	}
 	r.sources, err = mux.New(&mux.Options{
-		BufferBytes: cfg.Queue.Bytes / 2, Latest: cfg.Queue.Overflow == OverflowLatest, Logger: r.logger,
+		BufferBytes: cfg.Queue.Bytes / 2, Overflow: mux.Overflow(cfg.Queue.Overflow), Logger: r.logger,
 		OnError: r.onError,
 	})
 	if err != nil {

@@ -379,10 +379,10 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 	if err != nil {
 		return nil, err
 	}
-	opts := s.Options
+	opts, run := s.Options, stream.Run{Bookmarks: true}
 	opts.Logger = r.logger
 	if c.revision > 0 || len(position.Objects) > 0 {
-		opts.Start = stream.From(position)
+		run.Start = stream.From(position)
 	}
 	source, err := stream.New(s.connection.Client, s.Resource, &opts)
 	if err != nil {
@@ -398,7 +398,7 @@ func (r *replica) take(ctx context.Context, s *Selected, entries []engine.Entry)
 		received:  received{progress: newProgress(c.position, s.scope)},
 	}
 	r.publisher.register(o)
-	if err := r.sources.Add(source, &mux.SourceOptions{Key: o.key}); err != nil {
+	if err := r.sources.Add(source.With(run), &mux.SourceOptions{Key: o.key}); err != nil {
 		r.publisher.lose(o)
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (s *selector) selected(c *Connection, uid string, r gvr.Resource, named []s
 		Resource: r,
 		Options: stream.Options{
 			LabelSelector: s.selection.LabelSelector, FieldSelector: found.FieldSelector,
-			Objects: stream.Raw, Bookmarks: true,
+			Objects: stream.Raw,
 		},
 		connection: c, redaction: found.redaction, split: found.Split && r.Namespaced,
 	}

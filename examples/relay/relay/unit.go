@@ -13,7 +13,7 @@ import (
 type Selected struct {
 	Unit     engine.Unit
 	Resource gvr.Resource
-	// Options are those of its Stream, but for where it starts.
+	// Options are those of its Stream.
 	Options stream.Options
 
 	connection *Connection

@@ -57,8 +57,7 @@ func Verify(
 // empty: they have no common version.
 func list(ctx context.Context, s *Selected, namespaces []string) (map[string]Difference, string, error) {
 	opts := s.Options
-	opts.Objects, opts.UntilSynced, opts.Bookmarks = stream.Metadata, true, false
-	opts.GiveUpAfter = 30 * time.Second
+	opts.Objects, opts.Requests.GiveUpAfter = stream.Metadata, 30*time.Second
 	if s.Resource.Namespaced {
 		opts.Namespaces = namespaces
 	}
@@ -67,7 +66,7 @@ func list(ctx context.Context, s *Selected, namespaces []string) (map[string]Dif
 		return nil, "", err
 	}
 	all, version := map[string]Difference{}, ""
-	for ev, err := range source.Events(ctx) {
+	for ev, err := range source.With(stream.Run{Until: stream.UntilSynced}).Events(ctx) {
 		if err != nil {
 			return nil, "", err
 		}

@@ -104,7 +104,7 @@ func (w *wanted) run(ctx context.Context) {
 	var namespaces sync.WaitGroup
 	defer namespaces.Wait()
 	following, synced := false, false
-	poll := &discovery.ChangesOptions{Poll: func() time.Duration { return discoveryInterval }}
+	poll := func() time.Duration { return discoveryInterval }
 	for c, err := range w.connection.Resolver.Changes(ctx, poll) {
 		if err != nil {
 			return

@@ -297,18 +297,19 @@ spec: {group: %[1]s, scope: Namespaced, names: {plural: doors, kind: Door}, vers
 	}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		r := l.resource(name)
-		for _, o := range []stream.Options{{PagedLists: true, PageSize: 2}, {}} {
+		for _, requests := range []stream.Requests{{PagedLists: true, PageSize: 2}, {}} {
+			paged := requests.PagedLists
 			synced := map[string]shown{}
-			got := l.watch(r, o, func(ev stream.Event, _ shown) bool {
+			got := l.watch(r, stream.Options{Requests: requests}, func(ev stream.Event, _ shown) bool {
 				if ev.Type == stream.Synced {
 					synced = l.listed(r)
 					changes[name](r, l.namespace+"-3")
-					l.patch(r, l.namespace+"-3", fmt.Sprintf(`{"metadata":{"labels":{"paged":"%v"}}}`, o.PagedLists))
+					l.patch(r, l.namespace+"-3", fmt.Sprintf(`{"metadata":{"labels":{"paged":"%v"}}}`, paged))
 				}
-				return ev.Type == stream.Modified && ev.Meta().GetLabels()["paged"] == fmt.Sprint(o.PagedLists)
+				return ev.Type == stream.Modified && ev.Meta().GetLabels()["paged"] == fmt.Sprint(paged)
 			})
 			if diff := gocmp.Diff(l.listed(r), got); diff != "" || len(synced) < 5 {
-				t.Errorf("%s, paged %v, of %d rows (-plain request +watch):\n%s", name, o.PagedLists, len(synced), diff)
+				t.Errorf("%s, paged %v, of %d rows (-plain request +watch):\n%s", name, paged, len(synced), diff)
 			}
 			for _, row := range got {
 				t.Logf("%s: %q", name, row.Cells)

@@ -235,8 +235,9 @@ func (r *run) run() {
 	if err != nil {
 		r.Fatal(err)
 	}
-	o := stream.Options{Objects: stream.Raw, PageSize: 2 + r.IntN(6), PagedLists: r.IntN(2) == 0,
-		Bookmarks: r.IntN(2) == 0}
+	o := stream.Options{Objects: stream.Raw, Requests: stream.Requests{PageSize: 2 + r.IntN(6),
+		PagedLists: r.IntN(2) == 0}}
+	bookmarks := r.IntN(2) == 0
 	check := streamtest.CheckOptions{Transform: onlyMetadata, Complete: true}
 	if r.IntN(3) == 0 {
 		o.Select = func(m stream.Meta) bool { return m.GetLabels()["size"] == "1" }
@@ -264,7 +265,7 @@ func (r *run) run() {
 		time.Sleep(20 * time.Minute)
 		cancel(errTimeUp)
 	})
-	rec := streamtest.Record(s.Events(ctx), nil)
+	rec := streamtest.Record(s.With(stream.Run{Bookmarks: bookmarks}).Events(ctx), nil)
 	writer.Wait()
 	if refused, _ := errors.AsType[*stream.RequestError](rec.Err); refused != nil {
 		check.Complete = false // before SYNCED
@@ -276,7 +277,7 @@ func (r *run) run() {
 	}
 	history := r.srv.History(widgets(), &stream.Options{Namespaces: o.Namespaces})
 	if err := streamtest.Check(history, rec.Events, &check); err != nil {
-		r.Errorf("%v\n\noptions: %+v\nscript:\n%s\ndelivered:\n%s", err, o, r.script,
+		r.Errorf("%v\n\noptions: %+v, bookmarks: %v\nscript:\n%s\ndelivered:\n%s", err, o, bookmarks, r.script,
 			strings.Join(rec.Texts(), "\n"))
 	}
 }
