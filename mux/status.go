@@ -16,7 +16,7 @@ type Status struct {
 	Sources   []SourceStatus // sorted by key
 }
 
-// SourceStatus is what one source is doing. It has 11 fields because it is a flat report for logs and dashboards.
+// SourceStatus is what one source is doing.
 type SourceStatus struct {
 	Key string
 	// State is Stream.State if Stream is not nil. Otherwise a source that runs is Listing until it is Synced, then
