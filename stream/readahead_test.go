@@ -33,7 +33,8 @@ func newPages(t *testing.T, kind, script string, giveUpAfter time.Duration) *pag
 	}
 	noError(t, p.srv.Apply(script))
 	t.Cleanup(func() { noError(t, p.srv.CheckScript()) })
-	o := &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 4, GiveUpAfter: giveUpAfter}}, Run: stream.Run{Until: stream.UntilSynced}}
+	o := &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 4, GiveUpAfter: giveUpAfter}},
+		Run: stream.Run{Until: stream.UntilSynced}}
 	o.Trace = &stream.Trace{RequestDone: func(r stream.Request) {
 		p.requests = append(p.requests, fmt.Sprintf("%s %v %d %v", r.Verb, r.Continued, r.Objects, r.Err))
 	}}
@@ -153,7 +154,9 @@ func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
 		lists := host.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
-			s := newStream(t, clientOf(t, first.srv, "NewClient"), &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1}}, Run: stream.Run{Until: stream.UntilSynced}})
+			s := newStream(t, clientOf(t, first.srv, "NewClient"),
+				&setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1}},
+					Run: stream.Run{Until: stream.UntilSynced}})
 			all.Go(func() {
 				for _, err := range s.Host(t.Context(), host.Run{Lists: lists}) {
 					if err != nil {

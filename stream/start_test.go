@@ -135,7 +135,8 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "DELETED a@6", "MODIFIED b@7"},
 			"nothing is listed, no event is delivered twice"},
-		{"from a position that has expired", setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
+		{"from a position that has expired",
+			setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
 			[]exchange{
 				{"watch 5", expired},
 				{"list", list("9", "", "b@8")},
