@@ -10,7 +10,7 @@ import (
 
 // Status is what a Mux and its sources are doing.
 type Status struct {
-	AllSynced bool           // as Mux.AllSynced returns it
+	AllSynced bool           // there are Sources, and all of them are Synced
 	Queued    int            // events that wait for the loop
 	Bytes     int64          // their estimated size in memory
 	Sources   []SourceStatus // sorted by key

@@ -146,11 +146,11 @@ func TestReadAheadFailureChangesNoOutcome(t *testing.T) {
 	}
 }
 
-// With Lists, a Stream whose turn has ended does not read ahead.
-func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
+// With Lists, a Stream whose slot has ended does not read ahead.
+func TestNoReadAheadAfterTheSlotEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams = 6
-		first := newPages(t, "NewClient", "page *: slow 4s", 0) // more than a turn takes
+		first := newPages(t, "NewClient", "page *: slow 4s", 0) // more than a slot lasts
 		lists := host.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
@@ -173,7 +173,7 @@ func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
 				continue
 			}
 			if pages++; r.At.Sub(last) < 3*time.Second {
-				t.Errorf("a page was requested %v after another, want at least the 3s of a turn", r.At.Sub(last))
+				t.Errorf("a page was requested %v after another, want at least the 3s of a slot", r.At.Sub(last))
 			}
 			last = r.At
 		}

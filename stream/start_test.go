@@ -62,7 +62,7 @@ func sorted(objects []checkpoint.Object) []checkpoint.Object {
 		func(a, b checkpoint.Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// TestStart: a run begins where Options.Start says, or with a GAP if the server no longer has that version.
+// TestStart: a run begins where Run.Start says, or with a GAP if the server no longer has that version.
 func TestStart(t *testing.T) {
 	expired := watch("ERROR 410 Expired")
 	testConversations(t, []conversation{
