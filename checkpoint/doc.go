@@ -2,8 +2,8 @@
 // any instruction resumes without a loss, even if it was down for longer than the server keeps its history.
 //
 // [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests. A run
-// with the Tracker in stream.Run.Checkpoint resumes after the events that were acked. stream.Event.Ack marks an event as
-// handled, in any order and from any goroutine. The Tracker commits acks in batches.
+// with the Tracker in stream.Run.Checkpoint resumes after the events that were acked. stream.Event.Ack marks an event
+// as handled, in any order and from any goroutine. The Tracker commits acks in batches.
 //
 // # Promises
 //

@@ -41,6 +41,6 @@
 //
 // # Errors
 //
-// [New] returns a [*stream.OptionsError] if the selection or Options.Mux is invalid. A run ends with the errors that end
-// a run of a mux.Mux, and with one that wraps a *mux.PanicError if Options.StatusChanged panics.
+// [New] returns a [*stream.OptionsError] if the selection or Options.Mux is invalid. A run ends with the errors that
+// end a run of a mux.Mux, and with one that wraps a *mux.PanicError if Options.StatusChanged panics.
 package follow
