@@ -1,9 +1,9 @@
 // Package checkpoint records how far a program has handled the events of Streams, so that a program that is killed at
 // any instruction resumes without a loss, even if it was down for longer than the server keeps its history.
 //
-// [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests. A
-// Stream with the Tracker in stream.Options.Checkpoint resumes after the events that were acked. stream.Event.Ack marks
-// an event as handled, in any order and from any goroutine. The Tracker commits acks in batches.
+// [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests. A run
+// with the Tracker in stream.Run.Checkpoint resumes after the events that were acked. stream.Event.Ack marks an event
+// as handled, in any order and from any goroutine. The Tracker commits acks in batches.
 //
 // # Promises
 //

@@ -11,7 +11,7 @@ import (
 )
 
 // Tracker keeps in a Store how far Streams have been acked. One Tracker serves any number of Streams of one cluster
-// (stream.Options.Checkpoint). Its methods may be called from any goroutine.
+// (stream.Run.Checkpoint). Its methods may be called from any goroutine.
 type Tracker struct {
 	store   Store
 	options Options

@@ -6,9 +6,9 @@
 //
 // # Promises
 //
-//   - The events of a source keep their order, and all of them are delivered unless [Options].Overflow is [Latest]. All that
-//     package stream promises holds for the events of each Stream. A Stream that is restarted after an error ([Retry])
-//     resumes where it was, except after a GapError or a panic.
+//   - The events of a source keep their order, and all of them are delivered unless [Options].Overflow is [Latest].
+//     All that package stream promises holds for the events of each Stream. A Stream that is restarted after an error
+//     ([Retry]) resumes where it was, except after a GapError or a panic.
 //   - Sources take turns: a source with waiting events delivers the next one after at most one event of every other
 //     source.
 //   - After Remove has returned, no event of the source is delivered, except the one that the loop is receiving.
@@ -25,6 +25,6 @@
 //
 // # Errors
 //
-// New and Add return a [*stream.OptionsError]. A run ends with the cause of its context or with a [*SourceError], which may
-// wrap a [*stream.PanicError].
+// New and Add return a [*stream.OptionsError]. A run ends with the cause of its context or with a [*SourceError],
+// which may wrap a [*stream.PanicError].
 package mux

@@ -60,8 +60,8 @@ const (
 	stopping
 )
 
-// New returns a Mux of sources. It starts nothing. It returns a *stream.OptionsError, as [Mux.Add] does. opts may be nil,
-// and is copied.
+// New returns a Mux of sources. It starts nothing. It returns a *stream.OptionsError, as [Mux.Add] does. opts may be
+// nil, and is copied.
 func New(opts *Options, sources ...Source) (*Mux, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -227,8 +227,8 @@ func (m *Mux) Has(_ friend.Access, s Source) bool {
 	return found != nil && found.Source == s
 }
 
-// RemoveIdle is for package follow. It removes s and waits until it has ended, but only if none of its events waits for the loop. It reports
-// whether it has removed s, which has to be a source under its own key.
+// RemoveIdle is for package follow. It removes s and waits until it has ended, but only if none of its events
+// waits for the loop. It reports whether it has removed s, which has to be a source under its own key.
 func (m *Mux) RemoveIdle(_ friend.Access, s Source) bool {
 	m.mu.Lock()
 	found := m.sources[s.Key()]

@@ -13,8 +13,8 @@ type Options struct {
 	// at worst causes a GAP. With [Latest] it has no effect. Zero means 100.
 	BufferEvents int
 	// BufferBytes is how much memory the events that wait may take in all, roughly. (Decoded objects take 3 to 50 times
-	// the size of their JSON.) One event of each source may wait in any case. With [Latest] it has no effect. Zero means
-	// 64 MiB.
+	// the size of their JSON.) One event of each source may wait in any case. With [Latest] it has no effect. Zero
+	// means 64 MiB.
 	BufferBytes int64
 	// Overflow is what happens while the loop is slower than the sources: [Block], the default, or [Latest].
 	Overflow Overflow

@@ -27,7 +27,8 @@ import (
 const resumeSeeds = seedtest.Default(150)
 
 // TestResumedRunsAreOneSequence: a Mux of Sequences that resume is run again and again. The loop is slow, so that
-// events wait, and is left at random, under random faults. What each source delivers in all runs together keeps every promise.
+// events wait, and is left at random, under random faults. What each source delivers in all runs together keeps every
+// promise.
 func TestResumedRunsAreOneSequence(t *testing.T) {
 	resumeSeeds.Run(t, func(t *testing.T, n uint64) {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 )
 
 // Events returns the sequence. During a run over it each source has a goroutine. Leaving the loop, by break, return or
-// panic, ends the sources, waits for them, and discards the events that wait (see [Mux.Stop]). There may be many runs, one at a time
-// (stream.ErrBusy); each begins a new run of every source.
+// panic, ends the sources, waits for them, and discards the events that wait (see [Mux.Stop]). There may be many runs,
+// one at a time (stream.ErrBusy); each begins a new run of every source.
 //
 // A yielded error is the last value:
 //

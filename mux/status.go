@@ -10,13 +10,13 @@ import (
 
 // Status is what a Mux and its sources are doing.
 type Status struct {
-	AllSynced bool           // as Mux.AllSynced returns it
+	AllSynced bool           // there are Sources, and all of them are Synced
 	Queued    int            // events that wait for the loop
 	Bytes     int64          // their estimated size in memory
 	Sources   []SourceStatus // sorted by key
 }
 
-// SourceStatus is what one source is doing. It has 11 fields because it is a flat report for logs and dashboards.
+// SourceStatus is what one source is doing.
 type SourceStatus struct {
 	Key string
 	// State is Stream.State if Stream is not nil. Otherwise a source that runs is Listing until it is Synced, then

@@ -86,7 +86,8 @@ func BenchmarkWatch(b *testing.B) {
 		{"stream", &stream.ClientOptions{}, &setup{}},
 		{"stream-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &setup{}},
 		{"stream-raw", &stream.ClientOptions{}, &setup{Options: stream.Options{Objects: stream.Raw}}},
-		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true}, &setup{Options: stream.Options{Objects: stream.Raw}}},
+		{"stream-raw-nomanaged", &stream.ClientOptions{DropManagedFields: true},
+			&setup{Options: stream.Options{Objects: stream.Raw}}},
 		{"stream-metadata", &stream.ClientOptions{}, &setup{Options: stream.Options{Objects: stream.Metadata}}},
 		{"stream-select-10%", &stream.ClientOptions{}, &setup{Options: stream.Options{Select: func(m stream.Meta) bool {
 			name := m.GetName()
@@ -158,12 +159,13 @@ func TestRejectedObjectsAreNotDecoded(t *testing.T) {
 		}{{"each object is new", 900, 80}, {"most objects were seen before", 9000, 8}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			seen := 0
-			s := newStream(t, v.client(t, endlessServer{}), &setup{Options: stream.Options{Select: func(stream.Meta) bool {
-				if seen++; seen == tt.events {
-					cancel()
-				}
-				return false
-			}}})
+			s := newStream(t, v.client(t, endlessServer{}),
+				&setup{Options: stream.Options{Select: func(stream.Meta) bool {
+					if seen++; seen == tt.events {
+						cancel()
+					}
+					return false
+				}}})
 			n := mallocs(func() {
 				for range s.Events(ctx) {
 				}

@@ -517,7 +517,9 @@ func TestStoreIsNotBehindDelivery(t *testing.T) {
 				tt.tracker.Interval = time.Hour
 				tracker := newTracker(t, store, tt.tracker)
 				sc := &script{t: t, exchanges: []exchange{{"watch initial", watch(append(tt.frames, "open")...)}}}
-				s := streamOf(t, sc.client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 2}}, Run: stream.Run{Checkpoint: tracker, Start: tt.start}})
+				s := streamOf(t, sc.client(), widgets(),
+					&setup{Options: stream.Options{Requests: stream.Requests{PageSize: 2}},
+						Run: stream.Run{Checkpoint: tracker, Start: tt.start}})
 				var got []string
 				acks := true
 				for ev, err := range s.Events(anHour(t)) {

@@ -81,7 +81,8 @@ func TestSelectDeliversTheSameOnAllClients(t *testing.T) {
 				if tt.more == nil || len(tt.sent) > 1 {
 					frames = append(frames, "open")
 				}
-				w := &twin{settings: tt.why, o: setup{Options: stream.Options{Select: isRed, Trace: &stream.Trace{}, Requests: stream.Requests{PagedLists: true, IdleTimeout: 10 * time.Second}}}}
+				w := &twin{settings: tt.why, o: setup{Options: stream.Options{Select: isRed, Trace: &stream.Trace{},
+					Requests: stream.Requests{PagedLists: true, IdleTimeout: 10 * time.Second}}}}
 				exchanges := []exchange{{"list", list("5", "")}, {"watch 5", watch(frames...)}}
 				w.RoundTripper = &script{t: t, exchanges: append(exchanges, tt.more...)}
 				if checkpointed {
@@ -102,7 +103,10 @@ func TestMetaIsEmptyAfterSelect(t *testing.T) {
 		var retained []stream.Meta
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")},
 			{"watch 5", watch("raw "+widgetEvent("ADDED", "a", "6", red)+widgetEvent("ADDED", "b", "7", red), "open")}}}
-		o := setup{Options: stream.Options{Select: func(m stream.Meta) bool { retained = append(retained, m); return isRed(m) }}}
+		o := setup{Options: stream.Options{Select: func(m stream.Meta) bool {
+			retained = append(retained, m)
+			return isRed(m)
+		}}}
 		record(t, newStream(t, variants()[0].client(t, sc), &o), 20*time.Second)
 		for i, m := range retained {
 			if m.GetName() != "" {

@@ -115,7 +115,8 @@ func (w contextWatch) Stop() {}
 // which a range loop would panic.
 func TestBodyCancelsAndLeaves(t *testing.T) {
 	for _, options := range []setup{
-		{}, {Run: stream.Run{Bookmarks: true}}, {Options: stream.Options{Namespaces: []string{"a", "b"}}}, {Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
+		{}, {Run: stream.Run{Bookmarks: true}}, {Options: stream.Options{Namespaces: []string{"a", "b"}}},
+		{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
 	} {
 		for n := 1; ; n++ {
 			ended := false
@@ -168,7 +169,8 @@ func TestCancelEndsTheLoopWithAnyTransport(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			began := time.Now()
-			for range newStream(t, client, &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(ctx) {
+			for range newStream(t, client,
+				&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(ctx) {
 			}
 			if took := time.Since(began); took > 2*time.Second {
 				t.Errorf("%s: the loop ended after %v", name, took)

@@ -32,7 +32,8 @@ func TestCompressedWatch(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			n := 0
-			for ev, err := range streamOf(t, c, widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(ctx) {
+			for ev, err := range streamOf(t, c, widgets(),
+				&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(ctx) {
 				if err != nil {
 					t.Fatalf("%d of 4 events arrived: %v", n, err)
 				}

@@ -225,5 +225,6 @@ func (w *worker) emitVersion(ctx context.Context, kind Type, rv string) error {
 
 // newEvent returns the next event to emit.
 func (w *worker) newEvent(kind Type, gap *GapDetails) Event {
-	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap, envelope: host.Envelope{Mark: w.nextMark()}}
+	return Event{Type: kind, Resource: w.resource, Namespace: w.namespace, Gap: gap,
+		envelope: host.Envelope{Mark: w.nextMark()}}
 }

@@ -78,7 +78,8 @@ func TestGiveUpAfter(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &setup{Options: stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute, IdleTimeout: 2 * time.Hour, WatchLifetime: time.Hour}}}
+				o := &setup{Options: stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute,
+					IdleTimeout: 2 * time.Hour, WatchLifetime: time.Hour}}}
 				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), o)
 				began := time.Now()
 				stop := time.AfterFunc(90*time.Minute, s.Stop)
@@ -170,7 +171,9 @@ func failingPages(n int, d time.Duration) []exchange {
 func TestShortWatchesAreHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets())
-		s := streamOf(t, srv.Client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{WatchLifetime: time.Second, GiveUpAfter: 10 * time.Second}}})
+		s := streamOf(t, srv.Client(), widgets(),
+			&setup{Options: stream.Options{Requests: stream.Requests{WatchLifetime: time.Second,
+				GiveUpAfter: 10 * time.Second}}})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 		defer cancel()
 		go func() {

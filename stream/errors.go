@@ -59,8 +59,8 @@ func (e *RequestError) Error() string {
 
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// GapError ends a run with [Options.FailOnGap]. If Reason is [GapExpired], the predicates IsResourceExpired or IsGone
-// of k8s.io/apimachinery/pkg/api/errors may return true for it.
+// GapError ends a run with [Run].FailOnGap. If Reason is [GapExpired], the predicates IsResourceExpired or IsGone of
+// k8s.io/apimachinery/pkg/api/errors may return true for it.
 type GapError struct {
 	Reason GapReason
 	From   string // resourceVersion up to which everything was delivered; may be empty
@@ -96,7 +96,7 @@ func (e *GapError) Oldest() string {
 	return ""
 }
 
-// GaveUpError ends a run whose requests failed for longer than [Options.GiveUpAfter].
+// GaveUpError ends a run whose requests failed for longer than [Requests].GiveUpAfter.
 type GaveUpError struct {
 	After time.Duration // spent on failed requests and waits
 	Err   error         // the last failure

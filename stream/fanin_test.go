@@ -194,9 +194,10 @@ func TestPanicAfterTheLoopReachesTheCaller(t *testing.T) {
 		for _, ns := range []string{"one", "two"} {
 			n[ns] = &script{t: t, exchanges: []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}}
 		}
-		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}, Trace: &stream.Trace{
-			WatchClosed: func(stream.Request) { panic("mine") },
-		}}})
+		s := newStream(t, n.client(),
+			&setup{Options: stream.Options{Namespaces: []string{"one", "two"}, Trace: &stream.Trace{
+				WatchClosed: func(stream.Request) { panic("mine") },
+			}}})
 		defer func() {
 			if p := recover(); p != "mine" {
 				t.Errorf("recovered %v, want the worker's panic", p)
@@ -222,7 +223,8 @@ func TestFirstClosedWatchEndsAllNamespaces(t *testing.T) {
 				{"watch 5", watch("wait 10s", "ADDED c@7", "open")},
 			}},
 		}
-		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}, Run: stream.Run{Until: stream.UntilClosed}})
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}},
+			Run: stream.Run{Until: stream.UntilClosed}})
 		if diff := cmp.Diff([]string{"ADDED a@2", "SYNCED ", "ADDED b@6"}, record(t, s, time.Minute)); diff != "" {
 			t.Errorf("the first watch that closes ends the run for all namespaces (-want +got):\n%s", diff)
 		}
@@ -238,7 +240,8 @@ func TestFirstClosedWatchEndsAllNamespaces(t *testing.T) {
 				{"watch 5", watch("open")},
 			}},
 		}
-		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}, Run: stream.Run{Until: stream.UntilClosed}})
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}},
+			Run: stream.Run{Until: stream.UntilClosed}})
 		if diff := cmp.Diff([]string{"ADDED a@2", "ADDED b@3", "SYNCED "}, record(t, s, time.Minute)); diff != "" {
 			t.Errorf("the run ends only after SYNCED (-want +got):\n%s", diff)
 		}

@@ -39,7 +39,8 @@ func TestFaults(t *testing.T) {
 		why      string
 	}{
 		{"no fault", "", setup{}, plain, 1, "one request is enough"},
-		{"no fault, paged", "", setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, plain, 2, "a list and a watch"},
+		{"no fault, paged", "", setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, plain, 2,
+			"a list and a watch"},
 
 		{"410 as HTTP status", "at 2s: 410 as status\nat 15s: widgets expire", setup{},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
@@ -68,7 +69,8 @@ func TestFaults(t *testing.T) {
 		{"list fails", "list 1: 500\nlist 2: 503\nlist 3: refuse\nlist 4: 429 in status 3s",
 			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, plain, 6,
 			"the list is retried"},
-		{"no answer to the list", "list 1: hang", setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
+		{"no answer to the list", "list 1: hang",
+			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
 			[]string{"ADDED ns/a@6", "ADDED ns/c@4", "SYNCED @7"}, 3,
 			"the list is retried after two minutes, and shows the state by then"},
 		{"no answer to the watch", "at 5s: close watches\nwatch 1: hang", setup{}, plain, 0,
@@ -97,7 +99,8 @@ func TestFaults(t *testing.T) {
 		{"reset", afterOneFrame + "reset", setup{}, plain, 0, again},
 		{"reset inside a frame", afterOneFrame + "reset inside frame", setup{}, plain, 0,
 			"half a frame is discarded, and the same version is requested again"},
-		{"half-open", "at 5s: silence", setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 30 * time.Second}}}, plain, 0,
+		{"half-open", "at 5s: silence",
+			setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 30 * time.Second}}}, plain, 0,
 			"a dead connection is detected within IdleTimeout"},
 		{"slow frames", "any *: slow 2s", setup{}, plain, 0, "the events come late, but are the same"},
 
@@ -132,10 +135,12 @@ func TestFaults(t *testing.T) {
 		{"only the right to watch", "at 0s: forbid list\nat 15s: expire", setup{},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
 			"a streaming list finds the differences"},
-		{"inconsistent pages", "at 15s: expire\npage 1: inconsistent pages", setup{Options: stream.Options{Requests: stream.Requests{PageSize: 2}}},
+		{"inconsistent pages", "at 15s: expire\npage 1: inconsistent pages",
+			setup{Options: stream.Options{Requests: stream.Requests{PageSize: 2}}},
 			gap("ADDED ns/c@4", "GAP expired 4..5", "SYNCED @5", "MODIFIED ns/a@6", "DELETED ns/b@7"), 0,
 			"a list whose pages have different versions is discarded"},
-		{"continue token expires", "page 1: 410", setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1, PagedLists: true}}},
+		{"continue token expires", "page 1: 410",
+			setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1, PagedLists: true}}},
 			plain, 0,
 			"the list starts again"},
 	}
@@ -252,7 +257,8 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 					srv := streamtest.NewServer(widgets())
 					srv.Put(widgets(), "ns", "a")
 					noError(t, srv.Apply("at 0s: bookmarks never"))
-					o := setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: idle, WatchLifetime: 3 * time.Hour}}}
+					o := setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: idle,
+						WatchLifetime: 3 * time.Hour}}}
 					rec := watchFor(t, srv, o, func() {
 						time.Sleep(2 * time.Second)
 						if err := srv.Do(what); err != nil {

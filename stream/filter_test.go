@@ -35,7 +35,8 @@ func TestInvolvedObject(t *testing.T) {
 			"core Events have involvedObject"},
 		{events("events.k8s.io"), pod, "regarding.kind=Pod,regarding.name=web,regarding.uid=u1",
 			"Events of events.k8s.io have regarding"},
-		{events(""), corev1.ObjectReference{Name: "a,b=c"}, `involvedObject.name=a\,b\=c`, "special characters are escaped"},
+		{events(""), corev1.ObjectReference{Name: "a,b=c"}, `involvedObject.name=a\,b\=c`,
+			"special characters are escaped"},
 		{events(""), corev1.ObjectReference{}, "must have a field that is not empty",
 			"an empty reference would select all Events"},
 		{widgets(), pod, "must be events of v1 or of events.k8s.io", "only Events have an involved object"},
@@ -62,13 +63,15 @@ func TestOptionsReachTheServer(t *testing.T) {
 		want string
 		why  string
 	}{
-		{widgets(), setup{Options: stream.Options{FieldSelector: "spec.size=1"}}, "spec.size=1", "a selector is sent as given"},
+		{widgets(), setup{Options: stream.Options{FieldSelector: "spec.size=1"}}, "spec.size=1",
+			"a selector is sent as given"},
 		{widgets(), setup{Options: stream.Options{Name: "a"}}, "metadata.name=a", "a name becomes a field selector"},
 		{widgets(), setup{Options: stream.Options{Name: "a", FieldSelector: "spec.size!=1"}},
 			"spec.size!=1,metadata.name=a", "a name and a selector are joined"},
 		{widgets(), setup{Options: stream.Options{Name: "a", FieldSelector: "metadata.name=a"}},
 			"metadata.name=a,metadata.name=a", "a name may be given twice"},
-		{widgets(), setup{Options: stream.Options{Name: "a,b=c"}}, `metadata.name=a\,b\=c`, "special characters in a name are escaped"},
+		{widgets(), setup{Options: stream.Options{Name: "a,b=c"}}, `metadata.name=a\,b\=c`,
+			"special characters in a name are escaped"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,7 +153,10 @@ func TestSelect(t *testing.T) {
 
 func TestTransformDoesNotChangeTheIndex(t *testing.T) {
 	testConversations(t, []conversation{
-		{"renamed", setup{Options: stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) }}},
+		{"renamed",
+			setup{Options: stream.Options{
+				Transform: func(o *unstructured.Unstructured) { o.SetName("the-" + o.GetName()) },
+			}},
 			[]exchange{
 				{"list", list("5", "", "a@1", "b@2")},
 				{"watch 5", watch("MODIFIED a@6", "ERROR 410 Expired")},

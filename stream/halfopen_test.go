@@ -228,7 +228,8 @@ func TestSilentWatchesLeaveNoConnections(t *testing.T) {
 			noError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			for range newStream(t, client, &setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: time.Second}}}).Events(ctx) {
+			for range newStream(t, client,
+				&setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: time.Second}}}).Events(ctx) {
 			}
 			synctest.Wait()
 			if open := n.open(); open > 2 {

@@ -23,7 +23,8 @@ import (
 // memory, goes on if it can, and otherwise ends with an error that names the limit.
 func TestHostileAnswersAreBounded(t *testing.T) {
 	plain := []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "MODIFIED ns/a@4", "DELETED ns/b@5"}
-	paged, fours := setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 4}}}
+	paged, fours := setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
+		setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 4}}}
 	tests := []struct {
 		script  string
 		options setup
@@ -99,9 +100,10 @@ func TestLargePagesAreReadInParts(t *testing.T) {
 			srv.Put(widgets(), "ns", fmt.Sprintf("w%03d", i))
 		}
 		noError(t, srv.Apply("list 1-2: endless list\npage 2: endless list"))
-		rec := watchOn(t, srv, clientOf(t, srv, "NewClient"), setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, func() {
-			time.Sleep(time.Minute)
-		})
+		rec := watchOn(t, srv, clientOf(t, srv, "NewClient"),
+			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}, func() {
+				time.Sleep(time.Minute)
+			})
 		var limits []int64
 		for _, r := range srv.Requests() {
 			if r.Verb == "list" {

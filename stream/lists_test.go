@@ -48,7 +48,8 @@ func TestListsLimitsConcurrentSnapshots(t *testing.T) {
 				open, most := 0, 0
 				var all sync.WaitGroup
 				for range 20 {
-					s := streamOf(t, srv.Client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: tt.paged, PageSize: 4}}})
+					s := streamOf(t, srv.Client(), widgets(),
+						&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: tt.paged, PageSize: 4}}})
 					all.Go(func() {
 						delivered := 0
 						for ev, err := range s.Host(ctx, host.Run{Lists: lists}) {

@@ -68,7 +68,8 @@ func TestSnapshotOfManyObjectsIsBounded(t *testing.T) {
 		runtime.GC()
 		metrics.Read(live)
 		n, before, peak := 0, live[0].Value.Uint64(), uint64(0)
-		for ev, err := range streamOf(t, c, widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: paged}}}).Events(t.Context()) {
+		for ev, err := range streamOf(t, c, widgets(),
+			&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: paged}}}).Events(t.Context()) {
 			noError(t, err)
 			if ev.Type == stream.Synced {
 				break

@@ -114,7 +114,8 @@ var clients = map[string]func(*streamtest.Server) dynamic.Interface{
 func TestHealthyServerIsNotPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		newFleet(t, 500, clients["NewClient"], setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
+		newFleet(t, 500, clients["NewClient"],
+			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("500 Streams were SYNCED after %v, want at most 100ms", took)
 		}
@@ -129,7 +130,8 @@ func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				streams := 1000 * seedtest.Soak()
-				f := newFleet(t, streams, client, setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
+				f := newFleet(t, streams, client,
+					setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
 				f.apply("any *: 503 plain\nat 1ms: close watches\nat 3m: heal")
 				time.Sleep(3*time.Minute + time.Millisecond)
 				failing := f.perSecond()
@@ -160,7 +162,8 @@ func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 // succeeds, the others do not wait any longer.
 func TestSuccessOfOneStreamEndsTheWaitOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 20, clients["NewClient"], setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
+		f := newFleet(t, 20, clients["NewClient"],
+			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
 		f.apply("any *: 500\nat 1ms: close watches")
 		time.Sleep(10 * time.Minute)
 		f.srv.Do("heal")
@@ -178,7 +181,8 @@ func TestSuccessOfOneStreamEndsTheWaitOfAll(t *testing.T) {
 func TestFailingResourceIsRetriedLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Each of these opens a watch every second.
-		f := newFleet(t, 20, clients["NewClient"], setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, WatchLifetime: time.Second}}})
+		f := newFleet(t, 20, clients["NewClient"],
+			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, WatchLifetime: time.Second}}})
 		gadgets := widgets()
 		gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"
 		f.srv.Serve(gadgets)
@@ -203,7 +207,8 @@ func TestOneStreamTriesRefusedCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const streams = 20
-				f := newFleet(t, streams, client, setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
+				f := newFleet(t, streams, client,
+					setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
 				f.apply("at 0s: unauthorized\nat 1ms: close watches")
 				f.await(stream.Unauthorized, 2*time.Second)
 				time.Sleep(24 * time.Second)
@@ -231,7 +236,9 @@ func TestGivingUpSendsNoRequest(t *testing.T) {
 		began := time.Now()
 		var running sync.WaitGroup
 		for range 300 {
-			s := streamOf(t, client, widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, GiveUpAfter: 10 * time.Second}}})
+			s := streamOf(t, client, widgets(),
+				&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true,
+					GiveUpAfter: 10 * time.Second}}})
 			running.Go(func() {
 				for _, err := range s.Events(t.Context()) {
 					if gaveUp, ok := errors.AsType[*stream.GaveUpError](err); !ok || gaveUp.Err == nil {
@@ -254,7 +261,8 @@ func TestClientMayBeFromOutsideABubble(t *testing.T) {
 	client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc}, nil)
 	noError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		_ = record(t, streamOf(t, client, widgets(), &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}), time.Minute)
+		_ = record(t, streamOf(t, client, widgets(),
+			&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}), time.Minute)
 	})
 	if len(sc.times) < 5 {
 		t.Errorf("%d requests in a minute: time does not pass", len(sc.times))
@@ -264,13 +272,15 @@ func TestClientMayBeFromOutsideABubble(t *testing.T) {
 // TestSuccessOfOthersDoesNotShortenRetryAfter: the server has said how long to wait.
 func TestSuccessOfOthersDoesNotShortenRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 5, clients["NewClient"], setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, WatchLifetime: time.Second}}})
+		f := newFleet(t, 5, clients["NewClient"],
+			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, WatchLifetime: time.Second}}})
 		gadgets := widgets()
 		gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"
 		f.srv.Serve(gadgets)
 		f.apply("gadgets.example.com list 1: 429 retry-after 20s")
 		began := time.Now()
-		for ev, err := range streamOf(t, f.client, gadgets, &setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(t.Context()) {
+		for ev, err := range streamOf(t, f.client, gadgets,
+			&setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}).Events(t.Context()) {
 			noError(t, err)
 			if took := time.Since(began); ev.Type == stream.Synced && took < 20*time.Second {
 				t.Errorf("SYNCED came after %v, before Retry-After was over", took)

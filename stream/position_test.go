@@ -213,8 +213,8 @@ func TestPartialIfObjectsMayBeUnlisted(t *testing.T) {
 	}{
 		{"snapshot", setup{}, []exchange{{"list", list("5", "", "a@2")}, {"watch 5", watch("open")}}, false,
 			"every object has been delivered"},
-		{"after a version", setup{Run: stream.Run{Start: stream.After("5")}}, []exchange{{"watch 5", watch("open")}}, true,
-			"the objects that existed before are unknown"},
+		{"after a version", setup{Run: stream.Run{Start: stream.After("5")}}, []exchange{{"watch 5", watch("open")}},
+			true, "the objects that existed before are unknown"},
 		{"after a version, and a gap", setup{Run: stream.Run{Start: stream.After("5")}},
 			[]exchange{
 				{"watch 5", watch("ERROR 410 Expired")}, {"list", list("9", "", "a@2")}, {"watch 9", watch("open")},

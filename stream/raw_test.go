@@ -83,7 +83,8 @@ func TestRawIsWhatTheServerSent(t *testing.T) {
 				{"list", list("20", "")},
 				{"watch 20", watch("open")},
 			}}
-			s := newStream(t, tt.client(sc), &setup{Options: stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}})
+			s := newStream(t, tt.client(sc),
+				&setup{Options: stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}})
 			var got []string
 			for ev, err := range s.Events(anHour(t)) {
 				if err != nil {

@@ -33,7 +33,8 @@ func newPages(t *testing.T, kind, script string, giveUpAfter time.Duration) *pag
 	}
 	noError(t, p.srv.Apply(script))
 	t.Cleanup(func() { noError(t, p.srv.CheckScript()) })
-	o := &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 4, GiveUpAfter: giveUpAfter}}, Run: stream.Run{Until: stream.UntilSynced}}
+	o := &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 4, GiveUpAfter: giveUpAfter}},
+		Run: stream.Run{Until: stream.UntilSynced}}
 	o.Trace = &stream.Trace{RequestDone: func(r stream.Request) {
 		p.requests = append(p.requests, fmt.Sprintf("%s %v %d %v", r.Verb, r.Continued, r.Objects, r.Err))
 	}}
@@ -145,15 +146,17 @@ func TestReadAheadFailureChangesNoOutcome(t *testing.T) {
 	}
 }
 
-// With Lists, a Stream whose turn has ended does not read ahead.
-func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
+// With Lists, a Stream whose slot has ended does not read ahead.
+func TestNoReadAheadAfterTheSlotEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams = 6
-		first := newPages(t, "NewClient", "page *: slow 4s", 0) // more than a turn takes
+		first := newPages(t, "NewClient", "page *: slow 4s", 0) // more than a slot lasts
 		lists := host.NewLists(1)
 		var all sync.WaitGroup
 		for range streams {
-			s := newStream(t, clientOf(t, first.srv, "NewClient"), &setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1}}, Run: stream.Run{Until: stream.UntilSynced}})
+			s := newStream(t, clientOf(t, first.srv, "NewClient"),
+				&setup{Options: stream.Options{Requests: stream.Requests{PageSize: 1}},
+					Run: stream.Run{Until: stream.UntilSynced}})
 			all.Go(func() {
 				for _, err := range s.Host(t.Context(), host.Run{Lists: lists}) {
 					if err != nil {
@@ -170,7 +173,7 @@ func TestNoReadAheadAfterTheTurnEnds(t *testing.T) {
 				continue
 			}
 			if pages++; r.At.Sub(last) < 3*time.Second {
-				t.Errorf("a page was requested %v after another, want at least the 3s of a turn", r.At.Sub(last))
+				t.Errorf("a page was requested %v after another, want at least the 3s of a slot", r.At.Sub(last))
 			}
 			last = r.At
 		}

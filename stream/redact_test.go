@@ -100,11 +100,16 @@ func TestErrorsQuoteNoObject(t *testing.T) {
 						}
 					}
 					sc := &script{t: t, exchanges: []exchange{{"", tt.answer}}}
-					s := newStream(t, v.clientAt(t, "http://user:"+secret+"@server.test", sc), &setup{Options: stream.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Trace: &stream.Trace{
-						StatusChanged: func(s stream.Status) { keep(s.Cause) },
-						RequestDone:   func(r stream.Request) { keep(r.Err) },
-						WatchClosed:   func(w stream.Request) { keep(w.Err) },
-					}, Requests: stream.Requests{GiveUpAfter: time.Minute}}})
+					s := newStream(t, v.clientAt(t, "http://user:"+secret+"@server.test", sc),
+						&setup{Options: stream.Options{
+							Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+							Trace: &stream.Trace{
+								StatusChanged: func(s stream.Status) { keep(s.Cause) },
+								RequestDone:   func(r stream.Request) { keep(r.Err) },
+								WatchClosed:   func(w stream.Request) { keep(w.Err) },
+							},
+							Requests: stream.Requests{GiveUpAfter: time.Minute},
+						}})
 					var got []string
 					for ev, err := range s.Events(anHour(t)) {
 						if keep(err); err == nil {

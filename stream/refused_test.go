@@ -89,11 +89,12 @@ func errorOfRun(ctx context.Context, t *testing.T, cfg *rest.Config, refused str
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := streamOf(t, client, widgets(), &setup{Options: stream.Options{Trace: &stream.Trace{RequestDone: func(r stream.Request) {
-		if r.Verb == "probe" && r.Err != nil {
-			cancel(r.Err)
-		}
-	}}, Requests: stream.Requests{PagedLists: refused != "watch initial"}}})
+	s := streamOf(t, client, widgets(),
+		&setup{Options: stream.Options{Trace: &stream.Trace{RequestDone: func(r stream.Request) {
+			if r.Verb == "probe" && r.Err != nil {
+				cancel(r.Err)
+			}
+		}}, Requests: stream.Requests{PagedLists: refused != "watch initial"}}})
 	for _, err = range s.Events(ctx) {
 	}
 	if _, ok := errors.AsType[*stream.RequestError](err); !ok {

@@ -92,7 +92,9 @@ func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
 	for _, bookmarks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets())
-			s := streamOf(t, srv.Client(), widgets(), &setup{Options: stream.Options{Select: func(stream.Meta) bool { return false }}, Run: stream.Run{Bookmarks: true}})
+			s := streamOf(t, srv.Client(), widgets(),
+				&setup{Options: stream.Options{Select: func(stream.Meta) bool { return false }},
+					Run: stream.Run{Bookmarks: true}})
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			var got []string

@@ -38,7 +38,8 @@ func TestProbesBeforeResuming(t *testing.T) {
 				sc := &script{t: t, exchanges: []exchange{
 					{"list", list("5", "")}, {"watch 5", tt.watch}, {tt.want[len(tt.want)-1], watch("open")},
 				}}
-				o := &setup{Options: stream.Options{Requests: stream.Requests{WatchLifetime: 5 * time.Minute, IdleTimeout: 10 * time.Minute}}}
+				o := &setup{Options: stream.Options{Requests: stream.Requests{WatchLifetime: 5 * time.Minute,
+					IdleTimeout: 10 * time.Minute}}}
 				record(t, newStream(t, sc.client(), o), 302*time.Second)
 				if diff := cmp.Diff(tt.want, sc.requests); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.why, diff)
@@ -69,7 +70,8 @@ func TestMissingStreamedListsAreRemembered(t *testing.T) {
 					{"watch initial", tt.answer}, {"list", list("5", "", "a@2")}, {"watch 5", watch("open")},
 					{"list", list("6", "", "a@2")}, {"watch 6", watch("open")},
 				}}
-				s := streamOf(t, sc.client(), widgets(), &setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: time.Hour}}})
+				s := streamOf(t, sc.client(), widgets(),
+					&setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: time.Hour}}})
 				for range 2 {
 					record(t, s, 6*time.Minute)
 				}
@@ -127,15 +129,16 @@ func TestTimeoutsGrow(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got []time.Duration
-			s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), &setup{Options: stream.Options{Trace: &stream.Trace{RequestDone: func(r stream.Request) {
-				if r.Verb != tt.verb || r.Err == nil || len(got) == len(tt.want) {
-					return
-				}
-				got = append(got, r.Duration)
-				if !strings.Contains(r.Err.Error(), "did not answer in time") {
-					t.Errorf("%s: the error does not say what is wrong: %v", tt.verb, r.Err)
-				}
-			}}}})
+			s := newStream(t, (&script{t: t, exchanges: tt.script}).client(),
+				&setup{Options: stream.Options{Trace: &stream.Trace{RequestDone: func(r stream.Request) {
+					if r.Verb != tt.verb || r.Err == nil || len(got) == len(tt.want) {
+						return
+					}
+					got = append(got, r.Duration)
+					if !strings.Contains(r.Err.Error(), "did not answer in time") {
+						t.Errorf("%s: the error does not say what is wrong: %v", tt.verb, r.Err)
+					}
+				}}}})
 			record(t, s, 50*m)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s: %s (-want +got):\n%s", tt.verb, tt.why, diff)

@@ -62,7 +62,7 @@ func (w *worker) page(token string) metav1.ListOptions {
 	return metav1.ListOptions{Limit: int64(cmp.Or(w.pages.size, w.options.Requests.PageSize)), Continue: token}
 }
 
-// pageSizes are those of one snapshot. Zero means Options.PageSize.
+// pageSizes are those of one snapshot. Zero means Requests.PageSize.
 type pageSizes struct {
 	size    int // of the next page
 	refused int // the smallest size of a page that was too large

@@ -62,7 +62,7 @@ func sorted(objects []checkpoint.Object) []checkpoint.Object {
 		func(a, b checkpoint.Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// TestStart: a run begins where Options.Start says, or with a GAP if the server no longer has that version.
+// TestStart: a run begins where Run.Start says, or with a GAP if the server no longer has that version.
 func TestStart(t *testing.T) {
 	expired := watch("ERROR 410 Expired")
 	testConversations(t, []conversation{
@@ -135,7 +135,8 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"SYNCED 5", "DELETED a@6", "MODIFIED b@7"},
 			"nothing is listed, no event is delivered twice"},
-		{"from a position that has expired", setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
+		{"from a position that has expired",
+			setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
 			[]exchange{
 				{"watch 5", expired},
 				{"list", list("9", "", "b@8")},

@@ -30,8 +30,7 @@ const (
 	Stopped      State = "Stopped"      // the last run has ended
 )
 
-// Status describes what a Stream is doing, since when and why. It has 11 fields because it is a flat report
-// for logs and dashboards.
+// Status describes what a Stream is doing, since when and why.
 type Status struct {
 	State State
 	// Namespace is the namespace that the Status is about, or empty for the whole cluster.

@@ -48,7 +48,8 @@ func TestStatus(t *testing.T) {
 		{"CRD deleted", "at 5s: delete crd\nat 60s: create crd", setup{},
 			[]moment{{30 * time.Second, "Gone synced @5 0: 404"}, {80 * time.Second, "Streaming synced @7 0"}},
 			"the objects are deleted before the CRD"},
-		{"stalled", "at 5s: silence\nprobe *: 500", setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 10 * time.Second}}},
+		{"stalled", "at 5s: silence\nprobe *: 500",
+			setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 10 * time.Second}}},
 			[]moment{{9 * time.Second, "Streaming synced @3 2"}, {40 * time.Second, "Stalled synced @3 2: 500"}},
 			"with a dead conversion webhook the watch is silent and lists fail"},
 		{"in a gap", "at 5s: rewind 1 restart\nlist *: 500", setup{},
@@ -122,9 +123,10 @@ func TestStatusChangedReceivesEachState(t *testing.T) {
 			{"list", list("9", "", "a@2")}, {"watch 9", watch("open")},
 		}}
 		var got []string
-		s := newStream(t, sc.client(), &setup{Options: stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
-			got = append(got, fmt.Sprintf("%s %v %d", s.State, s.Synced, s.Attempt))
-		}}}})
+		s := newStream(t, sc.client(),
+			&setup{Options: stream.Options{Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+				got = append(got, fmt.Sprintf("%s %v %d", s.State, s.Synced, s.Attempt))
+			}}}})
 		record(t, s, time.Minute)
 		want := []string{
 			"Listing false 0", "Backoff false 1", // the second failure does not change the State
@@ -154,16 +156,17 @@ func TestTraceReceivesRequestsFramesAndEnds(t *testing.T) {
 			}
 			return "failed"
 		}
-		s := streamOf(t, sc.client(), widgets(), &setup{Options: stream.Options{Namespaces: []string{"default"}, Trace: &stream.Trace{
-			RequestDone: func(r stream.Request) {
-				log("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace,
-					r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
-			},
-			FrameReceived: func(f stream.Event) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
-			WatchClosed: func(e stream.Request) {
-				log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Objects, failed(e.Err))
-			},
-		}, Requests: stream.Requests{IdleTimeout: 40 * time.Second}}})
+		s := streamOf(t, sc.client(), widgets(),
+			&setup{Options: stream.Options{Namespaces: []string{"default"}, Trace: &stream.Trace{
+				RequestDone: func(r stream.Request) {
+					log("%s in %s rv=%s continued=%v initial=%v objects=%d %s", r.Verb, r.Namespace,
+						r.ResourceVersion, r.Continued, r.InitialEvents, r.Objects, failed(r.Err))
+				},
+				FrameReceived: func(f stream.Event) { log("%s@%s in %s", f.Type, f.ResourceVersion, f.Namespace) },
+				WatchClosed: func(e stream.Request) {
+					log("closed in %s after %v, %d frames, %s", e.Namespace, e.Duration, e.Objects, failed(e.Err))
+				},
+			}, Requests: stream.Requests{IdleTimeout: 40 * time.Second}}})
 		record(t, s, 50*time.Second)
 		want := []string{
 			"watch in default rv= continued=false initial=true objects=0 nil",

@@ -245,7 +245,8 @@ func TestBookmarksResetIdleTimeout(t *testing.T) {
 			{"list", list("5", "")},
 			{"watch 5", watch("wait 39s", "BOOKMARK @6", "wait 39s", "BOOKMARK @7", "wait 39s", "ADDED a@8", "open")},
 		}}
-		record(t, newStream(t, sc.client(), &setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 40 * time.Second}}}), 150*time.Second)
+		record(t, newStream(t, sc.client(),
+			&setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: 40 * time.Second}}}), 150*time.Second)
 		if diff := cmp.Diff([]string{"list", "watch 5"}, sc.requests); diff != "" {
 			t.Errorf("the requests (-want +got):\n%s", diff)
 		}
@@ -270,8 +271,10 @@ func TestNoHotLoop(t *testing.T) {
 		"every watch is garbage":                     {{"", either(list("5", ""), watch("raw }{", "open"))}},
 	}
 	options := map[string]*setup{
-		"pages without end":                nil,
-		"pages without end, some selected": {Options: stream.Options{Select: func(m stream.Meta) bool { return m.GetName() == "a" }}},
+		"pages without end": nil,
+		"pages without end, some selected": {Options: stream.Options{
+			Select: func(m stream.Meta) bool { return m.GetName() == "a" },
+		}},
 	}
 	for name := range options {
 		tests[name] = []exchange{{"", samePages()}}

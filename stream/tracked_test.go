@@ -68,14 +68,17 @@ func TestRunRefusesAMismatchedCheckpoint(t *testing.T) {
 		why     string
 	}{
 		{options: same, why: "the same options"},
-		{options: setup{Options: stream.Options{LabelSelector: "a=b, b=c"}}, why: "the same selector, written differently"},
-		{options: setup{Options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}}, why: "an explicit whole cluster"},
-		{options: setup{Options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a"}, Run: stream.Run{Key: "fields"}},
+		{options: setup{Options: stream.Options{LabelSelector: "a=b, b=c"}},
+			why: "the same selector, written differently"},
+		{options: setup{Options: stream.Options{LabelSelector: "b=c,a=b", Namespaces: []string{""}}},
+			why: "an explicit whole cluster"},
+		{options: setup{Options: stream.Options{FieldSelector: "spec.n!=1,metadata.name==a"},
+			Run: stream.Run{Key: "fields"}},
 			why: "the same field selector, written differently"},
 		{options: setup{Options: stream.Options{FieldSelector: "spec.n!=1", Name: "a"}, Run: stream.Run{Key: "fields"}},
 			why: "the same field selector, by Name"},
-		{setup{Options: stream.Options{FieldSelector: "spec.n=1,metadata.name!=a"}, Run: stream.Run{Key: "fields"}}, "test",
-			new(*checkpoint.MismatchError), "field selector", "the same fields with other operators"},
+		{setup{Options: stream.Options{FieldSelector: "spec.n=1,metadata.name!=a"}, Run: stream.Run{Key: "fields"}},
+			"test", new(*checkpoint.MismatchError), "field selector", "the same fields with other operators"},
 		{setup{Options: stream.Options{LabelSelector: "a=b"}}, "test",
 			new(*checkpoint.MismatchError), `is for label selector "a=b,b=c", not "a=b"`, "other labels"},
 		{setup{Options: stream.Options{LabelSelector: "b=c,a=b", Name: "a"}}, "test",
@@ -134,7 +137,9 @@ func TestCheckpointStoresItsIdentity(t *testing.T) {
 		r.StorageVersionHash = "hash"
 		store := &checkpoint.Memory{}
 		tracker := newTracker(t, store, checkpoint.Options{})
-		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r, &setup{Options: stream.Options{LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a", Namespaces: []string{"y", "x"}}, Run: stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}})
+		s := streamOf(t, streamtest.NewServer(widgets()).Client(), r,
+			&setup{Options: stream.Options{LabelSelector: "b=c,a=b", FieldSelector: "metadata.name=a",
+				Namespaces: []string{"y", "x"}}, Run: stream.Run{Checkpoint: tracker, Until: stream.UntilSynced}})
 		for _, err := range stream.Acked(s.Events(anHour(t))) {
 			if err != nil {
 				t.Fatal(err)
@@ -248,7 +253,8 @@ func TestNextRunDeliversEachDeletionOnce(t *testing.T) {
 		store := &checkpoint.Memory{}
 		run := func(ack func(stream.Event) bool) (delivered []string, pending int) {
 			tracker := newTracker(t, store, checkpoint.Options{})
-			s := newStream(t, srv.Client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}, Run: stream.Run{Checkpoint: tracker}})
+			s := newStream(t, srv.Client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}},
+				Run: stream.Run{Checkpoint: tracker}})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for ev, err := range s.Events(ctx) {

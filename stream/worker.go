@@ -40,7 +40,7 @@ type delivery struct {
 
 // snapshot is the snapshot that is being read.
 type snapshot struct {
-	listSlot  *host.Slot           // from activeRun.lists; may be nil
+	listSlot  *host.Slot           // from hosted.Lists; may be nil
 	items     []object             // of the last page, or initial events to deliver together
 	itemBytes int64                // the memory of these initial events, with a checkpoint
 	mode      protocol.Mode        // of the initial events in items
@@ -278,8 +278,8 @@ func (w *worker) noteHealth(s protocol.State, in protocol.Input) {
 
 func (w *worker) noteUpToDate() { w.upToDateAt, w.failedFor, w.inVain = time.Now(), 0, 0 }
 
-// takeListSlot takes a turn while a snapshot is read and delivered, to bound the memory of pages that wait for
-// delivery. It gives the turn up before any other state, such as the wait after a failure.
+// takeListSlot takes a slot while a snapshot is read and delivered, to bound the memory of pages that wait for
+// delivery. It gives the slot up before any other state, such as the wait after a failure.
 func (w *worker) takeListSlot(ctx context.Context, s protocol.State) error {
 	reads := false
 	switch s := s.(type) {
@@ -293,7 +293,7 @@ func (w *worker) takeListSlot(ctx context.Context, s protocol.State) error {
 		return nil
 	}
 	if _, ok := s.(protocol.ReadingInitial); ok || w.hosted.Lists == nil || !w.listSlot.IsOver() {
-		return nil // a snapshot in progress continues, even if its turn is over
+		return nil // a snapshot in progress continues, even if its slot is over
 	}
 	var err error
 	w.listSlot, err = w.hosted.Lists.Take(ctx)

@@ -64,7 +64,8 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"nil Stream: Key", func() any { return (*stream.Stream)(nil).Key() }, ""},
 		{"zero Sequence", func() any {
 			var q stream.Sequence
-			return fmt.Sprint(last(q.Events(context)), q.Key(), q.Status().State, len(q.Position().Objects), q.Resource().Kind)
+			return fmt.Sprint(last(q.Events(context)), q.Key(), q.Status().State, len(q.Position().Objects),
+				q.Resource().Kind)
 		}, "invalid Stream: must be made with New"},
 		{"zero Stream: Status", func() any { return zero.Status().State }, "Idle"},
 		{"zero Stream: Position", func() any { return len(zero.Position().Objects) }, "0"},
@@ -116,7 +117,10 @@ func TestResourceOfGVRAlone(t *testing.T) {
 			return fmt.Sprint(rec.Texts(), rec.Err)
 		}
 		for _, o := range []setup{
-			{Run: stream.Run{Until: stream.UntilSynced}}, {Options: stream.Options{Requests: stream.Requests{PagedLists: true}}, Run: stream.Run{Until: stream.UntilSynced}}, {Options: stream.Options{Objects: stream.Metadata}, Run: stream.Run{Until: stream.UntilSynced}},
+			{Run: stream.Run{Until: stream.UntilSynced}},
+			{Options: stream.Options{Requests: stream.Requests{PagedLists: true}},
+				Run: stream.Run{Until: stream.UntilSynced}},
+			{Options: stream.Options{Objects: stream.Metadata}, Run: stream.Run{Until: stream.UntilSynced}},
 		} {
 			if got := run(srv.Client(), o); got != "[ADDED ns/a@2 SYNCED @2] <nil>" {
 				t.Errorf("%+v: %s", o, got)
@@ -126,7 +130,8 @@ func TestResourceOfGVRAlone(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", func(*http.Request) (*http.Response, error) {
 			return respondJSON(200, object("a@9"))
 		}}}}
-		if got := run(sc.client(), setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}); !strings.Contains(got, "[] cannot list") {
+		paged := setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}}
+		if got := run(sc.client(), paged); !strings.Contains(got, "[] cannot list") {
 			t.Errorf("an object instead of a list: %s", got)
 		}
 		o := setup{Options: stream.Options{Namespaces: []string{"ns"}}, Run: stream.Run{Until: stream.UntilSynced}}

@@ -16,7 +16,8 @@ func TestCheck(t *testing.T) {
 		why     string
 		files   map[string]string
 		budgets []budget
-		allowed string
+		allowed string // words.txt
+		wide    string // structs.txt
 		want    []string
 	}{{
 		why:   "a small package has no problem",
@@ -60,21 +61,27 @@ var ( C = 1; D, e = 2, 3 )
 		},
 		want: []string{"a/b.go: 401 lines, 400 at most: split it"},
 	}, {
-		why: "a struct has ten fields at most, unless its comment gives a reason; embedded ones count",
+		why: "a struct has ten fields at most, unless structs.txt gives a reason; embedded ones count",
 		files: map[string]string{
-			"a/a.go": "package a\n\ntype A " + fields(10) + "\ntype B " + fields(11) +
-				"\n// C has 11 fields\n// because it is a record.\ntype C " + fields(11) +
-				"\n// D has 11 fields.\ntype D " + fields(11),
+			"a/a.go":          "package a\n\ntype A " + fields(10) + "\ntype B " + fields(11) + "\ntype C " + fields(11),
 			"a/a_test.go":     "package a\n\nvar rows = []" + strings.TrimSpace(fields(11)) + "{}\n",
 			"examples/b/b.go": "package b\n\nfunc f() {\n\ttype F " + fields(11) + "}\n",
 		},
+		wide: "# comment\n\na/a.go C 11: it is a record",
 		want: []string{
-			`a/a.go:11:8: B has 11 fields, 10 at most: group them, or say why in its comment ("11 fields because ...")`,
-			`a/a.go:32:8: D has 11 fields, 10 at most: group them, or say why in its comment ("11 fields because ...")`,
-			"a/a_test.go:3:14: a struct has 11 fields, 10 at most: group them, or say why in its comment " +
-				`("11 fields because ...")`,
-			"examples/b/b.go:4:9: F has 11 fields, 10 at most: group them, or say why in its comment " +
-				`("11 fields because ...")`,
+			"a/a.go:11:8: B has 11 fields, 10 at most: group them, or give a reason in .ci/house/structs.txt",
+			"a/a_test.go:3:14: a struct has 11 fields, 10 at most: group them, or give a reason in .ci/house/structs.txt",
+			"examples/b/b.go:4:9: F has 11 fields, 10 at most: group them, or give a reason in .ci/house/structs.txt",
+		},
+	}, {
+		why:   "a reason is for one struct with one number of fields, and only while it has them",
+		files: map[string]string{"a/a.go": "package a\n\ntype A " + fields(12), "a/b.go": "package a\n\ntype B " + fields(11)},
+		wide:  "a/a.go A 11: it was a record\na/a.go B 11: it was there",
+		want: []string{
+			"a/a.go:3:8: A has 12 fields, 10 at most: group them, or give a reason in .ci/house/structs.txt",
+			"a/b.go:3:8: B has 11 fields, 10 at most: group them, or give a reason in .ci/house/structs.txt",
+			".ci/house/structs.txt: a/a.go has no A of 11 fields: correct the line",
+			".ci/house/structs.txt: a/a.go has no B of 11 fields: correct the line",
 		},
 	}, {
 		why: "a line of Go has 120 columns at most, a tab counts as 4; Markdown may have more",
@@ -119,16 +126,13 @@ var ( C = 1; D, e = 2, 3 )
 		t.Run(c.why, func(t *testing.T) {
 			repo := fstest.MapFS{
 				"internal/protocol/doc.go": {Data: []byte("package protocol\n")},
-				allowFile:                  {Data: []byte(c.allowed)},
+				wordsFile:                  {Data: []byte(c.allowed)},
+				structsFile:                {Data: []byte(c.wide)},
 			}
 			for name, text := range c.files {
 				repo[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			allowed, err := readAllowed(repo, allowFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := check(repo, c.budgets, allowed)
+			r, err := check(repo, c.budgets)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,12 +143,22 @@ var ( C = 1; D, e = 2, 3 )
 	}
 }
 
-func TestAllowedNeedsAReason(t *testing.T) {
-	for _, line := range []string{"a.go told", "a.go told: ", "a.go: reason", "a.go told lane: reason"} {
-		_, err := readAllowed(fstest.MapFS{"w": {Data: []byte("# words\n" + line)}}, "w")
-		want := fmt.Sprintf("w:2: invalid line %q: must be \"FILE WORD: REASON\"", strings.TrimSpace(line))
-		if err == nil || err.Error() != want {
-			t.Errorf("%q: want error %q, got %v", line, want, err)
+func TestExceptionsNeedAReason(t *testing.T) {
+	for file, c := range map[string]struct {
+		form  string
+		lines []string
+	}{
+		wordsFile: {"FILE WORD: REASON", []string{"a.go told", "a.go told: ", "a.go: reason", "a.go told lane: reason"}},
+		structsFile: {"FILE TYPE FIELDS: REASON", []string{
+			"a.go T 11", "a.go T 11: ", "a.go T: reason", "a.go T many: reason", "a.go T U 11: reason",
+		}},
+	} {
+		for _, line := range c.lines {
+			_, err := check(fstest.MapFS{file: {Data: []byte("# why\n" + line)}}, nil)
+			want := fmt.Sprintf("%s:2: invalid line %q: must be %q", file, strings.TrimSpace(line), c.form)
+			if err == nil || err.Error() != want {
+				t.Errorf("%q: want error %q, got %v", line, want, err)
+			}
 		}
 	}
 }
@@ -153,7 +167,7 @@ func TestPrintCountsLinesTestsAndExports(t *testing.T) {
 	r, err := check(fstest.MapFS{
 		"internal/protocol/a.go":      {Data: []byte("package protocol\n\nvar A int\n")},
 		"internal/protocol/a_test.go": {Data: []byte("package protocol\n")},
-	}, nil, nil)
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

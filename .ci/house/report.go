@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -19,6 +18,7 @@ type report struct {
 	packages map[string]*shape
 	problems []string
 	allowed  []*allowance
+	wide     []*wide
 }
 
 // A shape is the size of one package.
@@ -59,7 +59,7 @@ func (r *report) file(name, text string) error {
 		return err
 	}
 	r.columns(name, lines)
-	r.structs(files, f)
+	r.structs(name, files, f)
 	folder := path.Dir(name)
 	s := r.packages[folder]
 	if s == nil {
@@ -118,32 +118,6 @@ func exported(f *ast.File) (names int) {
 		}
 	}
 	return names
-}
-
-// structs reports the struct types, named or not, with many fields and no reason.
-func (r *report) structs(files *token.FileSet, f *ast.File) {
-	names, docs := map[ast.Node]string{}, map[ast.Node]string{}
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GenDecl:
-			for _, spec := range n.Specs {
-				if spec, ok := spec.(*ast.TypeSpec); ok {
-					names[spec.Type] = spec.Name.Name
-					docs[spec.Type] = strings.Join(strings.Fields(cmp.Or(spec.Doc, n.Doc).Text()), " ")
-				}
-			}
-		case *ast.StructType:
-			fields := 0
-			for _, field := range n.Fields.List {
-				fields += max(1, len(field.Names))
-			}
-			if fields > maxFields && !strings.Contains(docs[n], fmt.Sprintf("%d %s", fields, reason)) {
-				r.problem("%s: %s has %d fields, %d at most: group them, or say why in its comment (\"%d %s ...\")",
-					files.Position(n.Pos()), cmp.Or(names[n], "a struct"), fields, maxFields, fields, reason)
-			}
-		}
-		return true
-	})
 }
 
 // imports reports what a pure package must not import.

@@ -32,30 +32,39 @@ type allowance struct {
 	used       bool
 }
 
-// readAllowed parses lines such as "gvr/ref.go floor: math.Floor". Empty lines and
-// lines that begin with # are comments.
-func readAllowed(repo fs.FS, name string) ([]*allowance, error) {
+// readAllowed parses lines such as "gvr/ref.go floor: math.Floor".
+func readAllowed(repo fs.FS, name string) (list []*allowance, err error) {
+	err = readEntries(repo, name, "FILE WORD: REASON", func(parts []string) bool {
+		if len(parts) != 2 {
+			return false
+		}
+		list = append(list, &allowance{file: parts[0], word: strings.ToLower(parts[1])})
+		return true
+	})
+	return list, err
+}
+
+// readEntries calls add with the fields before the colon of each line that has the form. Empty lines and lines that
+// begin with # are comments. A file that does not exist is empty.
+func readEntries(repo fs.FS, name, form string, add func(parts []string) bool) error {
 	text, err := fs.ReadFile(repo, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list []*allowance
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		place, why, _ := strings.Cut(line, ": ")
-		parts := strings.Fields(place)
-		if len(parts) != 2 || strings.TrimSpace(why) == "" {
-			return nil, fmt.Errorf("%s:%d: invalid line %q: must be \"FILE WORD: REASON\"", name, i+1, line)
+		if strings.TrimSpace(why) == "" || !add(strings.Fields(place)) {
+			return fmt.Errorf("%s:%d: invalid line %q: must be %q", name, i+1, line, form)
 		}
-		list = append(list, &allowance{file: parts[0], word: strings.ToLower(parts[1])})
 	}
-	return list, nil
+	return nil
 }
 
 // words reports each word of the glossary that the file may not have.
@@ -78,11 +87,11 @@ func (r *report) permits(name, word string) bool {
 	return false
 }
 
-// unused reports allowances that permit nothing.
-func (r *report) unused() {
+// unusedWords reports allowances that permit nothing.
+func (r *report) unusedWords() {
 	for _, a := range r.allowed {
 		if !a.used {
-			r.problem("%s: %s has no %q: remove the line", allowFile, a.file, a.word)
+			r.problem("%s: %s has no %q: remove the line", wordsFile, a.file, a.word)
 		}
 	}
 }

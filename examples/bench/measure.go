@@ -81,8 +81,7 @@ func (m measurement) row() (name, base string) {
 }
 
 // lap is a measurement in a peer's process. The peer calls synced once it knows all existing objects, and event for
-// each event. The measurement and the process end when the last event was counted. It has 15 fields because each
-// belongs to one measurement: nothing outlives it.
+// each event. The measurement and the process end when the last event was counted.
 type lap struct {
 	measurement
 	job

@@ -20,7 +20,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// printFlags say what is printed, and how. It has 13 fields because each is a flag, or read from one.
+// printFlags say what is printed, and how.
 type printFlags struct {
 	output            string
 	metadataOnly      bool

@@ -90,7 +90,7 @@ func printResources(streams genericiooptions.IOStreams, resources []gvr.Resource
 	return rows.Flush()
 }
 
-// resourceJSON is what -o json prints. It has 12 fields because these are what discovery says of a resource.
+// resourceJSON is what -o json prints.
 type resourceJSON struct {
 	Resource        string   `json:"resource"` // an argument for watch
 	Name            string   `json:"name"`

@@ -150,7 +150,7 @@ func (e *engine) previous(key string) (*Session, error) {
 	before := e.sessions[key]
 	switch {
 	case before.runs():
-		return nil, fmt.Errorf("checkpoint %q is in use by another Stream: each needs its own CheckpointKey", key)
+		return nil, fmt.Errorf("checkpoint %q is in use by another Stream: each needs its own Key", key)
 	case e.final.Load() && !e.closing.closed:
 		return nil, e.last.err // acks would be lost
 	}

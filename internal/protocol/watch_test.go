@@ -205,7 +205,7 @@ func TestStreamingEnds(t *testing.T) {
 		{"a short connection", "a server that closes each connection at once is not asked in a loop",
 			Streaming{Memory: synced("5"), frames: true}, Closed{After: Healthy - 1},
 			Waiting{1, Failure{Err: errClosed}, Probing{Memory: synced("5", failures(1))}}, nil},
-		{"a short connection whose end was planned", "Options.Timeout may be a second: the watch resumes at once",
+		{"a short connection whose end was planned", "WatchLifetime may be a second: the watch resumes at once",
 			Streaming{Memory: synced("5"), frames: true}, Closed{After: time.Second, Planned: true},
 			Connecting{Memory: synced("5")}, nil},
 		{"a short planned connection without any event", "a planned end does not show that the version has expired",

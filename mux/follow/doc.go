@@ -25,13 +25,13 @@
 //     checks.
 //   - A namespace that is added or removed affects its own watch only. When it is added, its objects are listed and
 //     delivered, and SYNCED follows. When the watch moves between the cluster and single namespaces, the sequence
-//     continues with GAP (stream.GapScope), the differences, and SYNCED. With stream.Options.FailOnGap that GAP is an
+//     continues with GAP (stream.GapScope), the differences, and SYNCED. With stream.Run.FailOnGap that GAP is an
 //     error.
 //   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is deleted. When
 //     the namespace is watched again, its objects are compared with what was delivered before.
 //   - A resource that the server refuses does not affect the others: its [State] says so, and it is retried. Errors
 //     that only the program can solve (a checkpoint of another cluster) go to mux.Options.OnError.
-//   - With stream.Options.Checkpoint each resource has its own checkpoint, under its group and resource.
+//   - With stream.Run.Checkpoint each resource has its own checkpoint, under its group and resource.
 //
 // # Not promised
 //
@@ -41,7 +41,6 @@
 //
 // # Errors
 //
-// [New] returns a [*stream.OptionsError] if the selection or Options.Mux is invalid. A run ends
-// with the errors that end a run of a mux.Mux, and with one that wraps a *stream.PanicError if Options.StatusChanged
-// panics.
+// [New] returns a [*stream.OptionsError] if the selection or Options.Mux is invalid. A run ends with the errors that
+// end a run of a mux.Mux, and with one that wraps a *stream.PanicError if Options.StatusChanged panics.
 package follow

@@ -23,8 +23,8 @@ import (
 // Mux is a [mux.Mux] that attaches and detaches what a [Selection] matches during each run. Unlike a run of a plain
 // mux.Mux, its run does not end when all sources have ended.
 //
-// Add adds more sources. Remove detaches a resource until the next run. AllSynced counts all that is attached, so a
-// resource that may not be watched keeps it false (see [Mux.Status] and Options.UntilSynced).
+// Add adds more sources. Remove detaches a resource until the next run. AllSynced of its [Status] counts all that is
+// attached, so a resource that may not be watched keeps it false (see Options.UntilSynced).
 type Mux struct {
 	*mux.Mux
 	follower *follower

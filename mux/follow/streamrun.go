@@ -31,7 +31,6 @@ type streamRun struct {
 	resource    gvr.Resource
 	namespaces  *host.Namespaces
 	clusterWide bool // namespaces is empty
-	options     stream.Options
 	run         stream.Run
 	stream      *stream.Stream
 	sequence    *stream.Sequence
@@ -51,19 +50,19 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 		return nil, err
 	}
 	sr := &streamRun{
-		followed: s, resource: r, clusterWide: len(namespaces) == 0, options: o, run: run, states: make(chan stream.Status, 1),
+		followed: s, resource: r, clusterWide: len(namespaces) == 0, run: run, states: make(chan stream.Status, 1),
 		began: time.Now(),
 	}
 	sr.namespaces = host.NewNamespaces(namespaces, func(namespace string, err error) {
 		s.forbidden(r, namespace, err)
 	})
-	sr.options.Namespaces = s.follower.selection.scope(r)
+	o.Namespaces = s.follower.selection.scope(r)
 	if s.follower.options.UntilSynced && run.Checkpoint != nil && !s.cursor.synced {
 		// SYNCED has to follow the changes since the checkpoint, not precede them.
 		sr.run.Until = stream.UntilSynced
 	}
-	sr.options.Trace = sr.trace()
-	sr.stream, err = stream.New(s.follower.client, r, &sr.options)
+	o.Trace = sr.trace(o.Trace)
+	sr.stream, err = stream.New(s.follower.client, r, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +75,11 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	return sr, nil
 }
 
-// trace adds to the Trace of the options.
-func (sr *streamRun) trace() *stream.Trace {
+// trace returns a copy of the Trace of the options, which may be nil, that also passes states to supervise.
+func (sr *streamRun) trace(given *stream.Trace) *stream.Trace {
 	trace := stream.Trace{}
-	if sr.options.Trace != nil {
-		trace = *sr.options.Trace
+	if given != nil {
+		trace = *given
 	}
 	changed := trace.StatusChanged
 	trace.StatusChanged = func(st stream.Status) {

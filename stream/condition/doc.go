@@ -41,8 +41,8 @@
 //   - The state at this moment. What counts is what the source has delivered: while a part of it cannot be watched (a
 //     server that fails, a namespace that becomes forbidden), the objects of that part keep their last state, without a
 //     bound on the time. Where this matters, look at the Status of the source.
-//   - Wait needs every object, so a source must begin with a snapshot. Wait refuses a Stream with a Start or a
-//     Checkpoint. It can't see the options of the Streams in a Mux.
+//   - Wait needs every object, so a source must begin with a snapshot. Wait refuses a Sequence whose Run has a Start or
+//     a Checkpoint. It can't see the Runs of the sources of a Mux.
 //   - A Mux whose Options.OnError returns Retry or Drop. A source that is started again may be synced before it has
 //     caught up, and the objects of one that is dropped keep their last state.
 //   - An answer without an event. If the last source that was not synced is removed from a Mux, Wait goes on until some
@@ -53,9 +53,9 @@
 //
 // # Errors
 //
-// [Parse], [Condition.Met] and [Wait] return an [*stream.OptionsError] for invalid arguments, and if a jsonpath leads to more
-// than one value, or is compared with a value that is an object or a list. A Wait that ends before the condition is met
-// returns an [*UnmetError] that wraps the cause of its context, the error of the sequence, a *stream.GapError (history
-// is lost) or stream.ErrUnmet (the sequence has ended). [Wait] returns an error that is [ErrNoObjects] if there is
-// nothing to wait for.
+// [Parse], [Condition.Met] and [Wait] return an [*stream.OptionsError] for invalid arguments, and if a jsonpath leads
+// to more than one value, or is compared with a value that is an object or a list. A Wait that ends before the
+// condition is met returns an [*UnmetError] that wraps the cause of its context, the error of the sequence, a
+// *stream.GapError (history is lost) or stream.ErrUnmet (the sequence has ended). [Wait] returns an error that is
+// [ErrNoObjects] if there is nothing to wait for.
 package condition

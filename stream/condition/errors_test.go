@@ -121,7 +121,8 @@ func TestWaitEnds(t *testing.T) {
 		{"a refused request", kinds["Stream"], "any *: 403", nil, "cannot watch widgets.v1.example.com",
 			func(err error) bool { var e *stream.RequestError; return errors.As(err, &e) }},
 		{"history is lost", func(srv *streamtest.Server) source {
-			return must(mux.New(nil, must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Start: stream.After("1")})))
+			return must(mux.New(nil,
+				must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Start: stream.After("1")})))
 		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ source) {
 			_ = srv.Do("silence")
 			srv.Put(widgets, "shop", "door", ready)

@@ -11,7 +11,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// A sequence that ends at SYNCED makes Wait check once, without waiting. The error has what does not meet the condition.
+// A sequence that ends at SYNCED makes Wait check once, without waiting. The error has what does not meet the
+// condition.
 func ExampleWait_once() {
 	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
 	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"

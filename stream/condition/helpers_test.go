@@ -54,7 +54,8 @@ func must[T any](value T, err error) T {
 var kinds = map[string]func(*streamtest.Server) source{
 	"Stream": func(srv *streamtest.Server) source { return must(stream.New(srv.Client(), widgets, nil)) },
 	"raw, in pages": func(srv *streamtest.Server) source {
-		return must(stream.New(srv.Client(), widgets, &stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}))
+		return must(stream.New(srv.Client(), widgets,
+			&stream.Options{Objects: stream.Raw, Requests: stream.Requests{PagedLists: true}}))
 	},
 	"namespaces": func(srv *streamtest.Server) source {
 		return must(stream.New(srv.Client(), widgets, &stream.Options{Namespaces: []string{"shop", "other"}}))

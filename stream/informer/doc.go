@@ -31,13 +31,9 @@
 //     follows them. With several namespaces it is the version of the last event.
 //   - A call of the WatchErrorHandler for each failed request. The Stream retries most failures itself, and
 //     Status, Options.Trace and Options.Logger report them. The handler receives what makes a list fail. If a run ends
-//     after its list, by GiveUpAfter or FailOnGap, or by Stop of the Stream, client-go at most logs that, and lists
-//     again.
+//     after its list, by GiveUpAfter or by Stop of the Stream, client-go at most logs that, and lists again.
 //   - cache.DeletedFinalStateUnknown where client-go would use it. It occurs only when a run has ended with an error
 //     and the next one no longer finds the object.
-//
-// An informer needs everything that exists. Streams with Checkpoint, UntilSynced, UntilClosed, or another Start than
-// Snapshot are refused.
 //
 // # Errors
 //

@@ -84,7 +84,8 @@ func TestErrorsWhereNoVersionIsKnown(t *testing.T) {
 		want    string
 	}{
 		{"one namespace, up to date", stream.Options{}, "any *: 429", "ERROR TooManyRequests"},
-		{"between a GAP and SYNCED", stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 1}}, "page *: 429", "ERROR Expired"},
+		{"between a GAP and SYNCED", stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 1}},
+			"page *: 429", "ERROR Expired"},
 		{"several namespaces", stream.Options{Namespaces: []string{"home", "shop"}}, "any *: 429", "ERROR Expired"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {

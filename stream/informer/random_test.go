@@ -30,7 +30,8 @@ func TestRandomInformer(t *testing.T) {
 
 func runRandom(t *testing.T, seed uint64) {
 	s := scenario.New(t, seed, 41, []gvr.Resource{widgets}, "shop", "home")
-	options := stream.Options{Objects: s.Objects(), Requests: stream.Requests{PagedLists: s.Chance(30), PageSize: 1 + s.IntN(4)}}
+	options := stream.Options{Objects: s.Objects(),
+		Requests: stream.Requests{PagedLists: s.Chance(30), PageSize: 1 + s.IntN(4)}}
 	if s.Chance(20) {
 		options.Requests.GiveUpAfter = time.Minute
 	}

@@ -71,17 +71,20 @@ func TestWatch(t *testing.T) {
 			srv.Put(widgets, "shop", "door", "spec.n=1")
 			remove(t, srv, "window")
 		}, []string{"MODIFIED door", "DELETED window"}},
-		{"raw objects are decoded", stream.Options{Objects: stream.Raw}, stream.Run{}, func(t *testing.T, srv *streamtest.Server) {
-			srv.Put(widgets, "shop", "roof")
-		}, []string{"ADDED roof"}},
+		{"raw objects are decoded", stream.Options{Objects: stream.Raw}, stream.Run{},
+			func(t *testing.T, srv *streamtest.Server) {
+				srv.Put(widgets, "shop", "roof")
+			}, []string{"ADDED roof"}},
 		{"the watch is closed", stream.Options{}, stream.Run{}, func(t *testing.T, srv *streamtest.Server) {
 			do(t, srv, "widgets close watches")
 			srv.Put(widgets, "shop", "roof")
 		}, []string{"ADDED roof"}},
 		{"a gap heals", stream.Options{}, stream.Run{}, gap, []string{"DELETED door", "ADDED door"}},
 		{"FailOnGap", stream.Options{}, stream.Run{FailOnGap: true}, gap, []string{"ERROR Expired", "closed"}},
-		{"a loss of history", stream.Options{}, stream.Run{Start: stream.After("1")}, gap, []string{"ERROR Expired", "closed"}},
-		{"a failure of the server is retried until GiveUpAfter", stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}}, stream.Run{},
+		{"a loss of history", stream.Options{}, stream.Run{Start: stream.After("1")}, gap,
+			[]string{"ERROR Expired", "closed"}},
+		{"a failure of the server is retried until GiveUpAfter",
+			stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute}}, stream.Run{},
 			func(t *testing.T, srv *streamtest.Server) {
 				if err := srv.Apply("any *: 503"); err != nil {
 					t.Error(err)
@@ -107,7 +110,8 @@ func TestWatch(t *testing.T) {
 
 func TestWatchBookmarks(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		w := informer.Watch(t.Context(), newStream(t, srv, &stream.Options{Namespaces: []string{"shop"}}).With(stream.Run{Bookmarks: true}))
+		w := informer.Watch(t.Context(),
+			newStream(t, srv, &stream.Options{Namespaces: []string{"shop"}}).With(stream.Run{Bookmarks: true}))
 		defer func() { w.Stop(); <-w.Done() }()
 		received(w)
 		do(t, srv, "bookmarks every 10s")

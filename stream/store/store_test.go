@@ -45,7 +45,8 @@ func bySpec(name string) func(stream.Event) []string {
 // and index.
 func TestStoreFollowsTheServer(t *testing.T) {
 	for _, o := range []stream.Options{
-		{}, {Objects: stream.Raw}, {Objects: stream.Metadata}, {Requests: stream.Requests{PagedLists: true, PageSize: 2}},
+		{}, {Objects: stream.Raw}, {Objects: stream.Metadata},
+		{Requests: stream.Requests{PagedLists: true, PageSize: 2}},
 		{Namespaces: []string{"b", "a"}}, {Namespaces: []string{"b", "a"}, Objects: stream.Raw},
 	} {
 		for _, compress := range []bool{false, true} {
@@ -545,8 +546,8 @@ func TestStoppedAtSynced(t *testing.T) {
 	})
 }
 
-// TestSyncedAndEnded: if the run is stopped at SYNCED, before anybody sees that state, WaitSynced returns, and subscribers
-// receive SYNCED and GAP.
+// TestSyncedAndEnded: if the run is stopped at SYNCED, before anybody sees that state, WaitSynced returns, and
+// subscribers receive SYNCED and GAP.
 func TestSyncedAndEnded(t *testing.T) {
 	for range 20 { // whether a goroutine sees the state depends on the scheduler
 		inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {

@@ -107,7 +107,8 @@ func TestWaitForDuringSnapshot(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
 		before := srv.Put(widgets(), "a", "x", "spec.size=0").GetResourceVersion()
 		srv.Put(widgets(), "a", "y", "spec.size=0")
-		s := started(t, ctx, srv, &stream.Options{Namespaces: []string{"a", "b"}, Requests: stream.Requests{PagedLists: true, PageSize: 1}}, nil)
+		s := started(t, ctx, srv, &stream.Options{Namespaces: []string{"a", "b"},
+			Requests: stream.Requests{PagedLists: true, PageSize: 1}}, nil)
 		if err := srv.Apply("widgets watch 1 in a: 410\nwidgets page 1 in a: slow 1m"); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,8 @@ func TestWaitForDuringALaterRun(t *testing.T) {
 		before := srv.Put(widgets(), "a", "x").GetResourceVersion()
 		srv.Put(widgets(), "a", "y")
 		do(t, srv, "bookmarks every 5s")
-		s := newStore(t, newStream(t, srv, &stream.Options{Namespaces: []string{"a", "b"}, Requests: stream.Requests{PagedLists: true, PageSize: 1}}), nil)
+		s := newStore(t, newStream(t, srv, &stream.Options{Namespaces: []string{"a", "b"},
+			Requests: stream.Requests{PagedLists: true, PageSize: 1}}), nil)
 		stop := start(ctx, s)
 		if err := s.WaitSynced(ctx); err != nil {
 			t.Fatal(err)

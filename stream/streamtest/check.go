@@ -32,8 +32,8 @@ type CheckOptions struct {
 	Selected func(*unstructured.Unstructured) bool
 	// Transform is applied to copies of the history's objects, as it was to the objects before delivery.
 	Transform func(*unstructured.Unstructured)
-	// Latest: the events are those of a Mux with mux.Options.Latest. The newest state of each object takes the place of
-	// the oldest one that it replaces. So states may be missing, and so may objects that came and went, and only the
+	// Latest: the events are those of a Mux with mux.Latest. The newest state of each object takes the place of the
+	// oldest one that it replaces. So states may be missing, and so may objects that came and went, and only the
 	// events of one object are in order. At each SYNCED, GAP and BOOKMARK, and at the end if Complete, the delivered
 	// objects are those that existed then, or newer states.
 	Latest bool

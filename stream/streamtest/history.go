@@ -32,7 +32,7 @@ type Change struct {
 	At              time.Time
 }
 
-// Request is what a client requested. It has 18 fields because it is a row of a log: nothing in it changes but Code.
+// Request is what a client requested. Nothing in it changes but Code.
 type Request struct {
 	At time.Time
 	// Verb is list, watch, get, create, update or delete; "discovery" for /version, /api, /apis and what is below

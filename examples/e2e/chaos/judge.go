@@ -22,8 +22,7 @@ type subject struct {
 	Denied  []fault
 }
 
-// verdict is what the judge found out about one client in one seed. It has 21 fields because it is a flat row of the
-// report.
+// verdict is what the judge found out about one client in one seed.
 type verdict struct {
 	Name            string `json:"name"`
 	Ours            bool   `json:"ours"`
@@ -84,7 +83,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	return v
 }
 
-// judgement is the judge's work on one resource of one client. It has 14 fields because each rule has its own notes.
+// judgement is the judge's work on one resource of one client.
 type judgement struct {
 	subject
 	*verdict

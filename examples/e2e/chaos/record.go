@@ -43,7 +43,7 @@ type epoch struct {
 	At    time.Time
 }
 
-// report is one thing that a client reported. It has 13 fields because it is a flat record.
+// report is one thing that a client reported.
 type report struct {
 	At              time.Time
 	Run             int // of the client, from 1

@@ -9,8 +9,6 @@ import (
 )
 
 // state is all that the lock of a Server guards; its methods are called with the lock held.
-//
-// It has 11 fields because each is a part with a type of its own: what is stored, served, permitted, scripted, due.
 type state struct {
 	closed   bool
 	store    *store // nil until init

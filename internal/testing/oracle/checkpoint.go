@@ -348,7 +348,8 @@ func (w *checkpointWalk) reaches(rest []step) bool {
 		case ev.Type == stream.Synced && (w.snapshot || w.joint):
 		case ev.Type == stream.Synced, ev.Type == stream.Bookmark:
 			return !older(ev.ResourceVersion, w.minVersion) && older(ev.ResourceVersion, w.version)
-		case ev.Object != nil && !ev.Inferred && ev.Envelope(friend.Access{}).Coalesced == 0 && older(w.minVersion, ev.ResourceVersion):
+		case ev.Object != nil && !ev.Inferred && ev.Envelope(friend.Access{}).Coalesced == 0 &&
+			older(w.minVersion, ev.ResourceVersion):
 			return !older(w.version, ev.ResourceVersion)
 		}
 	}

@@ -47,7 +47,8 @@ func set(t *testing.T, name, value string) {
 }
 
 func TestReplayNamesTheTest(t *testing.T) {
-	want := "replay: go test github.com/gvrwatch/gvrwatch/internal/testing/seedtest -run '^TestReplayNamesTheTest$' -seed 7"
+	want := "replay: go test github.com/gvrwatch/gvrwatch/internal/testing/seedtest " +
+		"-run '^TestReplayNamesTheTest$' -seed 7"
 	if diff := cmp.Diff(want, replay(t.Name()+"/a subtest", 7)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

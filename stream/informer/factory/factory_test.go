@@ -326,7 +326,8 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"no client", nil, 0, nil, "client"},
 		{"a negative resync period", c, -1, nil, "resync"},
-		{"stream.New refuses the option for every resource", c, 0, &stream.Options{Requests: stream.Requests{PageSize: -1}}, "Requests.PageSize"},
+		{"stream.New refuses the option for every resource", c, 0,
+			&stream.Options{Requests: stream.Requests{PageSize: -1}}, "Requests.PageSize"},
 		{"also with namespaces", c, 0, &stream.Options{Namespaces: []string{"a b"}}, "Namespaces"},
 	} {
 		_, err := factory.New(tt.client, tt.resync, tt.o)

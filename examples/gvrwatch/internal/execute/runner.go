@@ -49,7 +49,7 @@ func (e *FailedError) Error() string {
 
 func (e *FailedError) Unwrap() error { return e.Err }
 
-// Runner runs commands until Close. It has 12 fields because it is a queue, its workers and what they share.
+// Runner runs commands until Close.
 type Runner struct {
 	options Options
 	slots   chan struct{} // one for each event that waits or is handled
