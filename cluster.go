@@ -19,12 +19,12 @@ import (
 )
 
 // Cluster asks the server for the identity of the cluster, for [checkpoint.Options]. The identity is the unique uid of
-// the namespace kube-system, and the URL and CA certificates of the configuration. If the caller may not read the namespace (403), or it does not
-// exist (404), the identity is the URL and the certificates alone, which may change. Any other failure is an error,
-// also a redirect to another scheme, host or port.
+// the namespace kube-system, and the URL and CA certificates of the configuration. If the caller may not read the
+// namespace (403), or it does not exist (404), the identity is the URL and the certificates alone, which may change.
+// Any other failure is an error, also a redirect to another scheme, host or port.
 //
-// A rest.Config.Timeout of 0 means 32 s. It bounds the request with all its retries: client-go obeys a Retry-After within that
-// time. A longer one is an error at once, which says how long the server asks to wait.
+// A rest.Config.Timeout of 0 means 32 s. It bounds the request with all its retries: client-go obeys a Retry-After
+// within that time. A longer one is an error at once, which says how long the server asks to wait.
 func (c *Connection) Cluster(ctx context.Context) (checkpoint.Cluster, error) {
 	if err := c.check(ctx); err != nil {
 		return checkpoint.Cluster{}, err

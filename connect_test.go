@@ -149,8 +149,8 @@ func TestConnectionCopiesTheConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Host = "http://elsewhere.invalid"
-	c.Config().Host = "http://elsewhere.invalid"
+	cfg.Host = "http://other.invalid"
+	c.Config().Host = "http://other.invalid"
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := c.Stream(ctx, "chairs", nil); errors.Is(err, context.DeadlineExceeded) || err != nil {

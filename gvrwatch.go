@@ -40,8 +40,8 @@
 // and DELETED have one. [stream.Options] select namespaces, labels and fields, and say how much of each object is
 // delivered.
 //
-// At SYNCED every existing object has been delivered, and every later change and deletion will be. GAP marks each loss of
-// history; only the differences follow it, then SYNCED. Package stream has all promises, and what is not promised.
+// At SYNCED every existing object has been delivered, and every later change and deletion will be. GAP marks each loss
+// of history; only the differences follow it, then SYNCED. Package stream has all promises, and what is not promised.
 //
 // # More
 //
@@ -76,9 +76,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Watch returns the sequence of events of the resource with this name, as [Connection.Watch] of [Connect] with cfg does.
-// Nothing happens before the sequence is ranged over: each loop connects anew, so loops may run at the same time. A
-// program that watches several resources should Connect once.
+// Watch returns the sequence of events of the resource with this name, as [Connection.Watch] of [Connect] with cfg
+// does. Nothing happens before the sequence is ranged over: each loop connects again, so loops may run at the same time.
+// A program that watches several resources should Connect once.
 func Watch(
 	ctx context.Context, cfg *rest.Config, name string, opts *stream.Options,
 ) iter.Seq2[stream.Event, error] {
@@ -120,7 +120,7 @@ func Connect(cfg *rest.Config) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Connection{cfg, client, discovery.NewResolver(discoveryClient, nil)}, nil
+	return &Connection{cfg, client, discovery.NewResolver(discoveryClient, 0)}, nil
 }
 
 // defaultConfig returns the configuration that kubectl would use.
@@ -230,8 +230,8 @@ func (c *Connection) Follow(sel follow.Selection, opts *follow.Options) (*follow
 	return follow.New(c.resolver, c.client, sel, opts)
 }
 
-// Tracker returns a Tracker that keeps its checkpoints in store ([checkpoint.NewTracker]). Unless opts has a Cluster, it
-// asks the server for the identity of the cluster ([Connection.Cluster]). opts is copied and may be nil.
+// Tracker returns a Tracker that keeps its checkpoints in store ([checkpoint.NewTracker]). Unless opts has a Cluster,
+// it asks the server for the identity of the cluster ([Connection.Cluster]). opts is copied and may be nil.
 func (c *Connection) Tracker(
 	ctx context.Context, store checkpoint.Store, opts *checkpoint.Options,
 ) (*checkpoint.Tracker, error) {

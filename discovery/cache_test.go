@@ -34,7 +34,7 @@ func TestUnreadableServerIsUnavailable(t *testing.T) {
 		srv := streamtest.NewServer(pods)
 		defer srv.Close()
 		apply(t, srv, fmt.Sprintf("discovery *: %d", tt.status))
-		r := discovery.NewResolver(clients["client-go"](srv), nil)
+		r := discovery.NewResolver(clients["client-go"](srv), 0)
 		var unavailable *discovery.UnavailableError
 		if _, err := r.Resolve(t.Context(), ref(t, "pods")); !errors.As(err, &unavailable) || !tt.is(err) {
 			t.Errorf("%s: got %v, want an *UnavailableError that the predicate sees through", tt.why, err)
@@ -52,14 +52,14 @@ func TestCacheExpires(t *testing.T) {
 		reused time.Duration
 		why    string
 	}{
-		{nil, time.Minute, "the default of CacheFor"},
+		{nil, time.Minute, "the default"},
 		{down, 5 * time.Second, "an API that was down may be back, with a better match"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			client := &heldClient{resume: make(chan bool), failed: tt.failed}
 			close(client.resume)
-			r := discovery.NewResolver(client, nil)
+			r := discovery.NewResolver(client, 0)
 			for _, step := range []struct {
 				after time.Duration
 				polls int
@@ -80,7 +80,7 @@ func TestWatchablesReusesNoIncompletePoll(t *testing.T) {
 	srv := streamtest.NewServer(pods, widgets)
 	defer srv.Close()
 	do(t, srv, "discovery down example.com")
-	r := discovery.NewResolver(clients["client-go"](srv), nil)
+	r := discovery.NewResolver(clients["client-go"](srv), 0)
 	if _, err := r.Watchables(t.Context()); err == nil {
 		t.Fatal("an incomplete list without an error")
 	}
@@ -95,7 +95,7 @@ func TestWatchablesReusesNoIncompletePoll(t *testing.T) {
 func TestCanceledCallerDoesNotFailTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &heldClient{resume: make(chan bool), pollers: make(chan context.Context, 9)}
-		r := discovery.NewResolver(client, nil)
+		r := discovery.NewResolver(client, 0)
 		type key struct{}
 		resolve := func(cancel context.CancelCauseFunc, ctx context.Context) chan error {
 			done := make(chan error, 1)
@@ -141,7 +141,7 @@ func TestCanceledCallerDoesNotFailTheOthers(t *testing.T) {
 func TestPanickingClientDoesNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &heldClient{resume: make(chan bool), pollers: make(chan context.Context, 9)}
-		r := discovery.NewResolver(client, nil)
+		r := discovery.NewResolver(client, 0)
 		results := make(chan any, 2)
 		resolve := func() {
 			defer func() {
@@ -173,7 +173,7 @@ func TestPanickingClientDoesNotBlockOthers(t *testing.T) {
 // the type was added, so it cannot be the reason for a NotFoundError.
 func TestNotFoundNeedsALaterPoll(t *testing.T) {
 	s := newAPIServer(t, cluster()...)
-	r := discovery.NewResolver(s.client, nil)
+	r := discovery.NewResolver(s.client, 0)
 	reading, resume := make(chan bool), make(chan bool)
 	var once sync.Once
 	s.respond = func(w http.ResponseWriter, req *http.Request) bool {
@@ -211,7 +211,7 @@ func TestNotFoundNeedsALaterPoll(t *testing.T) {
 func TestConcurrentCallsSharePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &heldClient{resume: make(chan bool)}
-		r := discovery.NewResolver(client, nil)
+		r := discovery.NewResolver(client, 0)
 		var wg sync.WaitGroup
 		resolve := func() {
 			var notFound *discovery.NotFoundError
@@ -238,7 +238,7 @@ func TestConcurrentCallsSharePolls(t *testing.T) {
 func TestCanceledPollReportsNoAPIDown(t *testing.T) {
 	s := newAPIServer(t, cluster()...)
 	s.legacy = true
-	r := discovery.NewResolver(s.client, nil)
+	r := discovery.NewResolver(s.client, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.change(func() {
 		s.respond = func(_ http.ResponseWriter, req *http.Request) bool {

@@ -170,7 +170,7 @@ func TestChangesReportsEachDifference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(pods, widgets)
-				run := startRun(t, discovery.NewResolver(newClient(srv), nil), time.Second)
+				run := startRun(t, discovery.NewResolver(newClient(srv), 0), time.Second)
 				defer run.stop()
 				next := func() { time.Sleep(1200 * time.Millisecond) }
 				run.expect("at first", "Added pods.v1", "Added widgets.v1.example.com", "Synced")
@@ -235,7 +235,7 @@ func TestServerDownIsOneUnknown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := streamtest.NewServer(widgets)
 				apply(t, srv, "discovery *: refuse")
-				run := startRun(t, discovery.NewResolver(newClient(srv), nil), time.Second)
+				run := startRun(t, discovery.NewResolver(newClient(srv), 0), time.Second)
 				defer run.stop()
 				time.Sleep(10 * time.Minute)
 				run.expect("down at the start", "Unknown server")
@@ -264,7 +264,7 @@ func TestServerDownIsOneUnknown(t *testing.T) {
 func TestRunStartsWithAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		if _, err := r.Resolve(t.Context(), ref(t, "widgets")); err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestRunStartsWithAPoll(t *testing.T) {
 func TestSlowLoopReportsChangesBeforeAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		next, stop := iter.Pull2(r.Changes(t.Context(), nil))
 		defer stop()
 		expect := func(want ...string) {
@@ -326,7 +326,7 @@ func TestChangesEndsWithTheCauseOfItsContext(t *testing.T) {
 				time.AfterFunc(tt.after, func() { cancel(errStopped) })
 			}
 			var last error
-			for c, err := range discovery.NewResolver(clients["NewClient"](srv), nil).Changes(ctx, nil) {
+			for c, err := range discovery.NewResolver(clients["NewClient"](srv), 0).Changes(ctx, nil) {
 				if last != nil {
 					t.Errorf("%s: %v after the end", tt.why, c)
 				}
@@ -343,7 +343,7 @@ func TestChangesEndsWithTheCauseOfItsContext(t *testing.T) {
 func TestChangesEndsInsideTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(pods, widgets, gadgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		var got []string

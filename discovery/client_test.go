@@ -165,7 +165,7 @@ func TestConditionalRequests(t *testing.T) {
 	for _, tt := range tests {
 		s := newETagServer(t, tt.proxy, cluster()...)
 		s.documents.legacy = tt.legacy
-		r := discovery.NewResolver(newClient(t, s.config), &discovery.Options{CacheFor: -1})
+		r := discovery.NewResolver(newClient(t, s.config), -1)
 		poll := func() ([]gvr.Resource, []string) {
 			t.Helper()
 			resources, err := r.Watchables(t.Context())
@@ -217,7 +217,7 @@ func TestConditionalRequestFails(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := newETagServer(t, proxy{}, cluster()...)
-		r := discovery.NewResolver(newClient(t, s.config), &discovery.Options{CacheFor: -1})
+		r := discovery.NewResolver(newClient(t, s.config), -1)
 		before, err := r.Watchables(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestNewClientCopiesConfig(t *testing.T) {
 	c := newClient(t, s.config)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	r := discovery.NewResolver(c, &discovery.Options{CacheFor: -1})
+	r := discovery.NewResolver(c, -1)
 	for range 500 { // client-go's own limit would be reached
 		if _, err := r.Watchables(ctx); err != nil {
 			t.Fatal(err)
@@ -335,7 +335,7 @@ func TestNewClientCopiesConfig(t *testing.T) {
 		t.Errorf("the configuration was changed: %v", s.config)
 	}
 	s.config.QPS, s.config.Burst = 0.001, 1
-	limited := discovery.NewResolver(newClient(t, s.config), nil)
+	limited := discovery.NewResolver(newClient(t, s.config), 0)
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := limited.Watchables(short); err == nil {
@@ -368,7 +368,7 @@ func TestForeignAnswersAreRefusedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = discovery.NewResolver(c, nil).Watchables(t.Context())
+		_, err = discovery.NewResolver(c, 0).Watchables(t.Context())
 		if _, ok := errors.AsType[*guard.Error](err); !ok {
 			t.Errorf("%d: %v", code, err)
 		}

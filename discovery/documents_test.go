@@ -75,7 +75,7 @@ func TestResolveWithMalformedDocuments(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 20 { // the order of maps must not matter
-				r := discovery.NewResolver(cannedClient{groups: tt.groups, documents: tt.documents}, nil)
+				r := discovery.NewResolver(cannedClient{groups: tt.groups, documents: tt.documents}, 0)
 				for name, want := range tt.want {
 					res, err := r.Resolve(t.Context(), gvr.Ref{Name: name})
 					got := res.String()
@@ -103,7 +103,7 @@ func TestDocumentOfAnotherVersionIsIgnored(t *testing.T) {
 		writeJSON(w, metav1.APIResourceList{GroupVersion: "v1", APIResources: bads})
 		return true
 	}
-	r := discovery.NewResolver(s.client, nil)
+	r := discovery.NewResolver(s.client, 0)
 	if got, err := r.Resolve(t.Context(), ref(t, "v1/pods")); err != nil || got.String() != "pods.v1" {
 		t.Errorf("the core group is hidden: %v, %v", got, err)
 	}

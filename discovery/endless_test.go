@@ -26,7 +26,7 @@ func TestEndlessDocumentsAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = discovery.NewResolver(client, nil).Watchables(t.Context())
+			_, err = discovery.NewResolver(client, 0).Watchables(t.Context())
 			if _, ok := errors.AsType[*discovery.UnavailableError](err); !ok || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", script, err, want)
 			}

@@ -22,7 +22,7 @@ func ExampleResolver_Changes() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	resolver := discovery.NewResolver(client, nil)
+	resolver := discovery.NewResolver(client, 0)
 	for change, err := range resolver.Changes(ctx, nil) {
 		if err != nil {
 			fmt.Println(err) // the cause of ctx, always last

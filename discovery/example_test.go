@@ -32,7 +32,7 @@ func resolve(cfg *rest.Config, names ...string) error {
 	if err != nil {
 		return err
 	}
-	resolver := discovery.NewResolver(client, nil)
+	resolver := discovery.NewResolver(client, 0)
 	for _, name := range names {
 		ref, err := gvr.ParseRef(name)
 		if err != nil {

@@ -60,7 +60,7 @@ func TestHostileDocumentsAreBounded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		began := time.Now()
-		r := discovery.NewResolver(tt.client, nil)
+		r := discovery.NewResolver(tt.client, 0)
 		_, err := r.Resolve(t.Context(), tt.in)
 		if err == nil || !strings.Contains(err.Error(), tt.text) || len(err.Error()) > 30_000 {
 			t.Errorf("%s: got %.500v, want %q", tt.why, err, tt.text)

@@ -15,7 +15,7 @@ func TestNilAndZeroValues(t *testing.T) {
 	for why, r := range map[string]*discovery.Resolver{
 		"a zero Resolver":  {},
 		"a nil Resolver":   nil,
-		"NewResolver(nil)": discovery.NewResolver(nil, nil),
+		"NewResolver(nil)": discovery.NewResolver(nil, 0),
 	} {
 		r.Refresh()
 		_, resolving := r.Resolve(t.Context(), gvr.Ref{Name: "pods"})

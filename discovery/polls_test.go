@@ -18,7 +18,7 @@ import (
 func TestPollsWithNewClientAreConditional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(pods, widgets)
-		run := startRun(t, discovery.NewResolver(clients["NewClient"](srv), nil), 10*time.Second)
+		run := startRun(t, discovery.NewResolver(clients["NewClient"](srv), 0), 10*time.Second)
 		defer run.stop()
 		seen := 0
 		codes := func(wait time.Duration) map[string]int { // of the requests since the last call
@@ -51,7 +51,7 @@ func TestRefreshFindsAChangeSoon(t *testing.T) {
 	for _, lag := range []time.Duration{0, 20 * ms, 300 * ms, 1700 * ms, 5000 * ms} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets)
-			r := discovery.NewResolver(clients["NewClient"](srv), nil)
+			r := discovery.NewResolver(clients["NewClient"](srv), 0)
 			run := startRun(t, r, time.Hour)
 			defer run.stop()
 			time.Sleep(time.Minute)
@@ -77,7 +77,7 @@ func TestRefreshFindsAChangeSoon(t *testing.T) {
 func TestRefreshEmptiesTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		resolve := func() (string, error) {
 			res, err := r.Resolve(t.Context(), ref(t, "widgets"))
 			return res.Version, err
@@ -107,7 +107,7 @@ func TestRefreshEmptiesTheCache(t *testing.T) {
 func TestPollIntervalMayChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		var mu sync.Mutex
 		poll := time.Duration(-1)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ func TestPollIntervalMayChange(t *testing.T) {
 func TestConcurrentRunsSharePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		var all []*changesRun
 		for i := range 20 {
 			all = append(all, startRun(t, r, time.Duration(10+i)*time.Second))
@@ -187,7 +187,7 @@ func TestConcurrentRunsSharePolls(t *testing.T) {
 func TestCanceledPollIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		r := discovery.NewResolver(clients["NewClient"](srv), nil)
+		r := discovery.NewResolver(clients["NewClient"](srv), 0)
 		first, second := startRun(t, r, 2*time.Second), startRun(t, r, 10*time.Second)
 		second.expect("at first", "Added widgets.v1.example.com", "Synced")
 		apply(t, srv, "discovery 1: hang")

@@ -38,7 +38,7 @@ func recorded(t *testing.T, file, contentType string) *discovery.Resolver {
 	}))
 	t.Cleanup(s.Close)
 	client := clientdiscovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: s.URL, QPS: -1})
-	return discovery.NewResolver(client, nil)
+	return discovery.NewResolver(client, 0)
 }
 
 func TestRecordedKubeAPIServerResolvesAlikeInBothForms(t *testing.T) {

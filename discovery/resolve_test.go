@@ -72,7 +72,7 @@ func TestResolveByEveryName(t *testing.T) {
 		{"AllowListList", "allowlists.v1.other.example.com", "the list kind of a kind that ends in List"},
 	}
 	eachFormat(t, func(t *testing.T, s *apiServer) {
-		r := discovery.NewResolver(s.client, nil)
+		r := discovery.NewResolver(s.client, 0)
 		for _, tt := range tests {
 			got, err := r.Resolve(t.Context(), ref(t, tt.in))
 			if err != nil {
@@ -96,7 +96,7 @@ func TestResolveReturnsEveryField(t *testing.T) {
 			want.StorageVersionHash = "hash="
 			s.groups[4].versions[0].resources[0].StorageVersionHash = "hash="
 		}
-		got, err := discovery.NewResolver(s.client, nil).Resolve(t.Context(), ref(t, "wd"))
+		got, err := discovery.NewResolver(s.client, 0).Resolve(t.Context(), ref(t, "wd"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestResolveReturnsTypedErrors(t *testing.T) {
 	}
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		s.groups[4].versions[0].resources[0].Categories = []string{"mine"}
-		r := discovery.NewResolver(s.client, nil)
+		r := discovery.NewResolver(s.client, 0)
 		for _, tt := range tests {
 			got, err := r.Resolve(t.Context(), ref(t, tt.in))
 			if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", tt.want) {
@@ -172,7 +172,7 @@ func TestUnreadableAPIIsUnavailable(t *testing.T) {
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		s.down["example.com/v2"] = true
 		s.down["metrics.k8s.io/v1beta1"] = true
-		r := discovery.NewResolver(s.client, nil)
+		r := discovery.NewResolver(s.client, 0)
 		for _, tt := range tests {
 			res, err := r.Resolve(t.Context(), ref(t, tt.in))
 			got := res.String()
@@ -205,7 +205,7 @@ func TestUnreadableAPIIsUnavailableIfNothingElseIsServed(t *testing.T) {
 	s := newAPIServer(t, group{"example.com", []version{{"v1", nil}}})
 	s.down["example.com/v1"] = true
 	for _, name := range []string{"widgets.example.com", "widgets.v1.example.com"} {
-		_, err := discovery.NewResolver(s.client, nil).Resolve(t.Context(), ref(t, name))
+		_, err := discovery.NewResolver(s.client, 0).Resolve(t.Context(), ref(t, name))
 		var unavailable *discovery.UnavailableError
 		if !errors.As(err, &unavailable) {
 			t.Errorf("%s: got %v, want an *UnavailableError", name, err)
@@ -227,7 +227,7 @@ func TestNotFoundErrorListsSimilarNames(t *testing.T) {
 		shoals = append(shoals, namespaced(name, "", name))
 	}
 	s := newAPIServer(t, append(cluster(), group{"sea.example.com", []version{{"v1", shoals}}})...)
-	r := discovery.NewResolver(s.client, nil)
+	r := discovery.NewResolver(s.client, 0)
 	tests := []struct {
 		in   string
 		want []string
@@ -254,7 +254,7 @@ func TestNotFoundErrorListsSimilarNames(t *testing.T) {
 
 func TestWatchablesReturnsEachResourceOnce(t *testing.T) {
 	eachFormat(t, func(t *testing.T, s *apiServer) {
-		r := discovery.NewResolver(s.client, nil)
+		r := discovery.NewResolver(s.client, 0)
 		resources, err := r.Watchables(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -274,7 +274,7 @@ func TestWatchablesReturnsEachResourceOnce(t *testing.T) {
 		}
 
 		s.change(func() { s.down["other.example.com/v1"] = true })
-		resources, err = discovery.NewResolver(s.client, nil).Watchables(t.Context())
+		resources, err = discovery.NewResolver(s.client, 0).Watchables(t.Context())
 		var unavailable *discovery.UnavailableError
 		down := []schema.GroupVersion{{Group: "other.example.com", Version: "v1"}}
 		if !errors.As(err, &unavailable) || !slices.Equal(unavailable.GroupVersions, down) {
@@ -322,7 +322,7 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			srv.Unserve(gadgets)
-			r := discovery.NewResolver(tt.client, nil)
+			r := discovery.NewResolver(tt.client, 0)
 			if got, err := r.Resolve(t.Context(), ref(t, "gadgets")); err == nil {
 				t.Fatalf("found %s before it was served", got)
 			}

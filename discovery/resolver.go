@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,20 +13,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
-
-// Options configure a [Resolver]. The zero value is the default.
-type Options struct {
-	// CacheFor is how long Resolve and Watchables reuse an answer of the server. Zero
-	// means one minute; a negative value polls the server on every call.
-	CacheFor time.Duration
-}
-
-func (o *Options) cacheFor() time.Duration {
-	if o == nil || o.CacheFor == 0 {
-		return time.Minute
-	}
-	return o.CacheFor
-}
 
 // Resolver resolves names to resources. It is safe for concurrent use: concurrent
 // calls share polls of the server, and at most one poll runs at a time.
@@ -44,13 +31,16 @@ type Resolver struct {
 // the first call. It empties the cache of a caching c (client-go's memory and disk
 // caches) before each poll, because the Resolver has a cache of its own. If c is nil,
 // every call of the Resolver returns an error.
-func NewResolver(c clientdiscovery.DiscoveryInterface, opts *Options) *Resolver {
+//
+// Resolve and Watchables reuse an answer of the server for cacheFor. Zero means one
+// minute; a negative value polls the server on every call.
+func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *Resolver {
 	if c == nil {
 		return &Resolver{} // see check
 	}
 	client, invalidate := withContext(c)
 	return &Resolver{
-		client: client, invalidate: invalidate, cacheFor: opts.cacheFor(), updated: make(chan struct{}),
+		client: client, invalidate: invalidate, cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
 	}
 }
 
@@ -73,7 +63,7 @@ func (r *Resolver) check() error {
 // or, if that lacks the resource, the first in the server's order that has it. An API
 // that cannot be read does not keep others from matching.
 //
-// Resolve reuses an answer for CacheFor (see [Options]), or at most five seconds while an
+// Resolve reuses an answer for the time that [NewResolver] was given, or at most five seconds while an
 // API cannot be read, so it may return a type that has been removed meanwhile. It
 // never reuses an error: before it returns [*NotFoundError], [*AmbiguousError] or
 // [*UnavailableError], it polls the server again.

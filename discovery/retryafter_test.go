@@ -45,7 +45,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				_, err := discovery.NewResolver(clients[client](srv), nil).Watchables(t.Context())
+				_, err := discovery.NewResolver(clients[client](srv), 0).Watchables(t.Context())
 				code, text := 0, ""
 				if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 					code, text = int(status.Status().Code), err.Error()

@@ -53,7 +53,7 @@ func BenchmarkMerge(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					delivered += 1 + mux.Coalesced(ev)
+					delivered += 1 + ev.Coalesced()
 				}
 				if delivered != b.N {
 					b.Fatalf("%d of %d events were delivered", delivered, b.N)

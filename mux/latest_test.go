@@ -146,7 +146,7 @@ func TestLatest(t *testing.T) {
 				if mux.SourceOf(ev) != "a" {
 					t.Errorf("%s: its source is %q", ev.String(), mux.SourceOf(ev))
 				}
-				coalesced += uint64(mux.Coalesced(ev))
+				coalesced += uint64(ev.Coalesced())
 			}
 			want := strings.Split(tt.want, "; ")
 			if tt.want == "" {

@@ -79,7 +79,7 @@ func TestSelectSeesMetadataBeforeDecoding(t *testing.T) {
 			opts := &follow.Options{Source: func(gvr.Resource) (stream.Options, stream.Run) {
 				return f.options, stream.Run{}
 			}}
-			m, err := follow.New(discovery.NewResolver(dc, nil), f.client,
+			m, err := follow.New(discovery.NewResolver(dc, 0), f.client,
 				follow.Selection{Resources: []string{"widgets"}}, opts)
 			if err != nil {
 				t.Fatal(err)

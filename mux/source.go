@@ -127,6 +127,3 @@ func (s *source) forget() {
 
 // SourceOf returns the key of the source of an event that a Mux has delivered. It is empty for other events.
 func SourceOf(ev stream.Event) string { return ev.Envelope(friend.Access{}).Source }
-
-// Coalesced returns how many other events of its object an event stands for, with [Latest].
-func Coalesced(ev stream.Event) int { return ev.Envelope(friend.Access{}).Coalesced }

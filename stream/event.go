@@ -72,6 +72,9 @@ func (e Event) Equal(o Event) bool {
 	return reflect.DeepEqual(e, o)
 }
 
+// Coalesced returns how many other events of its object the event stands for, in a Mux with mux.Latest.
+func (e Event) Coalesced() int { return e.envelope.Coalesced }
+
 // Envelope returns what packages of this module have attached to the event.
 func (e *Event) Envelope(friend.Access) *host.Envelope { return &e.envelope }
 
@@ -164,7 +167,9 @@ type GapDetails struct {
 	HistoryLost bool
 }
 
-// GapReason is the reason for a GAP.
+// GapReason is the reason for a GAP: one of these, or "unversioned" if the watch has ended and the Stream cannot resume
+// it, because an event had no resourceVersion (client-go's fakes), or one that was not a number although those before
+// were.
 type GapReason string
 
 const (
@@ -178,9 +183,6 @@ const (
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped. An ERROR event
 	// without a Status is unreadable, too.
 	GapPoison GapReason = "poison"
-	// GapUnversioned: the watch ended, and the Stream cannot resume it, because an event had no resourceVersion
-	// (client-go's fakes), or its resourceVersion was not a number although those before were.
-	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: an earlier run delivered something, and this one reads a snapshot, because the position or the
 	// checkpoint has no version to resume at: the run ended, or was killed, before the ack of SYNCED was committed.
 	GapRestarted GapReason = "restarted"

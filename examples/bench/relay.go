@@ -63,7 +63,7 @@ func relaying(l *lap) {
 	}
 	check(cfg.Complete())
 	r, err := relay.New(cfg, js, js, relay.Options{Observer: observer, Connections: []*relay.Connection{{
-		Name: "bench", Config: l.config(), Client: ours(nil)(l), Resolver: discovery.NewResolver(served, nil),
+		Name: "bench", Config: l.config(), Client: ours(nil)(l), Resolver: discovery.NewResolver(served, 0),
 	}}})
 	check(err)
 	log.Fatal(r.Run(ctx))

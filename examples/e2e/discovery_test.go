@@ -45,7 +45,7 @@ func recordChanges(t *testing.T, group string, refresh bool, poll time.Duration)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := discovery.NewResolver(client, nil)
+	r := discovery.NewResolver(client, 0)
 	f.crds = dynamic.NewForConfigOrDie(srv.Config()).Resource(crdResource)
 	if refresh {
 		w, err := f.crds.Watch(ctx, metav1.ListOptions{})

@@ -76,7 +76,7 @@ func newFollow(t *testing.T, cfg *rest.Config, sel follow.Selection, o follow.Op
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := follow.New(discovery.NewResolver(dc, nil), client, sel, &o)
+	m, err := follow.New(discovery.NewResolver(dc, 0), client, sel, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func followUntil(resource func(*manifests) string, done func(*manifests, follow.
 		if err != nil {
 			return err
 		}
-		x, err := follow.New(discovery.NewResolver(dc, nil), client,
+		x, err := follow.New(discovery.NewResolver(dc, 0), client,
 			follow.Selection{Resources: []string{resource(m)}}, nil)
 		if err != nil {
 			return err

@@ -97,7 +97,7 @@ func testMain(m *testing.M) int {
 func newResolver(cfg *rest.Config, legacy bool) *discovery.Resolver {
 	c := clientdiscovery.NewDiscoveryClientForConfigOrDie(cfg)
 	c.UseLegacyDiscovery = legacy
-	return discovery.NewResolver(c, nil)
+	return discovery.NewResolver(c, 0)
 }
 
 // resolve waits until a name resolves, since discovery lags behind serving.

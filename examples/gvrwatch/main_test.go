@@ -77,7 +77,7 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"boats", "oceans"} {
-		if err := awaitResource(ctx, discovery.NewResolver(dc, nil), name); err != nil {
+		if err := awaitResource(ctx, discovery.NewResolver(dc, 0), name); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/tables"
-	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -204,7 +203,7 @@ func namespaceOf(ev stream.Event, allNamespaces bool) string {
 func newEventDocument(ev stream.Event, flags printFlags, fansOut bool) eventDocument {
 	d := eventDocument{
 		Type: ev.Type, Resource: ev.Resource.String(), Namespace: namespaceOf(ev, fansOut),
-		Inferred: ev.Inferred, Coalesced: mux.Coalesced(ev), Object: ev.JSON,
+		Inferred: ev.Inferred, Coalesced: ev.Coalesced(), Object: ev.JSON,
 	}
 	switch {
 	case ev.Object != nil:

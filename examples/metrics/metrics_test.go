@@ -299,7 +299,7 @@ func newFollower(
 	if o != nil {
 		options.Mux = *o
 	}
-	resolver := discovery.NewResolver(discoveryClient, nil)
+	resolver := discovery.NewResolver(discoveryClient, 0)
 	x, err := follow.New(resolver, newClient(t, srv), follow.Selection{Resources: names}, options)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func BenchmarkAttach(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m, err := follow.New(discovery.NewResolver(served, nil), client,
+		m, err := follow.New(discovery.NewResolver(served, 0), client,
 			follow.Selection{Resources: []string{"*.example.com"}}, nil)
 		if err != nil {
 			b.Fatal(err)

@@ -41,7 +41,7 @@ func followGroup(cfg *rest.Config, pattern string) error {
 	if err != nil {
 		return err
 	}
-	resolver := discovery.NewResolver(discoveryClient, nil)
+	resolver := discovery.NewResolver(discoveryClient, 0)
 	m, err := follow.New(resolver, client, follow.Selection{Resources: []string{pattern}}, nil)
 	if err != nil {
 		return err

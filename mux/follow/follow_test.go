@@ -94,7 +94,7 @@ func newFollowerWith(
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.m, err = follow.New(discovery.NewResolver(dc, nil), client, sel, &o)
+	f.m, err = follow.New(discovery.NewResolver(dc, 0), client, sel, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

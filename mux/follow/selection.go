@@ -23,8 +23,8 @@ type Selection struct {
 	// Categories are those of discovery, such as "all", ignoring case.
 	Categories []string
 	// Exclude are names and patterns of resources that Categories, and patterns in Resources, must not select, in
-	// addition to the defaults ([Selection.Excluded]). A name excludes every resource that it may stand for. Names in Resources are
-	// followed in any case.
+	// addition to the defaults ([Selection.Excluded]). A name excludes every resource that it may stand for. Names in
+	// Resources are followed in any case.
 	Exclude []string
 	// NoDefaultExclude leaves out the defaults of Excluded.
 	NoDefaultExclude bool

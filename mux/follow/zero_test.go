@@ -24,7 +24,7 @@ func testNilAndZeroValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolver, client := discovery.NewResolver(dc, nil), srv.Client()
+	resolver, client := discovery.NewResolver(dc, 0), srv.Client()
 	everything, noName := follow.Selection{Resources: []string{"*"}}, follow.Selection{Resources: []string{""}}
 	newWith := func(r *discovery.Resolver, c dynamic.Interface, s follow.Selection) error {
 		_, err := follow.New(r, c, s, nil)

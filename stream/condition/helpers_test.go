@@ -64,7 +64,7 @@ var kinds = map[string]func(*streamtest.Server) source{
 	"Latest": func(srv *streamtest.Server) source { return muxOf(srv, &mux.Options{Overflow: mux.Latest}) },
 	"follow": func(srv *streamtest.Server) source {
 		c := srv.Client()
-		r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), nil)
+		r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), 0)
 		return must(follow.New(r, c, follow.Selection{Resources: []string{"*.example.com"}}, nil))
 	},
 }

@@ -23,15 +23,13 @@ type Result struct {
 	RequeueAfter time.Duration
 }
 
-// Reconciler reconciles a key. ev is the newest event that led to the key: ADDED, MODIFIED or DELETED, of whichever
-// object KeyFunc maps to it. It is zero with [Options.KeysOnly]. A Reconciler must not change the object: a retry or
-// another key may get the same one. Run acks the event; ev.Ack has no effect.
-//
-// After an error or a panic Run retries, with the newest event then known. ctx ends when the run does.
-type Reconciler func(ctx context.Context, k Key, ev stream.Event) (Result, error)
-
 // Run reconciles the keys of the events of seq, which is the sequence of a Stream, a Mux or a follow.Mux. A key is
 // reconciled by one worker at a time. Run acks events as their reconciles succeed. opts is copied and may be nil.
+//
+// reconcile gets a key and the newest event that led to it: ADDED, MODIFIED or DELETED, of whichever object KeyFunc
+// maps to the key. The event is zero with [Options.KeysOnly]. reconcile must not change the object: a retry or another
+// key may get the same one. Run acks the event; ev.Ack has no effect. After an error or a panic Run retries, with the
+// newest event then known. The ctx of reconcile ends when the run does.
 //
 // Run returns when seq yields an error, which it returns, or when ctx ends, with its cause. Then it cancels the
 // reconciles that are running and waits for them; it waits for ever for one that does not heed its context. If seq ends
@@ -41,7 +39,10 @@ type Reconciler func(ctx context.Context, k Key, ev stream.Event) (Result, error
 // seq should be made with ctx: Run notices the end of ctx at the next event, or while it waits for room. Before it
 // takes an event, Run returns an [*stream.OptionsError] if an argument or an option is invalid. A panic of
 // Options.KeyFunc ends the run with a [*stream.PanicError].
-func Run(ctx context.Context, seq iter.Seq2[stream.Event, error], reconcile Reconciler, opts *Options) error {
+func Run(
+	ctx context.Context, seq iter.Seq2[stream.Event, error],
+	reconcile func(context.Context, Key, stream.Event) (Result, error), opts *Options,
+) error {
 	o, err := opts.check()
 	switch {
 	case ctx == nil:
@@ -75,7 +76,7 @@ func Run(ctx context.Context, seq iter.Seq2[stream.Event, error], reconcile Reco
 type loop struct {
 	Options
 	*pending
-	reconcile Reconciler
+	reconcile func(context.Context, Key, stream.Event) (Result, error)
 	queue     workqueue.TypedRateLimitingInterface[Key]
 	workers   sync.WaitGroup
 }

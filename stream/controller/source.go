@@ -65,9 +65,9 @@ var errCheckpoint = &stream.OptionsError{
 
 // NewSource returns a Source of s, which is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux. requests
 // returns the requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run
-// of the Source ends with a [*stream.PanicError]. The strings of the event's object are parts of longer ones, up to 4 KiB for
-// each object, which a request with one of them retains: use the strings of [KeyOf], or strings.Clone. opts is copied
-// and may be nil.
+// of the Source ends with a [*stream.PanicError]. The strings of the event's object are parts of longer ones, up to 4
+// KiB for each object, which a request with one of them retains: use the strings of [KeyOf], or strings.Clone. opts is
+// copied and may be nil.
 //
 // NewSource returns an [*stream.OptionsError] if s or requests is nil, or if an option is invalid. If s has a
 // Checkpoint, the run ends with such an error at the first event: a request in the queue is not handled yet.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -235,7 +234,7 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil &&
 		o.GroupVersionKind() != ev.Resource.GroupVersionKind():
 		why = "the object is of another kind, " + o.GroupVersionKind().String()
-	case coalesced(ev) != 0 && (!isObject || coalesced(ev) < 0 || !c.opts.Latest):
+	case ev.Coalesced() != 0 && (!isObject || ev.Coalesced() < 0 || !c.opts.Latest):
 		why = "only object events of a sequence with Latest may be coalesced"
 	case ev.Type != stream.Gap && ev.Gap != nil:
 		why = "only GAP may have details"
@@ -258,6 +257,3 @@ func (c *checker) violation(promise string, i int, why string) *Violation {
 	}
 	return &Violation{promise, i, what, why}
 }
-
-// coalesced returns how many other events of its object an event stands for, in a Mux.
-func coalesced(ev stream.Event) int { return ev.Envelope(friend.Access{}).Coalesced }

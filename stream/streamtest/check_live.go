@@ -60,7 +60,7 @@ func (s *source) checkType(cand *candidate, i int, ev stream.Event, kind stream.
 		why = "the object is known, so its change must be MODIFIED"
 	case known:
 	case s.undelivered(key):
-		if ev.Type != kind && s.opts.Selected == nil && coalesced(ev) == 0 {
+		if ev.Type != kind && s.opts.Selected == nil && ev.Coalesced() == 0 {
 			why = "the change was " + string(kind)
 		}
 	case ev.Type == stream.Modified:

@@ -17,7 +17,7 @@ import (
 // them.
 func (s *source) mismarked(ev stream.Event) string {
 	switch added := ev.Type == stream.Added; {
-	case s.joint(), coalesced(ev) > 0:
+	case s.joint(), ev.Coalesced() > 0:
 	case s.phase == inSnapshot && s.opts.Now:
 		return "a start at now delivers nothing before SYNCED"
 	case s.phase == inSnapshot && added && ev.Inferred:
@@ -42,7 +42,7 @@ func (s *source) difference(cand *candidate, i int, ev stream.Event) *Violation 
 	switch {
 	case known && was.uid != now.uid:
 		promise, why = removed, fmt.Sprintf("the object with uid %q was known, and its removal is missing", was.uid)
-	case known && was.rv == now.rv && coalesced(ev) == 0: // a coalesced event had other states in between
+	case known && was.rv == now.rv && ev.Coalesced() == 0: // a coalesced event had other states in between
 		promise, why = s.unchanged(ev)
 	case known && ev.Type == stream.Added:
 		why = "the object is known, so its change must be MODIFIED"
@@ -111,7 +111,7 @@ func (s *source) removal(cand *candidate, i int, ev stream.Event) *Violation {
 	case (undelivered || !ev.Inferred) && !s.existed(cand, ev):
 		why = "there was no such change"
 	case !ev.Inferred: // of a namespace that is live before the SYNCED of all
-	case known && !pending && was.rv != ev.ResourceVersion && coalesced(ev) == 0:
+	case known && !pending && was.rv != ev.ResourceVersion && ev.Coalesced() == 0:
 		why = "the known version is " + was.rv
 	case !identityOnly(ev.Object):
 		why = "an inferred removal must carry the identity only"

@@ -153,7 +153,7 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	delete(s.pending, ev.Object.GetUID())
 	if s.phase == isLive {
 		s.resuming = false
-		if !ev.Inferred && coalesced(ev) == 0 && !older(ev.ResourceVersion, s.cursor) {
+		if !ev.Inferred && ev.Coalesced() == 0 && !older(ev.ResourceVersion, s.cursor) {
 			s.cursor = ev.ResourceVersion
 		}
 	}
@@ -190,7 +190,7 @@ func (s *source) isPending(cand *candidate, ev stream.Event) bool {
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
-	stream.GapUnversioned, stream.GapRestarted, stream.GapScope}
+	"unversioned", stream.GapRestarted, stream.GapScope}
 
 func (s *source) gap(i int, ev stream.Event) *Violation {
 	g, why := ev.Gap, ""

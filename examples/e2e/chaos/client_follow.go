@@ -45,7 +45,7 @@ func newFollow(cfg *rest.Config, tracker *checkpoint.Tracker, fail func(error)) 
 		return nil, err
 	}
 	selection := follow.Selection{Resources: []string{"*." + group}, CandidateNamespaces: namespaces}
-	return follow.New(discovery.NewResolver(dc, nil), client, selection, &follow.Options{
+	return follow.New(discovery.NewResolver(dc, 0), client, selection, &follow.Options{
 		Mux: mux.Options{OnError: func(_ string, err error) mux.Decision { fail(err); return mux.Retry }},
 		Source: func(gvr.Resource) (stream.Options, stream.Run) {
 			return stream.Options{Requests: requests}, stream.Run{Checkpoint: tracker}

@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
-	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -134,7 +133,7 @@ func (e *Encoder) encodeObject(m *engine.Message, ev stream.Event, epoch uint64,
 	a.text("uid", m.UID)
 	a.text("resourceversion", m.ResourceVersion)
 	a.flag("inferred", ev.Inferred)
-	if n := mux.Coalesced(ev); n > 0 {
+	if n := ev.Coalesced(); n > 0 {
 		a.integer("coalesced", uint64(n))
 	}
 	a.integer("epoch", epoch)

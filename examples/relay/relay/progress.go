@@ -4,7 +4,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
-	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -45,7 +44,7 @@ func (p progress) add(ev stream.Event) progress {
 			p.version, p.highest = "", ""
 			break
 		}
-		if mux.Coalesced(ev) == 0 {
+		if ev.Coalesced() == 0 {
 			p.version = ev.ResourceVersion
 		}
 		if !less(ev.ResourceVersion, p.highest) {

@@ -86,7 +86,7 @@ func BenchmarkUnits(b *testing.B) {
 			b.Fatal(err)
 		}
 		r, err := relay.New(complete, &log, &log, relay.Options{Connections: []*relay.Connection{{
-			Name: "test", Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, nil),
+			Name: "test", Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, 0),
 		}}})
 		if err != nil {
 			b.Fatal(err)

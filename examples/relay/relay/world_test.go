@@ -117,7 +117,7 @@ func connection(t *testing.T, srv *streamtest.Server) *relay.Connection {
 		t.Fatal(err)
 	}
 	return &relay.Connection{
-		Name: "test", Config: srv.Config(), Client: client, Resolver: discovery.NewResolver(dc, nil),
+		Name: "test", Config: srv.Config(), Client: client, Resolver: discovery.NewResolver(dc, 0),
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -310,7 +309,7 @@ func (w *checkpointWalk) advance(ev stream.Event) {
 	case ev.Object != nil:
 		w.compare(w.expected.apply(ev))
 		// The version of a coalesced event is later than its place in the sequence.
-		if ev.Envelope(friend.Access{}).Coalesced == 0 && (!ev.Inferred || ev.Type != stream.Deleted && w.snapshot) {
+		if ev.Coalesced() == 0 && (!ev.Inferred || ev.Type != stream.Deleted && w.snapshot) {
 			w.raise(ev.ResourceVersion)
 		}
 	}
@@ -348,7 +347,7 @@ func (w *checkpointWalk) reaches(rest []step) bool {
 		case ev.Type == stream.Synced && (w.snapshot || w.joint):
 		case ev.Type == stream.Synced, ev.Type == stream.Bookmark:
 			return !older(ev.ResourceVersion, w.minVersion) && older(ev.ResourceVersion, w.version)
-		case ev.Object != nil && !ev.Inferred && ev.Envelope(friend.Access{}).Coalesced == 0 &&
+		case ev.Object != nil && !ev.Inferred && ev.Coalesced() == 0 &&
 			older(w.minVersion, ev.ResourceVersion):
 			return !older(w.version, ev.ResourceVersion)
 		}

@@ -37,7 +37,8 @@ type Scenario struct {
 // New returns a Scenario for a seed, with a server that serves the resources. Each test has its own number.
 func New(t *testing.T, seed, test uint64, resources []gvr.Resource, namespaces ...string) *Scenario {
 	return &Scenario{
-		T: t, Rand: rand.New(rand.NewPCG(seed, test)), Server: streamtest.NewServer(resources...).AllFaults(friend.Access{}),
+		T: t, Rand: rand.New(rand.NewPCG(seed, test)),
+		Server:    streamtest.NewServer(resources...).AllFaults(friend.Access{}),
 		Resources: resources, Namespaces: namespaces, database: map[string]string{},
 	}
 }

@@ -55,7 +55,7 @@ func newLab(t *testing.T) *lab {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	l.resolver = discovery.NewResolver(client, nil)
+	l.resolver = discovery.NewResolver(client, 0)
 	l.make("namespaces", "kind: Namespace\napiVersion: v1\nmetadata: {name: "+l.namespace+"}")
 	l.make("serviceaccounts", "kind: ServiceAccount\napiVersion: v1\nmetadata: {name: default}") // no controller does
 	return l
