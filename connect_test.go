@@ -116,7 +116,8 @@ func TestConnectionErrors(t *testing.T) {
 		why  string
 	}{
 		{streamError(c, background, "tables"), is[*discovery.NotFoundError], "a type that is not served"},
-		{streamError(c, ended, "chairs"), func(err error) bool { return err == context.Canceled }, "a ctx that has ended"},
+		{streamError(c, ended, "chairs"), func(err error) bool { return err == context.Canceled },
+			"a ctx that has ended"},
 		{streamError(c, none, "chairs"), is[*stream.OptionsError], "no ctx"},
 		{followError(c, follow.Selection{}), is[*stream.OptionsError], "a selection of nothing"},
 		{trackerError(c, background, nil), func(err error) bool { return err != nil }, "no store"},
@@ -124,7 +125,8 @@ func TestConnectionErrors(t *testing.T) {
 		{streamError(absent, background, "chairs"), is[*stream.OptionsError], "a nil Connection: Stream"},
 		{trackerError(&zero, background, &checkpoint.Memory{}), is[*stream.OptionsError], "a zero Connection: Tracker"},
 		{clusterError(absent, background), is[*stream.OptionsError], "a nil Connection: Cluster"},
-		{followError(absent, follow.Selection{Resources: []string{"*"}}), is[*stream.OptionsError], "a nil Connection: Follow"},
+		{followError(absent, follow.Selection{Resources: []string{"*"}}), is[*stream.OptionsError],
+			"a nil Connection: Follow"},
 		{watchError(absent), is[*stream.OptionsError], "a nil Connection: Watch"},
 	}
 	for _, tt := range tests {
@@ -149,8 +151,8 @@ func TestConnectionCopiesTheConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Host = "http://other.invalid"
-	c.Config().Host = "http://other.invalid"
+	cfg.Host = "http://changed.invalid"
+	c.Config().Host = "http://changed.invalid"
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := c.Stream(ctx, "chairs", nil); errors.Is(err, context.DeadlineExceeded) || err != nil {

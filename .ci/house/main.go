@@ -24,13 +24,13 @@ var budgets = []budget{
 	{[]string{"gvr"}, 4},
 	{[]string{"discovery"}, 15},
 	{[]string{"stream"}, 62},
-	{[]string{"mux", "mux/follow"}, 33},
+	{[]string{"mux", "mux/follow"}, 31},
 	{[]string{"checkpoint", "checkpoint/file", "checkpoint/configmap"}, 20},
 	{[]string{"stream/informer", "stream/informer/factory"}, 6},
 	{[]string{"stream/store"}, 7},
-	{[]string{"stream/controller"}, 11},
-	{[]string{"stream/condition"}, 7},
-	{[]string{"stream/streamtest"}, 14},
+	{[]string{"stream/controller"}, 10},
+	{[]string{"stream/condition"}, 6},
+	{[]string{"stream/streamtest"}, 10},
 }
 
 const (

@@ -146,7 +146,8 @@ func TestMetricsAfterFaults(t *testing.T) {
 		m.Watch(tracked)
 		go drain(m.Count(tracked.Events(ctx))) // acks nothing
 
-		followed := newFollower(t, m, srv, &mux.Options{Overflow: mux.Latest}, "gadgets.example.com", "robots.example.com")
+		followed := newFollower(t, m, srv, &mux.Options{Overflow: mux.Latest},
+			"gadgets.example.com", "robots.example.com")
 		m.Watch(followed)
 		first := true
 		slow := make(chan struct{})
@@ -228,7 +229,8 @@ func TestStateOfRefusedSources(t *testing.T) {
 					go drain(m.Count(x.Events(ctx)))
 				} else {
 					x, err := mux.New(&mux.Options{OnError: func(string, error) mux.Decision { return mux.Retry }},
-						newStream(t, m, srv, pods, &stream.Options{Requests: stream.Requests{WatchLifetime: time.Minute}}))
+						newStream(t, m, srv, pods,
+							&stream.Options{Requests: stream.Requests{WatchLifetime: time.Minute}}))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -368,7 +368,8 @@ func TestCheckNeverPanics(t *testing.T) {
 		{Object: map[string]any{"metadata": 7, "spec": make(chan int)}},
 		{Object: map[string]any{"metadata": map[string]any{"name": 3, "uid": []any{}}}},
 		oracle.Object("", "a", "u1", "1", 1)}
-	histories := []streamtest.History{{}, {Rewinds: []streamtest.Change{{}, {ResourceVersion: "0"}, {ResourceVersion: "x"}}},
+	histories := []streamtest.History{{},
+		{Rewinds: []streamtest.Change{{}, {ResourceVersion: "0"}, {ResourceVersion: "x"}}},
 		oracle.History(t, restored)}
 	for _, o := range odd {
 		histories = append(histories,

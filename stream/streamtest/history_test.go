@@ -80,7 +80,9 @@ func TestHistoryIncludesRewinds(t *testing.T) {
 		if diff := cmp.Diff(want, historyTexts(h)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		rewinds := []streamtest.Change{{ResourceVersion: "3", At: began.Add(time.Minute)}, {ResourceVersion: "4", At: began.Add(2 * time.Minute)}}
+		rewinds := []streamtest.Change{
+			{ResourceVersion: "3", At: began.Add(time.Minute)}, {ResourceVersion: "4", At: began.Add(2 * time.Minute)},
+		}
 		if diff := cmp.Diff(rewinds, h.Rewinds); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -40,7 +40,9 @@ func allClients() []client {
 		streamClient{name: "stream", http2: true},
 		streamClient{name: "stream-http1"},
 		streamClient{name: "stream-stock", http2: true, stock: true},
-		streamClient{name: "stream-paged", options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 5}}},
+		streamClient{
+			name: "stream-paged", options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 5}},
+		},
 		streamClient{name: "stream-namespaces", http2: true, options: stream.Options{Namespaces: namespaces[:2]}},
 		streamClient{name: "stream-selector", options: stream.Options{LabelSelector: selector}},
 		chainClient{},
