@@ -77,8 +77,8 @@ import (
 )
 
 // Watch returns the sequence of events of the resource with this name, as [Connection.Watch] of [Connect] with cfg
-// does. Nothing happens before the sequence is ranged over: each loop connects again, so loops may run at the same time.
-// A program that watches several resources should Connect once.
+// does. Nothing happens before the sequence is ranged over: each loop connects again, so loops may run at the same
+// time. A program that watches several resources should Connect once.
 func Watch(
 	ctx context.Context, cfg *rest.Config, name string, opts *stream.Options,
 ) iter.Seq2[stream.Event, error] {

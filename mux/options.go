@@ -56,8 +56,8 @@ const (
 	//   - MODIFIED is replaced by the event after it.
 	//   - DELETED stays; if the same object is ADDED again, that is a separate event.
 	//
-	// Objects with different uids are never coalesced. [stream.Event.Coalesced] counts the other events that an event stands
-	// for. Events of one object keep their order; those of two objects may be delivered in another order than
+	// Objects with different uids are never coalesced. [stream.Event.Coalesced] counts the other events that an event
+	// stands for. Events of one object keep their order; those of two objects may be delivered in another order than
 	// that of their resourceVersions.
 	//
 	// Nothing is coalesced across GAP and SYNCED, so at each SYNCED what was delivered still adds up to what exists.
