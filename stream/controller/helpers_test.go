@@ -168,7 +168,8 @@ type started struct {
 }
 
 func start(
-	ctx context.Context, seq iter.Seq2[stream.Event, error], r func(context.Context, controller.Key, stream.Event) (controller.Result, error), o *controller.Options,
+	ctx context.Context, seq iter.Seq2[stream.Event, error],
+	r func(context.Context, controller.Key, stream.Event) (controller.Result, error), o *controller.Options,
 ) *started {
 	s := &started{done: make(chan struct{})}
 	go func() {
