@@ -117,12 +117,7 @@ type PanicError struct {
 	Stack []byte // of the goroutine that panicked
 }
 
-func (e *PanicError) Error() string {
-	if e.Where == "" {
-		return fmt.Sprintf("panic: %v", e.Value)
-	}
-	return fmt.Sprintf("panic of %s: %v", e.Where, e.Value)
-}
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap returns the value if that is an error.
 func (e *PanicError) Unwrap() error {

@@ -317,8 +317,8 @@ func TestInvalidArguments(t *testing.T) {
 		t.Errorf("an empty sequence: %v", err)
 	}
 	for want, e := range map[string]stream.PanicError{
-		"panic: v": {Value: "v"},
-		"panic of widgets.example.com lab/a: oops": {Where: key("a").String(), Value: "oops"},
+		"panic: v":    {Value: "v"},
+		"panic: oops": {Where: key("a").String(), Value: "oops"},
 	} {
 		if e.Error() != want || e.Unwrap() != nil {
 			t.Errorf("got %q, which wraps %v, want %q", e.Error(), e.Unwrap(), want)
