@@ -38,13 +38,12 @@
 // # Memory and time
 //
 // With 50,000 pods of 2.8 KB, one takes 3.2 KB of live heap, and 0.7 KB with [Options].Compress; an informer takes 16.8
-// KB (go run ./examples/bench -only ours-store,ours-store-compressed,dynamicinformer/heap). That includes the index of
-// the Stream. Each value of an index takes 64 bytes more, and its length. Decoding takes 10 us, and 11 us compressed;
-// an informer's DeepCopy of the same pod takes 9 us. [As] takes 29 us for a corev1.Pod (BenchmarkStore in
-// examples/bench).
-// Finding one of 100,000 objects takes 1 us if it was read not long ago, and 25 us for a random one of 1,000,000, which
-// is not in the processor's caches (BenchmarkRead and BenchmarkTree of this package). All on one busy machine, Go 1.26,
-// amd64, 2026-11.
+// KB (go run ./examples/checks/bench -only ours-store,ours-store-compressed,dynamicinformer/heap). That includes the
+// index of the Stream. Each value of an index takes 64 bytes more, and its length. Decoding takes 10 us, and 11 us
+// compressed; an informer's DeepCopy of the same pod takes 9 us. [As] takes 29 us for a corev1.Pod (BenchmarkStore in
+// examples/checks/bench). Finding one of 100,000 objects takes 1 us if it was read not long ago, and 25 us for a random
+// one of 1,000,000, which is not in the processor's caches (BenchmarkRead and BenchmarkTree of this package). All on
+// one busy machine, Go 1.26, amd64, 2026-11.
 //
 // While the snapshot of a later run is read, the tree is in memory twice, 64 bytes for each object and value of an
 // index; after a GAP, only what changes. A subscriber keeps the state that it is delivering, with all that has changed

@@ -3,12 +3,12 @@
 // of them get the same objects from the same server. Each peer has a process of its own, and so its own heap, garbage
 // collection and peak memory.
 //
-//	go run ./examples/bench                     everything, medians of 5, in less than half an hour
-//	go run ./examples/bench -quick              in under a minute on an idle machine, rough figures
-//	go run ./examples/bench -devserver          on the embedded API server as well
-//	go run ./examples/bench -only ours,dynamic -cpuprofile /tmp/profiles
-//	go run ./examples/bench -json figures.json
-//	go run ./examples/bench -from figures.json -svg docs/bench.svg      measures nothing
+//	go run ./examples/checks/bench                     everything, medians of 5, in less than half an hour
+//	go run ./examples/checks/bench -quick              in under a minute on an idle machine, rough figures
+//	go run ./examples/checks/bench -devserver          on the embedded API server as well
+//	go run ./examples/checks/bench -only ours,dynamic -cpuprofile /tmp/profiles
+//	go run ./examples/checks/bench -json figures.json
+//	go run ./examples/checks/bench -from figures.json -svg docs/bench.svg      measures nothing
 //
 // # What is measured
 //

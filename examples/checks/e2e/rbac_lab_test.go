@@ -40,7 +40,7 @@ type manifests struct {
 
 func readManifests(t *testing.T, admin dynamic.Interface, file string) *manifests {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../docs/rbac", file))
+	text, err := os.ReadFile(filepath.Join("../../../docs/rbac", file))
 	if err != nil {
 		t.Fatal(err)
 	}

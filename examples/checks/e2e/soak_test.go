@@ -136,7 +136,7 @@ func startEndless(t *testing.T) *rest.Config {
 // TestHeapStaysFlat watches 1,000 events per second, with a Stream whose checkpoint is a file, a Mux and a Mux with
 // Latest. Nothing is lost, and neither the heap nor the number of goroutines grows.
 //
-//	go test ./examples/e2e -run TestHeapStaysFlat -soak 180 -timeout 1h -v    half an hour
+//	go test ./examples/checks/e2e -run TestHeapStaysFlat -soak 180 -timeout 1h -v    half an hour
 func TestHeapStaysFlat(t *testing.T) {
 	length := 10 * time.Second * time.Duration(seedtest.Soak())
 	cfg := startEndless(t)

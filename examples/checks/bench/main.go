@@ -75,7 +75,7 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 			err = json.Unmarshal(text, &rows)
 		}
 	} else {
-		fmt.Fprintf(out, "examples/bench %s\n%s, %s, %s/%s, %d CPUs, medians of %d\n", strings.Join(args, " "),
+		fmt.Fprintf(out, "examples/checks/bench %s\n%s, %s, %s/%s, %d CPUs, medians of %d\n", strings.Join(args, " "),
 			time.Now().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.runs)
 		rows, err = s.measure(ctx, progress)
 	}

@@ -1,7 +1,7 @@
 // Chaos breaks a real API server and etcd in many ways while objects are written, and compares what clients report
 // with the history in etcd.
 //
-//	go run ./examples/e2e/chaos -seeds 1,2,3 -for 60s
+//	go run ./examples/checks/chaos -seeds 1,2,3 -for 60s
 //
 // The exit status is 1 if one of this library's clients breaks a promise.
 package main
