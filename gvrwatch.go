@@ -45,8 +45,8 @@
 //
 // # More
 //
-// Watch is for one type in a program that needs no more than its events. [Connect] is for all others: it returns a
-// [Connection], from which come Streams with a status, everything that "*.example.com" matches, and checkpoints.
+// Watch is enough for the events of one type, and a reconcile loop over them. [Connect] is for several types, statuses,
+// checkpoints, stores and waiting: it returns a [Connection], from which come Streams and what "*.example.com" matches.
 //
 // The other packages:
 //
@@ -201,7 +201,7 @@ func (c *Connection) Watch(
 //   - the cause of ctx, if ctx has ended,
 //   - a [*gvr.ParseError], if the name is empty or misspelled,
 //   - a [*discovery.NotFoundError], a [*discovery.AmbiguousError], or a [*discovery.UnavailableError] if the server
-//     does not answer,
+//     cannot be read: neither Stream nor Watch waits for that, while a Mux of Follow does,
 //   - a [*stream.NotWatchableError] or a [*stream.OptionsError].
 func (c *Connection) Stream(ctx context.Context, name string, opts *stream.Options) (*stream.Stream, error) {
 	if err := c.check(ctx); err != nil {
@@ -222,7 +222,8 @@ func (c *Connection) Stream(ctx context.Context, name string, opts *stream.Optio
 }
 
 // Follow returns a Mux that watches everything that a selection matches, as types come and go: see [follow.New], whose
-// errors it returns. It makes no request. opts may be nil.
+// errors it returns. It makes no request. opts may be nil. What may not be watched causes neither an event nor an
+// error: [follow.Options].StatusChanged receives it.
 func (c *Connection) Follow(sel follow.Selection, opts *follow.Options) (*follow.Mux, error) {
 	if err := c.check(context.Background()); err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 // A run that meets a refused answer, or a page of one object that is too large, ends with a [*RequestError], or retries
 // the request if SYNCED was delivered before.
 //
-// "The client" in docs/architecture.md has what else differs: decoding, compression, reading ahead, connections.
+// https://github.com/gvrwatch/gvrwatch/blob/main/docs/architecture.md#the-client has what else differs: decoding,
+// compression, reading ahead, connections.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
 	if cfg == nil {
 		return nil, errNoConfig

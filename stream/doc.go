@@ -1,7 +1,8 @@
 // Package stream watches one resource and delivers what happens to its objects as one sequence of events. The sequence
 // survives closed connections, expired versions and restarts of the server.
 //
-// To begin, create a client with [NewClient], get the resource from package discovery, and range over [Stream.Events]
+// To begin, get a Stream by name from gvrwatch.Connect, in the root of the module. Or create a client with [NewClient],
+// get the resource from package discovery, and range over [Stream.Events]
 // of a Stream made with [New]. gvrwatch.Connect, in the root of the module, does the first two.
 //
 // A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
@@ -69,11 +70,12 @@
 // since, the run emits GAP and the differences from what was acked. gvrwatch.Connection makes the Tracker:
 //
 //	store, err := file.Open("positions.db")
+//	defer store.Close()
 //	tracker, err := connection.Tracker(ctx, store, nil)
+//	defer tracker.Close() // before the Store
 //	for ev, err := range stream.Acked(s.With(stream.Run{Checkpoint: tracker}).Events(ctx)) {
 //		...
 //	}
-//	err = tracker.Close()
 //
 // The Store gets an entry for each new object before the object is delivered, so that its removal is reported even if
 // the program is killed before the ack. ADDED therefore waits for a commit. All objects of a page share one commit, and

@@ -33,7 +33,7 @@ const (
 	// Bookmark reports that everything up to ResourceVersion has been delivered. It requires [Run].Bookmarks.
 	Bookmark Type = "BOOKMARK"
 	// Synced follows a snapshot, once a watch is open: everything that existed at ResourceVersion has been delivered,
-	// and later changes will be.
+	// and later changes will be. A run that resumes delivers it at once: see [From].
 	Synced Type = "SYNCED"
 	// Gap reports that events since Gap.From are lost. Only the differences from what was delivered before follow, then
 	// SYNCED.
@@ -56,9 +56,10 @@ type Event struct {
 	// is empty for GAP, for the SYNCED of several namespaces, and if the server sent none (client-go's fakes).
 	ResourceVersion string
 	// Inferred means that the event comes from a comparison with what was delivered before, not from an event of the
-	// server: a difference in a snapshot after a GAP, or the removal of an object that another one of the same name has
-	// replaced. The Object of an inferred DELETED has only apiVersion, kind, namespace, name, uid and the last known
-	// resourceVersion (none if a checkpoint has an entry for the object, but no ack).
+	// server: a difference in a snapshot after a GAP or in that of a run which resumes [UntilSynced], or the removal of
+	// an object that another one of the same name has replaced. The Object of an inferred DELETED has only apiVersion,
+	// kind, namespace, name, uid and the last known resourceVersion (none if a checkpoint has an entry for the object,
+	// but no ack).
 	Inferred bool
 	// Gap is set only when Type is Gap.
 	Gap *GapDetails

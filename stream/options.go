@@ -12,9 +12,9 @@ import (
 // Options say what a Stream watches, and how it makes its requests. A [Run] says how one loop goes. The zero value is
 // the default.
 type Options struct {
-	// Namespaces to watch, each with a list and a watch of its own. Empty means the whole cluster, with one list and
-	// one watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one namespace
-	// ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced. After two GAPs of two
+	// Namespaces to watch, each with a list and a watch of its own. None, or one empty name, means the whole cluster,
+	// with one list and one watch. With several, events are ordered within each namespace, GAP and BOOKMARK concern one
+	// namespace ([Event.Namespace]), and SYNCED is emitted when all namespaces are synced. After two GAPs of two
 	// namespaces there may be one SYNCED or two.
 	Namespaces []string
 	// LabelSelector in the syntax of kubectl -l. Empty selects every object.

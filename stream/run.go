@@ -22,8 +22,8 @@ type Run struct {
 	Until End
 	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
 	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what
-	// differs from what was acked, then SYNCED. [Options.Select] must be the same each time; another Select needs
-	// another Key. Nil means no checkpoint.
+	// differs from what was acked, then SYNCED. Otherwise it begins as [From] does. [Options.Select] must be the same
+	// each time; another Select needs another Key. Nil means no checkpoint.
 	Checkpoint *checkpoint.Tracker
 	// Key is the name of the sequence, in a Mux and in the Checkpoint: there 1 to 200 letters, digits, '-', '_' or '.'.
 	// Empty means the resource and its group ("deployments.apps") in the Checkpoint, whatever the version, and
@@ -82,6 +82,9 @@ func After(resourceVersion string) Start { return Start{kind: startAfter, versio
 // From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
 // them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
 // differences. p is copied.
+//
+// Such a run delivers SYNCED at the version where it resumes, as soon as a watch is open. What was missed comes after
+// it: the changes or, if the server has lost them, GAP, the differences and another SYNCED.
 func From(p checkpoint.Position) Start {
 	p.ResourceVersions, p.Objects = maps.Clone(p.ResourceVersions), slices.Clone(p.Objects)
 	return Start{kind: startFrom, position: &p}

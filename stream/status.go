@@ -30,7 +30,7 @@ const (
 	Stopped      State = "Stopped"      // the last run has ended
 )
 
-// Status describes what a Stream is doing, since when and why.
+// Status describes what a Stream is doing, since when and why. [Trace].StatusChanged receives each new State.
 type Status struct {
 	State State
 	// Namespace is the namespace that the Status is about, or empty for the whole cluster.

@@ -5,7 +5,8 @@ import "time"
 // Trace has callbacks for metrics and tests. Each may be nil. The Stream waits for them, so they should be quick, and
 // they must not call the Stream's methods. If several namespaces are watched, several goroutines call them at once.
 type Trace struct {
-	// StatusChanged is called with the new Status of a namespace when its State has changed.
+	// StatusChanged is called with the new Status of a namespace when its State has changed, not if only Cause, Attempt
+	// or Synced has.
 	StatusChanged func(Status)
 	// RequestDone is called when a list page, a probe or the opening of a watch has been answered or has failed. For a
 	// page that was read ahead, it is called when the page is used or dropped.

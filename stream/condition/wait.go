@@ -25,7 +25,7 @@ type sequence interface {
 
 // Target names an object.
 type Target struct {
-	Resource  schema.GroupResource // such as {Group: "apps", Resource: "deployments"}
+	Resource  schema.GroupResource // such as that of Stream.Resource().GroupResource()
 	Namespace string               // empty for an object without a namespace
 	Name      string
 }
@@ -44,8 +44,9 @@ func (t Target) compare(other Target) int {
 		cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name))
 }
 
-// Wait runs source until the newest state of every target meets the condition. Without targets, every object of the
-// source is one. The package comment says exactly when the condition is met.
+// Wait runs source, which is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux, until the newest state
+// of every target meets the condition. Without targets, every object of the source is one. The package comment says
+// exactly when the condition is met.
 //
 // Wait loops over source.Events(ctx), so nothing else can run the source meanwhile. Bound the time with ctx. With
 // a Sequence that ends at SYNCED ([stream.UntilSynced]), Wait checks once and does not wait.
@@ -121,7 +122,7 @@ func checkStream(s watched, o stream.Options, c Condition, targets []Target) err
 	}
 	for _, t := range targets {
 		if s.Resource().Namespaced && t.Namespace == "" {
-			return invalid("targets", t.String(), "must have a namespace, as "+s.Key()+" have")
+			return invalid("targets", t.String(), "must have a namespace, because "+t.Resource.String()+" have one")
 		}
 		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
 			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {

@@ -4,7 +4,8 @@
 //
 //	s, err := stream.New(client, resource, &stream.Options{Objects: stream.Raw})
 //	pods, err := store.New(s, nil)
-//	go func() { done <- pods.Run(ctx) }()
+//	ctx, cancel := context.WithCancelCause(ctx)
+//	go func() { cancel(pods.Run(ctx)) }() // so that nothing waits for a Store that is no longer kept up to date
 //	err = pods.WaitSynced(ctx)
 //	o, ok := pods.Get("default", "web-0")
 //	pod, err := store.As[corev1.Pod](o)

@@ -160,9 +160,9 @@ func (s *Store) nextPublication() <-chan struct{} {
 }
 
 // WaitSynced waits until the Store is synced: the run has read everything that exists, and no GAP since. The Store is
-// never synced between runs, so something must call [Store.Run]. It returns the cause of ctx if that ends before, or a
-// [*stream.OptionsError] if ctx is nil or s was not made with [New]. With a ctx that has ended, it says at once whether
-// the Store is synced.
+// never synced between runs, so something must call [Store.Run]; if that returns, WaitSynced goes on waiting. It
+// returns the cause of ctx if that ends before, or a [*stream.OptionsError] if ctx is nil or s was not made with [New].
+// With a ctx that has ended, it says at once whether the Store is synced.
 func (s *Store) WaitSynced(ctx context.Context) error {
 	syncs := -1 // how often it was synced before
 	_, err := s.await(ctx, func(st *state) (bool, error) {

@@ -92,7 +92,7 @@ type Violation struct {
 	Promise string
 	// Index is that of the event, or of the request. It is the number of events if something is missing at the end.
 	Index int
-	What  string // the event as Text has it, or the request
+	What  string // the event as stream.Event.String has it, or the request
 	Why   string // what is wrong with it, in one clause
 }
 

@@ -32,7 +32,7 @@
 //	list N                  the Nth request for the first page of a list, unless its limit is 1
 //	page N                  the Nth list with a continue token
 //	probe N                 the Nth list with limit=1
-//	watch N                 the Nth watch without sendInitialEvents
+//	watch N                 the Nth watch without sendInitialEvents; the first one of a Stream is "initial 1"
 //	initial N               the Nth watch with sendInitialEvents=true
 //	get N                   the Nth get
 //	write N                 the Nth create, update or delete
