@@ -14,9 +14,7 @@ func (m *Mux) put(ctx context.Context, s *source, ev stream.Event, memory int64)
 	it.event.Envelope(friend.Access{}).Source = s.key
 	m.mu.Lock()
 	if ctx.Err() != nil { // the source has been removed, or the run is ending
-		if s.resuming != nil && !s.removed {
-			m.enqueue(s, &it)
-		}
+		m.keep(s, &it)
 		m.mu.Unlock()
 		return false
 	}
@@ -98,13 +96,34 @@ func (m *Mux) admit(s *source, force bool) {
 	s.buffer.room <- struct{}{}
 }
 
-// purge discards the queue of a source and its blocked item.
-func (m *Mux) purge(s *source) {
+// keep queues an item for the next run, although this one ends, if the source resumes then. SYNCED is not kept: the next
+// run delivers another one.
+func (m *Mux) keep(s *source, it *item) {
+	switch {
+	case !s.resumes || s.removed:
+		s.discarded = true
+	case it.event.Type != stream.Synced:
+		m.enqueue(s, it)
+	}
+}
+
+// keepBlocked queues the blocked item of a source for the next run.
+func (m *Mux) keepBlocked(s *source) {
+	if s.buffer.blocked != nil {
+		m.keep(s, s.buffer.blocked)
+		s.buffer.blocked = nil
+	}
+}
+
+// purge discards the queue of a source and its blocked item. It reports whether there was an event.
+func (m *Mux) purge(s *source) bool {
+	events := s.buffer.load().events > 0 || s.buffer.blocked != nil
 	if s.options.Overflow == Block {
 		m.waiting.bytes -= s.buffer.load().bytes
 	}
 	s.buffer.blocked = nil
 	s.buffer.queue = &blockQueue{}
+	return events
 }
 
 // notify wakes the loop.

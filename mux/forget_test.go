@@ -40,7 +40,10 @@ func (f *forgetful) Host(ctx context.Context, _ host.Run) iter.Seq2[stream.Event
 	}
 }
 
-func (f *forgetful) Forget(friend.Access) {
+func (f *forgetful) Hold(by *host.Holder) {
+	if by != host.Nobody {
+		return
+	}
 	if f.forgot++; f.open {
 		f.Error("its run, which has begun after that, would clear what it forgets, and go on")
 	}

@@ -16,6 +16,7 @@ import (
 type Mux struct {
 	options Options
 	lists   *host.Lists                 // of all sources, in all runs
+	holder  host.Holder                 // of the events that wait between two runs
 	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes
 	wake    wait.Signal                 // wakes the loop
 
@@ -111,9 +112,8 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 		}
 	}
 	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
-	if r, ok := s.(resuming); ok && r.Resumes(friend.Access{}) {
-		added.resuming = r
-	}
+	r, ok := s.(resuming)
+	added.resumes = ok && r.Resumes(friend.Access{})
 	if added.key == "" {
 		return invalid("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
 	}
@@ -135,7 +135,7 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 // Remove ends a source, waits until it has ended, and discards its events that wait: none is delivered after Remove has
 // returned, except one that the loop is receiving at that moment. It returns false if there is no such source.
 //
-// The key can be added again; if another goroutine still waits in Remove, the new source starts when the old one has
+// The key can be added again, and the source begins again then, even if it resumes; if another goroutine still waits in Remove, the new source starts when the old one has
 // ended. Functions that the source itself calls (Select of a Stream, for example) must not call Remove for its key,
 // which would wait for them.
 func (m *Mux) Remove(key string) bool {
@@ -169,9 +169,10 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 		m.counts.ended--
 	}
 	m.purge(s)
+	s.discarded = true // even if nothing waited: whoever adds the source again begins again
 	m.notify() // the run may have nothing left to wait for
 	if !s.worker.running {
-		s.forget()
+		s.settle(nil)
 		return nil
 	}
 	m.leaving[s.key] = s.worker.done

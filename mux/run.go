@@ -35,8 +35,11 @@ var errLeft = errors.New("the loop was left")
 
 // loop is one run. It returns the error to yield.
 func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
-	if !m.made() {
+	switch {
+	case !m.made():
 		return errNotMade
+	case ctx == nil:
+		return invalid("ctx", "", "must not be nil")
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -61,11 +64,26 @@ func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) er
 				return err
 			}
 		case event:
-			if !yield(it.event, nil) {
+			if !m.deliver(s, it.event, yield) {
 				return nil
 			}
 		}
 	}
+}
+
+// deliver yields an event. If the loop body panics, the event counts as discarded.
+func (m *Mux) deliver(s *source, ev stream.Event, yield func(stream.Event, error) bool) bool {
+	returned := false
+	defer func() {
+		if !returned {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			s.discarded = true
+		}
+	}()
+	more := yield(ev, nil)
+	returned = true
+	return more
 }
 
 // open begins a run. It returns false if one is active.
@@ -115,11 +133,12 @@ func (m *Mux) close(cancel context.CancelCauseFunc, workers *sync.WaitGroup) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sources {
-		if s.resuming == nil {
-			m.purge(s)
+		if s.resumes && !s.discarded && !s.progress.restart {
+			m.keepBlocked(s)
 		} else {
-			m.admit(s, true)
+			s.discarded = m.purge(s) || s.discarded
 		}
+		s.settle(&m.holder)
 		s.worker.state = stopped
 	}
 	m.waiting.ready, m.run = ring[*source]{}, runState{}

@@ -31,12 +31,12 @@ type hosted interface {
 // checked is a source that may be invalid: a *stream.Sequence with an invalid Run.
 type checked interface{ Invalid(friend.Access) error }
 
-// resuming is a source that goes on, in the next run of the Mux, where it was in the last one. What it has delivered to
-// the Mux and not yet to the loop must be kept until then, or Forget must be called.
-type resuming interface {
-	Resumes(friend.Access) bool
-	Forget(friend.Access)
-}
+// held is a source whose position must not be resumed from by others than who holds its events (host.Holder).
+type held interface{ Hold(*host.Holder) }
+
+// resuming is a source that may go on, in the next run of the Mux, where it was in the last one. What it has delivered
+// to the Mux and not yet to the loop is kept until then.
+type resuming interface{ Resumes(friend.Access) bool }
 
 // positioned is a Source that can resume, as a *stream.Stream.
 type positioned interface{ Position() checkpoint.Position }
@@ -47,15 +47,16 @@ type reporting interface{ Status() stream.Status }
 // source is one source of a Mux. Mux.mu guards all but the first four fields.
 type source struct {
 	Source
-	key      string
-	options  SourceOptions
-	resuming resuming // nil if it begins again in each run
+	key     string
+	options SourceOptions
+	resumes bool // else it begins again in each run
 
-	removed  bool
-	worker   worker
-	buffer   buffer
-	progress progress
-	failure  failure
+	removed   bool
+	discarded bool // an event of this run was discarded before the loop received it
+	worker    worker
+	buffer    buffer
+	progress  progress
+	failure   failure
 }
 
 // worker is the goroutine of a source.
@@ -109,7 +110,7 @@ func (s *source) reset() {
 	s.worker.began, s.progress, s.failure = time.Time{}, progress{}, failure{}
 	s.buffer = buffer{queue: kept, room: make(chan struct{}, 1)}
 	switch {
-	case kept != nil && s.resuming != nil:
+	case kept != nil && s.resumes:
 	case s.options.Overflow == Latest:
 		s.buffer.queue = newLatestQueue(&s.progress.coalesced, &s.progress.vanished)
 	default:
@@ -117,11 +118,22 @@ func (s *source) reset() {
 	}
 }
 
-// forget lets a source that has been removed begin again when it is added again: its position is after the events that
-// were discarded. It must not be running.
-func (s *source) forget() {
-	if s.resuming != nil {
-		s.resuming.Forget(friend.Access{})
+// settle says, at the end of a run, who holds the events that the source has delivered: nobody if one was discarded,
+// keeper if some wait for the next run, or else the loop has received all. The source must not be running.
+func (s *source) settle(keeper *host.Holder) {
+	switch {
+	case s.discarded:
+		s.hold(host.Nobody)
+	case s.buffer.load().events > 0:
+		s.hold(keeper)
+	}
+	s.discarded = false
+}
+
+// hold says who holds the events that the source has delivered.
+func (s *source) hold(by *host.Holder) {
+	if h, ok := s.Source.(held); ok {
+		h.Hold(by)
 	}
 }
 

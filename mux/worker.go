@@ -95,14 +95,15 @@ func (m *Mux) events(
 	m.mu.Lock()
 	s.worker.state, s.worker.began, s.failure.nextTry, s.failure.err = receiving, time.Now(), time.Time{}, nil
 	again := s.progress.buffered
-	resume := again && !s.progress.restart
+	restart := s.progress.restart
+	resume := again && !restart
 	s.progress.restart = false
 	m.mu.Unlock()
 	src, ok := s.Source.(hosted)
 	if !ok {
 		return s.Events(ctx), false
 	}
-	o := host.Run{Again: again, Lists: m.lists, Memory: memory}
+	o := host.Run{Again: again || restart, Lists: m.lists, Memory: memory, Holder: &m.holder}
 	if src, ok := s.Source.(positioned); ok && resume {
 		// The Position includes the events in the buffer.
 		if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {
@@ -129,7 +130,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	}
 	switch {
 	case s.removed:
-		s.forget() // not before: a run that has just begun would take it for its own
+		s.settle(nil) // not before: a run that has just begun would take it for its own
 		if m.leaving[s.key] == s.worker.done {
 			delete(m.leaving, s.key)
 		}

@@ -50,9 +50,10 @@ func testNilAndZeroValues(t *testing.T) {
 		{"Add((*Sequence)(nil)) with a key", func() any {
 			return newMux(t, nil).Add(nilSequence, &mux.SourceOptions{Key: "s"})
 		}, "invalid Stream: must be made with New"},
-		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) }, "invalid Key: must not be empty"},
-		{"Add(&Stream{}) with a key", func() any { return endOf(&stream.Stream{}, &mux.SourceOptions{Key: "s"}) },
-			"invalid Stream: must be made with New"},
+		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) }, "invalid Stream: must be made with New"},
+		{"Add(&Stream{}) with a key", func() any {
+			return newMux(t, nil).Add(&stream.Stream{}, &mux.SourceOptions{Key: "s"})
+		}, "invalid Stream: must be made with New"},
 		{"Add of a Source without a sequence", func() any { return endOf(silent{}, nil) },
 			`mux: source "silent" failed: Events returned nil: must return a sequence`},
 		{"Remove", func() any { return newMux(t, nil).Remove("") }, "false"},

@@ -72,10 +72,9 @@ func (r *activeRun) origin(s Start) origin {
 		return r.resume(*s.position)
 	case startResume:
 		r.mu.Lock()
-		lost := r.lost
-		r.lost = false
+		holder := r.holder
 		r.mu.Unlock()
-		if lost || r.hosted.Again {
+		if r.hosted.Again || holder != nil && holder != r.hosted.Holder {
 			return origin{}
 		}
 		if p := r.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {

@@ -30,7 +30,7 @@ type Run struct {
 	// otherwise the key of the Stream ([Stream.Key]). Two sequences of one resource need different keys.
 	Key string
 	// FailOnGap ends the run with a [*GapError] where it would otherwise deliver GAP. With a Checkpoint each later run
-	// ends in the same way, until the key is removed from the Store.
+	// ends in the same way, until the key is removed from the Store; so does one that would [Resume].
 	FailOnGap bool
 	// Bookmarks delivers BOOKMARK events. The Stream requests them from the server in any case.
 	Bookmarks bool
@@ -90,9 +90,13 @@ func From(p checkpoint.Position) Start {
 	return Start{kind: startFrom, position: &p}
 }
 
-// Resume continues where the last run of the Stream ended, as [From] with its [Stream.Position] does, without a copy of
-// the position. The first run begins with a snapshot, and so does one after a panic. In a Mux, the events that
-// waited when its run ended come first.
+// Resume continues where the last run of the Stream ended, as [From] with its [Stream.Position] does. What the loop has
+// received counts as handled, so a program that must not lose what it was about to do needs a Checkpoint. In a Mux,
+// the events that waited when its run ended come first.
+//
+// The run begins with a snapshot instead if it is the first one, if the one before panicked or began at [Now] and did
+// not reach SYNCED, or if events of it were discarded: by a Mux to which the sequence was added without Resume, or from
+// which it was removed.
 func Resume() Start { return Start{kind: startResume} }
 
 // Sequence is the sequence of events of a Stream with a Run: see [Stream.With]. Each loop over it is one run of the
@@ -167,6 +171,9 @@ func (q *Sequence) Position() checkpoint.Position {
 func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := q.Invalid(friend.Access{})
+		if ctx == nil {
+			err = &OptionsError{"ctx", "", "must not be nil"}
+		}
 		if err == nil {
 			err = q.stream.runOnce(ctx, q.run, h, yield)
 		}
@@ -198,8 +205,15 @@ func (q *Sequence) Whole(friend.Access) (Options, bool) {
 
 // Resumes reports whether runs begin with [Resume], for package mux.
 func (q *Sequence) Resumes(friend.Access) bool {
-	return q.run.Start.kind == startResume && q.run.Checkpoint == nil
+	return q.made() && q.run.Start.kind == startResume && q.run.Checkpoint == nil
 }
 
-// Forget lets the next run that would [Resume] begin with a snapshot, for package mux.
-func (q *Sequence) Forget(friend.Access) { q.stream.forget() }
+// Tracked reports whether runs have a Checkpoint, for packages of this module.
+func (q *Sequence) Tracked(friend.Access) bool { return q.made() && q.run.Checkpoint != nil }
+
+// Hold records who holds events that the last run has delivered, for packages of this module.
+func (q *Sequence) Hold(by *host.Holder) {
+	if q.made() {
+		q.stream.hold(by)
+	}
+}

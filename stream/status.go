@@ -62,6 +62,9 @@ var bySeverity = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, S
 
 // Status returns what the Stream is doing now.
 func (s *Stream) Status() Status {
+	if s == nil {
+		return Status{State: Idle}
+	}
 	s.mu.Lock()
 	workers, session := s.workers, s.session
 	s.mu.Unlock()
@@ -104,6 +107,9 @@ func statusOf(workers []*worker) Status {
 // A Position taken before the first SYNCED of a run that began at [Now] is of no use: a run from it delivers
 // everything.
 func (s *Stream) Position() checkpoint.Position {
+	if s == nil {
+		return checkpoint.Position{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := checkpoint.Position{ResourceVersions: map[string]string{}, Partial: s.rest.Partial, Unclean: s.rest.Unclean}

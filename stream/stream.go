@@ -50,7 +50,7 @@ type current struct {
 	parked  []*worker           // of namespaces that are known but not watched now
 	rest    checkpoint.Position // where the run began, for namespaces without a worker
 	session *acks.Session       // nil without a checkpoint
-	lost    bool                // an event was lost: Position is of no use for Resume
+	holder  *host.Holder        // of events that the last run has delivered; nil if its loop has received all
 }
 
 var errStopped = errors.New("stopped")
@@ -156,11 +156,14 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	returned := false
 	defer func() {
 		if !returned {
-			s.forget() // a function of the Options may have panicked before an event was delivered
+			s.hold(host.Nobody) // a function of the Options may have panicked before an event was delivered
 		}
 	}()
 	err := active.runWorkers(ctx)
 	returned = true
+	if active.from.kind == startNow && !s.Status().Synced {
+		s.hold(host.Nobody) // it is not known what existed
+	}
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}
@@ -202,6 +205,9 @@ func (r *activeRun) runWorkers(ctx context.Context) error {
 // so the body may call it. Stop has no effect on a run that has not begun: if another goroutine starts the run, cancel
 // its context instead.
 func (s *Stream) Stop() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
@@ -220,18 +226,21 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-// forget lets the next run that would resume begin with a snapshot.
-func (s *Stream) forget() {
+// hold records who holds events that the last run has delivered.
+func (s *Stream) hold(by *host.Holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost = true
+	s.holder = by
 }
+
+// Hold records who holds events that the last run has delivered, for packages of this module.
+func (s *Stream) Hold(by *host.Holder) { s.hold(by) }
 
 // publish lets Status and Position see the workers of a new run.
 func (s *Stream) publish(workers []*worker, rest checkpoint.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.workers, s.parked, s.rest = workers, nil, rest
+	s.workers, s.parked, s.rest, s.holder = workers, nil, rest, nil
 }
 
 func (s *Stream) end() {
@@ -245,9 +254,9 @@ func (s *Stream) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return s.With(Run{}).Host(ctx, h)
 }
 
-// Invalid returns an error if s is nil, for packages of this module.
+// Invalid returns an error if s was not made with New, for packages of this module.
 func (s *Stream) Invalid(friend.Access) error {
-	if s == nil {
+	if s == nil || s.dynamic == nil {
 		return errNotMade
 	}
 	return nil

@@ -28,7 +28,16 @@ type Run struct {
 	// Bookmarks delivers BOOKMARK events even if stream.Run.Bookmarks is false, and also those that do not advance
 	// the version: the last event may have been of an object that the Stream does not select.
 	Bookmarks bool
+	// Holder is who runs the Stream, if it keeps events for its loop from one run to the next. See Holder.
+	Holder *Holder
 }
+
+// Holder is who holds events that a Stream has delivered and that no loop has received yet. The Stream's position is
+// after these events, so only their Holder may resume from it. Holders are compared by identity.
+type Holder struct{ _ byte }
+
+// Nobody is the Holder of events that are lost: nobody may resume after them.
+var Nobody = &Holder{}
 
 // Envelope is what packages of this module attach to an event.
 type Envelope struct {

@@ -16,7 +16,7 @@ type Options struct {
 	// Mux configures the mux.Mux.
 	Mux mux.Options
 	// Source returns how a resource is watched, and how its runs go. Several goroutines may call it at once.
-	// Options.Namespaces and Run.Until must be zero. Run.Start must be zero or Now, and applies only to resources
+	// Options.Namespaces, Run.Until and Run.Key must be zero. Run.Start must be zero or Now, and applies only to resources
 	// that are served when the run begins. A source that breaks these rules fails with a *stream.OptionsError. Nil
 	// means the zero values. A panic is the error of the source.
 	Source func(gvr.Resource) (stream.Options, stream.Run)
@@ -66,6 +66,8 @@ func (o *Options) source(r gvr.Resource) (so stream.Options, run stream.Run, err
 		err = invalid("Source.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: set Selection.Namespaces")
 	case run.Until != "":
 		err = invalid("Source.Until", string(run.Until), "must be empty: set Options.UntilSynced")
+	case run.Key != "":
+		err = invalid("Source.Key", run.Key, "must be empty: each resource has the key of its group and resource")
 	case run.Start == stream.Now() && o.UntilSynced && run.Checkpoint != nil:
 		err = invalid("UntilSynced and Source.Start", "Now",
 			"a run that begins with SYNCED and ends there would commit nothing: must not be combined with a Checkpoint")

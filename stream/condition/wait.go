@@ -100,6 +100,9 @@ func check(ctx context.Context, source sequence, c Condition, targets []Target) 
 	case *stream.Stream:
 		return checkStream(s, s.Watched(friend.Access{}), c, targets)
 	case *stream.Sequence:
+		if err := s.Invalid(friend.Access{}); err != nil {
+			return err
+		}
 		o, whole := s.Whole(friend.Access{})
 		if !whole {
 			return invalid("source", s.Key(),

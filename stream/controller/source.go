@@ -69,8 +69,8 @@ var errCheckpoint = &stream.OptionsError{
 // KiB for each object, which a request with one of them retains: use the strings of [KeyOf], or strings.Clone. opts is
 // copied and may be nil.
 //
-// NewSource returns an [*stream.OptionsError] if s or requests is nil, or if an option is invalid. If s has a
-// Checkpoint, the run ends with such an error at the first event: a request in the queue is not handled yet.
+// NewSource returns an [*stream.OptionsError] if s or requests is nil, if an option is invalid, or if s has a
+// Checkpoint: a request in the queue is not handled yet. If a source of a Mux has one, the run ends with that error.
 func NewSource[request comparable](
 	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
 ) (*Source[request], error) {
@@ -90,6 +90,9 @@ func NewSource[request comparable](
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if q, ok := s.(*stream.Sequence); ok && q.Tracked(friend.Access{}) {
+		return nil, errCheckpoint
 	}
 	return &Source[request]{
 		events: s, requests: requests, options: o, ready: make(chan struct{}), ended: make(chan struct{}),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -39,12 +40,23 @@ type Watcher struct {
 //
 // The caller must call Stop, end ctx, or receive until the channel is closed.
 func Watch(ctx context.Context, s sequence) *Watcher {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	w, ctx := newWatcher(ctx, 0)
 	go w.run(ctx, func() error {
-		if s == nil {
+		tracked, ok := s.(interface{ Tracked(friend.Access) bool })
+		switch {
+		case s == nil:
 			return errNoStream
+		case ok && tracked.Tracked(friend.Access{}):
+			return errCheckpoint
 		}
-		return w.deliver(ctx, s.Resource(), s.Events(ctx))
+		err := w.deliver(ctx, s.Resource(), s.Events(ctx))
+		if held, ok := s.(interface{ Hold(*host.Holder) }); ok && ctx.Err() != nil {
+			held.Hold(host.Nobody) // the receiver may not have taken the last event
+		}
+		return err
 	})
 	return w
 }
@@ -102,8 +114,6 @@ func (w *Watcher) deliver(ctx context.Context, r gvr.Resource, seq iter.Seq2[str
 		switch {
 		case err != nil:
 			return err
-		case ev.Envelope(friend.Access{}).Mark != nil:
-			return errCheckpoint
 		case ev.HasObject():
 			var o *unstructured.Unstructured
 			if o, err = decoded(ev); err == nil {
