@@ -123,8 +123,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	defer m.mu.Unlock()
 	s.worker.running, s.worker.ended = false, time.Now()
 	m.run.workers--
-	var panicked *stream.PanicError
-	if errors.As(err, &panicked) {
+	if _, panicked := errors.AsType[*stream.PanicError](err); panicked {
 		s.progress.restart = true // the event that it was handling may be lost
 	}
 	switch {

@@ -247,8 +247,8 @@ func commitError(err error) error { return fmt.Errorf("can't commit checkpoints:
 
 // isFinal reports whether no later commit can succeed.
 func isFinal(err error) bool {
-	var fenced *checkpoint.FencedError
-	return errors.As(err, &fenced) || errors.Is(err, os.ErrClosed)
+	_, fenced := errors.AsType[*checkpoint.FencedError](err)
+	return fenced || errors.Is(err, os.ErrClosed)
 }
 
 // result returns the outcome of the last commits.
