@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"strconv"
 
 	"k8s.io/client-go/dynamic"
@@ -50,10 +51,7 @@ func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error)
 	if cfg == nil {
 		return nil, errNoConfig
 	}
-	var o ClientOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &ClientOptions{})
 	if o.RetriesPerSecond < 0 {
 		return nil, &OptionsError{"ClientOptions.RetriesPerSecond", strconv.Itoa(o.RetriesPerSecond),
 			"must not be negative"}

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -71,10 +72,7 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	f := &follower{followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]sequence{},
 		panicked: make(chan error, 1)}
 	f.found.unavailable = map[schema.GroupVersion]error{}
-	f.resolver, f.client = r, c
-	if opts != nil {
-		f.options = *opts
-	}
+	f.resolver, f.client, f.options = r, c, *cmp.Or(opts, &Options{})
 	switch {
 	case r == nil:
 		return nil, invalid("resolver", "", "must not be nil")

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"log/slog"
 	"strconv"
 
@@ -45,32 +46,25 @@ const (
 
 // check returns a copy with the defaults.
 func (o *Options) check() (Options, error) {
-	var checked Options
-	if o != nil {
-		checked = *o
+	checked := *cmp.Or(o, &Options{})
+	if err := cmp.Or(notNegative("Workers", checked.Workers), notNegative("MaxPending", checked.MaxPending)); err != nil {
+		return checked, err
 	}
-	for _, field := range []struct {
-		name     string
-		value    *int
-		standard int
-	}{{"Workers", &checked.Workers, 1}, {"MaxPending", &checked.MaxPending, defaultMaxPending}} {
-		switch {
-		case *field.value < 0:
-			return checked, &stream.OptionsError{
-				Field: field.name, Value: strconv.Itoa(*field.value), Problem: "must not be negative",
-			}
-		case *field.value == 0:
-			*field.value = field.standard
-		}
-	}
+	checked.Workers = cmp.Or(checked.Workers, 1)
+	checked.MaxPending = cmp.Or(checked.MaxPending, defaultMaxPending)
 	if checked.KeyFunc == nil {
 		checked.KeyFunc = func(ev stream.Event) []Key { return []Key{KeyOf(ev)} }
 	}
 	if checked.RateLimiter == nil {
 		checked.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[Key]()
 	}
-	if checked.Logger == nil {
-		checked.Logger = slog.New(slog.DiscardHandler)
-	}
+	checked.Logger = cmp.Or(checked.Logger, slog.New(slog.DiscardHandler))
 	return checked, nil
+}
+
+func notNegative(field string, n int) error {
+	if n < 0 {
+		return &stream.OptionsError{Field: field, Value: strconv.Itoa(n), Problem: "must not be negative"}
+	}
+	return nil
 }

@@ -1,11 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,23 +74,17 @@ var errCheckpoint = &stream.OptionsError{
 func NewSource[request comparable](
 	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
 ) (*Source[request], error) {
-	var o SourceOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &SourceOptions{})
 	switch {
 	case s == nil:
 		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
 	case requests == nil:
 		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
-	case o.MaxQueued < 0:
-		return nil, &stream.OptionsError{
-			Field: "MaxQueued", Value: strconv.Itoa(o.MaxQueued), Problem: "must not be negative",
-		}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if err := notNegative("MaxQueued", o.MaxQueued); err != nil {
+		return nil, err
 	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Source[request]{
 		events: s, requests: requests, options: o, ready: make(chan struct{}), ended: make(chan struct{}),
 	}, nil

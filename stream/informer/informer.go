@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -32,9 +33,7 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 	if l.refusal != nil {
 		return nil, l.refusal
 	}
-	if o.ObjectDescription == "" {
-		o.ObjectDescription = s.Resource().String()
-	}
+	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
 	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
 	_ = client.SetTransform(l.states.transformed) // it fails only once the informer has started

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 	if s == nil || s.Resource().Resource == "" {
 		return nil, &stream.OptionsError{Field: "Stream", Problem: "must be made with stream.New"}
 	}
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	store := &Store{stream: s, codec: newCodec(opts.Compress), seed: maphash.MakeSeed()}
 	store.names = slices.Sorted(maps.Keys(opts.Indexes))
 	for _, name := range store.names {
