@@ -37,7 +37,6 @@ type Store struct {
 	codec   *codec
 	seed    maphash.Seed
 	state   atomic.Pointer[state]
-	changed atomic.Pointer[chan struct{}] // closed by the next publication; nil if nobody waits
 	running atomic.Bool
 }
 
@@ -71,7 +70,7 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 
 // empty returns a state without objects.
 func (s *Store) empty(namespaces []string) *state {
-	st := &state{}
+	st := &state{replaced: make(chan struct{})}
 	for _, n := range namespaces {
 		st.shards = append(st.shards, shard{namespace: n, indexes: make([]*node, len(s.names))})
 	}
@@ -112,12 +111,7 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // publish replaces the state, and wakes all that wait for that.
-func (s *Store) publish(st *state) {
-	s.state.Store(st)
-	if c := s.changed.Swap(nil); c != nil {
-		close(*c)
-	}
-}
+func (s *Store) publish(st *state) { close(s.state.Swap(st).replaced) }
 
 // await waits for a state for which ready returns true, and returns it. It returns an error of ready, or the cause of
 // ctx if that ends before.
@@ -133,27 +127,10 @@ func (s *Store) await(ctx context.Context, ready func(*state) (bool, error)) (*s
 		if ok, err := ready(st); ok || err != nil {
 			return st, err
 		}
-		next := s.nextPublication()
-		if s.state.Load() != st {
-			continue // published before next was there to be closed
-		}
 		select {
-		case <-next:
+		case <-st.replaced:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// nextPublication returns a channel that is closed by the next publication after the return.
-func (s *Store) nextPublication() <-chan struct{} {
-	made := make(chan struct{})
-	for {
-		if c := s.changed.Load(); c != nil {
-			return *c
-		}
-		if s.changed.CompareAndSwap(nil, &made) {
-			return made
 		}
 	}
 }

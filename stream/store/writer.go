@@ -117,7 +117,8 @@ func (w *writer) sync(ev stream.Event) {
 // publish publishes all drafts that are not held.
 func (w *writer) publish() {
 	old := w.state.Load()
-	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs}
+	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs,
+		replaced: make(chan struct{})}
 	for i := range w.drafts {
 		d := &w.drafts[i]
 		if !d.held && d.changed {
