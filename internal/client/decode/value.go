@@ -55,12 +55,8 @@ func (d *Decoder) object(i int, drop []string, under ref) (map[string]any, int) 
 		d.depth--
 		return map[string]any{}, d.take(size.Map(0), i+1)
 	}
-	m, room := map[string]any(nil), d.sizeHint(under, len(d.data)-i)
-	if room > 8 { // an empty map has room for 8 keys
-		m = make(map[string]any, room)
-	} else {
-		m = map[string]any{}
-	}
+	room := d.sizeHint(under, len(d.data)-i)
+	m := newMap(room)
 	n, before := 0, nothing
 	for more := true; more; {
 		key, k, at := d.key(i, under, before)
@@ -105,6 +101,14 @@ func (d *Decoder) object(i int, drop []string, under ref) (map[string]any, int) 
 		return nil, d.fail(ErrDeclined)
 	}
 	return m, d.take(size.Map(len(m)), i)
+}
+
+// newMap returns a map with room for n keys.
+func newMap(n int) map[string]any {
+	if n > 8 { // an empty map has room for 8 keys
+		return make(map[string]any, n)
+	}
+	return map[string]any{}
 }
 
 func (d *Decoder) list(i int, under ref) ([]any, int) {
