@@ -114,7 +114,7 @@ func (w *worker) enterPosition(from origin) protocol.Beginning {
 			atLeast(rv)
 		}
 	}
-	for e := range w.index.All() {
+	for _, e := range w.index.All() {
 		atLeast(e.Version)
 	}
 	return b
