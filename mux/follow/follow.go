@@ -236,20 +236,18 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 		return
 	}
 	f.mu.Lock()
-	initial := !f.found.complete
-	f.mu.Unlock()
-	if s == nil {
-		f.mu.Lock()
-		before := f.letGo[r.GroupResource()]
+	initial, before, isNew := !f.found.complete, f.letGo[r.GroupResource()], s == nil
+	if isNew {
 		s = newFollowed(f, r, initial, before)
 		delete(f.letGo, r.GroupResource())
 		f.followed[r.GroupResource()] = s
-		f.mu.Unlock()
-		if before.dropped {
-			s.setState(Dropped, nil)
-			return
-		}
-	} else if !s.serve(r, initial) {
+	}
+	f.mu.Unlock()
+	switch {
+	case isNew && before.dropped:
+		s.setState(Dropped, nil)
+		return
+	case !isNew && !s.serve(r, initial):
 		return
 	}
 	// From the second run on s is a source already, unless another source has its key.
