@@ -1,9 +1,11 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -178,17 +180,10 @@ func (s *session) synced(ctx context.Context, rv string) error {
 // complete makes the list from what has been collected.
 func (s *session) complete(rv string) {
 	l := s.list
-	objects := make([]*unstructured.Unstructured, 0, len(l.objects))
-	for _, o := range l.objects {
-		objects = append(objects, o)
-	}
-	l.objects, l.version = nil, rv
-	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
-		if n := strings.Compare(a.GetNamespace(), b.GetNamespace()); n != 0 {
-			return n
-		}
-		return strings.Compare(a.GetName(), b.GetName())
+	objects := slices.SortedFunc(maps.Values(l.objects), func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
+	l.objects, l.version = nil, rv
 	if s.states != nil {
 		objects, l.retained = s.states.replace(objects)
 	}
