@@ -141,11 +141,8 @@ func (d *Decoder) list(i int, under ref) ([]any, int) {
 
 // open returns where the content of a list or an object begins.
 func (d *Decoder) open(i int, bracket byte) int {
-	switch {
-	case i >= len(d.data):
-		return d.fail(ErrShort)
-	case d.data[i] != bracket || d.depth == maxDepth:
-		return d.fail(ErrDeclined)
+	if i >= len(d.data) || d.data[i] != bracket || d.depth == maxDepth {
+		return d.unexpected(i)
 	}
 	d.depth++
 	return d.space(i + 1)
@@ -168,11 +165,8 @@ func (d *Decoder) more(i int, bracket byte) (int, bool) {
 // key returns the key that begins at i, its entry if it is in the table, and where its value begins. under is the key
 // of its object, and before the last key in that object with an entry.
 func (d *Decoder) key(i int, under, before ref) (string, ref, int) {
-	switch {
-	case i >= len(d.data):
-		return "", nothing, d.fail(ErrShort)
-	case d.data[i] != '"':
-		return "", nothing, d.fail(ErrDeclined)
+	if i >= len(d.data) || d.data[i] != '"' {
+		return "", nothing, d.unexpected(i)
 	}
 	expected := d.entries[before].next
 	if before == nothing {
@@ -224,11 +218,8 @@ func endsNumber(c byte) bool { return c == ',' || c == '}' || c == ']' }
 
 // colon returns where the value of the key that ends at i begins.
 func (d *Decoder) colon(i int) int {
-	if i = d.space(i); i >= len(d.data) {
-		return d.fail(ErrShort)
-	}
-	if d.data[i] != ':' {
-		return d.fail(ErrDeclined)
+	if i = d.space(i); i >= len(d.data) || d.data[i] != ':' {
+		return d.unexpected(i)
 	}
 	return d.space(i + 1)
 }
