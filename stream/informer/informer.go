@@ -59,7 +59,10 @@ func (i *informer) SetTransform(f cache.TransformFunc) error {
 	if err := i.SharedIndexInformer.SetTransform(i.source.states.transformed); err != nil {
 		return err
 	}
-	i.source.states.setTransform(f)
+	s := i.source.states
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.transform = f
 	return nil
 }
 
@@ -83,12 +86,6 @@ type states struct {
 	objects   map[types.UID]any
 	deleted   map[*unstructured.Unstructured]bool // of DELETED events on their way to the queue: true if inferred
 	listed    map[types.UID]bool                  // by the last List, until the store has been replaced
-}
-
-func (s *states) setTransform(f cache.TransformFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.transform = f
 }
 
 // deleting announces the object of a DELETED event.
