@@ -51,9 +51,10 @@ func (t Target) compare(other Target) int {
 // Wait loops over source.Events(ctx), so nothing else can run the source meanwhile. Bound the time with ctx. With
 // a Sequence that ends at SYNCED ([stream.UntilSynced]), Wait checks once and does not wait.
 //
-// Wait returns an [*stream.OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing
-// to wait for, and otherwise an [*UnmetError], which wraps the cause of ctx if ctx has ended. It does not return the
-// objects.
+// Wait returns an [*stream.OptionsError] if an argument is invalid or [Condition.Met] returns one, an error that is
+// [ErrNoObjects] if there is nothing to wait for, and otherwise an [*UnmetError], which wraps the cause of ctx, the
+// error of the sequence, a *stream.GapError (history is lost) or stream.ErrUnmet (the sequence has ended). It does not
+// return the objects.
 func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) error {
 	if err := check(ctx, source, c, targets); err != nil {
 		return err

@@ -25,8 +25,7 @@ type Options struct {
 	// there are so many, Run takes no event of another key, and so the server waits. Keys whose reconcile fails count,
 	// so that Run waits if so many fail. Keys that wait for RequeueAfter do not count. The keys of one event are taken
 	// together, so that there may be a few more. With a checkpoint, Run also waits while 16 times as many pairs of
-	// event and key are not acked. While an event waits for room, Run takes none behind it, not even one that would
-	// repair a key that fails. Zero means 10,000.
+	// event and key are not acked. Zero means 10,000.
 	MaxPending int
 	// RateLimiter decides how long a key waits after a failure. It must not be shared with another run. Nil means
 	// workqueue.DefaultTypedControllerRateLimiter: 5 ms, doubled by each failure in a row, up to 1,000 s; and for all

@@ -56,7 +56,7 @@ func (o Object) JSON() (json.RawMessage, error) {
 }
 
 // Decode returns a new object that is decoded from the JSON. It returns an error for the zero Object, and if the JSON
-// is invalid: see [stream.Raw].
+// is invalid (see [stream.Raw]), which names the object and quotes nothing of it.
 func (o Object) Decode() (decoded *unstructured.Unstructured, err error) {
 	err = o.read(func(json []byte) error {
 		decoded, err = decode.Decode(json)

@@ -81,7 +81,7 @@ func (s *Store) empty(namespaces []string) *state {
 // Otherwise it returns
 //
 //   - the error with which the run ended, which [stream.Stream.Events] lists: the cause of ctx, for one,
-//   - an error that names the index, if its function panicked,
+//   - an error that names the index, if its function panicked; it has no more of the panic than an error,
 //   - an error if an object cannot be encoded as JSON, after [stream.Options].Transform for example,
 //   - [stream.ErrBusy], if the Store or its Stream has another run,
 //   - a [*stream.OptionsError], if ctx is nil or s was not made with [New].
