@@ -74,7 +74,7 @@ func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) 
 			return err
 		}
 		// AllSynced of a Stream may be true a moment before SYNCED is delivered, so gaps count, too.
-		if w.changed && !w.gaps[sourceOf(ev)] && w.targetsSynced() && source.AllSynced(friend.Access{}) {
+		if w.changed && !w.gaps[sourceOf(ev)] && source.AllSynced(friend.Access{}) {
 			if met, err := w.answer(); met || err != nil {
 				return err
 			}
@@ -243,19 +243,13 @@ func (w *waiter) evaluate(ev stream.Event, t Target) (*unmet, error) {
 	return &unmet{t, problem}, nil
 }
 
-// targetsSynced reports whether the resource of each target has been delivered. Otherwise a follow.Mux has not attached
-// it yet.
-func (w *waiter) targetsSynced() bool {
-	for t := range w.groups {
-		if !w.synced[t.Resource] {
-			return false
-		}
-	}
-	return true
-}
-
 // answer reports whether the condition is met, at a moment when everything is synced.
 func (w *waiter) answer() (met bool, err error) {
+	for t := range w.groups {
+		if !w.synced[t.Resource] {
+			return false, nil // a follow.Mux has not attached the resource yet
+		}
+	}
 	first := !w.answered
 	w.answered, w.changed = true, false
 	if len(w.groups) > 0 {

@@ -184,17 +184,16 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	defer ticker.Stop()
 	for waiting := true; waiting; {
 		select {
-		case <-s.ready:
-			return nil
-		case <-s.ended:
-			waiting = false
-		case <-ctx.Done():
-			waiting = false
 		case <-ticker.C: // a Mux emits nothing when the last source without a SYNCED is removed
 			if s.synced.Load() && s.events.AllSynced(friend.Access{}) {
 				s.setReady()
 			}
+			continue
+		case <-s.ready:
+		case <-s.ended:
+		case <-ctx.Done():
 		}
+		waiting = false
 	}
 	select {
 	case <-s.ready: // more than one had happened
@@ -203,10 +202,7 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	}
 	select {
 	case <-s.ended:
-		if s.err != nil {
-			return s.err
-		}
-		return stream.ErrUnmet
+		return cmp.Or(s.err, stream.ErrUnmet)
 	default:
 		return context.Cause(ctx)
 	}
