@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 )
 
-const (
-	maxKey     = 200
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 30 * time.Second
-)
+const minBackoff, maxBackoff = 100 * time.Millisecond, 30 * time.Second
 
 // KeyRule completes the sentence "a key must be ...".
 const KeyRule = "1 to 200 letters, digits, '-', '_' or '.', and neither '.' nor '..'"
@@ -74,15 +71,10 @@ func newEngine(store checkpoint.Store, options checkpoint.Options) friend.Engine
 
 var errClosed = fmt.Errorf("checkpoint.Tracker is closed, or not from NewTracker: %w", os.ErrClosed)
 
+var keys = regexp.MustCompile(`^[-_.a-zA-Z0-9]{1,200}$`)
+
 // IsKey reports whether key can be the key of a checkpoint (see KeyRule).
-func IsKey(key string) bool {
-	valid := len(key) > 0 && len(key) <= maxKey && key != "." && key != ".."
-	for _, c := range []byte(key) {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		valid = valid && (letter || c == '-' || c == '_' || c == '.')
-	}
-	return valid
-}
+func IsKey(key string) bool { return keys.MatchString(key) && key != "." && key != ".." }
 
 // Begin starts a Session under a key, where the last one under that key stopped. It fills in the Identity's Cluster.
 //
