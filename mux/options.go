@@ -98,15 +98,13 @@ const (
 // check returns a copy of o with its defaults filled in.
 func (o *Options) check() (Options, error) {
 	c := *cmp.Or(o, &Options{})
+	c.Overflow = cmp.Or(c.Overflow, Block)
 	err := cmp.Or(
 		checkNumber("BufferEvents", int64(c.BufferEvents)),
 		checkNumber("BufferBytes", c.BufferBytes),
-		checkNumber("ConcurrentSnapshots", int64(c.ConcurrentSnapshots)))
+		checkNumber("ConcurrentSnapshots", int64(c.ConcurrentSnapshots)),
+		c.Overflow.check())
 	if err != nil {
-		return c, err
-	}
-	c.Overflow = cmp.Or(c.Overflow, Block)
-	if err := c.Overflow.check(); err != nil {
 		return c, err
 	}
 	c.BufferEvents = cmp.Or(c.BufferEvents, defaultEvents)
