@@ -23,8 +23,6 @@ type ClientOptions struct {
 	RetriesPerSecond int
 }
 
-var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
-
 // NewClient returns client-go's dynamic client with another decoder for lists and watches, which makes the same objects
 // several times faster. cfg is copied; its Timeout applies to all requests except watches. opts may be nil. NewClient
 // returns an [*OptionsError], or an error of client-go.
@@ -49,7 +47,7 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 // compression, reading ahead, connections.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
 	if cfg == nil {
-		return nil, errNoConfig
+		return nil, &OptionsError{"cfg", "", "must not be nil"}
 	}
 	o := *cmp.Or(opts, &ClientOptions{})
 	if o.RetriesPerSecond < 0 {

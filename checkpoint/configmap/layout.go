@@ -96,8 +96,8 @@ func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 	return data, nil
 }
 
-// maxSize is how much memory a ConfigMap may take. A server keeps less: 1 MiB of data, 256 KiB of annotations, and other
-// metadata.
+// maxSize is how much memory a ConfigMap may take. A server keeps less: 1 MiB of data, 256 KiB of annotations, and
+// other metadata.
 const maxSize = 4 << 20
 
 // printable replaces control characters, and what is no text, in up to 1 KiB of a text.

@@ -46,9 +46,7 @@ const (
 // check returns a copy with the defaults.
 func (o *Options) check() (Options, error) {
 	checked := *cmp.Or(o, &Options{})
-	if err := cmp.Or(notNegative("Workers", checked.Workers), notNegative("MaxPending", checked.MaxPending)); err != nil {
-		return checked, err
-	}
+	err := cmp.Or(notNegative("Workers", checked.Workers), notNegative("MaxPending", checked.MaxPending))
 	checked.Workers = cmp.Or(checked.Workers, 1)
 	checked.MaxPending = cmp.Or(checked.MaxPending, defaultMaxPending)
 	if checked.KeyFunc == nil {
@@ -58,7 +56,7 @@ func (o *Options) check() (Options, error) {
 		checked.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[Key]()
 	}
 	checked.Logger = cmp.Or(checked.Logger, slog.New(slog.DiscardHandler))
-	return checked, nil
+	return checked, err
 }
 
 func notNegative(field string, n int) error {

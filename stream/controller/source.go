@@ -90,13 +90,11 @@ func NewSource[request comparable](
 	}, nil
 }
 
-var errNotMade = &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
-
 // check returns an error if the Source was not made with NewSource, or ctx is nil.
 func (s *Source[request]) check(ctx context.Context) error {
 	switch {
 	case s == nil || s.events == nil:
-		return errNotMade
+		return &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
 	case ctx == nil:
 		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
 	}

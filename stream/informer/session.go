@@ -22,8 +22,6 @@ import (
 // sessionBuffer is how many events of a run wait for a reflector. It saves changes of goroutines.
 const sessionBuffer = 100
 
-var errEnded = errors.New("informer: the run ended before SYNCED")
-
 // session is a run of a Stream for a List and the Watch that continues it, or for a Watch.
 type session struct {
 	*Watcher
@@ -71,7 +69,7 @@ func (s *session) begin(ctx context.Context, seq func(context.Context) iter.Seq2
 // later one for the receiver of the events.
 func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) error {
 	isReady := false
-	s.err = errEnded
+	s.err = errors.New("informer: the run ended before SYNCED")
 	defer func() {
 		if !isReady {
 			close(s.ready)

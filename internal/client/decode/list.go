@@ -60,7 +60,7 @@ func (l *Lister) Decode(data []byte) error {
 	return d.end(i)
 }
 
-// part decodes the next part, which begins at i, and returns the part after it, and where it ends: negative if it fails.
+// part decodes the next part, which begins at i, and returns the part after it, and where it ends.
 func (l *Lister) part(i int) (after listPart, end int) {
 	d := l.d
 	switch l.next {
