@@ -56,17 +56,18 @@ type outcome struct {
 type closing struct {
 	closed bool
 	done   chan struct{} // closed when closed is set
-	once   sync.Once
-	err    error // that Close returns
+	once   func() error  // commitLast, the first time
 }
 
 func newEngine(store checkpoint.Store, options checkpoint.Options) friend.Engine {
 	_, positionsOnly := store.(interface{ PositionsOnly() })
 	options.NoWriteAhead = options.NoWriteAhead || positionsOnly
-	return &engine{
+	e := &engine{
 		store: store, options: options, positionsOnly: positionsOnly, turn: make(chan struct{}, 1),
 		sessions: map[string]*Session{}, closing: closing{done: make(chan struct{})},
 	}
+	e.closing.once = sync.OnceValue(e.commitLast)
+	return e
 }
 
 var errClosed = fmt.Errorf("checkpoint.Tracker is closed, or not from NewTracker: %w", os.ErrClosed)
@@ -205,10 +206,7 @@ func (e *engine) Flush(ctx context.Context) error {
 }
 
 // Close is checkpoint.Tracker's.
-func (e *engine) Close() error {
-	e.closing.once.Do(func() { e.closing.err = e.commitLast() })
-	return e.closing.err
-}
+func (e *engine) Close() error { return e.closing.once() }
 
 func (e *engine) commitLast() error {
 	e.mu.Lock()

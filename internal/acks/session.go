@@ -159,10 +159,9 @@ func (s *Session) dequeue(id checkpoint.Object, m *Mark) {
 
 // requeue puts another mark in the place of m.
 func (s *Session) requeue(id checkpoint.Object, m, other *Mark) {
-	marks := s.pending[id].marks
-	for i := range marks {
-		if marks[i] == m {
-			marks[i] = other
+	for i, one := range s.pending[id].marks {
+		if one == m {
+			s.pending[id].marks[i] = other
 		}
 	}
 }
