@@ -43,11 +43,10 @@ func (ps *polls) end() (completed bool) {
 	if p.catalog != nil {
 		ps.succeeded = p
 	}
-	if p.catalog == nil && p.err == nil {
-		return false
+	if completed = p.catalog != nil || p.err != nil; completed {
+		ps.completed = p
 	}
-	ps.completed = p
-	return true
+	return completed
 }
 
 // after returns a completed poll with a number above n, or nil. It prefers a

@@ -102,7 +102,7 @@ func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) 
 
 // requestError returns the error of a List or Watch. For a GAP it is Expired, which callers in client-go look for.
 func requestError(err error) error {
-	if gap := (*stream.GapError)(nil); errors.As(err, &gap) {
+	if _, gap := errors.AsType[*stream.GapError](err); gap {
 		return apierrors.FromObject(statusOf(err))
 	}
 	return err
