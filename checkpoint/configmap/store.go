@@ -32,8 +32,6 @@ type store struct {
 	final     error             // if set, nothing more is written
 }
 
-var _ checkpoint.Store = (*store)(nil)
-
 // String names the ConfigMap.
 func (s *store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 

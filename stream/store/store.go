@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -171,7 +170,7 @@ func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
 	_, err := s.await(ctx, func(st *state) (bool, error) {
 		for _, shard := range st.shards {
 			if (st.synced || shard.version != "") && !protocol.NotAfter(shard.version, shard.version) {
-				return false, fmt.Errorf("store: %w", errNoNumber)
+				return false, errors.New("store: cannot compare resourceVersions: those of the server are not numbers")
 			}
 			if !protocol.NotAfter(resourceVersion, shard.version) {
 				return false, nil
@@ -181,5 +180,3 @@ func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
 	})
 	return err
 }
-
-var errNoNumber = errors.New("cannot compare resourceVersions: those of the server are not numbers")
